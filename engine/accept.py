@@ -1,0 +1,85 @@
+"""Which drafted tokens stand, and what replaces the first that falls. Pure functions.
+
+A round drafts x_1..x_n, each from q_i, and the target gives p_1..p_{n+1} in one pass. Whatever
+the q are, the committed tokens have exactly the target's distribution:
+
+- `greedily`: tokens stand while they are the target's own first choice.
+- `by_token`: x_i stands with chance min(1, p_i/q_i); at the first that falls, the replacement
+  comes from norm(max(0, p - q)) (Leviathan et al., arXiv 2211.17192; Chen et al., 2302.01318).
+- `by_block`: the longest prefix that stands is judged as a whole, which accepts at least as
+  many tokens from the same drafts (Sun et al., arXiv 2403.10444, algorithm 2).
+
+Everything stays on the device: nothing here waits for it.
+"""
+
+from dataclasses import dataclass
+
+import mlx.core as mx
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A round's verdict, arrays still on the device.
+
+    `accepted`: () int32, how many drafted tokens stand. `next`: () int32, the target's own
+    token after them. `chance`: (n,) float32, how likely each drafted token was to stand.
+    """
+
+    accepted: mx.array
+    next: mx.array
+    chance: mx.array
+
+
+def greedily(drafted: mx.array, choices: mx.array) -> Outcome:
+    """`drafted` (n,) int32; `choices` (n + 1,) int32, the target's first choice everywhere."""
+    same = (drafted == choices[:-1]).astype(mx.int32)
+    accepted = mx.sum(mx.cumprod(same))
+    return Outcome(accepted, choices[accepted], same.astype(mx.float32))
+
+
+def by_token(drafted: mx.array, p: mx.array, q: mx.array, key: mx.array) -> Outcome:
+    """`drafted` (n,) int32; `p` (n + 1, vocabulary); `q` (n, vocabulary); rows sum to 1."""
+    uniform_key, next_key = mx.random.split(key)
+    n = drafted.size
+    chance = mx.minimum(_of(p[:n], drafted) / _of(q, drafted), 1.0)
+    stands = mx.random.uniform(shape=(n,), key=uniform_key) < chance
+    accepted = mx.sum(mx.cumprod(stands.astype(mx.int32)))
+    weights = mx.ones((n + 1,))
+    return Outcome(accepted, _replacement(p, q, weights, accepted, next_key), chance)
+
+
+def by_block(drafted: mx.array, p: mx.array, q: mx.array, key: mx.array) -> Outcome:
+    """As `by_token`; n >= 1. `weights[i]` is the paper's p_i, the standing of the block's first
+    i tokens; prefix i is accepted with chance h_i, and the longest accepted prefix stands."""
+    uniform_key, next_key = mx.random.split(key)
+    n = drafted.size
+    # w_i = min(w_{i-1} r_i, 1) without a loop: a walk in logarithms that is held down at 0.
+    walk = mx.cumsum(mx.log(_of(p[:n], drafted) / _of(q, drafted)))
+    walk = mx.concatenate([mx.zeros((1,)), walk])
+    weights = mx.exp(walk - mx.cummax(walk))
+    # Mass that is left to the target after each prefix that is not the whole draft.
+    inner = weights[1:n]
+    left = mx.sum(mx.maximum(inner[:, None] * p[1:n] - q[1:n], 0.0), axis=-1)
+    inner = mx.where(inner < 1.0, left / (left + 1.0 - inner), 1.0)
+    prefix_chance = mx.concatenate([inner, weights[n:]])[:n]
+    stands = mx.random.uniform(shape=(n,), key=uniform_key) < prefix_chance
+    accepted = mx.max(mx.where(stands, mx.arange(1, n + 1), 0))
+    # A token stands where any prefix that holds it does.
+    falls = mx.cumprod(1.0 - prefix_chance, reverse=True)
+    return Outcome(accepted, _replacement(p, q, weights, accepted, next_key), 1.0 - falls)
+
+
+def _of(rows: mx.array, ids: mx.array) -> mx.array:
+    """Each row's entry at its id: (n, vocabulary), (n,) -> (n,)."""
+    return mx.take_along_axis(rows, ids[:, None], axis=-1)[:, 0]
+
+
+def _replacement(
+    p: mx.array, q: mx.array, weights: mx.array, accepted: mx.array, key: mx.array
+) -> mx.array:
+    """A sample of norm(max(0, w p - q)) at the first fallen token, of p after a clean sweep."""
+    q = mx.concatenate([q, mx.zeros((1, p.shape[-1]))])
+    residual = mx.maximum(weights[accepted] * p[accepted] - q[accepted], 0.0)
+    # p and q equal up to rounding leave nothing; then nothing could have fallen either.
+    residual = mx.where(mx.sum(residual) > 0.0, residual, p[accepted])
+    return mx.random.categorical(mx.log(residual), key=key).astype(mx.int32)

@@ -1,0 +1,25 @@
+"""Which matrix library MLX's CPU backend calls. Linux only; a Mac has its own."""
+
+import ctypes
+import os
+import sys
+
+
+def prefer_openblas() -> bool:
+    """Load OpenBLAS in front of the reference BLAS that MLX's Linux wheel links. True if it was.
+
+    The reference BLAS does 6 GFLOP/s, OpenBLAS ten times that: without it a pass over five
+    rows costs five times one row, and speculation cannot pay. Must run before `import mlx`.
+
+    The default x86 kernels round a product differently with the number of rows, so a block of
+    tokens would not equal its tokens one by one. The Sandybridge kernels do not: a block is
+    bit-identical to single steps, and up to eight rows they are no slower.
+    """
+    if not sys.platform.startswith("linux") or "mlx" in sys.modules:
+        return False
+    os.environ.setdefault("OPENBLAS_CORETYPE", "Sandybridge")
+    try:
+        ctypes.CDLL("libopenblas.so.0", mode=ctypes.RTLD_GLOBAL)
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,73 @@
+"""A model that reads a sequence of tokens, and can take it back: target and drafter alike.
+
+Knows a model and its caches; nothing of sampling, of text, or of who verifies whom.
+"""
+
+from collections.abc import Iterator
+
+import mlx.core as mx
+import mlx.nn as nn
+
+from engine.cache import QuantizedCaches, Timeline
+
+_PREFILL_ROWS = 512
+_MOST_UNREAD = 8
+
+
+class Decoder:
+    """Reads the committed tokens of one conversation.
+
+    Its caches always hold a prefix of them: `length` tokens. The rest is unread, and goes in
+    front of the next pass: usually just the last token, which the model wrote itself.
+
+    Attributes: `model`; `timeline`, its caches; `vocabulary`, how many logits it gives.
+    """
+
+    def __init__(
+        self, model: nn.Module, *, quantized: QuantizedCaches | None = None, block: int = 256
+    ) -> None:
+        self.model = model
+        self.timeline = Timeline.of(model, quantized=quantized, block=block)
+        probe: mx.array = model(mx.zeros((1, 1), dtype=mx.int32))  # for its shape; never computed
+        self.vocabulary: int = probe.shape[-1]
+
+    @property
+    def length(self) -> int:
+        """How many committed tokens the caches hold."""
+        return self.timeline.length
+
+    def read(self, tokens: mx.array) -> mx.array:
+        """One pass over `tokens` (n,); returns logits (n, vocabulary), not yet computed."""
+        before, caches = self.length, self.timeline.open()
+        self.timeline.advance(tokens.size)
+        try:
+            logits: mx.array = self.model(tokens[None], cache=caches)[0]
+        except BaseException:
+            self.timeline.rewind(before)  # some layers may have read, some not
+            raise
+        return logits
+
+    def prefill(self, tokens: list[int]) -> Iterator[int]:
+        """Read all of `tokens` but the last, in chunks; yields the length after each."""
+        while self.length < len(tokens) - 1:
+            rows = min(len(tokens) - 1 - self.length, _PREFILL_ROWS, self.timeline.room())
+            self.read(mx.array(tokens[self.length : self.length + rows]))
+            mx.eval([layer.state for layer in self.timeline.layers])
+            mx.clear_cache()
+            yield self.length
+
+    def settle(self, tokens: list[int]) -> int:
+        """Get ready for a round that can be taken back; returns the rows left for drafts.
+
+        Recurrent caches take back whole rounds, so rejections leave more and more unread
+        tokens. Those are read for good before they weigh on every pass.
+        """
+        if len(tokens) - self.length > min(_MOST_UNREAD, self.timeline.room()):
+            for _ in self.prefill(tokens):
+                pass
+        self.timeline.mark()
+        return self.timeline.room() - (len(tokens) - self.length)
+
+    def rewind(self, length: int) -> None:
+        """Forget all past the first `length` tokens, or somewhat more: see `Timeline.rewind`."""
+        self.timeline.rewind(length)

@@ -1,0 +1,57 @@
+"""A chain of guesses from a model: each token is drawn, and read to guess the next.
+
+The chain is built on the device without waiting for it. Knows how to draw, not which model
+does: that is a `read` function from tokens (n,) to logits (n, vocabulary).
+"""
+
+from collections.abc import Callable
+
+import mlx.core as mx
+
+from engine.drafters import Proposal
+from engine.sampling import History, Sampling, choose, distribution, probability, scores
+
+
+def draft_chain(
+    read: Callable[[mx.array], mx.array],
+    *,
+    unread: list[int],
+    tokens: list[int],
+    length: int,
+    vocabulary: int,
+    sampling: Sampling,
+    key: mx.array,
+    drafter: str,
+) -> Proposal:
+    """`length` tokens that may follow `tokens`, the last of which, `unread`, are not read yet."""
+    history = History(tokens, sampling)
+    drafted: list[mx.array] = []
+    q: list[mx.array] = []
+    distributions: list[mx.array] = []
+    inputs = mx.array(unread, dtype=mx.int32)
+    for i, step_key in enumerate(mx.random.split(key, length)):
+        so_far = mx.concatenate(drafted) if drafted else mx.zeros((0,), dtype=mx.int32)
+        logits = fit(read(inputs)[-1:], vocabulary)
+        scored = scores(logits, history.windows(so_far, i, 1), sampling)
+        probabilities = distribution(scored, sampling)
+        token = choose(scored, probabilities, step_key)
+        q.append(probability(token, scored, probabilities))
+        if probabilities is not None:
+            distributions.append(probabilities)
+        drafted.append(token)
+        inputs = token
+        mx.async_eval(token)
+    return Proposal(
+        tokens=mx.concatenate(drafted),
+        q=mx.concatenate(q),
+        distributions=mx.concatenate(distributions) if distributions else None,
+        drafter=drafter,
+    )
+
+
+def fit(logits: mx.array, vocabulary: int) -> mx.array:
+    """Logits over the target's vocabulary: surplus columns dropped, missing ones impossible."""
+    missing = vocabulary - logits.shape[-1]
+    if missing > 0:
+        return mx.pad(logits, [(0, 0), (0, missing)], constant_values=-mx.inf)
+    return logits[:, :vocabulary]

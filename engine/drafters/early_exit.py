@@ -1,0 +1,78 @@
+"""The target's own first layers draft, with its own caches (arXiv 2404.16710).
+
+Needs no weights, no memory and no prefill of its own: the first layers' caches of the committed
+tokens are the target's. How well it guesses depends on how early the target makes up its mind.
+"""
+
+import copy
+from collections.abc import Iterator
+
+import mlx.core as mx
+import mlx.nn as nn
+
+from engine.decoder import Decoder
+from engine.drafters import Proposal
+from engine.drafters.chain import draft_chain
+from engine.sampling import Sampling
+from models.errors import Problem
+
+
+class EarlyExitDrafter:
+    """Drafts with the first `layers` layers of `target` and its output layer."""
+
+    name = "early-exit"
+
+    def __init__(self, target: Decoder, *, layers: int) -> None:
+        depth = len(target.model.layers)
+        if not 1 <= layers < depth:
+            raise Problem(
+                f"The target has {depth} layers, it cannot exit after {layers}.",
+                f"Choose from 1 to {depth - 1}.",
+            )
+        self._target = target
+        self._layers = layers
+        self._model = first_layers(target.model, layers)
+        try:
+            self._model(mx.zeros((1, 1), dtype=mx.int32), cache=[None] * layers)
+        except (IndexError, AttributeError, TypeError) as error:
+            raise Problem(
+                f"This target cannot run its first {layers} layers alone.",
+                "Choose more layers, or another drafter.",
+            ) from error
+
+    def prepare(self, tokens: list[int]) -> Iterator[int]:
+        return iter(())
+
+    def propose(
+        self, tokens: list[int], limit: int, sampling: Sampling, key: mx.array
+    ) -> Proposal | None:
+        with self._target.timeline.borrow(self._layers) as caches:
+            return draft_chain(
+                lambda inputs: self._model(inputs[None], cache=caches)[0],
+                unread=tokens[self._target.length :],
+                tokens=tokens,
+                length=limit,
+                vocabulary=self._target.vocabulary,
+                sampling=sampling,
+                key=key,
+                drafter=self.name,
+            )
+
+    def settle(self, accepted: int) -> None:
+        pass
+
+    def rewind(self, length: int) -> None:
+        pass
+
+
+def first_layers(model: nn.Module, layers: int) -> nn.Module:
+    """A model that shares all weights with `model` but ends after `layers` layers."""
+    shallow = copy.copy(model)
+    if "layers" in shallow:
+        shallow.layers = shallow.layers[:layers]
+        return shallow
+    for name in ("model", "language_model", "backbone"):
+        if name in shallow:
+            setattr(shallow, name, first_layers(shallow[name], layers))
+            return shallow
+    raise Problem("This target's layers are not in one list.", "Choose another drafter.")

@@ -1,0 +1,89 @@
+"""Copy what followed the last time: prompt lookup, the longest suffix match.
+
+Free where a text repeats itself or its prompt (edits, summaries, code), useless elsewhere, so
+it is gated: the match must be longer the less of its guesses have stood lately. Pure Python
+over token ids; certain of what it copies (q = 1), which the acceptance rule allows for.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+import mlx.core as mx
+
+from engine.drafters import Proposal
+from engine.sampling import Sampling
+
+_SHORTEST = 2  # tokens that must match at the very least; what the index is keyed by
+_LONGEST = 32  # more than this is not told apart
+_CANDIDATES = 64  # the most recent occurrences that are compared
+_DRAFTED_PER_MATCHED = 2
+_MEMORY = 0.1  # weight of the latest proposal in the acceptance average
+
+
+class LookupDrafter:
+    """Proposes the continuation of the longest match of the text's end in prompt and answer."""
+
+    name = "lookup"
+
+    def __init__(self) -> None:
+        self._seen: defaultdict[tuple[int, ...], list[int]] = defaultdict(list)
+        self._indexed = 0  # positions before this are in `_seen`
+        self._acceptance = 0.5  # moving average over proposals
+        self._proposed = 0
+
+    def prepare(self, tokens: list[int]) -> Iterator[int]:
+        return iter(())
+
+    def propose(
+        self, tokens: list[int], limit: int, sampling: Sampling, key: mx.array
+    ) -> Proposal | None:
+        self._index(tokens)
+        start, matched = self._longest_match(tokens)
+        length = min(limit, matched * _DRAFTED_PER_MATCHED)
+        copied = tokens[start : start + length]
+        if matched < self.required_match or not copied:
+            return None
+        self._proposed = len(copied)
+        return Proposal(
+            tokens=mx.array(copied, dtype=mx.int32),
+            q=mx.ones((len(copied),)),
+            distributions=None,
+            drafter=self.name,
+        )
+
+    @property
+    def required_match(self) -> int:
+        """How many tokens must match now: 2 while most guesses stand, up to 8 while few do."""
+        if self._acceptance >= 0.5:
+            return _SHORTEST
+        return 4 if self._acceptance >= 0.2 else 8
+
+    def settle(self, accepted: int) -> None:
+        rate = accepted / self._proposed
+        self._acceptance += _MEMORY * (rate - self._acceptance)
+
+    def rewind(self, length: int) -> None:
+        if length < self._indexed:
+            self._seen.clear()
+            self._indexed = 0
+
+    def _index(self, tokens: list[int]) -> None:
+        """Enter every short n-gram that has a continuation."""
+        for end in range(max(self._indexed, _SHORTEST), len(tokens)):
+            self._seen[tuple(tokens[end - _SHORTEST : end])].append(end)
+        self._indexed = max(self._indexed, len(tokens))
+
+    def _longest_match(self, tokens: list[int]) -> tuple[int, int]:
+        """Where the text after the longest match starts, and how long the match is."""
+        best = (0, 0)
+        for end in reversed(self._seen.get(tuple(tokens[-_SHORTEST:]), [])[-_CANDIDATES:]):
+            matched = _common_suffix(tokens, end)
+            if matched > best[1]:
+                best = (end, matched)
+        return best
+
+
+def _common_suffix(tokens: list[int], end: int) -> int:
+    """How many tokens before `end` equal those at the end of the text, up to a limit."""
+    most = min(end, _LONGEST)
+    return next((i for i in range(most) if tokens[end - 1 - i] != tokens[-1 - i]), most)

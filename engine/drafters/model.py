@@ -1,0 +1,51 @@
+"""A smaller model of the same family drafts (arXiv 2211.17192)."""
+
+from collections.abc import Iterator
+
+import mlx.core as mx
+
+from engine.decoder import Decoder
+from engine.drafters import Proposal
+from engine.drafters.chain import draft_chain
+from engine.sampling import Sampling
+
+
+class ModelDrafter:
+    """Drafts with a model of its own. `vocabulary` is how many logits the target gives."""
+
+    name = "model"
+
+    def __init__(self, decoder: Decoder, *, vocabulary: int) -> None:
+        self._decoder = decoder
+        self._vocabulary = vocabulary
+        self._committed = 0  # how many tokens were, when it last proposed
+
+    def prepare(self, tokens: list[int]) -> Iterator[int]:
+        yield from self._decoder.prefill(tokens)
+        self._decoder.timeline.bookmark()
+
+    def propose(
+        self, tokens: list[int], limit: int, sampling: Sampling, key: mx.array
+    ) -> Proposal | None:
+        room = self._decoder.settle(tokens)
+        self._committed = len(tokens)
+        return draft_chain(
+            self._read,
+            unread=tokens[self._decoder.length :],
+            tokens=tokens,
+            length=min(limit, room + 1),  # the last one is not read
+            vocabulary=self._vocabulary,
+            sampling=sampling,
+            key=key,
+            drafter=self.name,
+        )
+
+    def settle(self, accepted: int) -> None:
+        self._decoder.rewind(self._committed + accepted)
+
+    def rewind(self, length: int) -> None:
+        self._decoder.rewind(length)
+
+    def _read(self, tokens: mx.array) -> mx.array:
+        # An id that only the target has is read as some other: a guess may be wrong.
+        return self._decoder.read(mx.minimum(tokens, self._decoder.vocabulary - 1))

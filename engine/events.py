@@ -1,0 +1,211 @@
+"""What happens during a generation, as plain values with a JSON form.
+
+Everything that shows or records a generation (terminal, window, tests, the host's pipe)
+consumes these and nothing else. They know nothing of MLX. Every event carries the id of its
+generation, so that a late event of a cancelled one can be told from a fresh one.
+
+Laws, checked by the tests on every run:
+    proposed  = accepted + rejected + discarded
+    committed = accepted + corrections + bonuses + plain
+    the committed tokens decode to exactly the text, plus what a stop string cut off (`Done.cut`)
+"""
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+Origin = Literal["correction", "bonus", "plain"]
+Ending = Literal["stop", "length", "cancelled"]
+
+
+@dataclass(frozen=True, slots=True)
+class DraftedToken:
+    """A guess: its id, its text, and `q`, the probability that the drafter gave it.
+
+    After the sampler chain; at temperature 0, where the chain leaves nothing but 0 and 1, the
+    probability at temperature 1 is given instead, for information.
+    """
+
+    id: int
+    text: str
+    q: float
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What the target thinks of one drafted token.
+
+    `p` is the target's probability of it (as for `DraftedToken.q`); `chance` is how likely the
+    token was to stand, given the tokens drafted before it (and, in block verification, after it).
+    """
+
+    p: float
+    chance: float
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenToken:
+    """The token that the target wrote itself at the end of a round.
+
+    `origin`: "correction" after a rejection, "bonus" after a clean sweep, "plain" where nothing
+    was drafted. `p` as for `Judgement`.
+    """
+
+    id: int
+    text: str
+    p: float
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """What a run did. Made by `engine.stats.tally` from the events alone; times in seconds."""
+
+    prompt_tokens: int = 0
+    reused_tokens: int = 0
+    prefill_seconds: float = 0.0
+    rounds: int = 0
+    proposed: int = 0
+    accepted: int = 0
+    rejected: int = 0
+    discarded: int = 0
+    corrections: int = 0
+    bonuses: int = 0
+    plain: int = 0
+    draft_seconds: float = 0.0
+    verify_seconds: float = 0.0
+    decode_seconds: float = 0.0
+    proposed_by_position: tuple[int, ...] = ()
+    accepted_by_position: tuple[int, ...] = ()
+
+    @property
+    def committed(self) -> int:
+        """Tokens of the answer, the end-of-text token included."""
+        return self.accepted + self.corrections + self.bonuses + self.plain
+
+    @property
+    def acceptance_rate(self) -> float | None:
+        """Accepted / proposed; None where nothing was proposed."""
+        return self.accepted / self.proposed if self.proposed else None
+
+    @property
+    def acceptance_length(self) -> float | None:
+        """Committed tokens per target pass; None before the first."""
+        return self.committed / self.rounds if self.rounds else None
+
+    @property
+    def tokens_per_second(self) -> float | None:
+        """Cumulative over the whole answer, prefill not counted; None before the first token."""
+        return self.committed / self.decode_seconds if self.decode_seconds > 0 else None
+
+    @property
+    def own_seconds(self) -> float:
+        """Time that went neither into drafting nor into verifying: the engine's own."""
+        return self.decode_seconds - self.draft_seconds - self.verify_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Prefill:
+    """While the prompt is read: `processed` of `total` tokens, `reused` of them from the cache."""
+
+    generation: str
+    processed: int
+    total: int
+    reused: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """Tokens were proposed. Comes before they are verified, and only where there are any."""
+
+    generation: str
+    round: int
+    tokens: tuple[DraftedToken, ...]
+    drafter: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The target's answer to a round's draft.
+
+    The first `accepted` drafted tokens stand. `judgements` has one entry per drafted token.
+    `next` is the target's own token; None where an accepted token ended the text.
+    `draft_seconds` and `verify_seconds` are the round's two passes, `seconds` is the wall time
+    since the verdict before it; `reason` says why the draft had the length it had.
+    """
+
+    generation: str
+    round: int
+    accepted: int
+    judgements: tuple[Judgement, ...]
+    next: WrittenToken | None
+    draft_seconds: float
+    verify_seconds: float
+    seconds: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Text that is final."""
+
+    generation: str
+    delta: str
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The end. `cut` is text that was decoded but belongs to a stop string or lies behind it."""
+
+    generation: str
+    reason: Ending
+    stats: Stats
+    cut: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The generation could not go on: one line what is wrong, one line what to do."""
+
+    generation: str
+    message: str
+    remedy: str
+
+
+Event = Prefill | Draft | Verdict | Text | Done | Failed
+
+_KINDS: dict[str, type[Any]] = {kind.__name__.lower(): kind for kind in get_args(Event)}
+
+
+def to_json(event: Event) -> str:
+    """One line of JSON: `{"event": "draft", ...}`, fields as in the dataclass."""
+    return json.dumps({"event": type(event).__name__.lower(), **dataclasses.asdict(event)})
+
+
+def from_json(line: str) -> Event:
+    """The event that `to_json` wrote. Raises ValueError on anything else."""
+    try:
+        fields = json.loads(line)
+        kind = _KINDS[fields.pop("event")]
+        event: Event = _build(kind, fields)
+    except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
+        raise ValueError(f"not an event: {line[:80]!r}") from error
+    return event
+
+
+def _build(kind: type[Any], fields: dict[str, Any]) -> Any:
+    """`kind` from plain JSON values, its nested dataclasses and tuples restored."""
+    match kind.__name__:
+        case "Draft":
+            fields["tokens"] = tuple(DraftedToken(**token) for token in fields["tokens"])
+        case "Verdict":
+            fields["judgements"] = tuple(Judgement(**j) for j in fields["judgements"])
+            fields["next"] = None if fields["next"] is None else WrittenToken(**fields["next"])
+        case "Done":
+            stats = fields["stats"]
+            for name in ("proposed_by_position", "accepted_by_position"):
+                stats[name] = tuple(stats[name])
+            fields["stats"] = Stats(**stats)
+    return kind(**fields)

@@ -1,0 +1,102 @@
+"""A model folder becomes a model that runs here. What a bad folder leads to is a `Problem`.
+
+Knows mlx-lm's loaders and this machine; the layout of folders is `models.folders`' business.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+from mlx_lm.utils import dequantize_model, load_tokenizer
+from mlx_lm.utils import load_model as load_weights
+
+from models.errors import Problem
+from models.folders import inspect
+
+_UNKNOWN_CONTEXT = 1 << 20  # recurrent models have no limit of their own
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedModel:
+    """A model in memory.
+
+    `ends`: the token ids that end a text. `context_length`: tokens it can look at. `precision`:
+    what its weights are here, in words.
+    """
+
+    folder: Path
+    model: nn.Module
+    tokenizer: Any
+    ends: frozenset[int]
+    context_length: int
+    precision: str
+
+
+def load(folder: Path) -> LoadedModel:
+    """Load an MLX model folder. Raises `Problem` for anything that is wrong with it.
+
+    On Metal weights stay as they are. On the CPU, where quantized products cost the same for
+    every row, they become float32 if the memory allows: that is what makes drafting pay.
+    """
+    described = inspect(folder)
+    try:
+        model, _ = load_weights(folder, lazy=True)
+        precision = _expand(model) if mx.default_device() == mx.cpu else _precision(model)
+        mx.eval(model.parameters())
+        tokenizer = load_tokenizer(folder, {"trust_remote_code": False})
+    except (ValueError, RuntimeError, KeyError, TypeError, OSError, SystemExit) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise Problem(
+            f"{folder} cannot be loaded: {reason.rstrip('.')}.",
+            "Choose a model that mlx-lm supports, or fetch it again.",
+        ) from error
+    return LoadedModel(
+        folder=folder,
+        model=model,
+        tokenizer=tokenizer,
+        ends=frozenset(tokenizer.eos_token_ids),
+        context_length=described.context_length or _UNKNOWN_CONTEXT,
+        precision=precision,
+    )
+
+
+def _expand(model: nn.Module) -> str:
+    """All weights to float32, where they fit into half of the free memory."""
+    values = sum(_values(module) for module in model.modules())
+    if 4 * values > free_memory_bytes() / 2:
+        return _precision(model)
+    before = _precision(model)
+    model.set_dtype(mx.float32)  # scales first, so that weights are expanded exactly
+    dequantize_model(model)
+    return before if before == "float32" else f"float32 from {before}"
+
+
+def _precision(model: nn.Module) -> str:
+    bits = sorted({module.bits for module in model.modules() if hasattr(module, "bits")})
+    if bits:
+        return "/".join(map(str, bits)) + "-bit"
+    types = {str(array.dtype) for module in model.modules() for array in _arrays(module)}
+    return "/".join(sorted(kind.removeprefix("mlx.core.") for kind in types))
+
+
+def _arrays(module: nn.Module) -> list[mx.array]:
+    """The parameters of a module itself, not of those inside it."""
+    return [value for value in module.values() if isinstance(value, mx.array)]
+
+
+def _values(module: nn.Module) -> int:
+    """How many weights a module itself holds."""
+    if hasattr(module, "bits"):
+        return int(module.weight.size * 32 // module.bits)
+    return sum(array.size for array in _arrays(module))
+
+
+def free_memory_bytes() -> int:
+    """Memory that can be had without swapping, bytes; Linux only, elsewhere none is promised."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+    except OSError:
+        return 0
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))

@@ -1,0 +1,65 @@
+"""A target and the drafter that goes with it, from what a person wrote.
+
+A drafter is named by one word, or by several joined with `+`, asked in that order:
+`none`, `lookup`, `early-exit` (or `early-exit:12`, after that many layers), or the path of a
+model folder.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from engine.decoder import Decoder
+from engine.draft_length import LONGEST, Automatic, DraftLength, Fixed
+from engine.drafters import Drafter
+from engine.drafters.cascade import Cascade
+from engine.drafters.early_exit import EarlyExitDrafter
+from engine.drafters.lookup import LookupDrafter
+from engine.drafters.model import ModelDrafter
+from engine.drafters.none import NoDrafter
+from engine.loading import LoadedModel, load
+from models.errors import Problem
+from models.pairing import require_same_tokens
+
+
+def make_drafter(
+    name: str,
+    *,
+    target: LoadedModel,
+    decoder: Decoder,
+    load: Callable[[Path], LoadedModel] = load,
+) -> Drafter:
+    """The drafter called `name`, for a target read by `decoder`. Raises `Problem`."""
+    drafters = [_one(part.strip(), target, decoder, load) for part in name.split("+")]
+    return drafters[0] if len(drafters) == 1 else Cascade(*drafters)
+
+
+def _one(
+    name: str, target: LoadedModel, decoder: Decoder, load: Callable[[Path], LoadedModel]
+) -> Drafter:
+    word, _, layers = name.partition(":")
+    if name == "none":
+        return NoDrafter()
+    if name == "lookup":
+        return LookupDrafter()
+    if word == "early-exit" and (layers == "" or layers.isdecimal()):
+        half = max(1, len(target.model.layers) // 2)
+        return EarlyExitDrafter(decoder, layers=int(layers) if layers else half)
+    folder = Path(name).expanduser()
+    if not folder.exists():
+        raise Problem(
+            f"There is no drafter and no folder {name!r}.",
+            "Choose none, lookup, early-exit, a model folder, or several joined with +.",
+        )
+    require_same_tokens(target.folder, folder)
+    return ModelDrafter(Decoder(load(folder).model), vocabulary=decoder.vocabulary)
+
+
+def make_policy(length: str) -> DraftLength:
+    """The draft length that a person wrote: `auto`, or a number from 0 to 16."""
+    if length == "auto":
+        return Automatic()
+    if length.isdecimal() and int(length) <= LONGEST:
+        return Fixed(int(length))
+    raise Problem(
+        f"The draft length cannot be {length!r}.", f"Choose auto or a number from 0 to {LONGEST}."
+    )

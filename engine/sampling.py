@@ -1,0 +1,141 @@
+"""Logits and history in, the distribution that is sampled from out: the whole sampler chain.
+
+The chain is a pure function, so the target and the drafter go through the very same one, and
+p and q are what is really sampled from. Order: logit bias and penalties, then the filters
+top-p, min-p, top-k (on the untempered distribution, mlx-lm's own), then the temperature.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import mlx.core as mx
+from mlx_lm.sample_utils import apply_min_p, apply_top_k, apply_top_p
+
+from models.errors import Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How the next token is chosen. Temperature 0 is greedy; 0 or 1 switches a filter off.
+
+    `penalty_window` is how many of the latest tokens, prompt included, the penalties look at.
+    `repetition_penalty` divides (CTRL, arXiv 1909.05858), the other two subtract (OpenAI).
+    """
+
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    penalty_window: int = 64
+    logit_bias: Mapping[int, float] = field(default_factory=dict)
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        limits: list[tuple[str, float, float, float]] = [
+            ("temperature", self.temperature, 0.0, 100.0),
+            ("top_k", self.top_k, 0, math.inf),
+            ("top_p", self.top_p, 0.0, 1.0),
+            ("min_p", self.min_p, 0.0, 1.0),
+            ("repetition_penalty", self.repetition_penalty, 0.01, 100.0),
+            ("presence_penalty", self.presence_penalty, -100.0, 100.0),
+            ("frequency_penalty", self.frequency_penalty, -100.0, 100.0),
+            ("penalty_window", self.penalty_window, 1, 1 << 20),
+        ]
+        for name, value, low, high in limits:
+            if not low <= value <= high:
+                raise Problem(f"{name} is {value}.", f"Choose a value from {low:g} to {high:g}.")
+
+    @property
+    def greedy(self) -> bool:
+        return self.temperature == 0.0
+
+    @property
+    def penalizes(self) -> bool:
+        return (
+            self.repetition_penalty != 1.0
+            or self.presence_penalty != 0.0
+            or self.frequency_penalty != 0.0
+        )
+
+
+def scores(logits: mx.array, history: mx.array | None, sampling: Sampling) -> mx.array:
+    """Logits after bias and penalties, float32.
+
+    `logits` is (rows, vocabulary); `history`, needed only where `sampling.penalizes`, is
+    (rows, penalty_window): the ids before each row, padded with -1. See `windows`.
+    """
+    logits = logits.astype(mx.float32)
+    bias = {i: b for i, b in sampling.logit_bias.items() if i < logits.shape[-1]}
+    if bias:
+        logits = logits.at[:, mx.array(list(bias))].add(mx.array(list(bias.values())))
+    if history is None:
+        return logits
+    row = mx.arange(logits.shape[0])[:, None]
+    counts = mx.zeros(logits.shape)
+    counts = counts.at[row, mx.maximum(history, 0)].add((history >= 0).astype(mx.float32))
+    seen = counts > 0
+    divided = mx.where(
+        logits > 0, logits / sampling.repetition_penalty, logits * sampling.repetition_penalty
+    )
+    logits = mx.where(seen, divided, logits)
+    return logits - sampling.presence_penalty * seen - sampling.frequency_penalty * counts
+
+
+def distribution(scored: mx.array, sampling: Sampling) -> mx.array | None:
+    """Probabilities, float32, (rows, vocabulary), from `scores`; None for greedy decoding."""
+    if sampling.greedy:
+        return None
+    log_p = scored - mx.logsumexp(scored, axis=-1, keepdims=True)
+    if 0.0 < sampling.top_p < 1.0:
+        log_p = apply_top_p(log_p, sampling.top_p)
+    if sampling.min_p > 0.0:
+        log_p = apply_min_p(log_p, sampling.min_p)
+    if 0 < sampling.top_k < scored.shape[-1]:
+        log_p = apply_top_k(log_p, sampling.top_k)
+    return mx.softmax(log_p / sampling.temperature, axis=-1, precise=True)
+
+
+def choose(scored: mx.array, probabilities: mx.array | None, key: mx.array) -> mx.array:
+    """One token id per row, int32 (rows,): a sample of the distribution, or the best score."""
+    if probabilities is None:
+        return mx.argmax(scored, axis=-1).astype(mx.int32)
+    return mx.random.categorical(mx.log(probabilities), key=key).astype(mx.int32)
+
+
+def probability(ids: mx.array, scored: mx.array, probabilities: mx.array | None) -> mx.array:
+    """The probability of each row's token, (rows,): what it was sampled with.
+
+    In greedy decoding that would say nothing; there it is the one at temperature 1.
+    """
+    if probabilities is None:
+        total = mx.logsumexp(scored, axis=-1)
+        return mx.exp(mx.take_along_axis(scored, ids[:, None], axis=-1)[:, 0] - total)
+    return mx.take_along_axis(probabilities, ids[:, None], axis=-1)[:, 0]
+
+
+class History:
+    """The ids before each position of a round, for the penalties.
+
+    Every position sees exactly the history that plain decoding would show it: the committed
+    tokens and the drafted ones before it.
+    """
+
+    def __init__(self, committed: list[int], sampling: Sampling) -> None:
+        self._size = sampling.penalty_window if sampling.penalizes else 0
+        if self._size:
+            latest = list(committed[-self._size :])
+            self._ids = mx.array([-1] * (self._size - len(latest)) + latest, dtype=mx.int32)
+
+    def windows(self, drafted: mx.array, first: int, rows: int) -> mx.array | None:
+        """(rows, penalty_window): the latest ids before positions `first`, `first` + 1, ...
+
+        Position i comes after `committed + drafted[:i]`. None where nothing is penalized.
+        """
+        if not self._size:
+            return None
+        ids = mx.concatenate([self._ids, drafted.astype(mx.int32)])
+        return ids[mx.arange(first, first + rows)[:, None] + mx.arange(self._size)[None]]

@@ -1,0 +1,251 @@
+"""A conversation with a pair: prompts in, events out; what was read once is not read again.
+
+Joins the loop (`engine.speculate`), which knows ids, with text and events.
+"""
+
+import secrets
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from itertools import takewhile
+from time import perf_counter
+
+from jinja2 import TemplateError
+
+from engine.cache import QuantizedCaches
+from engine.decoder import Decoder
+from engine.draft_length import Automatic, DraftLength
+from engine.drafters import Drafter
+from engine.drafters.none import NoDrafter
+from engine.events import (
+    Done,
+    Draft,
+    DraftedToken,
+    Ending,
+    Event,
+    Judgement,
+    Origin,
+    Prefill,
+    Stats,
+    Text,
+    Verdict,
+    WrittenToken,
+)
+from engine.loading import LoadedModel
+from engine.pair import make_drafter
+from engine.sampling import Sampling
+from engine.speculate import Guess, Ruling, Task, speculate
+from engine.stats import update
+from engine.text import Spelling, StopStrings, TextStream
+from models.errors import Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a chat; `role` is "system", "user" or "assistant"."""
+
+    role: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """How to answer. `stops`: texts that end the answer and are not part of it."""
+
+    sampling: Sampling = field(default_factory=Sampling)
+    max_tokens: int = 512
+    stops: Sequence[str] = ()
+
+
+_DEFAULT = Request()
+
+
+class Session:
+    """One conversation. Not for use from two threads.
+
+    Attributes: `drafter` and `policy`, which may be changed between answers.
+    """
+
+    def __init__(
+        self,
+        target: LoadedModel,
+        *,
+        drafter: str = "none",
+        policy: DraftLength | None = None,
+        quantized: QuantizedCaches | None = None,
+    ) -> None:
+        self.target = target
+        self.decoder = Decoder(target.model, quantized=quantized)
+        self.drafter: Drafter = NoDrafter()
+        self.policy: DraftLength = policy or Automatic()
+        self._spelling = Spelling(target.tokenizer)
+        self._tokens: list[int] = []  # committed; the models hold a part of it
+        self.use_drafter(drafter)
+
+    def use_drafter(self, name: str) -> None:
+        """Draft with the drafter called `name` from now on: see `engine.pair`."""
+        self.drafter = make_drafter(name, target=self.target, decoder=self.decoder)
+
+    def encode(self, messages: Sequence[Message]) -> list[int]:
+        """The prompt for the next answer, in tokens, by the model's own chat template."""
+        tokenizer = self.target.tokenizer
+        if not tokenizer.has_chat_template:
+            text = "\n\n".join(message.content for message in messages)
+        else:
+            try:
+                text = tokenizer.apply_chat_template(
+                    [{"role": m.role, "content": m.content} for m in messages],
+                    add_generation_prompt=True,
+                    tokenize=False,
+                )
+            except (TemplateError, TypeError, ValueError) as error:
+                raise Problem(
+                    f"The model's chat template refuses these messages: {error}.",
+                    "Start with a user message, and let user and assistant take turns.",
+                ) from error
+        tokens: list[int] = tokenizer.encode(text, add_special_tokens=False)
+        return tokens
+
+    def answer(
+        self,
+        messages: Sequence[Message],
+        request: Request = _DEFAULT,
+        *,
+        generation: str = "",
+        cancelled: Callable[[], bool] = lambda: False,
+    ) -> Iterator[Event]:
+        """Answer a chat. Raises `Problem` before the first event, or not at all."""
+        if not messages or not messages[-1].content.strip():
+            raise Problem("The prompt is empty.", "Write something to answer.")
+        return self.complete(
+            self.encode(messages), request, generation=generation, cancelled=cancelled
+        )
+
+    def complete(
+        self,
+        prompt: Sequence[int],
+        request: Request = _DEFAULT,
+        *,
+        generation: str = "",
+        cancelled: Callable[[], bool] = lambda: False,
+    ) -> Iterator[Event]:
+        """Continue `prompt`, token ids. `cancelled` is asked at least once a round.
+
+        Raises `Problem` before the first event, or not at all. May be closed early: the session
+        is then as if it had been cancelled there.
+        """
+        context = self.target.context_length
+        if not prompt:
+            raise Problem("The prompt is empty.", "Write something to answer.")
+        if len(prompt) >= context:
+            raise Problem(
+                f"The prompt has {len(prompt)} tokens, and the model can look at {context}.",
+                "Shorten it, or start a new conversation.",
+            )
+        task = Task(
+            sampling=request.sampling,
+            seed=secrets.randbits(32) if request.sampling.seed is None else request.sampling.seed,
+            max_tokens=min(request.max_tokens, context - len(prompt)),
+            ends=self.target.ends,
+        )
+        return self._run(list(prompt), task, StopStrings(request.stops), generation, cancelled)
+
+    def _run(
+        self,
+        prompt: list[int],
+        task: Task,
+        stop: StopStrings,
+        generation: str,
+        cancelled: Callable[[], bool],
+    ) -> Iterator[Event]:
+        stats = Stats()
+        for prefill in self._prefill(prompt, generation):
+            stats = update(stats, prefill)
+            yield prefill
+            if cancelled():
+                yield Done(generation, "cancelled", stats)
+                return
+
+        text = TextStream(self.target.tokenizer)
+        stopped = False
+        ending: Ending = "length"
+        with closing(self._rounds(task, generation)) as rounds:
+            for event in rounds:
+                if isinstance(event, Draft):
+                    yield event
+                    continue
+                stats = update(stats, event)
+                yield event
+                committed = self._tokens[-(event.accepted + (event.next is not None)) :]
+                delta, stopped = stop.push(text.push(committed))
+                if delta:
+                    yield Text(generation, delta)
+                if stopped or committed[-1] in task.ends:
+                    ending = "stop"
+                    break
+                if cancelled():
+                    ending = "cancelled"
+                    break
+        if not stopped:
+            delta, _ = stop.push(text.finish())
+            delta += stop.finish()
+            if delta:
+                yield Text(generation, delta)
+        yield Done(generation, "stop" if stop.stopped else ending, stats, cut=stop.cut)
+
+    def _prefill(self, prompt: list[int], generation: str) -> Iterator[Prefill]:
+        """Read all but the last token of the prompt, as far as it is not read yet."""
+        began = perf_counter()
+        pairs = zip(self._tokens, prompt, strict=False)
+        known = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        common = min(known, len(prompt) - 1)
+        self._tokens = prompt
+        self.decoder.rewind(common)
+        self.drafter.rewind(common)
+        reused = self.decoder.length
+        yield Prefill(generation, reused, len(prompt), reused, 0.0)
+        for length in self.decoder.prefill(prompt):
+            yield Prefill(generation, length, len(prompt), reused, perf_counter() - began)
+        for _ in self.drafter.prepare(prompt):
+            yield Prefill(generation, len(prompt) - 1, len(prompt), reused, perf_counter() - began)
+        self.decoder.timeline.bookmark()
+        yield Prefill(generation, len(prompt), len(prompt), reused, perf_counter() - began)
+
+    def _rounds(self, task: Task, generation: str) -> Generator[Draft | Verdict]:
+        """The loop's items as events."""
+        number, last = 1, perf_counter()
+        items = speculate(self.decoder, self.drafter, self.policy, self._tokens, task)
+        with closing(items):
+            for item in items:
+                if isinstance(item, Guess):
+                    yield Draft(
+                        generation,
+                        number,
+                        tuple(
+                            DraftedToken(token, self._spelling.spell(token), q)
+                            for token, q in zip(item.tokens, item.q, strict=True)
+                        ),
+                        item.drafter,
+                    )
+                    continue
+                now = perf_counter()
+                yield Verdict(
+                    generation,
+                    number,
+                    item.accepted,
+                    tuple(map(Judgement, item.p, item.chance)),
+                    self._written(item),
+                    item.draft_seconds,
+                    item.verify_seconds,
+                    now - last,
+                    item.reason,
+                )
+                number, last = number + 1, now
+
+    def _written(self, ruling: Ruling) -> WrittenToken | None:
+        if ruling.own is None:
+            return None
+        origin: Origin = "plain"
+        if ruling.p:
+            origin = "bonus" if ruling.accepted == len(ruling.p) else "correction"
+        return WrittenToken(ruling.own, self._spelling.spell(ruling.own), ruling.own_p, origin)

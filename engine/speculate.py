@@ -1,0 +1,190 @@
+"""The loop: draft -> verify -> accept -> commit.
+
+Knows token ids, and nothing of text. What it writes is what the target alone would have
+written: token for token in greedy decoding, in distribution when sampling.
+"""
+
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass
+from time import perf_counter
+
+import mlx.core as mx
+
+from engine.accept import Outcome, by_block, greedily
+from engine.decoder import Decoder
+from engine.device import fetch, start
+from engine.draft_length import DraftLength, Measured
+from engine.drafters import Drafter, Proposal
+from engine.sampling import History, Sampling, choose, distribution, probability, scores
+
+Rule = Callable[[mx.array, mx.array, mx.array, mx.array], Outcome]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What to write: at most `max_tokens` tokens, up to one of `ends`; `accept` judges samples."""
+
+    sampling: Sampling
+    seed: int
+    max_tokens: int
+    ends: frozenset[int]
+    accept: Rule = by_block
+
+
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """A round's drafted tokens, not verified yet, and the drafter's probability of each."""
+
+    tokens: list[int]
+    q: list[float]
+    drafter: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """What came of a round: of its guess `accepted` tokens stand, `own` is the target's token.
+
+    `p` and `chance` have one entry per drafted token, `own_p` belongs to `own`, which is None
+    where an accepted token ended the text.
+    """
+
+    accepted: int
+    own: int | None
+    p: list[float]
+    chance: list[float]
+    own_p: float
+    draft_seconds: float
+    verify_seconds: float
+    reason: str
+
+
+def speculate(
+    target: Decoder, drafter: Drafter, policy: DraftLength, tokens: list[int], task: Task
+) -> Generator[Guess | Ruling]:
+    """Write behind `tokens`, in place. The models have read a part of it, without the last one.
+
+    May be closed after any item: `tokens` is then what was committed, and the models hold
+    nothing else.
+    """
+    prompt, limit = len(tokens), len(tokens) + task.max_tokens
+    key = mx.random.key(task.seed)
+    try:
+        while len(tokens) < limit and (len(tokens) == prompt or tokens[-1] not in task.ends):
+            began = perf_counter()
+            key, draft_key, verify_key = mx.random.split(key, 3)
+            room = min(target.settle(tokens), limit - len(tokens) - 1)
+            choice = policy.choose(room)
+            length = min(choice.length, room)
+
+            # Draft, then verify in one pass. Where the device works by itself, both are under way
+            # before either is waited for.
+            proposal = drafter.propose(tokens, length, task.sampling, draft_key) if length else None
+            if proposal is None:
+                reason = f"{drafter.name} has no guess" if length else choice.reason
+                rounds = min(choice.rounds, limit - len(tokens))
+                yield from _write_plainly(target, policy, tokens, task, verify_key, rounds, reason)
+                continue
+            mx.async_eval(proposal.tokens, proposal.q)
+            verification = _verify(target, tokens, proposal, task, verify_key)
+            drafted, q = fetch(proposal.tokens, proposal.q)
+            draft_seconds = perf_counter() - began
+            yield Guess(drafted, q, proposal.drafter)
+
+            # Accept the longest prefix that stands, then the target's own token.
+            resumed = perf_counter()
+            accepted, own, p, own_p, chance = fetch(*verification)
+            verify_seconds = perf_counter() - resumed
+            committed = _until_end([*drafted[:accepted], own], task.ends)
+            accepted = min(accepted, len(committed))
+            own = own if len(committed) > accepted else None
+
+            # Commit, and take back from both models what fell.
+            tokens += committed
+            target.rewind(len(tokens) - (own is not None))
+            drafter.settle(accepted)
+            policy.observe(Measured(len(drafted), accepted, draft_seconds, verify_seconds))
+            reason = choice.reason
+            yield Ruling(accepted, own, p, chance, own_p, draft_seconds, verify_seconds, reason)
+    finally:
+        target.rewind(len(tokens))
+        drafter.rewind(len(tokens))
+
+
+def _verify(
+    target: Decoder, tokens: list[int], proposal: Proposal, task: Task, key: mx.array
+) -> tuple[mx.array, mx.array, mx.array, mx.array, mx.array]:
+    """One pass over what is unread and the draft: (accepted, own, p, own p, chance)."""
+    drafted, rows = proposal.tokens, proposal.tokens.size + 1
+    unread = mx.array(tokens[target.length :], dtype=mx.int32)
+    logits = target.read(mx.concatenate([unread, drafted]))[-rows:]
+    history = History(tokens, task.sampling).windows(drafted, 0, rows)
+    scored = scores(logits, history, task.sampling)
+    p = distribution(scored, task.sampling)
+    if p is None:
+        outcome = greedily(drafted, mx.argmax(scored, axis=-1).astype(mx.int32))
+    else:
+        q = proposal.distributions
+        certain = mx.arange(p.shape[-1]) == drafted[:, None]
+        outcome = task.accept(drafted, p, certain.astype(mx.float32) if q is None else q, key)
+    accepted, own = outcome.accepted, outcome.next
+    verification = (
+        accepted,
+        own,
+        probability(drafted, scored[:-1], None if p is None else p[:-1]),
+        probability(own[None], scored[accepted][None], None if p is None else p[accepted][None])[0],
+        outcome.chance,
+    )
+    start(*verification)
+    return verification
+
+
+def _write_plainly(
+    target: Decoder,
+    policy: DraftLength,
+    tokens: list[int],
+    task: Task,
+    key: mx.array,
+    rounds: int,
+    reason: str,
+) -> Iterator[Ruling]:
+    """Up to `rounds` tokens without drafts; the next pass is under way while one is waited for."""
+    began = perf_counter()
+    keys = mx.random.split(key, rounds)
+    unread = mx.array(tokens[target.length :], dtype=mx.int32)
+    ahead = _write_one(target, tokens, unread, unread[:0], task.sampling, keys[0])
+    for i in range(rounds):
+        token, p = ahead
+        if i + 1 < rounds:
+            ahead = _write_one(target, tokens, token, token, task.sampling, keys[i + 1])
+        (own,), (own_p,) = fetch(token, p)
+        tokens.append(own)
+        seconds = perf_counter() - began
+        policy.observe(Measured(0, 0, 0.0, seconds))
+        yield Ruling(0, own, [], [], own_p, 0.0, seconds, reason)
+        if own in task.ends:
+            return
+        began = perf_counter()
+
+
+def _write_one(
+    target: Decoder,
+    tokens: list[int],
+    inputs: mx.array,
+    latest: mx.array,
+    sampling: Sampling,
+    key: mx.array,
+) -> tuple[mx.array, mx.array]:
+    """Starts (token, p), both (1,): what follows `tokens` and the `latest` ones, not known yet."""
+    history = History(tokens, sampling).windows(latest, latest.size, 1)
+    scored = scores(target.read(inputs)[-1:], history, sampling)
+    probabilities = distribution(scored, sampling)
+    token = choose(scored, probabilities, key)
+    p = probability(token, scored, probabilities)
+    mx.async_eval(token, p)
+    return token, p
+
+
+def _until_end(tokens: list[int], ends: frozenset[int]) -> list[int]:
+    """`tokens` up to the first that ends the text."""
+    last = next((i for i, token in enumerate(tokens) if token in ends), len(tokens) - 1)
+    return tokens[: last + 1]

@@ -1,0 +1,299 @@
+"""Draws a generation in a terminal: every guess as it is made, what stands, and what is struck out.
+
+Knows events and a terminal; nothing of models, tokenizers or where the events come from. What
+stays on the screen is the text of the `Text` events: the tokens only lend it their colours, and
+are shown themselves while their text is not final. A round's `Verdict` comes before its `Text`.
+
+Nothing that the model wrote reaches the terminal but through `clean`.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Self
+
+from rich.cells import get_character_cell_size
+from rich.console import Console
+from rich.segment import Segment, Segments
+from rich.style import Style
+from rich.text import Text as Styled
+
+from engine.events import Done, Draft, DraftedToken, Event, Failed, Prefill, Stats, Text, Verdict
+
+# Told apart without colour too: underlined, bold, italic, struck. 256 colours, as the blue of 16
+# can hardly be read on black; rich takes the nearest where there are fewer.
+STYLES = {
+    "drafted": Style(dim=True),
+    "accepted": Style(color="green", underline=True),
+    "rejected": Style(color="red", strike=True),
+    "discarded": Style(dim=True, strike=True),
+    "correction": Style(color="color(33)", bold=True),
+    "bonus": Style(color="color(135)", italic=True),
+    "plain": Style(),
+}
+
+_CONTROLS = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 but \t and \n, DEL, C1
+    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # bidi
+    "\ud800-\udfff]"  # lone surrogates, which no encoding can write
+)
+_SPECIAL = re.compile(
+    r"<\|.*\|>|<\uff5c.*\uff5c>|</?s>|<(?:eos|bos|pad|(?:start|end)_of_turn)>|\[/?INST\]"
+)
+
+type Piece = tuple[str, str]  # text, and the key of its style in STYLES
+
+
+def clean(text: str) -> str:
+    """`text` without what could drive a terminal or reorder what it shows."""
+    return _CONTROLS.sub("", text)
+
+
+def row_starts(text: str, width: int) -> list[int]:
+    """Where the rows begin, at most `width` cells each but for spaces at their end.
+
+    Words stay whole where they fit a row. A row that another follows stays as it is whatever
+    text comes after. Emoji count one by one, as in terminals that do not join them.
+    """
+    starts = [0]
+    column = last_break = 0  # the row may end before `last_break`; 0: nowhere
+    for place, character in enumerate(text):
+        if character == "\n":
+            starts.append(place + 1)
+            column = last_break = 0
+            continue
+        size = get_character_cell_size(character)
+        if character != " " and column + size > width and last_break:
+            starts.append(last_break)
+            column, last_break = _cells(text[last_break:place]), 0
+        if character != " " and column + size > width and place > starts[-1]:
+            starts.append(place)
+            column = last_break = 0
+        column += size
+        after_word = character == " " and not text[starts[-1] : place].isspace()
+        # Between wide characters too, but not before an accent.
+        if (after_word and place > starts[-1]) or size == 2 or (size == 0 and last_break == place):
+            last_break = place + 1
+    return starts
+
+
+class Ledger:
+    """Lends the tokens' styles to the final text.
+
+    `waiting` are the committed tokens whose text did not come yet. Where tokens and text disagree
+    (half characters, special tokens), the text is plain up to the next token that is found in it.
+    """
+
+    def __init__(self) -> None:
+        self.waiting: list[Piece] = []
+
+    def settle(self, delta: str) -> list[Piece]:
+        """`delta` in pieces; the tokens that it accounts for do not wait any longer."""
+        settled: list[Piece] = []
+        while delta and self.waiting:
+            text, style = self.waiting[0]
+            bare = text.removeprefix(" ")  # SentencePiece strips the first space of a text
+            if delta.startswith(text):
+                settled.append((text, style))
+                delta = delta[len(text) :]
+                del self.waiting[0]
+            elif text.startswith(delta):
+                self.waiting[0] = (text[len(delta) :], style)
+                return [*settled, (delta, style)]
+            elif bare != text and bare and (delta.startswith(bare) or bare.startswith(delta)):
+                self.waiting[0] = (bare, style)
+            else:
+                passed, place = self._next_match(delta)
+                settled.append((delta[:place], "plain"))
+                delta = delta[place:]
+                del self.waiting[:passed]
+        return [*settled, (delta, "plain")] if delta else settled
+
+    def _next_match(self, delta: str) -> tuple[int, int]:
+        """How many tokens to pass over, and where in `delta` the one after them begins."""
+        passed = 1
+        for index, (text, _) in enumerate(self.waiting):
+            if "\ufffd" in text:
+                passed = index + 1
+            elif index and text and (place := delta.find(text)) >= 0:
+                return index, place
+        return passed, len(delta)
+
+
+class LiveAnswer:
+    """Draws an answer as it grows; expects the cursor at the start of a line, and leaves it there.
+
+    Finished rows are written once and scroll away like any output. Only the last row, with the
+    guesses behind it, is drawn again with each event: rejected tokens stay struck out through
+    their round's `Text`, until the event after it. A context manager, so that an interrupted
+    answer is left tidy: what was not final vanishes, and the cursor is shown again.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._ledger = Ledger()
+        self._tail = Styled()  # final text of the last row
+        self._behind: list[Piece] = []  # guesses, or the progress of the prefill
+        self._round, self._drafted = -1, tuple[DraftedToken, ...]()
+        self._drawn: list[int] = []  # widths of the live rows on the screen
+
+    def show(self, event: Event) -> None:
+        """Draw one more event."""
+        match event:
+            case Prefill():
+                line = f"reading the prompt: {event.processed:,} of {event.total:,} tokens"
+                self._behind = [(line, "drafted")] if event.processed < event.total else []
+            case Draft():
+                self._round, self._drafted = event.round, event.tokens
+                self._behind = [_guess(token, "drafted") for token in event.tokens]
+            case Verdict():
+                self._judge(event)
+            case Text():
+                self._tail.append_text(_styled(self._ledger.settle(clean(event.delta))))
+            case Done() | Failed():
+                self.close()
+                return
+        self._paint()
+
+    def close(self) -> None:
+        """Leave the final text and nothing else."""
+        self._ledger.waiting, self._behind = [], []
+        if self._drawn:
+            self._paint()
+            self._write(("\n" if self._drawn[-1] else "") + "\x1b[?25h")
+            self._tail, self._drawn = Styled(), []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _judge(self, verdict: Verdict) -> None:
+        """Accepted tokens and the target's own wait for their text; the others are struck out."""
+        drafted = self._drafted if self._round == verdict.round else ()
+        stand, fallen = drafted[: verdict.accepted], drafted[verdict.accepted :]
+        self._ledger.waiting += [(clean(token.text), "accepted") for token in stand]
+        self._behind = [_guess(token, "discarded") for token in fallen]
+        if verdict.next is not None:
+            self._ledger.waiting.append((clean(verdict.next.text), verdict.next.origin))
+            if verdict.next.origin == "correction":
+                self._behind[:1] = [_guess(token, "rejected") for token in fallen[:1]]
+
+    def _paint(self) -> None:
+        """Write the rows that are finished, then draw the live ones over the old ones."""
+        width = max(1, self._console.width - 1)  # never in the last column, where cursors stick
+        *finished, self._tail = _rows(self._tail, width)
+        waiting = [piece for piece in self._ledger.waiting if not _SPECIAL.fullmatch(piece[0])]
+        live = _rows(self._tail + _styled([*waiting, *self._behind]), width)
+        live = [_tidy(row) for row in live[-max(1, self._console.height - 1) :]]
+        # From the last row to the first, also where a window made narrower has folded them.
+        up = sum(max(1, -(-cells // self._console.width)) for cells in self._drawn) - 1
+        # All at once (mode 2026) where the terminal can; no wrapping (mode 7) of live rows, so
+        # that a character that is wider than expected costs itself and not the picture.
+        self._write(
+            "\x1b[?2026h\x1b[?25l\r" + (f"\x1b[{up}A" if up > 0 else ""),
+            *(part for row in finished for part in (_tidy(row), "\x1b[K\n")),
+            "\x1b[?7l",
+            *(part for row in live[:-1] for part in (row, "\x1b[K\n")),
+            live[-1],
+            "\x1b[J\x1b[?7h\x1b[?2026l",
+        )
+        self._drawn = [_cells(row.plain) for row in live]
+
+    def _write(self, *parts: Styled | str) -> None:
+        """At once; strings are control codes."""
+        segments: list[Segment] = []
+        for part in parts:
+            if isinstance(part, str):
+                segments.append(Segment(part, None, ()))
+            else:
+                segments += part.render(self._console)
+        self._console.print(Segments(segments), end="", crop=False)
+
+
+class PlainAnswer:
+    """Writes the final text and nothing else: for pipes, dumb terminals and NO_COLOR."""
+
+    def __init__(self, console: Console) -> None:
+        self._file = console.file
+        self._last = "\n"
+
+    def show(self, event: Event) -> None:
+        """Write the event's text, if it has any."""
+        match event:
+            case Text():
+                self._write(clean(event.delta))
+            case Done() | Failed():
+                self.close()
+
+    def _write(self, text: str) -> None:
+        self._file.write(text)
+        self._file.flush()
+        self._last = text[-1:] or self._last
+
+    def close(self) -> None:
+        """End the last line."""
+        if self._last != "\n":
+            self._write("\n")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def answer_view(console: Console) -> LiveAnswer | PlainAnswer:
+    """The view that this console can show; one for each answer."""
+    live = console.is_terminal and not console.is_dumb_terminal and not console.no_color
+    return LiveAnswer(console) if live else PlainAnswer(console)
+
+
+def legend() -> Styled:
+    """What the styles mean, each word in its own."""
+    words = ["drafted", "accepted", "rejected", "discarded", "correction", "bonus", "plain"]
+    styled = [Styled(word, STYLES[word]) for word in words]
+    guesses, own = Styled(", ").join(styled[:4]), Styled(", ").join(styled[4:])
+    return Styled.assemble("The drafter's tokens: ", guesses, ". The target's own: ", own, ".")
+
+
+def closing_line(stats: Stats, *, ratio: float | None) -> str:
+    """The answer's figures in one line; `ratio` is the measured speed over plain decoding's."""
+    speed = stats.tokens_per_second
+    parts = [] if speed is None else [f"{speed:.1f} tokens/s"]
+    if stats.acceptance_rate is None or stats.acceptance_length is None:
+        parts.append("no drafts")
+    else:
+        parts.append(f"accepted {stats.acceptance_rate:.0%} of {stats.proposed:,} drafted")
+        parts.append(f"{stats.acceptance_length:.1f} tokens per pass")
+    if ratio is not None:
+        parts.append(f"{ratio:.2f}× plain decoding")
+    elif stats.proposed:
+        parts.append("plain ratio not measured yet")
+    read = stats.prompt_tokens - stats.reused_tokens
+    parts.append(f"prompt: {read:,} tokens read, {stats.reused_tokens:,} reused")
+    return " · ".join(parts).replace("%", " %")
+
+
+def _guess(token: DraftedToken, style: str) -> Piece:
+    """A guess stays on its line: the sign of a line end can be struck out, a line end cannot."""
+    return clean(token.text).replace("\n", "⏎"), style
+
+
+def _styled(pieces: Sequence[Piece]) -> Styled:
+    return Styled.assemble(*((text.replace("\t", "    "), STYLES[style]) for text, style in pieces))
+
+
+def _rows(text: Styled, width: int) -> list[Styled]:
+    return list(text.divide(row_starts(text.plain, width)[1:]))
+
+
+def _tidy(row: Styled) -> Styled:
+    """The row as it is written: no space at its end, no line under its indentation."""
+    row.rstrip()
+    indent = len(row.plain) - len(row.plain.lstrip())
+    return Styled(row.plain[:indent]).append_text(row[indent:]) if indent else row
+
+
+def _cells(text: str) -> int:
+    return sum(get_character_cell_size(character) for character in text)

@@ -1,0 +1,46 @@
+"""For every test: no display, and a failure where threads or child processes are left behind."""
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+
+os.environ["QT_QPA_PLATFORM"] = "offscreen"
+
+import psutil
+import pytest
+
+GRACE_SECONDS = 2.0
+
+# tqdm's refresher of stalled progress bars lives until the process ends.
+LIBRARY_THREADS = {"tqdm_monitor"}
+
+
+def _threads() -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if thread.name not in LIBRARY_THREADS}
+
+
+def _children() -> set[psutil.Process]:
+    children = psutil.Process().children(recursive=True)
+    return {child for child in children if not _is_resource_tracker(child)}
+
+
+def _is_resource_tracker(process: psutil.Process) -> bool:
+    # multiprocessing starts one on the first lock (tqdm makes one) and keeps it to the end.
+    try:
+        return any("multiprocessing.resource_tracker" in word for word in process.cmdline())
+    except psutil.Error:
+        return False
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_behind() -> Iterator[None]:
+    """Fail a test that started a thread or a child process which outlives it."""
+    threads, children = _threads(), _children()
+    yield
+    deadline = time.monotonic() + GRACE_SECONDS
+    while (leaked := [*(_threads() - threads), *(_children() - children)]) and (
+        time.monotonic() < deadline
+    ):
+        time.sleep(0.01)
+    assert not leaked, f"left behind by the test: {leaked}"

@@ -1,0 +1,156 @@
+"""Every event survives its JSON line, and no other line is taken for one."""
+
+import contextlib
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.events import (
+    Done,
+    Draft,
+    DraftedToken,
+    Event,
+    Failed,
+    Judgement,
+    Prefill,
+    Stats,
+    Text,
+    Verdict,
+    WrittenToken,
+    from_json,
+    to_json,
+)
+
+text = st.text() | st.just("\ud800 \u2028 \x1b[2J")
+count = st.integers(0, 10**6)
+figure = st.floats(allow_nan=False)
+tokens = st.builds(DraftedToken, id=count, text=text, q=figure)
+judgements = st.builds(Judgement, p=figure, chance=figure)
+own_tokens = st.builds(
+    WrittenToken,
+    id=count,
+    text=text,
+    p=figure,
+    origin=st.sampled_from(["correction", "bonus", "plain"]),
+)
+stats = st.builds(
+    Stats,
+    prompt_tokens=count,
+    accepted=count,
+    decode_seconds=figure,
+    proposed_by_position=st.lists(count).map(tuple),
+    accepted_by_position=st.lists(count).map(tuple),
+)
+kinds: dict[str, st.SearchStrategy[Event]] = {
+    "prefill": st.builds(
+        Prefill, generation=text, processed=count, total=count, reused=count, seconds=figure
+    ),
+    "draft": st.builds(
+        Draft,
+        generation=text,
+        round=count,
+        tokens=st.lists(tokens, max_size=4).map(tuple),
+        drafter=text,
+    ),
+    "verdict": st.builds(
+        Verdict,
+        generation=text,
+        round=count,
+        accepted=count,
+        judgements=st.lists(judgements, max_size=4).map(tuple),
+        next=st.none() | own_tokens,
+        draft_seconds=figure,
+        verify_seconds=figure,
+        seconds=figure,
+        reason=text,
+    ),
+    "text": st.builds(Text, generation=text, delta=text),
+    "done": st.builds(
+        Done,
+        generation=text,
+        reason=st.sampled_from(["stop", "length", "cancelled"]),
+        stats=stats,
+        cut=text,
+    ),
+    "failed": st.builds(Failed, generation=text, message=text, remedy=text),
+}
+
+
+@pytest.mark.parametrize("kind", kinds)
+@given(data=st.data())
+def test_an_event_survives_its_line(kind: str, data: st.DataObject) -> None:
+    event = data.draw(kinds[kind])
+    line = to_json(event)
+    assert "\n" not in line
+    assert line.isascii()
+    assert json.loads(line)["event"] == kind
+    assert from_json(line) == event
+    assert from_json(line + "\n") == event
+    assert type(from_json(line)) is type(event)
+    hash(from_json(line))  # tuples and frozen dataclasses all the way down
+
+
+junk_values: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=8,
+)
+
+
+@given(line=st.text() | junk_values.map(json.dumps))
+def test_other_lines_are_refused(line: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        from_json(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "null",
+        "[]",
+        '"text"',
+        "{}",
+        '{"event": "text"}',
+        '{"event": ["text"]}',
+        '{"event": "Text", "generation": "g", "delta": "a"}',
+        '{"event": "event", "generation": "g", "delta": "a"}',
+        '{"event": "text", "generation": "g", "delta": "a", "more": 1}',
+        '{"event": "draft", "generation": "g", "round": 0, "tokens": [7], "drafter": "d"}',
+        '{"event": "draft", "generation": "g", "round": 0, "tokens": null, "drafter": "d"}',
+        '{"event": "done", "generation": "g", "reason": "stop", "stats": {}}',
+    ],
+)
+def test_near_misses_are_refused(line: str) -> None:
+    with pytest.raises(ValueError, match="not an event"):
+        from_json(line)
+
+
+@given(data=st.data(), event=st.one_of(*kinds.values()))
+def test_a_field_too_few_or_too_many_is_refused(data: st.DataObject, event: Event) -> None:
+    fields = json.loads(to_json(event))
+    optional = {"cut"}
+    name = data.draw(st.sampled_from(sorted(set(fields) - optional)))
+    kept = {key: value for key, value in fields.items() if key != name}
+    for broken in (kept, {**fields, name + "_": 1}):
+        with pytest.raises(ValueError, match="not an event"):
+            from_json(json.dumps(broken))
+
+
+@given(data=st.data(), event=st.one_of(*kinds.values()))
+def test_a_broken_off_line_is_refused(data: st.DataObject, event: Event) -> None:
+    line = to_json(event)
+    with pytest.raises(ValueError, match=r"."):
+        from_json(line[: data.draw(st.integers(0, len(line) - 1))])
+
+
+@given(data=st.data(), event=st.one_of(*kinds.values()))
+def test_a_changed_line_raises_nothing_but_a_value_error(data: st.DataObject, event: Event) -> None:
+    line = to_json(event)
+    place = data.draw(st.integers(0, len(line) - 1))
+    changed = line[:place] + data.draw(st.text(max_size=2)) + line[place + 1 :]
+    with contextlib.suppress(ValueError):
+        from_json(changed)

@@ -1,0 +1,108 @@
+"""The tiny models are what the other tests take them for."""
+
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+
+import mlx.core as mx
+import mlx.nn as nn
+import mlx_lm
+import pytest
+from mlx_lm.models.cache import make_prompt_cache
+
+from tests.engine.tiny import ARCHITECTURES, build, noisy, write_folder
+
+PROMPT = [1, 2, 3, 4, 5]
+FOLDER_260K = Path(__file__).parents[1] / "data" / "stories260K"
+
+
+def greedy(model: nn.Module, *, count: int) -> tuple[list[int], list[float]]:
+    """The tokens that plain decoding writes after `PROMPT`, and their probabilities."""
+    cache = make_prompt_cache(model)
+    tokens: list[int] = []
+    probabilities: list[float] = []
+    unread = PROMPT
+    for _ in range(count):
+        logits = model(mx.array([unread]), cache=cache)[0, -1].astype(mx.float32)
+        token = int(mx.argmax(logits))
+        tokens.append(token)
+        probabilities.append(float(mx.softmax(logits)[token]))
+        unread = [token]
+    return tokens, probabilities
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("dtype", [mx.float32, mx.bfloat16])
+def test_greedy_text_is_varied(architecture: str, dtype: mx.Dtype) -> None:
+    tokens, probabilities = greedy(build(architecture, dtype=dtype), count=100)
+
+    assert len(set(tokens)) >= 25
+    repeated = sum(first == second for first, second in pairwise(tokens))
+    assert repeated <= 30
+    assert 0.2 < median(probabilities) < 0.9
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_noisy_copy_agrees_now_and_then(architecture: str) -> None:
+    model = build(architecture)
+    tokens, _ = greedy(model, count=100)
+    before = model(mx.array([tokens]))
+
+    drafts = mx.argmax(noisy(model)(mx.array([tokens])), axis=-1)
+
+    agreed = int(mx.sum(drafts == mx.argmax(before, axis=-1)))
+    assert 20 <= agreed <= 95
+    assert mx.array_equal(model(mx.array([tokens])), before), "the original was changed"
+
+
+def test_same_seed_same_model_and_another_seed_another() -> None:
+    text = greedy(build("llama", seed=1), count=20)
+    assert greedy(build("llama", seed=1), count=20) == text
+    assert greedy(build("llama", seed=2), count=20) != text
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize(("dtype", "bits"), [(mx.bfloat16, None), (mx.float32, 4)])
+def test_mlx_lm_loads_the_folder(
+    architecture: str, dtype: mx.Dtype, bits: int | None, tmp_path: Path
+) -> None:
+    written = write_folder(architecture, tmp_path, dtype=dtype, bits=bits)
+
+    model, tokenizer = mlx_lm.load(str(tmp_path))
+
+    tokens = mx.array([PROMPT])
+    assert mx.array_equal(model(tokens), written(tokens))
+    assert tokenizer.eos_token_ids == {256}
+
+
+def test_byte_tokenizer(tmp_path: Path) -> None:
+    write_folder("llama", tmp_path)
+    _, tokenizer = mlx_lm.load(str(tmp_path))
+
+    text = "  naïve\n\t日本 🙂  "
+    assert tokenizer.encode(text) == list(text.encode())
+    assert tokenizer.decode(list(text.encode())) == text
+    messages = [
+        {"role": "user", "content": "a"},
+        {"role": "assistant", "content": "b"},
+        {"role": "user", "content": "c"},
+    ]
+    user, assistant, end = 258, 259, 256
+    assert tokenizer.apply_chat_template(messages, add_generation_prompt=True) == [
+        *(user, ord("a"), assistant, ord("b"), end),
+        *(user, ord("c"), assistant),
+    ]
+
+
+def test_stories_260k_tells_a_story() -> None:
+    model, tokenizer = mlx_lm.load(str(FOLDER_260K))
+
+    text = mlx_lm.generate(model, tokenizer, "Once upon a time", max_tokens=200)
+
+    # What llama2.c's own test expects of the original at temperature 0.
+    assert text.startswith(
+        ", there was a little girl named Lily. She loved to play outside in the park. "
+        "One day, she saw a big, red ball. She wanted to play with it, but it was too high.\n"
+        "Lily's mom said, \"Lily, let's go to the park.\" Lily was sad and didn't know what to do. "
+        'She said, "I want to play with your ball, but I can\'t find it."\n'
+    )

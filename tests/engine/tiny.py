@@ -1,0 +1,257 @@
+"""Tiny random models, so that tests need no weights: every kind of cache, built in milliseconds.
+
+As initialized, a random model's next-token distribution is nearly flat and its greedy text soon
+sticks to one token. `build` keeps the text varied (test_tiny.py shows it) with three changes:
+
+- what the layers add outweighs the last token's own embedding: their matrices are multiplied by
+  `GAIN`, the embedding is divided by it;
+- attention is peaked, and so depends on the context: queries are multiplied by `PEAK`;
+- top probabilities are mostly between 0.2 and 0.9: the last norm is scaled so that the standard
+  deviation of the logits is `SHARPNESS`.
+"""
+
+import copy
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+from mlx.utils import tree_flatten, tree_map_with_path
+from mlx_lm.utils import _get_classes, save_model
+from tokenizers import AddedToken, Tokenizer, decoders, pre_tokenizers
+from tokenizers.models import BPE
+
+Config = dict[str, Any]
+
+GAIN = 2.5
+PEAK = 3.0
+SHARPNESS = 3.0
+GROUP_SIZE = 32
+
+SPECIAL_TOKENS = ("<eos>", "<system>", "<user>", "<assistant>")  # after the 256 bytes
+CHAT_TEMPLATE = (
+    "{% for message in messages %}"
+    "<{{ message['role'] }}>{{ message['content'] }}"
+    "{% if message['role'] == 'assistant' %}<eos>{% endif %}"
+    "{% endfor %}"
+    "{% if add_generation_prompt %}<assistant>{% endif %}"
+)
+
+_TRANSFORMER: Config = {
+    "hidden_size": 64,
+    "num_hidden_layers": 4,
+    "intermediate_size": 128,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "max_position_embeddings": 4096,
+    "rms_norm_eps": 1e-5,
+    "rope_theta": 10000.0,
+    "tie_word_embeddings": False,
+}
+_CONFIGS: dict[str, Config] = {
+    "llama": _TRANSFORMER,
+    "qwen2": _TRANSFORMER,
+    "qwen3": _TRANSFORMER,
+    "gemma3_text": _TRANSFORMER  # layers 0 and 2 slide, and wrap early
+    | {
+        "sliding_window": 16,
+        "sliding_window_pattern": 2,
+        "query_pre_attn_scalar": 16,
+        "rope_local_base_freq": 1e4,
+    },
+    "qwen3_5": _TRANSFORMER  # layers 0 and 2 are gated delta nets
+    | {
+        "full_attention_interval": 2,
+        "linear_num_value_heads": 4,
+        "linear_num_key_heads": 2,
+        "linear_key_head_dim": 32,
+        "linear_value_head_dim": 32,
+        "rope_parameters": {
+            "type": "default",
+            "mrope_section": [1, 1, 0],
+            "rope_theta": 1e5,
+            "partial_rotary_factor": 0.25,
+        },
+    },
+    "lfm2": {  # layers 0 and 2 are short convolutions
+        "hidden_size": 64,
+        "num_hidden_layers": 4,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": 4096,
+        "norm_eps": 1e-5,
+        "conv_bias": False,
+        "conv_L_cache": 3,
+        "block_dim": 64,
+        "block_ff_dim": 128,
+        "block_multiple_of": 8,
+        "block_ffn_dim_multiplier": 1.0,
+        "block_auto_adjust_ff_dim": True,
+        "full_attn_idxs": [1, 3],
+        "rope_theta": 10000.0,
+    },
+    "mamba": {
+        "hidden_size": 64,
+        "intermediate_size": 128,
+        "state_size": 8,
+        "num_hidden_layers": 3,
+        "conv_kernel": 4,
+        "use_bias": False,
+        "use_conv_bias": True,
+        "time_step_rank": 8,
+        "tie_word_embeddings": False,
+    },
+}
+ARCHITECTURES: tuple[str, ...] = tuple(_CONFIGS)
+
+_EMBEDDINGS = ("embed_tokens.weight", "embeddings.weight")
+_QUERIES = ("q_proj.weight", "q_norm.weight", "q_layernorm.weight")
+_LAST_NORMS = ("model.norm.weight", "model.embedding_norm.weight", "backbone.norm_f.weight")
+
+
+def build(
+    architecture: str,
+    *,
+    seed: int = 0,
+    vocabulary: int = 64,
+    dtype: mx.Dtype = mx.float32,
+    bits: int | None = None,
+) -> nn.Module:
+    """A model of one of `ARCHITECTURES`; quantized in groups of `GROUP_SIZE` if `bits` are given.
+
+    Heads and embeddings are as in the real families: Gemma and LFM2 tie them, the others do not.
+    """
+    config = _config(architecture, vocabulary=vocabulary)
+    model_class, arguments_class = _get_classes(config)
+    mx.random.seed(seed)
+    model: nn.Module = model_class(arguments_class.from_dict(config))
+    if architecture.startswith("gemma"):
+        model.sanitize({})  # ties the head, which a weight file without one does
+    model.eval()
+
+    # Gemma's norms multiply by 1 + weight.
+    unity = 1.0 if architecture.startswith("gemma") else 0.0
+
+    def scale(factors: Callable[[str, mx.array], float]) -> None:
+        def scaled(path: str, weight: mx.array) -> mx.array:
+            shift = unity if weight.ndim == 1 else 0.0
+            return (weight + shift) * factors(path, weight) - shift
+
+        _replace(model, scaled)
+
+    scale(_liveliness)
+    logits = model(mx.random.randint(0, vocabulary, (4, 64)))
+    sharpness = SHARPNESS / float(mx.std(logits))
+    scale(lambda path, _: sharpness if path.endswith(_LAST_NORMS) else 1.0)
+
+    keep_float32 = getattr(model, "cast_predicate", lambda path: True)
+    _replace(model, lambda path, weight: weight.astype(dtype) if keep_float32(path) else weight)
+    if bits is not None:
+        nn.quantize(
+            model,
+            group_size=GROUP_SIZE,
+            bits=bits,
+            class_predicate=lambda _, layer: (
+                hasattr(layer, "to_quantized") and layer.weight.shape[-1] % GROUP_SIZE == 0
+            ),
+        )
+    mx.eval(model.parameters())
+    return model
+
+
+def noisy(model: nn.Module, *, scale: float = 0.02, seed: int = 0) -> nn.Module:
+    """A copy whose matrices are off by `scale` of their standard deviation: an imperfect drafter.
+
+    At 0.02 its greedy choice is the model's for every second token or so, at 0.1 for every sixth.
+    In a quantized model the groups' scales and biases are disturbed, which counts about double.
+    """
+    keys = iter(mx.random.split(mx.random.key(seed), len(tree_flatten(model.parameters()))))
+
+    def disturbed(_: str, weight: mx.array) -> mx.array:
+        noise_key = next(keys)
+        if weight.ndim < 2 or not mx.issubdtype(weight.dtype, mx.floating):
+            return weight
+        noise = mx.random.normal(weight.shape, key=noise_key) * mx.std(weight) * scale
+        return weight + noise.astype(weight.dtype)
+
+    other = copy.deepcopy(model)
+    _replace(other, disturbed)
+    mx.eval(other.parameters())
+    return other
+
+
+def byte_tokenizer(folder: Path) -> int:
+    """Write the files of a tokenizer of bytes, then `SPECIAL_TOKENS`; return how many it has."""
+    letters = _letters_of_bytes()
+    vocabulary = {letter: byte for byte, letter in enumerate(letters)}
+    tokenizer = Tokenizer(BPE(vocab=vocabulary, merges=[]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens(
+        [AddedToken(token, special=True, normalized=False) for token in SPECIAL_TOKENS]
+    )
+    config = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "eos_token": SPECIAL_TOKENS[0],
+        "clean_up_tokenization_spaces": False,
+        "chat_template": CHAT_TEMPLATE,
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    (folder / "tokenizer_config.json").write_text(json.dumps(config, indent=2))
+    return int(tokenizer.get_vocab_size())
+
+
+def write_folder(
+    architecture: str,
+    folder: Path,
+    *,
+    seed: int = 0,
+    dtype: mx.Dtype = mx.float32,
+    bits: int | None = None,
+) -> nn.Module:
+    """Write an ordinary model folder, which `mlx_lm.load` accepts; return the model in it."""
+    vocabulary = byte_tokenizer(folder)
+    model = build(architecture, seed=seed, vocabulary=vocabulary, dtype=dtype, bits=bits)
+    save(model, _config(architecture, vocabulary=vocabulary, bits=bits), folder)
+    return model
+
+
+def save(model: nn.Module, config: Config, folder: Path) -> None:
+    """Write weights and configuration into a folder that has a tokenizer."""
+    save_model(folder, model)
+    (folder / "config.json").write_text(json.dumps(config, indent=2))
+
+
+def _config(architecture: str, *, vocabulary: int, bits: int | None = None) -> Config:
+    config = _CONFIGS[architecture] | {
+        "model_type": architecture,
+        "vocab_size": vocabulary,
+        "eos_token_id": 256,
+    }
+    if bits is not None:
+        config["quantization"] = {"group_size": GROUP_SIZE, "bits": bits}
+    return config
+
+
+def _liveliness(path: str, weight: mx.array) -> float:
+    """What `build` multiplies a weight by, the last norm apart."""
+    if path.endswith(_EMBEDDINGS):
+        return 1 / GAIN
+    factor = PEAK if path.endswith(_QUERIES) else 1.0
+    in_a_layer = weight.ndim == 2 and ".layers." in path and not path.endswith("A_log")
+    return factor * GAIN if in_a_layer else factor
+
+
+def _replace(model: nn.Module, change: Callable[[str, mx.array], mx.array]) -> None:
+    model.update(tree_map_with_path(change, model.parameters()))
+
+
+def _letters_of_bytes() -> list[str]:
+    """The letter that stands for each byte in byte-level tokenizers: itself where printable."""
+    printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    others = (chr(0x100 + index) for index in range(256))
+    return [chr(byte) if byte in printable else next(others) for byte in range(256)]
