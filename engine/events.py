@@ -60,7 +60,10 @@ class WrittenToken:
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """What a run did. Made by `engine.stats.tally` from the events alone; times in seconds."""
+    """What a run did. Made by `engine.stats` from the events alone; times in seconds.
+
+    `plain_seconds` went into the `plain` rounds, those without a draft.
+    """
 
     prompt_tokens: int = 0
     reused_tokens: int = 0
@@ -73,6 +76,7 @@ class Stats:
     corrections: int = 0
     bonuses: int = 0
     plain: int = 0
+    plain_seconds: float = 0.0
     draft_seconds: float = 0.0
     verify_seconds: float = 0.0
     decode_seconds: float = 0.0

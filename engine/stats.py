@@ -5,6 +5,8 @@ from dataclasses import replace
 
 from engine.events import Event, Prefill, Stats, Verdict
 
+_ENOUGH_PLAIN_ROUNDS = 8
+
 
 def tally(events: Iterable[Event]) -> Stats:
     """The figures of one generation, from any prefix of its events."""
@@ -30,6 +32,17 @@ def update(stats: Stats, event: Event) -> Stats:
             return stats
 
 
+def ratio_to_plain(answer: Stats, reference: Stats) -> float | None:
+    """How much faster `answer` was than plain rounds are here, as `reference` measured them.
+
+    None where the answer drafted nothing, or too few plain rounds were measured.
+    """
+    speed = answer.tokens_per_second
+    if speed is None or not answer.proposed or reference.plain < _ENOUGH_PLAIN_ROUNDS:
+        return None
+    return speed * reference.plain_seconds / reference.plain
+
+
 def _with_verdict(stats: Stats, verdict: Verdict) -> Stats:
     proposed, accepted = len(verdict.judgements), verdict.accepted
     origin = verdict.next.origin if verdict.next else None
@@ -44,6 +57,7 @@ def _with_verdict(stats: Stats, verdict: Verdict) -> Stats:
         corrections=stats.corrections + rejected,
         bonuses=stats.bonuses + int(origin == "bonus"),
         plain=stats.plain + int(origin == "plain"),
+        plain_seconds=stats.plain_seconds + (verdict.seconds if origin == "plain" else 0.0),
         draft_seconds=stats.draft_seconds + verdict.draft_seconds,
         verify_seconds=stats.verify_seconds + verdict.verify_seconds,
         decode_seconds=stats.decode_seconds + verdict.seconds,

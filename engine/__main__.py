@@ -1,0 +1,211 @@
+"""The command line: `slipstream`, or `python -m engine`.
+
+Every failure that a person can act on ends here, as one line, with exit code 2.
+"""
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+from uuid import uuid4
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+from models.errors import Problem
+
+if TYPE_CHECKING:
+    from engine.session import Session
+
+app = typer.Typer(
+    help="Local chat that answers faster without changing what it says.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+Target = Annotated[
+    Path | None,
+    typer.Option(help="The model that answers: an MLX model folder or a GGUF file."),
+]
+Drafter = Annotated[
+    str,
+    typer.Option(
+        help="none, lookup, early-exit[:LAYERS], a model folder, or several joined with +."
+    ),
+]
+DraftLengthOption = Annotated[
+    str, typer.Option("--draft-length", metavar="N|auto", help="Tokens to draft a round.")
+]
+System = Annotated[str, typer.Option(help="The system prompt.")]
+Temperature = Annotated[float, typer.Option(help="0 is greedy.")]
+TopK = Annotated[int, typer.Option(help="Keep the k likeliest tokens; 0 keeps all.")]
+TopP = Annotated[float, typer.Option(help="Keep the likeliest tokens of this mass; 1 keeps all.")]
+MinP = Annotated[float, typer.Option(help="Drop tokens below this share of the likeliest.")]
+Seed = Annotated[int | None, typer.Option(help="The same seed writes the same text.")]
+MaxTokens = Annotated[int, typer.Option(min=1, help="The longest answer.")]
+
+_DEFAULT_DRAFTER = "lookup"
+
+
+@app.command()
+def generate(
+    *,
+    prompt: Annotated[str, typer.Option(help="What to answer; - reads it from standard input.")],
+    target: Target = None,
+    drafter: Drafter = _DEFAULT_DRAFTER,
+    draft_length: DraftLengthOption = "auto",
+    system: System = "",
+    temperature: Temperature = 0.0,
+    top_k: TopK = 0,
+    top_p: TopP = 1.0,
+    min_p: MinP = 0.0,
+    repetition_penalty: Annotated[float, typer.Option(help="1 is off.")] = 1.0,
+    presence_penalty: Annotated[float, typer.Option(help="0 is off.")] = 0.0,
+    frequency_penalty: Annotated[float, typer.Option(help="0 is off.")] = 0.0,
+    seed: Seed = None,
+    max_tokens: MaxTokens = 512,
+    stop: Annotated[list[str] | None, typer.Option(help="Ends the answer; repeatable.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one event per line.")] = False,
+) -> None:
+    """Answer one prompt and exit."""
+    from engine.events import Stats, to_json
+    from engine.sampling import Sampling
+    from engine.session import Message, Request
+    from engine.stats import ratio_to_plain, update
+    from engine.terminal import answer_view, closing_line
+
+    sampling = Sampling(
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+        min_p=min_p,
+        repetition_penalty=repetition_penalty,
+        presence_penalty=presence_penalty,
+        frequency_penalty=frequency_penalty,
+        seed=seed,
+    )
+    text = sys.stdin.read() if prompt == "-" else prompt
+    if not text.strip():
+        raise Problem("The prompt is empty.", "Write something to answer.")
+    messages = [Message("system", system)] * bool(system) + [Message("user", text)]
+    session = open_session(target, drafter, draft_length)
+    request = Request(sampling=sampling, max_tokens=max_tokens, stops=tuple(stop or ()))
+    events = session.answer(messages, request, generation=uuid4().hex)
+    if json:
+        for event in events:
+            print(to_json(event), flush=True)
+        return
+    stats = Stats()
+    with answer_view(Console()) as view:
+        for event in events:
+            view.show(event)
+            stats = update(stats, event)
+    closing = closing_line(stats, ratio=ratio_to_plain(stats, stats))
+    Console(stderr=True).print(closing, style="dim", highlight=False)
+
+
+@app.command()
+def chat(
+    *,
+    target: Target = None,
+    drafter: Drafter = _DEFAULT_DRAFTER,
+    draft_length: DraftLengthOption = "auto",
+    system: System = "",
+    temperature: Temperature = 0.0,
+    top_k: TopK = 0,
+    top_p: TopP = 1.0,
+    min_p: MinP = 0.0,
+    seed: Seed = None,
+    max_tokens: MaxTokens = 1024,
+) -> None:
+    """Chat in the terminal, and watch every guess being accepted or struck out."""
+    from engine.chat import Chat
+    from engine.sampling import Sampling
+    from engine.session import Request
+
+    sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, seed=seed)
+    session = open_session(target, drafter, draft_length)
+    request = Request(sampling=sampling, max_tokens=max_tokens)
+    with suppress(ImportError):
+        import readline  # noqa: F401  # gives input() its line editing
+    Chat(session, Console(), request, system=system).run(lambda: input("> "))
+
+
+@app.command("import")
+def import_model(
+    *,
+    source: Annotated[Path, typer.Argument(help="A GGUF file.")],
+    folder: Annotated[Path, typer.Argument(help="The MLX model folder to make.")],
+) -> None:
+    """Turn a GGUF file into an MLX model folder."""
+    from models.gguf import import_gguf
+
+    with _progress(f"Importing {source.name}") as show:
+        import_gguf(source, folder, progress=show)
+    print(folder)
+
+
+@app.command()
+def host() -> None:
+    """Serve the window: JSON lines on standard input and output."""
+    from engine.host import main as serve
+
+    serve()
+
+
+def open_session(target: Path | None, drafter: str, draft_length: str) -> "Session":
+    """The pair that was asked for, loaded; without a target it is the starter pair's."""
+    from engine.loading import load
+    from engine.pair import make_policy
+    from engine.session import Session
+    from models.folders import open_model
+    from models.starter import ensure_starter, models_folder
+
+    policy = make_policy(draft_length)
+    if target is None:
+        with _progress("Fetching the starter model") as show:
+            folder = ensure_starter(progress=show)
+    else:
+        with _progress(f"Importing {target.name}") as show:
+            folder = open_model(target, imports=models_folder(), progress=show).path
+    return Session(load(folder), drafter=drafter, policy=policy)
+
+
+@contextmanager
+def _progress(what: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar on standard error that appears with the first (done, total) bytes told to it."""
+    progress = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
+    task = progress.add_task(what)
+
+    def show(done: int, total: int) -> None:
+        progress.start()
+        progress.update(task, completed=done, total=total)
+
+    try:
+        yield show
+    finally:
+        if progress.live.is_started:
+            progress.stop()
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line; after a `Problem` it exits with 2, and one line that names it."""
+    try:
+        app(arguments)
+    except Problem as problem:
+        print(f"slipstream: {problem}", file=sys.stderr)
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()
