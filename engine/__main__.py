@@ -72,8 +72,7 @@ def generate(
 ) -> None:
     """Answer one prompt and exit."""
     from engine.events import Stats, to_json
-    from engine.sampling import Sampling
-    from engine.session import Message, Request
+    from engine.request import Message, Request, Sampling
     from engine.stats import ratio_to_plain, update
     from engine.terminal import answer_view, closing_line
 
@@ -123,8 +122,7 @@ def chat(
 ) -> None:
     """Chat in the terminal, and watch every guess being accepted or struck out."""
     from engine.chat import Chat
-    from engine.sampling import Sampling
-    from engine.session import Request
+    from engine.request import Request, Sampling
 
     sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, seed=seed)
     session = open_session(target, drafter, draft_length)

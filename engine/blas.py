@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import platform
 import sys
 
 
@@ -17,7 +18,8 @@ def prefer_openblas() -> bool:
     """
     if not sys.platform.startswith("linux") or "mlx" in sys.modules:
         return False
-    os.environ.setdefault("OPENBLAS_CORETYPE", "Sandybridge")
+    if platform.machine() == "x86_64":
+        os.environ["OPENBLAS_CORETYPE"] = "Sandybridge"  # whatever the shell says
     try:
         ctypes.CDLL("libopenblas.so.0", mode=ctypes.RTLD_GLOBAL)
     except OSError:

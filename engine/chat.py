@@ -15,7 +15,8 @@ from rich.text import Text as Styled
 
 from engine.events import Done, Stats, Text
 from engine.pair import make_policy
-from engine.session import Message, Request, Session
+from engine.request import Message, Request
+from engine.session import Session
 from engine.stats import ratio_to_plain, update
 from engine.terminal import answer_view, clean, closing_line, legend
 from models.errors import Problem

@@ -5,61 +5,10 @@ p and q are what is really sampled from. Order: logit bias and penalties, then t
 top-p, min-p, top-k (on the untempered distribution, mlx-lm's own), then the temperature.
 """
 
-import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-
 import mlx.core as mx
 from mlx_lm.sample_utils import apply_min_p, apply_top_k, apply_top_p
 
-from models.errors import Problem
-
-
-@dataclass(frozen=True, slots=True)
-class Sampling:
-    """How the next token is chosen. Temperature 0 is greedy; 0 or 1 switches a filter off.
-
-    `penalty_window` is how many of the latest tokens, prompt included, the penalties look at.
-    `repetition_penalty` divides (CTRL, arXiv 1909.05858), the other two subtract (OpenAI).
-    """
-
-    temperature: float = 0.0
-    top_k: int = 0
-    top_p: float = 1.0
-    min_p: float = 0.0
-    repetition_penalty: float = 1.0
-    presence_penalty: float = 0.0
-    frequency_penalty: float = 0.0
-    penalty_window: int = 64
-    logit_bias: Mapping[int, float] = field(default_factory=dict)
-    seed: int | None = None
-
-    def __post_init__(self) -> None:
-        limits: list[tuple[str, float, float, float]] = [
-            ("temperature", self.temperature, 0.0, 100.0),
-            ("top_k", self.top_k, 0, math.inf),
-            ("top_p", self.top_p, 0.0, 1.0),
-            ("min_p", self.min_p, 0.0, 1.0),
-            ("repetition_penalty", self.repetition_penalty, 0.01, 100.0),
-            ("presence_penalty", self.presence_penalty, -100.0, 100.0),
-            ("frequency_penalty", self.frequency_penalty, -100.0, 100.0),
-            ("penalty_window", self.penalty_window, 1, 1 << 20),
-        ]
-        for name, value, low, high in limits:
-            if not low <= value <= high:
-                raise Problem(f"{name} is {value}.", f"Choose a value from {low:g} to {high:g}.")
-
-    @property
-    def greedy(self) -> bool:
-        return self.temperature == 0.0
-
-    @property
-    def penalizes(self) -> bool:
-        return (
-            self.repetition_penalty != 1.0
-            or self.presence_penalty != 0.0
-            or self.frequency_penalty != 0.0
-        )
+from engine.request import Sampling
 
 
 def scores(logits: mx.array, history: mx.array | None, sampling: Sampling) -> mx.array:

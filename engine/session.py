@@ -6,12 +6,12 @@ Joins the loop (`engine.speculate`), which knows ids, with text and events.
 import secrets
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
 from itertools import takewhile
 from time import perf_counter
 
 from jinja2 import TemplateError
 
+from engine.accept import by_block
 from engine.cache import QuantizedCaches
 from engine.decoder import Decoder
 from engine.draft_length import Automatic, DraftLength
@@ -33,35 +33,17 @@ from engine.events import (
 )
 from engine.loading import LoadedModel
 from engine.pair import make_drafter
-from engine.sampling import Sampling
-from engine.speculate import Guess, Ruling, Task, speculate
+from engine.request import Message, Request
+from engine.speculate import Guess, Rule, Ruling, Task, speculate
 from engine.stats import update
 from engine.text import Spelling, StopStrings, TextStream
 from models.errors import Problem
-
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """One message of a chat; `role` is "system", "user" or "assistant"."""
-
-    role: str
-    content: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """How to answer. `stops`: texts that end the answer and are not part of it."""
-
-    sampling: Sampling = field(default_factory=Sampling)
-    max_tokens: int = 512
-    stops: Sequence[str] = ()
-
 
 _DEFAULT = Request()
 
 
 class Session:
-    """One conversation. Not for use from two threads.
+    """One conversation. Not for use from two threads. `accept` judges drafts when sampling.
 
     Attributes: `drafter` and `policy`, which may be changed between answers.
     """
@@ -73,8 +55,10 @@ class Session:
         drafter: str = "none",
         policy: DraftLength | None = None,
         quantized: QuantizedCaches | None = None,
+        accept: Rule = by_block,
     ) -> None:
         self.target = target
+        self._accept = accept
         self.decoder = Decoder(target.model, quantized=quantized)
         self.drafter: Drafter = NoDrafter()
         self.policy: DraftLength = policy or Automatic()
@@ -147,6 +131,7 @@ class Session:
             seed=secrets.randbits(32) if request.sampling.seed is None else request.sampling.seed,
             max_tokens=min(request.max_tokens, context - len(prompt)),
             ends=self.target.ends,
+            accept=self._accept,
         )
         return self._run(list(prompt), task, StopStrings(request.stops), generation, cancelled)
 

@@ -15,7 +15,8 @@ from engine.decoder import Decoder
 from engine.device import fetch, start
 from engine.draft_length import DraftLength, Measured
 from engine.drafters import Drafter, Proposal
-from engine.sampling import History, Sampling, choose, distribution, probability, scores
+from engine.request import Sampling
+from engine.sampling import History, choose, distribution, probability, scores
 
 Rule = Callable[[mx.array, mx.array, mx.array, mx.array], Outcome]
 

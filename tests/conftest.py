@@ -10,6 +10,8 @@ os.environ["QT_QPA_PLATFORM"] = "offscreen"
 import psutil
 import pytest
 
+import engine  # noqa: F401  # before any test imports MLX: it puts OpenBLAS in front
+
 GRACE_SECONDS = 2.0
 
 # tqdm's refresher of stalled progress bars lives until the process ends.

@@ -14,7 +14,7 @@ from typing import Protocol
 
 import mlx.core as mx
 
-from engine.sampling import Sampling
+from engine.request import Sampling
 
 
 @dataclass(frozen=True, slots=True)

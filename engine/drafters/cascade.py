@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import mlx.core as mx
 
 from engine.drafters import Drafter, Proposal
-from engine.sampling import Sampling
+from engine.request import Sampling
 
 
 class Cascade:

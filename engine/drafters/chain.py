@@ -9,7 +9,8 @@ from collections.abc import Callable
 import mlx.core as mx
 
 from engine.drafters import Proposal
-from engine.sampling import History, Sampling, choose, distribution, probability, scores
+from engine.request import Sampling
+from engine.sampling import History, choose, distribution, probability, scores
 
 
 def draft_chain(

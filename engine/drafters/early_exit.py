@@ -13,7 +13,7 @@ import mlx.nn as nn
 from engine.decoder import Decoder
 from engine.drafters import Proposal
 from engine.drafters.chain import draft_chain
-from engine.sampling import Sampling
+from engine.request import Sampling
 from models.errors import Problem
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import mlx.core as mx
 
 from engine.drafters import Proposal
-from engine.sampling import Sampling
+from engine.request import Sampling
 
 _SHORTEST = 2  # tokens that must match at the very least; what the index is keyed by
 _LONGEST = 32  # more than this is not told apart

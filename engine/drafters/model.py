@@ -7,7 +7,7 @@ import mlx.core as mx
 from engine.decoder import Decoder
 from engine.drafters import Proposal
 from engine.drafters.chain import draft_chain
-from engine.sampling import Sampling
+from engine.request import Sampling
 
 
 class ModelDrafter:

@@ -1,0 +1,298 @@
+"""The child process: commands in, answers out, as `engine.protocol` has them.
+
+The main thread owns MLX and does one thing after another. A reader thread parses what comes
+in, answers what is no command, and takes note of a cancelled generation at once.
+
+One session serves all conversations. Going on with the one that was answered last reuses what
+was read of it; going back to another costs reading it again. A session each would keep every
+chat's cache in memory.
+"""
+
+import gc
+import os
+import platform
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from queue import SimpleQueue
+from threading import Lock, Thread
+from typing import BinaryIO, NoReturn
+
+import mlx.core as mx
+import mlx_lm
+
+from engine import protocol
+from engine.events import Done, Failed, Stats
+from engine.loading import LoadedModel, load
+from engine.pair import make_policy
+from engine.protocol import Answer, Drafting, Generate, Load, Unload, Work
+from engine.request import Request
+from engine.session import Session
+from models.errors import Problem
+from models.folders import inspect
+
+_GRACE_SECONDS = 5  # for what runs to notice that it shall end
+
+Send = Callable[[Answer], None]
+
+
+class Gone(Exception):
+    """Nobody reads the answers any more."""
+
+
+class Output:
+    """Writes answers, whole lines from any thread."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._lock = Lock()
+
+    def send(self, answer: Answer) -> None:
+        """Write one line. Raises Gone."""
+        line = protocol.answer_to_json(answer).encode() + b"\n"
+        with self._lock:
+            try:
+                self._stream.write(line)
+                self._stream.flush()
+            except OSError as error:
+                raise Gone from error
+
+
+class Inbox:
+    """What was asked for and not done yet. Filled by one thread, emptied by another.
+
+    Has no locks of its own, so that a signal handler may call `stop`. Attribute: `stopped`.
+    """
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._queue: SimpleQueue[Work | None] = SimpleQueue()
+        self._cancelled: set[str] = set()
+        self.stopped = False
+
+    def read(self, stream: BinaryIO) -> None:
+        """Take in lines until `quit` or the end; then `stop`."""
+        with suppress(Gone, OSError):
+            for line in read_lines(stream):
+                try:
+                    command = protocol.parse_command(line)
+                except protocol.BadLine as bad:
+                    self._send(Failed(bad.id, bad.message, bad.remedy))
+                    continue
+                if isinstance(command, protocol.Quit):
+                    break
+                if isinstance(command, protocol.Cancel):
+                    self._cancelled.add(command.id)
+                else:
+                    self._cancelled.discard(command.id)  # of an earlier command
+                    self._queue.put(command)
+        self.stop()
+
+    def stop(self) -> None:
+        """Cancel everything: what is still to come out is to be refused."""
+        self.stopped = True
+        self._queue.put(None)
+
+    def take(self) -> Work | None:
+        """What to do next; waits for it. None at the end."""
+        return self._queue.get()
+
+    def cancelled(self, generation: str) -> bool:
+        """Whether a generation shall end."""
+        return self.stopped or generation in self._cancelled
+
+
+def read_lines(stream: BinaryIO) -> Iterator[bytes]:
+    """Lines with their ends. One that is too long comes broken off, one byte too long."""
+    while line := stream.readline(protocol.LONGEST_LINE_BYTES + 1):
+        rest = line
+        while len(line) > protocol.LONGEST_LINE_BYTES and rest and not rest.endswith(b"\n"):
+            rest = stream.readline(1 << 20)
+        yield line
+
+
+class Host:
+    """Does what comes out of an inbox, one after another, on the thread that calls `run`."""
+
+    def __init__(self, inbox: Inbox, send: Send) -> None:
+        self._inbox = inbox
+        self._send = send
+        self._target: LoadedModel | None = None
+        self._drafter = self._draft_length = ""
+        self._session: Session | None = None  # made anew after one that broke
+
+    def run(self) -> None:
+        """Until the inbox ends. Raises Gone."""
+        while (command := self._inbox.take()) is not None:
+            try:
+                self._do(command)
+            except Gone:
+                raise
+            except Exception as error:
+                self._send(failure(command.id, error))
+
+    def _do(self, command: Work) -> None:
+        match command:
+            case Generate() if self._inbox.cancelled(command.id):
+                self._send(Done(command.id, "cancelled", Stats()))
+            case Generate():
+                self._generate(command)
+            case _ if self._inbox.stopped:
+                pass
+            case Load():
+                self._load(command)
+            case Drafting():
+                self._change_drafting(command)
+            case Unload():
+                self._unload(command.id)
+
+    def _load(self, command: Load) -> None:
+        # What can be seen to be wrong without loading leaves the old model where it is.
+        folder = Path(command.target).expanduser()
+        policy = make_policy(command.draft_length)
+        inspect(folder)
+        self._send(
+            protocol.Loading(command.id, command.target, command.drafter, command.draft_length)
+        )
+        if self._target is not None:
+            self._unload(command.id)  # first, as there may be no room for both
+        target = load(folder)
+        self._session = Session(target, drafter=command.drafter, policy=policy)
+        self._target = target
+        self._drafter, self._draft_length = command.drafter, command.draft_length
+        self._send_loaded(command.id)
+
+    def _change_drafting(self, command: Drafting) -> None:
+        session = self._usable_session()
+        drafter = self._drafter if command.drafter is None else command.drafter
+        length = self._draft_length if command.draft_length is None else command.draft_length
+        policy = make_policy(length)  # anew in any case: it has measured the old drafter
+        self._send(protocol.Loading(command.id, str(session.target.folder), drafter, length))
+        if command.drafter is not None:
+            session.use_drafter(drafter)
+        session.policy = policy
+        self._drafter, self._draft_length = drafter, length
+        self._send_loaded(command.id)
+
+    def _generate(self, command: Generate) -> None:
+        session = self._usable_session()
+        request = Request(
+            sampling=command.sampling,
+            max_tokens=command.max_tokens,
+            stops=command.stops,
+        )
+        try:
+            for event in session.answer(
+                command.messages,
+                request,
+                generation=command.id,
+                cancelled=lambda: self._inbox.cancelled(command.id),
+            ):
+                self._send(event)
+        except Exception as error:
+            if not isinstance(error, Problem):
+                self._session = None  # its caches may hold what was never computed
+            raise
+
+    def _unload(self, id: str) -> None:
+        self._session = self._target = None
+        give_memory_back()
+        self._send(protocol.Unloaded(id))
+
+    def _usable_session(self) -> Session:
+        if self._target is None:
+            raise Problem("No model is loaded.", "Load one first.")
+        if self._session is None:
+            give_memory_back()
+            policy = make_policy(self._draft_length)
+            self._session = Session(self._target, drafter=self._drafter, policy=policy)
+        return self._session
+
+    def _send_loaded(self, id: str) -> None:
+        session = self._usable_session()
+        target = session.target
+        self._send(
+            protocol.Loaded(
+                id,
+                str(target.folder),
+                self._drafter,
+                self._draft_length,
+                target.precision,
+                target.context_length,
+                session.decoder.vocabulary,
+            )
+        )
+
+
+def failure(id: str, error: Exception) -> Failed:
+    """A failed command's answer. What nobody foresaw goes to the log, standard error, too."""
+    if isinstance(error, Problem):
+        return Failed(id, error.message, error.remedy)
+    with suppress(OSError):
+        traceback.print_exception(error)
+    reason = next(iter(str(error).splitlines()), "").rstrip(".")
+    message = f"{type(error).__name__}: {reason}." if reason else f"{type(error).__name__}."
+    return Failed(id, message, "Try again; if it fails again, load the model again.")
+
+
+def give_memory_back() -> None:
+    """Free what is not referenced any more, MLX's pool included."""
+    gc.collect()
+    mx.clear_cache()
+
+
+def ready() -> protocol.Ready:
+    """The greeting."""
+    return protocol.Ready(
+        protocol=protocol.PROTOCOL,
+        python=platform.python_version(),
+        mlx=mx.__version__,  # type: ignore[attr-defined] # its stubs lack it
+        mlx_lm=mlx_lm.__version__,
+        device=f"{mx.device_info()['device_name']} "
+        f"({'GPU' if mx.default_device() == mx.gpu else 'CPU'})",
+    )
+
+
+def claim_pipes() -> tuple[BinaryIO, BinaryIO]:
+    """Standard input and output for the protocol alone: others print to standard error, C code
+    too, and find nothing to read."""
+    sys.stdout.flush()
+    commands, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    sys.stdout = sys.stderr
+    return commands, answers
+
+
+def main() -> NoReturn:
+    """Serve until `quit`, the end of standard input, SIGTERM, or nobody reads the answers."""
+    commands, answers = claim_pipes()
+    send = Output(answers).send
+    inbox = Inbox(send)
+
+    def stop() -> None:
+        inbox.stop()
+        signal.alarm(_GRACE_SECONDS)  # ends the process where a long pass or a full pipe holds it
+
+    def read() -> None:
+        try:
+            inbox.read(commands)
+        finally:
+            stop()
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal's Ctrl-C is the window's
+    signal.signal(signal.SIGTERM, lambda *_: stop())
+    with suppress(Gone):
+        send(ready())
+        Thread(target=read, name="reader", daemon=True).start()
+        Host(inbox, send).run()
+    os._exit(0)  # at once: the reader may sit in a read that nothing wakes
+
+
+if __name__ == "__main__":
+    main()

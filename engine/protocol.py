@@ -1,0 +1,274 @@
+"""What the window and the engine's child process say to each other: one JSON object a line.
+
+Commands go in, answers come out: the events of `engine.events` as they are, and a few more that
+are about the process itself. Knows no MLX, so that the window can import it.
+
+The window numbers its commands: `id`. The answers to one carry its id, an event as its
+`generation`; a `Failed` without one answers a line that could not be told to be any command.
+
+    load      -> Loading, Unloaded (where another was loaded), Loaded | Failed
+    drafting  -> Loading, Loaded | Failed; what was loaded before stays where it failed
+    generate  -> Prefill..., (Draft, Verdict, Text)..., Done | Failed
+    cancel    -> nothing of its own; the generation with that id ends, `cancelled`
+    unload    -> Unloaded
+    quit      -> the process ends, as it does when its standard input does
+"""
+
+import dataclasses
+import json
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import MISSING, dataclass, field
+from types import UnionType
+from typing import Any, Literal, get_args, get_origin
+
+from engine import events
+from engine.request import Message, Sampling
+from models.errors import Problem
+
+PROTOCOL = 1
+LONGEST_LINE_BYTES = 8 << 20  # with its end
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Load the model folder `target`, in place of what is loaded.
+
+    `drafter` and `draft_length` are written as for `engine.pair`.
+    """
+
+    id: str
+    target: str
+    drafter: str = "none"
+    draft_length: str = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class Drafting:
+    """Draft otherwise from the next answer on. None leaves a thing as it is."""
+
+    id: str
+    drafter: str | None = None
+    draft_length: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Generate:
+    """Answer a chat, once what was asked for before is done. `conversation`: which chat it is."""
+
+    id: str
+    conversation: str
+    messages: tuple[Message, ...]
+    sampling: Sampling = field(default_factory=Sampling)
+    max_tokens: int = 512
+    stops: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.max_tokens < 1:
+            raise Problem(f"max_tokens is {self.max_tokens}.", "Give 1 or more.")
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """End the generation with this id, running or waiting; one that is over stays over."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unload:
+    """Give the memory back."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Quit:
+    """Cancel everything and end."""
+
+
+Work = Load | Drafting | Generate | Unload
+Command = Work | Cancel | Quit
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """The first line: the process takes commands. `protocol` is the version of all this."""
+
+    protocol: int
+    python: str
+    mlx: str
+    mlx_lm: str
+    device: str
+
+
+@dataclass(frozen=True, slots=True)
+class Loading:
+    """Loading has begun, and may take a while."""
+
+    id: str
+    target: str
+    drafter: str
+    draft_length: str
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What is loaded now. `vocabulary` is how many logits the target gives.
+
+    `context_length` is in tokens; `precision` says what the weights are here, in words.
+    """
+
+    id: str
+    target: str
+    drafter: str
+    draft_length: str
+    precision: str
+    context_length: int
+    vocabulary: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unloaded:
+    """Nothing is loaded any more, until the next `Loaded`."""
+
+    id: str
+
+
+Notice = Ready | Loading | Loaded | Unloaded
+Answer = events.Event | Notice
+
+_COMMANDS: dict[str, type[Any]] = {kind.__name__.lower(): kind for kind in get_args(Command)}
+_NOTICES: dict[str, type[Any]] = {kind.__name__.lower(): kind for kind in get_args(Notice)}
+_SURROGATE = re.compile("[\ud800-\udfff]")  # half of a character that was escaped as two
+_EXPECTED = {str: "a text", int: "a whole number", float: "a number"}
+_NAMES = {dict: "an object", list: "a list", str: "a text", bool: "a truth value"}
+
+
+class BadLine(Problem):
+    """A line that is no command. `id` is that of the command it was meant to be, or empty."""
+
+    def __init__(self, message: str, remedy: str, *, id: str = "") -> None:
+        super().__init__(message, remedy)
+        self.id = id
+
+
+def command_to_json(command: Command) -> str:
+    """One line of JSON: `{"command": "load", ...}`, fields as in the dataclass."""
+    name = type(command).__name__.lower()
+    return json.dumps({"command": name, **dataclasses.asdict(command)})
+
+
+def parse_command(line: bytes) -> Command:
+    """The command that a line holds. Raises BadLine, and nothing else, where there is none."""
+    id = ""
+    try:
+        fields = _object(line)
+        name = fields.pop("command", None)
+        # A cancel that cannot be read has not failed the generation.
+        if isinstance(given := fields.get("id"), str) and name != "cancel":
+            id = given
+        if not isinstance(name, str) or name not in _COMMANDS:
+            raise Problem(f"There is no command {_short(name)}.", f"Use {', '.join(_COMMANDS)}.")
+        command: Command = _build(_COMMANDS[name], fields, name)
+        if getattr(command, "id", None) == "":
+            raise Problem(f"{name}.id is empty.", "Give each command an id of its own.")
+    except Problem as problem:
+        raise BadLine(problem.message, problem.remedy, id=id) from None
+    return command
+
+
+def answer_to_json(answer: Answer) -> str:
+    """One line of JSON: `{"event": "loaded", ...}`, as `engine.events.to_json`."""
+    name = type(answer).__name__.lower()
+    return json.dumps({"event": name, **dataclasses.asdict(answer)})
+
+
+def answer_from_json(line: str) -> Answer:
+    """The answer that `answer_to_json` wrote. Raises ValueError on anything else."""
+    with suppress(ValueError):
+        return events.from_json(line)
+    try:
+        fields = _object(line.encode())
+        notice: Notice = _build(_NOTICES[fields.pop("event")], fields, "answer")
+    except (Problem, KeyError, TypeError) as error:
+        raise ValueError(f"not an answer: {line[:80]!r}") from error
+    return notice
+
+
+def _object(line: bytes) -> dict[str, Any]:
+    """The JSON object in a line."""
+    one_object = 'Send one JSON object a line, such as {"command": "quit"}.'
+    if len(line) > LONGEST_LINE_BYTES:
+        raise Problem(f"The line is over {LONGEST_LINE_BYTES:,} bytes.", "Send shorter messages.")
+    if not line.strip():
+        raise Problem("The line is empty.", one_object)
+    try:
+        value = json.loads(line.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise Problem(f"Byte {error.start} of the line is not UTF-8.", one_object) from None
+    except RecursionError:
+        raise Problem("The line is nested too deeply.", one_object) from None
+    except ValueError as error:  # of which JSONDecodeError is one; a number too long is another
+        raise Problem(f"The line is not JSON: {error}.", one_object) from None
+    if not isinstance(value, dict):
+        raise Problem(f"The line is {_named(value)}, not an object.", one_object)
+    return value
+
+
+def _build(kind: type[Any], given: dict[str, Any], place: str) -> Any:
+    """The dataclass `kind` from a JSON object: all it needs, and nothing that it does not know."""
+    known = {item.name: item for item in dataclasses.fields(kind)}
+    remedy = f"Its fields are {', '.join(known)}." if known else "It has no fields."
+    for name in given:
+        if name not in known:
+            raise Problem(f"{place} has no field {_short(name)}.", remedy)
+    for name, item in known.items():
+        if name not in given and item.default is MISSING and item.default_factory is MISSING:
+            raise Problem(f"{place} lacks {name!r}.", remedy)
+    fields = {name: _value(known[name].type, given[name], f"{place}.{name}") for name in given}
+    return kind(**fields)
+
+
+def _value(kind: Any, value: Any, place: str) -> Any:
+    """A JSON value as a `kind`, one of the annotations above. Raises Problem, naming `place`."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is UnionType:  # with None
+        return None if value is None else _value(arguments[0], value, place)
+    if origin is Literal:
+        if value not in arguments:
+            raise Problem(f"{place} is {_short(value)}.", f"Give {' or '.join(arguments)}.")
+        return value
+    if origin is tuple and isinstance(value, list):
+        return tuple(_value(arguments[0], item, f"{place}[{i}]") for i, item in enumerate(value))
+    if origin is Mapping and isinstance(value, dict):
+        return {_number(key, place): _value(float, value[key], place) for key in value}
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind) and isinstance(value, dict):
+        return _build(kind, value, place)
+    if kind is float and type(value) in (int, float):
+        if not -1e300 < value < 1e300:  # no NaN, no infinity, no 10**999
+            raise Problem(f"{place} is out of range.", "Give a smaller number.")
+        return float(value)
+    if kind is str and type(value) is str and _SURROGATE.search(value):
+        raise Problem(f"{place} holds half a character.", "Escape both halves of a surrogate pair.")
+    if kind in (str, int) and type(value) is kind:
+        return value
+    expected = "a list" if origin is tuple else _EXPECTED.get(kind, "an object")
+    raise Problem(f"{place} is {_named(value)}.", f"Give {expected}.")
+
+
+def _number(key: str, place: str) -> int:
+    """A token id, which JSON can only have as a text where it is a key."""
+    if not (key.isascii() and key.isdecimal() and len(key) < 10):
+        raise Problem(f"{place} has the key {_short(key)}.", "Give token ids as keys.")
+    return int(key)
+
+
+def _named(value: Any) -> str:
+    return "null" if value is None else _NAMES.get(type(value), "a number")
+
+
+def _short(value: Any) -> str:
+    """A text, to be read in one line; of anything else what it is."""
+    return repr(value[:40]) if isinstance(value, str) else _named(value)

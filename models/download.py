@@ -1,0 +1,137 @@
+"""Fetches one file over HTTP, picking up where a broken attempt left off.
+
+Knows nothing about models. Bytes go to `<name>.partial` beside the destination; the file
+appears under its own name only when it is whole and has the expected sha256.
+"""
+
+import hashlib
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx2
+
+from models.errors import Problem
+
+TIMEOUT_SECONDS = 30.0
+ATTEMPTS = 4  # in a row without a single new byte
+
+
+def file_sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def download(
+    url: str,
+    destination: Path,
+    *,
+    sha256: str,
+    maximum_bytes: int,
+    progress: Callable[[int, int], None] | None = None,
+) -> Path:
+    """Fetch `url` to `destination` and return it. A file that is there and right is kept.
+
+    `progress(done, total)` is called with bytes; an exception from it ends the download, which
+    can be resumed. Raises Problem if the file cannot be had (what came is kept for the next
+    attempt), or if it is not the expected one (it is thrown away).
+    """
+    if destination.is_file() and file_sha256(destination) == sha256:
+        return destination
+    partial = destination.with_name(f"{destination.name}.partial")
+    try:
+        destination.parent.mkdir(parents=True, exist_ok=True)
+        _fetch(url, partial, maximum_bytes=maximum_bytes, progress=progress)
+        if file_sha256(partial) != sha256:
+            partial.unlink()
+            raise Problem(
+                f"The download of {destination.name} is damaged, and was thrown away.",
+                "Try again. If it happens again, the server or the network alters the file.",
+            )
+        partial.replace(destination)
+    except OSError as error:
+        raise Problem(
+            f"{destination.name} cannot be stored in {destination.parent}: "
+            f"{error.strerror or error}.",
+            "Make room on the disk and try again: the download goes on from where it stopped.",
+        ) from error
+    return destination
+
+
+def _fetch(
+    url: str,
+    partial: Path,
+    *,
+    maximum_bytes: int,
+    progress: Callable[[int, int], None] | None,
+) -> None:
+    """Bring `partial` to its full length, resuming until no attempt brings anything new."""
+    attempts = ATTEMPTS
+    with httpx2.Client(follow_redirects=True, timeout=TIMEOUT_SECONDS) as client:
+        while True:
+            before = _size_bytes(partial)
+            try:
+                _fetch_rest(client, url, partial, maximum_bytes=maximum_bytes, progress=progress)
+                return
+            except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+                attempts = ATTEMPTS if _size_bytes(partial) > before else attempts - 1
+                refused = isinstance(error, httpx2.HTTPStatusError | httpx2.InvalidURL)
+                if attempts == 0 or refused:
+                    raise Problem(
+                        f"{partial.stem} cannot be downloaded: {_reason(error)}.",
+                        "Check the network connection and try again: "
+                        "the download goes on from where it stopped.",
+                    ) from error
+
+
+def _reason(error: Exception) -> str:
+    """In one line, without the address, which may hold a password."""
+    if isinstance(error, httpx2.HTTPStatusError):
+        return f"the server answered {error.response.status_code}"
+    return str(error) or type(error).__name__
+
+
+def _fetch_rest(
+    client: httpx2.Client,
+    url: str,
+    partial: Path,
+    *,
+    maximum_bytes: int,
+    progress: Callable[[int, int], None] | None,
+) -> None:
+    """One request for what `partial` lacks; starts over if the server does not resume."""
+    start = _size_bytes(partial)
+    headers = {"Accept-Encoding": "identity"}  # ranges count the bytes of the file itself
+    if start:
+        headers["Range"] = f"bytes={start}-"
+    with client.stream("GET", url, headers=headers) as response:
+        if start and response.status_code == 416:  # nothing is left, or it is another file
+            if response.headers.get("Content-Range") == f"bytes */{start}":
+                return
+            partial.unlink()
+            raise httpx2.RemoteProtocolError("the server has another file now")
+        response.raise_for_status()
+        if response.status_code == 206:
+            span = re.match(r"bytes (\d+)-\d+/(\d+)$", response.headers.get("Content-Range", ""))
+            if span is None or int(span[1]) != start:
+                partial.unlink(missing_ok=True)
+                raise httpx2.RemoteProtocolError("the server resumed at the wrong place")
+            total = int(span[2])
+        else:
+            start, total = 0, int(response.headers.get("Content-Length", 0))
+        with partial.open("ab" if start else "wb") as file:
+            done = start
+            for chunk in response.iter_raw():
+                done += len(chunk)
+                if done > maximum_bytes:
+                    raise Problem(
+                        f"{partial.stem} is larger than the {maximum_bytes:,} bytes expected.",
+                        "The server sends another file: check the package index that is set up.",
+                    )
+                file.write(chunk)
+                if progress is not None:
+                    progress(done, max(done, total))
+
+
+def _size_bytes(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0

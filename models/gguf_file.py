@@ -1,0 +1,230 @@
+"""Reads the header of a GGUF file that nobody vouches for.
+
+Knows the container: metadata, tensor descriptions, where each tensor's bytes lie. Refuses to
+know what any of it means. Every length, count and offset is checked against the size of the
+file before it is used, so a hostile or broken file costs a `Problem`, never memory, an endless
+loop or a crash in native code. (The `gguf` package's reader trusts the counts it finds, and
+MLX's own GGUF loader has crashed on short files; neither is handed an unchecked file here.)
+"""
+
+import mmap
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy
+from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
+from numpy.typing import NDArray
+
+from models.errors import Problem
+
+MAGIC = b"GGUF"
+MAXIMUM_NAME_BYTES = 65_535
+MAXIMUM_DIMENSIONS = 4
+DEFAULT_ALIGNMENT = 32
+FETCH_AGAIN = "Download the file again, and compare its size with the one the publisher states."
+
+_STRING, _ARRAY = 8, 9
+_SCALARS: dict[int, numpy.dtype[Any]] = {
+    0: numpy.dtype("<u1"),
+    1: numpy.dtype("<i1"),
+    2: numpy.dtype("<u2"),
+    3: numpy.dtype("<i2"),
+    4: numpy.dtype("<u4"),
+    5: numpy.dtype("<i4"),
+    6: numpy.dtype("<f4"),
+    7: numpy.dtype("?"),
+    10: numpy.dtype("<u8"),
+    11: numpy.dtype("<i8"),
+    12: numpy.dtype("<f8"),
+}
+
+
+@dataclass(frozen=True)
+class GgufTensor:
+    """One tensor of the file: `shape` is rows first (as NumPy has it), `offset` is absolute."""
+
+    name: str
+    type: GGMLQuantizationType
+    shape: tuple[int, ...]
+    offset: int
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class GgufFile:
+    """A checked header: every tensor's bytes lie inside the file and overlap no other's."""
+
+    path: Path
+    metadata: dict[str, Any]
+    tensors: dict[str, GgufTensor]
+
+    def rows(self, tensor: GgufTensor, start: int, stop: int) -> NDArray[numpy.uint8]:
+        """The raw bytes of rows start..stop: shape (stop - start, bytes per row).
+
+        A one-dimensional tensor is a single row.
+        """
+        rows = tensor.shape[0] if len(tensor.shape) > 1 else 1
+        row_bytes = tensor.size_bytes // rows
+        data = numpy.fromfile(
+            self.path,
+            dtype=numpy.uint8,
+            count=(stop - start) * row_bytes,
+            offset=tensor.offset + start * row_bytes,
+        )
+        if data.size < (stop - start) * row_bytes:
+            raise _broken(self.path, "it was cut short while it was being read")
+        return data.reshape(stop - start, row_bytes)
+
+
+def read_gguf(path: Path) -> GgufFile:
+    """Read and check the header of the GGUF file at `path`; no tensor data is read.
+
+    Raises Problem if there is no such file, or it is not a complete, consistent GGUF file.
+    """
+    if not path.is_file():
+        raise Problem(f"There is no file at {path}.", "Check the path of the GGUF file.")
+    try:
+        size_bytes = path.stat().st_size
+        with path.open("rb") as file:
+            if size_bytes < 24 or file.read(4) != MAGIC:
+                raise _broken(path, "it does not begin like one")
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+                return _Header(path, data).read()
+    except OSError as error:
+        raise Problem(
+            f"{path.name} cannot be read: {error.strerror or error}.",
+            "Check that the disk is there and that you may read the file.",
+        ) from error
+
+
+def shown(value: object) -> str:
+    """A value from the file, short enough and harmless enough for a message."""
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:80]}..."
+
+
+def _broken(path: Path, why: str) -> Problem:
+    return Problem(f"{path.name} is not a usable GGUF file: {why}.", FETCH_AGAIN)
+
+
+class _Header:
+    """A position in the mapped file that refuses to move past its end."""
+
+    def __init__(self, path: Path, data: mmap.mmap) -> None:
+        self.path = path
+        self.data = data
+        self.offset = len(MAGIC)
+
+    def read(self) -> GgufFile:
+        version = self.number("<I")
+        if version not in (2, 3):
+            big_endian = version and version & 0xFFFF == 0
+            kind = "big-endian" if big_endian else f"version {version}"
+            raise Problem(
+                f"{self.path.name} is a {kind} GGUF file, which is not supported.",
+                "Use a little-endian GGUF file of version 2 or 3.",
+            )
+        tensor_count, metadata_count = self.number("<Q"), self.number("<Q")
+        self.require(metadata_count * 13, "its metadata")  # a key, a type and one byte at least
+        metadata: dict[str, Any] = {}
+        for _ in range(metadata_count):
+            key = self.string("a metadata key", limit=MAXIMUM_NAME_BYTES)
+            if key in metadata:
+                raise _broken(self.path, f"it has the metadata key {shown(key)} twice")
+            metadata[key] = self.value(key, self.number("<I"))
+        self.require(tensor_count * 32, "its tensor descriptions")
+        described = [self.described_tensor() for _ in range(tensor_count)]
+        alignment = metadata.get("general.alignment", DEFAULT_ALIGNMENT)
+        if type(alignment) is not int or alignment <= 0 or alignment & (alignment - 1):
+            raise _broken(self.path, f"its alignment is {shown(alignment)}")
+        start = -(-self.offset // alignment) * alignment
+        return GgufFile(self.path, metadata, self.placed(described, start))
+
+    def require(self, count: int, what: str) -> None:
+        if count > len(self.data) - self.offset:
+            raise _broken(self.path, f"it ends inside {what}, or states an impossible size for it")
+
+    def take(self, count: int, what: str) -> bytes:
+        self.require(count, what)
+        self.offset += count
+        return self.data[self.offset - count : self.offset]
+
+    def number(self, layout: str) -> int:
+        (value,) = struct.unpack(layout, self.take(struct.calcsize(layout), "its header"))
+        return int(value)
+
+    def string(self, what: str, *, limit: int | None = None) -> str:
+        length = self.number("<Q")
+        if limit is not None and length > limit:
+            raise _broken(self.path, f"{what} is {length} bytes long")
+        try:
+            return self.take(length, what).decode()
+        except UnicodeDecodeError as error:
+            raise _broken(self.path, f"{what} is not valid UTF-8") from error
+
+    def value(self, key: str, kind: int) -> Any:
+        if kind == _STRING:
+            return self.string(shown(key))
+        if kind == _ARRAY:
+            return self.array(key)
+        return self.scalars(key, kind, 1)[0]
+
+    def array(self, key: str) -> list[Any]:
+        kind, count = self.number("<I"), self.number("<Q")
+        if kind == _STRING:
+            self.require(count * 8, shown(key))
+            return [self.string(shown(key)) for _ in range(count)]
+        return self.scalars(key, kind, count)
+
+    def scalars(self, key: str, kind: int, count: int) -> list[Any]:
+        if kind not in _SCALARS:
+            raise _broken(self.path, f"{shown(key)} has the unknown type {kind}")
+        data = self.take(count * _SCALARS[kind].itemsize, shown(key))
+        return list(numpy.frombuffer(data, dtype=_SCALARS[kind]).tolist())
+
+    def described_tensor(self) -> GgufTensor:
+        """One tensor description; its offset is still relative to the start of the data."""
+        name = self.string("a tensor name", limit=MAXIMUM_NAME_BYTES)
+        dimensions = self.number("<I")
+        if not 1 <= dimensions <= MAXIMUM_DIMENSIONS:
+            raise _broken(self.path, f"tensor {shown(name)} has {dimensions} dimensions")
+        shape = tuple(reversed([self.number("<Q") for _ in range(dimensions)]))
+        number, offset = self.number("<I"), self.number("<Q")
+        try:
+            kind = GGMLQuantizationType(number)
+        except ValueError as error:
+            raise Problem(
+                f"{self.path.name} holds tensor {shown(name)} in the unknown format {number}.",
+                "Use a file in a common format such as Q4_0, Q4_K_M, Q8_0 or F16.",
+            ) from error
+        block, block_bytes = GGML_QUANT_SIZES[kind]
+        elements = 1
+        for length in shape:
+            elements *= length
+        if elements == 0 or shape[-1] % block:
+            raise _broken(self.path, f"tensor {shown(name)} has the shape {list(shape)}")
+        return GgufTensor(name, kind, shape, offset, elements // block * block_bytes)
+
+    def placed(self, described: list[GgufTensor], start: int) -> dict[str, GgufTensor]:
+        """The tensors by name with absolute offsets, inside the file and apart from each other."""
+        tensors: dict[str, GgufTensor] = {}
+        end = start
+        for tensor in sorted(described, key=lambda tensor: tensor.offset):
+            offset = start + tensor.offset
+            if tensor.name in tensors:
+                raise _broken(self.path, f"it has the tensor {shown(tensor.name)} twice")
+            if offset < end:
+                raise _broken(self.path, f"tensor {shown(tensor.name)} overlaps another")
+            end = offset + tensor.size_bytes
+            if end > len(self.data):
+                raise _broken(
+                    self.path,
+                    f"tensor {shown(tensor.name)} ends at byte {end:,}, "
+                    f"but the file has only {len(self.data):,}",
+                )
+            tensors[tensor.name] = GgufTensor(
+                tensor.name, tensor.type, tensor.shape, offset, tensor.size_bytes
+            )
+        return tensors

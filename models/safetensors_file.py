@@ -1,0 +1,148 @@
+"""The safetensors container: checking one that is there, writing one tensor at a time.
+
+Knows headers and offsets and nothing about models. Writing streams because the library's own
+writer wants every tensor in memory at once.
+"""
+
+import json
+import math
+import os
+import struct
+from collections.abc import Buffer, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from models.errors import Problem
+
+MAXIMUM_HEADER_BYTES = 100_000_000  # the format's own limit
+BITS_PER_ELEMENT = {
+    "BOOL": 8, "U8": 8, "I8": 8, "F8_E5M2": 8, "F8_E4M3": 8, "F8_E8M0": 8,
+    "U16": 16, "I16": 16, "F16": 16, "BF16": 16,
+    "U32": 32, "I32": 32, "F32": 32,
+    "U64": 64, "I64": 64, "F64": 64, "C64": 64,
+    "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class TensorLayout:
+    """Element type (as safetensors names it, e.g. "F16") and shape of one tensor."""
+
+    dtype: str
+    shape: tuple[int, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        return math.prod(self.shape) * BITS_PER_ELEMENT[self.dtype] // 8
+
+
+def check_safetensors(path: Path) -> dict[str, TensorLayout]:
+    """The tensors of the file at `path`; reads the header only.
+
+    Raises Problem unless the header is sound, the tensors lie end to end and fill the file.
+    """
+    try:
+        size_bytes = path.stat().st_size
+        with path.open("rb") as file:
+            prefix = file.read(8)
+            if len(prefix) < 8:
+                raise _broken(path, "it is only a few bytes long")
+            (header_bytes,) = struct.unpack("<Q", prefix)
+            if header_bytes > min(size_bytes - 8, MAXIMUM_HEADER_BYTES):
+                raise _broken(path, "it ends inside its header")
+            header = json.loads(file.read(header_bytes))
+    except (ValueError, RecursionError) as error:
+        raise _broken(path, "its header is not valid JSON") from error
+    except OSError as error:
+        raise Problem(
+            f"{path} cannot be read: {error.strerror or error}.",
+            "Check that the disk is there and that you may read the file.",
+        ) from error
+    if not isinstance(header, dict):
+        raise _broken(path, "its header is not a table")
+    header.pop("__metadata__", None)
+    extents = sorted((*_extent(path, name, entry), name) for name, entry in header.items())
+    end = 0
+    for start, stop, _, name in extents:
+        if start != end:
+            raise _broken(path, f"tensor {name!r} begins at {start}, not at {end}")
+        end = stop
+    if end != size_bytes - 8 - header_bytes:
+        raise _broken(path, f"its tensors need {end:,} bytes of {size_bytes - 8 - header_bytes:,}")
+    return {name: TensorLayout(*layout) for _, _, layout, name in extents}
+
+
+def _extent(path: Path, name: str, entry: Any) -> tuple[int, int, tuple[str, tuple[int, ...]]]:
+    """(start, stop, (dtype, shape)) of one entry of the header."""
+    if isinstance(entry, dict):
+        dtype: Any = entry.get("dtype")
+        shape: Any = entry.get("shape")
+        offsets: Any = entry.get("data_offsets")
+        if isinstance(dtype, str) and _whole(shape) and _whole(offsets) and len(offsets) == 2:
+            bits = math.prod(shape) * BITS_PER_ELEMENT.get(dtype, -1)
+            if bits >= 0 and bits == (offsets[1] - offsets[0]) * 8:
+                return offsets[0], offsets[1], (dtype, tuple(shape))
+    raise _broken(path, f"tensor {name!r} is described as {str(entry)[:120]}")
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, list) and all(
+        type(number) is int and 0 <= number < 2**63 for number in value
+    )
+
+
+def _broken(path: Path, why: str) -> Problem:
+    return Problem(
+        f"The weights in {path.name} are damaged: {why}.", "Download or import the model again."
+    )
+
+
+class SafetensorsWriter:
+    """Writes a safetensors file whose layout is known beforehand, one tensor after another.
+
+    Attributes: path; remaining, the tensors still to be written, in their order in the file.
+    """
+
+    def __init__(self, path: Path, layouts: Mapping[str, TensorLayout]) -> None:
+        self.path = path
+        self.remaining = dict(layouts)
+        entries: dict[str, Any] = {"__metadata__": {"format": "mlx"}}
+        end = 0
+        for name, layout in layouts.items():
+            start, end = end, end + layout.size_bytes
+            entries[name] = {
+                "dtype": layout.dtype,
+                "shape": list(layout.shape),
+                "data_offsets": [start, end],
+            }
+        header = json.dumps(entries, separators=(",", ":")).encode()
+        header += b" " * (-len(header) % 8)
+        self._file = path.open("xb")
+        self._file.write(struct.pack("<Q", len(header)) + header)
+
+    def write(self, name: str, data: Buffer) -> None:
+        """Append the next tensor: `name` must be the next of the layout, `data` fill it exactly."""
+        expected = next(iter(self.remaining))
+        layout = self.remaining.pop(expected)
+        size_bytes = memoryview(data).nbytes
+        if name != expected or size_bytes != layout.size_bytes:
+            raise ValueError(f"expected {expected} ({layout}), got {name} of {size_bytes} bytes")
+        self._file.write(data)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        with self._file as file:
+            if kind is None:
+                if self.remaining:
+                    raise ValueError(f"{len(self.remaining)} tensors were not written")
+                file.flush()
+                os.fsync(file.fileno())

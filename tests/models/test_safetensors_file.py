@@ -1,0 +1,125 @@
+"""Headers are believed only where they add up; what the writer writes, everybody reads."""
+
+import contextlib
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import numpy
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from safetensors.numpy import load_file, save_file
+
+from models.errors import Problem
+from models.safetensors_file import SafetensorsWriter, TensorLayout, check_safetensors
+
+GOOD = {
+    "a": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]},
+    "b": {"dtype": "U8", "shape": [], "data_offsets": [24, 25]},
+}
+
+
+def written(path: Path, header: Any, data: bytes = bytes(25)) -> Path:
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+    return path
+
+
+def test_a_sound_file(tmp_path: Path):
+    assert check_safetensors(written(tmp_path / "w", GOOD | {"__metadata__": {"x": "y"}})) == {
+        "a": TensorLayout("F32", (2, 3)),
+        "b": TensorLayout("U8", ()),
+    }
+
+
+def test_what_the_library_writes_is_sound(tmp_path: Path):
+    tensors = {"x": numpy.ones((3, 5), dtype=numpy.float16), "empty": numpy.zeros((0, 4))}
+    save_file(tensors, tmp_path / "w")
+    assert check_safetensors(tmp_path / "w").keys() == tensors.keys()
+
+
+@pytest.mark.parametrize(
+    ("header", "data"),
+    [
+        (GOOD, bytes(24)),
+        (GOOD, bytes(26)),
+        (b"", b""),
+        (b"{", b""),
+        (b"[" * 100_000, b""),
+        ([], b""),
+        ({"a": 1}, b""),
+        ({"a": {**GOOD["a"], "dtype": "F3"}}, bytes(24)),
+        ({"a": {**GOOD["a"], "shape": [2, -3]}}, bytes(24)),
+        ({"a": {**GOOD["a"], "shape": [True, 6]}}, bytes(24)),
+        ({"a": {**GOOD["a"], "data_offsets": [24, 0]}}, bytes(24)),
+        ({"a": {**GOOD["a"], "data_offsets": [0]}}, bytes(24)),
+        ({"a": GOOD["a"], "b": {**GOOD["a"], "data_offsets": [8, 32]}}, bytes(32)),
+        ({"a": GOOD["a"], "b": {**GOOD["a"], "data_offsets": [32, 56]}}, bytes(56)),
+    ],
+    ids=range(14),
+)
+def test_a_header_that_does_not_add_up(tmp_path: Path, header: Any, data: bytes):
+    with pytest.raises(Problem, match="damaged"):
+        check_safetensors(written(tmp_path / "w", header, data))
+
+
+def test_a_header_longer_than_the_file(tmp_path: Path):
+    (tmp_path / "w").write_bytes(struct.pack("<Q", 1 << 62) + b"{}")
+    with pytest.raises(Problem, match="header"):
+        check_safetensors(tmp_path / "w")
+    (tmp_path / "w").write_bytes(b"123")
+    with pytest.raises(Problem, match="few bytes"):
+        check_safetensors(tmp_path / "w")
+    with pytest.raises(Problem, match="cannot be read"):
+        check_safetensors(tmp_path / "missing")
+
+
+@settings(
+    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(changes=st.lists(st.tuples(st.integers(0, 120), st.binary(min_size=1, max_size=3))))
+def test_any_mutation_is_a_problem_or_sound(tmp_path: Path, changes: list[tuple[int, bytes]]):
+    data = bytearray(written(tmp_path / "w", GOOD).read_bytes())
+    for position, replacement in changes:
+        data[position : position + len(replacement)] = replacement
+    (tmp_path / "w").write_bytes(data)
+    with contextlib.suppress(Problem):
+        check_safetensors(tmp_path / "w")
+
+
+def test_the_writer_writes_what_mlx_and_the_library_read(tmp_path: Path):
+    values = {
+        "x": numpy.arange(6, dtype=numpy.uint32).reshape(2, 3),
+        "y": numpy.linspace(0, 1, 5, dtype=numpy.float16),
+    }
+    layouts = {"x": TensorLayout("U32", (2, 3)), "y": TensorLayout("F16", (5,))}
+    with SafetensorsWriter(tmp_path / "w.safetensors", layouts) as writer:
+        for name, array in values.items():
+            writer.write(name, array.data)
+    assert check_safetensors(tmp_path / "w.safetensors") == layouts
+    read = mx.load(str(tmp_path / "w.safetensors"))
+    for name, array in load_file(tmp_path / "w.safetensors").items():
+        numpy.testing.assert_array_equal(array, values[name])
+        numpy.testing.assert_array_equal(numpy.array(read[name]), values[name])
+
+
+def test_the_writer_refuses_what_was_not_announced(tmp_path: Path):
+    layouts = {"x": TensorLayout("U8", (2,)), "y": TensorLayout("U8", (1,))}
+    with (
+        pytest.raises(ValueError, match="expected x"),
+        SafetensorsWriter(tmp_path / "1", layouts) as w,
+    ):
+        w.write("y", b"1")
+    with (
+        pytest.raises(ValueError, match="3 bytes"),
+        SafetensorsWriter(tmp_path / "2", layouts) as w,
+    ):
+        w.write("x", b"123")
+    with (
+        pytest.raises(ValueError, match="not written"),
+        SafetensorsWriter(tmp_path / "3", layouts) as w,
+    ):
+        w.write("x", b"12")

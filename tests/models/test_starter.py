@@ -1,0 +1,249 @@
+"""The starter model appears whole or not at all, and is fetched once."""
+
+import hashlib
+import io
+import json
+import multiprocessing
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from models import starter as module
+from models.errors import Problem
+from models.starter import (
+    GGUF_VARIABLE,
+    HOME_VARIABLE,
+    MARKER_NAME,
+    STARTER,
+    Starter,
+    Wheel,
+    ensure_starter,
+    locate_wheel,
+    models_folder,
+)
+from tests.models.file_server import FileServer, serving
+from tests.models.tiny_gguf import TinyGguf
+
+
+@pytest.fixture(autouse=True)
+def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.delenv(GGUF_VARIABLE, raising=False)
+    monkeypatch.delenv(HOME_VARIABLE, raising=False)
+
+
+@pytest.fixture(scope="module")
+def gguf(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    path = tmp_path_factory.mktemp("gguf") / "a.gguf"
+    TinyGguf().write(path)
+    return path.read_bytes()
+
+
+@pytest.fixture
+def starter(gguf: bytes) -> Starter:
+    return Starter("tiny", "tiny-model==1", hashlib.sha256(gguf).hexdigest(), len(gguf))
+
+
+def wheel_of(members: dict[str, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    return buffer.getvalue()
+
+
+@pytest.fixture
+def server(gguf: bytes):
+    with serving(wheel_of({"tiny/a.gguf": gguf, "tiny/code.py": b"raise SystemExit"})) as served:
+        yield served
+
+
+def located(server: FileServer) -> Callable[[str], Wheel]:
+    return lambda requirement: Wheel(server.url, hashlib.sha256(server.data).hexdigest())
+
+
+def nowhere(requirement: str) -> Wheel:
+    raise AssertionError("the index must not be asked")
+
+
+def test_the_starter_is_fetched_once(server: FileServer, starter: Starter, tmp_path: Path):
+    calls: list[tuple[int, int]] = []
+    folder = ensure_starter(
+        home=tmp_path,
+        starter=starter,
+        locate=located(server),
+        progress=lambda *call: calls.append(call),
+    )
+    assert folder == tmp_path / "models" / "tiny"
+    assert calls[-1] == (len(server.data), len(server.data))
+    assert (folder / MARKER_NAME).read_text().strip() == starter.gguf_sha256
+    assert ensure_starter(home=tmp_path, starter=starter, locate=nowhere) == folder
+    assert len(server.asked) == 1
+    visible = [path for path in folder.parent.iterdir() if path.suffix != ".lock"]
+    assert visible == [folder]
+
+
+def test_a_folder_without_its_marker_is_made_again(
+    server: FileServer, starter: Starter, tmp_path: Path
+):
+    folder = ensure_starter(home=tmp_path, starter=starter, locate=located(server))
+    (folder / MARKER_NAME).unlink()
+    (folder / "model.safetensors").write_bytes(b"half")
+    leftover = folder.parent / ".tiny.abc123"  # of an import that was killed
+    leftover.mkdir()
+    ensure_starter(home=tmp_path, starter=starter, locate=located(server))
+    assert (folder / MARKER_NAME).is_file()
+    assert not leftover.exists()
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json", "tokenizer.json"])
+def test_a_damaged_folder_is_made_again(
+    server: FileServer, starter: Starter, tmp_path: Path, name: str
+):
+    folder = ensure_starter(home=tmp_path, starter=starter, locate=located(server))
+    (folder / name).unlink()
+    ensure_starter(home=tmp_path, starter=starter, locate=located(server))
+    assert (folder / name).is_file()
+
+
+def test_another_version_is_made_again(server: FileServer, starter: Starter, tmp_path: Path):
+    folder = ensure_starter(home=tmp_path, starter=starter, locate=located(server))
+    (folder / MARKER_NAME).write_text("0" * 64)
+    ensure_starter(home=tmp_path, starter=starter, locate=located(server))
+    assert (folder / MARKER_NAME).read_text().strip() == starter.gguf_sha256
+
+
+def test_a_broken_connection_resumes(server: FileServer, starter: Starter, tmp_path: Path):
+    server.break_after = len(server.data) // 2 + 1
+    ensure_starter(home=tmp_path, starter=starter, locate=located(server))
+    assert server.asked == [None, f"bytes={server.break_after}-"]
+
+
+@pytest.mark.parametrize(
+    "members",
+    [{"a.gguf": b"GGUF"}, {}, {"a.gguf": b"x", "b.gguf": b"y"}, None],
+    ids=["other", "none", "two", "no wheel"],
+)
+def test_a_wheel_with_anything_else_is_refused(
+    starter: Starter, tmp_path: Path, members: dict[str, bytes] | None
+):
+    with (
+        serving(b"no zip" if members is None else wheel_of(members)) as server,
+        pytest.raises(Problem, match="another file") as problem,
+    ):
+        ensure_starter(home=tmp_path, starter=starter, locate=located(server))
+    assert GGUF_VARIABLE in problem.value.remedy
+    assert not (tmp_path / "models" / "tiny").exists()
+
+
+def test_a_member_of_the_right_size_and_wrong_bytes(gguf: bytes, starter: Starter, tmp_path: Path):
+    wrong = gguf[:-1] + bytes([gguf[-1] ^ 1])
+    with (
+        serving(wheel_of({"a.gguf": wrong})) as server,
+        pytest.raises(Problem, match="another file"),
+    ):
+        ensure_starter(home=tmp_path, starter=starter, locate=located(server))
+    assert not list((tmp_path / "models").rglob("*.gguf*"))
+
+
+def test_a_copy_of_the_file_needs_no_network(
+    gguf: bytes, starter: Starter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    copy = tmp_path / "copy.gguf"
+    copy.write_bytes(gguf)
+    monkeypatch.setenv(GGUF_VARIABLE, str(copy))
+    ensure_starter(home=tmp_path, starter=starter, locate=nowhere)
+    assert copy.read_bytes() == gguf
+
+
+def test_a_wrong_copy_is_refused(starter: Starter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv(GGUF_VARIABLE, str(tmp_path / "missing.gguf"))
+    with pytest.raises(Problem, match=r"missing\.gguf"):
+        ensure_starter(home=tmp_path, starter=starter, locate=nowhere)
+
+
+def test_a_wheel_on_this_machine(server: FileServer, starter: Starter, tmp_path: Path):
+    wheel = tmp_path / "a b.whl"
+    wheel.write_bytes(server.data)
+    ensure_starter(
+        home=tmp_path, starter=starter, locate=lambda requirement: Wheel(wheel.as_uri(), "")
+    )
+    assert wheel.exists()
+
+
+def test_a_place_that_cannot_be_written(starter: Starter, tmp_path: Path):
+    (tmp_path / "models").touch()
+    with pytest.raises(Problem, match="stored"):
+        ensure_starter(home=tmp_path, starter=starter, locate=nowhere)
+
+
+def test_where_models_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    assert models_folder(tmp_path) == tmp_path / "models"
+    assert "slipstream" in str(models_folder()).lower()
+    monkeypatch.setenv(HOME_VARIABLE, str(tmp_path / "x"))
+    assert models_folder() == tmp_path / "x" / "models"
+
+
+def _ensure(home: Path, starter: Starter, wheel: Wheel) -> None:
+    ensure_starter(home=home, starter=starter, locate=lambda requirement: wheel)
+
+
+def test_two_processes_at_once(server: FileServer, starter: Starter, tmp_path: Path):
+    wheel = located(server)("")
+    context = multiprocessing.get_context("spawn")
+    processes = [context.Process(target=_ensure, args=(tmp_path, starter, wheel)) for _ in range(2)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0, 0]
+    assert len(server.asked) == 1
+    ensure_starter(home=tmp_path, starter=starter, locate=nowhere)
+
+
+def answering(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
+    """Let a small program stand in for pip."""
+    run = subprocess.run
+    monkeypatch.setattr(
+        module.subprocess,
+        "run",
+        lambda command, **settings: run([sys.executable, "-c", program], **settings),
+    )
+
+
+def test_pip_says_where_the_wheel_is(monkeypatch: pytest.MonkeyPatch):
+    where = {"url": "http://127.0.0.1/x.whl", "archive_info": {"hashes": {"sha256": "ab"}}}
+    report = json.dumps({"install": [{"download_info": where}]})
+    answering(monkeypatch, f"print({report!r})")
+    assert locate_wheel("x==1") == Wheel("http://127.0.0.1/x.whl", "ab")
+
+
+@pytest.mark.parametrize(
+    ("program", "named"),
+    [
+        ("import sys; sys.exit('WARNING: x\\nERROR: No matching distribution')", "No matching"),
+        ("print('{}')", "does not offer"),
+        ("print('no json')", "does not offer"),
+        ("print('{\"install\": [{}]}')", "does not offer"),
+    ],
+)
+def test_pip_finds_nothing(monkeypatch: pytest.MonkeyPatch, program: str, named: str):
+    answering(monkeypatch, program)
+    with pytest.raises(Problem, match=named) as problem:
+        locate_wheel("x==1")
+    assert "network" in problem.value.remedy
+
+
+def test_pip_is_missing(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(module.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(Problem, match="not installed"):
+        locate_wheel("x==1")
+
+
+def test_the_pinned_starter_is_not_changed_by_accident():
+    assert replace(STARTER, name="x").gguf_sha256.startswith("b179c9523d0e6a0f")
