@@ -86,7 +86,7 @@ def generate(
         frequency_penalty=frequency_penalty,
         seed=seed,
     )
-    text = sys.stdin.read() if prompt == "-" else prompt
+    text = _standard_input() if prompt == "-" else prompt
     if not text.strip():
         raise Problem("The prompt is empty.", "Write something to answer.")
     messages = [Message("system", system)] * bool(system) + [Message("user", text)]
@@ -132,6 +132,63 @@ def chat(
     Chat(session, Console(), request, system=system).run(lambda: input("> "))
 
 
+@app.command()
+def bench(
+    *,
+    target: Target = None,
+    drafter: Annotated[list[str] | None, typer.Option(help="Repeatable.")] = None,
+    draft_length: Annotated[
+        list[str] | None, typer.Option("--draft-length", metavar="N|auto", help="Repeatable.")
+    ] = None,
+    prompts: Annotated[
+        Path | None,
+        typer.Option(help="A folder of public question sets, or a text file, a prompt a line."),
+    ] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="Only this question set; repeatable.")
+    ] = None,
+    per_category: Annotated[int, typer.Option(min=1, help="Prompts from each category.")] = 2,
+    max_tokens: Annotated[int, typer.Option(min=2, help="The longest answer.")] = 100,
+    temperature: Annotated[list[float] | None, typer.Option(help="Repeatable.")] = None,
+    rule: Annotated[
+        list[str] | None, typer.Option(help="How samples are judged: block, token; repeatable.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="For the first prompt; counts up.")] = 0,
+    repeats: Annotated[int, typer.Option(min=1)] = 1,
+    baselines: Annotated[
+        bool, typer.Option(help="Run plain decoding too; without it, acceptance is all there is.")
+    ] = True,
+    out: Annotated[Path | None, typer.Option(help="Write all figures to this JSON file.")] = None,
+    profile: Annotated[bool, typer.Option("--profile", help="Where our own time goes.")] = False,
+) -> None:
+    """Measure ours against plain decoding and mlx-lm, side by side, on this machine."""
+    from engine.bench.profiling import profile_answer, render_profile
+    from engine.bench.run import BenchOptions, run_bench
+    from engine.bench.tables import render
+
+    console = Console()
+    options = BenchOptions(
+        target=_folder(target),
+        drafters=tuple(drafter or [_DEFAULT_DRAFTER]),
+        lengths=tuple(draft_length or ["auto", "4"]),
+        prompts=prompts,
+        sets=tuple(set_ or ()),
+        per_category=per_category,
+        max_tokens=max_tokens,
+        temperatures=tuple(temperature or [0.0, 0.8]),
+        rules=tuple(rule or ["block"]),
+        seed=seed,
+        repeats=repeats,
+        baselines=baselines,
+        out=out,
+    )
+    if profile:
+        render_profile(*profile_answer(options), console)
+        return
+    errors = Console(stderr=True)
+    render(run_bench(options, progress=lambda line: errors.print(line, style="dim")), console)
+
+
 @app.command("import")
 def import_model(
     *,
@@ -155,21 +212,32 @@ def host() -> None:
 
 
 def open_session(target: Path | None, drafter: str, draft_length: str) -> "Session":
-    """The pair that was asked for, loaded; without a target it is the starter pair's."""
+    """The pair that was asked for, loaded."""
     from engine.loading import load
     from engine.pair import make_policy
     from engine.session import Session
+
+    policy = make_policy(draft_length)
+    return Session(load(_folder(target)), drafter=drafter, policy=policy)
+
+
+def _folder(target: Path | None) -> Path:
+    """The model folder of a target; the starter model's where none is named."""
     from models.folders import open_model
     from models.starter import ensure_starter, models_folder
 
-    policy = make_policy(draft_length)
     if target is None:
         with _progress("Fetching the starter model") as show:
-            folder = ensure_starter(progress=show)
-    else:
-        with _progress(f"Importing {target.name}") as show:
-            folder = open_model(target, imports=models_folder(), progress=show).path
-    return Session(load(folder), drafter=drafter, policy=policy)
+            return ensure_starter(progress=show)
+    with _progress(f"Importing {target.name}") as show:
+        return open_model(target, imports=models_folder(), progress=show).path
+
+
+def _standard_input() -> str:
+    try:
+        return sys.stdin.read()
+    except UnicodeDecodeError as error:
+        raise Problem("The prompt is not UTF-8.", "Convert it to UTF-8.") from error
 
 
 @contextmanager
@@ -201,7 +269,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         app(arguments)
     except Problem as problem:
-        print(f"slipstream: {problem}", file=sys.stderr)
+        from engine.terminal import clean
+
+        # Some of it may come from a model's files.
+        print(f"slipstream: {clean(' '.join(str(problem).split()))}", file=sys.stderr)
         sys.exit(2)
 
 

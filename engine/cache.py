@@ -5,7 +5,7 @@ recurrent, or mixed. A `Timeline` makes them one thing with a length in tokens. 
 `rewind(n)` the caches are what reading the first `length` tokens afresh would have made them.
 
 - Full-attention and quantized caches are cut at any length.
-- Sliding-window caches are our own (`WindowCache`): mlx-lm's ring forgets what a rejected
+- Sliding windows have caches of our own (`AlignedCache`): mlx-lm's ring forgets what a rejected
   token overwrote, and its key order, hence its rounding, depends on the block sizes.
 - Recurrent states cannot be cut: they go back to the newest mark at or before the length, and
   the tokens between are read again with the next pass.
@@ -21,7 +21,6 @@ from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
-from mlx_lm.models.base import create_causal_mask
 from mlx_lm.models.cache import (
     ArraysCache,
     KVCache,
@@ -40,57 +39,87 @@ class QuantizedCaches:
     start: int = 5000
 
 
-class WindowCache(KVCache):
-    """The keys and values of a sliding window, in temporal order.
+class AlignedCache(KVCache):
+    """Keys and values in temporal order, of a sliding `window` or of everything (None).
 
-    Attention sees `[base, offset)`, where `base` moves in steps of `block` positions, and a
-    mask makes the window exact. A pass that does not cross such a step (`room`) gives every
-    query the keys at the same places that it would have had alone: identical rounding, token
-    by token or in blocks. Costs up to `block` more positions than the window.
+    Attention sees positions `[base, end)`, which move in steps of `block`; a mask makes the
+    window exact and hides what is not read yet. A pass that crosses no step (`room`) gives every
+    query the same keys at the same places, and as many, as it would have had alone: identical
+    rounding, token by token or in blocks. Holds up to two blocks more than the window.
     """
 
-    def __init__(self, window: int, *, block: int = 256) -> None:
+    def __init__(self, window: int | None, *, block: int) -> None:
         super().__init__()
         self.keys: mx.array | None
         self.values: mx.array | None
-        self.window = self.max_size = window
+        self.window = window
         self.block = block
         self.base = 0
 
-    def _base_at(self, position: int) -> int:
-        """The first key position kept for a query at `position`."""
+    def _base_for(self, position: int) -> int:
+        """The first position that is kept for a query at `position`."""
+        if self.window is None:
+            return 0
         return max(0, (position + 1 - self.window) // self.block * self.block)
+
+    def _end_for(self, length: int) -> int:
+        """The first position behind all keys, once `length` tokens are read.
+
+        One less than whole blocks: BLAS is slower by a third for multiples of eight.
+        """
+        return -(-(length + 1) // self.block) * self.block - 1
 
     @property
     def room(self) -> int:
         """How many rows the next pass may have."""
-        return self._base_at(self.offset) + self.block + self.window - 1 - self.offset
+        steps = [self._end_for(self.offset + 1)]
+        if self.window is not None:
+            steps.append(self._base_for(self.offset) + self.block + self.window - 1)
+        return min(steps) - self.offset
 
     @property
     def floor(self) -> int:
         """The shortest length above 0 that this cache can be cut to."""
-        return self.base + self.window - 1 if self.base else 0
+        return self.base + self.window - 1 if self.base and self.window else 0
 
     def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
-        """Append (batch, heads, rows, dim); returns all keys and values from `base` on."""
-        old, self.base = self.base, self._base_at(self.offset)
-        if self.keys is not None and self.values is not None and self.base > old:
-            self.keys = self.keys[..., self.base - old :, :]
-            self.values = self.values[..., self.base - old :, :]
-        self.offset -= self.base  # KVCache counts positions from the start of its arrays
-        fetched: tuple[mx.array, mx.array] = super().update_and_fetch(keys, values)
-        self.offset += self.base
-        return fetched
+        """Append (batch, heads, rows, dim); returns what is seen, `[base, end)`."""
+        base = self._base_for(self.offset)
+        size = self._end_for(self.offset + keys.shape[2]) - base
+        self.keys = self._put(self.keys, keys, base, size)
+        self.values = self._put(self.values, values, base, size)
+        self.base = base
+        self.offset += keys.shape[2]
+        return self.keys_and_values()
+
+    def _put(self, old: mx.array | None, new: mx.array, base: int, size: int) -> mx.array:
+        """`size` positions of `old` from `base` on, with `new` from `offset` on."""
+        batch, heads, rows, dim = new.shape
+        if old is None:
+            old = mx.zeros((batch, heads, size, dim), new.dtype)
+        elif base > self.base or size < old.shape[2]:
+            old = old[..., base - self.base : base - self.base + size, :]
+        if old.shape[2] < size:
+            more = mx.zeros((batch, heads, size - old.shape[2], dim), new.dtype)
+            old = mx.concatenate([old, more], axis=2)
+        first = self.offset - base
+        old[..., first : first + rows, :] = new
+        return old
+
+    def keys_and_values(self) -> tuple[Any, Any]:
+        """What the latest pass saw."""
+        return self.keys, self.values
 
     def make_mask(
         self, rows: int, window_size: int | None = None, return_array: bool = False
-    ) -> mx.array | str | None:
-        """The mask for the next `rows` queries over the keys from `base` on."""
+    ) -> mx.array:
+        """(rows, end - base) of truth values for the next `rows` queries."""
+        base = self._base_for(self.offset)
+        queries = mx.arange(self.offset, self.offset + rows)[:, None]
+        keys = mx.arange(base, self._end_for(self.offset + rows))
+        mask = keys <= queries
         window = window_size or self.window
-        keys_before = self.offset - self._base_at(self.offset)
-        if keys_before + rows > window or return_array:
-            return create_causal_mask(rows, keys_before, window_size=window)
-        return None if rows == 1 else "causal"
+        return mask if window is None else mask & (keys > queries - window)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,18 +147,16 @@ class Timeline:
         self.layers = list(layers)
         self.length = 0
         self._quantized = quantized
-        self._marks: list[_Mark] = []  # bookmarks in order, then the round's own
+        self._bookmarks: list[_Mark] = []
+        self._round: _Mark | None = None
         self._start = _Mark(0, tuple(_copy(layer) for layer in self.layers))
 
     @classmethod
     def of(
-        cls, model: nn.Module, *, quantized: QuantizedCaches | None = None, block: int = 256
+        cls, model: nn.Module, *, quantized: QuantizedCaches | None = None, block: int = 128
     ) -> "Timeline":
         """An empty timeline for a model that mlx-lm loaded."""
-        layers = [
-            WindowCache(layer.max_size, block=block) if type(layer) is RotatingKVCache else layer
-            for layer in make_prompt_cache(model)
-        ]
+        layers = [_ours(layer, block) for layer in make_prompt_cache(model)]
         return cls(layers, quantized=quantized)
 
     @property
@@ -143,7 +170,9 @@ class Timeline:
         No row may see a change of shape too late: a window's base that moves, quantization
         that starts. Those happen between passes, at the same token however it is reached.
         """
-        rooms = [layer.room for layer in self.layers if isinstance(layer, WindowCache)]
+        rooms = []
+        if mx.default_device() == mx.cpu:  # elsewhere kernels round by the number of rows anyway
+            rooms = [layer.room for layer in self.layers if isinstance(layer, AlignedCache)]
         if self._quantized and self.length < self._quantized.start:
             rooms.append(self._quantized.start - self.length)
         return min(rooms, default=1 << 30)
@@ -161,15 +190,14 @@ class Timeline:
     def mark(self) -> None:
         """Remember here for the round that follows. Free where every layer can be cut."""
         copies = tuple(None if _can_be_cut(layer) else _copy(layer) for layer in self.layers)
-        if any(copies):
-            self._marks = [*self._marks[: self._BOOKMARKS], _Mark(self.length, copies)]
+        self._round = _Mark(self.length, copies) if any(copies) else None
 
     def bookmark(self) -> None:
         """Remember here for longer: where a turn's prompt ends. The last few are kept."""
         copies = tuple(None if _keeps_all(layer) else _copy(layer) for layer in self.layers)
         if any(copies):
-            older = [mark for mark in self._marks if mark.length < self.length]
-            self._marks = [*older, _Mark(self.length, copies)][-self._BOOKMARKS :]
+            older = [mark for mark in self._bookmarks if mark.length < self.length]
+            self._bookmarks = [*older, _Mark(self.length, copies)][-self._BOOKMARKS :]
 
     def rewind(self, length: int) -> None:
         """Forget every token past the first `length`; `self.length` may come out shorter.
@@ -179,13 +207,20 @@ class Timeline:
         """
         if length >= self.length:
             return
-        self._marks = [mark for mark in self._marks if mark.length <= length]
-        if all(_can_be_cut(layer) and length >= _floor(layer) for layer in self.layers):
-            mark = _Mark(length, (None,) * len(self.layers))
-        else:
-            mark = next((m for m in reversed(self._marks) if m.serves(self.layers)), self._start)
+        self._bookmarks = [mark for mark in self._bookmarks if mark.length <= length]
+        if self._round and self._round.length > length:
+            self._round = None
+        mark = self._mark_for(length)
         _restore(self.layers, mark)
         self.length = mark.length
+
+    def _mark_for(self, length: int) -> _Mark:
+        """Where to go back to, to hold at most `length` tokens."""
+        if all(_can_be_cut(layer) and length >= _floor(layer) for layer in self.layers):
+            return _Mark(length, (None,) * len(self.layers))
+        marks = [self._start, *self._bookmarks, *([self._round] if self._round else [])]
+        usable = [mark for mark in marks if mark.serves(self.layers)]
+        return max(usable, key=lambda mark: mark.length)
 
     @contextmanager
     def borrow(self, count: int) -> Iterator[list[Any]]:
@@ -208,12 +243,29 @@ def _restore(layers: list[Any], mark: _Mark) -> None:
             layers[i] = _copy(saved)
 
 
+def _ours(layer: Any, block: int) -> Any:
+    """The cache to use in place of mlx-lm's `layer`.
+
+    On the GPU full attention keeps mlx-lm's: its kernels are made for it, and round by the
+    number of rows in any case.
+    """
+    if type(layer) is RotatingKVCache:
+        return AlignedCache(layer.max_size, block=block)
+    if type(layer) is KVCache and mx.default_device() == mx.cpu:
+        return AlignedCache(None, block=block)
+    return layer
+
+
 def _keeps_all(layer: Any) -> bool:
+    """Whether a layer can be cut at any length, ever."""
+    if isinstance(layer, AlignedCache):
+        return layer.window is None
     return type(layer) in (KVCache, QuantizedKVCache)
 
 
 def _can_be_cut(layer: Any) -> bool:
-    return _keeps_all(layer) or type(layer) is WindowCache
+    """Whether a layer can be cut at any recent length."""
+    return isinstance(layer, AlignedCache) or _keeps_all(layer)
 
 
 def _floor(layer: Any) -> int:
@@ -222,7 +274,7 @@ def _floor(layer: Any) -> int:
 
 
 def _quantize(layer: Any, to: QuantizedCaches) -> Any:
-    if type(layer) is not KVCache:
+    if not _keeps_all(layer) or isinstance(layer, QuantizedKVCache):
         return layer
     quantized = layer.to_quantized(group_size=to.group_size, bits=to.bits)
     quantized.floor = layer.offset  # what came before was read at full precision

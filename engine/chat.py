@@ -4,6 +4,7 @@ Knows a session and a console; the model behind it, and where lines come from, a
 """
 
 import json
+import os.path
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -86,7 +87,7 @@ class Chat:
                 self.messages = [Message("system", argument)] if argument else []
                 self._console.print("A new conversation.", style="dim")
             case "/save":
-                save(self.messages, Path(argument).expanduser())
+                save(self.messages, Path(os.path.expanduser(argument)))
                 self._console.print(Styled(f"Saved to {argument}."), style="dim")
             case _ if command.startswith("/"):
                 raise Problem(f"There is no command {command}.", "/help lists them.")
@@ -102,11 +103,10 @@ class Chat:
         self._answer(asked)
 
     def _answer(self, asked: list[Message]) -> None:
-        """Answer `asked`, which becomes the conversation, with what was written of an answer."""
+        """Answer `asked`, which becomes the conversation as soon as there is some of an answer."""
         answer, closing = "", ""
         with _interrupts() as interrupted, answer_view(self._console) as view:
             events = self._session.answer(asked, self._request, cancelled=interrupted)
-            self.messages = asked
             for event in events:
                 view.show(event)
                 self._total = update(self._total, event)
@@ -116,6 +116,9 @@ class Chat:
                 elif isinstance(event, Done):
                     ratio = ratio_to_plain(event.stats, self._total)
                     closing = closing_line(event.stats, ratio=ratio)
+                    if event.reason != "cancelled":
+                        # Even an empty one: templates want user and assistant in turns.
+                        self.messages = [*asked, Message("assistant", answer)]
         self._console.print(closing, style="dim", highlight=False)
 
 
@@ -132,12 +135,14 @@ def save(messages: list[Message], path: Path) -> None:
     else:
         raise Problem("The file's name must end in .json or .md.", "For example: /save chat.md")
     try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
+        data = text.encode()
+        with path.open("xb") as file:
+            file.write(data)
     except FileExistsError:
         raise Problem(f"{path} is there already.", "Choose another name.") from None
-    except OSError as error:
-        raise Problem(f"{path} cannot be written: {error.strerror}.", "Choose another.") from error
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise Problem(f"{path} cannot be written: {reason}.", "Choose another.") from error
 
 
 @contextmanager

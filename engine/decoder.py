@@ -24,7 +24,7 @@ class Decoder:
     """
 
     def __init__(
-        self, model: nn.Module, *, quantized: QuantizedCaches | None = None, block: int = 256
+        self, model: nn.Module, *, quantized: QuantizedCaches | None = None, block: int = 128
     ) -> None:
         self.model = model
         self.timeline = Timeline.of(model, quantized=quantized, block=block)
@@ -37,7 +37,11 @@ class Decoder:
         return self.timeline.length
 
     def read(self, tokens: mx.array) -> mx.array:
-        """One pass over `tokens` (n,); returns logits (n, vocabulary), not yet computed."""
+        """One pass over `tokens` (n,); returns logits (n, vocabulary), not yet computed.
+
+        An id that the model does not have is read as its last one.
+        """
+        tokens = mx.minimum(tokens, self.vocabulary - 1)
         before, caches = self.length, self.timeline.open()
         self.timeline.advance(tokens.size)
         try:

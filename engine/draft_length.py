@@ -5,7 +5,9 @@
 take n draft steps and one pass over n + 1 rows. It chooses the n with the most tokens a second.
 """
 
+from collections import deque
 from dataclasses import dataclass
+from statistics import median
 from typing import Protocol
 
 LONGEST = 16
@@ -42,6 +44,9 @@ class DraftLength(Protocol):
     def observe(self, measured: Measured) -> None:
         """The round is over."""
 
+    def restart(self) -> None:
+        """Another drafter from now on: forget what was measured."""
+
 
 class Fixed:
     """Always the same length, as far as there is room."""
@@ -57,82 +62,92 @@ class Fixed:
     def observe(self, measured: Measured) -> None:
         pass
 
+    def restart(self) -> None:
+        pass
+
 
 class Automatic:
     """Measures a few lengths, then drafts as many tokens as pay; parks where none do.
 
-    Parked, it probes again after 8 rounds, then 16, ... up to 512.
+    Parked, it probes again after 8 rounds, then 16, ... up to 512. Drafting, it now and then
+    takes a plain round or a neighbouring length: what is not measured again would stay what it
+    was when the machine was cold, or busy with something else.
     """
 
-    _TRIALS = (3, 0, 6, 0, 3, 0)  # lengths for the first rounds, to have both costs measured
-    _COST_MEMORY = 0.2
+    _TRIALS = (0, 3, 0, 6, 0, 3, 0)  # the first rounds, so that both costs are measured
+    _REFRESH = 16  # drafting rounds between two of those
+    _RECENT = 5  # a cost is the median of so many
     _ACCEPTANCE_MEMORY = 0.05
     _MARGIN = 1.02  # what drafting must promise over plain decoding
     _FIRST_PARKING, _LONGEST_PARKING = 8, 512
 
     def __init__(self) -> None:
+        self.restart()
+
+    def restart(self) -> None:
         self._trials = list(self._TRIALS)
-        self._pass_seconds: dict[int, float] = {}  # by rows, moving averages
-        self._step_seconds: float | None = None  # per drafted token
+        self._pass_seconds: dict[int, deque[float]] = {}  # by rows
+        self._step_seconds = deque[float](maxlen=self._RECENT)  # per drafted token
         self._acceptance = [0.7] * LONGEST  # by position, given the ones before
         self._parking = self._FIRST_PARKING
         self._probing = False
+        self._drafting_rounds = 0
 
     def choose(self, most: int) -> Choice:
+        most = min(most, LONGEST)
+        if most == 0:
+            return Choice(0, "no room for a draft")
         if self._trials:
-            return self._measure(min(self._trials[0], most), "measuring")
-        best = max(range(LONGEST + 1), key=self._speed)
-        gain = self._speed(best) / self._speed(0)
+            return Choice(min(self._trials[0], most), "measuring")
+        speeds = self._speeds()
+        best = max(range(most + 1), key=lambda length: speeds[length])
+        gain = speeds[best] / speeds[0]
         if best > 0 and gain >= self._MARGIN:
             self._parking = self._FIRST_PARKING
-            return Choice(min(best, most), f"{best} promises {gain:.2f}x plain")
+            self._drafting_rounds += 1
+            turn, rest = divmod(self._drafting_rounds, self._REFRESH)
+            if rest == 0:
+                return Choice(min((0, best + 1, best - 1)[turn % 3], most), "measuring again")
+            return Choice(best, f"{best} promises {gain:.2f}x plain")
         if self._probing:
             self._probing = False
             self._parking = min(2 * self._parking, self._LONGEST_PARKING)
-            return self._measure(min(2, most), "probing")
+            return Choice(min(2, most), "probing")
         self._probing = True
         return Choice(0, "drafting does not pay", rounds=self._parking)
-
-    def _measure(self, length: int, reason: str) -> Choice:
-        return Choice(length, reason)
 
     def observe(self, measured: Measured) -> None:
         if self._trials:
             self._trials.pop(0)
-        rows = measured.proposed + 1
-        self._pass_seconds[rows] = _average(
-            self._pass_seconds.get(rows), measured.verify_seconds, self._COST_MEMORY
-        )
+        passes = self._pass_seconds.setdefault(measured.proposed + 1, deque(maxlen=self._RECENT))
+        passes.append(measured.verify_seconds)
         if measured.proposed == 0:
             return
-        self._step_seconds = _average(
-            self._step_seconds, measured.draft_seconds / measured.proposed, self._COST_MEMORY
-        )
+        self._step_seconds.append(measured.draft_seconds / measured.proposed)
         for i in range(min(measured.accepted + 1, measured.proposed, LONGEST)):
             stood = float(i < measured.accepted)
             self._acceptance[i] += self._ACCEPTANCE_MEMORY * (stood - self._acceptance[i])
 
-    def _speed(self, length: int) -> float:
-        """Expected committed tokens per expected second."""
-        committed, alive = 1.0, 1.0
-        for acceptance in self._acceptance[:length]:
-            alive *= acceptance
+    def _speeds(self) -> list[float]:
+        """Expected committed tokens per expected second, by draft length from 0."""
+        passes = self._pass_costs()
+        step = median(self._step_seconds) if self._step_seconds else 0.0
+        committed = alive = 1.0
+        speeds = [committed / passes[0]]
+        for length in range(1, LONGEST + 1):
+            alive *= self._acceptance[length - 1]
             committed += alive
-        seconds = self._pass_cost(length + 1) + length * (self._step_seconds or 0.0)
-        return committed / max(seconds, 1e-9)
+            speeds.append(committed / (passes[length] + length * step))
+        return speeds
 
-    def _pass_cost(self, rows: int) -> float:
-        """Seconds for a pass: between measured row counts a line, beyond them the last slope."""
-        known = sorted(self._pass_seconds.items())
-        if not known:
-            return 1.0
-        if len(known) == 1:
-            return known[0][1]
-        below = [point for point in known[:-1] if point[0] <= rows] or known[:1]
-        (r0, s0) = below[-1]
-        (r1, s1) = known[known.index((r0, s0)) + 1]
-        return s0 + max(s1 - s0, 0.0) / (r1 - r0) * (rows - r0)
-
-
-def _average(old: float | None, new: float, weight: float) -> float:
-    return new if old is None else old + weight * (new - old)
+    def _pass_costs(self) -> list[float]:
+        """Seconds for a pass over 1, 2, ... rows: lines between and beyond what was measured."""
+        known = [(rows, median(times)) for rows, times in sorted(self._pass_seconds.items())]
+        known = known or [(1, 1.0)]
+        costs = []
+        for rows in range(1, LONGEST + 2):
+            left = max((i for i, (r, _) in enumerate(known[:-1]) if r <= rows), default=0)
+            (r0, s0), (r1, s1) = known[left], known[min(left + 1, len(known) - 1)]
+            slope = max(s1 - s0, 0.0) / (r1 - r0) if r1 > r0 else 0.0
+            costs.append(max(s0 + slope * (rows - r0), 1e-9))
+        return costs

@@ -3,7 +3,9 @@
 Knows mlx-lm's loaders and this machine; the layout of folders is `models.folders`' business.
 """
 
+from contextlib import redirect_stdout
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -42,12 +44,16 @@ def load(folder: Path) -> LoadedModel:
     """
     described = inspect(folder)
     try:
-        model, _ = load_weights(folder, lazy=True)
+        with redirect_stdout(StringIO()) as said:  # some modules print and exit
+            model, config = load_weights(folder, lazy=True)
         precision = _expand(model) if mx.default_device() == mx.cpu else _precision(model)
         mx.eval(model.parameters())
-        tokenizer = load_tokenizer(folder, {"trust_remote_code": False})
-    except (ValueError, RuntimeError, KeyError, TypeError, OSError, SystemExit) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        tokenizer = load_tokenizer(
+            folder, {"trust_remote_code": False}, eos_token_ids=config.get("eos_token_id")
+        )
+    except (Exception, SystemExit) as error:  # mlx-lm and transformers check little
+        reason = said.getvalue() if isinstance(error, SystemExit) else str(error)
+        reason = " ".join(reason.split())[:200] or type(error).__name__
         raise Problem(
             f"{folder} cannot be loaded: {reason.rstrip('.')}.",
             "Choose a model that mlx-lm supports, or fetch it again.",
@@ -70,6 +76,7 @@ def _expand(model: nn.Module) -> str:
     before = _precision(model)
     model.set_dtype(mx.float32)  # scales first, so that weights are expanded exactly
     dequantize_model(model)
+    model.set_dtype(mx.float32)  # microscaled weights are expanded to bfloat16
     return before if before == "float32" else f"float32 from {before}"
 
 

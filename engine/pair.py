@@ -5,6 +5,7 @@ A drafter is named by one word, or by several joined with `+`, asked in that ord
 model folder.
 """
 
+import os.path
 from collections.abc import Callable
 from pathlib import Path
 
@@ -44,8 +45,8 @@ def _one(
     if word == "early-exit" and (layers == "" or layers.isdecimal()):
         half = max(1, len(target.model.layers) // 2)
         return EarlyExitDrafter(decoder, layers=int(layers) if layers else half)
-    folder = Path(name).expanduser()
-    if not folder.exists():
+    folder = Path(os.path.expanduser(name))
+    if not name or not os.path.exists(folder):  # pathlib raises where there is no such user
         raise Problem(
             f"There is no drafter and no folder {name!r}.",
             "Choose none, lookup, early-exit, a model folder, or several joined with +.",

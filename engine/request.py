@@ -54,6 +54,15 @@ class Sampling:
         for name, value, low, high in limits:
             if not low <= value <= high:
                 raise Problem(f"{name} is {value}.", f"Choose a value from {low:g} to {high:g}.")
+        if 0.0 < self.temperature < 0.001:
+            raise Problem(f"temperature is {self.temperature}.", "Choose 0 (greedy) or 0.001 up.")
+        if not isinstance(self.top_k, int) or not isinstance(self.penalty_window, int):
+            raise Problem("top_k or penalty_window is not whole.", "Choose whole numbers.")
+        for token, bias in self.logit_bias.items():
+            if token < 0 or not math.isfinite(bias):
+                raise Problem(
+                    f"logit_bias has {token}: {bias}.", "Give token ids from 0 finite numbers."
+                )
         if self.seed is not None and not 0 <= self.seed < 1 << 64:
             raise Problem(f"The seed is {self.seed}.", "Choose one from 0 to 2^64 - 1.")
 

@@ -9,8 +9,6 @@ from contextlib import closing
 from itertools import takewhile
 from time import perf_counter
 
-from jinja2 import TemplateError
-
 from engine.accept import by_block
 from engine.cache import QuantizedCaches
 from engine.decoder import Decoder
@@ -69,10 +67,13 @@ class Session:
     def use_drafter(self, name: str) -> None:
         """Draft with the drafter called `name` from now on: see `engine.pair`."""
         self.drafter = make_drafter(name, target=self.target, decoder=self.decoder)
+        self.policy.restart()
 
     def encode(self, messages: Sequence[Message]) -> list[int]:
         """The prompt for the next answer, in tokens, by the model's own chat template."""
         tokenizer = self.target.tokenizer
+        if any("\ud800" <= letter <= "\udfff" for m in messages for letter in m.content):
+            raise Problem("The text is not UTF-8.", "Convert it to UTF-8.")
         if not tokenizer.has_chat_template:
             text = "\n\n".join(message.content for message in messages)
         else:
@@ -82,9 +83,10 @@ class Session:
                     add_generation_prompt=True,
                     tokenize=False,
                 )
-            except (TemplateError, TypeError, ValueError) as error:
+            except Exception as error:  # a template is a program
+                reason = " ".join(str(error).split()).rstrip(".")
                 raise Problem(
-                    f"The model's chat template refuses these messages: {error}.",
+                    f"The model's chat template refuses these messages: {reason}.",
                     "Start with a user message, and let user and assistant take turns.",
                 ) from error
         tokens: list[int] = tokenizer.encode(text, add_special_tokens=False)
@@ -171,11 +173,10 @@ class Session:
                 if cancelled():
                     ending = "cancelled"
                     break
-        if not stopped:
-            delta, _ = stop.push(text.finish())
-            delta += stop.finish()
-            if delta:
-                yield Text(generation, delta)
+        delta, _ = stop.push(text.finish())
+        delta += stop.finish()
+        if delta:
+            yield Text(generation, delta)
         yield Done(generation, "stop" if stop.stopped else ending, stats, cut=stop.cut)
 
     def _prefill(self, prompt: list[int], generation: str) -> Iterator[Prefill]:

@@ -62,13 +62,15 @@ class Ruling:
 def speculate(
     target: Decoder, drafter: Drafter, policy: DraftLength, tokens: list[int], task: Task
 ) -> Generator[Guess | Ruling]:
-    """Write behind `tokens`, in place. The models have read a part of it, without the last one.
+    """Write behind `tokens`, in place. What the models have read is a part of it.
 
     May be closed after any item: `tokens` is then what was committed, and the models hold
     nothing else.
     """
     prompt, limit = len(tokens), len(tokens) + task.max_tokens
     key = mx.random.key(task.seed)
+    target.rewind(prompt - 1)
+    drafter.rewind(prompt - 1)
     try:
         while len(tokens) < limit and (len(tokens) == prompt or tokens[-1] not in task.ends):
             began = perf_counter()

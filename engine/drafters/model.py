@@ -30,7 +30,7 @@ class ModelDrafter:
         room = self._decoder.settle(tokens)
         self._committed = len(tokens)
         return draft_chain(
-            self._read,
+            self._decoder.read,
             unread=tokens[self._decoder.length :],
             tokens=tokens,
             length=min(limit, room + 1),  # the last one is not read
@@ -45,7 +45,3 @@ class ModelDrafter:
 
     def rewind(self, length: int) -> None:
         self._decoder.rewind(length)
-
-    def _read(self, tokens: mx.array) -> mx.array:
-        # An id that only the target has is read as some other: a guess may be wrong.
-        return self._decoder.read(mx.minimum(tokens, self._decoder.vocabulary - 1))

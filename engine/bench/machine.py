@@ -1,0 +1,73 @@
+"""What a measurement was made on: figures mean little without it."""
+
+import os
+import platform
+import subprocess
+import sys
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+import mlx.core as mx
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """`device` is MLX's: "CPU", or the GPU's name. `matrix_library` is the CPU backend's."""
+
+    platform: str
+    processor: str
+    cores: int
+    memory_bytes: int
+    python: str
+    mlx: str
+    mlx_lm: str
+    slipstream: str
+    device: str
+    matrix_library: str
+
+
+def this_machine() -> Machine:
+    """The machine that this runs on."""
+    return Machine(
+        platform=platform.platform(),
+        processor=_processor(),
+        cores=os.cpu_count() or 0,
+        memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        python=platform.python_version(),
+        mlx=version("mlx"),
+        mlx_lm=version("mlx-lm"),
+        slipstream=version("slipstream"),
+        device=_device(),
+        matrix_library=_matrix_library(),
+    )
+
+
+def _device() -> str:
+    if mx.default_device() == mx.cpu:
+        return "CPU"
+    return f"GPU {mx.device_info().get('device_name', '')}".strip()
+
+
+def _processor() -> str:
+    if sys.platform == "darwin":
+        command = ["/usr/sbin/sysctl", "-n", "machdep.cpu.brand_string"]
+        return subprocess.run(command, capture_output=True, text=True).stdout.strip()
+    lines = _lines(Path("/proc/cpuinfo"))
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor())
+
+
+def _matrix_library() -> str:
+    if sys.platform == "darwin":
+        return "Accelerate"
+    loaded = any("openblas" in line for line in _lines(Path("/proc/self/maps")))
+    kernels = os.environ.get("OPENBLAS_CORETYPE", "default")
+    return f"OpenBLAS, {kernels} kernels" if loaded else "reference BLAS"
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text().splitlines()
+    except OSError:
+        return []

@@ -1,0 +1,63 @@
+"""Pearson's chi-square test at a significance of 1 in 10,000. Plain NumPy.
+
+The seeds of the tests are fixed, so that this is how likely a seed is to be unlucky, not a run.
+"""
+
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+ALPHA = 1e-4
+_FEWEST_EXPECTED = 5.0  # cells that expect less are taken together
+
+
+def excess(counts: NDArray[np.int_], probabilities: NDArray[np.float64]) -> float:
+    """How far the counts are off, in units of what chance explains: above 1 is a proof.
+
+    The last axis has the cells of one distribution, those before it have independent ones.
+    """
+    statistic, freedom = 0.0, 0
+    cells = counts.shape[-1]
+    rows = zip(counts.reshape(-1, cells), probabilities.reshape(-1, cells), strict=True)
+    for observed, probability in rows:
+        if observed[probability == 0].any():
+            return float("inf")  # what cannot be was seen
+        expected = probability / probability.sum() * observed.sum()
+        observed, expected = _merge(expected, observed, expected)
+        if len(expected) > 1:
+            statistic += float((np.square(observed - expected) / expected).sum())
+            freedom += len(expected) - 1
+    assert freedom, "too few counts to say anything"
+    return statistic / critical_value(freedom)
+
+
+def excess_between(a: NDArray[np.int_], b: NDArray[np.int_]) -> float:
+    """As `excess`, for two sets of counts (cells,) that should be of one distribution."""
+    share = a.sum() / (a.sum() + b.sum())
+    both, a, b = _merge((a + b) * min(share, 1 - share), a + b, a, b)
+    statistic = np.square(a - both * share) / (both * share)
+    statistic += np.square(b - both * (1 - share)) / (both * (1 - share))
+    return float(statistic.sum()) / critical_value(len(both) - 1)
+
+
+def critical_value(freedom: int) -> float:
+    """Which chi-square is exceeded with chance `ALPHA`: Wilson and Hilferty's approximation."""
+    spread = 2 / (9 * freedom)
+    return float(freedom * (1 - spread + NormalDist().inv_cdf(1 - ALPHA) * spread**0.5) ** 3)
+
+
+def _merge(
+    expected: NDArray[np.float64], *columns: NDArray[np.float64] | NDArray[np.int_]
+) -> list[NDArray[np.float64]]:
+    """The columns, with the cells that expect too little (and are possible) added into one."""
+    small = expected < _FEWEST_EXPECTED
+    if small.any() and expected[small].sum() < _FEWEST_EXPECTED:
+        # Together still too small: the smallest of the others joins them.
+        others = np.flatnonzero(~small)
+        if len(others):
+            small[others[np.argmin(expected[others])]] = True
+    merged = [
+        np.append(column[~small], column[small].sum() if small.any() else []) for column in columns
+    ]
+    return merged

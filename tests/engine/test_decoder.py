@@ -1,0 +1,163 @@
+"""A model that reads tokens and takes them back, in whatever pieces, through errors too."""
+
+from itertools import pairwise
+from typing import Any
+from unittest import mock
+
+import mlx.core as mx
+import mlx.nn as nn
+import pytest
+
+from engine.cache import QuantizedCaches
+from engine.decoder import Decoder
+from tests.engine.helpers import QUANTIZED, assert_as_fresh, build_wide, decoder
+from tests.engine.tiny import ARCHITECTURES, build
+
+TOKENS = mx.random.randint(0, 64, (200,), key=mx.random.key(3)).tolist()
+
+
+def fail_once(of: Decoder, tokens: list[int], layer: int, *, afterwards: bool) -> None:
+    """A pass in which `layer` fails, before or after it has read, and later ones have not read."""
+    failing = of.model.layers[layer]
+    kind = type(failing)
+    whole = kind.__call__
+
+    def call(self: nn.Module, *inputs: Any, **options: Any) -> mx.array:
+        if self is not failing or afterwards:
+            output = whole(self, *inputs, **options)
+        if self is failing:
+            raise RuntimeError("out of memory")
+        return output
+
+    with (
+        mock.patch.object(kind, "__call__", call),
+        pytest.raises(RuntimeError, match="out of memory"),
+    ):
+        of.read(mx.array(tokens))
+
+
+def prefill(of: Decoder, count: int) -> list[int]:
+    return list(of.prefill(TOKENS[: count + 1]))
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("afterwards", [False, True])
+def test_error_in_the_middle_of_a_pass_leaves_no_trace(architecture: str, afterwards: bool) -> None:
+    model = build(architecture)
+    for layer in range(len(model.layers)):
+        for length in (0, 13, 41):
+            reader = decoder(model)
+            prefill(reader, length)
+            reader.timeline.mark()
+            rows = min(4, reader.timeline.room())
+            fail_once(reader, [1, 2, 3, 4][:rows], layer, afterwards=afterwards)
+            assert reader.length == length
+            assert_as_fresh(reader, TOKENS, decoder(model))
+
+
+@pytest.mark.parametrize("architecture", ["qwen3_5", "lfm2", "mamba"])
+def test_error_without_a_mark_costs_reading_again(architecture: str) -> None:
+    model = build(architecture)
+    reader = decoder(model)
+    prefill(reader, 13)
+    fail_once(reader, [1, 2], 1, afterwards=True)
+    assert reader.length == 0
+    assert_as_fresh(reader, TOKENS, decoder(model))
+
+
+@pytest.mark.parametrize("architecture", ["llama", "gemma3_text", "qwen3_5"])
+@pytest.mark.parametrize("length", [QUANTIZED.start - 1, QUANTIZED.start, QUANTIZED.start + 5])
+def test_error_around_the_start_of_quantization(architecture: str, length: int) -> None:
+    model = build_wide(architecture)
+    reader = decoder(model, quantized=QUANTIZED)
+    prefill(reader, length)
+    reader.timeline.mark()
+    fail_once(reader, [1], 2, afterwards=True)
+    assert_as_fresh(reader, TOKENS, decoder(model, quantized=QUANTIZED))
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_pieces_do_not_matter(architecture: str) -> None:
+    """Rows of any pass are, bit for bit, what single steps give."""
+    model, count = build(architecture), 70
+    single = decoder(model)
+    expected = [single.read(mx.array([token]))[0] for token in TOKENS[:count]]
+    for rows in (2, 7, 25):
+        reader = decoder(model)
+        while reader.length < count:
+            start = reader.length
+            piece = TOKENS[start : start + min(rows, count - start, reader.timeline.room())]
+            for i, row in enumerate(reader.read(mx.array(piece))):
+                assert mx.array_equal(row, expected[start + i]), (rows, start + i)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_prefill_reads_all_but_the_last(architecture: str) -> None:
+    reader = decoder(build(architecture))
+    lengths = prefill(reader, 60)
+    assert lengths == sorted(set(lengths))
+    assert lengths[-1] == reader.length == 60
+    assert_as_fresh(reader, TOKENS, decoder(reader.model))
+    assert prefill(reader, 60) == []
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_prefill_of_next_to_nothing(count: int) -> None:
+    reader = decoder(build("llama"))
+    assert list(reader.prefill(TOKENS[:count])) == []
+    assert reader.length == 0
+
+
+def test_prefill_goes_in_chunks_that_can_be_cancelled_between() -> None:
+    reader = Decoder(build("llama"))
+    steps = reader.prefill([1] * 1200)
+    first = next(steps)
+    steps.close()
+    assert reader.length == first <= 512
+    rest = list(reader.prefill([1] * 1200))
+    assert rest[-1] == 1199
+    assert all(b - a <= 512 for a, b in pairwise([first, *rest]))
+
+
+def test_prefill_stops_where_caches_become_quantized() -> None:
+    reader = decoder(build_wide("llama"), quantized=QuantizedCaches(group_size=32, start=100))
+    lengths = prefill(reader, 150)
+    assert 100 in lengths
+    assert lengths[-1] == 150
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("unread", [1, 5, 9, 30])
+def test_settle_leaves_room_for_what_it_says(architecture: str, unread: int) -> None:
+    model = build(architecture)
+    reader = decoder(model)
+    prefill(reader, 40)
+    tokens = TOKENS[: 40 + unread]
+
+    room = reader.settle(tokens)
+
+    left = len(tokens) - reader.length
+    assert 1 <= left <= min(8, unread)
+    assert 0 <= room == reader.timeline.room() - left
+    start = reader.length
+    reader.read(mx.array([*tokens[start:], *([0] * min(room, 10))]))
+    reader.rewind(len(tokens) - 1)
+    assert reader.length >= min(start, len(tokens) - 1), "it was not marked"
+    assert_as_fresh(reader, TOKENS, decoder(model))
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_vocabulary_is_what_the_model_gives(architecture: str) -> None:
+    reader = decoder(build(architecture, vocabulary=96))
+    assert reader.vocabulary == 96
+    assert reader.read(mx.array([1, 2, 3])).shape == (3, 96)
+
+
+def test_two_decoders_of_a_model_do_not_meet() -> None:
+    model = build("qwen3_5")
+    first, second = decoder(model), decoder(model)
+    prefill(first, 20)
+    assert second.length == 0
+    prefill(second, 10)
+    assert_as_fresh(first, TOKENS, decoder(model))
+    assert_as_fresh(second, TOKENS, decoder(model))

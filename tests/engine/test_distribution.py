@@ -1,0 +1,477 @@
+"""End to end: what the loop writes has the target's distribution, whatever drafts and how far.
+
+Two kinds of evidence, both against exact enumeration (see `tests.engine.markov`): the joint
+distribution of the first three tokens of many short texts, and every next token of one long text,
+given the two before it.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import mlx.core as mx
+import mlx.nn as nn
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from engine.accept import Outcome, by_block, by_token
+from engine.decoder import Decoder
+from engine.draft_length import Automatic, Choice, DraftLength, Fixed, Measured
+from engine.drafters import Drafter, Proposal, chain
+from engine.drafters.cascade import Cascade
+from engine.drafters.early_exit import EarlyExitDrafter
+from engine.drafters.lookup import LookupDrafter
+from engine.drafters.model import ModelDrafter
+from engine.drafters.none import NoDrafter
+from engine.request import Sampling
+from engine.sampling import distribution, scores
+from engine.speculate import Guess, Rule, Ruling, Task, speculate
+from tests.engine.chi_square import excess, excess_between
+from tests.engine.markov import decoder, drafting_tables, exact, joint, random_table
+from tests.engine.test_accept import (
+    CHAINS,
+    block_stops_at_first_fall,
+    bonus_from_q,
+    resampled_from_p,
+    too_willing,
+)
+from tests.engine.test_sampling import slow_scores
+from tests.engine.tiny import build, noisy
+
+VOCABULARY = 5
+TABLE = random_table(VOCABULARY)
+DRAFTING = drafting_tables(TABLE)
+WARM = Sampling(temperature=0.8)
+PROMPT = [2, 1]
+SHORT = 3  # tokens of a short text
+
+
+def no_ends(sampling: Sampling, *, seed: int, length: int, accept: Rule = by_block) -> Task:
+    return Task(sampling, seed=seed, max_tokens=length, ends=frozenset(), accept=accept)
+
+
+def write(
+    target: Decoder, drafter: Drafter, policy: DraftLength, task: Task, prompt: list[int]
+) -> tuple[list[int], list[Ruling]]:
+    """A text by models that have read nothing yet, and what was ruled on the way."""
+    target.rewind(0)
+    drafter.rewind(0)
+    tokens = list(prompt)
+    items = list(speculate(target, drafter, policy, tokens, task))
+    return tokens[len(prompt) :], [item for item in items if isinstance(item, Ruling)]
+
+
+def short_texts(
+    drafter: Drafter,
+    policy: DraftLength,
+    sampling: Sampling,
+    *,
+    texts: int,
+    accept: Rule = by_block,
+    first_seed: int = 0,
+) -> NDArray[np.int_]:
+    """Counts of short texts, one axis per token."""
+    target = decoder(TABLE)
+    counts = np.zeros((VOCABULARY,) * SHORT, dtype=np.int_)
+    for seed in range(first_seed, first_seed + texts):
+        task = no_ends(sampling, seed=seed, length=SHORT, accept=accept)
+        counts[tuple(write(target, drafter, policy, task, PROMPT)[0])] += 1
+    return counts
+
+
+def long_text(
+    drafter: Drafter,
+    policy: DraftLength,
+    sampling: Sampling,
+    *,
+    length: int,
+    accept: Rule = by_block,
+    table: mx.array = TABLE,
+    seed: int = 0,
+) -> tuple[NDArray[np.int_], list[Ruling]]:
+    """Counts of every token by the two before it, and what was ruled on the way."""
+    task = no_ends(sampling, seed=seed, length=length, accept=accept)
+    text, rulings = write(decoder(table), drafter, policy, task, PROMPT)
+    tokens = np.array(PROMPT + text)
+    counts = np.zeros(table.shape, dtype=np.int_)
+    np.add.at(counts, (tokens[:-2], tokens[1:-1], tokens[2:]), 1)
+    return counts, rulings
+
+
+def model_drafter(table: mx.array, vocabulary: int = VOCABULARY) -> ModelDrafter:
+    return ModelDrafter(decoder(table), vocabulary=vocabulary)
+
+
+def accepted(rulings: list[Ruling]) -> int:
+    return sum(ruling.accepted for ruling in rulings)
+
+
+# --- The first tokens together
+
+
+@pytest.mark.parametrize("drafting", ["noisy", "hostile"])
+def test_first_three_tokens(drafting: str) -> None:
+    counts = short_texts(model_drafter(DRAFTING[drafting]), Fixed(2), WARM, texts=1_000)
+
+    assert excess(counts.ravel(), joint(exact(TABLE, WARM), PROMPT, SHORT).ravel()) < 1.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rule", [by_token, by_block])
+@pytest.mark.parametrize("length", [1, 4])
+@pytest.mark.parametrize("drafting", DRAFTING)
+def test_first_three_tokens_of_many_texts(drafting: str, length: int, rule: Rule) -> None:
+    drafter = model_drafter(DRAFTING[drafting])
+
+    counts = short_texts(drafter, Fixed(length), WARM, texts=3_000, accept=rule)
+
+    assert excess(counts.ravel(), joint(exact(TABLE, WARM), PROMPT, SHORT).ravel()) < 1.0
+
+
+def test_first_three_tokens_with_penalties() -> None:
+    sampling = replace(
+        WARM, repetition_penalty=1.4, frequency_penalty=0.8, penalty_window=3, logit_bias={2: 1.0}
+    )
+    table = np.array(TABLE, dtype=np.float64)
+    expected = np.ones((VOCABULARY,) * SHORT)
+    for text in np.ndindex(expected.shape):
+        for i in range(SHORT):
+            history = [*PROMPT, *text[:i]]
+            row = slow_scores(table[history[-2], history[-1]].tolist(), history, sampling)
+            weights = np.exp(np.array(row) / sampling.temperature)
+            expected[text] *= weights[text[i]] / weights.sum()
+    unpenalized = joint(exact(TABLE, WARM), PROMPT, SHORT)
+
+    counts = short_texts(model_drafter(DRAFTING["noisy"]), Fixed(2), sampling, texts=1_000)
+
+    assert excess(counts.ravel(), expected.ravel()) < 1.0
+    assert excess(counts.ravel(), unpenalized.ravel()) > 1.0
+
+
+def test_another_length_or_drafter_is_another_text_of_the_same_distribution() -> None:
+    texts = 500
+    plain = short_texts(NoDrafter(), Fixed(0), WARM, texts=texts)
+    for policy, drafting in [(Fixed(4), "noisy"), (Fixed(1), "random")]:
+        drafter = model_drafter(DRAFTING[drafting])
+        drafted = short_texts(drafter, policy, WARM, texts=texts, first_seed=texts)
+        assert excess_between(plain.ravel(), drafted.ravel()) < 1.0
+    hotter = replace(WARM, temperature=1.2)
+    other = short_texts(NoDrafter(), Fixed(0), hotter, texts=texts, first_seed=texts)
+    assert excess_between(plain.ravel(), other.ravel()) > 1.0  # it would have shown
+
+
+# --- Every token of a long text, given the two before
+
+
+@pytest.mark.parametrize(
+    ("drafting", "rule"),
+    [
+        *((drafting, by_block) for drafting in DRAFTING),
+        *((drafting, by_token) for drafting in ("self", "noisy")),
+        pytest.param("random", by_token, marks=pytest.mark.slow),
+        pytest.param("hostile", by_token, marks=pytest.mark.slow),
+    ],
+)
+def test_every_token_of_a_long_text(drafting: str, rule: Rule) -> None:
+    drafter = model_drafter(DRAFTING[drafting])
+
+    counts, rulings = long_text(drafter, Fixed(4), WARM, length=1_200, accept=rule)
+
+    assert counts.sum() == 1_200
+    assert excess(counts, exact(TABLE, WARM)) < 1.0
+    if drafting == "self":
+        assert all(ruling.accepted == len(ruling.p) for ruling in rulings)
+
+
+@pytest.mark.parametrize("chain_name", CHAINS)
+def test_long_text_behind_every_filter(chain_name: str) -> None:
+    sampling = CHAINS[chain_name]
+    drafter = model_drafter(DRAFTING["noisy"])
+
+    counts, rulings = long_text(drafter, Fixed(3), sampling, length=1_000)
+
+    possible = exact(TABLE, sampling)
+    assert counts[possible == 0].sum() == 0
+    if chain_name != "one left":
+        assert accepted(rulings) > 300
+        assert excess(counts, possible) < 1.0
+
+
+class Erratic:
+    """Another length every round, plain ones in between."""
+
+    def __init__(self) -> None:
+        self._lengths = np.random.default_rng(0).integers(0, 7, size=10_000).tolist()
+
+    def choose(self, most: int) -> Choice:
+        length = self._lengths.pop()
+        return Choice(min(length, most), "erratic", rounds=1 if length else 3)
+
+    def observe(self, measured: Measured) -> None:
+        pass
+
+
+@pytest.mark.parametrize("policy", [Erratic, Automatic])
+@pytest.mark.parametrize("kind", ["lookup", "cascade"])
+def test_drafters_and_lengths_that_change(kind: str, policy: Callable[[], DraftLength]) -> None:
+    # Lookup is certain of what it copies; what it copies depends on what was written before.
+    drafter: Drafter = LookupDrafter()
+    if kind == "cascade":
+        drafter = Cascade(drafter, model_drafter(DRAFTING["noisy"]))
+    cold = replace(WARM, temperature=0.5)
+
+    counts, rulings = long_text(drafter, policy(), cold, length=1_200)
+
+    assert excess(counts, exact(TABLE, cold)) < 1.0
+    if policy is Erratic:
+        assert accepted(rulings) > 120
+
+
+class Shuffled:
+    """A model drafter whose ids mean other tokens to the target."""
+
+    name = "shuffled"
+
+    def __init__(self, order: list[int]) -> None:
+        self._inner = model_drafter(DRAFTING["noisy"])
+        self._to_target = mx.array(order)
+
+    def prepare(self, tokens: list[int]) -> Iterator[int]:
+        return iter(())
+
+    def propose(
+        self, tokens: list[int], limit: int, sampling: Sampling, key: mx.array
+    ) -> Proposal | None:
+        proposal = self._inner.propose(tokens, limit, sampling, key)
+        assert proposal is not None
+        assert proposal.distributions is not None
+        back = mx.argsort(self._to_target)
+        return Proposal(
+            self._to_target[proposal.tokens].astype(mx.int32),
+            proposal.q,
+            proposal.distributions[:, back],
+            self.name,
+        )
+
+    def settle(self, accepted: int) -> None:
+        self._inner.settle(accepted)
+
+    def rewind(self, length: int) -> None:
+        self._inner.rewind(length)
+
+
+@pytest.mark.parametrize("columns", [VOCABULARY - 2, VOCABULARY, VOCABULARY + 3])
+@pytest.mark.parametrize("known", [VOCABULARY - 2, VOCABULARY + 3])
+@pytest.mark.parametrize("temperature", [0.0, 0.8])
+def test_drafter_with_another_vocabulary(columns: int, known: int, temperature: float) -> None:
+    # `known`: ids it can read, `columns`: ids it can propose.
+    wide = random_table(VOCABULARY + 3, seed=103)
+    wide[:VOCABULARY, :VOCABULARY, :VOCABULARY] = DRAFTING["noisy"]
+    drafter = model_drafter(wide[:known, :known, :columns])
+    sampling = Sampling(temperature=temperature)
+
+    counts, rulings = long_text(drafter, Fixed(3), sampling, length=600)
+
+    if temperature:
+        assert excess(counts, exact(TABLE, sampling)) < 1.0
+        assert accepted(rulings) > 60
+    else:
+        plain, _ = long_text(NoDrafter(), Fixed(0), sampling, length=600)
+        assert (counts == plain).all()
+
+
+def test_drafter_with_a_shuffled_vocabulary() -> None:
+    counts, _ = long_text(Shuffled([3, 0, 4, 1, 2]), Fixed(3), WARM, length=1_000)
+
+    assert excess(counts, exact(TABLE, WARM)) < 1.0
+
+
+# --- Seeds
+
+
+@pytest.mark.parametrize("length", [0, 4])
+def test_same_seed_same_text(length: int) -> None:
+    def text(seed: int) -> list[int]:
+        drafter = model_drafter(DRAFTING["noisy"])
+        task = no_ends(WARM, seed=seed, length=100)
+        return write(decoder(TABLE), drafter, Fixed(length), task, PROMPT)[0]
+
+    assert text(1) == text(1)
+    assert text(1) != text(2)
+
+
+def test_rounds_do_not_share_their_luck() -> None:
+    # Were a key used twice, the first tokens of two texts that differ in nothing but the round
+    # they were written in would go together.
+    flat = mx.zeros((VOCABULARY, VOCABULARY, VOCABULARY))
+    hot = Sampling(temperature=1.0)
+    for drafter, policy in [
+        (NoDrafter(), Fixed(0)),
+        (model_drafter(DRAFTING["random"]), Fixed(1)),
+        (model_drafter(DRAFTING["hostile"]), Fixed(3)),
+    ]:
+        task = no_ends(hot, seed=3, length=1_000)
+        text = np.array(write(decoder(flat), drafter, policy, task, PROMPT)[0])
+        for distance in (1, 2, 3, 4):
+            counts = np.zeros((VOCABULARY, VOCABULARY), dtype=np.int_)
+            np.add.at(counts, (text[:-distance], text[distance:]), 1)
+            assert excess(counts.ravel(), np.full(VOCABULARY**2, VOCABULARY**-2.0)) < 1.0
+
+
+def test_no_key_is_used_twice() -> None:
+    used: list[tuple[int, ...]] = []
+
+    class Noting(ModelDrafter):
+        def propose(
+            self, tokens: list[int], limit: int, sampling: Sampling, key: mx.array
+        ) -> Proposal | None:
+            used.append(tuple(key.tolist()))
+            return super().propose(tokens, limit, sampling, key)
+
+    def noting(drafted: mx.array, p: mx.array, q: mx.array, key: mx.array) -> Outcome:
+        used.append(tuple(key.tolist()))
+        return by_block(drafted, p, q, key)
+
+    drafter = Noting(decoder(DRAFTING["noisy"]), vocabulary=VOCABULARY)
+    write(
+        decoder(TABLE),
+        drafter,
+        Fixed(2),
+        no_ends(WARM, seed=0, length=60, accept=noting),
+        PROMPT,
+    )
+
+    assert len(used) >= 40
+    assert len(set(used)) == len(used)
+
+
+# --- Mutants of the loop's parts
+
+
+@pytest.mark.parametrize(
+    ("mutant", "drafting", "length"),
+    [
+        (resampled_from_p, "random", 2),
+        (bonus_from_q, "noisy", 1),
+        (block_stops_at_first_fall, "noisy", 2),
+    ],
+)
+def test_mutants_of_the_rule_are_refuted(mutant: Rule, drafting: str, length: int) -> None:
+    drafter = model_drafter(DRAFTING[drafting])
+
+    counts, _ = long_text(drafter, Fixed(length), WARM, length=1_500, accept=mutant)
+
+    assert excess(counts, exact(TABLE, WARM)) > 1.5
+
+
+@pytest.mark.slow
+def test_five_percent_more_acceptance_is_refuted() -> None:
+    table = random_table(3)
+    drafter = model_drafter(drafting_tables(table)["noisy"], vocabulary=3)
+    for rule, refuted in [(by_token, False), (too_willing, True)]:
+        counts, _ = long_text(drafter, Fixed(2), WARM, length=15_000, accept=rule, table=table)
+        assert (excess(counts, exact(table, WARM)) > 1.0) == refuted
+
+
+def test_drafter_that_draws_hotter_than_it_says_is_refuted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def careless(scored: mx.array, probabilities: mx.array | None, key: mx.array) -> mx.array:
+        return mx.random.categorical(scored, key=key).astype(mx.int32)  # at temperature 1
+
+    cold = replace(WARM, temperature=0.5)
+    drafter = model_drafter(DRAFTING["noisy"])
+    honest, _ = long_text(drafter, Fixed(2), cold, length=1_500)
+    monkeypatch.setattr(chain, "choose", careless)
+    mutant, _ = long_text(drafter, Fixed(2), cold, length=1_500)
+
+    assert excess(honest, exact(TABLE, cold)) < 1.0
+    assert excess(mutant, exact(TABLE, cold)) > 1.5
+
+
+def test_drafter_that_forgets_the_chain_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def raw(scored: mx.array, sampling: Sampling) -> mx.array:
+        reported: mx.array | None = distribution(scored, replace(sampling, temperature=1.0))
+        assert reported is not None
+        return reported
+
+    def chained(scored: mx.array, probabilities: mx.array | None, key: mx.array) -> mx.array:
+        return mx.random.categorical(scored / 0.4, key=key).astype(mx.int32)
+
+    cold = replace(WARM, temperature=0.4)
+    monkeypatch.setattr(chain, "distribution", raw)  # reports q at temperature 1 ...
+    monkeypatch.setattr(chain, "choose", chained)  # ... but draws at 0.4
+    drafter = model_drafter(DRAFTING["noisy"])
+
+    counts, _ = long_text(drafter, Fixed(2), cold, length=1_500)
+
+    assert excess(counts, exact(TABLE, cold)) > 1.5
+
+
+def test_drafter_that_loses_its_place_changes_nothing() -> None:
+    class Lost(ModelDrafter):
+        def propose(
+            self, tokens: list[int], limit: int, sampling: Sampling, key: mx.array
+        ) -> Proposal | None:
+            return super().propose([*tokens[:-2], 0, 0], limit, sampling, key)
+
+    drafter = Lost(decoder(DRAFTING["self"]), vocabulary=VOCABULARY)
+
+    counts, _ = long_text(drafter, Fixed(3), WARM, length=1_000)
+
+    assert excess(counts, exact(TABLE, WARM)) < 1.0
+
+
+# --- Real architectures
+
+
+def first_two(model: nn.Module, sampling: Sampling, prompt: list[int]) -> NDArray[np.float64]:
+    """The exact joint distribution of two tokens after `prompt`."""
+
+    def rows(batch: mx.array) -> NDArray[np.float64]:
+        p = distribution(scores(model(batch)[:, -1], None, sampling), sampling)
+        assert p is not None
+        return np.array(p, dtype=np.float64)
+
+    first = rows(mx.array([prompt]))[0]
+    second = rows(mx.array([[*prompt, token] for token in range(len(first))]))
+    return first[:, None] * second
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", ["llama", "gemma3_text", "qwen3_5", "mamba"])
+@pytest.mark.parametrize("kind", ["noisy", "early-exit"])
+def test_first_two_tokens_of_real_architectures(architecture: str, kind: str) -> None:
+    size = 8
+    model = build(architecture, vocabulary=size)
+    target = Decoder(model)
+    drafter: Drafter
+    if kind == "noisy":
+        drafter = ModelDrafter(Decoder(noisy(model)), vocabulary=size)
+    else:
+        drafter = EarlyExitDrafter(target, layers=2)
+    sampling = Sampling(temperature=1.5, top_k=6)
+    prompt = [1, 2, 3, 4, 5, 6]
+    counts = np.zeros((size, size), dtype=np.int_)
+    for seed in range(2_000):
+        task = no_ends(sampling, seed=seed, length=3)
+        counts[tuple(write(target, drafter, Fixed(2), task, prompt)[0][:2])] += 1
+
+    assert excess(counts.ravel(), first_two(model, sampling, prompt).ravel()) < 1.0
+
+
+def test_guesses_are_shown_before_they_are_judged() -> None:
+    drafter = model_drafter(DRAFTING["noisy"])
+    tokens = list(PROMPT)
+    task = no_ends(WARM, seed=0, length=50)
+    before = tokens
+    for item in speculate(decoder(TABLE), drafter, Fixed(3), tokens, task):
+        if isinstance(item, Guess):
+            before = list(tokens)
+            guess = item
+        elif item.p:
+            stood = guess.tokens[: item.accepted]
+            assert tokens == [*before, *stood, item.own]
+            assert len(item.p) == len(item.chance) == len(guess.tokens) == len(guess.q)
+            assert all(0.0 <= value <= 1.0 for value in (*guess.q, *item.p, *item.chance))
+            assert item.own_p > 0.0

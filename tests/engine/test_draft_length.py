@@ -1,0 +1,332 @@
+"""How many tokens to draft: `Automatic` in simulated worlds, where the best length is known."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.draft_length import LONGEST, Automatic, Choice, DraftLength, Fixed, Measured
+
+
+@dataclass(frozen=True)
+class World:
+    """What a machine, a pair and a text are like.
+
+    `pass_seconds`: of a pass over so many rows. `step_seconds`: of drafting one token.
+    `acceptance`: of a drafted token, given that the ones before stand. `warm_up`: how many times
+    longer the first pass over each number of rows takes, which loads its kernels.
+    """
+
+    pass_seconds: Callable[[int], float]
+    step_seconds: float
+    acceptance: float
+    jitter: float = 0.05
+    warm_up: float = 1.0
+
+    def speed(self, length: int) -> float:
+        """Expected tokens a second at a fixed length."""
+        tokens = sum(self.acceptance**i for i in range(length + 1))
+        return tokens / (self.pass_seconds(length + 1) + length * self.step_seconds)
+
+    @property
+    def best(self) -> int:
+        return max(range(LONGEST + 1), key=self.speed)
+
+
+@dataclass
+class Run:
+    """Choices and what came of them."""
+
+    choices: list[Choice] = field(default_factory=list)
+    tokens: int = 0
+    seconds: float = 0.0
+
+    @property
+    def speed(self) -> float:
+        return self.tokens / self.seconds
+
+    @property
+    def lengths(self) -> list[int]:
+        return [choice.length for choice in self.choices]
+
+
+def run(policy: DraftLength, world: World, *, tokens: int, most: int = 64, seed: int = 0) -> Run:
+    """Write `tokens` tokens or a few more, as the loop does."""
+    chance = np.random.default_rng(seed)
+    result = Run()
+    warm: set[int] = set()
+
+    def took(seconds: float) -> float:
+        measured = float(seconds * chance.lognormal(0.0, world.jitter))
+        result.seconds += measured
+        return measured
+
+    def pass_over(rows: int) -> float:
+        cold = world.warm_up if rows not in warm else 1.0
+        warm.add(rows)
+        return took(world.pass_seconds(rows) * cold)
+
+    while result.tokens < tokens:
+        choice = policy.choose(most)
+        assert 0 <= choice.length <= min(most, LONGEST)
+        assert choice.rounds >= 1
+        assert choice.reason
+        result.choices.append(choice)
+        if choice.length == 0:
+            for _ in range(choice.rounds):
+                policy.observe(Measured(0, 0, 0.0, pass_over(1)))
+            result.tokens += choice.rounds
+            continue
+        stands = chance.random(choice.length) < world.acceptance
+        accepted = int(np.cumprod(stands).sum())
+        draft_seconds = took(choice.length * world.step_seconds)
+        verify_seconds = pass_over(choice.length + 1)
+        policy.observe(Measured(choice.length, accepted, draft_seconds, verify_seconds))
+        result.tokens += accepted + 1
+    return result
+
+
+def flat(rows: int) -> float:
+    return 0.05
+
+
+def steep(rows: int) -> float:
+    return 0.05 * rows  # as quantized matrices on a CPU: rows are not shared
+
+
+def mac(rows: int) -> float:
+    return 0.05 * float(np.interp(rows, [1, 2, 3, 4, 6, 8, 17], [1, 1.03, 1.2, 1.5, 2.1, 2.7, 7]))
+
+
+PAYING = {
+    "rows are free, good drafter": World(flat, 0.002, 0.9),
+    "rows are free, poor drafter": World(flat, 0.002, 0.5),
+    "rows are free, slow drafter": World(flat, 0.015, 0.8),
+    "a Mac, good drafter": World(mac, 0.003, 0.85),
+    "a Mac, fair drafter": World(mac, 0.003, 0.6),
+    "a Mac, free drafter": World(mac, 0.0, 0.7),
+    "noisy clock": World(mac, 0.003, 0.8, jitter=0.25),
+}
+NOT_PAYING = {
+    "rows are not shared": World(steep, 0.002, 0.9),
+    "drafter as slow as the target": World(flat, 0.05, 0.8),
+    "nothing stands": World(flat, 0.004, 0.02),
+    "a Mac, hopeless drafter": World(mac, 0.02, 0.2),
+}
+
+
+@pytest.mark.parametrize("world", PAYING.values(), ids=PAYING)
+def test_finds_a_length_that_is_nearly_the_best(world: World) -> None:
+    policy = Automatic()
+    run(policy, world, tokens=500)  # gets to know it
+
+    settled = run(policy, world, tokens=2_000, seed=1)
+
+    assert world.best > 0
+    assert settled.speed > 0.9 * world.speed(world.best)
+    assert settled.speed > 1.05 * world.speed(0)
+
+
+@pytest.mark.parametrize("world", NOT_PAYING.values(), ids=NOT_PAYING)
+def test_parks_where_drafting_does_not_pay(world: World) -> None:
+    assert world.best == 0
+    policy = Automatic()
+
+    first = run(policy, world, tokens=500)
+    settled = run(policy, world, tokens=2_000, seed=1)
+
+    assert first.speed > 0.85 * world.speed(0)
+    assert settled.speed > 0.98 * world.speed(0)
+    assert any(choice.reason == "drafting does not pay" for choice in first.choices)
+
+
+def test_probes_less_and_less_often() -> None:
+    policy = Automatic()
+    choices = run(policy, NOT_PAYING["rows are not shared"], tokens=4_000).choices
+
+    parked = [choice.rounds for choice in choices if choice.length == 0 and choice.rounds > 1]
+    assert parked[:7] == [8, 16, 32, 64, 128, 256, 512]
+    assert set(parked[7:]) == {512}
+    probes = [choice for choice in choices if choice.reason == "probing"]
+    assert all(0 < probe.length <= 2 for probe in probes)
+    after = choices[choices.index(probes[0]) :]
+    assert all(  # one probe between two parkings
+        choice.length == 0 or after[i - 1].length == 0 for i, choice in enumerate(after) if i
+    )
+
+
+def test_drafts_again_once_it_pays() -> None:
+    policy = Automatic()
+    run(policy, World(flat, 0.004, 0.0), tokens=300)
+
+    later = run(policy, World(flat, 0.004, 0.95), tokens=10_000)
+
+    assert all(length > 0 for length in decided(later.choices[-50:]))
+
+
+def test_stops_once_it_does_not_pay() -> None:
+    policy = Automatic()
+    good, bad = World(mac, 0.004, 0.95), World(mac, 0.004, 0.05)
+    run(policy, good, tokens=1_000)
+
+    later = run(policy, bad, tokens=1_000)
+
+    assert later.choices[-1].length == 0 or later.choices[-1].reason == "probing"
+    assert later.speed > 0.9 * bad.speed(0)
+
+
+def test_notices_that_passes_became_dearer() -> None:
+    # As the context grows, or another program takes the machine.
+    policy = Automatic()
+    run(policy, World(flat, 0.002, 0.8), tokens=1_000)
+
+    dearer = World(steep, 0.002, 0.8)
+    run(policy, dearer, tokens=500)
+    later = run(policy, dearer, tokens=1_000, seed=1)
+
+    assert later.speed > 0.95 * dearer.speed(0)
+
+
+def test_parks_though_the_first_passes_were_slow() -> None:
+    # Were the first plain pass taken at its word, any drafting would look like a gain.
+    world = replace(NOT_PAYING["nothing stands"], warm_up=5.0)
+    policy = Automatic()
+    run(policy, world, tokens=500)
+
+    later = run(policy, replace(world, warm_up=1.0), tokens=2_000, seed=1)
+
+    assert later.speed > 0.95 * world.speed(0)
+
+
+def test_finds_a_good_length_though_the_first_passes_were_slow() -> None:
+    world = replace(PAYING["rows are free, good drafter"], warm_up=5.0)
+    policy = Automatic()
+    run(policy, world, tokens=1_000)
+
+    later = run(policy, replace(world, warm_up=1.0), tokens=2_000, seed=1)
+
+    assert later.speed > 0.85 * world.speed(world.best)
+
+
+def test_notices_that_plain_passes_became_cheaper() -> None:
+    # Another program lets go of the machine: while it drafts, only a plain pass can tell.
+    busy, free = World(lambda _: 0.2, 0.02, 0.5), World(lambda _: 0.02, 0.02, 0.5)
+    assert busy.best > 0
+    assert free.best == 0
+    policy = Automatic()
+    run(policy, busy, tokens=500)
+
+    run(policy, free, tokens=500)
+    later = run(policy, free, tokens=2_000, seed=1)
+
+    assert later.speed > 0.95 * free.speed(0)
+
+
+def decided(choices: Sequence[Choice]) -> list[int]:
+    """The lengths that were chosen to be fast, not to see what they cost by now."""
+    return [choice.length for choice in choices if choice.reason != "measuring again"]
+
+
+@pytest.mark.parametrize("most", [0, 1, 2, 5])
+def test_never_more_than_there_is_room_for(most: int) -> None:
+    policy, world = Automatic(), PAYING["rows are free, good drafter"]
+    run(policy, world, tokens=500)
+
+    ran = run(policy, world, tokens=100, most=most)
+    assert set(decided(ran.choices)) == {most}
+    assert max(ran.lengths) == most
+    run(Automatic(), world, tokens=200, most=most)
+
+
+def test_what_was_learned_survives() -> None:
+    # One policy serves all answers of a conversation.
+    policy, world = Automatic(), PAYING["a Mac, good drafter"]
+    first = run(policy, world, tokens=600)
+    second = run(policy, world, tokens=600, seed=1)
+
+    assert first.choices[0].reason == "measuring"
+    assert not any(choice.reason == "measuring" for choice in second.choices)
+    assert all(length > 0 for length in decided(second.choices))
+    assert len(second.choices) - len(decided(second.choices)) <= len(second.choices) / 16 + 1
+
+    parked = Automatic()
+    run(parked, NOT_PAYING["rows are not shared"], tokens=1_000)
+    again = run(parked, NOT_PAYING["rows are not shared"], tokens=1_000, seed=1)
+    assert max(choice.rounds for choice in again.choices) == 512
+
+
+def test_measures_both_costs_before_it_decides() -> None:
+    choices = run(Automatic(), PAYING["a Mac, good drafter"], tokens=100).choices
+
+    measuring = [choice for choice in choices if choice.reason == "measuring"]
+    assert len({choice.length for choice in measuring}) >= 3
+    assert 0 in {choice.length for choice in measuring}
+    assert choices[: len(measuring)] == measuring
+
+
+def test_says_what_it_promises() -> None:
+    world = World(flat, 0.001, 0.9, jitter=0.0)
+    policy = Automatic()
+    run(policy, world, tokens=5_000)
+
+    choice = policy.choose(16)
+
+    length, promise = choice.reason.removesuffix("x plain").split(" promises ")
+    assert int(length) == choice.length
+    assert float(promise) == pytest.approx(world.speed(choice.length) / world.speed(0), rel=0.25)
+
+
+MEASURED = st.tuples(
+    st.integers(0, 20),
+    st.integers(0, 20),
+    st.sampled_from([0.0, 1e-9, 1e-3, 0.05, 10.0]),
+    st.sampled_from([0.0, 1e-9, 1e-3, 0.05, 10.0]),
+).map(lambda m: Measured(m[0], min(m[1], m[0]), m[2] if m[0] else 0.0, m[3]))
+
+
+@settings(deadline=None)
+@given(history=st.lists(st.tuples(st.integers(0, 40), MEASURED), max_size=60))
+def test_any_history_gives_a_sound_choice_and_always_the_same(
+    history: list[tuple[int, Measured]],
+) -> None:
+    # What is proposed may be less than was chosen, or nothing, and clocks may stand still.
+    one, other = Automatic(), Automatic()
+    for most, measured in history:
+        choice = one.choose(most)
+        assert 0 <= choice.length <= min(most, LONGEST)
+        assert 1 <= choice.rounds <= 512
+        assert choice == other.choose(most)
+        one.observe(measured)
+        other.observe(measured)
+
+
+@given(
+    length=st.integers(0, 40),
+    mosts=st.lists(st.integers(0, 40), min_size=1, max_size=10),
+    measured=MEASURED,
+)
+def test_fixed_is_fixed(length: int, mosts: list[int], measured: Measured) -> None:
+    policy = Fixed(length)
+    for most in mosts:
+        choice = policy.choose(most)
+        assert choice.length == min(length, most)
+        assert choice.rounds >= 1
+        policy.observe(measured)
+        assert policy.choose(most) == choice
+
+
+def test_fixed_at_zero_says_so() -> None:
+    assert Fixed(0).choose(10).reason == "drafting is off"
+
+
+def test_a_drafter_without_ideas_is_asked_again() -> None:
+    # Lookup often has no guess: the loop then writes one token plainly, whatever was chosen.
+    policy = Automatic()
+    for _ in range(100):
+        policy.choose(16)
+        policy.observe(Measured(0, 0, 0.0, 0.05))
+
+    assert policy.choose(16).length > 0

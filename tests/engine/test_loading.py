@@ -1,0 +1,319 @@
+"""What a folder's weights become, and that every bad folder is a `Problem`."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+import mlx_lm
+import pytest
+from mlx.utils import tree_flatten
+from mlx_lm.utils import save_model
+
+from engine import loading
+from engine.loading import free_memory_bytes, load
+from models.errors import Problem
+from tests.engine import tiny
+
+PLENTY = 1 << 40
+TOKENS = mx.array([[72, 101, 108, 108, 111, 258, 7, 0]])
+
+
+@pytest.fixture(autouse=True)
+def on_the_cpu() -> Iterator[None]:
+    before = mx.default_device()
+    mx.set_default_device(mx.cpu)
+    yield
+    mx.set_default_device(before)
+
+
+@pytest.fixture(autouse=True)
+def memory(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Sets how much memory is free: plenty, unless called."""
+
+    def set_free(size_bytes: int) -> None:
+        monkeypatch.setattr(loading, "free_memory_bytes", lambda: size_bytes)
+
+    set_free(PLENTY)
+    return set_free
+
+
+def parameters(model: nn.Module) -> dict[str, mx.array]:
+    return dict(tree_flatten(model.parameters()))
+
+
+def expanded(folder: Path, to: Path, *, mode: str = "affine") -> nn.Module:
+    """The model in `folder` with its weights as float32, expanded here and loaded by mlx-lm."""
+    packed = mx.load(str(folder / "model.safetensors"))
+    assert isinstance(packed, dict)
+    config = json.loads((folder / "config.json").read_text())
+    settings = config.pop("quantization", {})
+    weights: dict[str, mx.array] = {}
+    for name, weight in packed.items():
+        layer = name.removesuffix(".weight")
+        if f"{layer}.scales" in packed and name != layer:
+            own = settings.get(layer, settings)
+            scales, biases = packed[f"{layer}.scales"], packed.get(f"{layer}.biases")
+            if biases is not None:
+                scales, biases = scales.astype(mx.float32), biases.astype(mx.float32)
+            weight = mx.dequantize(
+                weight, scales, biases, group_size=own["group_size"], bits=own["bits"], mode=mode
+            )
+        elif name.endswith((".scales", ".biases")):
+            continue
+        weights[name] = weight.astype(mx.float32)
+    tiny.byte_tokenizer(to)
+    mx.save_safetensors(str(to / "model.safetensors"), weights)
+    (to / "config.json").write_text(json.dumps(config))
+    model: nn.Module = mlx_lm.load(str(to))[0]
+    return model
+
+
+@pytest.mark.parametrize(
+    ("architecture", "dtype", "bits", "precision"),
+    [
+        ("llama", mx.float32, None, "float32"),
+        ("llama", mx.bfloat16, None, "float32 from bfloat16"),
+        ("llama", mx.float16, None, "float32 from float16"),
+        ("llama", mx.float32, 4, "float32 from 4-bit"),
+        ("llama", mx.bfloat16, 4, "float32 from 4-bit"),
+        ("llama", mx.float16, 8, "float32 from 8-bit"),
+        ("gemma3_text", mx.bfloat16, 4, "float32 from 4-bit"),  # its head is its embedding
+        ("qwen3_5", mx.bfloat16, 4, "float32 from 4-bit"),
+        ("qwen3_5", mx.bfloat16, None, "float32 from bfloat16/float32"),
+    ],
+)
+def test_on_the_cpu_weights_become_float32(
+    architecture: str, dtype: mx.Dtype, bits: int | None, precision: str, tmp_path: Path
+) -> None:
+    tiny.write_folder(architecture, tmp_path / "model", dtype=dtype, bits=bits)
+    loaded = load(tmp_path / "model")
+    assert loaded.precision == precision
+    assert {array.dtype for array in parameters(loaded.model).values()} == {mx.float32}
+    reference = expanded(tmp_path / "model", tmp_path / "expanded")
+    assert mx.array_equal(loaded.model(TOKENS), reference(TOKENS))
+    if dtype == mx.float32:
+        packed, _ = mlx_lm.load(str(tmp_path / "model"))
+        assert mx.allclose(loaded.model(TOKENS), packed(TOKENS), atol=1e-3)
+
+
+def test_layers_of_different_widths(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    tiny.write_folder("llama", folder)
+    model = tiny.build("llama", vocabulary=260)
+    head = {"group_size": 32, "bits": 8}
+
+    def wide_head(path: str, layer: nn.Module) -> bool | dict[str, int]:
+        return head if path == "lm_head" else hasattr(layer, "to_quantized")
+
+    nn.quantize(model, group_size=32, bits=4, class_predicate=wide_head)
+    save_model(folder, model)
+    config = json.loads((folder / "config.json").read_text())
+    config["quantization"] = {"group_size": 32, "bits": 4, "lm_head": head}
+    (folder / "config.json").write_text(json.dumps(config))
+
+    loaded = load(folder)
+    assert loaded.precision == "float32 from 4/8-bit"
+    reference = expanded(folder, tmp_path / "expanded")
+    assert mx.array_equal(loaded.model(TOKENS), reference(TOKENS))
+
+
+def test_microscaled_weights(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    tiny.write_folder("llama", folder)
+    model = tiny.build("llama", vocabulary=260)
+    nn.quantize(model, group_size=32, bits=4, mode="mxfp4")
+    save_model(folder, model)
+    config = json.loads((folder / "config.json").read_text())
+    config["quantization"] = {"group_size": 32, "bits": 4, "mode": "mxfp4"}
+    (folder / "config.json").write_text(json.dumps(config))
+
+    loaded = load(folder)
+    assert loaded.precision == "float32 from 4-bit"
+    assert {array.dtype for array in parameters(loaded.model).values()} == {mx.float32}
+    reference = expanded(folder, tmp_path / "expanded", mode="mxfp4")
+    assert mx.array_equal(loaded.model(TOKENS), reference(TOKENS))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "bits", "precision"),
+    [(mx.bfloat16, None, "bfloat16"), (mx.float16, 4, "4-bit"), (mx.float32, 8, "8-bit")],
+)
+def test_without_memory_weights_stay_packed(
+    dtype: mx.Dtype,
+    bits: int | None,
+    precision: str,
+    tmp_path: Path,
+    memory: Callable[[int], None],
+) -> None:
+    tiny.write_folder("llama", tmp_path, dtype=dtype, bits=bits)
+    memory(0)
+    loaded = load(tmp_path)
+    assert loaded.precision == precision
+    theirs, _ = mlx_lm.load(str(tmp_path))
+    ours, theirs = parameters(loaded.model), parameters(theirs)
+    assert ours.keys() == theirs.keys()
+    for name, array in ours.items():
+        assert array.dtype == theirs[name].dtype
+        assert mx.array_equal(array, theirs[name])
+
+
+@pytest.mark.parametrize("bits", [None, 3, 4, 8])
+def test_half_of_the_free_memory_is_enough(
+    bits: int | None, tmp_path: Path, memory: Callable[[int], None]
+) -> None:
+    tiny.write_folder("llama", tmp_path, dtype=mx.bfloat16, bits=bits)
+    values = sum(array.size for array in parameters(tiny.build("llama", vocabulary=260)).values())
+    memory(2 * 4 * values - 2)
+    assert "float32" not in load(tmp_path).precision
+    memory(2 * 4 * values)
+    assert "float32" in load(tmp_path).precision
+
+
+def test_on_metal_weights_stay_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny.write_folder("llama", tmp_path, bits=4)
+    monkeypatch.setattr(mx, "default_device", lambda: mx.Device(mx.gpu))
+    loaded = load(tmp_path)
+    assert loaded.precision == "4-bit"
+    assert isinstance(loaded.model.lm_head, nn.QuantizedLinear)
+
+
+def test_free_memory() -> None:
+    assert 0 <= free_memory_bytes() < 1 << 50
+
+
+# Beside the weights
+
+
+def change_json(path: Path, **changes: Any) -> None:
+    known = json.loads(path.read_text()) if path.exists() else {}
+    path.write_text(json.dumps(known | changes))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    tiny.write_folder("llama", tmp_path / "model")
+    return tmp_path / "model"
+
+
+def test_a_loaded_model(folder: Path) -> None:
+    loaded = load(folder)
+    assert loaded.folder == folder
+    assert loaded.ends == {256}
+    assert loaded.context_length == 4096
+    assert loaded.tokenizer.decode(loaded.tokenizer.encode("naïve")) == "naïve"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "ends"),
+    [
+        ("config.json", 258, {256, 258}),
+        ("config.json", [256, 258], {256, 258}),
+        ("generation_config.json", 258, {256, 258}),
+        ("generation_config.json", [256, 258, 259], {256, 258, 259}),
+    ],
+)
+def test_every_end_that_the_model_states(
+    name: str, value: int | list[int], ends: set[int], folder: Path
+) -> None:
+    # Families whose turns end with a token of their own state it there, and nowhere else.
+    change_json(folder / name, eos_token_id=value)
+    assert load(folder).ends == ends
+
+
+@pytest.mark.parametrize("key", ["max_position_embeddings", "n_positions"])
+def test_context_length(key: str, folder: Path) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    del config["max_position_embeddings"]
+    (folder / "config.json").write_text(json.dumps(config | {key: 77}))
+    assert load(folder).context_length == 77
+
+
+def test_a_recurrent_model_has_no_limit_of_its_own(tmp_path: Path) -> None:
+    tiny.write_folder("mamba", tmp_path)
+    assert load(tmp_path).context_length > 1_000_000
+
+
+# Folders that are no models
+
+
+def told(folder: Path) -> str:
+    """What is said of a folder; nothing if it can be loaded."""
+    try:
+        load(folder)
+    except Problem as problem:
+        return str(problem)
+    return ""
+
+
+@pytest.mark.parametrize(
+    "model_type", ["nonesuch", "olmo", "cache", "base", "", "..", "a.b", "x/y"]
+)
+def test_architectures_that_are_none(
+    model_type: str, folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    change_json(folder / "config.json", model_type=model_type)
+    with pytest.raises(Problem, match="cannot be loaded") as problem:
+        load(folder)
+    assert repr(model_type)[1:-1] in problem.value.message
+    assert "mlx-lm" in problem.value.remedy
+    assert capfd.readouterr() == ("", ""), "a host's output is its protocol"
+
+
+JUNK: tuple[Any, ...] = (None, True, -1, 0, 1.5, "x", "\x1b[2J\n", [], [1], {}, {"x": 1}, 1 << 40)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "hidden_size", "num_hidden_layers", "intermediate_size", "num_attention_heads",
+        "num_key_value_heads", "head_dim", "max_position_embeddings", "rms_norm_eps",
+        "rope_theta", "rope_scaling", "tie_word_embeddings", "vocab_size", "eos_token_id",
+        "quantization", "quantization_config", "layer_types", "architectures", "text_config",
+        "torch_dtype", "dtype",
+    ],
+)  # fmt: skip
+def test_a_config_with_junk_is_a_problem_or_a_model(key: str, folder: Path) -> None:
+    for value in JUNK:
+        if (key, value) == ("num_hidden_layers", 1 << 40):
+            continue  # builds layers until the memory is full
+        change_json(folder / "config.json", **{key: value})
+        assert "\n" not in told(folder), value
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "tokenizer_config.json"])
+@pytest.mark.parametrize("data", [b"", b"[", b"{}", b"[]", b"3", b"\xff\xfe", b'{"model": 3}'])
+def test_tokenizer_files_with_junk(name: str, data: bytes, folder: Path) -> None:
+    (folder / name).write_bytes(data)
+    if name == "tokenizer.json":
+        with pytest.raises(Problem, match="cannot be loaded"):
+            load(folder)
+        return
+    said = told(folder)
+    assert not said or "cannot be loaded" in said
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"chat_template_type": "nonsense"}, {"tool_parser_type": "nonsense"}, {"eos_token": 7}],
+)
+def test_a_tokenizer_config_with_junk(changes: dict[str, Any], folder: Path) -> None:
+    change_json(folder / "tokenizer_config.json", **changes)
+    with pytest.raises(Problem, match="cannot be loaded"):
+        load(folder)
+
+
+def test_a_generation_config_with_junk_is_passed_over(folder: Path) -> None:
+    (folder / "generation_config.json").write_text("[")
+    assert load(folder).ends == {256}
+
+
+def test_weights_that_are_missing(folder: Path) -> None:
+    weights = mx.load(str(folder / "model.safetensors"))
+    assert isinstance(weights, dict)
+    del weights["model.layers.0.mlp.up_proj.weight"]
+    mx.save_safetensors(str(folder / "model.safetensors"), weights)
+    with pytest.raises(Problem, match=r"cannot be loaded: .*up_proj"):
+        load(folder)

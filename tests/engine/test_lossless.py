@@ -1,0 +1,373 @@
+"""Greedy decoding with drafts writes what it writes without: token for token, whatever drafts.
+
+The matrix: architectures (full attention, windows, recurrent, mixed) x precisions x drafters x
+draft lengths, and caches that become quantized in the middle. A part of it runs every time, all
+of it in the slow tests. That the comparison would notice is shown by mutants: the engine, broken
+in ways that are easy to get wrong.
+"""
+
+import functools
+import itertools
+from collections.abc import Callable, Container
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
+from typing import Any
+from unittest import mock
+
+import mlx.core as mx
+import mlx.nn as nn
+import pytest
+from mlx_lm.generate import generate_step
+from mlx_lm.models.cache import ArraysCache, make_prompt_cache
+
+import engine.cache
+import engine.speculate
+from engine.accept import Outcome, greedily
+from engine.cache import AlignedCache, QuantizedCaches, Timeline
+from engine.decoder import Decoder
+from engine.drafters import Drafter
+from engine.drafters.cascade import Cascade
+from engine.drafters.early_exit import EarlyExitDrafter
+from engine.drafters.lookup import LookupDrafter
+from engine.drafters.model import ModelDrafter
+from tests.engine.helpers import (
+    BLOCK,
+    EVERYWHERE,
+    PROMPT,
+    QUANTIZED,
+    Known,
+    Run,
+    build_wide,
+    decoder,
+    now_and_then,
+    plainly,
+    ranked,
+    run_greedily,
+)
+from tests.engine.tiny import ARCHITECTURES, build, noisy
+
+LENGTHS = (0, 1, 2, 3, 5, 8, 16, 40)
+PRECISIONS = ("float32", "bfloat16", "float16", "4-bit")
+DRAFTERS = ("self", "noisy", "random", "hostile", "lookup", "early-exit", "cascade")
+COUNT = 40  # with the prompt, more than three of the window
+WINDOW = 16
+
+
+@dataclass(frozen=True)
+class Case:
+    """One model, with the caches it is read with."""
+
+    architecture: str
+    precision: str
+    quantized: QuantizedCaches | None = None
+
+    @property
+    def block(self) -> int:
+        """Small where there are windows to move, else large enough for the longest drafts."""
+        return BLOCK if self.quantized or self.architecture == "gemma3_text" else 256
+
+
+@functools.lru_cache(maxsize=4)
+def model_of(case: Case, seed: int = 0) -> nn.Module:
+    make = build if case.quantized is None else build_wide
+    if case.precision == "4-bit":
+        return make(case.architecture, seed=seed, bits=4)
+    return make(case.architecture, seed=seed, dtype=getattr(mx, case.precision))
+
+
+@functools.lru_cache(maxsize=4)
+def noisy_of(case: Case) -> nn.Module:
+    return noisy(model_of(case))
+
+
+@functools.lru_cache(maxsize=4)
+def plain_of(case: Case) -> list[int]:
+    return plainly(model_of(case), count=COUNT, quantized=case.quantized, block=case.block)
+
+
+@functools.lru_cache(maxsize=4)
+def second_bests_of(case: Case) -> list[int]:
+    """What the target nearly wrote at each position of the plain text: never right."""
+    text = [*PROMPT, *plain_of(case)]
+    seconds = [second for _, second, _ in ranked(model_of(case), text, quantized=case.quantized)]
+    return [text[0], *seconds]
+
+
+def drafter_of(kind: str, case: Case, target: Decoder) -> Drafter:
+    def by(model: nn.Module) -> ModelDrafter:
+        own = decoder(model, quantized=case.quantized, block=case.block)
+        return ModelDrafter(own, vocabulary=target.vocabulary)
+
+    match kind:
+        case "self":
+            return by(model_of(case))
+        case "noisy":
+            return by(noisy_of(case))
+        case "random":
+            return by(model_of(case, seed=1))
+        case "hostile":
+            return Known(second_bests_of(case))
+        case "lookup":
+            return LookupDrafter()
+        case "early-exit":
+            return EarlyExitDrafter(target, layers=2)
+        case "cascade":
+            return Cascade(LookupDrafter(), by(noisy_of(case)))
+    raise ValueError(kind)
+
+
+def run_of(case: Case, kind: str, length: int) -> Run:
+    return run_greedily(
+        model_of(case),
+        lambda target: drafter_of(kind, case, target),
+        length,
+        count=COUNT,
+        quantized=case.quantized,
+        block=case.block,
+    )
+
+
+def matrix() -> list[tuple[Case, str, int]]:
+    """All of float32 and of the quantized caches, every other length of the other precisions."""
+    plain_caches = [Case(*pair) for pair in itertools.product(ARCHITECTURES, PRECISIONS)]
+    quantized = [Case(a, "float32", QUANTIZED) for a in ("llama", "gemma3_text", "qwen3_5", "lfm2")]
+    return [
+        (case, kind, length)
+        for case in plain_caches + quantized
+        for kind in DRAFTERS
+        for length in (LENGTHS if case.precision == "float32" else LENGTHS[1::2])
+    ]
+
+
+CASES = list(dict.fromkeys(case for case, _, _ in matrix()))
+
+
+def test_matrix_has_a_thousand_runs() -> None:
+    assert len(set(matrix())) == len(matrix()) >= 1000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_no_divergence_in_the_matrix(case: Case, capsys: pytest.CaptureFixture[str]) -> None:
+    trials = [(kind, length) for other, kind, length in matrix() if other == case]
+    runs = {trial: run_of(case, *trial) for trial in trials}
+    divergences = [trial for trial, run in runs.items() if run.tokens != plain_of(case)]
+    with capsys.disabled():
+        print(
+            f"\n{case}: {len(runs)} runs, {sum(run.proposed for run in runs.values())} drafted, "
+            f"{sum(run.accepted for run in runs.values())} accepted, "
+            f"{len(divergences)} divergences"
+        )
+    assert divergences == []
+
+
+# A prime step walks through all kinds and lengths of every architecture and precision.
+@pytest.mark.parametrize("part", range(4))
+def test_no_divergence_in_a_part_of_the_matrix(part: int) -> None:
+    runs = matrix()[::29]
+    quarter = len(runs) // 4 + 1
+    for case, kind, length in runs[part * quarter : (part + 1) * quarter]:
+        assert run_of(case, kind, length).tokens == plain_of(case), (case, kind, length)
+
+
+def test_drafters_are_what_they_are_called() -> None:
+    case = Case("llama", "float32")
+
+    right = run_of(case, "self", 3)
+    assert right.accepted == right.proposed > 0
+    hostile = run_of(case, "hostile", 3)
+    assert hostile.accepted == 0
+    assert len(hostile.rounds) == COUNT
+    noisy_run = run_of(case, "noisy", 3)
+    assert 0 < noisy_run.accepted < noisy_run.proposed
+    early = run_of(case, "early-exit", 3)
+    assert 0 < early.accepted < early.proposed
+
+
+@pytest.mark.parametrize("kind", ["self", "noisy", "lookup", "hostile"])
+def test_window_is_passed_three_times(kind: str) -> None:
+    case = Case("gemma3_text", "float32")
+    assert len(PROMPT) + COUNT > 3 * WINDOW
+    model = model_of(case)
+    layers = decoder(model).timeline.layers
+    assert all(isinstance(layer, AlignedCache) for layer in layers)
+    assert [layer.window for layer in layers] == [WINDOW, None, WINDOW, None]
+
+    for length in (3, 11):
+        assert run_of(case, kind, length).tokens == plain_of(case)
+
+
+def test_window_with_the_usual_block() -> None:
+    """Where windows move after 256 tokens, not after a few."""
+    model, prompt = model_of(Case("gemma3_text", "float32")), list(range(1, 61)) * 4
+    expected = plainly(model, count=100, prompt=prompt, block=256)
+
+    drafter = Known([*prompt, *expected], wrong=now_and_then(1))
+    run = run_greedily(model, lambda _: drafter, 7, count=100, prompt=prompt, block=256)
+
+    assert run.tokens == expected
+    assert 0 < run.accepted < run.proposed
+
+
+@pytest.mark.parametrize("architecture", ["llama", "gemma3_text", "qwen3_5"])
+@pytest.mark.parametrize("start", range(len(PROMPT) + 1, len(PROMPT) + 8, 2))
+def test_caches_become_quantized_inside_a_draft(architecture: str, start: int) -> None:
+    """Wherever the start lies, 6 drafted tokens would reach across it."""
+    quantized = QuantizedCaches(bits=8, group_size=32, start=start)
+    model = model_of(Case(architecture, "float32", QUANTIZED))
+    expected = plainly(model, count=12, quantized=quantized)
+
+    for wrong in ((), EVERYWHERE, now_and_then(start)):
+        drafter = Known([*PROMPT, *expected], wrong=wrong)
+        run = run_greedily(model, lambda _: drafter, 6, count=12, quantized=quantized)  # noqa: B023
+        assert run.tokens == expected
+
+
+# Against mlx-lm
+
+
+@pytest.mark.parametrize("architecture", [a for a in ARCHITECTURES if a != "gemma3_text"])
+@pytest.mark.parametrize("precision", ["float32", "4-bit"])
+def test_plain_decoding_is_mlx_lms(architecture: str, precision: str) -> None:
+    case = Case(architecture, precision)
+    theirs = generate_step(mx.array(PROMPT), model_of(case), max_tokens=COUNT)
+    assert plain_of(case) == [int(token) for token, _ in theirs]
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_plain_decoding_in_a_window_is_mlx_lms(precision: str) -> None:
+    """Past the window, mlx-lm's ring sums the keys in another order than ours.
+
+    So there, a first difference is allowed where our two best are closer than that can shift
+    them; nothing after it is comparable.
+    """
+    case = Case("gemma3_text", precision)
+    slack = 1e-3 if precision == "float32" else 0.5
+    theirs = generate_step(mx.array(PROMPT), model_of(case), max_tokens=2 * COUNT)
+    ours = plainly(model_of(case), count=2 * COUNT)
+    margins = [margin for _, _, margin in ranked(model_of(case), [*PROMPT, *ours])]
+
+    pairs = enumerate(zip(ours, (int(token) for token, _ in theirs), strict=True))
+    first = next((i for i, (our, their) in pairs if our != their), None)
+    if first is not None:
+        assert len(PROMPT) + first > WINDOW
+        assert margins[len(PROMPT) + first - 1] < slack
+
+
+# Mutants: what the comparison must notice
+
+
+def keep_one_too_many() -> AbstractContextManager[Any]:
+    def broken(layers: list[Any], mark: Any) -> None:
+        for layer in layers:
+            layer.trim(max(0, layer.offset - mark.length - 1))
+
+    return mock.patch.object(engine.cache, "_restore", broken)
+
+
+def forget_no_state() -> AbstractContextManager[Any]:
+    """Recurrent states stay as the rejected tokens left them."""
+    restore = engine.cache._restore
+
+    def broken(layers: list[Any], mark: Any) -> None:
+        kept = {i: layer.cache for i, layer in enumerate(layers) if isinstance(layer, ArraysCache)}
+        restore(layers, mark)
+        for i, state in kept.items():
+            layers[i].cache = state
+
+    return mock.patch.object(engine.cache, "_restore", broken)
+
+
+def share_the_copies() -> AbstractContextManager[Any]:
+    """A mark that holds the cache itself."""
+    return mock.patch.object(engine.cache, "_copy", lambda layer: layer)
+
+
+def cross_a_step() -> AbstractContextManager[Any]:
+    """Caches become quantized after a draft, not in the middle of it."""
+    return mock.patch.object(Timeline, "room", return_value=1 << 30)
+
+
+def use_mlx_lms_ring() -> AbstractContextManager[Any]:
+    def of(model: nn.Module, **_: Any) -> Timeline:
+        return Timeline(make_prompt_cache(model))
+
+    stack = ExitStack()
+    stack.enter_context(mock.patch.object(engine.cache, "_can_be_cut", return_value=True))
+    stack.enter_context(mock.patch.object(Timeline, "of", of))
+    return stack
+
+
+def look_at_the_wrong_row() -> AbstractContextManager[Any]:
+    def broken(drafted: mx.array, choices: mx.array) -> Outcome:
+        return greedily(drafted, mx.roll(choices, 1))
+
+    return mock.patch.object(engine.speculate, "greedily", broken)
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A broken engine, and a case in which it must show."""
+
+    broken: Callable[[], AbstractContextManager[Any]]
+    case: Case
+
+
+COARSE = QuantizedCaches(bits=2, group_size=32, start=QUANTIZED.start)
+MUTANTS = [
+    Mutant(keep_one_too_many, Case("llama", "float32")),
+    Mutant(keep_one_too_many, Case("llama", "bfloat16")),
+    Mutant(forget_no_state, Case("qwen3_5", "float32")),
+    Mutant(forget_no_state, Case("lfm2", "float32")),
+    Mutant(forget_no_state, Case("mamba", "float32")),
+    Mutant(share_the_copies, Case("qwen3_5", "float32")),
+    Mutant(cross_a_step, Case("llama", "float32", COARSE)),
+    Mutant(use_mlx_lms_ring, Case("gemma3_text", "float32")),
+    Mutant(look_at_the_wrong_row, Case("llama", "float32")),
+]
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda m: f"{m.broken.__name__}-{m.case}")
+def test_comparison_notices_a_mutant(mutant: Mutant) -> None:
+    """By the text alone."""
+    case, model = mutant.case, model_of(mutant.case)
+    expected = plain_of(case)
+    text = [*PROMPT, *expected]
+
+    def notices(length: int, wrong: Container[int], silent: Container[int]) -> bool:
+        run = run_greedily(
+            model,
+            lambda _: Known(text, wrong=wrong, silent=silent),
+            length,
+            count=COUNT,
+            quantized=case.quantized,
+            block=case.block,
+            check_caches=False,
+        )
+        return run.tokens != expected
+
+    trials = [(3, EVERYWHERE, ()), (8, (), ())]
+    trials += [(k, now_and_then(k), now_and_then(-k)) for k in (3, 5, 8)]
+    assert not any(notices(*trial) for trial in trials)
+    with mutant.broken():
+        assert any(notices(*trial) for trial in trials)
+
+
+def test_drafter_that_forgets_to_rewind_costs_only_acceptance() -> None:
+    case = Case("llama", "float32")
+
+    def forgetful(target: Decoder) -> Drafter:
+        own = decoder(noisy_of(case), block=case.block)
+        timeline = own.timeline
+
+        def rewind(length: int) -> None:
+            timeline.length = min(length, timeline.length)  # and what was read stays
+
+        timeline.rewind = rewind  # type: ignore[method-assign]
+        return ModelDrafter(own, vocabulary=target.vocabulary)
+
+    careful = run_of(case, "noisy", 4)
+    run = run_greedily(model_of(case), forgetful, 4, count=COUNT, block=case.block)
+
+    assert run.tokens == careful.tokens == plain_of(case)
+    assert run.accepted < careful.accepted

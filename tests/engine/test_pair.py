@@ -1,0 +1,204 @@
+"""The names of drafters and draft lengths, and what is said about names that are none."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import mlx.core as mx
+import pytest
+from mlx_lm.utils import save_model
+
+from engine.decoder import Decoder
+from engine.draft_length import LONGEST, Automatic, DraftLength
+from engine.drafters import Drafter
+from engine.drafters.cascade import Cascade
+from engine.drafters.early_exit import EarlyExitDrafter
+from engine.drafters.lookup import LookupDrafter
+from engine.drafters.model import ModelDrafter
+from engine.drafters.none import NoDrafter
+from engine.loading import LoadedModel, load
+from engine.pair import make_drafter, make_policy
+from models.errors import Problem
+from tests.engine import tiny
+
+
+@pytest.fixture(autouse=True)
+def on_the_cpu() -> Iterator[None]:
+    before = mx.default_device()
+    mx.set_default_device(mx.cpu)
+    yield
+    mx.set_default_device(before)
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory: pytest.TempPathFactory) -> LoadedModel:
+    folder = tmp_path_factory.mktemp("models") / "target"
+    tiny.write_folder("llama", folder)
+    return load(folder)
+
+
+@pytest.fixture
+def other(target: LoadedModel, tmp_path: Path) -> Path:
+    """A folder with another model of the same tokens."""
+    folder = tmp_path / "other model"
+    tiny.write_folder("qwen2", folder, seed=1)
+    return folder
+
+
+def make(name: str, target: LoadedModel) -> Drafter:
+    return make_drafter(name, target=target, decoder=Decoder(target.model))
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "shown"),
+    [
+        ("none", NoDrafter, "none"),
+        ("lookup", LookupDrafter, "lookup"),
+        ("early-exit", EarlyExitDrafter, "early-exit"),
+        ("early-exit:1", EarlyExitDrafter, "early-exit"),
+        ("early-exit:3", EarlyExitDrafter, "early-exit"),
+        ("  lookup\t", LookupDrafter, "lookup"),
+        ("lookup+early-exit", Cascade, "lookup+early-exit"),
+        (" lookup +  early-exit:2 + none ", Cascade, "lookup+early-exit+none"),
+    ],
+)
+def test_names(name: str, kind: type, shown: str, target: LoadedModel) -> None:
+    drafter = make(name, target)
+    assert type(drafter) is kind
+    assert drafter.name == shown
+
+
+def test_an_early_exit_is_half_way_unless_told(target: LoadedModel) -> None:
+    for name, layers in {"early-exit": 2, "early-exit:1": 1, "early-exit:3": 3}.items():
+        drafter = make(name, target)
+        assert isinstance(drafter, EarlyExitDrafter)
+        assert len(drafter._model.layers) == layers
+    assert len(target.model.layers) == 4, "the target keeps its own"
+
+
+def test_a_folder(target: LoadedModel, other: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (str(other), f"  {other} "):
+        drafter = make(name, target)
+        assert type(drafter) is ModelDrafter
+        assert drafter.name == "model"
+    assert make(f"lookup+{other}", target).name == "lookup+model"
+    monkeypatch.setenv("HOME", str(other.parent))
+    assert type(make("~/other model", target)) is ModelDrafter
+    monkeypatch.chdir(other.parent)
+    assert type(make("other model", target)) is ModelDrafter
+    assert type(make("./other model", target)) is ModelDrafter
+
+
+def test_a_folder_named_like_a_drafter_needs_its_path(
+    target: LoadedModel, other: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other.rename(other.with_name("lookup"))
+    monkeypatch.chdir(other.parent)
+    assert type(make("lookup", target)) is LookupDrafter
+    assert type(make("./lookup", target)) is ModelDrafter
+
+
+def test_the_given_loader_is_asked(target: LoadedModel, other: Path) -> None:
+    asked: list[Path] = []
+
+    def loader(folder: Path) -> LoadedModel:
+        asked.append(folder)
+        return load(folder)
+
+    decoder = Decoder(target.model)
+    make_drafter("none+lookup", target=target, decoder=decoder, load=loader)
+    assert asked == []
+    make_drafter(f"lookup+{other}", target=target, decoder=decoder, load=loader)
+    assert asked == [other]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "", " ", "+", "lookup+", "+lookup", "lookup++none", "None", "LOOKUP", "early-exit:x",
+        "early-exit:-1", "early-exit:1.5", "early_exit", "lookup:3", "none:", "nonsense",
+        "~no-such-user/model", "a\0b", "x" * 300,
+    ],
+)  # fmt: skip
+def test_names_that_are_none(name: str, target: LoadedModel) -> None:
+    with pytest.raises(Problem, match="no drafter and no folder") as problem:
+        make(name, target)
+    assert "none, lookup, early-exit" in problem.value.remedy
+
+
+@pytest.mark.parametrize("layers", [0, 4, 99])
+def test_an_early_exit_out_of_range(layers: int, target: LoadedModel) -> None:
+    with pytest.raises(Problem, match=f"has 4 layers.* after {layers}") as problem:
+        make(f"lookup+early-exit:{layers}", target)
+    assert "from 1 to 3" in problem.value.remedy
+
+
+def test_the_first_token_that_differs_is_named(target: LoadedModel, other: Path) -> None:
+    path = other / "tokenizer.json"
+    tokenizer = json.loads(path.read_text())
+    vocabulary = tokenizer["model"]["vocab"]
+    vocabulary["Z"], vocabulary["A"] = vocabulary["A"], vocabulary["Z"]
+    path.write_text(json.dumps(tokenizer))
+    for name in (str(other), f"lookup+{other}"):
+        with pytest.raises(Problem, match="token 65 is 'A' in target and 'Z' in other model"):
+            make(name, target)
+
+
+def test_tokens_are_compared_before_weights_are_read(target: LoadedModel, other: Path) -> None:
+    (other / "model.safetensors").unlink()
+    (other / "tokenizer.json").write_text(
+        (other / "tokenizer.json").read_text().replace('"<user>"', '"<human>"')
+    )
+    with pytest.raises(Problem, match="'<user>' in target and '<human>'"):
+        make(str(other), target)
+
+
+@pytest.mark.parametrize("what", ["a file", "an empty folder", "weights without tokens"])
+def test_a_path_that_is_no_model(what: str, target: LoadedModel, other: Path) -> None:
+    match what:
+        case "a file":
+            path = other / "model.safetensors"
+        case "an empty folder":
+            path = other / "empty"
+            path.mkdir()
+        case _:
+            path = other
+            (other / "tokenizer.json").unlink()
+    with pytest.raises(Problem, match=r"tokenizer\.json"):
+        make(str(path), target)
+
+
+def test_a_model_with_fewer_logits_drafts_only_what_it_knows(
+    target: LoadedModel, tmp_path: Path
+) -> None:
+    # Rows that pad the output layer: the target has some, the drafter has none.
+    folder = Path(shutil.copytree(target.folder, tmp_path / "padded"))
+    config = json.loads((folder / "config.json").read_text()) | {"vocab_size": 300}
+    save_model(folder, tiny.build("llama", vocabulary=300))
+    (folder / "config.json").write_text(json.dumps(config))
+    padded = load(folder)
+    drafter = make_drafter(str(target.folder), target=padded, decoder=Decoder(padded.model))
+    assert type(drafter) is ModelDrafter
+    assert type(make(str(folder), target)) is ModelDrafter
+
+
+def lengths(policy: DraftLength) -> int:
+    return policy.choose(1000).length
+
+
+@pytest.mark.parametrize("length", [0, 1, 7, LONGEST])
+def test_draft_lengths(length: int) -> None:
+    assert lengths(make_policy(str(length))) == length
+
+
+def test_automatic_draft_length() -> None:
+    assert isinstance(make_policy("auto"), Automatic)
+
+
+@pytest.mark.parametrize("length", ["", "-1", "17", "1.5", "auto ", "Auto", "1e1", "²", "nan"])
+def test_draft_lengths_that_are_none(length: str) -> None:
+    with pytest.raises(Problem, match="draft length cannot be") as problem:
+        make_policy(length)
+    assert repr(length) in problem.value.message
+    assert "0 to 16" in problem.value.remedy

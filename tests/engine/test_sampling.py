@@ -1,0 +1,373 @@
+"""The sampler chain: against mlx-lm's own, against plain Python, and its histories."""
+
+import math
+from collections import Counter
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mlx_lm import sample_utils
+from mlx_lm.sample_utils import make_logits_processors, make_sampler
+from numpy.typing import NDArray
+
+from engine import speculate as loop
+from engine.decoder import Decoder
+from engine.draft_length import Fixed
+from engine.drafters import chain
+from engine.drafters.model import ModelDrafter
+from engine.request import Sampling
+from engine.sampling import History, choose, distribution, probability, scores
+from engine.speculate import Guess, Ruling, Task, speculate
+from models.errors import Problem
+from tests.engine.chi_square import excess
+from tests.engine.markov import decoder, drafting_tables, random_table
+from tests.engine.tiny import build, noisy
+
+PENALTIES = {
+    "repetition": Sampling(repetition_penalty=1.7),
+    "presence": Sampling(presence_penalty=1.5),
+    "frequency": Sampling(frequency_penalty=0.9),
+    "short window": Sampling(repetition_penalty=1.5, frequency_penalty=0.5, penalty_window=5),
+    "all, biased": Sampling(
+        repetition_penalty=1.2,
+        presence_penalty=0.4,
+        frequency_penalty=0.6,
+        penalty_window=9,
+        logit_bias={3: 2.0, 5: -4.0, 900: 1.0},
+    ),
+}
+
+# --- The distribution, against mlx-lm's sampler
+
+FILTERS = [
+    Sampling(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p)
+    for temperature, top_k, top_p, min_p in [
+        (1.0, 0, 1.0, 0.0),
+        (0.3, 0, 1.0, 0.0),
+        (2.5, 0, 1.0, 0.0),
+        (1.0, 5, 1.0, 0.0),
+        (1.0, 1, 1.0, 0.0),
+        (1.0, 0, 0.7, 0.0),
+        (1.0, 0, 0.01, 0.0),
+        (1.0, 0, 1.0, 0.1),
+        (1.0, 0, 1.0, 1.0),
+        (0.6, 7, 0.9, 0.05),
+        (1.5, 3, 0.5, 0.02),
+        (1.0, 500, 0.0, 0.0),  # both mean: no filter
+    ]
+]
+
+
+def of_mlx_lm(scored: mx.array, sampling: Sampling) -> mx.array:
+    """The probabilities that mlx-lm's sampler draws from, caught where it draws."""
+    caught: list[mx.array] = []
+
+    def catch(logits: mx.array, temperature: float) -> mx.array:
+        caught.append(mx.softmax(logits * (1 / temperature), axis=-1))
+        return mx.argmax(logits, axis=-1)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sample_utils, "categorical_sampling", catch)
+        make_sampler(
+            sampling.temperature,
+            top_p=sampling.top_p,
+            min_p=sampling.min_p,
+            top_k=sampling.top_k if sampling.top_k < scored.shape[-1] else 0,
+        )(scored - mx.logsumexp(scored, axis=-1, keepdims=True))
+    return caught[0]
+
+
+def filtered(row: NDArray[np.float64], sampling: Sampling) -> NDArray[np.float64]:
+    """The distribution by the filters' definitions, in plain Python; no two scores are equal."""
+    p = np.exp(row - row.max())
+    p /= p.sum()
+    kept = np.ones(len(p), dtype=bool)
+    if 0.0 < sampling.top_p < 1.0:
+        order = np.argsort(-p)
+        above = np.concatenate([[0.0], np.cumsum(p[order])[:-1]])
+        kept[order[above >= sampling.top_p]] = False
+    kept &= p >= sampling.min_p * p.max()
+    if sampling.top_k:
+        best = sorted(np.flatnonzero(kept), key=lambda i: -p[i])[: sampling.top_k]
+        kept &= np.isin(np.arange(len(p)), best)
+    powered = np.where(kept, p ** (1 / sampling.temperature), 0.0)
+    result: NDArray[np.float64] = powered / powered.sum()
+    return result
+
+
+@pytest.mark.parametrize("sampling", FILTERS)
+def test_distribution_is_mlx_lms(sampling: Sampling) -> None:
+    scored = 2.0 * mx.random.normal((20, 40), key=mx.random.key(7))
+
+    ours = distribution(scored, sampling)
+
+    assert ours is not None
+    assert ours.dtype == mx.float32
+    np.testing.assert_allclose(ours, of_mlx_lm(scored, sampling), rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize("sampling", FILTERS)
+def test_distribution_by_definition(sampling: Sampling) -> None:
+    scored = 2.0 * mx.random.normal((20, 40), key=mx.random.key(8))
+
+    ours = np.array(distribution(scored, sampling))
+
+    expected = np.stack([filtered(row, sampling) for row in np.array(scored, dtype=np.float64)])
+    np.testing.assert_array_equal(ours > 0, expected > 0)
+    np.testing.assert_allclose(ours, expected, rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize("sampling", FILTERS)
+def test_nothing_but_what_the_filters_leave_is_chosen(sampling: Sampling) -> None:
+    row = 2.0 * mx.random.normal((1, 12), key=mx.random.key(9))
+    p = distribution(row, sampling)
+    assert p is not None
+
+    chosen = choose(mx.repeat(row, 20_000, 0), mx.repeat(p, 20_000, 0), mx.random.key(1))
+
+    assert chosen.dtype == mx.int32
+    counts, expected = np.bincount(np.array(chosen), minlength=12), np.array(p[0], np.float64)
+    if (expected > 0).sum() > 1:
+        assert excess(counts, expected) < 1.0
+    else:
+        assert counts[expected == 0].sum() == 0
+
+
+@pytest.mark.parametrize("sampling", FILTERS)
+def test_tokens_that_are_impossible_stay_so(sampling: Sampling) -> None:
+    # A drafter with a smaller vocabulary has such.
+    row = mx.array([[1.0, -mx.inf, 0.5, -mx.inf, 2.0, -1.0]])
+
+    p = distribution(row, sampling)
+
+    assert p is not None
+    assert p[0, 1] == p[0, 3] == 0.0
+    assert float(mx.sum(p)) == pytest.approx(1.0, abs=1e-6)
+
+
+def test_greedy_is_the_best_score_and_shows_its_probability() -> None:
+    scored = mx.array([[0.0, 2.0, 1.0], [3.0, 2.0, 1.0]])
+    sampling = Sampling()
+
+    p = distribution(scored, sampling)
+    chosen = choose(scored, p, mx.random.key(0))
+
+    assert p is None
+    assert chosen.tolist() == [1, 0]
+    expected = [float(mx.softmax(row)[i]) for row, i in zip(scored, chosen.tolist(), strict=True)]
+    assert probability(chosen, scored, p).tolist() == pytest.approx(expected, rel=1e-5)
+
+
+def test_shown_probability_is_the_one_that_was_sampled_with() -> None:
+    scored = mx.random.normal((6, 10), key=mx.random.key(2))
+    p = distribution(scored, Sampling(temperature=0.5, top_k=4))
+    assert p is not None
+    ids = choose(scored, p, mx.random.key(3))
+
+    assert probability(ids, scored, p).tolist() == [
+        float(row[i]) for row, i in zip(p, ids.tolist(), strict=True)
+    ]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"temperature": -0.1},
+        {"temperature": math.nan},
+        {"temperature": math.inf},
+        {"top_k": -1},
+        {"top_p": 1.1},
+        {"min_p": -0.5},
+        {"repetition_penalty": 0.0},
+        {"frequency_penalty": math.inf},
+        {"penalty_window": 0},
+    ],
+)
+def test_settings_out_of_range_are_refused_with_a_remedy(wrong: dict[str, float]) -> None:
+    with pytest.raises(Problem, match=next(iter(wrong))) as problem:
+        Sampling(**wrong)  # type: ignore[arg-type]
+    assert "Choose" in problem.value.remedy
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"temperature": 1e-40},  # the scores divided by it overflow
+        {"top_k": 2.5},
+        {"logit_bias": {0: math.inf}},
+        {"logit_bias": {0: math.nan}},
+        {"logit_bias": {-1: 1.0}},
+    ],
+    ids=str,
+)
+def test_settings_that_cannot_be_sampled_with_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(Problem):
+        Sampling(**wrong)
+
+
+# --- Penalties and biases
+
+
+def slow_scores(logits: list[float], history: list[int], sampling: Sampling) -> list[float]:
+    """As `scores`, for one row and the whole history, in plain Python."""
+    counts = Counter(history[-sampling.penalty_window :])
+    result = []
+    for token, score in enumerate(logits):
+        score += sampling.logit_bias.get(token, 0.0)
+        if token in counts:
+            by = sampling.repetition_penalty
+            score = score / by if score > 0 else score * by
+            score -= sampling.presence_penalty
+            score -= sampling.frequency_penalty * counts[token]
+        result.append(score)
+    return result
+
+
+VOCABULARY = 7
+TOKENS = st.integers(0, VOCABULARY - 1)
+
+
+@settings(deadline=None)
+@given(
+    logits=st.lists(st.floats(-8, 8, width=32), min_size=VOCABULARY, max_size=VOCABULARY),
+    committed=st.lists(TOKENS, max_size=12),
+    drafted=st.lists(TOKENS, max_size=5),
+    sampling=st.builds(
+        Sampling,
+        repetition_penalty=st.sampled_from([0.5, 1.0, 1.3]),
+        presence_penalty=st.sampled_from([0.0, 0.7, -1.0]),
+        frequency_penalty=st.sampled_from([0.0, 0.25]),
+        penalty_window=st.integers(1, 15),
+        logit_bias=st.dictionaries(st.integers(0, VOCABULARY + 3), st.floats(-5, 5, width=16)),
+    ),
+)
+def test_scores_at_every_position_of_a_round(
+    logits: list[float], committed: list[int], drafted: list[int], sampling: Sampling
+) -> None:
+    rows = len(drafted) + 1
+    history = History(committed, sampling).windows(mx.array(drafted, dtype=mx.int32), 0, rows)
+
+    ours = scores(mx.array([logits] * rows), history, sampling)
+
+    assert (history is not None) == sampling.penalizes
+    expected = [slow_scores(logits, [*committed, *drafted[:i]], sampling) for i in range(rows)]
+    np.testing.assert_allclose(ours, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("sampling", PENALTIES.values(), ids=PENALTIES)
+def test_scores_are_mlx_lms(sampling: Sampling) -> None:
+    logits = 3.0 * mx.random.normal((1, 16), key=mx.random.key(4))
+    tokens = [1, 2, 3, 1, 1, 9, 15, 2, 0, 3, 3]
+    window = sampling.penalty_window
+    bias = {token: by for token, by in sampling.logit_bias.items() if token < 16}
+    expected = mx.array(logits)
+    for process in make_logits_processors(
+        bias,
+        *(sampling.repetition_penalty, window),
+        *(sampling.presence_penalty, window),
+        *(sampling.frequency_penalty, window),
+    ):
+        expected = process(mx.array(tokens), expected)
+
+    ours = scores(logits, History(tokens, sampling).windows(mx.array([]), 0, 1), sampling)
+
+    np.testing.assert_allclose(ours, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_scores_are_float32_and_leave_the_logits_alone() -> None:
+    logits = mx.array([[1.0, 2.0, 3.0]], dtype=mx.bfloat16)
+    sampling = Sampling(presence_penalty=1.0, logit_bias={0: 5.0})
+
+    scored = scores(logits, mx.array([[-1, 2]]), sampling)
+
+    assert scored.dtype == mx.float32
+    assert scored.tolist() == [[6.0, 2.0, 2.0]]
+    assert logits.tolist() == [[1.0, 2.0, 3.0]]
+
+
+class Spy:
+    """Stands where `scores` does, and keeps the history of every row."""
+
+    def __init__(self) -> None:
+        self.seen: list[list[int]] = []
+
+    def __call__(self, logits: mx.array, history: mx.array | None, sampling: Sampling) -> mx.array:
+        assert history is not None
+        assert history.shape == (logits.shape[0], sampling.penalty_window)
+        for row in history.tolist():
+            padding = row.count(-1)
+            assert row[:padding] == [-1] * padding
+            self.seen.append(row[padding:])
+        return scores(logits, history, sampling)
+
+    def take(self) -> list[list[int]]:
+        taken, self.seen = self.seen, []
+        return taken
+
+
+@pytest.mark.parametrize("length", [0, 1, 4])
+@pytest.mark.parametrize("window", [3, 200])
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_every_position_sees_the_history_of_plain_decoding(
+    length: int, window: int, temperature: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target_spy, drafter_spy = Spy(), Spy()
+    monkeypatch.setattr(loop, "scores", target_spy)
+    monkeypatch.setattr(chain, "scores", drafter_spy)
+    sampling = Sampling(
+        temperature=temperature, frequency_penalty=0.3, penalty_window=window, seed=0
+    )
+    table = random_table(6)
+    drafter = ModelDrafter(decoder(drafting_tables(table)["noisy"]), vocabulary=6)
+    prompt = [1, 2, 3, 4]
+    tokens = list(prompt)
+    task = Task(sampling, seed=1, max_tokens=40, ends=frozenset())
+
+    rounds = 0
+    for item in speculate(decoder(table), drafter, Fixed(length), tokens, task):
+        if isinstance(item, Guess):
+            before = [[*tokens, *item.tokens[:i]] for i in range(len(item.tokens) + 1)]
+            expected = [history[-window:] for history in before]
+            assert drafter_spy.take() == expected[:-1]
+            assert target_spy.take() == expected
+            rounds += 1
+
+    if length:
+        assert rounds >= 40 / (length + 1) - 1
+        before = [tokens[:-1]] if target_spy.seen else []  # the last token has no room for drafts
+    else:
+        before = [tokens[:i] for i in range(len(prompt), len(tokens))]
+    assert target_spy.take() == [history[-window:] for history in before]
+
+
+def plain_greedy(model: Any, prompt: list[int], count: int, sampling: Sampling) -> list[int]:
+    """Greedy decoding by the slow reference, one token at a time."""
+    reader, tokens = Decoder(model), list(prompt)
+    for _ in range(count):
+        logits = reader.read(mx.array(tokens[reader.length :]))[-1]
+        scored = slow_scores(logits.tolist(), tokens, sampling)
+        tokens.append(int(np.argmax(scored)))
+    return tokens
+
+
+@pytest.mark.parametrize("sampling", PENALTIES.values(), ids=PENALTIES)
+def test_greedy_with_penalties_is_plain_decoding_at_every_length(sampling: Sampling) -> None:
+    model = build("llama")
+    prompt = [5, 3, 5, 8, 13, 5]
+    expected = plain_greedy(model, prompt, 40, sampling)
+    assert expected != plain_greedy(model, prompt, 40, Sampling())  # the penalties do something
+    drafting_model = noisy(model)
+    accepted = 0
+
+    for length in range(9):
+        drafter = ModelDrafter(Decoder(drafting_model), vocabulary=64)
+        tokens = list(prompt)
+        task = Task(sampling, seed=0, max_tokens=40, ends=frozenset())
+        for item in speculate(Decoder(model), drafter, Fixed(length), tokens, task):
+            accepted += item.accepted if isinstance(item, Ruling) else 0
+        assert tokens == expected, f"at length {length}"
+
+    assert accepted > 40

@@ -1,0 +1,52 @@
+"""The shape of the repository: what stands at the top, and how long files may be."""
+
+import ast
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+MOST_LINES = 500
+MOST_LINES_OF_THE_LOOP = 60
+
+FOLDERS = {"app", "engine", "models", "packaging", "resources", "tests"}
+FILES = {"CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md", "pyproject.toml"}
+
+
+def test_nothing_else_stands_at_the_top() -> None:
+    if not (ROOT / ".git").exists():
+        pytest.skip("not a clone")
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, encoding="utf-8", check=True
+    )
+    tops = {name.split("/")[0] for name in listed.stdout.split("\0") if name}
+    visible = {top for top in tops if not top.startswith(".")}
+    assert visible <= FOLDERS | FILES
+    assert {"engine", "tests", "pyproject.toml"} <= visible
+
+
+def test_no_file_is_too_long() -> None:
+    lines = {
+        path.relative_to(ROOT): len(path.read_text(encoding="utf-8").splitlines())
+        for package in ("app", "engine", "models")
+        for path in (ROOT / package).rglob("*.py")
+    }
+    assert len(lines) > 20
+    assert {path: count for path, count in lines.items() if count > MOST_LINES} == {}
+
+
+def test_packaging_is_no_package() -> None:
+    # With an __init__.py it would hide the packaging that PyPI has.
+    assert not list((ROOT / "packaging").rglob("__init__.py"))
+
+
+def test_the_loop_fits_on_a_screen() -> None:
+    module = ast.parse((ROOT / "engine" / "speculate.py").read_text(encoding="utf-8"))
+    (loop,) = (
+        node
+        for node in module.body
+        if isinstance(node, ast.FunctionDef) and node.name == "speculate"
+    )
+    assert loop.end_lineno is not None
+    assert loop.end_lineno - loop.lineno + 1 <= MOST_LINES_OF_THE_LOOP
