@@ -6,7 +6,8 @@ recurrent, or mixed. A `Timeline` makes them one thing with a length in tokens. 
 
 - Full-attention and quantized caches are cut at any length.
 - Sliding windows have caches of our own (`AlignedCache`): mlx-lm's ring forgets what a rejected
-  token overwrote, and its key order, hence its rounding, depends on the block sizes.
+  token overwrote, and its key order, hence its rounding, depends on the block sizes. On the
+  CPU full attention has them too: sums over more than 384 keys round by their number.
 - Recurrent states cannot be cut: they go back to the newest mark at or before the length, and
   the tokens between are read again with the next pass.
 

@@ -71,6 +71,10 @@ class Sampling:
         return self.temperature == 0.0
 
     @property
+    def filters(self) -> bool:
+        return self.top_k > 0 or 0.0 < self.top_p < 1.0 or self.min_p > 0.0
+
+    @property
     def penalizes(self) -> bool:
         return (
             self.repetition_penalty != 1.0

@@ -34,36 +34,42 @@ def scores(logits: mx.array, history: mx.array | None, sampling: Sampling) -> mx
     return logits - sampling.presence_penalty * seen - sampling.frequency_penalty * counts
 
 
-def distribution(scored: mx.array, sampling: Sampling) -> mx.array | None:
-    """Probabilities, float32, (rows, vocabulary), from `scores`; None for greedy decoding."""
-    if sampling.greedy:
-        return None
-    log_p = scored - mx.logsumexp(scored, axis=-1, keepdims=True)
-    if 0.0 < sampling.top_p < 1.0:
-        log_p = apply_top_p(log_p, sampling.top_p)
-    if sampling.min_p > 0.0:
-        log_p = apply_min_p(log_p, sampling.min_p)
-    if 0 < sampling.top_k < scored.shape[-1]:
-        log_p = apply_top_k(log_p, sampling.top_k)
-    return mx.softmax(log_p / sampling.temperature, axis=-1, precise=True)
+def log_weights(scored: mx.array, sampling: Sampling) -> mx.array:
+    """What is sampled from, (rows, vocabulary), as logarithms that need not be normalized.
 
-
-def choose(scored: mx.array, probabilities: mx.array | None, key: mx.array) -> mx.array:
-    """One token id per row, int32 (rows,): a sample of the distribution, or the best score."""
-    if probabilities is None:
-        return mx.argmax(scored, axis=-1).astype(mx.int32)
-    return mx.random.categorical(mx.log(probabilities), key=key).astype(mx.int32)
-
-
-def probability(ids: mx.array, scored: mx.array, probabilities: mx.array | None) -> mx.array:
-    """The probability of each row's token, (rows,): what it was sampled with.
-
-    In greedy decoding that would say nothing; there it is the one at temperature 1.
+    From `scores`. Greedy decoding samples from nothing: there it is the scores themselves, so
+    that what is shown is the probability at temperature 1.
     """
-    if probabilities is None:
-        total = mx.logsumexp(scored, axis=-1)
-        return mx.exp(mx.take_along_axis(scored, ids[:, None], axis=-1)[:, 0] - total)
-    return mx.take_along_axis(probabilities, ids[:, None], axis=-1)[:, 0]
+    if sampling.greedy:
+        return scored
+    weights = scored
+    if sampling.filters:
+        weights = weights - mx.logsumexp(weights, axis=-1, keepdims=True)
+        if 0.0 < sampling.top_p < 1.0:
+            weights = apply_top_p(weights, sampling.top_p)
+        if sampling.min_p > 0.0:
+            weights = apply_min_p(weights, sampling.min_p)
+        if 0 < sampling.top_k < scored.shape[-1]:
+            weights = apply_top_k(weights, sampling.top_k)
+    return weights / sampling.temperature
+
+
+def distribution(weights: mx.array) -> mx.array:
+    """The probabilities, float32, (rows, vocabulary), of `log_weights`."""
+    return mx.softmax(weights, axis=-1, precise=True)
+
+
+def choose(weights: mx.array, sampling: Sampling, key: mx.array) -> mx.array:
+    """One token id per row, int32 (rows,): a sample of `log_weights`, or the best."""
+    if sampling.greedy:
+        return mx.argmax(weights, axis=-1).astype(mx.int32)
+    return mx.random.categorical(weights, key=key).astype(mx.int32)
+
+
+def probability(ids: mx.array, weights: mx.array) -> mx.array:
+    """The probability of each row's token, (rows,), in `log_weights`."""
+    total = mx.logsumexp(weights, axis=-1)
+    return mx.exp(mx.take_along_axis(weights, ids[:, None], axis=-1)[:, 0] - total)
 
 
 class History:

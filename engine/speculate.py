@@ -16,7 +16,7 @@ from engine.device import fetch, start
 from engine.draft_length import DraftLength, Measured
 from engine.drafters import Drafter, Proposal
 from engine.request import Sampling
-from engine.sampling import History, choose, distribution, probability, scores
+from engine.sampling import History, choose, distribution, log_weights, probability, scores
 
 Rule = Callable[[mx.array, mx.array, mx.array, mx.array], Outcome]
 
@@ -122,19 +122,18 @@ def _verify(
     logits = target.read(mx.concatenate([unread, drafted]))[-rows:]
     history = History(tokens, task.sampling).windows(drafted, 0, rows)
     scored = scores(logits, history, task.sampling)
-    p = distribution(scored, task.sampling)
-    if p is None:
-        outcome = greedily(drafted, mx.argmax(scored, axis=-1).astype(mx.int32))
+    weights = log_weights(scored, task.sampling)
+    if task.sampling.greedy:
+        outcome = greedily(drafted, choose(weights, task.sampling, key))
     else:
-        q = proposal.distributions
-        certain = mx.arange(p.shape[-1]) == drafted[:, None]
-        outcome = task.accept(drafted, p, certain.astype(mx.float32) if q is None else q, key)
-    accepted, own = outcome.accepted, outcome.next
+        certain = (mx.arange(weights.shape[-1]) == drafted[:, None]).astype(mx.float32)
+        q = certain if proposal.distributions is None else proposal.distributions
+        outcome = task.accept(drafted, distribution(weights), q, key)
     verification = (
-        accepted,
-        own,
-        probability(drafted, scored[:-1], None if p is None else p[:-1]),
-        probability(own[None], scored[accepted][None], None if p is None else p[accepted][None])[0],
+        outcome.accepted,
+        outcome.next,
+        probability(drafted, weights[:-1]),
+        probability(outcome.next[None], weights[outcome.accepted][None])[0],
         outcome.chance,
     )
     start(*verification)
@@ -180,9 +179,9 @@ def _write_one(
     """Starts (token, p), both (1,): what follows `tokens` and the `latest` ones, not known yet."""
     history = History(tokens, sampling).windows(latest, latest.size, 1)
     scored = scores(target.read(inputs)[-1:], history, sampling)
-    probabilities = distribution(scored, sampling)
-    token = choose(scored, probabilities, key)
-    p = probability(token, scored, probabilities)
+    weights = log_weights(scored, sampling)
+    token = choose(weights, sampling, key)
+    p = probability(token, weights)
     mx.async_eval(token, p)
     return token, p
 

@@ -10,7 +10,7 @@ import mlx.core as mx
 
 from engine.drafters import Proposal
 from engine.request import Sampling
-from engine.sampling import History, choose, distribution, probability, scores
+from engine.sampling import History, choose, distribution, log_weights, probability, scores
 
 
 def draft_chain(
@@ -34,11 +34,11 @@ def draft_chain(
         so_far = mx.concatenate(drafted) if drafted else mx.zeros((0,), dtype=mx.int32)
         logits = fit(read(inputs)[-1:], vocabulary)
         scored = scores(logits, history.windows(so_far, i, 1), sampling)
-        probabilities = distribution(scored, sampling)
-        token = choose(scored, probabilities, step_key)
-        q.append(probability(token, scored, probabilities))
-        if probabilities is not None:
-            distributions.append(probabilities)
+        weights = log_weights(scored, sampling)
+        token = choose(weights, sampling, step_key)
+        q.append(probability(token, weights))
+        if not sampling.greedy:
+            distributions.append(distribution(weights))
         drafted.append(token)
         inputs = token
         mx.async_eval(token)

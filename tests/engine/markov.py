@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from engine.decoder import Decoder
 from engine.request import Sampling
-from engine.sampling import distribution, scores
+from engine.sampling import distribution, log_weights, scores
 
 
 class Markov(nn.Module):
@@ -59,8 +59,8 @@ def decoder(table: mx.array) -> Decoder:
 
 def exact(table: mx.array, sampling: Sampling) -> NDArray[np.float64]:
     """The table's probabilities after the sampler chain; nothing may be penalized."""
-    rows = distribution(scores(table.reshape(-1, table.shape[-1]), None, sampling), sampling)
-    assert rows is not None
+    scored = scores(table.reshape(-1, table.shape[-1]), None, sampling)
+    rows = distribution(log_weights(scored, sampling))
     return np.array(rows, dtype=np.float64).reshape(table.shape)
 
 

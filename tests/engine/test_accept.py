@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from engine.accept import Outcome, by_block, by_token, greedily
 from engine.request import Sampling
-from engine.sampling import distribution
+from engine.sampling import distribution, log_weights
 from tests.engine.chi_square import excess
 
 ROUNDS = 100_000
@@ -74,9 +74,7 @@ def world(
         "hostile": -2.0 * logits,
         "certain": mx.where(other == mx.max(other, axis=-1, keepdims=True), 0.0, -mx.inf),
     }[drafter][:-1]
-    p, q = (distribution(x.reshape(-1, vocabulary), sampling) for x in (logits, guess))
-    assert p is not None
-    assert q is not None
+    p, q = (distribution(log_weights(x.reshape(-1, vocabulary), sampling)) for x in (logits, guess))
     q = q.reshape(guess.shape)
     return World(p.reshape(shape), q, q)
 

@@ -24,7 +24,7 @@ from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
 from engine.drafters.none import NoDrafter
 from engine.request import Sampling
-from engine.sampling import distribution, scores
+from engine.sampling import distribution, log_weights, scores
 from engine.speculate import Guess, Rule, Ruling, Task, speculate
 from tests.engine.chi_square import excess, excess_between
 from tests.engine.markov import decoder, drafting_tables, exact, joint, random_table
@@ -376,8 +376,9 @@ def test_five_percent_more_acceptance_is_refuted() -> None:
 def test_drafter_that_draws_hotter_than_it_says_is_refuted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def careless(scored: mx.array, probabilities: mx.array | None, key: mx.array) -> mx.array:
-        return mx.random.categorical(scored, key=key).astype(mx.int32)  # at temperature 1
+    def careless(weights: mx.array, sampling: Sampling, key: mx.array) -> mx.array:
+        at_one = weights * sampling.temperature
+        return mx.random.categorical(at_one, key=key).astype(mx.int32)
 
     cold = replace(WARM, temperature=0.5)
     drafter = model_drafter(DRAFTING["noisy"])
@@ -390,17 +391,12 @@ def test_drafter_that_draws_hotter_than_it_says_is_refuted(
 
 
 def test_drafter_that_forgets_the_chain_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
-    def raw(scored: mx.array, sampling: Sampling) -> mx.array:
-        reported: mx.array | None = distribution(scored, replace(sampling, temperature=1.0))
-        assert reported is not None
-        return reported
-
-    def chained(scored: mx.array, probabilities: mx.array | None, key: mx.array) -> mx.array:
-        return mx.random.categorical(scored / 0.4, key=key).astype(mx.int32)
-
     cold = replace(WARM, temperature=0.4)
-    monkeypatch.setattr(chain, "distribution", raw)  # reports q at temperature 1 ...
-    monkeypatch.setattr(chain, "choose", chained)  # ... but draws at 0.4
+
+    def raw(weights: mx.array) -> mx.array:
+        return mx.softmax(weights * cold.temperature, axis=-1)
+
+    monkeypatch.setattr(chain, "distribution", raw)  # draws at 0.4, reports q at temperature 1
     drafter = model_drafter(DRAFTING["noisy"])
 
     counts, _ = long_text(drafter, Fixed(2), cold, length=1_500)
@@ -429,9 +425,8 @@ def first_two(model: nn.Module, sampling: Sampling, prompt: list[int]) -> NDArra
     """The exact joint distribution of two tokens after `prompt`."""
 
     def rows(batch: mx.array) -> NDArray[np.float64]:
-        p = distribution(scores(model(batch)[:, -1], None, sampling), sampling)
-        assert p is not None
-        return np.array(p, dtype=np.float64)
+        weights = log_weights(scores(model(batch)[:, -1], None, sampling), sampling)
+        return np.array(distribution(weights), dtype=np.float64)
 
     first = rows(mx.array([prompt]))[0]
     second = rows(mx.array([[*prompt, token] for token in range(len(first))]))

@@ -18,7 +18,7 @@ from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
 from engine.drafters.none import NoDrafter
 from engine.request import Sampling
-from engine.sampling import distribution, scores
+from engine.sampling import distribution, log_weights, scores
 from models.errors import Problem
 from tests.engine.chi_square import excess
 from tests.engine.markov import Markov, decoder, exact, joint, random_table
@@ -424,7 +424,7 @@ def test_early_exit_drafts_what_the_first_layers_would_write(
     assert proposal.distributions is not None
     drafted = proposal.tokens.tolist()
     logits = shallow(mx.array([[*tokens, *drafted[:-1]]]), cache=None)[0, -4:]
-    expected = distribution(scores(logits, None, WARM), WARM)
+    expected = distribution(log_weights(scores(logits, None, WARM), WARM))
     np.testing.assert_allclose(proposal.distributions, expected, atol=2e-3)
     # It leaves no trace in the target.
     assert target.length == before

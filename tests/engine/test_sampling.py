@@ -19,7 +19,14 @@ from engine.draft_length import Fixed
 from engine.drafters import chain
 from engine.drafters.model import ModelDrafter
 from engine.request import Sampling
-from engine.sampling import History, choose, distribution, probability, scores
+from engine.sampling import (
+    History,
+    choose,
+    distribution,
+    log_weights,
+    probability,
+    scores,
+)
 from engine.speculate import Guess, Ruling, Task, speculate
 from models.errors import Problem
 from tests.engine.chi_square import excess
@@ -102,9 +109,8 @@ def filtered(row: NDArray[np.float64], sampling: Sampling) -> NDArray[np.float64
 def test_distribution_is_mlx_lms(sampling: Sampling) -> None:
     scored = 2.0 * mx.random.normal((20, 40), key=mx.random.key(7))
 
-    ours = distribution(scored, sampling)
+    ours = distribution(log_weights(scored, sampling))
 
-    assert ours is not None
     assert ours.dtype == mx.float32
     np.testing.assert_allclose(ours, of_mlx_lm(scored, sampling), rtol=1e-4, atol=1e-7)
 
@@ -113,7 +119,7 @@ def test_distribution_is_mlx_lms(sampling: Sampling) -> None:
 def test_distribution_by_definition(sampling: Sampling) -> None:
     scored = 2.0 * mx.random.normal((20, 40), key=mx.random.key(8))
 
-    ours = np.array(distribution(scored, sampling))
+    ours = np.array(distribution(log_weights(scored, sampling)))
 
     expected = np.stack([filtered(row, sampling) for row in np.array(scored, dtype=np.float64)])
     np.testing.assert_array_equal(ours > 0, expected > 0)
@@ -123,10 +129,10 @@ def test_distribution_by_definition(sampling: Sampling) -> None:
 @pytest.mark.parametrize("sampling", FILTERS)
 def test_nothing_but_what_the_filters_leave_is_chosen(sampling: Sampling) -> None:
     row = 2.0 * mx.random.normal((1, 12), key=mx.random.key(9))
-    p = distribution(row, sampling)
-    assert p is not None
+    weights = log_weights(row, sampling)
+    p = distribution(weights)
 
-    chosen = choose(mx.repeat(row, 20_000, 0), mx.repeat(p, 20_000, 0), mx.random.key(1))
+    chosen = choose(mx.repeat(weights, 20_000, 0), sampling, mx.random.key(1))
 
     assert chosen.dtype == mx.int32
     counts, expected = np.bincount(np.array(chosen), minlength=12), np.array(p[0], np.float64)
@@ -141,9 +147,8 @@ def test_tokens_that_are_impossible_stay_so(sampling: Sampling) -> None:
     # A drafter with a smaller vocabulary has such.
     row = mx.array([[1.0, -mx.inf, 0.5, -mx.inf, 2.0, -1.0]])
 
-    p = distribution(row, sampling)
+    p = distribution(log_weights(row, sampling))
 
-    assert p is not None
     assert p[0, 1] == p[0, 3] == 0.0
     assert float(mx.sum(p)) == pytest.approx(1.0, abs=1e-6)
 
@@ -152,24 +157,23 @@ def test_greedy_is_the_best_score_and_shows_its_probability() -> None:
     scored = mx.array([[0.0, 2.0, 1.0], [3.0, 2.0, 1.0]])
     sampling = Sampling()
 
-    p = distribution(scored, sampling)
-    chosen = choose(scored, p, mx.random.key(0))
+    weights = log_weights(scored, sampling)
+    chosen = choose(weights, sampling, mx.random.key(0))
 
-    assert p is None
     assert chosen.tolist() == [1, 0]
     expected = [float(mx.softmax(row)[i]) for row, i in zip(scored, chosen.tolist(), strict=True)]
-    assert probability(chosen, scored, p).tolist() == pytest.approx(expected, rel=1e-5)
+    assert probability(chosen, weights).tolist() == pytest.approx(expected, rel=1e-5)
 
 
 def test_shown_probability_is_the_one_that_was_sampled_with() -> None:
     scored = mx.random.normal((6, 10), key=mx.random.key(2))
-    p = distribution(scored, Sampling(temperature=0.5, top_k=4))
-    assert p is not None
-    ids = choose(scored, p, mx.random.key(3))
+    sampling = Sampling(temperature=0.5, top_k=4)
+    weights = log_weights(scored, sampling)
+    ids = choose(weights, sampling, mx.random.key(3))
 
-    assert probability(ids, scored, p).tolist() == [
-        float(row[i]) for row, i in zip(p, ids.tolist(), strict=True)
-    ]
+    rows = zip(distribution(weights), ids.tolist(), strict=True)
+    shown = probability(ids, weights).tolist()
+    assert shown == pytest.approx([float(row[i]) for row, i in rows], rel=1e-5)
 
 
 @pytest.mark.parametrize(
