@@ -63,6 +63,11 @@ def choose(weights: mx.array, sampling: Sampling, key: mx.array) -> mx.array:
     """One token id per row, int32 (rows,): a sample of `log_weights`, or the best."""
     if sampling.greedy:
         return mx.argmax(weights, axis=-1).astype(mx.int32)
+    return _draw(weights, key)
+
+
+@mx.compile
+def _draw(weights: mx.array, key: mx.array) -> mx.array:
     return mx.random.categorical(weights, key=key).astype(mx.int32)
 
 
