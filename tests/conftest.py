@@ -7,10 +7,14 @@ from collections.abc import Iterator
 
 os.environ["QT_QPA_PLATFORM"] = "offscreen"
 
+import hypothesis
 import psutil
 import pytest
 
 import engine  # noqa: F401  # before any test imports MLX: it puts OpenBLAS in front
+
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 GRACE_SECONDS = 2.0
 

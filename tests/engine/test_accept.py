@@ -418,7 +418,6 @@ def judge(
 
 
 @pytest.mark.parametrize("rule", RULES)
-@settings(deadline=None)
 @given(round_=rounds())
 def test_laws(
     rule: Rule, round_: tuple[list[int], NDArray[np.float32], NDArray[np.float32], int]
@@ -441,7 +440,7 @@ def test_laws(
 
 
 @pytest.mark.parametrize("rule", RULES)
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(round_=rounds())
 def test_what_is_sure_to_stand_and_what_is_not(
     rule: Rule, round_: tuple[list[int], NDArray[np.float32], NDArray[np.float32], int]
@@ -492,7 +491,7 @@ def test_sixteen_drafted_tokens_that_nearly_stand(rule: Rule) -> None:
     assert int(mx.sum(accepted == 16)) >= 1_998
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(pairs=st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=16))
 def test_greedily_takes_what_the_target_would_have_chosen(pairs: list[tuple[int, int]]) -> None:
     drafted, choices = zip(*pairs, strict=True)

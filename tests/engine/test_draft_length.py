@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.draft_length import LONGEST, Automatic, Choice, DraftLength, Fixed, Measured
@@ -287,7 +287,6 @@ MEASURED = st.tuples(
 ).map(lambda m: Measured(m[0], min(m[1], m[0]), m[2] if m[0] else 0.0, m[3]))
 
 
-@settings(deadline=None)
 @given(history=st.lists(st.tuples(st.integers(0, 40), MEASURED), max_size=60))
 def test_any_history_gives_a_sound_choice_and_always_the_same(
     history: list[tuple[int, Measured]],

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import mlx.core as mx
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from mlx_lm.models.cache import KVCache
 
@@ -86,13 +86,11 @@ def naive_lookup(tokens: list[int], limit: int) -> list[int] | None:
 TEXT = st.lists(st.integers(0, 2), min_size=1, max_size=60)
 
 
-@settings(deadline=None)
 @given(tokens=TEXT, limit=st.integers(1, 16))
 def test_lookup_copies_what_followed_the_longest_match(tokens: list[int], limit: int) -> None:
     assert propose(LookupDrafter(), tokens, limit) == naive_lookup(tokens, limit)
 
 
-@settings(deadline=None)
 @given(
     steps=st.lists(
         st.one_of(

@@ -35,7 +35,7 @@ name = text.filter(bool)
 figure = st.floats(-1e6, 1e6)
 sampling = st.builds(
     Sampling,
-    temperature=st.floats(0, 2),
+    temperature=st.just(0.0) | st.floats(0.001, 2),
     top_k=st.integers(0, 100),
     top_p=st.floats(0, 1),
     penalty_window=st.integers(1, 100),

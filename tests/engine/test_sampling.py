@@ -7,7 +7,7 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from mlx_lm import sample_utils
 from mlx_lm.sample_utils import make_logits_processors, make_sampler
@@ -234,7 +234,6 @@ VOCABULARY = 7
 TOKENS = st.integers(0, VOCABULARY - 1)
 
 
-@settings(deadline=None)
 @given(
     logits=st.lists(st.floats(-8, 8, width=32), min_size=VOCABULARY, max_size=VOCABULARY),
     committed=st.lists(TOKENS, max_size=12),

@@ -111,6 +111,7 @@ def test_a_run_by_hand() -> None:
         corrections=1,
         bonuses=1,
         plain=1,
+        plain_seconds=1.0,
         draft_seconds=1.0,
         verify_seconds=2.0,
         decode_seconds=4.0,

@@ -131,7 +131,7 @@ def test_a_broken_tokenizer_is_a_problem(change: dict[str, Any]):
 SMALL_TEXTS = st.text(alphabet="ab$:{}<>▁ \0", max_size=4)
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(
     model=st.sampled_from(["gpt2", "llama"]),
     tokens=st.lists(SMALL_TEXTS, max_size=8),

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from models import pairing
@@ -99,7 +99,6 @@ def test_a_broken_tokenizer_is_a_problem(tmp_path: Path, text: str):
         first_difference(target, drafter)
 
 
-@settings(deadline=None)
 @given(
     ours=st.dictionaries(st.integers(0, 9), st.sampled_from("abc"), max_size=6),
     theirs=st.dictionaries(st.integers(0, 9), st.sampled_from("abc"), max_size=6),
