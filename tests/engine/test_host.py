@@ -4,7 +4,6 @@ import ctypes
 import io
 import json
 import os
-import selectors
 import signal
 import subprocess
 import sys
@@ -12,12 +11,11 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Thread
-from typing import Any
 
 import mlx.core as mx
 import pytest
 
-from engine import host, protocol
+from engine import protocol
 from engine.decoder import Decoder
 from engine.events import Done, Failed, Prefill, Stats, Text, Verdict
 from engine.host import Gone, Host, Inbox, Output, claim_pipes, read_lines
@@ -42,81 +40,12 @@ from engine.protocol import (
 )
 from engine.request import Message, Request
 from engine.session import Session
+from tests.engine.child import ROOT, Child
 from tests.engine.tiny import write_folder
 
-ROOT = Path(host.__file__).parents[1]
-TIMEOUT_SECONDS = 120  # for hangs only
 WITHOUT_END = Sampling(logit_bias={256: -1000.0})
 QUESTION = (protocol.Message("user", "Tell me a story, and a long one."),)
 LONG = 3000  # tokens, several seconds' worth
-
-
-class Child:
-    """A child process, and a line to it. Reads with a time limit, and without a thread."""
-
-    def __init__(self, log: Path, environment: dict[str, str] | None = None) -> None:
-        self.log = log
-        self._log = log.open("wb")
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "engine.host"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            bufsize=0,
-            cwd=ROOT,
-            env=os.environ | (environment or {}),
-        )
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.stdin, self.stdout = self.process.stdin, self.process.stdout
-        self._selector = selectors.DefaultSelector()
-        self._selector.register(self.stdout, selectors.EVENT_READ)
-        self._pending = b""
-
-    def send(self, *commands: Command) -> None:
-        self.write("".join(command_to_json(command) + "\n" for command in commands).encode())
-
-    def write(self, data: bytes) -> None:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(self.stdin.fileno(), view) :]
-
-    def line(self) -> bytes:
-        """The next line; nothing at the end."""
-        while b"\n" not in self._pending:
-            assert self._selector.select(TIMEOUT_SECONDS), "the child says nothing"
-            data = os.read(self.stdout.fileno(), 1 << 16)
-            if not data:
-                rest, self._pending = self._pending, b""
-                return rest
-            self._pending += data
-        line, _, self._pending = self._pending.partition(b"\n")
-        return line
-
-    def next(self) -> Answer:
-        return answer_from_json(self.line().decode())
-
-    def until(self, *kinds: type[Any]) -> list[Answer]:
-        """All answers up to the first of one of these kinds."""
-        answers = [self.next()]
-        while not isinstance(answers[-1], kinds):
-            answers.append(self.next())
-        return answers
-
-    def ask(self, command: Command) -> list[Answer]:
-        self.send(command)
-        return self.until(Done, Failed, Loaded)
-
-    def end(self) -> int:
-        """Wait until it has ended; its exit status."""
-        return self.process.wait(TIMEOUT_SECONDS)
-
-    def close(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        for stream in (self.stdin, self.stdout, self._log):
-            stream.close()
-        self._selector.close()
 
 
 @pytest.fixture(scope="module")

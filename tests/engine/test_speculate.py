@@ -18,7 +18,7 @@ from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
 from engine.drafters.none import NoDrafter
-from engine.sampling import Sampling
+from engine.request import Sampling
 from engine.speculate import Guess, Ruling, speculate
 from tests.engine.helpers import (
     CORE,

@@ -1,0 +1,132 @@
+"""Conversations of several turns: what was read is not read again, and nothing else changes."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from engine.drafters.model import ModelDrafter
+from engine.events import Event
+from engine.request import Message, Request
+from engine.session import Session
+from tests.engine.helpers import (
+    CORE,
+)
+from tests.engine.sessions import (
+    DRAFTERS,
+    QUESTION,
+    collect,
+    new_session,
+    reused_of,
+    text_of,
+    tokens_of,
+    use,
+)
+from tests.engine.tiny import ARCHITECTURES
+
+
+def common_prefix(a: Sequence[int], b: Sequence[int]) -> int:
+    return next(
+        (i for i, pair in enumerate(zip(a, b, strict=False)) if pair[0] != pair[1]),
+        min(len(a), len(b)),
+    )
+
+
+def reply(text: str) -> Message:
+    return Message("assistant", text)
+
+
+def conversation(tokenizer: Any, architecture: str, kind: str) -> tuple[Session, list[Message]]:
+    """A session after three turns, and its messages."""
+    session = new_session(tokenizer, architecture, kind)
+    messages = list(QUESTION)
+    for question in ("And then? Tell me more about it.", "Why so, of all things?", None):
+        fresh = new_session(tokenizer, architecture, "none")
+        request = Request(max_tokens=24)
+        before = list(session._tokens)
+        prompt = session.encode(messages)
+        events = collect(session, session.answer(messages, request))
+        assert tokens_of(events) == tokens_of(list(fresh.answer(messages, request)))
+        check_reuse(session, events, before, prompt)
+        if question is not None:
+            messages += [reply(text_of(events)), Message("user", question)]
+    return session, messages
+
+
+def check_reuse(
+    session: Session, events: Sequence[Event], before: Sequence[int], prompt: Sequence[int]
+) -> None:
+    """As much was reused as the caches allow."""
+    common = min(common_prefix(before, prompt), len(prompt) - 1)
+    reused = reused_of(events)
+    assert reused <= common
+    if session.target.model.model_type in ("llama", "qwen2", "qwen3"):
+        assert reused >= min(common, max(0, len(before) - 1))
+
+
+@pytest.mark.parametrize("architecture", CORE)
+@pytest.mark.parametrize("kind", ["model", "cascade"])
+def test_turns_are_answered_as_by_fresh_sessions(
+    architecture: str, kind: str, tokenizer: Any
+) -> None:
+    session, messages = conversation(tokenizer, architecture, kind)
+    request = Request(max_tokens=24)
+
+    # The same again, twice.
+    expected = tokens_of(
+        list(new_session(tokenizer, architecture, "none").answer(messages, request))
+    )
+    prompt = session.encode(messages)
+    for _ in range(2):
+        events = collect(session, session.answer(messages, request))
+        assert tokens_of(events) == expected
+        assert reused_of(events) == len(prompt) - 1, "the prompt was read again"
+
+    # An earlier question, edited.
+    edited = [*messages[:2], Message("user", "And then something else"), *messages[3:]]
+    other = new_session(tokenizer, architecture, "none")
+    before = list(session._tokens)
+    events = collect(session, session.answer(edited, request))
+    assert tokens_of(events) == tokens_of(list(other.answer(edited, request)))
+    check_reuse(session, events, before, session.encode(edited))
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_last_turn_but_one_is_still_remembered(architecture: str, tokenizer: Any) -> None:
+    """Going back to the second of three questions reads nothing before it again."""
+    session, messages = conversation(tokenizer, architecture, "model")
+    second = messages[:3]
+    events = collect(session, session.answer(second, Request(max_tokens=24)))
+    assert reused_of(events) == len(session.encode(second)) - 1
+
+
+@pytest.mark.parametrize("architecture", ["llama", "qwen3_5", "gemma3_text"])
+def test_drafter_reads_no_more_than_is_new(architecture: str, tokenizer: Any) -> None:
+    """Counted in rows of its prefill, by the lengths that it yields."""
+    session = new_session(tokenizer, architecture, "model")
+    drafter = session.drafter
+    assert isinstance(drafter, ModelDrafter)
+    own = drafter._decoder
+    request = Request(max_tokens=24)
+
+    answer = text_of(collect(session, session.answer(QUESTION, request)))
+    messages = [*QUESTION, reply(answer), Message("user", "Go on")]
+    before = list(session._tokens)
+    drafter.rewind(common_prefix(before, session.encode(messages)))
+    assert own.length >= len(session.encode(QUESTION)) - 1
+    collect(session, session.answer(messages, request))
+
+    # Regenerating: the prompt is read but for its last token.
+    prompt = session.encode(messages)
+    session.drafter.rewind(len(prompt) - 1)
+    assert own.length == len(prompt) - 1
+    assert list(drafter.prepare(prompt)) == []
+
+
+@pytest.mark.parametrize("kind", DRAFTERS)
+def test_drafter_may_change_between_turns(kind: str, tokenizer: Any) -> None:
+    session = new_session(tokenizer, "llama", "lookup")
+    first = collect(session, session.answer(QUESTION, Request(max_tokens=24)))
+    use(session, kind, "llama")
+    again = collect(session, session.answer(QUESTION, Request(max_tokens=24)))
+    assert tokens_of(again) == tokens_of(first)
