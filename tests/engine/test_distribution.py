@@ -26,15 +26,15 @@ from engine.drafters.none import NoDrafter
 from engine.request import Sampling
 from engine.sampling import distribution, log_weights, scores
 from engine.speculate import Guess, Rule, Ruling, Task, speculate
-from tests.engine.chi_square import excess, excess_between
-from tests.engine.markov import decoder, drafting_tables, exact, joint, random_table
-from tests.engine.test_accept import (
-    CHAINS,
+from tests.engine.accept_mutants import (
     block_stops_at_first_fall,
     bonus_from_q,
     resampled_from_p,
     too_willing,
 )
+from tests.engine.chi_square import excess, excess_between
+from tests.engine.markov import decoder, drafting_tables, exact, joint, random_table
+from tests.engine.test_accept import CHAINS
 from tests.engine.test_sampling import slow_scores
 from tests.engine.tiny import build, noisy
 
