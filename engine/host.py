@@ -29,7 +29,6 @@ from engine.events import Done, Failed, Stats
 from engine.loading import LoadedModel, load
 from engine.pair import make_policy
 from engine.protocol import Answer, Drafting, Generate, Load, Unload, Work
-from engine.request import Request
 from engine.session import Session
 from models.errors import Problem
 from models.folders import inspect
@@ -179,15 +178,10 @@ class Host:
 
     def _generate(self, command: Generate) -> None:
         session = self._usable_session()
-        request = Request(
-            sampling=command.sampling,
-            max_tokens=command.max_tokens,
-            stops=command.stops,
-        )
         try:
             for event in session.answer(
                 command.messages,
-                request,
+                command.request,
                 generation=command.id,
                 cancelled=lambda: self._inbox.cancelled(command.id),
             ):

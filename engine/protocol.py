@@ -24,7 +24,7 @@ from types import UnionType
 from typing import Any, Literal, get_args, get_origin
 
 from engine import events
-from engine.request import Message, Sampling
+from engine.request import Message, Request, Sampling
 from models.errors import Problem
 
 PROTOCOL = 1
@@ -65,8 +65,12 @@ class Generate:
     stops: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.max_tokens < 1:
-            raise Problem(f"max_tokens is {self.max_tokens}.", "Give 1 or more.")
+        _ = self.request  # refuses what cannot be
+
+    @property
+    def request(self) -> Request:
+        """How to answer, as the engine takes it."""
+        return Request(sampling=self.sampling, max_tokens=self.max_tokens, stops=self.stops)
 
 
 @dataclass(frozen=True, slots=True)
