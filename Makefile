@@ -29,7 +29,7 @@ test-all: $(READY) ## the slow tests too
 lint: $(READY) ## style, types, and which package imports which
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	$(BIN)/mypy --strict engine models
+	$(BIN)/mypy --strict app engine models
 	$(BIN)/lint-imports
 
 format: $(READY) ## rewrite the code in the house style
