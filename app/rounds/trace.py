@@ -83,9 +83,9 @@ class Round:
     @property
     def fates(self) -> tuple[Fate, ...]:
         """What became of each drafted token: only the first that fell was rejected."""
-        fallen = len(self.drafted) - self.accepted
-        fates: list[Fate] = ["accepted"] * self.accepted + ["discarded"] * fallen
-        if fallen and self.own is not None:
+        fates: list[Fate] = ["discarded"] * len(self.drafted)
+        fates[: self.accepted] = ["accepted"] * self.accepted
+        if self.accepted < len(self.drafted) and self.own is not None:
             fates[self.accepted] = "rejected"
         return tuple(fates)
 
