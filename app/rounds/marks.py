@@ -1,0 +1,36 @@
+"""A token's text as it can be seen on one line. Knows characters; nothing of Qt or of tokens.
+
+What cannot be seen gets a sign; what could reorder or hide the text around it is left out.
+"""
+
+import re
+
+_SIGNS = {" ": "·", "\n": "⏎", "\r": "␍", "\t": "⇥", "\u00a0": "⍽"}
+_NOTHING = "∅"
+_HIDDEN = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"  # C0, DEL, C1
+    "\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff"  # bidi, and of no width
+    "\ud800-\udfff]"  # lone surrogates, which no font can draw
+)
+
+
+def marked(text: str) -> str:
+    """`text` on one line, with signs for white space; never empty."""
+    return "".join(_SIGNS.get(letter, letter) for letter in _flat(text)) or _NOTHING
+
+
+def runs(text: str) -> list[tuple[str, bool]]:
+    """`marked(text)` in runs, each with whether it is of signs."""
+    found: list[tuple[str, bool]] = []
+    for letter in _flat(text):
+        sign = letter in _SIGNS
+        shown = _SIGNS.get(letter, letter)
+        if found and found[-1][1] == sign:
+            found[-1] = (found[-1][0] + shown, sign)
+        else:
+            found.append((shown, sign))
+    return found or [(_NOTHING, True)]
+
+
+def _flat(text: str) -> str:
+    return re.sub("[\u2028\u2029\x85]", "\n", _HIDDEN.sub("", text))

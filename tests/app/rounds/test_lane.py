@@ -1,0 +1,226 @@
+"""The lane shows a round's draft, then its verdict, by position, colour, line and word."""
+
+import pytest
+from PySide6.QtCore import QPointF
+from PySide6.QtGui import QColor, QPalette
+from pytestqt.qtbot import QtBot
+
+from app.colours import DARK, LIGHT, KindColours
+from app.rounds.lane import DraftLane, describe
+from app.rounds.layout import Cell, Ruler, plan
+from app.rounds.trace import rounds
+from engine.events import Draft, DraftedToken, Event, Judgement, Origin, Verdict, WrittenToken
+from tests.app.rounds.traces import recorded
+
+
+class Clock:
+    """Stands still until it is told."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def draft(number: int, *texts: str) -> Draft:
+    return Draft("g", number, tuple(DraftedToken(1, text, 0.5) for text in texts), "model")
+
+
+def verdict(number: int, proposed: int, accepted: int, origin: Origin | None) -> Verdict:
+    own = None if origin is None else WrittenToken(2, " own", 0.5, origin)
+    judgements = (Judgement(0.25, 0.5),) * proposed
+    return Verdict("g", number, accepted, judgements, own, 0.01, 0.02, 0.04, "fixed at 4")
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def lane(qtbot: QtBot, clock: Clock) -> DraftLane:
+    lane = DraftLane(clock=clock)
+    qtbot.addWidget(lane)
+    lane.resize(700, lane.sizeHint().height())
+    return lane
+
+
+def paint_on(lane: DraftLane, colours: KindColours) -> None:
+    palette = QPalette(lane.palette())
+    palette.setColor(QPalette.ColorRole.Window, QColor(colours.paper))
+    lane.setPalette(palette)
+
+
+def seen(lane: DraftLane) -> set[str]:
+    """All colours in the lane's picture."""
+    image = lane.grab().toImage()
+    return {
+        QColor(image.pixel(x, y)).name()
+        for x in range(image.width())
+        for y in range(image.height())
+    }
+
+
+@pytest.mark.parametrize("colours", [LIGHT, DARK], ids=["light", "dark"])
+def test_a_draft_is_grey_and_its_verdict_is_not(
+    lane: DraftLane, clock: Clock, colours: KindColours
+) -> None:
+    paint_on(lane, colours)
+    kinds = {colours.accepted, colours.rejected, colours.correction, colours.bonus}
+    lane.push(draft(1, " one", " two", " three"))
+    assert not seen(lane) & kinds
+    lane.push(verdict(1, 3, 1, "correction"))
+    assert not seen(lane) & kinds, "the draft is to be seen for a moment"
+    clock.now += 1.0
+    assert seen(lane) & kinds == {colours.accepted, colours.rejected, colours.correction}
+    lane.push(draft(2, " one"))
+    lane.push(verdict(2, 1, 1, "bonus"))
+    clock.now += 1.0
+    assert seen(lane) & kinds == {colours.accepted, colours.bonus}
+
+
+def cells(lane: DraftLane, *, width: float = 600.0) -> tuple[tuple[Cell, ...], Ruler]:
+    ruler = Ruler(lane.font(), lane.font())
+    assert lane.shown is not None
+    return plan(lane.shown, ruler, width=width).cells, ruler
+
+
+def test_accepted_tokens_rise_and_the_correction_stands_above_the_rejected(
+    lane: DraftLane, clock: Clock
+) -> None:
+    lane.push(draft(1, " one", " two", " three", " four"))
+    lane.push(verdict(1, 4, 2, "correction"))
+    found, ruler = cells(lane)
+    assert [cell.look for cell in found] == [
+        "accepted",
+        "accepted",
+        "rejected",
+        "discarded",
+        "correction",
+    ]
+    before = [cell.box(ruler, 0.0, 0.0) for cell in found[:4]]
+    after = [cell.box(ruler, 1.0, 0.0) for cell in found]
+    assert len({box.top() for box in before}) == 1
+    assert all(box.bottom() < before[0].top() for box in after[:2])
+    assert [box.topLeft() for box in after[2:4]] == [box.topLeft() for box in before[2:]]
+    assert (after[4].left(), after[4].top()) == (after[2].left(), after[0].top())
+
+
+def test_what_became_of_tokens_is_said_in_words(lane: DraftLane, clock: Clock) -> None:
+    lane.push(draft(7, " one", " two\n", " three", " four"))
+    assert lane.accessibleDescription() == "Round 7: model drafts ·one ·two⏎ ·three ·four."
+    lane.push(verdict(7, 4, 1, "correction"))
+    assert lane.shown is not None
+    found = plan(lane.shown, Ruler(lane.font(), lane.font()), width=600)
+    assert {label.text for label in found.labels} >= {"correction", "rejected", "2 discarded"}
+    assert "1 of 4 accepted; correction: ·own" in lane.accessibleDescription()
+    assert describe(None) == "No round yet."
+
+
+def test_a_long_draft_is_counted_where_it_does_not_fit(lane: DraftLane) -> None:
+    lane.push(draft(1, *[f" word{number}" for number in range(16)]))
+    lane.push(verdict(1, 16, 13, "correction"))
+    assert lane.shown is not None
+    ruler = Ruler(lane.font(), lane.font())
+    found = plan(lane.shown, ruler, width=300)
+    drafted = found.fitting(ruler, 0.0)
+    assert 0 < len(drafted) < 16
+    assert all(cell.left + cell.width <= 300 for cell in drafted)
+    own = next(cell for cell in found.fitting(ruler, 1.0) if cell.own)
+    assert own.left + own.width - found.shift <= 300, "the verdict moves into sight"
+
+
+def test_long_tokens_are_elided(lane: DraftLane) -> None:
+    lane.push(draft(1, "x" * 100_000, " short"))
+    found, ruler = cells(lane)
+    assert "…" in found[0].text
+    assert found[0].width < 20 * ruler.text.averageCharWidth() + 20
+    assert found[1].text == " short"
+
+
+def test_the_timer_runs_only_while_something_moves(
+    qtbot: QtBot, lane: DraftLane, clock: Clock
+) -> None:
+    lane.show()
+    assert not lane.animating
+    lane.push(draft(1, " one"))
+    lane.push(verdict(1, 1, 1, "bonus"))
+    assert lane.animating
+    with qtbot.waitSignal(lane.rested):
+        clock.now += 1.0
+    assert not lane.animating
+
+
+def test_hidden_lanes_do_not_wake_the_machine(lane: DraftLane) -> None:
+    lane.push(draft(1, " one"))
+    assert not lane.animating
+    lane.show()
+    assert lane.animating
+    lane.hide()
+    assert not lane.animating
+
+
+def test_rounds_that_come_too_fast_are_counted(qtbot: QtBot, lane: DraftLane, clock: Clock) -> None:
+    lane.show()
+    for number in range(1, 11):
+        lane.push(draft(number, " one"))
+        lane.push(verdict(number, 1, 1, "bonus"))
+    assert lane.shown is not None
+    assert (lane.shown.number, lane.skipped) == (1, 8)
+    clock.now += 1.0
+    qtbot.waitUntil(lambda: lane.shown is not None and lane.shown.number == 10)
+    with qtbot.waitSignal(lane.rested):
+        clock.now += 1.0
+    assert lane.skipped == 8
+
+
+def test_reduced_motion_leaves_nothing_half_way(lane: DraftLane, clock: Clock) -> None:
+    lane.reduce_motion = True
+    lane.push(draft(1, " one", " two"))
+    lane.push(verdict(1, 2, 0, "correction"))
+    clock.now += 0.08  # the verdict has just come
+    moving = lane.grab().toImage()
+    clock.now += 10.0
+    assert lane.grab().toImage() == moving
+    assert lane.reduce_motion
+
+
+def test_with_motion_the_verdict_slides(lane: DraftLane, clock: Clock) -> None:
+    lane.push(draft(1, " one", " two"))
+    lane.push(verdict(1, 2, 0, "correction"))
+    clock.now += 0.08
+    moving = lane.grab().toImage()
+    clock.now += 10.0
+    assert lane.grab().toImage() != moving
+
+
+def test_a_tip_has_the_figures(lane: DraftLane, clock: Clock) -> None:
+    lane.push(draft(1, " one", " two"))
+    lane.push(verdict(1, 2, 0, "correction"))
+    clock.now += 1.0
+    found, ruler = cells(lane)
+    at = found[0].box(ruler, 1.0, 0.0).center() + QPointF(8, 8)
+    assert lane.tip_at(at) == "·one\nrejected, position 1\nq 0.500, p 0.250, chance 50%"
+    own = found[-1].box(ruler, 1.0, 0.0).center() + QPointF(8, 8)
+    assert lane.tip_at(own) == "·own\ncorrection, by the target\np 0.500"
+    assert lane.tip_at(QPointF(699, 1)) == ""
+
+
+@pytest.mark.parametrize("width", [40, 200, 700])
+def test_every_recorded_round_can_be_shown(lane: DraftLane, clock: Clock, width: int) -> None:
+    lane.resize(width, lane.height())
+    for one in rounds(recorded("stories_early_exit.jsonl")):
+        lane.show_round(one)
+        assert lane.shown is not None
+        assert lane.shown.verdict == one
+        assert not lane.grab().isNull()
+
+
+def test_any_event_may_come(lane: DraftLane) -> None:
+    events: list[Event] = list(recorded("stories_lookup.jsonl"))
+    for event in events:
+        lane.push(event)
+    lane.clear()
+    assert lane.shown is None
+    assert lane.skipped == 0

@@ -1,0 +1,116 @@
+"""The lane shows the newest round at a rate that can be followed, and counts the others."""
+
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.rounds.pace import Pace, Shown
+from engine.events import Draft, DraftedToken, Judgement, Verdict, WrittenToken
+
+
+def draft(number: int) -> Draft:
+    return Draft("g", number, (DraftedToken(1, "a", 0.5), DraftedToken(2, "b", 0.5)), "model")
+
+
+def verdict(number: int, *, plain: bool = False) -> Verdict:
+    own = WrittenToken(3, "c", 0.5, "plain" if plain else "correction")
+    judgements = () if plain else (Judgement(0.5, 0.5),) * 2
+    return Verdict("g", number, 0, judgements, own, 0.01, 0.02, 0.03, "fixed at 2")
+
+
+def run(times: list[tuple[float, float, bool]], pace: Pace) -> list[tuple[float, Shown]]:
+    """Rounds of so many seconds to the draft and to the verdict; what was shown, and from when."""
+    now, seen = 0.0, list[tuple[float, Shown]]()
+
+    def note() -> None:
+        if pace.shown is not None and (not seen or seen[-1][1].number != pace.shown.number):
+            seen.append((now, pace.shown))
+
+    def wait(seconds: float) -> None:
+        nonlocal now
+        end = now + seconds
+        while (due := pace.due()) is not None and due <= end:
+            now = max(now, due)
+            assert pace.advance(now)
+            note()
+        now = end
+
+    for number, (drafting, verifying, plain) in enumerate(times, start=1):
+        wait(drafting)
+        if not plain:
+            pace.push(draft(number), now)
+            note()
+        wait(verifying)
+        pace.push(verdict(number, plain=plain), now)
+        note()
+    wait(10.0)
+    return seen
+
+
+seconds = st.floats(0.0, 1.0)
+rounds = st.lists(st.tuples(seconds, seconds, st.booleans()), min_size=1, max_size=30)
+
+
+@given(times=rounds)
+def test_every_round_is_shown_or_counted_and_the_last_is_shown(
+    times: list[tuple[float, float, bool]],
+) -> None:
+    pace = Pace()
+    seen = run(times, pace)
+    assert len(seen) + pace.skipped == len(times)
+    assert [shown.number for _, shown in seen] == sorted({shown.number for _, shown in seen})
+    assert seen[-1][1].number == len(times)
+    assert pace.shown is not None
+    assert pace.shown.verdict is not None
+    assert pace.due() is None
+
+
+@given(times=rounds)
+def test_a_round_stays_long_enough_to_be_seen(times: list[tuple[float, float, bool]]) -> None:
+    pace = Pace()
+    for (began, _), (ended, _) in pairwise(run(times, pace)):
+        assert ended - began >= pace.round_seconds - 1e-9
+
+
+def test_at_thirty_rounds_a_second_four_or_five_are_seen() -> None:
+    seen = run([(0.01, 0.0233, False)] * 300, Pace())
+    assert 40 <= len(seen) <= 50  # in ten seconds
+
+
+def test_slow_rounds_are_all_seen_at_once() -> None:
+    pace = Pace()
+    seen = run([(0.5, 0.5, False)] * 10, pace)
+    assert pace.skipped == 0
+    assert [began for began, _ in seen] == [0.5 + number for number in range(10)]
+
+
+def test_a_draft_shows_before_its_verdict() -> None:
+    pace = Pace()
+    pace.push(draft(1), 5.0)
+    pace.push(verdict(1), 5.001)
+    assert pace.shown is not None
+    assert pace.shown.judged == 5.0 + pace.guess_seconds
+
+
+def test_a_verdict_of_a_round_that_is_gone_changes_nothing() -> None:
+    pace = Pace()
+    pace.push(draft(1), 0.0)
+    pace.push(verdict(1), 0.1)
+    shown = pace.shown
+    pace.push(draft(2), 0.11)  # waits
+    pace.push(draft(3), 0.12)  # replaces it
+    assert pace.shown is shown
+    assert pace.skipped == 1
+    pace.push(verdict(3), 0.13)
+    assert pace.advance(1.0)
+    assert pace.shown is not None
+    assert (pace.shown.number, pace.shown.judged) == (3, 1.0 + pace.guess_seconds)
+    assert pace.before is shown
+
+
+def test_clearing_forgets_the_answer() -> None:
+    pace = Pace()
+    run([(0.01, 0.01, False)] * 20, pace)
+    pace.clear()
+    assert (pace.shown, pace.before, pace.skipped, pace.due()) == (None, None, 0, None)
