@@ -16,13 +16,13 @@ _HIDDEN = re.compile(
 
 def marked(text: str) -> str:
     """`text` on one line, with signs for white space; never empty."""
-    return "".join(_SIGNS.get(letter, letter) for letter in _flat(text)) or _NOTHING
+    return "".join(_SIGNS.get(letter, letter) for letter in flat(text)) or _NOTHING
 
 
 def runs(text: str) -> list[tuple[str, bool]]:
     """`marked(text)` in runs, each with whether it is of signs."""
     found: list[tuple[str, bool]] = []
-    for letter in _flat(text):
+    for letter in flat(text):
         sign = letter in _SIGNS
         shown = _SIGNS.get(letter, letter)
         if found and found[-1][1] == sign:
@@ -32,5 +32,6 @@ def runs(text: str) -> list[tuple[str, bool]]:
     return found or [(_NOTHING, True)]
 
 
-def _flat(text: str) -> str:
+def flat(text: str) -> str:
+    """`text` without what could reorder or hide text; every end of a line or paragraph is "\\n"."""
     return re.sub("[\u2028\u2029\x85]", "\n", _HIDDEN.sub("", text))

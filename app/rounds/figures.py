@@ -1,0 +1,141 @@
+"""An answer's figures as words, derived from its stats alone. Knows nothing of Qt."""
+
+from dataclasses import dataclass
+
+from app.rounds.trace import Round
+from engine.events import Stats
+from engine.stats import ratio_to_plain
+
+NOT_YET = "–"
+NOT_MEASURED = "not measured yet"
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A value, and a remark on what it is made of, of a line or two."""
+
+    value: str
+    remark: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of the time. `share` is of the whole, 0 to 1."""
+
+    name: str
+    seconds: float
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """How drafted tokens fared at one position, counted from 1."""
+
+    position: int
+    proposed: int
+    accepted: int
+
+    @property
+    def rate(self) -> float:
+        return self.accepted / self.proposed
+
+
+def speed(stats: Stats) -> Figure:
+    """Cumulative: a rate of the last moment reads tens of thousands when a draft is accepted."""
+    rate = stats.tokens_per_second
+    if rate is None:
+        return Figure(NOT_YET, "tokens/s")
+    shown = f"{rate:.1f}" if rate < 1000 else f"{rate:,.0f}"
+    return Figure(
+        shown, f"tokens/s\n{count(stats.committed, 'token')} in {seconds(stats.decode_seconds)}"
+    )
+
+
+def against_plain(answer: Stats, reference: Stats) -> Figure:
+    """The speed-up; `reference` is what measured plain rounds on this machine."""
+    ratio = ratio_to_plain(answer, reference)
+    if ratio is not None:
+        return Figure(f"{ratio:.2f}×", f"{count(reference.plain, 'plain round')}\nmeasured here")
+    if answer.rounds and not answer.proposed:
+        return Figure(NOT_YET, "nothing was drafted")
+    return Figure(NOT_MEASURED, f"{count(reference.plain, 'plain round')} so far")
+
+
+def acceptance_rate(stats: Stats) -> Figure:
+    if stats.acceptance_rate is None:
+        return Figure(NOT_YET, "nothing was drafted")
+    of = f"{stats.accepted:,} of {stats.proposed:,}\ndrafted tokens"
+    return Figure(percent(stats.acceptance_rate), of)
+
+
+def acceptance_length(stats: Stats) -> Figure:
+    if stats.acceptance_length is None:
+        return Figure(NOT_YET, "tokens per pass")
+    return Figure(
+        f"{stats.acceptance_length:.2f}", f"tokens per pass\n{count(stats.rounds, 'pass')}"
+    )
+
+
+def draft_length(last: Round | None) -> Figure:
+    """The present draft length, and the engine's reason for it."""
+    if last is None:
+        return Figure(NOT_YET, "no round yet")
+    by = f"\nby {last.drafter}" if last.drafter else ""
+    return Figure(str(len(last.drafted)), last.reason + by)
+
+
+def cache_reuse(stats: Stats) -> Figure:
+    """How much of the prompt was not read again."""
+    if not stats.prompt_tokens:
+        return Figure(NOT_YET, "no prompt yet")
+    read = stats.prompt_tokens - stats.reused_tokens
+    remark = f"{stats.reused_tokens:,} of {count(stats.prompt_tokens, 'prompt token')} reused"
+    remark += f"\n{read:,} read in {seconds(stats.prefill_seconds)}"
+    return Figure(percent(stats.reused_tokens / stats.prompt_tokens), remark)
+
+
+def positions(stats: Stats) -> tuple[Column, ...]:
+    """Acceptance by position: of all tokens proposed there, how many stood."""
+    accepted = (*stats.accepted_by_position, *(0,) * len(stats.proposed_by_position))
+    return tuple(
+        Column(place, proposed, stood)
+        for place, (proposed, stood) in enumerate(
+            zip(stats.proposed_by_position, accepted, strict=False), start=1
+        )
+        if proposed
+    )
+
+
+def time_split(stats: Stats) -> tuple[Part, ...]:
+    """Where the time of the decoding went; empty before any."""
+    whole = stats.decode_seconds
+    if whole <= 0.0:
+        return ()
+    # The clocks of the parts and of the whole are not the same: never less than nothing.
+    parts = (
+        ("drafting", stats.draft_seconds),
+        ("verifying", stats.verify_seconds),
+        ("other", max(0.0, stats.own_seconds)),
+    )
+    total = sum(spent for _, spent in parts)
+    return tuple(Part(name, spent, spent / total) for name, spent in parts)
+
+
+def percent(share: float) -> str:
+    return f"{share:.0%}".replace("%", "\u2009%")
+
+
+def seconds(spent: float) -> str:
+    """A time that can be read at a glance: three figures, no more."""
+    milliseconds = spent * 1000
+    if milliseconds < 99.5:
+        return f"{milliseconds:.1f} ms" if 0.05 <= milliseconds < 9.95 else f"{milliseconds:.0f} ms"
+    if spent < 99.95:
+        return f"{spent:.2f} s" if spent < 9.995 else f"{spent:.1f} s"
+    minutes, rest = divmod(round(spent), 60)
+    return f"{minutes:,} min {rest:02d} s"
+
+
+def count(number: int, noun: str) -> str:
+    plural = noun + ("es" if noun.endswith("s") else "s")
+    return f"{number:,} {noun if number == 1 else plural}"

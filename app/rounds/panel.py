@@ -1,0 +1,222 @@
+"""The rounds panel: what an answer's drafting did, in figures and two charts.
+
+Takes events and shows what `engine.stats` makes of them; measures nothing itself. Figures are
+drawn at most ten times a second, however fast the rounds are.
+"""
+
+from collections.abc import Iterable
+
+from PySide6.QtCore import QEvent, Qt, QTimer
+from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter, QPaintEvent, QPalette
+from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
+
+from app.rounds import figures
+from app.rounds.charts import PositionChart, SplitBar, figures_font, small_font
+from app.rounds.colours import round_colours
+from app.rounds.figures import Figure
+from app.rounds.trace import Round, judge
+from engine.events import Draft, Event, Stats, Verdict
+from engine.stats import update
+
+_REFRESH_MS = 100
+_TITLES = {
+    "speed": "Speed",
+    "plain": "Against plain decoding",
+    "rate": "Acceptance rate",
+    "length": "Acceptance length",
+    "draft": "Draft length now",
+    "cache": "Prompt from the cache",
+}
+
+
+class RoundsPanel(QWidget):
+    """Attributes: `stats` of the events so far; `last`, the last round that was judged."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.stats = Stats()
+        self.last: Round | None = None
+        self._reference: Stats | None = None
+        self._draft: Draft | None = None
+        self._timer = QTimer(self, singleShot=True, interval=_REFRESH_MS)
+        self._timer.timeout.connect(self.refresh)
+        self._figures = {key: FigureView(title) for key, title in _TITLES.items()}
+        self._positions, self._split = PositionChart(), SplitBar()
+        self._titles = [
+            _title("Acceptance by position, in per cent"),
+            _title("Time of the decoding"),
+        ]
+        self._rules = [Rule() for _ in range(3)]
+        self._arrange()
+        self._recolour()
+        self.refresh()
+        self.setAccessibleName("Rounds")
+
+    def _arrange(self) -> None:
+        grid = QGridLayout()
+        grid.setHorizontalSpacing(16)
+        grid.setVerticalSpacing(12)
+        for place, key in enumerate(("speed", "plain", "rate", "length")):
+            grid.addWidget(self._figures[key], place // 2, place % 2, Qt.AlignmentFlag.AlignTop)
+        for column in (0, 1):
+            grid.setColumnStretch(column, 1)
+            grid.setColumnMinimumWidth(column, 120)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(16, 14, 16, 14)
+        layout.setSpacing(10)
+        layout.addLayout(grid)
+        layout.addWidget(self._rules[0])
+        layout.addWidget(self._titles[0])
+        layout.addWidget(self._positions)
+        layout.addWidget(self._rules[1])
+        layout.addWidget(self._titles[1])
+        layout.addWidget(self._split)
+        layout.addWidget(self._rules[2])
+        layout.addWidget(self._figures["draft"])
+        layout.addWidget(self._figures["cache"])
+        layout.addStretch(1)
+
+    def push(self, event: Event) -> None:
+        """Take one more event of the answer."""
+        self.stats = update(self.stats, event)
+        if isinstance(event, Draft):
+            self._draft = event
+        elif isinstance(event, Verdict):
+            self.last = judge(self._draft, event)
+            self._draft = None
+        if not self._timer.isActive():
+            self._timer.start()
+
+    def show_trace(self, events: Iterable[Event]) -> None:
+        """Show an answer of the past, or the beginning of one."""
+        self._forget()
+        for event in events:
+            self.push(event)
+        self.refresh()
+
+    def clear(self) -> None:
+        """Another answer begins."""
+        self._forget()
+        self.refresh()
+
+    def compare_with(self, reference: Stats | None) -> None:
+        """What measured plain rounds with this pair on this machine, if more than this answer."""
+        self._reference = reference
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Draw the figures as they are now."""
+        self._timer.stop()
+        stats = self.stats
+        shown: dict[str, Figure] = {
+            "speed": figures.speed(stats),
+            "plain": figures.against_plain(stats, self._reference or stats),
+            "rate": figures.acceptance_rate(stats),
+            "length": figures.acceptance_length(stats),
+            "draft": figures.draft_length(self.last),
+            "cache": figures.cache_reuse(stats),
+        }
+        for key, figure in shown.items():
+            self._figures[key].show_figure(figure)
+        self._positions.show_columns(figures.positions(stats))
+        self._split.show_parts(figures.time_split(stats))
+
+    def figure(self, key: str) -> Figure:
+        """What is shown under a key of the panel's figures."""
+        return self._figures[key].figure
+
+    def _forget(self) -> None:
+        self.stats, self.last, self._draft = Stats(), None, None
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.PaletteChange:
+            self._recolour()
+
+    def _recolour(self) -> None:
+        colours = round_colours(self.palette().window().color().name())
+        for title in self._titles:
+            _colour(title, colours.muted)
+        for rule in self._rules:
+            _colour(rule, colours.hairline)
+        for view in self._figures.values():
+            view.recolour(ink=colours.ink, muted=colours.muted)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        colours = round_colours(self.palette().window().color().name())
+        with QPainter(self) as painter:
+            painter.fillRect(self.rect(), QColor(colours.kinds.paper))
+
+
+class FigureView(QWidget):
+    """A title, a value and a remark, one below the other. Attributes: `figure`, what is shown."""
+
+    def __init__(self, title: str) -> None:
+        super().__init__()
+        self.figure = Figure("")
+        self._title, self._value, self._remark = _title(title), _label(), _label()
+        self._name = title
+        self._remark.setFont(figures_font(small_font(self.font())))
+        self._remark.setWordWrap(True)
+        # As high as it will ever be, so that nothing below jumps while figures come in.
+        self._remark.setMinimumHeight(2 * self._remark.fontMetrics().lineSpacing() + 4)
+        self._remark.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
+        self._value.setMinimumHeight(QFontMetrics(self._value_font("1")).height())
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(1)
+        for label in (self._title, self._value, self._remark):
+            layout.addWidget(label)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Minimum)
+
+    def show_figure(self, figure: Figure) -> None:
+        """Show this, if it is not what is shown already."""
+        if figure == self.figure:
+            return
+        self.figure = figure
+        self._value.setFont(self._value_font(figure.value))
+        self._value.setText(figure.value)
+        self._remark.setText(figure.remark)
+        self.setAccessibleName(self._name)
+        remark = figure.remark.replace("\n", ", ")
+        self.setAccessibleDescription(f"{figure.value}, {remark}")
+
+    def recolour(self, *, ink: str, muted: str) -> None:
+        for label, colour in ((self._title, muted), (self._value, ink), (self._remark, muted)):
+            _colour(label, colour)
+
+    def _value_font(self, value: str) -> QFont:
+        """Large for numbers; words do not shout."""
+        font = figures_font(self.font())
+        words = value == figures.NOT_MEASURED
+        font.setPointSizeF(font.pointSizeF() * (1.0 if words else 1.6))
+        font.setWeight(QFont.Weight.Normal if words else QFont.Weight.DemiBold)
+        return font
+
+
+class Rule(QFrame):
+    """A line between sections."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setFrameShape(QFrame.Shape.HLine)
+        self.setFrameShadow(QFrame.Shadow.Plain)
+
+
+def _label() -> QLabel:
+    label = QLabel()
+    label.setTextFormat(Qt.TextFormat.PlainText)
+    return label
+
+
+def _title(text: str) -> QLabel:
+    title = _label()
+    title.setText(text)
+    title.setFont(small_font(title.font()))
+    return title
+
+
+def _colour(widget: QWidget, colour: str) -> None:
+    palette = QPalette()  # all that is not set here stays what the window says
+    palette.setColor(QPalette.ColorRole.WindowText, QColor(colour))
+    widget.setPalette(palette)

@@ -1,0 +1,112 @@
+"""The text of a replay: every token as it was written, rejected ones struck out in place.
+
+Plain text, not Markdown: each token can be seen. Knows a replay and a place in it.
+"""
+
+from typing import Any
+
+from PySide6.QtGui import QColor, QFont, QPalette, QTextCharFormat, QTextCursor
+from PySide6.QtWidgets import QFrame, QTextEdit, QWidget
+
+from app.colours import kind_line
+from app.rounds.colours import LIGHT, RoundColours, tinted
+from app.rounds.marks import flat, marked
+from app.rounds.replay import Replay
+from app.rounds.trace import Kind, Piece
+
+_UNDERLINES = {
+    "solid": QTextCharFormat.UnderlineStyle.SingleUnderline,
+    "dash": QTextCharFormat.UnderlineStyle.DashUnderline,
+    "dot": QTextCharFormat.UnderlineStyle.DotLine,
+}
+_KINDS: tuple[Kind, ...] = ("accepted", "correction", "bonus", "plain", "rejected")
+
+
+class ReplayText(QTextEdit):
+    """Shows the pieces up to a place; going on adds to the document, going back takes away."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setReadOnly(True)
+        self.setTabChangesFocus(True)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setUndoRedoEnabled(False)
+        self.document().setDocumentMargin(0)
+        self.setPlaceholderText("No answer to replay")
+        self.setAccessibleName("The answer up to this round")
+        self._replay = Replay(())
+        self._starts = [0]  # of each piece in the document, and the end
+        self._formats: dict[Kind, QTextCharFormat] = {}
+        self._place = 0
+        self._colours = LIGHT
+        self.recolour(LIGHT)
+
+    def show_replay(self, replay: Replay) -> None:
+        """Another answer, at its beginning."""
+        self._replay, self._place = replay, 0
+        self._empty()
+
+    def go_to(self, place: int) -> None:
+        """Show the answer after so many rounds, the last of them marked."""
+        self._place = place
+        pieces = self._replay.pieces_until(place)
+        cursor = QTextCursor(self.document())
+        cursor.beginEditBlock()
+        if len(pieces) < len(self._starts) - 1:
+            cursor.setPosition(self._starts[len(pieces)])
+            cursor.movePosition(QTextCursor.MoveOperation.End, QTextCursor.MoveMode.KeepAnchor)
+            cursor.removeSelectedText()
+            del self._starts[len(pieces) + 1 :]
+        cursor.movePosition(QTextCursor.MoveOperation.End)
+        for piece in pieces[len(self._starts) - 1 :]:
+            cursor.insertText(_shown(piece), self._formats[piece.kind])
+            self._starts.append(cursor.position())
+        cursor.endEditBlock()
+        self._mark_last()
+        self.setTextCursor(cursor)
+        self.ensureCursorVisible()
+
+    def recolour(self, colours: RoundColours) -> None:
+        """Use these colours from now on."""
+        self._colours = colours
+        for kind in _KINDS:
+            shape, line = QTextCharFormat(), kind_line(kind)
+            shape.setForeground(QColor(colours.kinds.of(kind)))
+            if line == "strike":
+                shape.setFontStrikeOut(True)
+                shape.setFontPointSize(max(7.0, self.font().pointSizeF() * 0.85))
+            elif line in _UNDERLINES:
+                shape.setUnderlineStyle(_UNDERLINES[line])
+            if kind == "correction":
+                shape.setFontWeight(QFont.Weight.DemiBold)
+            self._formats[kind] = shape
+        palette = QPalette()  # all that is not set here stays what the window says
+        palette.setColor(QPalette.ColorRole.Base, QColor(colours.kinds.paper))
+        palette.setColor(QPalette.ColorRole.Text, QColor(colours.ink))
+        palette.setColor(QPalette.ColorRole.PlaceholderText, QColor(colours.muted))
+        self.setPalette(palette)
+        self._empty()
+        self.go_to(self._place)
+
+    def _empty(self) -> None:
+        self.clear()
+        self._starts = [0]
+
+    def _mark_last(self) -> None:
+        """A tint behind the round that the place is after."""
+        self.setExtraSelections([])
+        if not self._place:
+            return
+        first = len(self._replay.pieces_until(self._place - 1))
+        selection: Any = QTextEdit.ExtraSelection()  # its fields are not in the annotations
+        selection.cursor = QTextCursor(self.document())
+        selection.cursor.setPosition(self._starts[first])
+        selection.cursor.setPosition(self._starts[-1], QTextCursor.MoveMode.KeepAnchor)
+        tint = tinted(self._colours.kinds.paper, self._colours.ink)
+        selection.format.setBackground(QColor(tint))
+        self.setExtraSelections([selection])
+
+
+def _shown(piece: Piece) -> str:
+    """A rejected token stays on its line; the others are the text as it is."""
+    return marked(piece.text) if piece.kind == "rejected" else flat(piece.text)

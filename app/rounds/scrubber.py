@@ -1,0 +1,239 @@
+"""The scrubber: any answer again, round by round, from its trace.
+
+Knows traces. Where they come from, and where an export goes, is for others.
+
+Keys: left and right step, Home and End go to the ends, space plays and stops.
+"""
+
+from collections.abc import Iterable
+
+from PySide6.QtCore import QEvent, Qt, QTimer, Signal
+from PySide6.QtGui import QColor, QKeyEvent, QPainter, QPaintEvent, QPalette
+from PySide6.QtWidgets import (
+    QHBoxLayout,
+    QLabel,
+    QPushButton,
+    QSizePolicy,
+    QSlider,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.rounds import figures
+from app.rounds.charts import figures_font
+from app.rounds.colours import RoundColours, round_colours
+from app.rounds.icons import Shape, icon
+from app.rounds.lane import DraftLane
+from app.rounds.replay import Replay
+from app.rounds.replay_text import ReplayText
+from app.rounds.trace import to_document
+from engine.events import Event
+
+_PLAY_MS = 700
+_BUTTONS: tuple[tuple[Shape, str], ...] = (
+    ("first", "To the beginning"),
+    ("back", "One round back"),
+    ("play", "Play"),
+    ("forward", "One round on"),
+    ("last", "To the end"),
+)
+
+
+class Scrubber(QWidget):
+    """Attributes: `place`, after how many rounds the answer is shown; `playing`.
+
+    Signals: `moved(int)`, with the new place; `export_wanted(str)`, with the trace as JSON.
+    """
+
+    moved = Signal(int)
+    export_wanted = Signal(str)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._replay = Replay(())
+        self._slider = QSlider(Qt.Orientation.Horizontal)
+        self._slider.setAccessibleName("Round")
+        self._slider.setPageStep(10)
+        self._slider.valueChanged.connect(self._show_place)
+        self._counter = QLabel()
+        self._counter.setTextFormat(Qt.TextFormat.PlainText)
+        self._counter.setFont(figures_font(self.font()))
+        self._export = QPushButton("Export…")
+        self._export.setToolTip("Save the trace of this answer as JSON")
+        self._export.clicked.connect(self.export)
+        self._lane, self._text = DraftLane(), ReplayText()
+        self._buttons = {shape: self._button(shape, name) for shape, name in _BUTTONS}
+        self._timer = QTimer(self, interval=_PLAY_MS)
+        self._timer.timeout.connect(self._play_on)
+        self._arrange()
+        self._recolour()
+        self.setFocusProxy(self._slider)
+        self.setAccessibleName("Replay")
+        self.show_trace(())
+
+    def _arrange(self) -> None:
+        way = QHBoxLayout()
+        way.setSpacing(10)
+        way.addWidget(self._slider, 1)
+        way.addWidget(self._counter)
+        bar = QHBoxLayout()
+        bar.setSpacing(2)
+        for button in self._buttons.values():
+            bar.addWidget(button)
+        bar.addStretch(1)
+        bar.addWidget(self._export)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(16, 12, 16, 14)
+        layout.setSpacing(8)
+        layout.addLayout(way)
+        layout.addLayout(bar)
+        layout.addWidget(self._lane)
+        layout.addWidget(self._text, 1)
+
+    def _button(self, shape: Shape, name: str) -> QToolButton:
+        button = QToolButton()
+        button.setAutoRaise(True)
+        button.setToolTip(name)
+        button.setAccessibleName(name)
+        button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        button.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
+        button.clicked.connect(lambda: self._press(shape))
+        return button
+
+    @property
+    def place(self) -> int:
+        return self._slider.value()
+
+    @property
+    def playing(self) -> bool:
+        return self._timer.isActive()
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """The events up to the place shown: what a panel would show of it."""
+        return self._replay.events_until(self.place)
+
+    @property
+    def reduce_motion(self) -> bool:
+        return self._lane.reduce_motion
+
+    @reduce_motion.setter
+    def reduce_motion(self, reduce: bool) -> None:
+        self._lane.reduce_motion = reduce
+
+    def show_trace(self, events: Iterable[Event]) -> None:
+        """Show another answer, at its end."""
+        self.pause()
+        self._replay = Replay(events)
+        total = len(self._replay)
+        self._text.show_replay(self._replay)
+        self._slider.blockSignals(True)
+        self._slider.setRange(0, total)
+        self._slider.setValue(total)
+        self._slider.blockSignals(False)
+        widest = self._counter.fontMetrics().horizontalAdvance(_counted(total, total))
+        self._counter.setMinimumWidth(widest)
+        self._export.setEnabled(bool(self._replay.events))
+        self._show_place(total)
+
+    def go_to(self, place: int) -> None:
+        """Show the answer after so many rounds; as near as there are."""
+        self._slider.setValue(place)
+
+    def play(self) -> None:
+        """Show round after round; from the beginning, if this is the end."""
+        if not len(self._replay):
+            return
+        if self.place == len(self._replay):
+            self.go_to(0)
+        self._timer.start()
+        self._name_play()
+
+    def pause(self) -> None:
+        """Stay where it is."""
+        self._timer.stop()
+        self._name_play()
+
+    def export(self) -> None:
+        """Ask for the whole trace to be saved."""
+        self.export_wanted.emit(to_document(self._replay.events))
+
+    def _play_on(self) -> None:
+        self.go_to(self.place + 1)
+        if self.place == len(self._replay):
+            self.pause()
+
+    def _press(self, shape: Shape) -> None:
+        if shape == "play":
+            self.pause() if self.playing else self.play()
+            return
+        self.pause()
+        total = len(self._replay)
+        places = {"first": 0, "back": self.place - 1, "forward": self.place + 1, "last": total}
+        self.go_to(places[shape])
+
+    def _show_place(self, place: int) -> None:
+        total = len(self._replay)
+        self._counter.setText(_counted(place, total))
+        self._slider.setEnabled(total > 0)
+        for shape, button in self._buttons.items():
+            at_end = place == (0 if shape in ("first", "back") else total)
+            button.setEnabled(total > 0 and (shape == "play" or not at_end))
+        if place:
+            self._lane.show_round(self._replay.rounds[place - 1], animated=self.playing)
+        else:
+            self._lane.clear()
+        self._text.go_to(place)
+        self.moved.emit(place)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """The slider has its own; these are for when something else here has the focus."""
+        keys: dict[int, Shape] = {
+            Qt.Key.Key_Space: "play",
+            Qt.Key.Key_Left: "back",
+            Qt.Key.Key_Right: "forward",
+            Qt.Key.Key_Home: "first",
+            Qt.Key.Key_End: "last",
+        }
+        shape = keys.get(event.key())
+        if shape is None or event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier:
+            super().keyPressEvent(event)
+        else:
+            self._press(shape)
+
+    def _name_play(self) -> None:
+        name = "Pause" if self.playing else "Play"
+        self._buttons["play"].setToolTip(name)
+        self._buttons["play"].setAccessibleName(name)
+        self._draw_icons()
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.PaletteChange:
+            self._recolour()
+
+    def _recolour(self) -> None:
+        self._draw_icons()
+        self._text.recolour(self._colours())
+        palette = QPalette()
+        palette.setColor(QPalette.ColorRole.WindowText, QColor(self._colours().ink))
+        self._counter.setPalette(palette)
+
+    def _draw_icons(self) -> None:
+        colours = self._colours()
+        for shape, button in self._buttons.items():
+            shown: Shape = "pause" if shape == "play" and self.playing else shape
+            button.setIcon(icon(shown, ink=colours.ink, faint=colours.hairline))
+
+    def _colours(self) -> RoundColours:
+        return round_colours(self.palette().window().color().name())
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        colours = self._colours()
+        with QPainter(self) as painter:
+            painter.fillRect(self.rect(), QColor(colours.kinds.paper))
+
+
+def _counted(place: int, total: int) -> str:
+    return f"{place:,} of {figures.count(total, 'round')}" if total else "no rounds"

@@ -1,0 +1,121 @@
+"""The panel's figures say what the stats say, in words that can be read."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.rounds import figures
+from app.rounds.figures import Column, Figure
+from app.rounds.trace import rounds
+from engine.events import Event, Stats
+from engine.stats import ratio_to_plain, tally
+from tests.app.rounds.traces import recorded, traces
+
+
+def test_before_anything_happened() -> None:
+    empty = Stats()
+    assert figures.speed(empty) == Figure("–", "tokens/s")
+    assert figures.against_plain(empty, empty) == Figure(
+        "not measured yet", "0 plain rounds so far"
+    )
+    assert figures.acceptance_rate(empty).value == "–"
+    assert figures.acceptance_length(empty).value == "–"
+    assert figures.draft_length(None).value == "–"
+    assert figures.cache_reuse(empty).value == "–"
+    assert figures.positions(empty) == ()
+    assert figures.time_split(empty) == ()
+
+
+def test_an_answer_by_hand() -> None:
+    stats = Stats(
+        prompt_tokens=1204,
+        reused_tokens=1100,
+        prefill_seconds=0.25,
+        rounds=10,
+        proposed=20,
+        accepted=14,
+        rejected=2,
+        discarded=4,
+        corrections=2,
+        bonuses=3,
+        plain=5,
+        plain_seconds=1.0,
+        draft_seconds=0.5,
+        verify_seconds=1.0,
+        decode_seconds=2.0,
+        proposed_by_position=(5, 5, 5, 5),
+        accepted_by_position=(5, 4, 3),
+    )
+    assert figures.speed(stats) == Figure("12.0", "tokens/s\n24 tokens in 2.00 s")
+    assert figures.acceptance_rate(stats) == Figure("70\u2009%", "14 of 20\ndrafted tokens")
+    assert figures.acceptance_length(stats) == Figure("2.40", "tokens per pass\n10 passes")
+    reuse = "1,100 of 1,204 prompt tokens reused\n104 read in 0.25 s"
+    assert figures.cache_reuse(stats) == Figure("91\u2009%", reuse)
+    assert [column.rate for column in figures.positions(stats)] == [1.0, 0.8, 0.6, 0.0]
+    assert figures.positions(stats)[3] == Column(4, 5, 0)
+    split = {part.name: part.share for part in figures.time_split(stats)}
+    assert split == {"drafting": 0.25, "verifying": 0.5, "other": 0.25}
+
+
+def test_the_speed_up_is_measured_or_said_not_to_be() -> None:
+    answer = tally(recorded("stories_lookup.jsonl"))
+    ratio = ratio_to_plain(answer, answer)
+    assert ratio is not None
+    shown = figures.against_plain(answer, answer)
+    assert shown == Figure(f"{ratio:.2f}×", "69 plain rounds\nmeasured here")
+    drafted_only = tally(recorded("stories_early_exit.jsonl"))
+    shown = figures.against_plain(drafted_only, drafted_only)
+    assert shown == Figure("not measured yet", "1 plain round so far")
+    assert figures.against_plain(drafted_only, answer).value.endswith("×")
+    plain = tally(recorded("stories_plain.jsonl"))
+    assert figures.against_plain(plain, plain) == Figure("–", "nothing was drafted")
+
+
+def test_the_draft_length_comes_with_its_reason() -> None:
+    first, *_ = rounds(recorded("stories_early_exit.jsonl"))
+    assert figures.draft_length(first) == Figure("4", "fixed at 4\nby early-exit")
+    first, *_ = rounds(recorded("stories_plain.jsonl"))
+    assert figures.draft_length(first) == Figure("0", "measuring")
+
+
+@given(events=traces())
+def test_every_trace_has_figures(events: tuple[Event, ...]) -> None:
+    stats = tally(events)
+    for column in figures.positions(stats):
+        assert 0.0 <= column.rate <= 1.0
+    parts = figures.time_split(stats)
+    assert sum(part.share for part in parts) == pytest.approx(1.0 if stats.rounds else 0.0)
+    for figure in (figures.speed(stats), figures.cache_reuse(stats)):
+        assert figure.value
+        assert figure.remark.count("\n") <= 1
+
+
+@pytest.mark.parametrize(
+    ("spent", "shown"),
+    [
+        (0.0, "0 ms"),
+        (0.00004, "0 ms"),
+        (0.00234, "2.3 ms"),
+        (0.0099, "9.9 ms"),
+        (0.00999, "10 ms"),
+        (0.0994, "99 ms"),
+        (0.0999, "0.10 s"),
+        (1.0, "1.00 s"),
+        (9.999, "10.0 s"),
+        (99.96, "1 min 40 s"),
+        (3723.0, "62 min 03 s"),
+    ],
+)
+def test_seconds(spent: float, shown: str) -> None:
+    assert figures.seconds(spent) == shown
+
+
+@given(spent=st.floats(0.0, 1e6))
+def test_no_time_is_long(spent: float) -> None:
+    assert len(figures.seconds(spent)) <= len("16,666 min 40 s")
+
+
+def test_counting() -> None:
+    assert figures.count(1, "token") == "1 token"
+    assert figures.count(1200, "token") == "1,200 tokens"
+    assert figures.count(2, "pass") == "2 passes"

@@ -1,0 +1,119 @@
+"""The panel shows an answer's figures, calmly, and its charts can be read in words."""
+
+import pytest
+from PySide6.QtGui import QColor, QPalette
+from PySide6.QtWidgets import QLabel
+from pytestqt.qtbot import QtBot
+
+from app.colours import DARK
+from app.rounds.charts import PositionChart, SplitBar
+from app.rounds.colours import DARK as DARK_ROUNDS
+from app.rounds.figures import Column, Part
+from app.rounds.panel import RoundsPanel
+from engine.events import Text
+from engine.stats import tally
+from tests.app.rounds.traces import recorded
+
+TRACES = ["stories_early_exit.jsonl", "stories_lookup.jsonl", "stories_plain.jsonl"]
+
+
+@pytest.fixture
+def panel(qtbot: QtBot) -> RoundsPanel:
+    panel = RoundsPanel()
+    qtbot.addWidget(panel)
+    panel.resize(300, 600)
+    return panel
+
+
+@pytest.mark.parametrize("name", TRACES)
+def test_a_trace_gives_the_figures_of_its_end(panel: RoundsPanel, name: str) -> None:
+    events = recorded(name)
+    panel.show_trace(events)
+    assert panel.stats == tally(events)
+    assert panel.figure("speed").value == f"{panel.stats.tokens_per_second:.1f}"
+    assert panel.figure("length").value == f"{panel.stats.acceptance_length:.2f}"
+    assert not panel.grab().isNull()
+
+
+def test_events_are_drawn_later_and_all_at_once(qtbot: QtBot, panel: RoundsPanel) -> None:
+    events = recorded("stories_lookup.jsonl")
+    for event in events:
+        panel.push(event)
+    assert panel.figure("speed").value == "–", "each event would cost a drawing"
+    qtbot.waitUntil(lambda: panel.figure("speed").value != "–")
+    assert panel.figure("rate").value == "50\u2009%"
+
+
+def test_the_machine_may_have_measured_plain_rounds_before(panel: RoundsPanel) -> None:
+    panel.show_trace(recorded("stories_early_exit.jsonl"))
+    assert panel.figure("plain").value == "not measured yet"
+    panel.compare_with(tally(recorded("stories_lookup.jsonl")))
+    assert panel.figure("plain").value.endswith("×")
+    panel.compare_with(None)
+    assert panel.figure("plain").value == "not measured yet"
+
+
+def test_nothing_jumps_as_figures_come_in(panel: RoundsPanel) -> None:
+    height = panel.sizeHint().height()
+    for name in TRACES:
+        panel.show_trace(recorded(name))
+        assert panel.sizeHint().height() == height
+
+
+def test_clearing_forgets_the_answer(panel: RoundsPanel) -> None:
+    panel.show_trace(recorded("stories_lookup.jsonl"))
+    panel.clear()
+    panel.push(Text("g", "x"))
+    panel.refresh()
+    assert panel.figure("draft").value == "–"
+    assert panel.figure("rate").value == "–"
+
+
+def test_labels_take_no_text_for_html(panel: RoundsPanel) -> None:
+    labels = panel.findChildren(QLabel)
+    assert labels
+    assert {label.textFormat().name for label in labels} == {"PlainText"}
+
+
+def test_the_panel_follows_a_dark_window(panel: RoundsPanel) -> None:
+    palette = QPalette()
+    palette.setColor(QPalette.ColorRole.Window, QColor(DARK.paper))
+    panel.setPalette(palette)
+    inks = {label.palette().windowText().color().name() for label in panel.findChildren(QLabel)}
+    assert inks == {DARK_ROUNDS.ink, DARK_ROUNDS.muted}
+    assert QColor(panel.grab().toImage().pixel(2, 2)).name() == DARK.paper
+
+
+def test_the_chart_of_positions_is_said_in_words(qtbot: QtBot) -> None:
+    chart = PositionChart()
+    qtbot.addWidget(chart)
+    assert chart.accessibleDescription() == "Nothing was drafted."
+    chart.show_columns((Column(1, 10, 9), Column(2, 8, 0)))
+    chart.resize(chart.sizeHint())
+    said = "position 1: 90\u2009%, position 2: 0\u2009%"
+    assert chart.accessibleDescription() == said
+    assert chart.tip_at(5) == "Position 1: 9 of 10 accepted"
+    assert chart.tip_at(50) == "Position 2: 0 of 8 accepted"
+    assert chart.tip_at(200) == ""
+
+
+@pytest.mark.parametrize("number", [0, 1, 16])
+@pytest.mark.parametrize("width", [1, 60, 600])
+def test_any_number_of_positions_fits(qtbot: QtBot, number: int, width: int) -> None:
+    chart = PositionChart()
+    qtbot.addWidget(chart)
+    chart.show_columns(tuple(Column(place, 10, 10) for place in range(1, number + 1)))
+    chart.resize(width, chart.sizeHint().height())
+    assert not chart.grab().isNull()
+    assert bool(chart.tip_at(width - 1)) == (number * 34 >= width and number > 0)
+
+
+def test_the_split_of_the_time_is_said_in_words(qtbot: QtBot) -> None:
+    bar = SplitBar()
+    qtbot.addWidget(bar)
+    assert bar.accessibleDescription() == "Nothing was measured yet."
+    bar.show_parts((Part("drafting", 0.5, 0.25), Part("verifying", 1.5, 0.75)))
+    bar.resize(200, bar.sizeHint().height())
+    assert bar.accessibleDescription() == "drafting 0.50 s, 25\u2009%; verifying 1.50 s, 75\u2009%"
+    image = bar.grab().toImage()
+    assert image.pixel(10, 5) != image.pixel(190, 5)
