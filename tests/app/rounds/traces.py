@@ -100,5 +100,8 @@ def text_of(events: Sequence[Event]) -> str:
 
 
 def recorded(name: str) -> tuple[Event, ...]:
-    """The trace in the recorded file `name`."""
+    """The trace in the recorded file `name`.
+
+    Made with `python -m engine generate --json` on the tiny model in tests/data.
+    """
     return from_lines((DATA / name).read_text(encoding="utf-8"))
