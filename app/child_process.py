@@ -1,0 +1,162 @@
+"""One life of a child process that speaks in lines, over QProcess.
+
+Knows bytes, lines and how a process ends; not what the lines say, and it starts nothing twice.
+"""
+
+import signal
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+
+from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, QTimer, Signal
+
+_LONGEST_COMPLAINT_BYTES = 4096
+_GRACE_SECONDS = 1.5  # after its input has ended, until it is killed
+_KILL_SECONDS = 2.0  # until a killed process is given up
+
+
+class Lines:
+    """Bytes in, lines out, with their ends. Holds no more than `limit` bytes and one.
+
+    A line that is longer, its end included, comes broken off as soon as that is known, one byte
+    too long; what follows it up to the next end is dropped.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._line = bytearray()
+        self._dropping = False
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """The lines that `data` brings to an end."""
+        lines: list[bytes] = []
+        start = 0
+        while start < len(data):
+            end = data.find(b"\n", start) + 1 or len(data)
+            ended = data.endswith(b"\n", start, end)
+            if not self._dropping:
+                room = self._limit + 1 - len(self._line)
+                self._line += data[start : min(end, start + room)]
+                if ended or len(self._line) > self._limit:
+                    lines.append(self.rest())
+                    self._dropping = not ended
+            elif ended:
+                self._dropping = False
+            start = end
+        return lines
+
+    def rest(self) -> bytes:
+        """What has come of a line that has not ended; forgets it."""
+        line = bytes(self._line)
+        self._line.clear()
+        return line
+
+
+class ChildProcess(QObject):
+    """Starts a program once, and says what it says until it ends.
+
+    Signals:
+        said(bytes): a line of its standard output, with its end; the last one may lack it.
+        complained(bytes): the same of standard error, where lines over 4 KB are broken off.
+        ended(str, int): it runs no more, or never did: how, as a sentence, and the status it
+            ended with, 0 where it was killed. Comes once, after every line, and never out of
+            `start`.
+    """
+
+    said = Signal(object)
+    complained = Signal(object)
+    ended = Signal(str, int)
+
+    def __init__(
+        self, command: Sequence[str], *, folder: Path, limit: int, parent: QObject | None = None
+    ) -> None:
+        """`command` will run in `folder`; `limit` is the longest line in bytes."""
+        super().__init__(parent)
+        self._lines, self._complaints = Lines(limit), Lines(_LONGEST_COMPLAINT_BYTES)
+        self._heard: deque[bytes] = deque()
+        self._closing = self._over = False
+        self._process = process = QProcess(self)
+        process.setProgram(command[0])
+        process.setArguments(list(command[1:]))
+        process.setWorkingDirectory(str(folder))
+        environment = QProcessEnvironment.systemEnvironment()
+        environment.insert("PYTHONFAULTHANDLER", "1")  # a crash tells where, on standard error
+        process.setProcessEnvironment(environment)
+        process.readyReadStandardOutput.connect(self._read)
+        process.readyReadStandardError.connect(self._read_complaints)
+        process.finished.connect(self._finish)
+        process.errorOccurred.connect(self._on_error)
+
+    @property
+    def pid(self) -> int:
+        """0 where it does not run."""
+        return int(self._process.processId())
+
+    @property
+    def running(self) -> bool:
+        return self._process.state() != QProcess.ProcessState.NotRunning
+
+    def start(self) -> None:
+        self._process.start()
+
+    def write(self, line: bytes) -> None:
+        """Send a line, with its end. Waits for nothing; to a process that has ended it is lost."""
+        if self.running and not self._closing:
+            self._process.write(line)
+
+    def kill(self) -> None:
+        """End it, whatever it does; `ended` tells when it has."""
+        self._process.kill()
+
+    def close(self) -> None:
+        """End its input, and wait until it has ended; kill it where that takes too long.
+
+        Takes 3.5 seconds at most. What it still says is heard meanwhile.
+        """
+        if not self.running:
+            return
+        self._closing = True
+        self._process.closeWriteChannel()
+        if not self._process.waitForFinished(int(_GRACE_SECONDS * 1000)):
+            self._process.kill()
+            self._process.waitForFinished(int(_KILL_SECONDS * 1000))
+
+    def _read(self) -> None:
+        self._heard.extend(self._lines.feed(bytes(self._process.readAllStandardOutput().data())))
+        # One queue, as whoever hears a line may make more be read before the next is told.
+        while self._heard:
+            self.said.emit(self._heard.popleft())
+
+    def _read_complaints(self) -> None:
+        for line in self._complaints.feed(bytes(self._process.readAllStandardError().data())):
+            self.complained.emit(line)
+
+    def _on_error(self, error: QProcess.ProcessError) -> None:
+        if error == QProcess.ProcessError.FailedToStart:  # nothing else follows
+            reason = f"It could not be started: {self._process.errorString()}."
+            QTimer.singleShot(0, self, lambda: self._end(reason, 0))
+
+    def _finish(self, code: int, status: QProcess.ExitStatus) -> None:
+        self._read()
+        self._read_complaints()
+        for lines, told in ((self._lines, self.said), (self._complaints, self.complained)):
+            if rest := lines.rest():
+                told.emit(rest)
+        crashed = status == QProcess.ExitStatus.CrashExit
+        if crashed:
+            self._end(f"It was ended by {_name(code)}.", 0)
+        else:
+            self._end(f"It ended with status {code}.", code)
+
+    def _end(self, reason: str, status: int) -> None:
+        if not self._over:
+            self._over = True
+            self.ended.emit(reason, status)
+
+
+def _name(number: int) -> str:
+    """Of a signal."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,113 @@
+"""What the engine's child process complains of: the latest lines, and a rotated file.
+
+No text of a message gets into either. Lines that quote one, as an error's may, are left out;
+a quotation of fewer than some twenty characters is not recognized. Knows no Qt.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Iterable
+from contextlib import suppress
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+
+from platformdirs import user_log_path
+
+KEPT_LINES = 200
+_LONGEST_LINE = 400  # characters
+_LARGEST_FILE_BYTES = 1 << 20
+_OLD_FILES = 3
+_REMEMBERED = 4  # requests whose texts are looked for
+_WINDOW, _STRIDE = 16, 6  # a quotation as long as both together holds a whole window
+_SHORTEST_SECRET = 4  # "hi" would hide half the log
+
+
+class _Handler(RotatingFileHandler):
+    def handleError(self, record: logging.LogRecord) -> None:
+        """A full disk costs the log, and must not disturb the chat."""
+
+
+class _Secrets:
+    """Texts that a line may not quote, made ready for asking about many lines."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._short: set[str] = set()
+        self._windows: set[str] = set()
+        for text in texts:
+            text = text.strip()
+            if len(text) < _WINDOW + _STRIDE:
+                self._short.add(text)
+            else:
+                starts = range(0, len(text) - _WINDOW + 1, _STRIDE)
+                self._windows.update(text[start : start + _WINDOW] for start in starts)
+
+    def in_line(self, line: str) -> bool:
+        """Whether `line` holds a part of one, or all of it where it is short."""
+        starts = range(len(line) - _WINDOW + 1)
+        return any(line[start : start + _WINDOW] in self._windows for start in starts) or any(
+            len(text) >= _SHORTEST_SECRET and text in line for text in self._short
+        )
+
+
+class EngineLog:
+    """Attributes: `path`, the file; None where it cannot be written."""
+
+    def __init__(self, folder: Path) -> None:
+        """The file will be engine.log in `folder`, which is made where it is missing."""
+        self.path: Path | None = None
+        self._tail: deque[str] = deque(maxlen=KEPT_LINES)
+        self._texts: deque[tuple[str, ...]] = deque(maxlen=_REMEMBERED)
+        self._secrets: _Secrets | None = None  # made when first asked
+        self._logger = logging.Logger("engine")  # its own, in no registry
+        with suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+            self.path = folder / "engine.log"
+            handler = _Handler(
+                self.path,
+                maxBytes=_LARGEST_FILE_BYTES,
+                backupCount=_OLD_FILES,
+                encoding="utf-8",
+                delay=True,
+            )
+            handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+            self._logger.addHandler(handler)
+
+    @property
+    def tail(self) -> tuple[str, ...]:
+        """The latest complaints, 200 at most."""
+        return tuple(self._tail)
+
+    def hide(self, texts: Iterable[str]) -> None:
+        """Leave these texts out, and those of a few requests before."""
+        self._texts.append(tuple(texts))
+        self._secrets = None
+
+    def note(self, line: str) -> None:
+        """Write down what happened to the process."""
+        self._logger.info("%s", line)
+
+    def complaint(self, data: bytes) -> None:
+        """Keep and write down a line of standard error."""
+        line = _printable(data.decode("utf-8", "replace").rstrip()[:_LONGEST_LINE])
+        if self._secrets is None:
+            self._secrets = _Secrets({text for texts in self._texts for text in texts})
+        if self._secrets.in_line(line):
+            line = "(a line that quotes a message)"
+        self._tail.append(line)
+        self._logger.info("stderr: %s", line)
+
+    def close(self) -> None:
+        """Let go of the file, until there is something to write again."""
+        for handler in self._logger.handlers:
+            with suppress(OSError):  # what it could not write for a full disk
+                handler.close()
+
+
+def log_folder() -> Path:
+    """Where the platform keeps an app's logs."""
+    return user_log_path("Slipstream", appauthor=False)
+
+
+def _printable(line: str) -> str:
+    """Without controls, which a terminal would obey, and bidi ones, which a reader would."""
+    return "".join(c if c.isprintable() or c == "\t" else "\N{REPLACEMENT CHARACTER}" for c in line)

@@ -1,0 +1,135 @@
+"""What the engine was asked for and still owes, and what it has loaded. No Qt, no process.
+
+One rule decides whether an answer is told: its generation is not over. And one decides what a
+new process is asked for after a death: what had been loaded, then loads that had not begun.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+from uuid import uuid4
+
+from engine.events import Done, Failed
+from engine.protocol import (
+    Answer,
+    Drafting,
+    Generate,
+    Load,
+    Loaded,
+    Loading,
+    Ready,
+    Unloaded,
+)
+
+Work = Load | Drafting | Generate
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Work that nobody will do any more."""
+
+    generations: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+
+
+class EngineWork:
+    """Attributes: `greeted`; `loading`, whether it is at a model or a drafter; `loaded`, if any."""
+
+    def __init__(self) -> None:
+        self._owed: dict[str, Work] = {}  # the engine does one after another, in this order
+        self._cancelled: set[str] = set()
+        self._begun = ""  # the load or drafting that it is at
+        self._again = ""  # the load that nobody asked for
+        self._wanted: Loaded | None = None  # what to load again after a death
+        self.greeted = False
+        self.loaded: Loaded | None = None
+
+    @property
+    def loading(self) -> bool:
+        return self._begun != ""
+
+    @property
+    def next(self) -> Work | None:
+        """What the engine is at, or will be when it has started."""
+        return next(iter(self._owed.values()), None)
+
+    @property
+    def generating(self) -> bool:
+        return any(isinstance(work, Generate) for work in self._owed.values())
+
+    def ask(self, work: Work) -> None:
+        self._owed[work.id] = work
+
+    def cancel(self, generation: str) -> bool:
+        """Whether this is the first time, and it is not over."""
+        if not self.owes(generation) or generation in self._cancelled:
+            return False
+        self._cancelled.add(generation)
+        return True
+
+    def owes(self, generation: str) -> bool:
+        """Whether a generation is not over."""
+        return isinstance(self._owed.get(generation), Generate)
+
+    def finish(self, id: str) -> None:
+        """Cross it off."""
+        self._owed.pop(id, None)
+        self._cancelled.discard(id)
+        if id == self._begun:
+            self._begun = ""
+
+    def take(self, answer: Answer) -> Literal["generation", "process", "stale"]:
+        """Take note of an answer. Returns what it is about; a stale one is not to be told."""
+        match answer:
+            case Ready():
+                self.greeted = True
+            case Loading():
+                self._begun = answer.id
+            case Loaded():
+                self.finish(answer.id)
+                self.loaded = self._wanted = answer
+            case Unloaded():
+                self.loaded = None
+            case Failed() if not self.owes(answer.generation):
+                return self._take_failure(answer.generation)
+            case _:
+                if not self.owes(answer.generation):
+                    return "stale"
+                if isinstance(answer, Done | Failed):
+                    self.finish(answer.generation)
+                return "generation"
+        return "process"
+
+    def begin(self) -> tuple[Work, ...]:
+        """A new process is there. Returns what it shall be asked for first."""
+        if self._wanted and not any(isinstance(work, Load) for work in self._owed.values()):
+            wanted, self._again = self._wanted, uuid4().hex
+            load = Load(self._again, wanted.target, wanted.drafter, wanted.draft_length)
+            self._owed = {load.id: load, **self._owed}
+        return tuple(self._owed.values())
+
+    def lose(self, *, keep_loads: bool) -> Lost:
+        """The process is gone. Returns what it owed and the next will not be asked for.
+
+        A load that had not begun is not to blame, so the next may do it. A generation is never
+        asked for twice: part of it has been told.
+        """
+        blamed = (self._begun, self._again)
+        kept: dict[str, Work] = {
+            id: work
+            for id, work in self._owed.items()
+            if keep_loads and isinstance(work, Load) and id not in blamed
+        }
+        lost = {id: work for id, work in self._owed.items() if id not in (*kept, self._again)}
+        generations = tuple(id for id, work in lost.items() if isinstance(work, Generate))
+        self._owed, self._begun, self._again = kept, "", ""
+        self._cancelled.clear()
+        self.greeted, self.loaded = False, None
+        return Lost(generations, tuple(id for id in lost if id not in generations))
+
+    def _take_failure(self, id: str) -> Literal["process", "stale"]:
+        if id and id not in self._owed:
+            return "stale"
+        if isinstance(self._owed.get(id), Load) and self.loaded is None:
+            self._wanted = None  # what was loaded before has made room
+        self.finish(id)
+        return "process"

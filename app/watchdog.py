@@ -1,0 +1,63 @@
+"""Notices that something owes an answer and says nothing.
+
+Knows neither who it is nor what the answer would be. Counts ticks of a timer and not the clock:
+a machine that slept, or a window that was held up, is no silence of the other side.
+"""
+
+from PySide6.QtCore import QObject, QTimer, Signal
+
+
+class Watchdog(QObject):
+    """Rests until told to expect something.
+
+    Signals:
+        silent(float): nothing was heard for so many seconds. Once per silence.
+        speaking(): something was heard after that, or is not expected any more.
+    """
+
+    silent = Signal(float)
+    speaking = Signal()
+
+    def __init__(self, *, tick_seconds: float = 0.5, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._tick_seconds = tick_seconds
+        self._patience_seconds = 0.0
+        self._ticks = 0
+        self._barked = False
+        self._timer = QTimer(self)
+        self._timer.setInterval(int(tick_seconds * 1000))
+        self._timer.timeout.connect(self._tick)
+
+    @property
+    def barked(self) -> bool:
+        """Whether the silence has become too long and still lasts."""
+        return self._barked
+
+    def expect(self, patience_seconds: float) -> None:
+        """Something is owed. A silence that already lasts goes on being counted."""
+        self._patience_seconds = patience_seconds
+        if not self._timer.isActive():
+            self._ticks = 0
+            self._timer.start()
+
+    def heard(self) -> None:
+        """The silence is broken."""
+        self._ticks = 0
+        self._calm()
+
+    def rest(self) -> None:
+        """Nothing is owed."""
+        self._timer.stop()
+        self.heard()
+
+    def _tick(self) -> None:
+        self._ticks += 1
+        seconds = self._ticks * self._tick_seconds
+        if seconds >= self._patience_seconds and not self._barked:
+            self._barked = True
+            self.silent.emit(seconds)
+
+    def _calm(self) -> None:
+        if self._barked:
+            self._barked = False
+            self.speaking.emit()

@@ -1,0 +1,136 @@
+"""Stands in for the engine's child process, and misbehaves as it is told.
+
+Arguments: a file that counts its lives, then what to do in the first life, `--`, in the second,
+and so on; the last is repeated. Each word is one step:
+
+    ready | protocol:N     greet, as version N
+    take                   read the next command that is not `cancel`, or the end
+    load | begin           load what was taken, or only unload what was there
+    text:WORD | done | failed                 say so of what was taken
+    stale | refused        say something of a generation that is over, of nothing at all
+    long:BYTES             a text whose line has so many bytes, its end included
+    print:WORD | half | unended              what is no answer, half of one, one without an end
+    complain:WORD | spew   to standard error, a line or 20,000
+    serve                  answer everything until the end of standard input
+    hang                   say nothing more, and never end
+    exit:STATUS | kill
+"""
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+from engine import protocol
+from engine.events import Done, Failed, Stats, Text
+from engine.protocol import (
+    Answer,
+    Cancel,
+    Command,
+    Generate,
+    Load,
+    Loaded,
+    Loading,
+    Ready,
+    Unloaded,
+)
+
+
+def main() -> None:
+    counter, *words = sys.argv[1:]
+    lives = " ".join(words).split(" -- ")
+    with Path(counter).open("a+") as file:
+        file.write(".")
+        life = file.tell()
+    command: Command = Cancel("")
+    for step in lives[min(life, len(lives)) - 1].split():
+        command = do(*step.partition(":")[::2], command)
+
+
+def do(step: str, word: str, command: Command) -> Command:
+    """Take one step; returns the command that was taken last."""
+    id = getattr(command, "id", "")
+    match step:
+        case "ready":
+            say(Ready(protocol.PROTOCOL, "3", "0", "0", "none"))
+        case "protocol":
+            say(Ready(int(word), "3", "0", "0", "none"))
+        case "take":
+            return take() or command
+        case "load":
+            load(command)
+        case "begin":
+            say(Loading(id, "", "", ""), Unloaded(id))
+        case "text":
+            say(Text(id, word))
+        case "done":
+            say(Done(id, "stop", Stats()))
+        case "failed" | "refused":
+            say(Failed(id if step == "failed" else "", "It does not work.", "Do otherwise."))
+        case "stale":
+            say(Text("old", "stale"), Done("old", "stop", Stats()), Failed("old", "m", "r"))
+        case "long":
+            length = int(word) - len(line(Text(id, "")))
+            say(Text(id, "x" * length))
+        case "print":
+            put(word.encode() + b"\n")
+        case "half":
+            put(line(Text(id, "never"))[:-9])
+        case "unended":
+            put(line(Text(id, "last"))[:-1])
+        case "complain":
+            print(word, file=sys.stderr, flush=True)
+        case "spew":
+            print("spew\n" * 20_000, end="", file=sys.stderr, flush=True)
+        case "serve":
+            serve()
+        case "hang":
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            time.sleep(3600)
+        case "exit":
+            os._exit(int(word))
+        case "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        case _:
+            raise ValueError(step)
+    return command
+
+
+def take() -> Command | None:
+    for data in sys.stdin.buffer:
+        command = protocol.parse_command(data)
+        if not isinstance(command, Cancel):
+            return command
+    return None
+
+
+def load(command: Command) -> None:
+    assert isinstance(command, Load)
+    pair = (command.id, command.target, command.drafter, command.draft_length)
+    say(Loading(*pair), Loaded(*pair, "float32", 4096, 260))
+
+
+def serve() -> None:
+    while command := take():
+        if isinstance(command, Load):
+            load(command)
+        elif isinstance(command, Generate):
+            say(Text(command.id, "served"), Done(command.id, "stop", Stats()))
+
+
+def line(answer: Answer) -> bytes:
+    return protocol.answer_to_json(answer).encode() + b"\n"
+
+
+def say(*answers: Answer) -> None:
+    put(b"".join(map(line, answers)))
+
+
+def put(data: bytes) -> None:
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    main()
