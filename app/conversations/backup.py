@@ -1,0 +1,158 @@
+"""Copies of the conversations' file: making them, thinning them, finding the newest good one.
+
+Thinned as Anki does it: all of the last two days, then one a day, then one a week. Knows
+nothing of what is in them.
+"""
+
+import os
+import shutil
+import sqlite3
+from collections.abc import Iterable
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from app.conversations.database import check_sound, problems
+from models.errors import Problem
+
+INTERVAL = timedelta(hours=1)
+ALL_FOR = timedelta(days=2)
+DAILY_FOR = timedelta(days=14)
+WEEKLY_FOR = timedelta(weeks=12)
+FEWEST = 3
+LARGEST_TOTAL_BYTES = 2 << 30
+_SPARE_BYTES = 16 << 20  # a backup must not be what fills the disk
+
+_SUFFIX = ".sqlite"
+_NAME = "%Y%m%dT%H%M%S.%fZ"
+
+
+@dataclass(frozen=True, slots=True)
+class Backup:
+    """A copy: where it is, when it was made, how large it is."""
+
+    path: Path
+    made: datetime
+    size_bytes: int
+
+
+def backups(folder: Path) -> tuple[Backup, ...]:
+    """The backups in a folder, newest first. Files that are none are not looked at."""
+    found = []
+    for path in folder.glob(f"*{_SUFFIX}"):
+        with suppress(ValueError, OSError):  # another name, or just deleted
+            made = datetime.strptime(path.stem, _NAME).replace(tzinfo=UTC)
+            found.append(Backup(path=path, made=made, size_bytes=path.stat().st_size))
+    return tuple(sorted(found, key=lambda backup: backup.made, reverse=True))
+
+
+def is_due(folder: Path, *, now: datetime) -> bool:
+    """Whether the newest backup is old, or from the future: the clock was wrong then, or is."""
+    newest = next(iter(backups(folder)), None)
+    return newest is None or not timedelta(0) <= now - newest.made < INTERVAL
+
+
+def make_backup(connection: sqlite3.Connection, folder: Path, *, now: datetime) -> Backup:
+    """Copy the whole file into `folder`, check the copy, and thin the older ones.
+
+    Raises Damaged where the copy is not sound, Problem where there is no room.
+    """
+    final = folder / f"{now.astimezone(UTC).strftime(_NAME)}{_SUFFIX}"
+    partial = final.with_suffix(".partial")
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for leftover in folder.glob("*.partial"):  # of a backup that was killed
+            leftover.unlink()
+        _check_room(connection, folder)
+        partial.touch(mode=0o600)
+        with problems(), closing(sqlite3.connect(partial, isolation_level=None)) as copy:
+            connection.backup(copy)
+            copy.execute("PRAGMA journal_mode = DELETE")  # one file, nothing beside it
+            check_sound(copy)
+        _to_disk(partial)
+        partial.replace(final)
+        _to_disk(folder)
+        size_bytes = final.stat().st_size
+        for backup in to_drop(backups(folder), now=now):
+            backup.path.unlink()
+    except OSError as error:
+        raise Problem(
+            f"No backup could be made ({error.strerror or error}).",
+            "Check that the disk has space. The conversations themselves are safe.",
+        ) from error
+    finally:
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
+    return Backup(path=final, made=now, size_bytes=size_bytes)
+
+
+def to_drop(
+    found: Iterable[Backup], *, now: datetime, largest_total_bytes: int = LARGEST_TOTAL_BYTES
+) -> tuple[Backup, ...]:
+    """Which backups are too many. The newest three never are."""
+    newest_first = sorted(found, key=lambda backup: backup.made, reverse=True)
+    drop, seen, total_bytes = [], set(), 0
+    for position, backup in enumerate(newest_first):
+        period = _period(backup.made, now - backup.made)
+        wanted = period is not None and period not in seen
+        fits = total_bytes + backup.size_bytes <= largest_total_bytes
+        if position < FEWEST or (wanted and fits):
+            seen.add(period)
+            total_bytes += backup.size_bytes
+        else:
+            drop.append(backup)
+    return tuple(drop)
+
+
+def _period(made: datetime, age: timedelta) -> tuple[object, ...] | None:
+    """The stretch of time of which one backup is kept; None for one that is too old."""
+    if age <= ALL_FOR:
+        return (made,)
+    if age <= DAILY_FOR:
+        return (made.date(),)
+    if age <= WEEKLY_FOR:
+        return made.isocalendar()[:2]
+    return None
+
+
+def newest_good(folder: Path) -> Backup | None:
+    """The newest backup that is sound."""
+    for backup in backups(folder):
+        address = f"{backup.path.absolute().as_uri()}?mode=ro&immutable=1"
+        with suppress(Problem, sqlite3.Error):
+            with problems(), closing(sqlite3.connect(address, uri=True)) as connection:
+                check_sound(connection)
+            return backup
+    return None
+
+
+def restore(backup: Backup, path: Path) -> None:
+    """Put a copy of the backup at `path`, whole or not at all. Raises OSError."""
+    partial = path.with_name(f"{path.name}.restoring")
+    partial.touch(mode=0o600)
+    shutil.copyfile(backup.path, partial)
+    _to_disk(partial)
+    partial.replace(path)
+    _to_disk(path.parent)
+
+
+def _check_room(connection: sqlite3.Connection, folder: Path) -> None:
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    (page_bytes,) = connection.execute("PRAGMA page_size").fetchone()
+    needed = pages * page_bytes + _SPARE_BYTES
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        raise Problem(
+            f"A backup needs {needed >> 20:,} MB and the disk has {free >> 20:,} MB.",
+            "Free some space. The conversations themselves are safe.",
+        )
+
+
+def _to_disk(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

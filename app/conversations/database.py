@@ -1,0 +1,146 @@
+"""A connection to the file, set so that what is committed stays, and its errors in words.
+
+Knows SQLite, and nothing of conversations.
+"""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from models.errors import Problem
+
+_WAIT_SECONDS = 1.0  # for a Slipstream that is just closing
+
+_PRAGMAS = (
+    # One connection, held by SQLite itself: a second Slipstream is told so at once.
+    "locking_mode = EXCLUSIVE",
+    "journal_mode = WAL",
+    "synchronous = FULL",
+    "foreign_keys = ON",
+    "fullfsync = 1",  # the two that reach the disk itself on a Mac; nothing elsewhere
+    "checkpoint_fullfsync = 1",
+)
+
+
+class Damaged(Problem):
+    """The file is not what SQLite wrote."""
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """An exclusive connection that has not written anything yet, nor will when it is closed.
+
+    `settle` makes it one that may write. The file is made where there is none, readable by its
+    owner only. Raises Problem.
+    """
+    with problems():
+        try:
+            path.touch(mode=0o600)
+        except OSError as error:
+            raise _not_writable(error.strerror or str(error)) from error
+        connection = sqlite3.connect(path, timeout=_WAIT_SECONDS, isolation_level=None)
+        # A flipped bit in a text costs one character, not the chat.
+        connection.text_factory = lambda data: str(data, "utf-8", "replace")
+        try:
+            connection.setconfig(sqlite3.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, True)
+            connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+            connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def settle(connection: sqlite3.Connection) -> None:
+    """Make the connection one that writes, and writes safely."""
+    connection.setconfig(sqlite3.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, False)
+    for pragma in _PRAGMAS:
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def check_sound(connection: sqlite3.Connection) -> None:
+    """Read every table and compare its indexes. Raises Damaged.
+
+    The tables under a full-text index are among them, the index itself is not: what it knows
+    can be had again from the texts, and newer versions of SQLite would read them all for it.
+    """
+    with problems():
+        tables = connection.execute(
+            "SELECT name FROM sqlite_schema "
+            "WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%' AND name NOT LIKE 'sqlite%'"
+        ).fetchall()
+        for name in ("sqlite_schema", *(name for (name,) in tables)):
+            quoted = name.replace('"', '""')
+            check = connection.execute(f'PRAGMA integrity_check("{quoted}")')
+            (verdict,) = check.fetchone()
+            if verdict != "ok":
+                raise damaged(str(verdict))
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """All of it or nothing, and on the disk when it is left."""
+    connection.execute("BEGIN")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:  # a full disk may have ended it already
+            connection.execute("ROLLBACK")
+        raise
+
+
+@contextmanager
+def problems() -> Iterator[None]:
+    """SQLite's errors that a person can do something about, as Problems."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        problem = _problem(error)
+        if problem is None:
+            raise
+        raise problem from error
+    except UnicodeDecodeError as error:  # Python cannot read SQLite's message, nor a name in it
+        raise damaged("the names of its tables are garbled") from error
+
+
+def _problem(error: sqlite3.Error) -> Problem | None:
+    code = getattr(error, "sqlite_errorcode", 0)
+    match code & 0xFF:  # the rest says more precisely where
+        case sqlite3.SQLITE_FULL:
+            return Problem(
+                "The disk is full, so this could not be saved.",
+                "Free some space and try again. What was saved before is safe.",
+            )
+        case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
+            return damaged(str(error))
+        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+            return Problem(
+                "The conversations are open in another Slipstream.",
+                "Use that window, or close it and try again.",
+            )
+        case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
+            return _not_writable(str(error))
+        case sqlite3.SQLITE_IOERR:
+            return Problem(
+                f"The disk failed to read or write the conversations ({error}).",
+                "Check that the disk is there and has space, then try again.",
+            )
+        case sqlite3.SQLITE_TOOBIG:
+            return Problem("This text is too large to be saved.", "Use a part of it.")
+    return None
+
+
+def damaged(detail: str) -> Damaged:
+    """What to raise where the file is damaged."""
+    return Damaged(
+        f"The file that holds the conversations is damaged ({' '.join(detail.split())[:120]}).",
+        "Open Slipstream again: the newest good backup is restored and the damaged file kept.",
+    )
+
+
+def _not_writable(detail: str) -> Problem:
+    return Problem(
+        f"The conversations cannot be written ({detail}).",
+        "Check that the folder is there and that you may write to it, then try again.",
+    )

@@ -1,0 +1,186 @@
+"""What the store hands out and takes: plain values that cross between threads.
+
+Knows no SQL and no file format. A conversation's settings are the engine's own `Request`, so
+that there is one opinion on what may be asked for.
+"""
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal
+
+from engine.protocol import Generate, parse_command
+from engine.request import Request, Role
+from models.errors import Problem
+
+State = Literal["complete", "streaming", "interrupted", "failed", "cancelled", "length"]
+"""How a message stands. Only an answer is ever anything but complete.
+
+`streaming` while it is written; `interrupted` where the app died meanwhile; `length` where it
+was cut at the most tokens it might have.
+"""
+
+LONGEST_TITLE = 60
+_LATEST_MILLISECONDS = 253_370_764_800_000  # the year 9999
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """One line of the sidebar, and what holds for the whole chat.
+
+    `settings` is None where the app's own defaults are meant. `unsent` is what stands in the
+    composer. `leaf` is the last message of the branch that is shown, None while it is empty.
+    """
+
+    id: int
+    title: str
+    pinned: bool
+    system_prompt: str
+    settings: Request | None
+    unsent: str
+    leaf: int | None
+    created: datetime
+    updated: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of the tree. `parent` is None for a first one.
+
+    It is the `place`-th, from 1, of `siblings` messages under the same parent. `target` and
+    `drafter` say who wrote an answer, in words; both are empty for a user's message.
+    """
+
+    id: int
+    conversation: int
+    parent: int | None
+    role: Role
+    content: str
+    state: State
+    target: str
+    drafter: str
+    created: datetime
+    place: int
+    siblings: int
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """A part of a text that was found: `match` where it is what was searched for."""
+
+    text: str
+    match: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """Something that was found. `message` is None where it was the title."""
+
+    conversation: int
+    message: int | None
+    title: str
+    excerpts: tuple[Excerpt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A message of a `Chat`. `parent` is the index of an earlier entry, None for a first one."""
+
+    parent: int | None
+    role: Role
+    content: str
+    state: State = "complete"
+    target: str = ""
+    drafter: str = ""
+    created: datetime | None = None
+
+    def __post_init__(self) -> None:
+        if self.state == "streaming":
+            raise ValueError("an answer that is still written cannot travel")
+
+
+@dataclass(frozen=True, slots=True)
+class Chat:
+    """A whole conversation apart from any store, as it is exported and imported.
+
+    `entries` are its tree, parents first. `leaf` is the index of the last entry of the branch
+    that is shown, None where there is none. Traces do not travel.
+    """
+
+    title: str
+    entries: tuple[Entry, ...]
+    leaf: int | None = None
+    system_prompt: str = ""
+    settings: Request | None = None
+    pinned: bool = False
+    created: datetime | None = None
+    updated: datetime | None = None
+
+    def __post_init__(self) -> None:
+        for index, entry in enumerate(self.entries):
+            if entry.parent is not None and not 0 <= entry.parent < index:
+                raise ValueError(f"entry {index} comes before its parent {entry.parent}")
+        if self.leaf is not None and not 0 <= self.leaf < len(self.entries):
+            raise ValueError(f"there is no entry {self.leaf} to be shown")
+
+    def branch(self) -> tuple[Entry, ...]:
+        """The entries that are shown, from the first to the leaf."""
+        found: list[Entry] = []
+        index = self.leaf
+        while index is not None:
+            found.append(self.entries[index])
+            index = self.entries[index].parent
+        return tuple(reversed(found))
+
+
+def settings_to_json(settings: Request | None) -> str:
+    """The settings as one line of JSON; empty for None."""
+    return "" if settings is None else json.dumps(dataclasses.asdict(settings))
+
+
+def settings_from_json(text: str) -> Request | None:
+    """The settings that `settings_to_json` wrote.
+
+    None for those that this version does not understand: the defaults then hold, as they do
+    where nothing was chosen.
+    """
+    if not text:
+        return None
+    try:
+        # Read as the engine's host would read them: checked once, in one place.
+        blank = {"command": "generate", "id": "settings", "conversation": "", "messages": []}
+        command = parse_command(json.dumps({**blank, **json.loads(text)}).encode())
+    except (Problem, ValueError, TypeError, RecursionError):
+        return None
+    return command.request if isinstance(command, Generate) else None
+
+
+def clean(text: str) -> str:
+    """The text as it can be stored: half a surrogate pair, which no UTF-8 has, becomes U+FFFD."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+def title_from(content: str) -> str:
+    """A title from the first line of a message, cut at a word."""
+    line = next((line for line in map(str.strip, content.splitlines()) if line), "")
+    line = " ".join(line.split())
+    if len(line) <= LONGEST_TITLE:
+        return line
+    cut = line[: LONGEST_TITLE - 1]
+    head, space, _ = cut.rpartition(" ")
+    return (head if space and len(head) > LONGEST_TITLE // 2 else cut).rstrip(" ,.;:") + "…"
+
+
+def to_milliseconds(moment: datetime) -> int:
+    """Milliseconds since 1970, as the file has them."""
+    return round(moment.timestamp() * 1000)
+
+
+def from_milliseconds(milliseconds: int) -> datetime:
+    """The moment, in UTC; the nearest that there is for a number that is damaged."""
+    return datetime.fromtimestamp(min(max(0, milliseconds), _LATEST_MILLISECONDS) / 1000, UTC)

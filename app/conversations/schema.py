@@ -1,0 +1,171 @@
+"""The tables, and the steps that led to them.
+
+A file of version n has had the first n steps. A step that was released is never changed: what
+comes later is a new step. Knows nothing of what the tables are used for.
+"""
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from contextlib import closing
+
+from models.errors import Problem
+
+APPLICATION_ID = 0x536C7073  # "Slps": tells our files from other SQLite files
+
+Step = tuple[str, ...]
+
+# Strict, so that a check of the file finds values of another type too.
+# Ids are never used again, so that a late write to a purged message meets nothing. The parent's
+# and the leaf's references include the conversation: a branch cannot lead into another chat.
+# They are deferred, since a purge takes the messages of one conversation in any order; a
+# cascade along the parents would end at SQLite's limit of 1,000 levels.
+_CONVERSATIONS: Step = (
+    """
+    CREATE TABLE conversations (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        title TEXT NOT NULL,
+        pinned INTEGER NOT NULL DEFAULT 0,
+        system_prompt TEXT NOT NULL DEFAULT '',
+        settings TEXT NOT NULL DEFAULT '',
+        unsent TEXT NOT NULL DEFAULT '',
+        leaf INTEGER,
+        created_ms INTEGER NOT NULL,
+        updated_ms INTEGER NOT NULL,
+        deleted_ms INTEGER,
+        FOREIGN KEY (leaf, id) REFERENCES messages (id, conversation)
+            DEFERRABLE INITIALLY DEFERRED
+    ) STRICT
+    """,
+    """
+    CREATE TABLE messages (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        conversation INTEGER NOT NULL REFERENCES conversations ON DELETE CASCADE,
+        parent INTEGER,
+        role TEXT NOT NULL CHECK (role IN ('system', 'user', 'assistant')),
+        state TEXT NOT NULL CHECK (state IN
+            ('complete', 'streaming', 'interrupted', 'failed', 'cancelled', 'length')),
+        target TEXT NOT NULL DEFAULT '',
+        drafter TEXT NOT NULL DEFAULT '',
+        created_ms INTEGER NOT NULL,
+        content TEXT NOT NULL,
+        UNIQUE (id, conversation),
+        FOREIGN KEY (parent, conversation) REFERENCES messages (id, conversation)
+            DEFERRABLE INITIALLY DEFERRED
+    ) STRICT
+    """,
+    "CREATE INDEX messages_by_parent ON messages (conversation, parent)",
+    "CREATE INDEX messages_streaming ON messages (state) WHERE state = 'streaming'",
+    # Each flush of a streaming answer adds a part, and its end joins them to one.
+    """
+    CREATE TABLE traces (
+        message INTEGER NOT NULL REFERENCES messages ON DELETE CASCADE,
+        part INTEGER NOT NULL,
+        events INTEGER NOT NULL,
+        lines BLOB NOT NULL,
+        PRIMARY KEY (message, part)
+    ) STRICT
+    """,
+)
+
+
+def _indexed(index: str, table: str, column: str) -> Step:
+    """A full-text index over one column: it holds no text, triggers keep it in step."""
+    add = f"INSERT INTO {index}(rowid, {column}) VALUES (new.id, new.{column});"
+    take = f"INSERT INTO {index}({index}, rowid, {column}) VALUES ('delete', old.id, old.{column});"
+    return (
+        f"""
+        CREATE VIRTUAL TABLE {index} USING fts5({column}, content = '{table}',
+            content_rowid = 'id', tokenize = 'unicode61 remove_diacritics 2')
+        """,
+        f"CREATE TRIGGER {index}_add AFTER INSERT ON {table} BEGIN {add} END",
+        f"CREATE TRIGGER {index}_take AFTER DELETE ON {table} BEGIN {take} END",
+        f"""
+        CREATE TRIGGER {index}_change AFTER UPDATE OF {column} ON {table}
+        BEGIN {take} {add} END
+        """,
+        f"INSERT INTO {index}({index}) VALUES ('rebuild')",
+    )
+
+
+_SEARCH: Step = (
+    *_indexed("message_words", "messages", "content"),
+    *_indexed("title_words", "conversations", "title"),
+)
+
+STEPS: tuple[Step, ...] = (_CONVERSATIONS, _SEARCH)
+
+
+def version(connection: sqlite3.Connection) -> int:
+    """How many steps the file has had; 0 for an empty one."""
+    (number,) = connection.execute("PRAGMA user_version").fetchone()
+    return int(number)
+
+
+def check(connection: sqlite3.Connection, *, steps: Sequence[Step] = STEPS) -> None:
+    """Refuse a file that is not ours to write. Reads only. Raises Problem."""
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (objects,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+    if application != APPLICATION_ID and (objects or application):
+        raise Problem(
+            "This file holds no Slipstream conversations: another program made it.",
+            "Move it elsewhere, then open Slipstream again.",
+        )
+    if version(connection) > len(steps):
+        raise Problem(
+            "The conversations were last opened with a newer version of Slipstream.",
+            "Install the newest version. They were left as they are.",
+        )
+
+
+def lacking(connection: sqlite3.Connection, *, steps: Sequence[Step] = STEPS) -> set[str]:
+    """The names of tables, indexes and triggers that a file of its version should have."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as model:
+        migrate(model, back_up=lambda: None, steps=steps[: version(connection)])
+        return _names(model) - _names(connection)
+
+
+def migrate(
+    connection: sqlite3.Connection,
+    *,
+    back_up: Callable[[], object],
+    steps: Sequence[Step] = STEPS,
+) -> None:
+    """Bring the file to the newest version, each step in a transaction of its own.
+
+    `back_up` is called before the first, unless the file is new: nothing is touched where it
+    raises.
+    """
+    if 0 < version(connection) < len(steps):
+        back_up()
+    for number in range(version(connection), len(steps)):
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            if number == 0:
+                connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            for statement in steps[number]:
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {number + 1}")
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+
+
+def rebuild_indexes(connection: sqlite3.Connection) -> None:
+    """Make the full-text indexes anew from the texts themselves.
+
+    Emptied by hand first: FTS5 does not even begin where its record of its own structure is
+    broken. The two records are those of an empty index.
+    """
+    for index in ("message_words", "title_words"):
+        for table in ("data", "idx", "docsize"):
+            connection.execute(f"DELETE FROM {index}_{table}")
+        connection.execute(
+            f"INSERT INTO {index}_data (id, block) VALUES (1, x''), (10, x'00000000000000')"
+        )
+        connection.execute(f"INSERT INTO {index}({index}) VALUES ('rebuild')")
+
+
+def _names(connection: sqlite3.Connection) -> set[str]:
+    return {name for (name,) in connection.execute("SELECT name FROM sqlite_schema")}

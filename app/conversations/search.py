@@ -1,0 +1,112 @@
+"""Full-text search over messages and titles, for whatever a person types.
+
+Every word must be there, the last one perhaps only begun; case and accents do not matter.
+Nothing typed is an operator. Where words mean nothing to the index (signs, emoji, scripts
+without spaces) or it finds nothing, the texts themselves are looked through.
+"""
+
+import re
+import sqlite3
+from collections.abc import Iterator
+
+from app.conversations.records import Excerpt, Hit, clean
+
+_LONGEST_QUERY = 500
+_MOST_WORDS = 32
+_BEFORE, _AFTER = 30, 120  # characters of an excerpt around what was found
+_START, _END = "\x02", "\x03"  # no text shows these
+# Thai, Lao, Burmese, Khmer, kana, Chinese, Hangul: the index takes a whole run for one word.
+_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
+                       "\uac00-\ud7af\U00020000-\U0003ffff]")  # fmt: skip
+
+_IN_MESSAGES = f"""
+    SELECT m.conversation, m.id, c.title,
+        snippet(message_words, 0, '{_START}', '{_END}', '…', 16)
+    FROM message_words
+    JOIN messages m ON m.id = message_words.rowid
+    JOIN conversations c ON c.id = m.conversation
+    WHERE message_words MATCH ? AND c.deleted_ms IS NULL
+    ORDER BY message_words.rowid DESC LIMIT ?
+"""
+_IN_TITLES = f"""
+    SELECT c.id, NULL, c.title, highlight(title_words, 0, '{_START}', '{_END}')
+    FROM title_words
+    JOIN conversations c ON c.id = title_words.rowid
+    WHERE title_words MATCH ? AND c.deleted_ms IS NULL
+    ORDER BY c.updated_ms DESC LIMIT ?
+"""
+
+
+def search(connection: sqlite3.Connection, text: str, *, limit: int) -> tuple[Hit, ...]:
+    """Titles first, then messages, the newest first; at most `limit` of each."""
+    words = _words(text)
+    if not words:
+        return ()
+    hits: list[Hit] = []
+    expression = _expression(words)
+    if expression is not None:
+        for query in (_IN_TITLES, _IN_MESSAGES):
+            for conversation, message, title, marked in connection.execute(
+                query, (expression, limit)
+            ):
+                hits.append(Hit(conversation, message, title, tuple(_unmark(marked))))
+    return tuple(hits or _look_through(connection, words, limit=limit))
+
+
+def _words(text: str) -> list[str]:
+    """The words of a query, without what no text has: control characters, half characters."""
+    printable = "".join(c if c.isprintable() else " " for c in clean(text[:_LONGEST_QUERY]))
+    return printable.split()[:_MOST_WORDS]
+
+
+def _expression(words: list[str]) -> str | None:
+    """The query as FTS5 takes it; None where the index cannot answer.
+
+    Each word is quoted, so that nothing in it is an operator.
+    """
+    if any(_UNSPACED.search(word) for word in words):
+        return None
+    known = [word for word in words if any(map(str.isalnum, word))]
+    if not known:
+        return None
+    return " ".join('"{}"'.format(word.replace('"', '""')) for word in known) + "*"
+
+
+def _look_through(connection: sqlite3.Connection, words: list[str], *, limit: int) -> Iterator[Hit]:
+    """Find the words as they stand, anywhere: slower, as every text is read."""
+    patterns = [f"%{re.sub(r'([\\%_])', r'\\\1', word)}%" for word in words]
+    for query in (
+        """
+        SELECT id, NULL, title, title AS content FROM conversations c
+        WHERE deleted_ms IS NULL AND {} ORDER BY updated_ms DESC LIMIT ?
+        """,
+        """
+        SELECT m.conversation, m.id, c.title, m.content
+        FROM messages m JOIN conversations c ON c.id = m.conversation
+        WHERE c.deleted_ms IS NULL AND {} ORDER BY m.id DESC LIMIT ?
+        """,
+    ):
+        like = " AND ".join([r"content LIKE ? ESCAPE '\'"] * len(words))
+        rows = connection.execute(query.format(like), (*patterns, limit))
+        for conversation, message, title, content in rows:
+            yield Hit(conversation, message, title, _excerpts(content, words))
+
+
+def _excerpts(content: str, words: list[str]) -> tuple[Excerpt, ...]:
+    """The surroundings of the first word that is found, with all words in them marked."""
+    pattern = re.compile("|".join(map(re.escape, words)), re.IGNORECASE | re.ASCII)
+    first = pattern.search(content)
+    middle = first.start() if first else 0
+    start, end = max(0, middle - _BEFORE), min(len(content), middle + _AFTER)
+    marked = pattern.sub(lambda match: f"{_START}{match[0]}{_END}", content[start:end])
+    return tuple(_unmark("…" * (start > 0) + marked + "…" * (end < len(content))))
+
+
+def _unmark(marked: str) -> Iterator[Excerpt]:
+    """The parts of a text in which matches are marked; each run of white space is one space."""
+    inside = False
+    for part in re.split(f"([{_START}{_END}])", " ".join(marked.split())):
+        if part in (_START, _END):
+            inside = part == _START
+        elif part:
+            yield Excerpt(text=part, match=inside)

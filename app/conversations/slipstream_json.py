@@ -1,0 +1,107 @@
+"""Our own JSON for one chat. Others find OpenAI's messages in it, and we the whole tree.
+
+{"slipstream": 1, "title", "pinned", "system_prompt", "settings", "created", "updated",
+ "messages": [{"role", "content"}, ...], "leaf": 3,
+ "tree": [{"parent", "role", "content", "state", "target", "drafter", "created"}, ...]}
+"""
+
+import dataclasses
+import json
+from datetime import datetime
+from typing import Any, get_args
+
+from app.conversations.reading import Unreadable, at, moment, text
+from app.conversations.records import (
+    Chat,
+    Entry,
+    State,
+    clean,
+    settings_from_json,
+    settings_to_json,
+)
+from engine.request import Role
+
+FORMAT = "slipstream"
+_VERSION = 1
+
+
+def write(chat: Chat) -> dict[str, Any]:
+    """The chat as plain JSON values."""
+    messages = [{"role": entry.role, "content": clean(entry.content)} for entry in chat.branch()]
+    if chat.system_prompt:
+        messages.insert(0, {"role": "system", "content": clean(chat.system_prompt)})
+    settings = settings_to_json(chat.settings)
+    return {
+        FORMAT: _VERSION,
+        "title": clean(chat.title),
+        "pinned": chat.pinned,
+        "created": _date(chat.created),
+        "updated": _date(chat.updated),
+        "system_prompt": clean(chat.system_prompt),
+        "settings": json.loads(settings) if settings else None,
+        "messages": messages,
+        "leaf": chat.leaf,
+        "tree": [_written(entry) for entry in chat.entries],
+    }
+
+
+def read(value: dict[str, Any]) -> Chat:
+    """The chat that `write` gave. Raises Unreadable."""
+    if value.get(FORMAT) != _VERSION:
+        raise Unreadable("A newer version of Slipstream wrote this")
+    tree = value.get("tree")
+    if not isinstance(tree, list):
+        raise Unreadable("The tree is not a list")
+    entries = []
+    for index, item in enumerate(tree):
+        with at(f"message {index + 1} of the tree"):
+            entries.append(_entry(item, index))
+    leaf = value.get("leaf")
+    if leaf is not None and not (type(leaf) is int and 0 <= leaf < len(entries)):
+        raise Unreadable("The leaf is not in the tree")
+    settings = value.get("settings")
+    return Chat(
+        title=text(value.get("title")),
+        entries=tuple(entries),
+        leaf=leaf,
+        system_prompt=text(value.get("system_prompt")),
+        settings=settings_from_json(json.dumps(settings)) if settings else None,
+        pinned=value.get("pinned") is True,
+        created=moment(value.get("created")),
+        updated=moment(value.get("updated")),
+    )
+
+
+def _written(entry: Entry) -> dict[str, Any]:
+    fields = dataclasses.asdict(entry) | {"created": _date(entry.created)}
+    return {name: clean(v) if isinstance(v, str) else v for name, v in fields.items()}
+
+
+def _entry(value: Any, index: int) -> Entry:
+    if not isinstance(value, dict):
+        raise Unreadable("This is not an object")
+    role: Any = value.get("role")
+    state: Any = value.get("state")
+    parent: Any = value.get("parent")
+    if role not in get_args(Role):
+        raise Unreadable("The role is none of " + ", ".join(get_args(Role)))
+    states = [state for state in get_args(State) if state != "streaming"]
+    if state not in states:
+        raise Unreadable("The state is none of " + ", ".join(states))
+    if parent is not None and not (type(parent) is int and 0 <= parent < index):
+        raise Unreadable("The parent is not an earlier message")
+    if not isinstance(value.get("content"), str):
+        raise Unreadable("The content is not a text")
+    return Entry(
+        parent=parent,
+        role=role,
+        content=text(value["content"]),
+        state=state,
+        target=text(value.get("target")),
+        drafter=text(value.get("drafter")),
+        created=moment(value.get("created")),
+    )
+
+
+def _date(value: datetime | None) -> str | None:
+    return None if value is None else value.isoformat()

@@ -1,0 +1,283 @@
+"""The front door: every conversation, in one SQLite file, each change safe before it is told.
+
+One thread owns the only connection. Every method, reading ones too, puts its work in that
+thread's queue and returns a future at once, so the window never waits for a disk. Work is done
+in the order in which it was asked for, each piece in one transaction: a future that is done has
+its change on the disk, one that failed changed nothing and may be asked for again.
+
+A window that needs an answer at once takes `.result()`, which is a matter of milliseconds
+except while a backup is made. A future's callbacks run in the store's thread. Its exception is
+a `Problem` where a person can do something; a caller that drops futures drops those too.
+
+Knows no Qt, no format but its own, and not how an answer comes about.
+"""
+
+import sqlite3
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Concatenate, Self
+
+from app.conversations import backup, recovery, schema, search, shelf, traces, tree
+from app.conversations.database import problems, transaction
+from app.conversations.records import Chat, Conversation, Hit, Message, State, to_milliseconds
+from engine.events import Event
+from engine.request import Request
+from models.errors import Problem
+
+UNDO_FOR = timedelta(days=30)
+
+
+def now_utc() -> datetime:
+    """The time by this machine's clock."""
+    return datetime.now(UTC)
+
+
+class Store:
+    """The conversations in one file; `Store.open` makes one.
+
+    notice: what a person must be told about the opening, such as that the file was damaged and
+        a backup restored. None where all was well.
+    path: the file. Its backups lie in `backups` beside it.
+    """
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        *,
+        path: Path,
+        thread: ThreadPoolExecutor,
+        notice: str | None,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self.path = path
+        self.backups = backups_of(path)
+        self.notice = notice
+        self._connection = connection
+        self._thread = thread
+        self._clock = clock
+
+    @classmethod
+    def open(cls, path: Path, *, clock: Callable[[], datetime] = now_utc) -> Self:
+        """Open the file, or make it. Blocks until it was checked and brought to this version.
+
+        Answers that were being written when the app died become `interrupted`. `clock` tells the
+        time, with its zone. Raises Problem where the file cannot be used; it is then left as it is.
+        """
+        thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="conversations")
+        try:
+            connection, notice = thread.submit(_open, path).result()
+        except BaseException:
+            thread.shutdown()
+            raise
+        return cls(connection, path=path, thread=thread, notice=notice, clock=clock)
+
+    def close(self) -> None:
+        """Wait for what was asked for, then let go of the file. Blocks; harmless when repeated."""
+        with suppress(RuntimeError):  # closed before
+            self._thread.submit(self._connection.close).result()
+        self._thread.shutdown()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # The list of conversations
+
+    def create(
+        self, *, title: str = "", system_prompt: str = "", settings: Request | None = None
+    ) -> Future[Conversation]:
+        """A new, empty one. Without a title it takes one from its first message."""
+        return self._do(
+            shelf.create,
+            title=title,
+            system_prompt=system_prompt,
+            settings=settings,
+            now_ms=self._now_ms(),
+        )
+
+    def conversations(self) -> Future[tuple[Conversation, ...]]:
+        """All that are not deleted: pinned ones first, then the latest first."""
+        return self._do(shelf.listed)
+
+    def conversation(self, conversation: int) -> Future[Conversation]:
+        return self._do(shelf.get, conversation)
+
+    def rename(self, conversation: int, title: str) -> Future[None]:
+        return self._do(shelf.rename, conversation, title)
+
+    def pin(self, conversation: int, pinned: bool) -> Future[None]:
+        return self._do(shelf.pin, conversation, pinned)
+
+    def configure(
+        self, conversation: int, *, system_prompt: str, settings: Request | None
+    ) -> Future[None]:
+        """Choose how this conversation is answered; None for the app's own defaults."""
+        return self._do(
+            shelf.configure, conversation, system_prompt=system_prompt, settings=settings
+        )
+
+    def keep_unsent(self, conversation: int, text: str) -> Future[None]:
+        """Keep what stands in the composer. Sending a message empties it."""
+        return self._do(shelf.keep_unsent, conversation, text)
+
+    def delete(self, conversation: int) -> Future[None]:
+        """Hide it from the list and from the search, until `restore` or `purge`."""
+        return self._do(shelf.delete, conversation, now_ms=self._now_ms())
+
+    def restore(self, conversation: int) -> Future[Conversation]:
+        """Undo `delete`."""
+        return self._do(shelf.restore, conversation)
+
+    def purge(self, *, older_than: timedelta = UNDO_FOR) -> Future[int]:
+        """Take away for good what was deleted longer ago than that. How many."""
+        return self._do(shelf.purge, before_ms=to_milliseconds(self._clock() - older_than))
+
+    # Messages
+
+    def branch(self, conversation: int) -> Future[tuple[Message, ...]]:
+        """The messages that are shown, from the first to the leaf."""
+        return self._do(tree.branch, conversation)
+
+    def message(self, message: int) -> Future[Message]:
+        return self._do(tree.get, message)
+
+    def siblings(self, message: int) -> Future[tuple[Message, ...]]:
+        """The messages under the same parent, itself among them, oldest first."""
+        return self._do(tree.siblings, message)
+
+    def switch(self, message: int) -> Future[tuple[Message, ...]]:
+        """Show the branch through `message`, down to its newest end; the branch."""
+        return self._do(tree.switch, message)
+
+    def say(self, conversation: int, content: str) -> Future[Message]:
+        """Add a user's message at the end of the branch that is shown."""
+        return self._do(tree.say, conversation, content, now_ms=self._now_ms())
+
+    def edit(self, message: int, content: str) -> Future[Message]:
+        """Say it otherwise: a new sibling. `message` and all that followed it stay."""
+        return self._do(tree.edit, message, content, now_ms=self._now_ms())
+
+    def begin_answer(
+        self, parent: int, *, target: str, drafter: str, content: str = ""
+    ) -> Future[Message]:
+        """Begin an answer to `parent`; another answer to the same is a sibling of the first.
+
+        To go on with one that was cut, begin its sibling with its `content`.
+        """
+        return self._do(
+            tree.begin,
+            parent,
+            target=target,
+            drafter=drafter,
+            content=content,
+            now_ms=self._now_ms(),
+        )
+
+    def flush_answer(self, answer: int, content: str, events: Sequence[Event]) -> Future[None]:
+        """Save the answer so far: all its text and all its events, of which new ones are added.
+
+        Called about every second. One that fails, on a full disk say, is made up for by the next.
+        """
+        return self._do(tree.flush, answer, content, tuple(events))
+
+    def finish_answer(
+        self, answer: int, content: str, events: Sequence[Event], *, state: State
+    ) -> Future[Message]:
+        """Save the whole answer and how it ended. Asked for again where it failed."""
+        return self._do(tree.finish, answer, content, tuple(events), state=state)
+
+    def trace(self, message: int) -> Future[tuple[Event, ...]]:
+        """The events of an answer; none where it was not generated here."""
+        return self._do(traces.read, message)
+
+    # Finding, taking out, bringing in
+
+    def search(self, text: str, *, limit: int = 50) -> Future[tuple[Hit, ...]]:
+        """What holds all words of `text`, the last of which may be only begun.
+
+        Any text will do. Titles come first, then messages, newest first, `limit` of each.
+        """
+        return self._do(search.search, text, limit=limit)
+
+    def chat(self, conversation: int) -> Future[Chat]:
+        """The whole conversation, for `exchange` to write."""
+        return self._do(tree.chat, conversation)
+
+    def add(self, chats: Iterable[Chat]) -> Future[tuple[Conversation, ...]]:
+        """Add what `exchange` read: all of it or none."""
+        return self._do(_add, tuple(chats), now_ms=self._now_ms())
+
+    # Backups
+
+    def back_up_if_due(self) -> Future[bool]:
+        """Make a backup where the newest is over an hour old. Whether one was made.
+
+        Worth asking for every few minutes. A Problem means that there is none, and no more.
+        """
+        return self._thread.submit(self._back_up_if_due)
+
+    def _back_up_if_due(self) -> bool:
+        now = self._clock()
+        if not backup.is_due(self.backups, now=now):
+            return False
+        backup.make_backup(self._connection, self.backups, now=now)
+        return True
+
+    def _now_ms(self) -> int:
+        return to_milliseconds(self._clock())
+
+    def _do[T, **P](
+        self,
+        work: Callable[Concatenate[sqlite3.Connection, P], T],
+        *arguments: P.args,
+        **options: P.kwargs,
+    ) -> Future[T]:
+        def attempt() -> T:
+            with transaction(self._connection):
+                return work(self._connection, *arguments, **options)
+
+        def done() -> T:
+            with problems():
+                try:
+                    return attempt()
+                except sqlite3.DatabaseError as error:
+                    if getattr(error, "sqlite_errorcode", 0) != sqlite3.SQLITE_CORRUPT_VTAB:
+                        raise
+                # Only the index is damaged, and all that it knows is in the texts.
+                with transaction(self._connection):
+                    schema.rebuild_indexes(self._connection)
+                return attempt()
+
+        return self._thread.submit(done)
+
+
+def backups_of(path: Path) -> Path:
+    """The folder with the backups of the file at `path`."""
+    return path.parent / "backups"
+
+
+def _open(path: Path) -> tuple[sqlite3.Connection, str | None]:
+    connection, notice = recovery.open_sound(path, backups=backups_of(path))
+    try:
+        with problems(), transaction(connection):
+            tree.interrupt(connection)
+    except Problem as problem:  # a full disk: what is there can be read all the same
+        notice = f"{notice} {problem}" if notice else str(problem)
+    return connection, notice
+
+
+def _add(
+    connection: sqlite3.Connection, chats: tuple[Chat, ...], *, now_ms: int
+) -> tuple[Conversation, ...]:
+    return tuple(tree.add(connection, chat, now_ms=now_ms) for chat in chats)

@@ -1,0 +1,69 @@
+"""The trace of an answer: its events as JSON lines, compressed, in SQL.
+
+A flush appends what is new as a part of its own, so its cost does not grow with the answer; the
+end joins the parts, which compresses better. Runs inside its caller's transaction.
+"""
+
+import sqlite3
+import zlib
+from collections.abc import Sequence
+from contextlib import suppress
+
+from engine.events import Event, from_json, to_json
+from models.errors import Problem
+
+
+def extend(connection: sqlite3.Connection, message: int, events: Sequence[Event]) -> None:
+    """Store those of `events`, which are all of them so far, that are not stored yet."""
+    part, stored = _extent(connection, message)
+    _append(connection, message, part, [to_json(event) for event in events[stored:]])
+
+
+def join(connection: sqlite3.Connection, message: int) -> None:
+    """Make the parts one; they stay as they are where one cannot be read."""
+    part, _ = _extent(connection, message)
+    if part > 1:
+        with suppress(zlib.error):
+            lines = _lines(connection, message)
+            connection.execute("DELETE FROM traces WHERE message = ?", (message,))
+            _append(connection, message, 0, lines)
+
+
+def read(connection: sqlite3.Connection, message: int) -> tuple[Event, ...]:
+    """All events that are stored; none for a message that was not generated here.
+
+    Raises Problem where they are damaged, or of a version that had others.
+    """
+    try:
+        return tuple(map(from_json, _lines(connection, message)))
+    except (zlib.error, ValueError) as error:
+        raise Problem(
+            f"How this answer came about cannot be shown ({str(error)[:80]}).",
+            "The answer itself is whole. Ask for another to see its rounds.",
+        ) from error
+
+
+def _append(connection: sqlite3.Connection, message: int, part: int, lines: list[str]) -> None:
+    if lines:
+        packed = zlib.compress("".join(f"{line}\n" for line in lines).encode())
+        connection.execute(
+            "INSERT INTO traces (message, part, events, lines) VALUES (?, ?, ?, ?)",
+            (message, part, len(lines), packed),
+        )
+
+
+def _extent(connection: sqlite3.Connection, message: int) -> tuple[int, int]:
+    """The number of the next part, and how many events the parts hold."""
+    next_part, events = connection.execute(
+        "SELECT coalesce(max(part) + 1, 0), coalesce(sum(events), 0) FROM traces WHERE message = ?",
+        (message,),
+    ).fetchone()
+    return int(next_part), int(events)
+
+
+def _lines(connection: sqlite3.Connection, message: int) -> list[str]:
+    rows = connection.execute(
+        "SELECT lines FROM traces WHERE message = ? ORDER BY part", (message,)
+    )
+    text = b"".join(zlib.decompress(lines) for (lines,) in rows).decode()
+    return text.split("\n")[:-1]

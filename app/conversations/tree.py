@@ -1,0 +1,322 @@
+"""The messages of a conversation, in SQL: each function runs inside one transaction.
+
+They form a tree, and nothing in it is overwritten: what was said otherwise is a sibling. The
+branch that is shown is the way from the conversation's leaf up to the first message.
+"""
+
+import sqlite3
+from collections.abc import Sequence
+from typing import Any
+
+from app.conversations import shelf, traces
+from app.conversations.records import (
+    Chat,
+    Conversation,
+    Entry,
+    Message,
+    State,
+    clean,
+    from_milliseconds,
+    settings_to_json,
+    title_from,
+    to_milliseconds,
+)
+from engine.events import Event
+from engine.request import Role
+from models.errors import Problem
+
+_MESSAGE = """
+    SELECT m.id, m.conversation, m.parent, m.role, m.content, m.state, m.target, m.drafter,
+        m.created_ms,
+        (SELECT count(*) FROM messages s WHERE s.conversation = m.conversation
+            AND s.parent IS m.parent AND s.id <= m.id),
+        (SELECT count(*) FROM messages s WHERE s.conversation = m.conversation
+            AND s.parent IS m.parent)
+    FROM messages m
+"""
+
+
+def get(connection: sqlite3.Connection, message: int) -> Message:
+    """Raises Problem where it was purged."""
+    row = connection.execute(f"{_MESSAGE} WHERE m.id = ?", (message,)).fetchone()
+    if row is None:
+        raise Problem("This message is not there any more.", "Open another conversation.")
+    return _message(row)
+
+
+def branch(connection: sqlite3.Connection, conversation: int) -> tuple[Message, ...]:
+    """The messages that are shown, from the first to the leaf."""
+    rows = connection.execute(
+        f"""
+        WITH RECURSIVE up (id, depth) AS (
+            SELECT leaf, 0 FROM conversations WHERE id = ?
+            UNION ALL
+            SELECT m.parent, up.depth + 1 FROM messages m JOIN up ON m.id = up.id
+        )
+        {_MESSAGE} JOIN up ON m.id = up.id ORDER BY up.depth DESC
+        """,
+        (shelf.get(connection, conversation).id,),
+    )
+    return tuple(map(_message, rows))
+
+
+def siblings(connection: sqlite3.Connection, message: int) -> tuple[Message, ...]:
+    """The messages under the same parent, itself among them, oldest first."""
+    found = get(connection, message)
+    rows = connection.execute(
+        f"{_MESSAGE} WHERE m.conversation = ? AND m.parent IS ? ORDER BY m.id",
+        (found.conversation, found.parent),
+    )
+    return tuple(map(_message, rows))
+
+
+def switch(connection: sqlite3.Connection, message: int) -> tuple[Message, ...]:
+    """Show the branch through `message`, down to its newest end; the branch."""
+    found = get(connection, message)
+    (leaf,) = connection.execute(
+        """
+        WITH RECURSIVE down (id) AS (
+            VALUES (?)
+            UNION ALL
+            SELECT (SELECT max(m.id) FROM messages m
+                WHERE m.conversation = ? AND m.parent = down.id)
+            FROM down WHERE down.id IS NOT NULL
+        )
+        SELECT max(id) FROM down  -- a child is newer than its parent
+        """,
+        (found.id, found.conversation),
+    ).fetchone()
+    shelf.show(connection, found.conversation, leaf)
+    return branch(connection, found.conversation)
+
+
+def say(connection: sqlite3.Connection, conversation: int, content: str, *, now_ms: int) -> Message:
+    """A user's message at the end of the branch that is shown; what was unsent is sent by it."""
+    found = shelf.get(connection, conversation)
+    shelf.keep_unsent(connection, conversation, "")
+    if not found.title:
+        shelf.rename(connection, conversation, title_from(content))
+    return _add(
+        connection,
+        conversation=conversation,
+        parent=found.leaf,
+        role="user",
+        content=content,
+        now_ms=now_ms,
+    )
+
+
+def edit(connection: sqlite3.Connection, message: int, content: str, *, now_ms: int) -> Message:
+    """Another text in the place of `message`, as its sibling. Its branch is shown."""
+    found = get(connection, message)
+    return _add(
+        connection,
+        conversation=found.conversation,
+        parent=found.parent,
+        role=found.role,
+        content=content,
+        now_ms=now_ms,
+    )
+
+
+def begin(
+    connection: sqlite3.Connection,
+    parent: int,
+    *,
+    target: str,
+    drafter: str,
+    content: str,
+    now_ms: int,
+) -> Message:
+    """An answer under `parent` that is being written. Its branch is shown."""
+    return _add(
+        connection,
+        conversation=get(connection, parent).conversation,
+        parent=parent,
+        role="assistant",
+        content=content,
+        state="streaming",
+        target=target,
+        drafter=drafter,
+        now_ms=now_ms,
+    )
+
+
+def flush(
+    connection: sqlite3.Connection, answer: int, content: str, events: Sequence[Event]
+) -> None:
+    """The answer so far, and its trace so far. Raises Problem where it is finished."""
+    _write(connection, answer, content=content, state="streaming")
+    traces.extend(connection, answer, events)
+
+
+def finish(
+    connection: sqlite3.Connection,
+    answer: int,
+    content: str,
+    events: Sequence[Event],
+    *,
+    state: State,
+) -> Message:
+    """The whole answer and its trace, once. Raises Problem where it is finished already."""
+    if state == "streaming":
+        raise ValueError("a finished answer is not streaming")
+    _write(connection, answer, content=content, state=state)
+    traces.extend(connection, answer, events)
+    traces.join(connection, answer)
+    return get(connection, answer)
+
+
+def interrupt(connection: sqlite3.Connection) -> int:
+    """Mark the answers that were being written when the app died. How many."""
+    return connection.execute(
+        "UPDATE messages SET state = 'interrupted' WHERE state = 'streaming'"
+    ).rowcount
+
+
+def chat(connection: sqlite3.Connection, conversation: int) -> Chat:
+    """The whole conversation, all branches, apart from the store."""
+    found = shelf.get(connection, conversation)
+    rows = connection.execute(f"{_MESSAGE} WHERE m.conversation = ? ORDER BY m.id", (found.id,))
+    messages = tuple(map(_message, rows))
+    place = {message.id: index for index, message in enumerate(messages)}
+    entries = tuple(
+        Entry(
+            parent=None if message.parent is None else place[message.parent],
+            role=message.role,
+            content=message.content,
+            state="interrupted" if message.state == "streaming" else message.state,
+            target=message.target,
+            drafter=message.drafter,
+            created=message.created,
+        )
+        for message in messages
+    )
+    return Chat(
+        title=found.title,
+        entries=entries,
+        leaf=None if found.leaf is None else place[found.leaf],
+        system_prompt=found.system_prompt,
+        settings=found.settings,
+        pinned=found.pinned,
+        created=found.created,
+        updated=found.updated,
+    )
+
+
+def add(connection: sqlite3.Connection, chat: Chat, *, now_ms: int) -> Conversation:
+    """A conversation as it was exported, beside those that there are."""
+    title = chat.title or next((title_from(e.content) for e in chat.entries if e.content), "")
+    created_ms = now_ms if chat.created is None else to_milliseconds(chat.created)
+    updated_ms = now_ms if chat.updated is None else to_milliseconds(chat.updated)
+    cursor = connection.execute(
+        "INSERT INTO conversations "
+        "(title, pinned, system_prompt, settings, created_ms, updated_ms) "
+        "VALUES (?, ?, ?, ?, ?, ?)",
+        (
+            clean(title),
+            int(chat.pinned),
+            clean(chat.system_prompt),
+            settings_to_json(chat.settings),
+            created_ms,
+            updated_ms,
+        ),
+    )
+    conversation = cursor.lastrowid or 0
+    ids: list[int] = []
+    for entry in chat.entries:
+        ids.append(
+            _insert(
+                connection,
+                conversation=conversation,
+                parent=None if entry.parent is None else ids[entry.parent],
+                role=entry.role,
+                content=entry.content,
+                state=entry.state,
+                target=entry.target,
+                drafter=entry.drafter,
+                now_ms=created_ms if entry.created is None else to_milliseconds(entry.created),
+            )
+        )
+    if chat.leaf is not None:
+        shelf.show(connection, conversation, ids[chat.leaf])
+    return shelf.get(connection, conversation)
+
+
+def _write(connection: sqlite3.Connection, answer: int, *, content: str, state: State) -> None:
+    changed = connection.execute(
+        "UPDATE messages SET content = ?, state = ? WHERE id = ? AND state = 'streaming'",
+        (clean(content), state, answer),
+    ).rowcount
+    if not changed:
+        get(connection, answer)
+        raise Problem(
+            "This answer is finished, so nothing more was written to it.",
+            "Ask for another answer in its place: it will stand beside this one.",
+        )
+
+
+def _add(
+    connection: sqlite3.Connection,
+    *,
+    conversation: int,
+    parent: int | None,
+    role: Role,
+    content: str,
+    state: State = "complete",
+    target: str = "",
+    drafter: str = "",
+    now_ms: int,
+) -> Message:
+    message = _insert(
+        connection,
+        conversation=conversation,
+        parent=parent,
+        role=role,
+        content=content,
+        state=state,
+        target=target,
+        drafter=drafter,
+        now_ms=now_ms,
+    )
+    shelf.touch(connection, conversation, leaf=message, now_ms=now_ms)
+    return get(connection, message)
+
+
+def _insert(
+    connection: sqlite3.Connection,
+    *,
+    conversation: int,
+    parent: int | None,
+    role: Role,
+    content: str,
+    state: State,
+    target: str,
+    drafter: str,
+    now_ms: int,
+) -> int:
+    cursor = connection.execute(
+        "INSERT INTO messages "
+        "(conversation, parent, role, content, state, target, drafter, created_ms) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (conversation, parent, role, clean(content), state, clean(target), clean(drafter), now_ms),
+    )
+    return cursor.lastrowid or 0
+
+
+def _message(row: tuple[Any, ...]) -> Message:
+    *fields, created_ms, place, count = row
+    id, conversation, parent, role, content, state, target, drafter = fields
+    return Message(
+        id=id,
+        conversation=conversation,
+        parent=parent,
+        role=role,
+        content=content,
+        state=state,
+        target=target,
+        drafter=drafter,
+        created=from_milliseconds(created_ms),
+        place=place,
+        siblings=count,
+    )

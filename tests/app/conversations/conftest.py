@@ -1,0 +1,37 @@
+"""A store in a folder of its own, with a clock that goes a second on at each look."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from app.conversations.store import Store
+
+
+class Clock:
+    """Tells a time that tests choose. `now` is the last that was told."""
+
+    def __init__(self) -> None:
+        self.now = datetime(2026, 5, 9, 12, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        self.now += timedelta(seconds=1)
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "data" / "conversations.sqlite"
+
+
+@pytest.fixture
+def store(path: Path, clock: Clock) -> Iterator[Store]:
+    with Store.open(path, clock=clock) as store:
+        assert store.notice is None
+        yield store

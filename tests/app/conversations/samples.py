@@ -1,0 +1,51 @@
+"""Values that several tests of the conversations need."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from app.conversations.records import Message
+from app.conversations.store import Store
+from engine.events import Draft, DraftedToken, Event, Judgement, Text, Verdict, WrittenToken
+
+
+def round_of(number: int, text: str = "token ") -> tuple[Event, ...]:
+    """The events of one round of a drafted token, a correction and the text of both."""
+    return (
+        Draft("g", number, (DraftedToken(7, text, 0.5),), "lookup"),
+        Verdict(
+            generation="g",
+            round=number,
+            accepted=1,
+            judgements=(Judgement(0.25, 0.5),),
+            next=WrittenToken(9, text, 0.125, "bonus"),
+            draft_seconds=0.001,
+            verify_seconds=0.01,
+            seconds=0.011,
+            reason="fixed",
+        ),
+        Text("g", text * 2),
+    )
+
+
+def asked(store: Store, content: str = "Why is the sky blue?") -> Message:
+    """A user's message in a new conversation."""
+    return store.say(store.create().result().id, content).result()
+
+
+def answered(store: Store, question: Message, content: str = "Because.") -> Message:
+    """A complete answer to `question`."""
+    answer = store.begin_answer(question.id, target="Qwen3", drafter="lookup").result()
+    return store.finish_answer(answer.id, content, round_of(0), state="complete").result()
+
+
+def contents(messages: tuple[Message, ...]) -> list[str]:
+    return [message.content for message in messages]
+
+
+@contextmanager
+def raw(path: Path) -> Iterator[sqlite3.Connection]:
+    """The file as it is, behind the store's back."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        yield connection

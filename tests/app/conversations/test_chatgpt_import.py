@@ -1,0 +1,132 @@
+"""The conversations.json of a ChatGPT export: the tree, what is left out, what is hostile."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.conversations.exchange import parse, to_json
+from app.conversations.records import Chat
+from app.conversations.store import Store
+from models.errors import Problem
+from tests.app.conversations.samples import contents
+
+
+def node(parent: str | None, role: str, said: Any = "", **more: Any) -> dict[str, Any]:
+    """A node of the mapping, as the export has them."""
+    content = said if isinstance(said, dict) else {"content_type": "text", "parts": [said]}
+    message = {"author": {"role": role}, "content": content, "recipient": "all", **more}
+    return {"parent": parent, "children": [], "message": message}
+
+
+def export(mapping: dict[str, Any], **more: Any) -> bytes:
+    return json.dumps([{"title": "A chat", "mapping": mapping, **more}]).encode()
+
+
+def one(data: bytes) -> Chat:
+    (chat,) = parse(data)
+    return chat
+
+
+MAPPING = {
+    # Out of order on purpose: a child may stand before its parent.
+    "a2": node("u1", "assistant", "Second.", create_time=1700000002.5),
+    "root": {"id": "root", "message": None, "parent": None, "children": ["sys"]},
+    "sys": node("root", "system", "", metadata={"is_visually_hidden_from_conversation": True}),
+    "u1": node("sys", "user", "Why?", create_time=1700000001),
+    "a1": node("u1", "assistant", "First.", metadata={"model_slug": "gpt-4o"}),
+    "call": node("a1", "assistant", {"content_type": "code", "text": "1+1"}, recipient="python"),
+    "tool": node("call", "tool", {"content_type": "execution_output", "text": "2"}),
+    "think": node("tool", "assistant", {"content_type": "thoughts", "thoughts": []}),
+    "a3": node("think", "assistant", "It is 2."),
+    "u2": node("a2", "user", {"content_type": "multimodal_text",
+               "parts": [{"content_type": "image_asset_pointer"}, "And this?"]}),
+}  # fmt: skip
+
+
+def test_the_tree_is_kept_and_the_machinery_left_out(store: Store) -> None:
+    chat = one(export(MAPPING, current_node="a3", create_time=1700000000, update_time=1.7e9 + 9))
+    assert [entry.content for entry in chat.branch()] == ["Why?", "First.", "It is 2."]
+    assert chat.created == datetime.fromtimestamp(1700000000, UTC)
+    (added,) = store.add([chat]).result()
+    assert added.title == "A chat"
+    branch = store.branch(added.id).result()
+    assert contents(branch) == ["Why?", "First.", "It is 2."]
+    assert branch[1].target == "gpt-4o"
+    assert {m.content for m in store.siblings(branch[1].id).result()} == {"First.", "Second."}
+    second = next(m for m in store.siblings(branch[1].id).result() if m.content == "Second.")
+    assert contents(store.switch(second.id).result()) == ["Why?", "Second.", "[image]\n\nAnd this?"]
+
+
+@pytest.mark.parametrize("current", [None, "nowhere", 7, "root"])
+def test_without_a_current_node_something_is_shown(current: Any) -> None:
+    assert one(export(MAPPING, current_node=current)).branch()
+
+
+def test_a_circle_is_a_problem() -> None:
+    mapping = {"a": node("c", "user", "x"), "b": node("a", "user", "x"), "c": node("b", "user")}
+    with pytest.raises(Problem, match="In conversation 1: the messages run in a circle"):
+        parse(export(mapping))
+    with pytest.raises(Problem, match="circle"):
+        parse(export({"a": node("a", "user", "x")}))
+
+
+def test_a_tree_may_be_very_deep(store: Store) -> None:
+    mapping = {str(i): node(str(i - 1), "user", f"m{i}") for i in range(50_000)}
+    backwards = dict(reversed(mapping.items()))
+    chat = one(export(backwards, current_node="49999"))
+    assert len(chat.branch()) == 50_000
+    (added,) = store.add([chat]).result()
+    assert len(store.branch(added.id).result()) == 50_000
+
+
+def test_conversations_without_messages_are_left_out() -> None:
+    empty = {"title": "Empty", "mapping": {"root": {"message": None, "parent": None}}}
+    full = {"title": "Full", "mapping": MAPPING}
+    assert [chat.title for chat in parse(json.dumps([empty, full, empty]).encode())] == ["Full"]
+    with pytest.raises(Problem, match="holds no messages"):
+        parse(json.dumps([empty]).encode())
+
+
+@pytest.mark.parametrize(
+    "time", [-1, 0, 1e300, "yesterday", [], True, 10**400, "9999-12-31T23:59:59.999"]
+)
+def test_an_absurd_time_is_none(store: Store, time: Any) -> None:
+    mapping = {"a": node(None, "user", "x", create_time=time)}
+    chat = one(export(mapping, create_time=time, update_time=time))
+    assert chat.created is chat.updated is chat.entries[0].created is None
+    (added,) = store.add([chat]).result()
+    assert store.conversations().result() == (added,)
+
+
+values = st.none() | st.integers() | st.text(max_size=3) | st.lists(st.text(max_size=3), max_size=2)
+names = st.sampled_from("abcdef")
+messages = st.fixed_dictionaries(
+    {},
+    optional={
+        "author": values | st.fixed_dictionaries({"role": st.sampled_from(["user", "tool"])}),
+        "content": values
+        | st.fixed_dictionaries(
+            {"content_type": st.just("text") | values, "parts": values | st.lists(values)}
+        ),
+        "recipient": values,
+        "metadata": values,
+        "create_time": values | st.floats(),
+    },
+)
+nodes = values | st.fixed_dictionaries({}, optional={"parent": names, "message": messages})
+
+
+@given(mapping=st.dictionaries(names, nodes), current=names | values)
+def test_any_mapping_gives_a_chat_or_a_problem(mapping: Any, current: Any) -> None:
+    try:
+        found = parse(export(mapping, current_node=current))
+    except Problem as problem:
+        lines = [problem.message, problem.remedy]
+    else:
+        lines = [chat.branch()[-1].content for chat in found]
+        assert [parse(to_json(chat).encode()) for chat in found] == [(chat,) for chat in found]
+    assert all(lines)

@@ -1,0 +1,126 @@
+"""Backups: when they are made, which are kept, and that they are sound."""
+
+import shutil
+from collections import namedtuple
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.conversations import backup
+from app.conversations.backup import Backup, backups, is_due, to_drop
+from app.conversations.store import Store
+from models.errors import Problem
+from tests.app.conversations.conftest import Clock
+from tests.app.conversations.samples import answered, asked, raw
+
+NOW = datetime(2026, 5, 9, 12, tzinfo=UTC)
+
+
+def made(age: timedelta, *, size_bytes: int = 1) -> Backup:
+    return Backup(path=Path(str(age)), made=NOW - age, size_bytes=size_bytes)
+
+
+def ages(found: tuple[Backup, ...] | list[Backup]) -> list[timedelta]:
+    return [NOW - backup.made for backup in found]
+
+
+def test_one_is_made_when_the_last_is_an_hour_old(store: Store, clock: Clock) -> None:
+    asked(store)
+    assert store.back_up_if_due().result()
+    assert not store.back_up_if_due().result()
+    clock.now += timedelta(hours=1)
+    assert store.back_up_if_due().result()
+    clock.now -= timedelta(days=400)  # the clock is set right
+    assert store.back_up_if_due().result()
+    assert len(backups(store.backups)) == 3
+
+
+def test_a_backup_is_a_whole_private_file(store: Store) -> None:
+    question = asked(store)
+    answer = store.begin_answer(question.id, target="t", drafter="d").result()
+    store.flush_answer(answer.id, "so far", ()).result()
+    assert store.back_up_if_due().result()
+    (found,) = backups(store.backups)
+    assert [path.name for path in store.backups.iterdir()] == [found.path.name]
+    assert found.path.stat().st_mode & 0o077 == 0
+    with raw(found.path) as connection:
+        rows = connection.execute("SELECT content FROM messages ORDER BY id").fetchall()
+    assert rows == [(question.content,), ("so far",)]
+
+
+def test_a_backup_opens_as_a_store(store: Store, tmp_path: Path) -> None:
+    answer = answered(store, asked(store))
+    store.back_up_if_due().result()
+    (found,) = backups(store.backups)
+    shutil.copy(found.path, tmp_path / "copy.sqlite")
+    with Store.open(tmp_path / "copy.sqlite") as copy:
+        assert copy.message(answer.id).result() == answer
+
+
+def test_other_files_are_no_backups(store: Store) -> None:
+    store.backups.mkdir()
+    for name in ("notes.txt", "mine.sqlite", "20260101.sqlite", "x.partial"):
+        (store.backups / name).touch()
+    assert backups(store.backups) == ()
+    store.back_up_if_due().result()
+    left = {path.name for path in store.backups.iterdir()}
+    assert left >= {"notes.txt", "mine.sqlite", "20260101.sqlite"}
+    assert "x.partial" not in left
+
+
+def test_no_backup_fills_the_disk(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = namedtuple("usage", "free")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(free=5 << 20))
+    with pytest.raises(Problem, match="the disk has 5 MB"):
+        store.back_up_if_due().result()
+    assert list(store.backups.iterdir()) == []
+    assert asked(store).content  # and the store goes on
+
+
+def test_recent_ones_are_all_kept_then_one_a_day_then_one_a_week() -> None:
+    found = [made(timedelta(hours=hours)) for hours in range(0, 24 * 200, 6)]
+    kept = ages([backup for backup in found if backup not in to_drop(found, now=NOW)])
+    recent = [age for age in kept if age <= timedelta(days=2)]
+    daily = [age for age in kept if timedelta(days=2) < age <= timedelta(days=14)]
+    weekly = [age for age in kept if timedelta(days=14) < age]
+    assert len(recent) == 9
+    assert len({(NOW - age).date() for age in daily}) == len(daily) == 13
+    assert len({(NOW - age).isocalendar()[:2] for age in weekly}) == len(weekly)
+    assert len(weekly) in (10, 11)
+    assert max(kept) <= timedelta(weeks=12)
+
+
+def test_the_newest_three_are_kept_however_old_and_large_they_are() -> None:
+    found = [made(timedelta(days=1000 + day), size_bytes=9) for day in range(5)]
+    assert to_drop(found, now=NOW, largest_total_bytes=1) == tuple(found[3:])
+
+
+def test_the_oldest_go_where_they_take_too_much_room() -> None:
+    found = [made(timedelta(hours=hours), size_bytes=10) for hours in range(8)]
+    assert to_drop(found, now=NOW, largest_total_bytes=55) == tuple(found[5:])
+
+
+@given(st.lists(st.timedeltas(timedelta(days=-1), timedelta(days=300)), unique=True))
+def test_thinning_keeps_the_newest_and_is_done_at_once(some: list[timedelta]) -> None:
+    found = [made(age) for age in some]
+    dropped = to_drop(found, now=NOW)
+    kept = [backup for backup in found if backup not in dropped]
+    newest = sorted(found, key=lambda backup: backup.made)[-3:]
+    assert all(backup in kept for backup in newest)
+    assert to_drop(kept, now=NOW) == ()
+    assert all(age > timedelta(days=2) for age in ages(dropped))
+
+
+def test_thinning_really_deletes(store: Store, clock: Clock) -> None:
+    for _ in range(40):
+        clock.now += timedelta(hours=3)
+        assert store.back_up_if_due().result()
+    found = backups(store.backups)
+    assert len(found) < 40
+    assert to_drop(found, now=clock.now) == ()
+    assert not is_due(store.backups, now=clock.now)
+    good = backup.newest_good(store.backups)
+    assert good == found[0]

@@ -1,0 +1,196 @@
+"""The list of conversations: order, titles, settings, deleting and its undoing."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.conversations.records import (
+    LONGEST_TITLE,
+    Chat,
+    Entry,
+    clean,
+    settings_from_json,
+    settings_to_json,
+    title_from,
+)
+from app.conversations.store import Store
+from engine.request import Request, Sampling
+from models.errors import Problem
+from tests.app.conversations.conftest import Clock
+from tests.app.conversations.samples import answered, asked
+
+
+def titles(store: Store) -> list[str]:
+    return [conversation.title for conversation in store.conversations().result()]
+
+
+def test_pinned_come_first_then_the_latest(store: Store) -> None:
+    ids = {title: store.create(title=title).result().id for title in ("a", "b", "c")}
+    assert titles(store) == ["c", "b", "a"]
+    store.pin(ids["b"], True).result()
+    store.say(ids["a"], "hello").result()
+    assert titles(store) == ["b", "a", "c"]
+    store.pin(ids["b"], False).result()
+    assert titles(store) == ["a", "c", "b"]
+
+
+def test_renaming_and_choosing_do_not_change_the_order(store: Store) -> None:
+    first, _ = store.create(title="a").result(), store.create(title="b").result()
+    store.rename(first.id, "A").result()
+    store.keep_unsent(first.id, "half a thou").result()
+    settings = Request(sampling=Sampling(temperature=0.5, logit_bias={3: -1.5}), stops=("x",))
+    store.configure(first.id, system_prompt="Be brief.", settings=settings).result()
+    assert titles(store) == ["b", "A"]
+    found = store.conversation(first.id).result()
+    assert (found.unsent, found.system_prompt) == ("half a thou", "Be brief.")
+    assert found.settings == settings
+
+
+def test_everything_is_there_after_a_restart(path: Path, clock: Clock) -> None:
+    with Store.open(path, clock=clock) as store:
+        answered(store, asked(store))
+        store.create(title="Empty", system_prompt="Prompt", settings=Request()).result()
+        before = store.conversations().result()
+    with Store.open(path, clock=clock) as store:
+        assert store.conversations().result() == before
+        assert store.notice is None
+
+
+def test_the_first_message_gives_the_title_and_a_given_title_stays(store: Store) -> None:
+    untitled, titled = store.create().result(), store.create(title="Mine").result()
+    for conversation in (untitled, titled):
+        store.say(conversation.id, "\n  Why is the\tsky blue?  \nTell me.").result()
+        store.say(conversation.id, "And green?").result()
+    assert titles(store) == ["Mine", "Why is the sky blue?"]
+
+
+def test_sending_empties_the_composer(store: Store) -> None:
+    conversation = store.create().result()
+    store.keep_unsent(conversation.id, "Hello").result()
+    store.say(conversation.id, "Hello").result()
+    assert store.conversation(conversation.id).result().unsent == ""
+
+
+def test_deleting_can_be_undone(store: Store) -> None:
+    question = asked(store)
+    answer = answered(store, question)
+    before = store.chat(question.conversation).result()
+    store.delete(question.conversation).result()
+    assert store.conversations().result() == ()
+    for attempt in (
+        store.conversation(question.conversation),
+        store.branch(question.conversation),
+        store.say(question.conversation, "more"),
+        store.edit(question.id, "otherwise"),
+        store.delete(question.conversation),
+    ):
+        with pytest.raises(Problem, match="not there any more"):
+            attempt.result()
+    store.restore(question.conversation).result()
+    assert store.chat(question.conversation).result() == before
+    assert store.trace(answer.id).result()
+
+
+def test_purging_takes_only_what_was_deleted_long_ago(store: Store, clock: Clock) -> None:
+    recent, kept = asked(store), asked(store)
+    entries = tuple(  # deeper than SQLite lets triggers call each other
+        Entry(parent=index - 1 if index else None, role="user", content="on")
+        for index in range(1500)
+    )
+    (old,) = store.add([Chat(title="old", entries=entries, leaf=1499)]).result()
+    assert old.leaf is not None
+    store.delete(old.id).result()
+    clock.now += timedelta(days=31)
+    store.delete(recent.conversation).result()
+    assert store.purge().result() == 1
+    with pytest.raises(Problem, match="not there any more"):
+        store.restore(old.id).result()
+    with pytest.raises(Problem, match="message is not there"):
+        store.message(old.leaf).result()
+    assert store.restore(recent.conversation).result().id == recent.conversation
+    assert store.message(kept.id).result() == kept
+
+
+def test_ids_are_not_used_again(path: Path, store: Store) -> None:
+    question = asked(store)
+    store.delete(question.conversation).result()
+    assert store.purge(older_than=timedelta(0)).result() == 1
+    assert asked(store).id > question.id
+
+
+def test_a_failed_piece_of_work_does_not_stop_the_next(store: Store) -> None:
+    failing, working = store.rename(99, "x"), store.create(title="y")
+    with pytest.raises(Problem):
+        failing.result()
+    assert working.result().title == "y"
+
+
+def test_closing_waits_for_what_was_asked_for(path: Path) -> None:
+    store = Store.open(path)
+    made = [store.create(title=str(number)) for number in range(20)]
+    store.close()
+    store.close()
+    assert all(future.done() for future in made)
+    with Store.open(path) as again:
+        assert len(again.conversations().result()) == 20
+
+
+@given(st.text())
+def test_a_title_is_one_short_line(content: str) -> None:
+    title = title_from(content)
+    assert len(title) <= LONGEST_TITLE
+    assert title.splitlines() in ([], [title])
+    assert bool(title) == bool(content.strip())
+
+
+def test_a_long_title_is_cut_at_a_word() -> None:
+    assert title_from("word " * 30) == "word " * 10 + "word…"
+    assert title_from("w" * 100) == "w" * (LONGEST_TITLE - 1) + "…"
+
+
+@given(st.text(st.characters(exclude_categories=[])))
+def test_any_text_becomes_one_that_can_be_stored(text: str) -> None:
+    cleaned = clean(text)
+    assert cleaned.encode().decode() == cleaned
+    assert clean(cleaned) == cleaned
+    if not any(0xD800 <= ord(character) < 0xE000 for character in text):
+        assert cleaned == text
+
+
+def test_two_halves_of_a_character_become_one() -> None:
+    assert clean("\ud83d\ude00 \ud83d") == "😀 �"
+
+
+requests = st.builds(
+    Request,
+    sampling=st.builds(
+        Sampling,
+        temperature=st.sampled_from([0.0, 0.7, 1.5]),
+        top_k=st.integers(0, 100),
+        top_p=st.floats(0, 1),
+        logit_bias=st.dictionaries(st.integers(0, 10**6), st.floats(-100, 100)),
+        seed=st.none() | st.integers(0, 2**64 - 1),
+    ),
+    max_tokens=st.integers(1, 10**6),
+    stops=st.lists(st.text()).map(tuple),
+)
+
+
+@given(st.none() | requests)
+def test_settings_come_back_as_they_were(settings: Request | None) -> None:
+    assert settings_from_json(settings_to_json(settings)) == settings
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("{", "[]", "3", "null", "[" * 10**5, '{"command": "quit"}', '{"new": 1}'),
+        *('{"max_tokens": 0}', '{"max_tokens": "1"}', '{"stops": [1]}'),
+        '{"sampling": {"temperature": 1e999}}',
+    ],
+)
+def test_settings_that_are_not_understood_are_the_defaults(text: str) -> None:
+    assert settings_from_json(text) is None

@@ -1,0 +1,178 @@
+"""Search: what is found, what is not, and that anything may be typed."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.conversations import schema, search, shelf, tree
+from app.conversations.records import Hit
+from app.conversations.store import Store
+from tests.app.conversations.samples import answered, asked, raw
+
+
+def found(store: Store, text: str) -> list[tuple[int, int | None]]:
+    return [(hit.conversation, hit.message) for hit in store.search(text).result()]
+
+
+def shown(hit: Hit) -> str:
+    return "".join(f"[{part.text}]" if part.match else part.text for part in hit.excerpts)
+
+
+@pytest.fixture
+def sky(store: Store) -> int:
+    question = asked(store, 'Why is the "blue" sky\nso: very blue?')
+    answered(store, question, "Rayleigh scattering, naïvely. 🎉 日本語の空は青い. x == y -- 100%")
+    store.rename(question.conversation, "Weather and colours").result()
+    return question.conversation
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("blue", "BLUE", "sky blue", "blue sky", "blu", "why bl", "very, blue!", "  so\tvery  "),
+        *('"blue"', "'sky'", '"', "sky*", "blue\0", "(blue) + sky"),
+        *("scatter", "naive", "NAÏVE", "🎉", "青い", "日本", "空は", "==", "100%", "--", "x == y"),
+        *("cattering", "ayleigh scat"),
+    ],
+)
+def test_messages_are_found(store: Store, sky: int, text: str) -> None:
+    hits = store.search(text).result()
+    assert [hit.conversation for hit in hits] == [sky]
+    assert hits[0].message is not None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", " ", "\0", "green", "green sky", "NOT blue", "blue OR green", "_", "1_%0", "%%"),
+        *("content:blue", "NEAR(blue sky)", "^blue NOT", "-blue green", "(", "*", "\ud800", "🚀"),
+    ],
+)
+def test_nothing_typed_is_an_operator(store: Store, sky: int, text: str) -> None:
+    assert found(store, text) == []
+
+
+def test_titles_come_first(store: Store, sky: int) -> None:
+    later = asked(store, "What weather!")
+    hits = store.search("weather").result()
+    assert [(hit.conversation, hit.message) for hit in hits] == [
+        (later.conversation, None),
+        (sky, None),
+        (later.conversation, later.id),
+    ]
+    assert shown(hits[1]) == "[Weather] and colours"
+
+
+def test_the_newest_messages_come_first_up_to_the_limit(store: Store) -> None:
+    ids = [asked(store, f"same {number}").id for number in range(5)]
+    messages = [hit.message for hit in store.search("same", limit=3).result() if hit.message]
+    assert messages == ids[:1:-1]
+
+
+def test_an_excerpt_marks_what_was_found(store: Store) -> None:
+    asked(store, "first line\n" + "filler " * 50 + "the needle,\n\nagain needles " + "more " * 50)
+    (hit,) = store.search("needle").result()
+    assert "the [needle], again [needles] more" in shown(hit)
+    assert shown(hit).startswith("…")
+    assert shown(hit).endswith("…")
+    assert len(shown(hit)) < 200
+
+
+def test_an_excerpt_of_what_stands_inside_a_word(store: Store) -> None:
+    asked(store, "a\n" + "filler " * 50 + "unbelievable 100%! " + "more " * 50)
+    (hit,) = store.search("LIEV %!").result()
+    assert "unbe[liev]able 100[%!] more" in shown(hit)
+    assert shown(hit).startswith("…")
+    assert shown(hit).endswith("…")
+
+
+def test_what_is_deleted_is_not_found_until_it_is_restored(store: Store, sky: int) -> None:
+    before = found(store, "blue")
+    store.delete(sky).result()
+    for text in ("blue", "weather", "🎉"):
+        assert found(store, text) == []
+    store.restore(sky).result()
+    assert found(store, "blue") == before != []
+
+
+def test_the_index_follows_every_change(path: Path, store: Store) -> None:
+    question = asked(store, "question")
+    answer = store.begin_answer(question.id, target="t", drafter="d").result()
+    store.flush_answer(answer.id, "zebra", ()).result()
+    assert found(store, "zebra") == [(question.conversation, answer.id)]
+    store.finish_answer(answer.id, "giraffe", (), state="complete").result()
+    assert found(store, "zebra") == []
+    assert found(store, "giraffe") == [(question.conversation, answer.id)]
+    edited = store.edit(question.id, "other").result()
+    assert found(store, "giraffe") == [(question.conversation, answer.id)]  # on another branch
+    assert found(store, "other") == [(question.conversation, edited.id)]
+    store.rename(question.conversation, "Animals").result()
+    assert found(store, "animal") == [(question.conversation, None)]
+    store.delete(question.conversation).result()
+    assert store.purge(older_than=timedelta(0)).result() == 1
+    store.close()
+    with raw(path) as connection:
+        for index in ("message_words", "title_words"):
+            connection.execute(f"INSERT INTO {index}({index}, rank) VALUES ('integrity-check', 1)")
+
+
+def test_a_broken_index_is_made_anew(path: Path) -> None:
+    with Store.open(path) as store:
+        question = asked(store, "needle")
+    with raw(path) as connection:
+        connection.execute("UPDATE message_words_data SET block = x'00112233445566778899'")
+    with Store.open(path) as store:
+        assert store.notice is None
+        assert found(store, "needle") == [
+            (question.conversation, None),
+            (question.conversation, question.id),
+        ]
+    with raw(path) as connection:
+        connection.execute("UPDATE message_words_data SET block = x'00112233445566778899'")
+    with Store.open(path) as store:
+        said = store.say(question.conversation, "haystack").result()
+        assert found(store, "haystack") == [(question.conversation, said.id)]
+
+
+@pytest.fixture(scope="module")
+def filled() -> Iterator[sqlite3.Connection]:
+    """A database in memory, so that many queries can be tried."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        schema.migrate(connection, back_up=lambda: None)
+        for content in ("Why is the sky blue?", "a\0b \x02c\x03", "日本語 🎉 NEAR(x, y)", "", "\n"):
+            chat = shelf.create(connection, title="", system_prompt="", settings=None, now_ms=1)
+            tree.say(connection, chat.id, content, now_ms=1)
+        yield connection
+
+
+pieces = st.sampled_from(
+    [*"\"'()*:^-+{}\\%_ \0\n", "AND", "OR", "NOT", "NEAR", "sky", "blue", "content", "🎉", "日本"]
+)
+
+
+@given(text=st.text(st.characters(exclude_categories=[])) | st.lists(pieces).map("".join))
+def test_anything_may_be_typed(filled: sqlite3.Connection, text: str) -> None:
+    for hit in search.search(filled, text, limit=9):
+        assert all(part.text and not set("\x02\x03") & set(part.text) for part in hit.excerpts)
+
+
+@given(text=st.text(alphabet=st.characters(categories=["L", "N"]), min_size=1, max_size=20))
+def test_a_message_is_found_by_its_own_words(filled: sqlite3.Connection, text: str) -> None:
+    filled.execute("BEGIN")
+    try:
+        chat = shelf.create(filled, title="t", system_prompt="", settings=None, now_ms=1)
+        said = tree.say(filled, chat.id, f"before {text} after", now_ms=1)
+        assert said.id in [hit.message for hit in search.search(filled, text, limit=9)]
+    finally:
+        filled.execute("ROLLBACK")
+
+
+def test_a_very_long_query_is_cut(store: Store, sky: int) -> None:
+    assert store.search("blue " * 100_000).result()
+    assert store.search("%" * 100_000).result() == ()

@@ -1,0 +1,177 @@
+"""Messages: nothing is overwritten, answers are saved as they grow, branches are switched."""
+
+from pathlib import Path
+
+import pytest
+
+from app.conversations.records import Chat, Entry, State
+from app.conversations.store import Store
+from engine.events import Event
+from models.errors import Problem
+from tests.app.conversations.samples import answered, asked, contents, raw, round_of
+
+
+def test_a_chat_is_shown_in_its_order(store: Store) -> None:
+    question = asked(store, "One?")
+    answer = answered(store, question, "One.")
+    second = store.say(question.conversation, "Two?").result()
+    branch = store.branch(question.conversation).result()
+    assert branch == (question, answer, second)
+    assert [message.parent for message in branch] == [None, question.id, answer.id]
+    assert [message.role for message in branch] == ["user", "assistant", "user"]
+    assert (answer.target, answer.drafter, answer.state) == ("Qwen3", "lookup", "complete")
+    assert store.branch(store.create().result().id).result() == ()
+
+
+def test_editing_makes_a_sibling_and_both_branches_stay(store: Store) -> None:
+    question = asked(store, "One?")
+    answered(store, question, "One.")
+    edited = store.edit(question.id, "Uno?").result()
+    assert contents(store.branch(question.conversation).result()) == ["Uno?"]
+    assert (edited.parent, edited.role, edited.place, edited.siblings) == (None, "user", 2, 2)
+    assert contents(store.siblings(edited.id).result()) == ["One?", "Uno?"]
+    assert contents(store.switch(question.id).result()) == ["One?", "One."]
+    assert store.message(question.id).result().siblings == 2
+
+
+def test_another_answer_is_a_sibling(store: Store) -> None:
+    question = asked(store)
+    first = answered(store, question, "First.")
+    answered(store, question, "Second.")
+    store.say(question.conversation, "Thanks").result()
+    assert contents(store.branch(question.conversation).result())[1:] == ["Second.", "Thanks"]
+    assert contents(store.switch(first.id).result())[1:] == ["First."]
+    # Back to the second: down to what followed it.
+    second = store.siblings(first.id).result()[1]
+    assert contents(store.switch(second.id).result())[1:] == ["Second.", "Thanks"]
+    assert store.conversation(question.conversation).result().leaf == second.id + 1
+
+
+def test_going_on_with_a_cut_answer_leaves_it_as_it_was(store: Store) -> None:
+    question = asked(store)
+    cut = store.begin_answer(question.id, target="t", drafter="d").result()
+    cut = store.finish_answer(cut.id, "It is", (), state="length").result()
+    longer = store.begin_answer(question.id, target="t", drafter="d", content="It is").result()
+    store.finish_answer(longer.id, "It is so.", (), state="complete").result()
+    assert contents(store.siblings(cut.id).result()) == ["It is", "It is so."]
+    assert store.message(cut.id).result().state == "length"
+
+
+def test_an_answer_is_saved_as_it_grows(path: Path, store: Store) -> None:
+    question = asked(store)
+    answer = store.begin_answer(question.id, target="t", drafter="d").result()
+    events: list[Event] = []
+    for number in range(3):
+        events.extend(round_of(number))
+        store.flush_answer(answer.id, "token " * (2 * number + 2), events).result()
+        assert store.trace(answer.id).result() == tuple(events)
+        assert store.message(answer.id).result().content == "token " * (2 * number + 2)
+    store.flush_answer(answer.id, "token " * 6, events).result()
+    events.extend(round_of(3))
+    done = store.finish_answer(answer.id, "all", events, state="cancelled").result()
+    assert (done.content, done.state) == ("all", "cancelled")
+    assert store.trace(answer.id).result() == tuple(events)
+    store.close()
+    with raw(path) as connection:
+        parts = connection.execute("SELECT part, events FROM traces").fetchall()
+    assert parts == [(0, 12)]
+
+
+def test_what_the_caller_adds_to_its_list_later_is_not_in_the_flush(store: Store) -> None:
+    answer = store.begin_answer(asked(store).id, target="t", drafter="d").result()
+    events = list(round_of(0))
+    flushed = store.flush_answer(answer.id, "a", events)
+    events.clear()
+    flushed.result()
+    assert store.trace(answer.id).result() == round_of(0)
+
+
+@pytest.mark.parametrize("state", ["complete", "failed", "cancelled", "length", "interrupted"])
+def test_a_finished_answer_is_never_written_again(store: Store, state: State) -> None:
+    answer = store.begin_answer(asked(store).id, target="t", drafter="d").result()
+    done = store.finish_answer(answer.id, "Done.", round_of(0), state=state).result()
+    for late in (
+        store.flush_answer(answer.id, "late", round_of(1) * 5),
+        store.finish_answer(answer.id, "late", round_of(1) * 5, state="complete"),
+    ):
+        with pytest.raises(Problem, match="finished"):
+            late.result()
+    assert store.message(answer.id).result() == done
+    assert store.trace(answer.id).result() == round_of(0)
+
+
+def test_a_user_message_is_never_written_again(store: Store) -> None:
+    question = asked(store)
+    with pytest.raises(Problem, match="finished"):
+        store.flush_answer(question.id, "other", ()).result()
+    assert store.message(question.id).result() == question
+
+
+def test_finishing_as_streaming_is_a_mistake(store: Store) -> None:
+    answer = store.begin_answer(asked(store).id, target="t", drafter="d").result()
+    with pytest.raises(ValueError, match="streaming"):
+        store.finish_answer(answer.id, "x", (), state="streaming").result()
+    assert store.message(answer.id).result() == answer
+
+
+def test_an_answer_that_was_being_written_is_interrupted_after_a_restart(path: Path) -> None:
+    with Store.open(path) as store:
+        question = asked(store)
+        done = answered(store, question)
+        answer = store.begin_answer(question.id, target="t", drafter="d").result()
+        store.flush_answer(answer.id, "As far as", round_of(0)).result()
+    with Store.open(path) as store:
+        found = store.message(answer.id).result()
+        assert (found.content, found.state) == ("As far as", "interrupted")
+        assert store.trace(answer.id).result() == round_of(0)
+        assert store.message(done.id).result().state == "complete"
+        again = store.begin_answer(question.id, target="t", drafter="d").result()
+        assert (again.place, again.siblings) == (3, 3)
+
+
+def test_what_is_not_there_is_a_problem(store: Store) -> None:
+    for attempt in (
+        store.message(7),
+        store.siblings(7),
+        store.switch(7),
+        store.edit(7, "x"),
+        store.begin_answer(7, target="t", drafter="d"),
+        store.flush_answer(7, "x", ()),
+        store.say(7, "x"),
+        store.chat(7),
+    ):
+        with pytest.raises(Problem, match="not there any more"):
+            attempt.result()
+    assert store.trace(7).result() == ()
+
+
+@pytest.mark.parametrize("content", ["", "a\0b", "\r\n \t", "\u202etxet", "é" * 10**6, "\ud800"])
+def test_any_text_comes_back(path: Path, content: str) -> None:
+    with Store.open(path) as store:
+        said = asked(store, content)
+    with Store.open(path) as store:
+        assert store.message(said.id).result().content == content.replace("\ud800", "�")
+
+
+def test_a_long_branch_is_read_and_switched(store: Store) -> None:
+    entries = (
+        Entry(parent=index - 1 if index else None, role="user", content=str(index))
+        for index in range(5000)
+    )
+    (conversation,) = store.add([Chat(title="long", entries=tuple(entries), leaf=4999)]).result()
+    branch = store.branch(conversation.id).result()
+    assert contents(branch) == [str(index) for index in range(5000)]
+    store.edit(branch[0].id, "otherwise").result()
+    assert store.switch(branch[0].id).result()[-1] == branch[-1]
+
+
+def test_a_damaged_trace_leaves_the_answer(path: Path) -> None:
+    with Store.open(path) as store:
+        answer = store.begin_answer(asked(store).id, target="t", drafter="d").result()
+        store.flush_answer(answer.id, "a", round_of(0)).result()
+    with raw(path) as connection:
+        connection.execute("UPDATE traces SET lines = x'00'")
+    with Store.open(path) as store:
+        assert store.message(answer.id).result().content == "a"
+        with pytest.raises(Problem, match="cannot be shown"):
+            store.trace(answer.id).result()

@@ -1,0 +1,146 @@
+"""A disk of 1 MB, and one that may not be written: a clear message, and nothing lost."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app.conversations.store import Store
+from models.errors import Problem
+from tests.app.conversations.samples import answered, asked, raw, round_of
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(place)]
+    try:
+        subprocess.run(mount, check=True, capture_output=True, timeout=20)
+    except (OSError, subprocess.SubprocessError) as error:
+        pytest.skip(f"no disk of 1 MB can be mounted here: {error}")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+def remount(place: Path, *options: str) -> None:
+    subprocess.run(["mount", "-o", ",".join(["remount", *options]), str(place)], check=True)
+
+
+def fill(place: Path) -> Path:
+    """Take all the room that is left."""
+    ballast = place / "ballast"
+    with ballast.open("wb", buffering=0) as file:
+        for size in (4096, 1):
+            try:
+                while True:
+                    file.write(b"x" * size)
+            except OSError:
+                pass
+    return ballast
+
+
+def test_a_full_disk_is_told_and_the_answer_can_be_saved_later(small_disk: Path) -> None:
+    path = small_disk / "c.sqlite"
+    with Store.open(path) as store:
+        question = asked(store)
+        answer = store.begin_answer(question.id, target="t", drafter="d").result()
+        events = [event for number in range(50) for event in round_of(number)]
+        store.flush_answer(answer.id, "begun", events[:3]).result()
+        ballast = fill(small_disk)
+        text = os.urandom(200_000).hex()
+        for attempt in (
+            store.flush_answer(answer.id, text, events),
+            store.say(question.conversation, text),
+            store.finish_answer(answer.id, text, events, state="complete"),
+        ):
+            with pytest.raises(Problem, match="disk is full") as caught:
+                attempt.result()
+            assert "Free some space" in caught.value.remedy
+        # What is there can be read all the while.
+        assert store.message(answer.id).result().content == "begun"
+        assert store.branch(question.conversation).result()[0] == question
+        assert store.search("blue").result()
+        with pytest.raises(Problem, match="A backup needs"):
+            store.back_up_if_due().result()
+        ballast.unlink()
+        remount(small_disk, "size=16m")
+        done = store.finish_answer(answer.id, text, events, state="complete").result()
+        assert done.content == text
+        assert store.trace(answer.id).result() == tuple(events)
+    with Store.open(path) as store:
+        assert store.notice is None
+        assert store.message(answer.id).result() == done
+
+
+def test_a_disk_that_fills_up_loses_nothing(small_disk: Path) -> None:
+    path = small_disk / "c.sqlite"
+    saved, refused = [], 0
+    with Store.open(path) as store:
+        chat = store.create().result().id
+        for number in range(300):
+            try:
+                saved.append(store.say(chat, f"{number} " * 2000).result())
+            except Problem:
+                refused += 1
+    assert refused > 100
+    assert saved
+    remount(small_disk, "size=16m")
+    with raw(path) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    with Store.open(path) as store:
+        assert store.notice is None
+        assert list(store.branch(chat).result()) == saved
+        assert store.say(chat, "again").result().parent == saved[-1].id
+
+
+def test_the_chats_can_be_read_while_the_disk_is_full(small_disk: Path) -> None:
+    path = small_disk / "c.sqlite"
+    with Store.open(path) as store:
+        question = asked(store)
+        answer = store.begin_answer(question.id, target="t", drafter="d").result()
+    ballast = fill(small_disk)
+    with Store.open(path) as store:
+        assert store.notice is not None
+        assert "disk is full" in store.notice
+        assert store.branch(question.conversation).result()[0] == question
+    ballast.unlink()
+    with Store.open(path) as store:
+        assert store.notice is None
+        assert store.message(answer.id).result().state == "interrupted"
+
+
+def test_without_room_for_a_new_file_there_is_one_clear_line(small_disk: Path) -> None:
+    ballast = fill(small_disk)
+    with pytest.raises(Problem, match=r"disk|space"):
+        Store.open(small_disk / "c.sqlite")
+    ballast.unlink()
+    with Store.open(small_disk / "c.sqlite") as store:
+        assert asked(store).id == 1
+
+
+def test_a_disk_that_may_not_be_written_is_told_and_not_touched(small_disk: Path) -> None:
+    path = small_disk / "c.sqlite"
+    with Store.open(path) as store:
+        answered(store, asked(store))
+    before = path.read_bytes()
+    remount(small_disk, "ro")
+    with pytest.raises(Problem, match=r"cannot be (written|opened)"):
+        Store.open(path)
+    with pytest.raises(Problem, match=r"cannot be (written|opened)"):
+        Store.open(small_disk / "new" / "c.sqlite")
+    assert path.read_bytes() == before
+    remount(small_disk, "rw")
+    with Store.open(path) as store:
+        assert store.notice is None
+        assert len(store.conversations().result()) == 1
+
+
+def test_a_folder_in_the_place_of_the_file_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "c.sqlite"
+    path.mkdir()
+    (path / "x").touch()
+    with pytest.raises(Problem, match="cannot be written"):
+        Store.open(path)

@@ -1,0 +1,100 @@
+"""kill -9 at random moments: whatever was acknowledged is there, and the file is sound."""
+
+import json
+import random
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import app
+from app.conversations.backup import backups
+from app.conversations.store import Store, backups_of
+from tests.app.conversations.samples import raw
+
+ROOT = Path(app.__file__).parents[1]
+
+
+def write_until_killed(path: Path, *, noise: random.Random) -> list[dict[str, str]]:
+    """What a writing process had acknowledged when it was killed."""
+    command = [sys.executable, "-m", "tests.app.conversations.writing_child", str(path)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        # Half of them at any moment, while the file is opened too; half amid the writing.
+        first = [] if noise.random() < 0.5 else [child.stdout.readline()]
+        time.sleep(noise.uniform(0.0, 1.0))
+        child.kill()
+        lines = [*first, *child.stdout.read().splitlines(keepends=True)]
+    assert child.returncode == -9
+    return [json.loads(line) for line in lines if line.endswith(b"\n")]
+
+
+def check(path: Path, acknowledged: dict[int, dict[str, str]]) -> int:
+    """How many acknowledged writes are lost, after the store was opened as it is after a crash."""
+    with Store.open(path) as store:
+        assert store.notice is None
+        messages = [
+            message
+            for conversation in store.conversations().result()
+            for message in store.branch(conversation.id).result()
+        ]
+        found = {message.id: message for message in messages}
+        for message in messages:
+            assert message.state in ("complete", "interrupted")
+            assert message.role == "assistant" or message.state == "complete"
+            if message.state == "interrupted":
+                parts = message.content.split("part ")
+                assert len(store.trace(message.id).result()) == 3 * len(set(parts[1:]))
+    with raw(path) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
+        for index in ("message_words", "title_words"):
+            connection.execute(f"INSERT INTO {index}({index}, rank) VALUES ('integrity-check', 1)")
+    lost = 0
+    for id, write in acknowledged.items():
+        message = found.get(id)
+        whole = message is not None and (
+            message.content == write["content"] and message.state == "complete"
+            if write["kind"] == "complete"
+            else message.content.startswith(write["content"])
+        )
+        lost += not whole
+    return lost
+
+
+def kill_many(path: Path, *, times: int) -> Counter[str]:
+    noise = random.Random()
+    acknowledged: dict[int, dict[str, str]] = {}
+    figures: Counter[str] = Counter()
+    for _ in range(times):
+        writes = [w for w in write_until_killed(path, noise=noise) if w["kind"] != "opened"]
+        acknowledged |= {int(write["id"]): write for write in writes}
+        figures["kills"] += 1
+        figures["acknowledged writes"] += len(writes)
+        figures["lost"] += check(path, acknowledged)
+    with raw(path) as connection:
+        (interrupted,) = connection.execute(
+            "SELECT count(*) FROM messages WHERE state = 'interrupted'"
+        ).fetchone()
+    figures["interrupted answers"] = interrupted
+    figures["backups"] = len(backups(backups_of(path)))
+    return figures
+
+
+def test_nothing_acknowledged_is_lost_in_5_kills(path: Path) -> None:
+    figures = kill_many(path, times=5)
+    assert figures["kills"] == 5
+    assert figures["lost"] == 0
+
+
+@pytest.mark.slow
+def test_nothing_acknowledged_is_lost_in_100_kills(path: Path) -> None:
+    figures = kill_many(path, times=100)
+    print(dict(figures))
+    assert figures["kills"] == 100
+    assert figures["acknowledged writes"] > 1000
+    assert figures["interrupted answers"] > 10
+    assert figures["lost"] == 0

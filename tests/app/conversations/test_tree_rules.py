@@ -1,0 +1,160 @@
+"""Any order of operations, against a model of dictionaries: the store agrees, always."""
+
+import dataclasses
+import tempfile
+from pathlib import Path
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, rule
+
+from app.conversations.store import Store
+from models.errors import Problem
+
+texts = st.text(max_size=8)
+
+
+@dataclasses.dataclass
+class Node:
+    parent: int | None
+    content: str
+    state: str
+
+
+class Trees(RuleBasedStateMachine):
+    """`nodes` and `leaves` are what the store should hold; `deleted` is hidden only."""
+
+    chats = Bundle("chats")
+    messages = Bundle("messages")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = tempfile.TemporaryDirectory()
+        self.store = Store.open(Path(self.folder.name) / "c.sqlite")
+        self.home: dict[int, int] = {}
+        self.nodes: dict[int, Node] = {}
+        self.leaves: dict[int, int | None] = {}
+        self.deleted: set[int] = set()
+
+    def teardown(self) -> None:
+        self.store.close()
+        self.folder.cleanup()
+
+    def _added(self, chat: int, id: int, node: Node) -> int:
+        assert id not in self.nodes
+        self.home[id], self.nodes[id], self.leaves[chat] = chat, node, id
+        return id
+
+    def _hidden(self, chat: int) -> bool:
+        return chat in self.deleted
+
+    @rule(target=chats)
+    def create(self) -> int:
+        id = self.store.create().result().id
+        self.leaves[id] = None
+        return id
+
+    @rule(target=messages, chat=chats, content=texts)
+    def say(self, chat: int, content: str) -> int:
+        attempt = self.store.say(chat, content)
+        if self._hidden(chat):
+            assert isinstance(attempt.exception(), Problem)
+            return multiple()  # type: ignore[return-value]
+        node = Node(self.leaves[chat], content, "complete")
+        return self._added(chat, attempt.result().id, node)
+
+    @rule(target=messages, message=messages, content=texts)
+    def edit(self, message: int, content: str) -> int:
+        attempt = self.store.edit(message, content)
+        if self._hidden(self.home[message]):
+            assert isinstance(attempt.exception(), Problem)
+            return multiple()  # type: ignore[return-value]
+        node = Node(self.nodes[message].parent, content, "complete")
+        return self._added(self.home[message], attempt.result().id, node)
+
+    @rule(target=messages, message=messages, content=texts)
+    def begin(self, message: int, content: str) -> int:
+        attempt = self.store.begin_answer(message, target="t", drafter="d", content=content)
+        if self._hidden(self.home[message]):
+            assert isinstance(attempt.exception(), Problem)
+            return multiple()  # type: ignore[return-value]
+        node = Node(message, content, "streaming")
+        return self._added(self.home[message], attempt.result().id, node)
+
+    @rule(message=messages, content=texts, state=st.sampled_from(["streaming", "failed"]))
+    def write(self, message: int, content: str, state: str) -> None:
+        if state == "streaming":
+            failure = self.store.flush_answer(message, content, ()).exception()
+        else:
+            failure = self.store.finish_answer(message, content, (), state="failed").exception()
+        if self.nodes[message].state == "streaming":
+            assert failure is None
+            self.nodes[message].content, self.nodes[message].state = content, state
+        else:
+            assert isinstance(failure, Problem)
+
+    @rule(message=messages)
+    def switch(self, message: int) -> None:
+        if self._hidden(self.home[message]):
+            assert isinstance(self.store.switch(message).exception(), Problem)
+            return
+        self.store.switch(message).result()
+        leaf = message
+        while children := [id for id, node in self.nodes.items() if node.parent == leaf]:
+            leaf = max(children)
+        self.leaves[self.home[message]] = leaf
+
+    @rule(chat=chats)
+    def delete(self, chat: int) -> None:
+        assert (self.store.delete(chat).exception() is None) != self._hidden(chat)
+        self.deleted.add(chat)
+
+    @rule(chat=chats)
+    def restore(self, chat: int) -> None:
+        self.store.restore(chat).result()
+        self.deleted.discard(chat)
+
+    @rule()
+    def reopen(self) -> None:
+        path = self.store.path
+        self.store.close()
+        self.store = Store.open(path)
+        assert self.store.notice is None
+        for node in self.nodes.values():
+            if node.state == "streaming":
+                node.state = "interrupted"
+
+    @invariant()
+    def agrees(self) -> None:
+        listed = {
+            conversation.id: conversation for conversation in self.store.conversations().result()
+        }
+        assert set(listed) == set(self.leaves) - self.deleted
+        for chat, conversation in listed.items():
+            assert conversation.leaf == self.leaves[chat]
+            expected: list[int] = []
+            id = self.leaves[chat]
+            while id is not None:
+                expected.insert(0, id)
+                id = self.nodes[id].parent
+            branch = self.store.branch(chat).result()
+            assert [message.id for message in branch] == expected
+            for message in branch:
+                node = self.nodes[message.id]
+                same = [
+                    i
+                    for i in self.nodes
+                    if self.home[i] == chat and self.nodes[i].parent == node.parent
+                ]
+                assert (message.siblings, same[message.place - 1]) == (len(same), message.id)
+        for id, node in self.nodes.items():
+            found = self.store.message(id).result()
+            assert (found.parent, found.content, found.state) == (
+                node.parent,
+                node.content,
+                node.state,
+            )
+
+
+TestTrees = Trees.TestCase
+TestTrees.settings = settings(max_examples=25, stateful_step_count=25, deadline=None)
