@@ -74,7 +74,7 @@ class ChildProcess(QObject):
         super().__init__(parent)
         self._lines, self._complaints = Lines(limit), Lines(_LONGEST_COMPLAINT_BYTES)
         self._heard: deque[bytes] = deque()
-        self._closing = self._over = False
+        self._over = False
         self._process = process = QProcess(self)
         process.setProgram(command[0])
         process.setArguments(list(command[1:]))
@@ -100,8 +100,8 @@ class ChildProcess(QObject):
         self._process.start()
 
     def write(self, line: bytes) -> None:
-        """Send a line, with its end. Waits for nothing; to a process that has ended it is lost."""
-        if self.running and not self._closing:
+        """Send a line, with its end. Waits for nothing; what nobody reads any more is lost."""
+        if self.running:
             self._process.write(line)
 
     def kill(self) -> None:
@@ -115,7 +115,6 @@ class ChildProcess(QObject):
         """
         if not self.running:
             return
-        self._closing = True
         self._process.closeWriteChannel()
         if not self._process.waitForFinished(int(_GRACE_SECONDS * 1000)):
             self._process.kill()

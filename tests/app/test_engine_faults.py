@@ -314,6 +314,23 @@ def test_one_may_act_from_within_an_event(start: Start) -> None:
     assert heard.engine.state is State.STOPPED
 
 
+def test_asking_while_it_stops_is_answered(start: Start) -> None:
+    heard = start("ready take text:a take text:b")
+    asked: list[str] = []
+
+    def ask_more(event: object) -> None:
+        if isinstance(event, Text) and event.delta == "b":
+            asked.extend([ask(heard), heard.engine.load(MODEL)])
+
+    heard.engine.happened.connect(ask_more)
+    id = ask(heard)
+    heard.until(lambda: heard.of(id))
+    heard.engine.stop()
+    assert heard.text(id) == "ab"
+    assert isinstance(heard.end_of(asked[0]), Failed)
+    assert [failed.generation for failed in heard.all("failed")] == [asked[1]]
+
+
 def test_restarting_from_within_an_event(start: Start) -> None:
     heard = start("ready take text:a text:b done hang -- ready serve")
     heard.engine.happened.connect(
