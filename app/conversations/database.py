@@ -13,8 +13,6 @@ from models.errors import Problem
 _WAIT_SECONDS = 1.0  # for a Slipstream that is just closing
 
 _PRAGMAS = (
-    # One connection, held by SQLite itself: a second Slipstream is told so at once.
-    "locking_mode = EXCLUSIVE",
     "journal_mode = WAL",
     "synchronous = FULL",
     "foreign_keys = ON",
@@ -43,6 +41,7 @@ def connect(path: Path) -> sqlite3.Connection:
         connection.text_factory = lambda data: str(data, "utf-8", "replace")
         try:
             connection.setconfig(sqlite3.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, True)
+            # The only connection there is: SQLite itself refuses a second Slipstream.
             connection.execute("PRAGMA locking_mode = EXCLUSIVE")
             connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
         except BaseException:

@@ -223,9 +223,9 @@ def test_any_json_gives_chats_or_a_problem(value: Any) -> None:
     try:
         found = parse(data)
     except Problem as problem:
-        lines = (problem.message, problem.remedy)
+        lines = [problem.message, problem.remedy]
     else:
-        lines = tuple(to_markdown(chat) for chat in found)
+        lines = [to_markdown(chat) for chat in found]
         for chat in found:
             assert parse(to_json(chat).encode()) == (chat,)
     assert all(lines)

@@ -1,6 +1,7 @@
 """A damaged or missing file: it is kept, the newest good backup comes back, the user is told."""
 
 import random
+import sqlite3
 from datetime import timedelta
 from pathlib import Path
 
@@ -106,17 +107,25 @@ def test_without_a_backup_one_starts_afresh_and_the_file_is_kept(path: Path) -> 
 
 
 @pytest.mark.parametrize("emptied", [False, True])
-def test_a_lost_file_is_restored(path: Path, clock: Clock, emptied: bool) -> None:
+def test_a_lost_file_is_restored_and_its_log_not_played_over_it(
+    path: Path, clock: Clock, emptied: bool
+) -> None:
     before = fill(path, clock)
+    with raw(path) as connection:
+        connection.setconfig(sqlite3.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, True)
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("UPDATE conversations SET title = 'of the lost file'")
     path.unlink()
     if emptied:
         path.touch()
-    path.with_name(f"{path.name}-wal").write_bytes(b"of the lost file")
+    assert path.with_name(f"{path.name}-wal").stat().st_size
     with Store.open(path) as store:
         assert store.notice is not None
         assert "missing" in store.notice
     assert titles(path) == before[1:]
     assert kept(path) == []
+    with raw(path) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
 
 
 def test_a_recovery_that_was_killed_is_made_up_for(path: Path, clock: Clock) -> None:

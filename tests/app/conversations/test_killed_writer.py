@@ -20,15 +20,18 @@ ROOT = Path(app.__file__).parents[1]
 
 def write_until_killed(path: Path, *, noise: random.Random) -> list[dict[str, str]]:
     """What a writing process had acknowledged when it was killed."""
+    told = path.with_name("told")  # a file, as a full pipe would hold the writer up
     command = [sys.executable, "-m", "tests.app.conversations.writing_child", str(path)]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as child:
-        assert child.stdout is not None
-        # Half of them at any moment, while the file is opened too; half amid the writing.
-        first = [] if noise.random() < 0.5 else [child.stdout.readline()]
+    told.parent.mkdir(exist_ok=True)
+    with told.open("wb") as out, subprocess.Popen(command, cwd=ROOT, stdout=out) as child:
+        # A quarter of them at any moment, while the file is opened too; the rest amid the writing.
+        if noise.random() > 0.25:
+            while child.poll() is None and not told.stat().st_size:
+                time.sleep(0.01)
         time.sleep(noise.uniform(0.0, 1.0))
         child.kill()
-        lines = [*first, *child.stdout.read().splitlines(keepends=True)]
     assert child.returncode == -9
+    lines = told.read_bytes().splitlines(keepends=True)
     return [json.loads(line) for line in lines if line.endswith(b"\n")]
 
 
@@ -55,11 +58,11 @@ def check(path: Path, acknowledged: dict[int, dict[str, str]]) -> int:
             connection.execute(f"INSERT INTO {index}({index}, rank) VALUES ('integrity-check', 1)")
     lost = 0
     for id, write in acknowledged.items():
-        message = found.get(id)
-        whole = message is not None and (
-            message.content == write["content"] and message.state == "complete"
+        there = found.get(id)
+        whole = there is not None and (
+            there.content == write["content"] and there.state == "complete"
             if write["kind"] == "complete"
-            else message.content.startswith(write["content"])
+            else there.content.startswith(write["content"])
         )
         lost += not whole
     return lost
@@ -80,7 +83,10 @@ def kill_many(path: Path, *, times: int) -> Counter[str]:
             "SELECT count(*) FROM messages WHERE state = 'interrupted'"
         ).fetchone()
     figures["interrupted answers"] = interrupted
-    figures["backups"] = len(backups(backups_of(path)))
+    for backup in backups(backups_of(path)):
+        with raw(backup.path) as connection:
+            assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        figures["backups"] += 1
     return figures
 
 

@@ -26,7 +26,7 @@ def main(path: Path) -> None:
 
     def clock() -> datetime:
         nonlocal now
-        now += timedelta(minutes=1)  # so that backups are due, and killed too
+        now += timedelta(minutes=10)  # so that backups are due, and killed too
         return now
 
     store = Store.open(path, clock=clock)
