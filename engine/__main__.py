@@ -33,7 +33,7 @@ Target = Annotated[
 Drafter = Annotated[
     str,
     typer.Option(
-        help="none, lookup, early-exit[:LAYERS], a model folder, or several joined with +."
+        help="auto, none, lookup, head, early-exit[:LAYERS], a folder, or several joined with +."
     ),
 ]
 DraftLengthOption = Annotated[
@@ -187,6 +187,41 @@ def bench(
         return
     errors = Console(stderr=True)
     render(run_bench(options, progress=lambda line: errors.print(line, style="dim")), console)
+
+
+@app.command()
+def distil(
+    *,
+    prompts: Annotated[
+        list[Path],
+        typer.Option(help="JSON, JSON lines, CSV or a prompt a line; more files may follow it."),
+    ],
+    more_prompts: Annotated[list[Path] | None, typer.Argument(hidden=True)] = None,
+    out: Annotated[Path, typer.Option(help="The drafter's folder, to be made.")],
+    target: Target = None,
+    minutes: Annotated[float | None, typer.Option(min=0.1, help="How long to work.")] = None,
+    tokens: Annotated[
+        int | None, typer.Option(min=1000, help="Answer tokens to learn from, instead.")
+    ] = None,
+    vocabulary: Annotated[int, typer.Option(min=16, help="Tokens that it can say.")] = 8192,
+    longest_answer: Annotated[int, typer.Option(min=8, help="Tokens of an answer.")] = 160,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on where it stopped.")] = False,
+) -> None:
+    """Make a drafter for a target: it learns from the target's own answers."""
+    from engine.distil.run import DistilOptions, distil
+
+    errors = Console(stderr=True)
+    options = DistilOptions(
+        target=_folder(target),
+        prompts=(*prompts, *(more_prompts or ())),
+        out=out,
+        minutes=minutes,
+        tokens=tokens,
+        vocabulary=vocabulary,
+        longest_answer=longest_answer,
+        resume=resume,
+    )
+    print(distil(options, lambda line: errors.print(line, style="dim", highlight=False)))
 
 
 @app.command("import")

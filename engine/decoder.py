@@ -3,12 +3,14 @@
 Knows a model and its caches; nothing of sampling, of text, or of who verifies whom.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 
 import mlx.core as mx
 import mlx.nn as nn
 
 from engine.cache import QuantizedCaches, Timeline
+from engine.hidden_states import HiddenStates
 
 _PREFILL_ROWS = 512
 _MOST_UNREAD = 8
@@ -30,11 +32,22 @@ class Decoder:
         self.timeline = Timeline.of(model, quantized=quantized, block=block)
         probe: mx.array = model(mx.zeros((1, 1), dtype=mx.int32))  # for its shape; never computed
         self.vocabulary: int = probe.shape[-1]
+        self._states: HiddenStates | None = None
 
     @property
     def length(self) -> int:
         """How many committed tokens the caches hold."""
         return self.timeline.length
+
+    def record(self, layers: Sequence[int]) -> HiddenStates:
+        """The hidden states behind `layers` of all that is read from now on, taken back with it.
+
+        There is one recording at a time: a new one ends the one before.
+        """
+        if self._states is None or self._states.layers != tuple(layers):
+            self._states = HiddenStates(self.model, layers)
+            self._states.cut(self.length)
+        return self._states
 
     def read(self, tokens: mx.array) -> mx.array:
         """One pass over `tokens` (n,); returns logits (n, vocabulary), not yet computed.
@@ -43,11 +56,13 @@ class Decoder:
         """
         tokens = mx.minimum(tokens, self.vocabulary - 1)
         before, caches = self.length, self.timeline.open()
+        recording = self._states.recording(before) if self._states else nullcontext()
         self.timeline.advance(tokens.size)
         try:
-            logits: mx.array = self.model(tokens[None], cache=caches)[0]
+            with recording:
+                logits: mx.array = self.model(tokens[None], cache=caches)[0]
         except BaseException:
-            self.timeline.rewind(before)  # some layers may have read, some not
+            self.rewind(before)  # some layers may have read, some not
             raise
         return logits
 
@@ -75,3 +90,5 @@ class Decoder:
     def rewind(self, length: int) -> None:
         """Forget all past the first `length` tokens, or somewhat more: see `Timeline.rewind`."""
         self.timeline.rewind(length)
+        if self._states:
+            self._states.cut(self.length)

@@ -1,8 +1,9 @@
 """A target and the drafter that goes with it, from what a person wrote.
 
 A drafter is named by one word, or by several joined with `+`, asked in that order:
-`none`, `lookup`, `early-exit` (or `early-exit:12`, after that many layers), or the path of a
-model folder.
+`none`, `lookup`, `head` (the one distilled for this target), `early-exit` (or `early-exit:12`,
+after that many layers), or the path of a folder with a model or a head. `auto` is the best that
+needs no choice: `lookup+head` where there is a head, else `lookup`.
 """
 
 import os.path
@@ -14,11 +15,15 @@ from engine.draft_length import LONGEST, Automatic, DraftLength, Fixed
 from engine.drafters import Drafter
 from engine.drafters.cascade import Cascade
 from engine.drafters.early_exit import EarlyExitDrafter
+from engine.drafters.head import HeadDrafter
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
 from engine.drafters.none import NoDrafter
+from engine.head import load_head
 from engine.loading import LoadedModel, load
+from models.drafter_folders import find_head, is_head
 from models.errors import Problem
+from models.fingerprint import fingerprint
 from models.pairing import require_same_tokens
 
 
@@ -30,6 +35,8 @@ def make_drafter(
     load: Callable[[Path], LoadedModel] = load,
 ) -> Drafter:
     """The drafter called `name`, for a target read by `decoder`. Raises `Problem`."""
+    if name == "auto":
+        name = "lookup" if find_head(fingerprint(target.folder)) is None else "lookup+head"
     drafters = [_one(part.strip(), target, decoder, load) for part in name.split("+")]
     return drafters[0] if len(drafters) == 1 else Cascade(*drafters)
 
@@ -45,14 +52,29 @@ def _one(
     if word == "early-exit" and (layers == "" or layers.isdecimal()):
         half = max(1, len(target.model.layers) // 2)
         return EarlyExitDrafter(decoder, layers=int(layers) if layers else half)
-    folder = Path(os.path.expanduser(name))
+    folder = _shipped_head(target) if name == "head" else Path(os.path.expanduser(name))
     if not name or not os.path.exists(folder):  # pathlib raises where there is no such user
         raise Problem(
             f"There is no drafter and no folder {name!r}.",
-            "Choose none, lookup, early-exit, a model folder, or several joined with +.",
+            "Choose auto, none, lookup, head, early-exit, a folder, or several joined with +.",
+        )
+    if is_head(folder):
+        known = fingerprint(target.folder)
+        return HeadDrafter(
+            decoder, load_head(folder, fingerprint=known, vocabulary=decoder.vocabulary)
         )
     require_same_tokens(target.folder, folder)
     return ModelDrafter(Decoder(load(folder).model), vocabulary=decoder.vocabulary)
+
+
+def _shipped_head(target: LoadedModel) -> Path:
+    folder = find_head(fingerprint(target.folder))
+    if folder is None:
+        raise Problem(
+            f"There is no drafter head for {target.folder.name}.",
+            f"Make one (slipstream distil --target {target.folder} ...), or choose lookup.",
+        )
+    return folder
 
 
 def make_policy(length: str) -> DraftLength:

@@ -1,1 +1,1 @@
-"""A drafter distilled from a target: answers, training, measuring, and the folder they make."""
+"""A drafter distilled from a target: it answers, a head learns from the answers, the best is kept."""

@@ -1,0 +1,100 @@
+"""What a target is asked, from files as people have them: JSON, JSON lines, CSV, or plain lines.
+
+Knows file formats; nothing of models. The files are taken in turn, so that a long one does not
+drown a short one.
+"""
+
+import csv
+import gzip
+import io
+import json
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from models.errors import Problem
+
+_FIELDS = ("prompt", "question", "instruction", "text", "query", "content")
+_LONGEST = 4000  # characters; longer ones teach little more for their time
+_MOST_BYTES = 1 << 30
+
+
+def read_prompts(paths: Sequence[Path], *, seed: int = 0) -> list[str]:
+    """Every prompt in `paths` once, a file's in random order, one of each file in turn.
+
+    Raises `Problem` for a file that cannot be read, or holds none.
+    """
+    groups = []
+    for number, path in enumerate(paths):
+        prompts = list(dict.fromkeys(filter(_usable, _read(path))))
+        if not prompts:
+            raise Problem(f"{path} holds no prompt.", "Write one prompt a line, or give JSON.")
+        Random(f"{seed} {number}").shuffle(prompts)
+        groups.append(prompts)
+    turns = zip_longest(*groups)
+    return list(dict.fromkeys(text for turn in turns for text in turn if text is not None))
+
+
+def _usable(text: str) -> bool:
+    return 8 <= len(text.strip()) <= _LONGEST
+
+
+def _read(path: Path) -> Iterator[str]:
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            data = file.read(_MOST_BYTES)
+        text = data.decode("utf-8-sig")
+        kind = path.suffixes[-2 if path.suffix == ".gz" else -1] if path.suffixes else ""
+        if kind == ".jsonl":
+            for line in text.splitlines():
+                if line.strip():
+                    yield from _texts(json.loads(line))
+        elif kind == ".json":
+            yield from _texts(json.loads(text))
+        elif kind == ".csv":
+            yield from _texts(list(csv.DictReader(io.StringIO(text))))
+        else:
+            yield from text.splitlines()
+    except (OSError, ValueError, RecursionError, csv.Error, IndexError) as error:
+        raise Problem(
+            f"The prompts in {path} cannot be read: {' '.join(str(error).split())[:150]}.",
+            "Give JSON, JSON lines, CSV with a column named prompt, or a prompt a line, in UTF-8.",
+        ) from error
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """The prompts in a JSON value: a text, an object with one, or a list of either."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for item in value:
+            # A row of a table: its first column is the prompt.
+            yield from _texts(item[0] if isinstance(item, list) and item else item)
+    elif isinstance(value, dict):
+        text = _text_of(value)
+        if text is not None:
+            yield text
+        else:
+            for item in value.values():
+                if isinstance(item, list):
+                    yield from _texts(item)
+
+
+def _text_of(row: dict[str, Any]) -> str | None:
+    """The first thing that a person says in a row."""
+    for name in ("turns", "messages", "conversations"):
+        turns = row.get(name)
+        if isinstance(turns, list) and turns:
+            return next(_texts([turn for turn in turns if not _is_system(turn)]), None)
+    for name in _FIELDS:
+        text = row.get(name)
+        if isinstance(text, str) and text.strip():
+            more = row.get("input")
+            return f"{text}\n{more}" if isinstance(more, str) and more.strip() else text
+    return None
+
+
+def _is_system(turn: Any) -> bool:
+    return isinstance(turn, dict) and turn.get("role", turn.get("from")) == "system"

@@ -1,0 +1,136 @@
+"""Training a head on stored answers: batches, optimizers, and a checkpoint to go on from.
+
+Knows nothing of where answers come from, or of when to stop.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+from mlx.optimizers import AdamW, MultiOptimizer, Muon, clip_grad_norm
+from mlx.utils import tree_flatten, tree_unflatten
+
+from engine.distil.answers import Answer
+from engine.distil.loss import Batch, embed, loss, make_batch
+from engine.distil.store import AnswerStore, Shard
+from engine.head import FittedHead, Head
+from models.errors import Problem
+
+_MUON_RATE = 0.01  # for the matrices inside
+_ADAM_RATE = 1e-3  # for the output rows and the norms
+_WARM_UP = 0.03  # of the training
+_CLIP = 1.0
+_POSITIONS = 2500  # in a batch, padding included
+
+
+@dataclass(slots=True)
+class Progress:
+    """Where training is. `loss` is a moving average in nats; `best` an acceptance length."""
+
+    epoch: int = 0
+    step: int = 0  # batches of this epoch
+    batches: int = 0  # in all
+    tokens: int = 0  # guessed at
+    seconds: float = 0.0
+    loss: float | None = None
+    best: float = 0.0
+
+
+class Trainer:
+    """Changes `fitted.head`. `embedding` is the target's, `vocabulary` its number of logits."""
+
+    def __init__(self, fitted: FittedHead, embedding: nn.Module, *, vocabulary: int) -> None:
+        self.head = fitted.head
+        self.progress = Progress()
+        self._embedding = embedding
+        rows = mx.full((vocabulary,), -1, dtype=mx.int32)
+        rows[fitted.kept] = mx.arange(fitted.shape.rows, dtype=mx.int32)
+        self._row_of = rows
+        self._muon = Muon(_MUON_RATE, weight_decay=0.0)
+        self._adam = AdamW(_ADAM_RATE, betas=[0.9, 0.95], weight_decay=0.0)
+        self._optimizer = MultiOptimizer([self._muon, self._adam], [_is_inner_matrix])
+        self._gradient = nn.value_and_grad(self.head, _loss)
+
+    def learn(self, answers: Sequence[Answer], *, share: float) -> float:
+        """One step on one batch, with `share` (0 to 1) of the training done; returns its loss."""
+        rate = min(1.0, share / _WARM_UP + 0.05) * (1 - share)
+        self._muon.learning_rate, self._adam.learning_rate = _MUON_RATE * rate, _ADAM_RATE * rate
+        batch = make_batch(answers, self._row_of)
+        value, gradients = self._gradient(self.head, batch, embed(self._embedding, batch))
+        gradients, _ = clip_grad_norm(gradients, _CLIP)
+        self._optimizer.update(self.head, gradients)
+        mx.eval(value, self.head.parameters(), self._optimizer.state)
+        latest = float(value.item())
+        average = self.progress.loss
+        self.progress.loss = latest if average is None else average + 0.05 * (latest - average)
+        self.progress.step += 1
+        self.progress.batches += 1
+        self.progress.tokens += len(batch.rank)
+        return latest
+
+    def save(self, path: Path) -> None:
+        """Write a checkpoint: it is the old one or the new one, whole. Raises `Problem`."""
+        parts = {"head": self.head.parameters(), "state": self._optimizer.state}
+        arrays: dict[str, mx.array] = dict(tree_flatten(parts))
+        progress = {"progress": json.dumps(asdict(self.progress))}
+        partial = path.with_name(f".{path.name}")
+        try:
+            mx.save_safetensors(str(partial), arrays, progress)
+            partial.replace(path)
+        except (OSError, RuntimeError) as error:
+            partial.unlink(missing_ok=True)
+            raise Problem(
+                f"The checkpoint cannot be written to {path.parent}: {error}.",
+                "Make room on the disk, and go on with --resume.",
+            ) from error
+
+    def restore(self, path: Path) -> None:
+        """Go on from a checkpoint. Raises `Problem` where it is damaged."""
+        try:
+            loaded = mx.load(str(path), return_metadata=True)
+            assert isinstance(loaded, tuple)
+            arrays, metadata = loaded
+            self.progress = Progress(**json.loads(metadata["progress"]))
+            parts: Any = tree_unflatten(list(arrays.items()))
+            self.head.update(parts["head"])
+            self._optimizer.init(self.head.parameters())
+            self._optimizer.state = parts["state"]
+        except (RuntimeError, KeyError, ValueError, TypeError, AssertionError) as error:
+            raise Problem(
+                f"The checkpoint {path} is damaged.", "Delete it, and go on with --resume."
+            ) from error
+
+
+def epoch(store: AnswerStore, shards: Sequence[Shard], *, seed: int) -> Iterator[list[Answer]]:
+    """All answers once, in batches; the same ones for the same seed. Reads as it goes."""
+    for group in store.mixed(shards, seed=seed):
+        some = list(batches(group))
+        Random(seed).shuffle(some)
+        yield from some
+
+
+def batches(answers: Sequence[Answer]) -> Iterator[list[Answer]]:
+    """Answers of similar length together; what is drawn from them is as random as they are."""
+    batch: list[Answer] = []
+    longest = 0
+    for one in sorted(answers, key=lambda one: len(one.tokens) // 32):
+        if batch and (len(batch) + 1) * max(longest, len(one.tokens)) > _POSITIONS:
+            yield batch
+            batch, longest = [], 0
+        batch.append(one)
+        longest = max(longest, len(one.tokens))
+    if batch:
+        yield batch
+
+
+def _loss(head: Head, batch: Batch, embeddings: mx.array) -> mx.array:
+    return loss(head, batch, embeddings)
+
+
+def _is_inner_matrix(path: str, weight: mx.array) -> bool:
+    return weight.ndim == 2 and not path.startswith("output")

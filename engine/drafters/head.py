@@ -1,0 +1,129 @@
+"""A trained head drafts from what the target made of the committed tokens (EAGLE: see
+`engine.head`).
+
+For each committed token but the last the head reads the target's hidden states with the token
+that came next. Then it goes on from its own states, one drafted token at a time; those are
+forgotten after the round, when the target's own are there. Proposes a chain: a tree would branch
+at `propose`, and change nothing else.
+"""
+
+from collections.abc import Iterator
+
+import mlx.core as mx
+from mlx_lm.models.cache import KVCache
+
+from engine.anatomy import embedding
+from engine.decoder import Decoder
+from engine.device import fetch
+from engine.drafters import Proposal
+from engine.drafters.chain import draft_chain
+from engine.head import FittedHead
+from engine.request import Sampling
+
+_PREFILL_ROWS = 512
+
+
+class HeadDrafter:
+    """Drafts for `target`, whose hidden states it has recorded from now on."""
+
+    name = "head"
+
+    def __init__(self, target: Decoder, fitted: FittedHead) -> None:
+        self._head = fitted.head
+        self._embed = embedding(target.model)
+        self._states = target.record(fitted.shape.layers)
+        self._vocabulary = target.vocabulary
+        (kept,) = fetch(fitted.kept)
+        row_of = [fitted.shape.rows] * self._vocabulary  # a row more, for what the head cannot say
+        for row, token in enumerate(kept):
+            row_of[token] = row
+        self._row_of = mx.array(row_of)
+        self._cache = KVCache()
+        self._base = 0  # the position of the cache's first entry
+        self._read = 0  # entries from the target's states; what is behind them are guesses
+
+    def prepare(self, tokens: list[int]) -> Iterator[int]:
+        self._forget_guesses()
+        while self._next_position() < min(len(tokens) - 1, self._states.end):
+            mx.eval(self._read_target(tokens, rows=_PREFILL_ROWS))
+            yield self._base + self._read
+
+    def propose(
+        self, tokens: list[int], limit: int, sampling: Sampling, key: mx.array
+    ) -> Proposal | None:
+        self._forget_guesses()
+        self.rewind(len(tokens) - 1)  # at least one entry is to be read
+        if self._states.end == self._states.first:
+            return None
+        state: mx.array | None = None
+
+        def read(inputs: mx.array) -> mx.array:
+            nonlocal state
+            state = self._catch_up(tokens) if state is None else self._step(state, inputs)
+            return self._spread(self._head.logits(state)[0])
+
+        return draft_chain(
+            read,
+            unread=tokens[-1:],
+            tokens=tokens,
+            length=limit,
+            vocabulary=self._vocabulary,
+            sampling=sampling,
+            key=key,
+            drafter=self.name,
+        )
+
+    def settle(self, accepted: int) -> None:
+        self._forget_guesses()
+
+    def rewind(self, length: int) -> None:
+        """The entry of the last of `length` tokens goes too: what comes after may be another."""
+        self._forget_guesses()
+        entries = max(0, min(self._read, length - 1 - self._base))
+        self._cache.trim(self._read - entries)
+        self._read = entries
+
+    def _forget_guesses(self) -> None:
+        self._cache.trim(self._cache.offset - self._read)
+
+    def _next_position(self) -> int:
+        """Where to read on; everything is begun anew where states are missing between."""
+        position = self._base + self._read
+        if self._read == 0 or not self._states.first <= position <= self._states.end:
+            self._cache, self._read = KVCache(), 0
+            position = self._base = self._states.first
+        return position
+
+    def _read_target(self, tokens: list[int], rows: int) -> mx.array:
+        """Read up to `rows` of the target's states; returns the head's, (1, n, width)."""
+        start = self._next_position()
+        end = min(start + rows, len(tokens) - 1, self._states.end)
+        begun = self._head.begin(self._states.between(start, end)[None])
+        after = mx.array([tokens[start + 1 : end + 1]])
+        mask = "causal" if end - start > 1 else None
+        state = self._head(begun, self._embed(after), mask, self._cache)
+        self._read += end - start
+        return state
+
+    def _catch_up(self, tokens: list[int]) -> mx.array:
+        """Read what is committed; returns the last state, (1, 1, width).
+
+        Where the target has not read all of it (recurrent ones read again what they took back),
+        the head goes on from its own states.
+        """
+        while True:
+            state = self._read_target(tokens, rows=_PREFILL_ROWS)[:, -1:]
+            position = self._base + self._read
+            if position >= min(len(tokens) - 1, self._states.end):
+                break
+        for token in tokens[position + 1 :]:
+            state = self._step(state, mx.array([token]))
+        return state
+
+    def _step(self, state: mx.array, token: mx.array) -> mx.array:
+        return self._head(self._head.go_on(state), self._embed(token[None]), None, self._cache)
+
+    def _spread(self, logits: mx.array) -> mx.array:
+        """(n, rows) to (n, the target's vocabulary): what the head cannot say is impossible."""
+        padded = mx.pad(logits, [(0, 0), (0, 1)], constant_values=-mx.inf)
+        return mx.take(padded, self._row_of, axis=1)

@@ -1,0 +1,201 @@
+"""A drafter head: a small network that continues the target's thoughts, and its folder.
+
+EAGLE's idea (arXiv 2401.15077, 2503.01840): what the target made of a token, with the token that
+came next, says most of what will come after. One transformer layer turns the two into a state of
+its own, from which the next token is read, and which stands in for the target's when the head
+goes on guessing. The output layer has rows for frequent tokens only (FR-Spec, arXiv 2502.14856).
+
+A folder holds `config.json` and `head.safetensors`, 8-bit, with the token ids of the rows.
+"""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+from mlx.utils import tree_flatten
+from mlx_lm.models.llama import ModelArgs, TransformerBlock
+
+from engine.anatomy import embedding, final_norm, output_rows
+from engine.device import fetch
+from models.drafter_folders import HEAD_MODEL_TYPE, WEIGHTS_NAME, describe_head
+from models.errors import Problem
+
+_BITS, _GROUP_SIZE = 8, 64
+
+
+@dataclass(frozen=True, slots=True)
+class HeadShape:
+    """The sizes of a head. `layers`: whose states it reads, counted from 1; `rows`: of the output
+    layer; the others are a Llama layer's, as mlx-lm names them."""
+
+    hidden_size: int
+    layers: tuple[int, ...]
+    rows: int
+    num_attention_heads: int
+    num_key_value_heads: int
+    head_dim: int
+    intermediate_size: int
+    rms_norm_eps: float
+    rope_theta: float
+
+    @property
+    def cache_width(self) -> int:
+        """Keys, or values, of one position."""
+        return self.num_key_value_heads * self.head_dim
+
+    def block(self) -> ModelArgs:
+        """As a Llama model of one layer."""
+        names = ("layers", "rows")
+        sizes = {name: size for name, size in asdict(self).items() if name not in names}
+        return ModelArgs(model_type="llama", num_hidden_layers=1, vocab_size=self.rows, **sizes)
+
+
+class Head(nn.Module):
+    """See above. States are (batch, n, hidden size); token embeddings are the target's own."""
+
+    def __init__(self, shape: HeadShape) -> None:
+        super().__init__()
+        width = shape.hidden_size
+        self.fuse = nn.Linear(len(shape.layers) * width, width, bias=False)
+        self.carry = nn.Linear(width, width, bias=False)
+        self.embed = nn.Linear(width, width, bias=False)
+        self.block = TransformerBlock(shape.block())
+        self.norm = nn.RMSNorm(width, eps=shape.rms_norm_eps)
+        self.output = nn.Linear(width, shape.rows, bias=False)
+        self._epsilon = shape.rms_norm_eps
+
+    def begin(self, states: mx.array) -> mx.array:
+        """From what the target made of tokens, (batch, n, layers, hidden size)."""
+        return self.fuse(self._normal(states).flatten(-2))
+
+    def go_on(self, state: mx.array) -> mx.array:
+        """From what the head itself made of them."""
+        return self.carry(self._normal(state))
+
+    def __call__(
+        self, begun: mx.array, embeddings: mx.array, mask: Any = None, cache: Any = None
+    ) -> mx.array:
+        """The next state: `begun` for each token, `embeddings` of the token after it."""
+        return self.block(begun + self.embed(self._normal(embeddings)), mask, cache)
+
+    def logits(self, state: mx.array) -> mx.array:
+        """(batch, n, rows): which token comes after the embedded one."""
+        return self.output(self.norm(state))
+
+    def _normal(self, x: mx.array) -> mx.array:
+        return mx.fast.rms_norm(x, None, self._epsilon)
+
+
+@dataclass(frozen=True, slots=True)
+class FittedHead:
+    """A head with what binds it to its target: `kept` (rows,), the token id of each row."""
+
+    head: Head
+    shape: HeadShape
+    kept: mx.array
+
+
+def shape_for(model: nn.Module, *, rows: int) -> HeadShape:
+    """A head as wide as the target `model`, that reads three of its layers."""
+    arguments = getattr(model, "args", None)
+    depth = len(model.layers)
+    width = embedding(model)(mx.zeros((1,), dtype=mx.int32)).shape[-1]
+    heads = getattr(arguments, "num_attention_heads", None) or max(1, width // 64)
+    head_dim = getattr(arguments, "head_dim", None) or width // heads
+    return HeadShape(
+        hidden_size=width,
+        layers=tuple(sorted({max(1, depth // 3), max(1, 2 * depth // 3), depth})),
+        rows=rows,
+        num_attention_heads=heads,
+        num_key_value_heads=getattr(arguments, "num_key_value_heads", None) or heads,
+        head_dim=head_dim,
+        intermediate_size=getattr(arguments, "intermediate_size", None) or 4 * width,
+        rms_norm_eps=1e-5,
+        rope_theta=float(getattr(arguments, "rope_theta", None) or 10000.0),
+    )
+
+
+def new_head(model: nn.Module, shape: HeadShape, kept: mx.array) -> FittedHead:
+    """An untrained head that begins near the target: its output rows, its last layer's state."""
+    head, width = Head(shape), shape.hidden_size
+    scale, own = 0.3, mx.eye(width)
+    last = mx.concatenate([mx.zeros((width, (len(shape.layers) - 1) * width)), own], axis=1)
+    head.fuse.weight = scale * head.fuse.weight + last
+    head.carry.weight = scale * head.carry.weight + own
+    head.embed.weight = scale * head.embed.weight
+    head.block.self_attn.o_proj.weight = mx.zeros_like(head.block.self_attn.o_proj.weight)
+    head.block.mlp.down_proj.weight = mx.zeros_like(head.block.mlp.down_proj.weight)
+    head.output.weight = output_rows(model, kept).astype(mx.float32)
+    norm = final_norm(model)
+    if norm is not None:
+        head.norm.weight = norm.astype(mx.float32)
+    mx.eval(head.parameters())
+    return FittedHead(head, shape, kept)
+
+
+def save_head(fitted: FittedHead, folder: Path, *, target: str, fingerprint: str) -> None:
+    """Write `folder`, 8-bit. `target` is a name for people; `fingerprint` is what counts."""
+    exact = dict(tree_flatten(fitted.head.parameters()))
+    copy = Head(fitted.shape)
+    copy.load_weights(list(exact.items()))
+    copy.set_dtype(mx.float16)
+    _quantize(copy)
+    folder.mkdir(parents=True, exist_ok=True)
+    weights = dict(tree_flatten(copy.parameters())) | {"kept": fitted.kept.astype(mx.int32)}
+    partial = folder / f".{WEIGHTS_NAME}"
+    mx.save_safetensors(str(partial), weights)
+    partial.replace(folder / WEIGHTS_NAME)
+    config = {"model_type": HEAD_MODEL_TYPE, "target": target, "target_fingerprint": fingerprint}
+    config |= asdict(fitted.shape)
+    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+
+
+def load_head(folder: Path, *, fingerprint: str, vocabulary: int) -> FittedHead:
+    """The head in `folder`, for the target with these weights and as many logits.
+
+    Raises `Problem` where it was made for another target, or is damaged.
+    """
+    described = describe_head(folder)
+    if described.target_fingerprint != fingerprint:
+        raise Problem(
+            f"The drafter {folder.name} was distilled for {described.target} "
+            f"(weights {described.target_fingerprint}), and the target's are {fingerprint}.",
+            "Choose its own target, or distil one for this target: slipstream distil.",
+        )
+    try:
+        fields = {name: described.config[name] for name in HeadShape.__dataclass_fields__}
+        shape = HeadShape(**fields | {"layers": tuple(fields["layers"])})
+        head = Head(shape)
+        _quantize(head)
+        weights = mx.load(str(folder / WEIGHTS_NAME))
+        assert isinstance(weights, dict)
+        kept = weights.pop("kept")
+        head.load_weights(list(weights.items()))
+        (ids,) = fetch(kept)
+    except (KeyError, TypeError, ValueError, AssertionError, RuntimeError) as error:
+        raise _damaged(folder, str(error)) from error
+    if kept.shape != (shape.rows,) or len(set(ids)) != shape.rows:
+        raise _damaged(folder, "its vocabulary map does not fit its rows")
+    if min(ids) < 0 or max(ids) >= vocabulary:
+        raise _damaged(folder, "it knows tokens that the target does not have")
+    return FittedHead(head, shape, kept)
+
+
+def _quantize(head: Head) -> None:
+    """Every matrix whose rows are whole groups; the others stay 16-bit."""
+    nn.quantize(
+        head,
+        group_size=_GROUP_SIZE,
+        bits=_BITS,
+        class_predicate=lambda _, module: (
+            isinstance(module, nn.Linear) and module.weight.shape[1] % _GROUP_SIZE == 0
+        ),
+    )
+
+
+def _damaged(folder: Path, why: str) -> Problem:
+    why = " ".join(why.split())[:200].rstrip(".")
+    return Problem(f"The drafter in {folder} is damaged: {why}.", "Fetch or distil it again.")

@@ -1,0 +1,96 @@
+"""What chosen layers of a model make of the tokens it reads: kept for a drafter that looks at it.
+
+Knows layers and positions; nothing of what the states are good for.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+
+_KEPT = 2048  # positions, so that a long conversation costs a bounded amount of memory
+
+
+class HiddenStates:
+    """The states behind `layers` (1 is the first) of the newest positions, some 2,000 of them.
+
+    Attributes: `layers`; `first` and `end`, the positions that are held.
+    """
+
+    def __init__(self, model: nn.Module, layers: Sequence[int]) -> None:
+        self.layers = tuple(layers)
+        self.first = self.end = 0
+        self._chunks: deque[mx.array] = deque()
+        self._tap = Tap([model.layers[number - 1] for number in layers])
+
+    @contextmanager
+    def recording(self, position: int) -> Iterator[None]:
+        """What the model reads meanwhile stands at `position` and behind."""
+        with self._tap.open():
+            yield
+        rows = mx.concatenate(self._tap.outputs, axis=-1)[0]
+        if position != self.end:
+            self._chunks.clear()
+            self.first = self.end = position
+        self._chunks.append(rows)
+        self.end += rows.shape[0]
+        while self.end - self.first - self._chunks[0].shape[0] >= _KEPT:
+            self.first += self._chunks.popleft().shape[0]
+
+    def cut(self, length: int) -> None:
+        """Forget the positions from `length` on."""
+        while self.end > max(length, self.first):
+            rows = self._chunks.pop()
+            self.end -= rows.shape[0]
+            if self.end < length:
+                self._chunks.append(rows[: length - self.end])
+                self.end = length
+        if not self._chunks:
+            self.first = self.end = length
+
+    def between(self, start: int, end: int) -> mx.array:
+        """(end - start, layers, width): `first` <= `start` < `end` <= `self.end`."""
+        together = mx.concatenate(list(self._chunks))
+        self._chunks = deque([together])
+        rows = together[start - self.first : end - self.first]
+        return rows.reshape(end - start, len(self.layers), -1)
+
+
+class Tap:
+    """Sees what `layers` put out, while it is open; the model is otherwise left as it is.
+
+    Attributes: `outputs`, one (batch, rows, width) per layer, of the newest pass.
+    """
+
+    def __init__(self, layers: Sequence[nn.Module]) -> None:
+        self.outputs: list[mx.array] = []
+        self._layers = layers
+        self._kinds = [type(layer) for layer in layers]
+        self._watched = [_watched(kind, self.outputs.append) for kind in self._kinds]
+
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        """Watch the passes made meanwhile."""
+        self.outputs.clear()
+        try:
+            for layer, kind in zip(self._layers, self._watched, strict=True):
+                layer.__class__ = kind
+            yield
+        finally:
+            for layer, kind in zip(self._layers, self._kinds, strict=True):
+                layer.__class__ = kind
+
+
+def _watched(kind: type[nn.Module], see: Callable[[mx.array], None]) -> type[nn.Module]:
+    """`kind` that shows what it puts out. A layer can become one for a while, and stay itself:
+    models look at their layers' attributes, so a wrapper around it would not do."""
+
+    def call(self: nn.Module, *arguments: Any, **options: Any) -> Any:
+        output = kind.__call__(self, *arguments, **options)
+        see(output[0] if isinstance(output, tuple) else output)
+        return output
+
+    return type(kind.__name__, (kind,), {"__call__": call})

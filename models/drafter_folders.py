@@ -1,0 +1,59 @@
+"""Drafter heads on disk: which folders hold one, and for which target's weights.
+
+Knows their config.json, and where those that come along or were distilled here are kept;
+nothing of networks.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from models.errors import Problem
+from models.folders import read_json_object
+from models.starter import models_folder
+
+HEAD_MODEL_TYPE = "slipstream-head"
+WEIGHTS_NAME = "head.safetensors"
+_SHIPPED = Path(__file__).parent.parent / "resources" / "drafters"
+
+
+@dataclass(frozen=True, slots=True)
+class HeadFolder:
+    """`target` is a name for people; `target_fingerprint` is what a target is known by."""
+
+    path: Path
+    target: str
+    target_fingerprint: str
+    config: dict[str, Any]
+
+
+def is_head(folder: Path) -> bool:
+    """Whether this looks like a head's folder."""
+    return (folder / WEIGHTS_NAME).is_file()
+
+
+def describe_head(folder: Path) -> HeadFolder:
+    """What the head in `folder` is for. Raises `Problem`."""
+    config = read_json_object(folder / "config.json")
+    target, fingerprint = config.get("target"), config.get("target_fingerprint")
+    if config.get("model_type") != HEAD_MODEL_TYPE or not isinstance(fingerprint, str):
+        raise Problem(f"{folder} holds no drafter head.", "Make one: slipstream distil.")
+    return HeadFolder(folder, str(target), fingerprint, config)
+
+
+def find_head(fingerprint: str, *, home: Path | None = None) -> Path | None:
+    """The head for a target with this fingerprint: the user's own first, then those shipped."""
+    for place in (models_folder(home).parent / "drafters", _SHIPPED):
+        for folder in _heads(place):
+            try:
+                if describe_head(folder).target_fingerprint == fingerprint:
+                    return folder
+            except Problem:
+                continue  # a broken one is none; naming it says what is wrong
+    return None
+
+
+def _heads(place: Path) -> Iterator[Path]:
+    if place.is_dir():
+        yield from sorted(folder for folder in place.iterdir() if is_head(folder))
