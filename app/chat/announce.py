@@ -1,0 +1,57 @@
+"""What a screen reader is told while an answer is written: sentences, not tokens.
+
+Knows text and how Qt speaks; nothing of messages.
+"""
+
+import re
+from collections.abc import Callable
+
+from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent
+from PySide6.QtWidgets import QWidget
+
+from app.chat.page import neutral
+
+LONGEST = 400  # characters; longer sentences are said in parts
+_END = re.compile(r"[.!?\u2026]+[)\"'\u201d\u2019*_]*\s|[\u3002\uff01\uff1f]|\n")
+_MARKS = re.compile(r"[*_`#>|~]+")
+
+
+class Announcer:
+    """Collects text and says it by sentence.
+
+    `say` is told each; by default it is announced for `widget`, politely: it interrupts nothing.
+    """
+
+    def __init__(self, widget: QWidget, say: Callable[[str], None] | None = None) -> None:
+        self._widget = widget
+        self._say = say or self._announce
+        self._held = ""
+
+    def append(self, delta: str) -> None:
+        """More text; whole sentences are said."""
+        self._held += delta
+        begin = 0
+        for found in _END.finditer(self._held):
+            self._tell(self._held[begin : found.end()])
+            begin = found.end()
+        self._held = self._held[begin:]
+        while len(self._held) > LONGEST:
+            cut = self._held.rfind(" ", 0, LONGEST) + 1 or LONGEST
+            self._tell(self._held[:cut])
+            self._held = self._held[cut:]
+
+    def finish(self) -> None:
+        """Say the rest."""
+        self._tell(self._held)
+        self._held = ""
+
+    def _tell(self, text: str) -> None:
+        words = " ".join(_MARKS.sub(" ", neutral(text)).split())
+        if any(character.isalnum() for character in words):
+            self._say(words)
+
+    def _announce(self, words: str) -> None:
+        if QAccessible.isActive():
+            event = QAccessibleAnnouncementEvent(self._widget, words)
+            event.setPoliteness(QAccessible.AnnouncementPoliteness.Polite)
+            QAccessible.updateAccessibility(event)

@@ -1,0 +1,228 @@
+"""One message: who wrote it, its text, what can be done with it, and how it ended.
+
+Knows how a message looks, not what becomes of what is asked for: that goes out as signals.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from PySide6.QtCore import QEvent, QObject, Qt, Signal
+from PySide6.QtGui import QColor, QEnterEvent, QGuiApplication, QPainter, QPaintEvent
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
+
+from app.chat.formats import Formats
+from app.chat.growth import Growth, PlainGrowth
+from app.chat.page import neutral
+from app.chat.provenance import Provenance
+from app.chat.quiet import QuietButton
+from app.chat.view import TextView
+
+Writer = Literal["person", "model"]
+End = Literal["complete", "interrupted", "cancelled", "failed", "length"]
+
+_MARKS: dict[End, str] = {
+    "complete": "",
+    "interrupted": "Interrupted: the answer ends where Slipstream or its engine stopped.",
+    "cancelled": "Stopped by you.",
+    "failed": "The answer failed.",
+    "length": "Cut: the answer reached the most tokens it may have.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How an answer ended. `message` and `remedy`: for a failure, what is wrong and what to do."""
+
+    end: End = "complete"
+    message: str = ""
+    remedy: str = ""
+
+    @property
+    def text(self) -> str:
+        """In words; nothing for an answer that is complete."""
+        if self.end != "failed":
+            return _MARKS[self.end]
+        return neutral(
+            " ".join(part for part in (self.message or _MARKS["failed"], self.remedy) if part)
+        )
+
+
+class Message(QWidget):
+    """A message in the transcript.
+
+    Signals:
+        edit_asked, regenerate_asked: the person wants to.
+        branch_asked: another version of the message, by its number, from 1.
+        link_asked: a link was chosen; its full address.
+        copied: something was copied; what, in words.
+    """
+
+    edit_asked = Signal()
+    regenerate_asked = Signal()
+    branch_asked = Signal(int)
+    link_asked = Signal(str)
+    copied = Signal(str)
+
+    def __init__(self, writer: Writer, *, name: str, formats: Formats) -> None:
+        super().__init__()
+        self.writer = writer
+        self.name = name
+        self._formats = formats
+        self._written = ""
+        self._branch = (1, 1)
+        self.view = TextView(formats, PlainGrowth() if writer == "person" else Growth())
+        self.provenance = Provenance(self.view, formats.colours.kinds)
+        self.view.setAccessibleName(f"{name}: message")
+        self.setAccessibleName(f"Message by {name}")
+        self._title = QLabel(neutral(name))
+        self._title.setTextFormat(Qt.TextFormat.PlainText)
+        self._mark = QLabel()
+        self._mark.setTextFormat(Qt.TextFormat.PlainText)
+        self._mark.setWordWrap(True)
+        self._mark.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self._mark.hide()
+        self.buttons = self._make_actions()
+        self._arrange()
+        self._show_formats()
+        self._wake(False)
+        self.view.link_asked.connect(self.link_asked)
+        self.view.code_copied.connect(lambda: self.copied.emit("Code copied"))
+        for part in (self.view, *self.buttons):
+            part.installEventFilter(self)
+
+    @property
+    def written(self) -> str:
+        """The text as it was given."""
+        return self._written
+
+    def append(self, delta: str) -> None:
+        """More text; shown by `step`."""
+        self._written += delta
+        self.view.text.append(delta)
+
+    def step(self) -> bool:
+        """A bounded piece of writing; False where nothing is left to write."""
+        return self.view.step()
+
+    def refresh(self) -> None:
+        """Put on the text what lies over it. For after some steps."""
+        self.view.place_buttons()
+        self.provenance.refresh()
+
+    def end(self, ending: Ending) -> None:
+        """No more text comes."""
+        self.view.text.finish()
+        self._mark.setText(ending.text)
+        self._mark.setAccessibleName(ending.text)
+        self._mark.setVisible(bool(ending.text))
+
+    def set_branches(self, number: int, count: int) -> None:
+        """This is version `number` of `count`."""
+        self._branch = (number, count)
+        several = count > 1
+        for button in (self._back, self._forth):
+            button.setVisible(several)
+        self._versions.setVisible(several)
+        self._versions.setText(f"{number}/{count}")
+        self._versions.setAccessibleName(f"Version {number} of {count}")
+        self._back.setEnabled(number > 1)
+        self._forth.setEnabled(number < count)
+
+    def set_formats(self, formats: Formats) -> None:
+        """Other colours or another font; the text follows by the next steps."""
+        self._formats = formats
+        self.provenance.set_colours(formats.colours.kinds)
+        self.view.set_formats(formats)
+        for button in self.buttons:
+            button.set_formats(formats)
+        self._show_formats()
+        self.update()
+
+    def copy(self) -> None:
+        """Put the whole text, as it was written, on the clipboard."""
+        QGuiApplication.clipboard().setText(neutral(self._written))
+        self.copied.emit("Message copied")
+
+    def enterEvent(self, event: QEnterEvent) -> None:
+        self._wake(True)
+
+    def leaveEvent(self, event: QEvent) -> None:
+        self._wake(False)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.FocusIn:
+            self._wake(True)
+        elif event.type() == QEvent.Type.FocusOut:
+            self._wake(self.underMouse())
+        return super().eventFilter(watched, event)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        if self.writer == "person":
+            painter = QPainter(self)
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(QColor(self._formats.colours.own))
+            painter.drawRoundedRect(self.rect().toRectF(), 10, 10)
+
+    def _make_actions(self) -> list[QuietButton]:
+        def make(text: str, name: str, act: Callable[[], None]) -> QuietButton:
+            button = QuietButton(text, parent=self, formats=self._formats)
+            button.setAccessibleName(name)
+            button.clicked.connect(act)
+            return button
+
+        self._back = make("\u2039", "Version before", lambda: self._turn(-1))
+        self._forth = make("\u203a", "Version after", lambda: self._turn(1))
+        self._versions = QLabel()
+        self._versions.setTextFormat(Qt.TextFormat.PlainText)
+        copy = make("Copy", f"Copy the message by {self.name}", self.copy)
+        if self.writer == "person":
+            more = make("Edit", "Edit this message and send it again", self.edit_asked.emit)
+        else:
+            more = make("Regenerate", "Write this answer again", self.regenerate_asked.emit)
+        self.set_branches(1, 1)
+        return [self._back, self._forth, copy, more]
+
+    def _arrange(self) -> None:
+        header = QHBoxLayout()
+        header.setSpacing(2)
+        header.addWidget(self._title)
+        header.addStretch(1)
+        header.addWidget(self._back)
+        header.addWidget(self._versions)
+        header.addWidget(self._forth)
+        header.addSpacing(6)
+        for button in self.buttons[2:]:
+            header.addWidget(button)
+        column = QVBoxLayout(self)
+        person = self.writer == "person"
+        column.setContentsMargins(*((14, 6, 8, 12) if person else (14, 4, 8, 8)))
+        column.setSpacing(4)
+        column.addLayout(header)
+        column.addWidget(self.view)
+        column.addWidget(self._mark)
+
+    def _show_formats(self) -> None:
+        colours = self._formats.colours
+        small = self._formats.font.__class__(self._formats.font)
+        small.setPointSizeF(small.pointSizeF() * 0.9)
+        for label, colour in (
+            (self._title, colours.muted),
+            (self._versions, colours.muted),
+            (self._mark, colours.warning),
+        ):
+            label.setFont(small)
+            palette = label.palette()
+            palette.setColor(palette.ColorRole.WindowText, QColor(colour))
+            label.setPalette(palette)
+        bold = small.__class__(small)
+        bold.setBold(True)
+        self._title.setFont(bold)
+
+    def _turn(self, by: int) -> None:
+        self.branch_asked.emit(self._branch[0] + by)
+
+    def _wake(self, awake: bool) -> None:
+        for button in self.buttons:
+            button.set_awake(awake or button in (self._back, self._forth))

@@ -1,0 +1,297 @@
+"""A rendered answer as plain values: lines and tables, made of runs that know where they come from.
+
+Between the Markdown that was read and the document that shows it. Knows nothing of Qt or of
+Markdown. Everything shown goes through `shown`, which lets no control character past.
+
+A *source* place is an index into the text that was rendered, in characters. The runs of a page
+come in the order of their sources, and no two share a character.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+Role = Literal["text", "marker", "label", "control", "ghost"]
+Shape = Literal["text", "heading", "label", "code", "rule", "plain"]
+Alignment = Literal["", "left", "center", "right"]
+
+_HAIR = "\u200a"  # keeps the ghosts apart
+BREAK = "\u2028"  # a new line within a block, as Qt writes it
+_CONTROLS = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 but \t and \n, DEL, C1
+    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # bidi
+    "\u2028\u2029\ufdd0-\ufdef\ufff9-\ufffc"  # what Qt's documents use themselves
+    "\ud800-\udfff\U000e0000-\U000e007f]"  # lone surrogates; tags, which show nothing
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """How a run looks. `href`: the address that it links to. `ghost`: which ghost it is."""
+
+    bold: bool = False
+    italic: bool = False
+    struck: bool = False
+    code: bool = False
+    href: str = ""
+    role: Role = "text"
+    ghost: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Text in one style, from `length` characters of the source.
+
+    Where the text is as long as that, it stands character for character; else all for all.
+    A `length` of 0 is text that nobody wrote: a label, a rejected token.
+    """
+
+    text: str
+    style: Style
+    source: int
+    length: int
+
+    @property
+    def end(self) -> int:
+        """Where in the source the run ends."""
+        return self.source + self.length
+
+    @property
+    def exact(self) -> bool:
+        """Whether it is the source, character for character."""
+        return self.length == len(self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How a line stands: its shape, and in pixels what is left free `above` and at its `left`.
+
+    `level` is a heading's. `bars` are where the bars of the quotes around it stand. `hanging`
+    lines begin with a list's marker, in the free space at the left. Lines of one `panel` (the
+    source place of a code block) lie on one background. `joined`: the line before goes on here,
+    cut for being long.
+    """
+
+    shape: Shape = "text"
+    level: int = 0
+    above: int = 0
+    left: int = 0
+    bars: tuple[int, ...] = ()
+    hanging: bool = False
+    alignment: Alignment = ""
+    panel: int | None = None
+    joined: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A paragraph, a heading, a line of code, ..."""
+
+    look: Look
+    runs: tuple[Run, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of cells, the header first; each row has as many cells as that."""
+
+    look: Look
+    rows: tuple[tuple[Line, ...], ...]
+
+
+Item = Line | Table
+
+
+@dataclass(frozen=True, slots=True)
+class Ghost:
+    """Text that was not written: it would have stood at `source`. `number` is its own."""
+
+    source: int
+    text: str
+    number: int
+
+
+def neutral(text: str) -> str:
+    """`text` without control characters: for what leaves the window, or is shown in one line."""
+    return _CONTROLS.sub("", text)
+
+
+def shown(text: str, style: Style, source: int, length: int) -> Iterator[Run]:
+    """The runs that show `text`: a control character becomes a visible mark of its own."""
+    if _CONTROLS.search(text) is None:
+        yield Run(text, style, source, length)
+        return
+    if length != len(text):
+        yield Run(_CONTROLS.sub(lambda found: _name(found[0]), text), style, source, length)
+        return
+    begin = 0
+    for found in _CONTROLS.finditer(text):
+        place = found.start()
+        if place > begin:
+            yield Run(text[begin:place], style, source + begin, place - begin)
+        yield Run(_name(found[0]), replace(style, role="control"), source + place, 1)
+        begin = found.end()
+    if begin < len(text):
+        yield Run(text[begin:], style, source + begin, len(text) - begin)
+
+
+def _name(control: str) -> str:
+    """Longer than one character, so that no mark is taken for the character itself."""
+    return f"[U+{ord(control):04X}]"
+
+
+def all_runs(items: Iterable[Item]) -> Iterator[Run]:
+    """The runs of a page, in reading order."""
+    for item in items:
+        for line in [item] if isinstance(item, Line) else (c for row in item.rows for c in row):
+            yield from line.runs
+
+
+def haunted(items: Sequence[Item], ghosts: Sequence[Ghost]) -> list[Item]:
+    """`items` with all ghosts among them, each behind the last character before its place.
+
+    `ghosts` are in the order of their places.
+    """
+    if not ghosts:
+        return list(items)
+    waiting = list(reversed(ghosts))
+    ends = (run.end for run in all_runs(items) if run.length and run.style.role != "marker")
+    last = max(ends, default=None)
+    placed: list[Item] = []
+    for item in items:
+        if isinstance(item, Line):
+            placed.append(_haunted_line(item, waiting, last=last))
+        else:
+            rows = tuple(
+                tuple(_haunted_line(cell, waiting, last=last) for cell in row) for row in item.rows
+            )
+            placed.append(Table(item.look, rows))
+    if waiting:  # nothing here shows a character
+        placed.append(Line(Look(), tuple(_ghost_run(ghost) for ghost in reversed(waiting))))
+    return placed
+
+
+def _haunted_line(line: Line, waiting: list[Ghost], *, last: int | None) -> Line:
+    """The line with those of `waiting` (the next one last) that belong into it taken out."""
+    if not waiting or not line.runs:
+        return line
+    runs: list[Run] = []
+    for run in line.runs:
+        if run.length and run.style.role != "marker":
+            _release(waiting, runs, until=run.source)
+            while waiting and run.exact and run.source < waiting[-1].source < run.end:
+                cut = waiting[-1].source - run.source
+                runs.append(Run(run.text[:cut], run.style, run.source, cut))
+                run = Run(run.text[cut:], run.style, run.source + cut, run.length - cut)
+                _release(waiting, runs, until=run.source)
+            runs.append(run)
+            _release(waiting, runs, until=None if run.end == last else run.end)
+        else:
+            runs.append(run)
+    return Line(line.look, tuple(runs))
+
+
+def _release(waiting: list[Ghost], runs: list[Run], *, until: int | None) -> None:
+    """Move the ghosts whose places are not behind `until` into the line."""
+    while waiting and (until is None or waiting[-1].source <= until):
+        ghost = waiting.pop()
+        runs += [_ghost_run(ghost), Run(_HAIR, Style(role="label"), ghost.source, 0)]
+
+
+def _ghost_run(ghost: Ghost) -> Run:
+    visible = ghost.text.replace("\n", "\u21b5").replace("\t", "\u21e5") or "\u2205"
+    text = "".join(run.text for run in shown(visible, Style(), 0, len(visible)))
+    return Run(text, Style(role="ghost", ghost=ghost.number), ghost.source, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """`length` characters of the source stand in `size` places of the document from `position`.
+
+    A place is a UTF-16 unit. Equal lengths: character for character; else all for all.
+    """
+
+    source: int
+    length: int
+    position: int
+    size: int
+
+
+class SourceMap:
+    """Where in a document the characters of its source stand.
+
+    Spans are appended in the order of their sources and dropped at the end only, so that a
+    growing text costs what grew.
+    """
+
+    def __init__(self) -> None:
+        self._spans: list[Span] = []
+        self._sources: list[int] = []
+        self._positions: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self._spans)
+
+    def append(self, run: Run, position: int) -> int:
+        """Say that `run` was written at `position`; returns where it ends."""
+        if not run.length:
+            return position + utf16(run.text)
+        if not run.exact or run.text.isascii() or utf16(run.text) == run.length:
+            return self._append(Span(run.source, run.length, position, utf16(run.text)))
+        source = run.source
+        for text in re.findall(r"[\U00010000-\U0010ffff]|[^\U00010000-\U0010ffff]+", run.text):
+            position = self._append(Span(source, len(text), position, utf16(text)))
+            source += len(text)
+        return position
+
+    def _append(self, span: Span) -> int:
+        self._spans.append(span)
+        self._sources.append(span.source)
+        self._positions.append(span.position)
+        return span.position + span.size
+
+    def drop(self, count: int) -> None:
+        """Forget all but the first `count` spans."""
+        del self._spans[count:], self._sources[count:], self._positions[count:]
+
+    def ranges(self, start: int, end: int) -> list[tuple[int, int]]:
+        """The stretches of the document, from and to, where the source from `start` to `end`
+        stands. None for characters that are not shown, such as the marks of emphasis."""
+        found: list[tuple[int, int]] = []
+        index = max(0, bisect_right(self._sources, start) - 1)
+        while index < len(self._spans) and self._sources[index] < end:
+            span = self._spans[index]
+            index += 1
+            if span.source + span.length <= start:
+                continue
+            first, last = span.position, span.position + span.size
+            if span.length == span.size:
+                first += max(0, start - span.source)
+                last -= max(0, span.source + span.length - end)
+            if found and found[-1][1] == first:
+                found[-1] = (found[-1][0], last)
+            else:
+                found.append((first, last))
+        return found
+
+    def source_before(self, position: int) -> int:
+        """The source of the last span that begins at this place of the document or before it."""
+        index = bisect_right(self._positions, position) - 1
+        return self._sources[index] if index >= 0 else 0
+
+    def source_at(self, position: int) -> int | None:
+        """The source character shown at this place; None where there is none."""
+        index = bisect_right(self._positions, position) - 1
+        if index < 0:
+            return None
+        span = self._spans[index]
+        if position >= span.position + span.size:
+            return None
+        return span.source + (position - span.position if span.length == span.size else 0)
+
+
+def utf16(text: str) -> int:
+    """The length of `text` in a document."""
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2

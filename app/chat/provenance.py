@@ -1,0 +1,229 @@
+"""Provenance: where each token of an answer came from, laid over its rendered text.
+
+A token's kind shows by colour and by line (see `app.colours`); rejected tokens stand where they
+would have been, small and struck, as characters of the document that are not copied. Knows pieces
+and a view; not rounds or events.
+"""
+
+from bisect import bisect_right
+
+from PySide6.QtCore import QObject, QSize, Qt
+from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen, QTextCharFormat, QTextCursor
+from PySide6.QtWidgets import QTextEdit, QWidget
+
+from app.chat.formats import GHOST, Formats
+from app.chat.page import Ghost
+from app.chat.view import TextView
+from app.colours import KindColours, Line, kind_line
+from app.rounds.trace import Kind, Piece
+
+_UNDERLINES = {
+    "none": QTextCharFormat.UnderlineStyle.NoUnderline,
+    "solid": QTextCharFormat.UnderlineStyle.SingleUnderline,
+    "dash": QTextCharFormat.UnderlineStyle.DashUnderline,
+    "dot": QTextCharFormat.UnderlineStyle.DotLine,
+    "strike": QTextCharFormat.UnderlineStyle.NoUnderline,
+}
+_PENS: dict[Line, Qt.PenStyle] = {
+    "none": Qt.PenStyle.NoPen,
+    "solid": Qt.PenStyle.SolidLine,
+    "dash": Qt.PenStyle.DashLine,
+    "dot": Qt.PenStyle.DotLine,
+    "strike": Qt.PenStyle.SolidLine,
+}
+_MEANINGS: dict[Kind, str] = {
+    "accepted": "drafted and accepted",
+    "correction": "the target\u2019s correction",
+    "bonus": "the target\u2019s bonus token",
+    "plain": "plain, without a draft",
+    "rejected": "drafted and rejected",
+}
+
+
+def describe(piece: Piece) -> str:
+    """All that is known of a token, in plain lines."""
+    lines = [f"{_visible(piece.text)}  {_MEANINGS[piece.kind]}"]
+    place = f", place {piece.position} of the draft" if piece.position else ""
+    lines.append(f"round {piece.round}{place}")
+    figures = [f"p = {piece.p:.3g} (target)"]
+    if piece.q is not None:
+        figures.append(f"q = {piece.q:.3g} (drafter)")
+    if piece.chance is not None:
+        figures.append(f"chance of acceptance {piece.chance:.0%}")
+    lines.append("   ".join(figures))
+    if piece.drafter:
+        lines.append(f"drafter: {piece.drafter}")
+    return "\n".join(lines)
+
+
+class Provenance(QObject):
+    """The tokens of one message, shown over its text while `shown`."""
+
+    def __init__(self, view: TextView, colours: KindColours) -> None:
+        super().__init__(view)
+        self._view = view
+        self._colours = colours
+        self._pieces: tuple[Piece, ...] = ()
+        self._starts: list[int] = []  # where each piece that is text begins, in the given text
+        self._numbers: list[int] = []  # and which piece it is
+        self._ghosts: list[Ghost] = []
+        self._length = 0  # of the pieces' text
+        self._kept: dict[int, list[QTextEdit.ExtraSelection]] = {}  # by token
+        self._settled = 0  # so many tokens are where they will stay
+        self._shown = False
+        view.tip = self.tip
+        # Not at once: the view is being painted.
+        view.seen_changed.connect(self.refresh, Qt.ConnectionType.QueuedConnection)
+
+    @property
+    def shown(self) -> bool:
+        """Whether the tokens are told apart."""
+        return self._shown
+
+    def set_shown(self, shown: bool) -> None:
+        """Tell the tokens apart, or show the text alone. Follows with the next steps."""
+        self._shown = shown
+        self._start_over()
+
+    def set_pieces(self, pieces: tuple[Piece, ...]) -> None:
+        """The tokens so far. Those given before are the first of them, or all is begun anew."""
+        known = len(self._pieces)
+        if pieces[:known] != self._pieces:
+            self._starts, self._numbers, self._ghosts = [], [], []
+            self._length = known = 0
+            self._start_over()
+        self._pieces = pieces
+        for number in range(known, len(pieces)):
+            piece = pieces[number]
+            if piece.kind == "rejected":
+                self._ghosts.append(Ghost(self._length, piece.text, number))
+            elif piece.text:
+                self._starts.append(self._length)
+                self._numbers.append(number)
+                self._length += len(piece.text)
+        if self._shown:
+            self._view.text.set_ghosts(list(self._ghosts))
+
+    def set_colours(self, colours: KindColours) -> None:
+        """Other colours; the text is written anew."""
+        self._colours = colours
+        self._start_over()
+
+    def refresh(self) -> None:
+        """Lay the kinds over what can be seen of the text. For after some steps."""
+        places = self._view.visible_places() if self._shown else None
+        if places is None or not self._starts:
+            return
+        text = self._view.text
+        first = self._token_at(text.source_before(places[0]))
+        last = self._token_at(text.source_before(places[1])) + 1
+        settled = bisect_right(self._starts, text.settled_until()) - 1
+        if settled < self._settled:  # the text is being written anew
+            self._kept.clear()
+        self._settled = settled
+        shown: list[QTextEdit.ExtraSelection] = []
+        for token in range(first, last):
+            found = self._kept.get(token) or self._selections(token)
+            if token < settled:
+                self._kept[token] = found
+            shown += found
+        self._view.setExtraSelections(shown)
+
+    def tip(self, position: int) -> str:
+        """What is known of the token at this place of the document; empty where there is none."""
+        piece = self.piece_at(position) if self._shown else None
+        return describe(piece) if piece else ""
+
+    def piece_at(self, position: int) -> Piece | None:
+        """The token shown at this place of the document."""
+        cursor = QTextCursor(self._view.document())
+        cursor.setPosition(min(position + 1, self._view.document().characterCount() - 1))
+        ghost = cursor.charFormat().property(GHOST)
+        if ghost is not None:
+            return self._pieces[int(ghost)]
+        source = self._view.text.source_at(position)
+        if source is None or source >= self._length:
+            return None
+        return self._pieces[self._numbers[bisect_right(self._starts, source) - 1]]
+
+    def _start_over(self) -> None:
+        self._kept.clear()
+        self._settled = 0
+        self._view.setExtraSelections([])
+        self._view.text.set_ghosts(list(self._ghosts) if self._shown else [])
+
+    def _token_at(self, source: int) -> int:
+        """Which token the character of the given text is in; the last for those behind it."""
+        return max(0, bisect_right(self._starts, source) - 1)
+
+    def _selections(self, token: int) -> list[QTextEdit.ExtraSelection]:
+        piece = self._pieces[self._numbers[token]]
+        start = self._starts[token]
+        # Without the space in front, one sees where a token begins.
+        space = len(piece.text) - len(piece.text.lstrip())
+        begin = start + (space if space < len(piece.text) else 0)
+        ranges = self._view.text.ranges(begin, start + len(piece.text))
+        return [self._selection(piece.kind, *stretch) for stretch in ranges]
+
+    def _selection(self, kind: Kind, start: int, end: int) -> QTextEdit.ExtraSelection:
+        made = QTextEdit.ExtraSelection()
+        cursor = QTextCursor(self._view.document())
+        cursor.setPosition(start)
+        cursor.setPosition(end, QTextCursor.MoveMode.KeepAnchor)
+        cursor.setKeepPositionOnInsert(True)  # what is written behind the token is not the token
+        made.cursor = cursor
+        made.format = self._format(kind)
+        return made
+
+    def _format(self, kind: Kind) -> QTextCharFormat:
+        made = QTextCharFormat()
+        colour = QColor(self._colours.of(kind))
+        made.setForeground(colour)
+        made.setUnderlineStyle(_UNDERLINES[kind_line(kind)])
+        made.setUnderlineColor(colour)
+        return made
+
+
+class Legend(QWidget):
+    """What the colours and lines mean, in one row."""
+
+    def __init__(self, formats: Formats) -> None:
+        super().__init__()
+        words = "; ".join(f"{kind}: {_MEANINGS[kind]}" for kind in _MEANINGS)
+        self.setAccessibleName(f"Legend of the tokens. {words}")
+        self.set_formats(formats)
+
+    def set_formats(self, formats: Formats) -> None:
+        """Other colours or another font."""
+        self._colours = formats.colours.kinds
+        font = formats.font.__class__(formats.font)
+        font.setPointSizeF(font.pointSizeF() * 0.9)
+        self.setFont(font)
+        self.updateGeometry()
+        self.update()
+
+    def sizeHint(self) -> QSize:
+        metrics = self.fontMetrics()
+        width = sum(metrics.horizontalAdvance(kind) + 18 for kind in _MEANINGS)
+        return QSize(width, metrics.height() + 8)
+
+    minimumSizeHint = sizeHint
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        metrics = self.fontMetrics()
+        left, base = 0, 2 + metrics.ascent()
+        for kind in _MEANINGS:
+            colour = QColor(self._colours.of(kind))
+            width = metrics.horizontalAdvance(kind)
+            painter.setPen(colour)
+            painter.drawText(left, base, kind)
+            line = kind_line(kind)
+            painter.setPen(QPen(colour, 1.4, _PENS[line]))
+            y = base - metrics.xHeight() // 2 if line == "strike" else base + 3
+            painter.drawLine(left, y, left + width, y)
+            left += width + 18
+
+
+def _visible(text: str) -> str:
+    return "\u201c" + text.replace("\n", "\u21b5").replace("\t", "\u21e5") + "\u201d"

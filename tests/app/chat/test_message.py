@@ -1,0 +1,182 @@
+"""A message: its text, its actions, its ending, what is copied."""
+
+from collections.abc import Callable
+
+import pytest
+from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
+from PySide6.QtGui import QEnterEvent, QGuiApplication, QWheelEvent
+from PySide6.QtWidgets import QLabel, QWidget
+from pytestqt.qtbot import QtBot
+
+from app.chat.colours import DARK_CHAT
+from app.chat.formats import Formats
+from app.chat.message import End, Ending, Message, Writer
+from app.chat.quiet import QuietButton
+
+Make = Callable[..., Message]
+
+
+@pytest.fixture
+def make(qtbot: QtBot, formats: Formats) -> Make:
+    windows: list[QWidget] = []
+
+    def made(text: str, *, writer: Writer = "model") -> Message:
+        window = QWidget()
+        qtbot.addWidget(window)
+        windows.append(window)
+        message = Message(writer, name="Qwen", formats=formats)
+        message.setParent(window)
+        window.resize(700, 600)
+        message.resize(600, 400)
+        window.show()
+        message.append(text)
+        while message.step():
+            pass
+        message.refresh()
+        return message
+
+    return made
+
+
+def button(message: QWidget, words: str) -> QuietButton:
+    return next(b for b in message.findChildren(QuietButton) if words in b.accessibleName())
+
+
+def texts(message: Message) -> list[str]:
+    return [label.text() for label in message.findChildren(QLabel) if label.isVisible()]
+
+
+def test_markdown_for_the_model_only(make: Make) -> None:
+    text = "# a\n**b** \u202e\n"
+    assert make(text).view.toPlainText() == "a\nb [U+202E]"
+    assert make(text, writer="person").view.toPlainText() == "# a\n**b** [U+202E]"
+
+
+def test_it_is_as_high_as_its_text(make: Make) -> None:
+    low, high = make("a"), make("a\n\n" * 40)
+    assert high.view.height() > 10 * low.view.height()
+    assert low.view.height() == pytest.approx(low.view.document().size().height(), abs=1)
+    narrow = make("word " * 200)
+    before = narrow.view.height()
+    narrow.view.resize(200, before)
+    assert narrow.view.height() > before
+
+
+def test_copying_the_message(make: Make) -> None:
+    message = make("# a\n**b**\u202e <i>\n")
+    told: list[str] = []
+    message.copied.connect(told.append)
+    button(message, "Copy the message").click()
+    assert QGuiApplication.clipboard().text() == "# a\n**b** <i>\n"
+    assert message.written == "# a\n**b**\u202e <i>\n"
+    assert told == ["Message copied"]
+
+
+def test_copying_its_code(make: Make) -> None:
+    message = make("```py\na = 1\n```\n\n```\nb\n```\n")
+    told: list[str] = []
+    message.copied.connect(told.append)
+    copies = [b for b in message.findChildren(QuietButton) if "this code" in b.accessibleName()]
+    assert len(copies) == 2
+    copies[0].click()
+    assert QGuiApplication.clipboard().text() == "a = 1"
+    assert told == ["Code copied"]
+    assert copies[0].y() < copies[1].y()
+    assert copies[0].geometry().right() <= message.view.width()
+
+
+def test_what_can_be_asked_for(make: Make, qtbot: QtBot) -> None:
+    answer, question = make("a"), make("b", writer="person")
+    with qtbot.waitSignal(answer.regenerate_asked):
+        button(answer, "Write this answer again").click()
+    with qtbot.waitSignal(question.edit_asked):
+        button(question, "Edit").click()
+
+
+def test_versions(make: Make) -> None:
+    message = make("a")
+    asked: list[int] = []
+    message.branch_asked.connect(asked.append)
+    assert not button(message, "Version before").isVisible()
+    message.set_branches(2, 3)
+    assert "2/3" in texts(message)
+    button(message, "Version before").click()
+    button(message, "Version after").click()
+    assert asked == [1, 3]
+    message.set_branches(3, 3)
+    assert not button(message, "Version after").isEnabled()
+
+
+@pytest.mark.parametrize(
+    ("end", "words"),
+    [
+        ("interrupted", "Interrupted"),
+        ("cancelled", "Stopped"),
+        ("length", "Cut"),
+        ("failed", "fail"),
+    ],
+)
+def test_how_it_ended(make: Make, end: End, words: str) -> None:
+    message = make("a")
+    before = texts(message)
+    message.end(Ending("complete"))
+    assert texts(message) == before
+    message.end(Ending(end))
+    (mark,) = set(texts(message)) - set(before)
+    assert words in mark
+
+
+def test_a_failure_names_the_remedy(make: Make) -> None:
+    message = make("a")
+    message.end(Ending("failed", "Out of <b>memory</b>.", "Choose a smaller pair."))
+    assert "Out of <b>memory</b>. Choose a smaller pair." in texts(message)
+    formats = {label.textFormat() for label in message.findChildren(QLabel)}
+    assert formats == {Qt.TextFormat.PlainText}
+
+
+def test_actions_wake_with_the_mouse_and_the_focus(make: Make) -> None:
+    message = make("a")
+    copy = button(message, "Copy the message")
+    assert not copy.awake
+    message.enterEvent(QEnterEvent(QPointF(), QPointF(), QPointF()))
+    assert copy.awake
+    message.leaveEvent(QEvent(QEvent.Type.Leave))
+    assert not copy.awake
+    message.eventFilter(message.view, QEvent(QEvent.Type.FocusIn))
+    assert copy.awake
+    assert copy.focusPolicy() & Qt.FocusPolicy.TabFocus
+
+
+def test_asleep_or_not_is_seen_and_moves_nothing(make: Make) -> None:
+    copy = button(make("a"), "Copy the message")
+    asleep, place = copy.grab().toImage(), copy.geometry()
+    copy.set_awake(True)
+    assert copy.grab().toImage() != asleep
+    assert copy.geometry() == place
+
+
+def test_the_wheel_goes_on_to_the_transcript(make: Make) -> None:
+    event = QWheelEvent(
+        QPointF(1, 1),
+        QPointF(1, 1),
+        QPoint(),
+        QPoint(0, -120),
+        Qt.MouseButton.NoButton,
+        Qt.KeyboardModifier.NoModifier,
+        Qt.ScrollPhase.NoScrollPhase,
+        False,
+    )
+    make("a").view.wheelEvent(event)
+    assert not event.isAccepted()
+
+
+def test_in_other_colours(make: Make, formats: Formats) -> None:
+    message = make("a\n\n```py\nx = 1\n```\n")
+    message.set_formats(Formats(formats.font, DARK_CHAT))
+    while message.step():
+        pass
+    message.refresh()
+    colour = message.view.document().find("a").charFormat().foreground().color()
+    assert colour.name() == DARK_CHAT.text
+    dark = message.view.grab().toImage().pixelColor(300, message.view.height() - 12)
+    assert dark.name() == DARK_CHAT.code

@@ -1,0 +1,253 @@
+"""Provenance: every token by its line and colour over rendered text, rejected ones among them."""
+
+import re
+from collections.abc import Callable
+from itertools import accumulate
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from PySide6.QtCore import QEvent, QPoint
+from PySide6.QtGui import QHelpEvent, QTextCharFormat, QTextCursor
+from PySide6.QtWidgets import QToolTip, QWidget
+from pytestqt.qtbot import QtBot
+
+from app.chat.colours import DARK_CHAT, LIGHT_CHAT
+from app.chat.copying import written_text
+from app.chat.formats import ROLE, Formats
+from app.chat.growth import Growth
+from app.chat.provenance import Legend, Provenance, describe
+from app.chat.view import TextView
+from app.rounds.trace import Kind, Piece
+from tests.app.chat.markdown_texts import cut_places, split
+
+Show = Callable[[str], TextView]
+Underline = QTextCharFormat.UnderlineStyle
+
+
+def piece(text: str, kind: Kind, *, position: int = 0, round: int = 1) -> Piece:
+    drafted = kind in ("accepted", "rejected")
+    return Piece(
+        text,
+        kind,
+        round,
+        position,
+        p=0.75,
+        q=0.5 if drafted else None,
+        chance=1.0 if drafted else None,
+        drafter="lookup" if drafted else "",
+    )
+
+
+TABLE = "|a|b|\n|-|-|\n|one|two|\n\n```python\nx = one\n```\n\n**bo**ld\n"
+PIECES = (
+    piece("|a|b|\n|-|-|\n|", "plain"),
+    piece("one", "accepted", position=1),
+    piece("|three", "rejected", position=2),
+    piece("|", "correction"),
+    piece("two", "bonus", round=2),
+    piece("|\n\n```python\nx", "plain"),
+    piece(" =", "accepted", position=1),
+    piece(" two", "rejected", position=2, round=3),
+    piece("\n", "rejected", position=3, round=3),
+    piece(" one", "correction"),
+    piece("\n```\n\n**b", "plain"),
+    piece("o**l", "accepted", position=1),
+    piece("d\n", "bonus"),
+)
+
+
+def overlaid(view: TextView, text: str = TABLE, pieces: tuple[Piece, ...] = PIECES) -> Provenance:
+    made = Provenance(view, LIGHT_CHAT.kinds)
+    made.set_pieces(pieces)
+    made.set_shown(True)
+    view.text.settle()
+    made.refresh()
+    return made
+
+
+def laid(view: TextView) -> list[tuple[str, Underline, str]]:
+    """The text of each stretch that is laid over, its line and its colour."""
+    return [
+        (
+            found.cursor.selectedText(),
+            found.format.underlineStyle(),
+            found.format.foreground().color().name(),
+        )
+        for found in view.extraSelections()
+    ]
+
+
+def test_tokens_in_a_table_and_in_code(show: Show) -> None:
+    view = show(TABLE)
+    overlaid(view)
+    kinds = LIGHT_CHAT.kinds
+    found = laid(view)
+    assert ("one", Underline.SingleUnderline, kinds.accepted) in found
+    assert ("two", Underline.DotLine, kinds.bonus) in found
+    assert ("=", Underline.SingleUnderline, kinds.accepted) in found
+    assert ("one", Underline.DashUnderline, kinds.correction) in found
+    # A token over the end of an emphasis is in one stretch: the marks are not shown.
+    assert ("ol", Underline.SingleUnderline, kinds.accepted) in found
+    assert view.document().find("two").currentTable() is not None
+
+
+def test_rejected_tokens_stand_where_they_would_have_been(show: Show) -> None:
+    view = show(TABLE)
+    overlaid(view)
+    struck = view.document().find("|three")
+    assert struck.charFormat().fontStrikeOut()
+    assert struck.charFormat().property(ROLE) == "ghost"
+    assert struck.charFormat().fontPointSize() < view.font().pointSizeF()
+    assert struck.currentTable() is not None
+    lines = [line.replace("\u200a", "") for line in view.toPlainText().split("\n")]
+    assert "one|three" in lines
+    assert "x = two\u21b5 one" in lines
+
+
+def test_copies_are_without_them(show: Show) -> None:
+    view = show(TABLE)
+    overlaid(view)
+    (panel,) = view.text.panels()
+    assert view.text.code(panel) == "x = one"
+    view.selectAll()
+    assert view.createMimeDataFromSelection().text() == "a\tb\none\ttwo\nx = one\nbold"
+
+
+def test_toggling_leaves_the_text_as_it_was(show: Show) -> None:
+    view = show(TABLE)
+    before = view.toHtml()
+    made = overlaid(view)
+    assert view.toHtml() != before
+    made.set_shown(False)
+    view.text.settle()
+    made.refresh()
+    assert view.toHtml() == before
+    assert view.extraSelections() == []
+
+
+def test_hovering(show: Show) -> None:
+    view = show(TABLE)
+    made = overlaid(view)
+    document = view.document()
+
+    def tip(text: str) -> str:
+        return made.tip(document.find(text).selectionStart())
+
+    assert tip("two") == describe(PIECES[4])
+    assert tip("three") == describe(PIECES[2])
+    assert tip("=") == describe(PIECES[6])
+    assert made.tip(document.find("two").selectionEnd()) != describe(PIECES[4])
+    made.set_shown(False)
+    assert tip("two") == ""
+
+
+def test_what_is_said_of_a_token() -> None:
+    said = describe(piece(" the\n", "rejected", position=2, round=3))
+    for part in ("rejected", "round 3", "place 2", "p = 0.75", "q = 0.5", "100%", "lookup"):
+        assert part in said
+    assert "\u201c the\u21b5\u201d" in said
+    own = describe(piece("a", "plain"))
+    assert "q =" not in own
+    assert "chance" not in own
+    assert "drafter" not in own
+
+
+def test_tips_are_plain_text(show: Show, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[str] = []
+    monkeypatch.setattr(QToolTip, "showText", lambda place, text, widget: shown.append(text))
+    view = show("<b>x</b>")
+    overlaid(view, pieces=(piece("<b>x</b>", "plain"),))
+    point = view.cursorRect(QTextCursor(view.document())).center() + QPoint(3, 0)
+    view.viewportEvent(QHelpEvent(QEvent.Type.ToolTip, point, view.mapToGlobal(point)))
+    assert "&lt;b&gt;x" in shown[0]
+    assert "<b>" not in shown[0]
+
+
+kinds = st.sampled_from(["accepted", "correction", "bonus", "plain", "rejected"])
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
+@given(drawn=st.lists(kinds, min_size=1, max_size=40), cuts=cut_places)
+def test_live_as_at_once(
+    qtbot: QtBot, formats: Formats, drawn: list[Kind], cuts: list[int]
+) -> None:
+    words = re.findall(r"\s?\w+|\W", TABLE)
+    pieces, rest = [], list(words)
+    for kind in drawn:
+        pieces.append(piece(" no" if kind == "rejected" or not rest else rest.pop(0), kind))
+    text = "".join(p.text for p in pieces if p.kind != "rejected")
+    window = QWidget()
+    qtbot.addWidget(window)
+    live, whole = TextView(formats, Growth()), TextView(formats, Growth())
+    for view in (live, whole):
+        view.setParent(window)
+        view.resize(400, 300)
+    window.resize(500, 500)
+    window.show()
+    made = Provenance(live, LIGHT_CHAT.kinds)
+    made.set_shown(True)
+    written = ""
+    for part in split(text, cuts):
+        written += part
+        starts = accumulate((len(p.text) * (p.kind != "rejected") for p in pieces), initial=0)
+        # A verdict comes before its text.
+        count = sum(start <= len(written) for start in starts)
+        made.set_pieces(tuple(pieces[:count]))
+        live.text.append(part)
+        live.text.settle()
+        made.refresh()
+    made.set_pieces(tuple(pieces))
+    live.text.settle()
+    made.refresh()
+    whole.text.append(text)
+    whole.text.settle()
+    overlaid(whole, pieces=tuple(pieces))
+    assert live.toHtml() == whole.toHtml()
+    assert laid(live) == laid(whole)
+    bare = written_text(whole.document(), 0, whole.document().characterCount())
+    assert " no" not in bare or any(p.text == " no" and p.kind != "rejected" for p in pieces)
+
+
+def test_what_is_written_later_belongs_to_no_earlier_token(show: Show) -> None:
+    view = show("")
+    made = Provenance(view, LIGHT_CHAT.kinds)
+    made.set_shown(True)
+    made.set_pieces((piece("a", "accepted"), piece(" b", "accepted")))
+    for text in ("a", " b", " c", " d\n\nnew", " line"):
+        view.text.append(text)
+        view.text.settle()
+        made.refresh()
+    assert [text for text, _, _ in laid(view)] == ["a", "b"]
+
+
+def test_other_tokens_in_their_place(show: Show) -> None:
+    view = show("a b")
+    made = overlaid(
+        view, pieces=(piece("a", "accepted"), piece("x", "rejected"), piece(" b", "plain"))
+    )
+    made.set_pieces((piece("a b", "bonus"),))
+    view.text.settle()
+    made.refresh()
+    assert [(text, line) for text, line, _ in laid(view)] == [("a b", Underline.DotLine)]
+    assert view.toPlainText() == "a b"
+
+
+def test_a_long_text_is_only_laid_over_where_it_is_seen(show: Show) -> None:
+    text = "word " * 9_000
+    view = show("\n\n".join(text[n : n + 500] for n in range(0, len(text), 500)))
+    pieces = tuple(piece(w, "accepted") for w in re.findall(r"\w+|\s+", view.text.text))
+    made = overlaid(view, pieces=pieces)
+    assert 0 < len(view.extraSelections()) < len(pieces) // 2
+    made.set_colours(DARK_CHAT.kinds)
+    view.text.settle()
+    made.refresh()
+    assert {colour for _, _, colour in laid(view)} == {DARK_CHAT.kinds.accepted}
+
+
+def test_the_legend_has_words(qtbot: QtBot, formats: Formats) -> None:
+    legend = Legend(formats)
+    qtbot.addWidget(legend)
+    for word in ("accepted", "correction", "bonus", "plain", "rejected"):
+        assert word in legend.accessibleName()
+    assert not legend.grab().isNull()
