@@ -1,0 +1,155 @@
+"""Gets the engine its models: those of last time, or the starter model, which may be fetched.
+
+Knows where the starter comes from and how the engine is asked; shows nothing.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from threading import Thread
+
+from PySide6.QtCore import QObject, Signal
+
+from app.engine_process import EngineProcess
+from app.settings import Pair, Settings
+from app.steps import Stepper, Steps
+from engine.events import Failed
+from engine.protocol import Loaded
+from models.errors import Problem
+
+Progress = Callable[[int, int], None]
+Fetch = Callable[[Progress], Path]
+
+
+class ModelLoader(QObject):
+    """Attributes: `pair`, what is wanted; `loaded`, what the engine has; `fetching`.
+
+    Signals:
+        fetch_began(): the starter model is looked for, and downloaded where it is not there.
+        fetched_so_far(int, int): bytes of how many.
+        asked(): the engine was asked to load, so it may be asked for answers.
+        loaded_now(Loaded): it has.
+        failed(Problem): it has not, or the starter model could not be had.
+    """
+
+    fetch_began = Signal()
+    fetched_so_far = Signal(object, object)  # more than an int of C++ holds
+    asked = Signal()
+    loaded_now = Signal(Loaded)
+    failed = Signal(Problem)
+
+    def __init__(
+        self,
+        engine: EngineProcess,
+        settings: Settings,
+        *,
+        fetch: Fetch | None = None,
+        parent: QObject | None = None,
+    ) -> None:
+        """`fetch` stands in for the starter model's own way; it is called in another thread."""
+        super().__init__(parent)
+        self._engine, self._settings = engine, settings
+        self._fetch = fetch or fetch_starter
+        self._stepper = Stepper(self)
+        self.pair = settings.pair
+        self.loaded: Loaded | None = None
+        self.fetching = False
+        engine.loaded.connect(self._on_loaded)
+        engine.unloaded.connect(self._on_unloaded)
+        engine.died.connect(self._on_unloaded)
+        engine.failed.connect(self._on_failed)
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """The target and the drafter that answer, in words."""
+        if self.loaded is not None:
+            return target_name(self.loaded.target), self.loaded.drafter
+        return target_name(self.pair.target), self.pair.drafter
+
+    @property
+    def starter(self) -> bool:
+        """Whether the starter model is wanted."""
+        return self.pair.target == ""
+
+    def begin(self) -> None:
+        """Load what was loaded last time."""
+        self.load(self.pair)
+
+    def load(self, pair: Pair) -> None:
+        """Load a target and a drafter, now and at the next start."""
+        self.pair = pair
+        self._settings.pair = pair
+        if pair.target:
+            self._ask(Path(pair.target))
+        elif not self.fetching:
+            self.fetching = True
+            self.fetch_began.emit()
+            self._stepper.run(self._get_starter(), failed=self._give_up)
+
+    def draft(self, *, drafter: str | None = None, draft_length: str | None = None) -> None:
+        """Draft otherwise from the next answer on; None leaves a thing as it is."""
+        pair = self.pair
+        self.pair = Pair(
+            pair.target,
+            pair.drafter if drafter is None else drafter,
+            pair.draft_length if draft_length is None else draft_length,
+        )
+        self._settings.pair = self.pair
+        if self.loaded is not None:
+            self._engine.use_drafting(drafter=drafter, draft_length=draft_length)
+        elif not self.fetching:
+            self.load(self.pair)
+
+    def _get_starter(self) -> Steps:
+        folder = yield in_thread(lambda: self._fetch(self._tell_progress))
+        self.fetching = False
+        if self.starter:
+            self._ask(folder)
+
+    def _tell_progress(self, done: int, total: int) -> None:
+        self.fetched_so_far.emit(done, total)
+
+    def _ask(self, target: Path) -> None:
+        self._engine.load(target, drafter=self.pair.drafter, draft_length=self.pair.draft_length)
+        self.asked.emit()
+
+    def _give_up(self, problem: Problem) -> None:
+        self.fetching = False
+        self.failed.emit(problem)
+
+    def _on_loaded(self, loaded: Loaded) -> None:
+        self.loaded = loaded
+        self.loaded_now.emit(loaded)
+
+    def _on_unloaded(self) -> None:
+        self.loaded = None
+
+    def _on_failed(self, failed: Failed) -> None:
+        self.failed.emit(Problem(failed.message, failed.remedy))
+
+
+def in_thread(work: Callable[[], Path]) -> Future[Path]:
+    """`work` in a thread that does not keep the window from closing: it is cut off then."""
+    future: Future[Path] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:
+            future.set_exception(error)
+
+    Thread(target=run, name="starter model", daemon=True).start()
+    return future
+
+
+def fetch_starter(progress: Progress) -> Path:
+    """The starter model's folder."""
+    # Its imports take longer than the window's first paint may.
+    from models.starter import ensure_starter
+
+    return ensure_starter(progress=progress)
+
+
+def target_name(target: str) -> str:
+    """What a target is called: the name of its folder."""
+    return Path(target).name or "starter model"

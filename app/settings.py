@@ -1,0 +1,122 @@
+"""What the window remembers between runs, apart from conversations. Knows QSettings, no widget."""
+
+from dataclasses import dataclass
+
+from PySide6.QtCore import QByteArray, QSettings
+
+from engine.events import Stats
+
+LEAST_FONT_POINTS, MOST_FONT_POINTS = 7.0, 32.0
+_MOST_PLAIN_ROUNDS = 4000  # then older ones count half: machines change
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A target's folder and how to draft for it. An empty `target` is the starter model."""
+
+    target: str = ""
+    drafter: str = "auto"
+    draft_length: str = "auto"
+
+
+class Settings:
+    """Attributes are written as they are set; what cannot be read is as on the first run."""
+
+    def __init__(self, stored: QSettings) -> None:
+        self._stored = stored
+
+    @property
+    def pair(self) -> Pair:
+        """What was loaded last."""
+        return Pair(
+            self._text("pair/target", ""),
+            self._text("pair/drafter", "auto"),
+            self._text("pair/draft_length", "auto"),
+        )
+
+    @pair.setter
+    def pair(self, pair: Pair) -> None:
+        self._stored.setValue("pair/target", pair.target)
+        self._stored.setValue("pair/drafter", pair.drafter)
+        self._stored.setValue("pair/draft_length", pair.draft_length)
+
+    @property
+    def font_points(self) -> float | None:
+        """The size of the text; None for the system's own."""
+        try:
+            points = float(self._text("font_points", ""))
+        except ValueError:
+            return None
+        return points if LEAST_FONT_POINTS <= points <= MOST_FONT_POINTS else None
+
+    @font_points.setter
+    def font_points(self, points: float | None) -> None:
+        self._stored.setValue("font_points", "" if points is None else str(points))
+
+    @property
+    def conversation(self) -> int | None:
+        """Which one was open last."""
+        text = self._text("conversation", "")
+        return int(text) if text.isdecimal() else None
+
+    @conversation.setter
+    def conversation(self, conversation: int | None) -> None:
+        self._stored.setValue("conversation", "" if conversation is None else str(conversation))
+
+    @property
+    def unsent(self) -> str:
+        """What stood in the composer of a conversation that is not begun."""
+        return self._text("unsent", "")
+
+    @unsent.setter
+    def unsent(self, text: str) -> None:
+        self._stored.setValue("unsent", text)
+
+    def switched(self, name: str, *, default: bool) -> bool:
+        """Whether the part or view `name` is on."""
+        return self._text(f"shown/{name}", str(default)) == "True"
+
+    def switch(self, name: str, on: bool) -> None:
+        """Remember whether `name` is on."""
+        self._stored.setValue(f"shown/{name}", str(on))
+
+    def place(self, name: str) -> QByteArray:
+        """The state that a window or a splitter saved under `name`; empty where there is none."""
+        value = self._stored.value(f"places/{name}")
+        return value if isinstance(value, QByteArray) else QByteArray()
+
+    def keep_place(self, name: str, state: QByteArray) -> None:
+        self._stored.setValue(f"places/{name}", state)
+
+    def reference(self, target: str) -> Stats | None:
+        """The plain rounds that were measured on this machine with the target of this name."""
+        rounds, _, seconds = self._text(f"plain/{_key(target)}", "").partition(" ")
+        try:
+            stats = Stats(plain=int(rounds), plain_seconds=float(seconds))
+        except ValueError:
+            return None
+        return stats if stats.plain > 0 and stats.plain_seconds > 0 else None
+
+    def measure(self, target: str, stats: Stats) -> None:
+        """Add an answer's plain rounds to those that were measured."""
+        if stats.plain <= 0 or stats.plain_seconds <= 0:
+            return
+        known = self.reference(target) or Stats()
+        rounds = known.plain + stats.plain
+        seconds = known.plain_seconds + stats.plain_seconds
+        if rounds > _MOST_PLAIN_ROUNDS:
+            rounds, seconds = rounds // 2, seconds * (rounds // 2) / rounds
+        self._stored.setValue(f"plain/{_key(target)}", f"{rounds} {seconds!r}")
+
+    def save(self) -> None:
+        """Write to the disk now."""
+        self._stored.sync()
+
+    def _text(self, key: str, default: str) -> str:
+        value = self._stored.value(key, default)
+        return value if isinstance(value, str) else default
+
+
+def _key(target: str) -> str:
+    """A key of one level, whatever is in the name."""
+    return "".join(letter if letter.isalnum() or letter in "-._" else "_" for letter in target)
