@@ -1,0 +1,303 @@
+"""The composer: where a message is written, sent, and an answer is stopped.
+
+Knows what may be said now; not who answers, nor where what is unsent is kept. The number of
+tokens comes from outside.
+"""
+
+from PySide6.QtCore import QEvent, QObject, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import (
+    QAccessible,
+    QAccessibleAnnouncementEvent,
+    QColor,
+    QKeyEvent,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QPalette,
+)
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QHBoxLayout,
+    QLabel,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.chat.colours import ChatColours, chat_colours
+from app.chat.prompt_edit import PromptEdit
+from app.signs import Sign, draw_sign
+
+_NEARLY_FULL = 0.9  # of the context
+_RADIUS = 14.0
+
+
+class Composer(QWidget):
+    """A field to write in, and below it what there is to know about sending.
+
+    Attributes: `field`, the text field; `answering`; `blocked`, why nothing can be sent, or empty.
+
+    Signals:
+        sent(str): send this message; the field is empty by then, and `changed` follows.
+        stopped: end the answer that is being written (the button, or Esc).
+        changed(str): the unsent text, as it is now; not for `set_text`.
+        remedy_asked: do what was offered as the remedy.
+    """
+
+    sent = Signal(str)
+    stopped = Signal()
+    changed = Signal(str)
+    remedy_asked = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.answering = False
+        self.blocked = ""
+        self._quiet = False  # while the text is set from outside
+        self._warned = False
+        self.field = PromptEdit()
+        self.field.setAccessibleName("Message")
+        self.field.setAccessibleDescription("Enter sends, Shift and Enter begin a line.")
+        self._notice = _line()
+        self._notice.setWordWrap(True)
+        self._remedy = QPushButton()
+        self._tokens = _line()
+        self._button = RoundButton()
+        self._arrange()
+        self.setAccessibleName("Composer")
+        self.setFocusProxy(self.field)
+        self.setTabOrder(self.field, self._button)
+        self.setTabOrder(self._button, self._remedy)
+        self.field.installEventFilter(self)
+        self.field.submitted.connect(self.send)
+        self.field.refused.connect(self._notify)
+        self.field.textChanged.connect(self._on_change)
+        self._button.clicked.connect(self._press)
+        self._remedy.clicked.connect(self.remedy_asked)
+        self._recolour()
+        self._refresh()
+
+    def _arrange(self) -> None:
+        below = QHBoxLayout()
+        below.setSpacing(10)
+        below.addWidget(self._notice, 1)
+        below.addWidget(self._remedy)
+        below.addWidget(self._tokens)
+        below.addWidget(self._button)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(16, 12, 10, 10)
+        column.setSpacing(6)
+        column.addWidget(self.field)
+        column.addLayout(below)
+
+    @property
+    def text(self) -> str:
+        """What is written and not sent."""
+        return self.field.text()
+
+    def set_text(self, text: str) -> None:
+        """Show what is unsent in another conversation."""
+        self._quiet = True
+        self.field.set_text(text)
+        self._quiet = False
+        self._notify("")
+
+    def set_answering(self, answering: bool) -> None:
+        """Whether an answer is being written: then it can be stopped, and nothing can be sent."""
+        self.answering = answering
+        self._notify("")
+
+    def set_blocked(self, reason: str, *, remedy: str = "") -> None:
+        """Why nothing can be sent now, and what to do about it, as a button says it.
+
+        Text can still be written. No reason: all is well again.
+        """
+        self.blocked = reason
+        self._remedy.setText(remedy)
+        self._notify("")
+
+    def set_tokens(self, used: int | None, limit: int | None) -> None:
+        """How many tokens the conversation would have with this message, of how many it may.
+
+        `used` is None where it is not known; `limit` is None where no model is loaded.
+        """
+        full = used is not None and limit is not None and used > limit
+        near = used is not None and limit is not None and used > _NEARLY_FULL * limit
+        self._warned = near
+        if used is None or limit is None:
+            text = "" if used is None else f"{used:,} tokens"
+        elif full:
+            text = f"\u26a0 {used:,} of {limit:,} tokens: {used - limit:,} too many"
+        elif near:
+            text = f"\u26a0 {used:,} of {limit:,} tokens: nearly full"
+        else:
+            text = f"{used:,} of {limit:,} tokens"
+        self._tokens.setText(text)
+        self._tokens.setVisible(bool(text))
+        self._tokens.setToolTip(
+            "The start of the conversation will not fit. Shorten the message or start a new one."
+            if full
+            else "How much of the model's context the conversation fills with this message"
+        )
+        self._recolour()
+
+    def send(self) -> None:
+        """Send what is written, where that is possible; else say why it is not."""
+        text = self.text
+        if not text.strip():
+            return
+        if self.answering:
+            self._notify("An answer is being written. Stop it (Esc) or wait, then send.")
+        elif self.blocked:
+            self._announce(self.blocked)
+            if self._remedy.isVisible():
+                self._remedy.setFocus(Qt.FocusReason.OtherFocusReason)
+        else:
+            self.set_text("")
+            self.sent.emit(text)
+            self.changed.emit("")
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() == Qt.Key.Key_Escape and self.answering:
+            self.stopped.emit()
+        else:
+            super().keyPressEvent(event)
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        self.field.setFocus(Qt.FocusReason.MouseFocusReason)  # the whole card is the field
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if event.type() in (QEvent.Type.FocusIn, QEvent.Type.FocusOut):
+            self.update()  # the card's edge shows it
+        return super().eventFilter(watched, event)
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() in (QEvent.Type.PaletteChange, QEvent.Type.FontChange):
+            self._recolour()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        colours = self._colours()
+        with QPainter(self) as painter:
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            painter.setBrush(QColor(colours.paper))
+            focused = self.field.hasFocus()
+            painter.setPen(QColor(colours.link if focused else colours.bar))
+            box = self.rect().toRectF().adjusted(0.5, 0.5, -0.5, -0.5)
+            painter.drawRoundedRect(box, _RADIUS, _RADIUS)
+
+    def _press(self) -> None:
+        if self.answering:
+            self.stopped.emit()
+        else:
+            self.send()
+        self.field.setFocus()
+
+    def _on_change(self) -> None:
+        if self._notice.text() != self.blocked:
+            self._notify("")  # it was about a text that is another now
+        self._refresh()
+        if not self._quiet:
+            self.changed.emit(self.text)
+
+    def _notify(self, line: str) -> None:
+        """Say something once, until the text changes; nothing: say what holds anyway."""
+        self._notice.setText(line or self.blocked)
+        if line:
+            self._announce(line)
+        self._refresh()
+
+    def _announce(self, line: str) -> None:
+        if QAccessible.isActive():
+            QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self, line))
+
+    def _refresh(self) -> None:
+        empty = self.field.document().isEmpty()
+        blocked = bool(self.blocked)
+        self._remedy.setVisible(blocked and bool(self._remedy.text()))
+        self._button.show_sign("stop" if self.answering else "send")
+        self._button.setEnabled(self.answering or not (empty or blocked))
+        self.field.setPlaceholderText(
+            "Write the next message meanwhile" if self.answering else "Write a message"
+        )
+        self._recolour()
+
+    def _recolour(self) -> None:
+        colours = self._colours()
+        small = self.font().__class__(self.font())
+        small.setPointSizeF(small.pointSizeF() * 0.9)
+        _colour(self._tokens, colours.warning if self._warned else colours.muted)
+        _colour(self._notice, colours.warning)
+        for label in (self._tokens, self._notice):
+            label.setFont(small)
+        palette = self.field.palette()
+        palette.setColor(QPalette.ColorRole.Text, QColor(colours.text))
+        palette.setColor(QPalette.ColorRole.PlaceholderText, QColor(colours.muted))
+        if palette != self.field.palette():
+            self.field.setPalette(palette)
+        self._button.show_colours(colours)
+        self.update()
+
+    def _colours(self) -> ChatColours:
+        return chat_colours(self.palette().window().color().name())
+
+
+class RoundButton(QAbstractButton):
+    """A round button with a sign: send, or stop."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._sign: Sign = "send"
+        self._colours = chat_colours(self.palette().window().color().name())
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
+        self.setFixedSize(self.sizeHint())
+
+    def show_sign(self, sign: Sign) -> None:
+        """Be another button."""
+        self._sign = sign
+        stop = sign == "stop"
+        self.setAccessibleName("Stop the answer" if stop else "Send the message")
+        self.setToolTip("Stop the answer (Esc)" if stop else "Send (Enter)")
+        self.update()
+
+    def show_colours(self, colours: ChatColours) -> None:
+        """Other colours."""
+        self._colours = colours
+        self.update()
+
+    def sizeHint(self) -> QSize:
+        return QSize(32, 32)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        colours = self._colours
+        box = self.rect().toRectF().adjusted(1.5, 1.5, -1.5, -1.5)
+        with QPainter(self) as painter:
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            if self.hasFocus():  # a ring, apart from the button by a gap
+                painter.setPen(QColor(colours.link))
+                painter.drawEllipse(box)
+                box = box.adjusted(2, 2, -2, -2)
+            ink = colours.link if self._sign == "send" else colours.text
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(QColor(ink if self.isEnabled() else colours.edge))
+            if self.isDown():
+                painter.setOpacity(0.8)
+            painter.drawEllipse(box)
+            middle = QRectF(0, 0, 16, 16)
+            middle.moveCenter(box.center())
+            paper = colours.paper if self.isEnabled() else colours.muted
+            draw_sign(painter, self._sign, middle, paper)
+
+
+def _line() -> QLabel:
+    label = QLabel()
+    label.setTextFormat(Qt.TextFormat.PlainText)
+    label.setContentsMargins(2, 0, 0, 0)  # in line with the text above
+    return label
+
+
+def _colour(label: QLabel, colour: str) -> None:
+    palette = label.palette()
+    palette.setColor(QPalette.ColorRole.WindowText, QColor(colour))
+    label.setPalette(palette)

@@ -1,0 +1,192 @@
+"""The text field of the composer: plain text that grows with what is written in it.
+
+Knows keys, pasting and its own height. A line that is too long to be laid out at every key is
+kept in several blocks; `text` and what is copied have it whole.
+"""
+
+import math
+import re
+
+from PySide6.QtCore import QEvent, QMimeData, QSize, Qt, Signal
+from PySide6.QtGui import (
+    QKeyEvent,
+    QPalette,
+    QResizeEvent,
+    QTextBlockFormat,
+    QTextCursor,
+    QTextFormat,
+)
+from PySide6.QtWidgets import QFrame, QPlainTextEdit, QSizePolicy, QWidget
+
+MOST_CHARACTERS = 1_000_000  # of a message: more than any context holds
+_MOST_LINES = 8  # to be seen at once
+_LONGEST_LINE = 4_000  # characters that are laid out in one piece
+_JOINED = int(QTextFormat.Property.UserProperty) + 20  # of a block: it goes on with the one before
+_LINE_ENDS = re.compile("\r\n?|[\x0b\x0c\x85\u2028\u2029\ufdd0\ufdd1]")
+_UNSEEN = re.compile("[\x00-\x08\x0e-\x1f\x7f]")  # no keyboard makes them, and no font shows them
+_ENTER = (Qt.Key.Key_Return, Qt.Key.Key_Enter)
+
+
+class PromptEdit(QPlainTextEdit):
+    """Several lines of plain text.
+
+    Signals:
+        submitted: Enter was pressed; with Shift or Alt it begins a line instead.
+        refused(str): a paste was too long; says so in a line.
+    """
+
+    submitted = Signal()
+    refused = Signal(str)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._joins = False  # whether some block may go on with the one before
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setTabChangesFocus(True)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.document().setDocumentMargin(2)
+        self.viewport().setBackgroundRole(QPalette.ColorRole.NoRole)
+        self.viewport().setAutoFillBackground(False)
+        self.document().documentLayout().documentSizeChanged.connect(self._fit)
+        self._fit()
+
+    def text(self) -> str:
+        """What was written; long lines are whole."""
+        if not self._joins:
+            return _whole(self.document().toRawText())
+        return self._between(0, self.document().characterCount() - 1)
+
+    def set_text(self, text: str) -> None:
+        """Show another text, with the cursor at its end; nothing to undo before it."""
+        self.setUndoRedoEnabled(False)
+        self.clear()
+        self._joins = False
+        self._insert(_tidy(text))
+        self.setUndoRedoEnabled(True)
+        self.moveCursor(QTextCursor.MoveOperation.End)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() not in _ENTER:
+            super().keyPressEvent(event)
+            return
+        modifiers = event.modifiers()
+        if modifiers & (Qt.KeyboardModifier.ShiftModifier | Qt.KeyboardModifier.AltModifier):
+            # Not Qt's own break, which stays in the block and takes over what it goes on with.
+            self.textCursor().insertBlock(QTextBlockFormat())
+            self.ensureCursorVisible()
+        else:
+            self.submitted.emit()
+
+    def canInsertFromMimeData(self, source: QMimeData) -> bool:
+        return source.hasText()
+
+    def insertFromMimeData(self, source: QMimeData) -> None:
+        text = _tidy(source.text())
+        selected = len(self.textCursor().selectedText())
+        present = self.document().characterCount() - 1 - selected
+        if len(text) + present > MOST_CHARACTERS:
+            written = f", with {present:,} written already" if present else ""
+            self.refused.emit(
+                f"Not pasted: {len(text):,} characters{written}. "
+                f"A message may have {MOST_CHARACTERS:,}; paste a part."
+            )
+            return
+        self._insert(text)
+        self.ensureCursorVisible()
+
+    def createMimeDataFromSelection(self) -> QMimeData:
+        cursor = self.textCursor()
+        data = QMimeData()
+        data.setText(self._between(cursor.selectionStart(), cursor.selectionEnd()))
+        return data
+
+    def sizeHint(self) -> QSize:
+        return QSize(super().sizeHint().width(), self._height(self._lines()))
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(80, self._height(1))
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange:
+            self._fit()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit()
+
+    def _insert(self, text: str) -> None:
+        """In place of what is selected."""
+        cursor = self.textCursor()
+        cursor.beginEditBlock()
+        cursor.removeSelectedText()
+        plain, joined = QTextBlockFormat(), QTextBlockFormat()
+        joined.setProperty(_JOINED, True)
+        if max(map(len, text.split("\n"))) <= _LONGEST_LINE and not self._joins:
+            cursor.insertText(text)
+        else:
+            self._joins = True
+            for number, line in enumerate(text.split("\n")):
+                if number:
+                    cursor.insertBlock(plain)
+                cursor.insertText(line[:_LONGEST_LINE])
+                for begin in range(_LONGEST_LINE, len(line), _LONGEST_LINE):
+                    cursor.insertBlock(joined)
+                    cursor.insertText(line[begin : begin + _LONGEST_LINE])
+        cursor.endEditBlock()
+        self.setTextCursor(cursor)
+
+    def _between(self, start: int, end: int) -> str:
+        """What was written from one place in the document to another."""
+        parts: list[str] = []
+        block = self.document().findBlock(start)
+        while block.isValid() and block.position() <= end:
+            if block.position() > start and not block.blockFormat().property(_JOINED):
+                parts.append("\n")
+            # Places are counted as Qt counts: in UTF-16.
+            units = block.text().encode("utf-16-le", "surrogatepass")
+            first, last = max(0, start - block.position()), end - block.position()
+            parts.append(units[2 * first : 2 * last].decode("utf-16-le", "surrogatepass"))
+            block = block.next()
+        return _whole("".join(parts))
+
+    def _lines(self) -> int:
+        """How many lines there are, as far as they matter: the document's own count is a guess
+        where it has not been laid out."""
+        layout, lines = self.document().documentLayout(), 0
+        block = self.document().firstBlock()
+        while block.isValid() and lines <= _MOST_LINES:
+            layout.blockBoundingRect(block)  # lays it out
+            lines += block.lineCount()
+            block = block.next()
+        return max(1, lines)
+
+    def _height(self, lines: int) -> int:
+        first = self.document().firstBlock()
+        # As the layout has it, which rounds otherwise than the font does.
+        line = first.layout().lineAt(0)
+        each = line.height() if line.isValid() else self.fontMetrics().lineSpacing()
+        return math.ceil(min(lines, _MOST_LINES) * each + 2 * self.document().documentMargin())
+
+    def _fit(self) -> None:
+        """Be as high as the text, up to a height; scroll beyond."""
+        lines = self._lines()
+        scrolls = lines > _MOST_LINES
+        policy = Qt.ScrollBarPolicy
+        self.setVerticalScrollBarPolicy(
+            policy.ScrollBarAsNeeded if scrolls else policy.ScrollBarAlwaysOff
+        )
+        if self.height() != self._height(lines):
+            self.setFixedHeight(self._height(lines))
+
+
+def _whole(text: str) -> str:
+    """Text as Qt has it, with the line ends that everybody else has."""
+    return text.replace("\u2029", "\n").replace("\u2028", "\n")
+
+
+def _tidy(text: str) -> str:
+    """Text from elsewhere as it can be written: one kind of line end, nothing that is not seen."""
+    text = _UNSEEN.sub("", _LINE_ENDS.sub("\n", text))
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

@@ -1,0 +1,78 @@
+"""The signs on the window's buttons, drawn: fonts and styles have them in any shape, or none."""
+
+from typing import Literal
+
+from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtGui import QColor, QIcon, QPainter, QPen, QPixmap, QPolygonF
+
+Sign = Literal["send", "stop", "new", "search", "pin", "close", "more", "check", "warning"]
+
+SIDE = 16.0  # what they are drawn in, before scaling
+_SCALE = 4  # drawn larger, for displays of any density
+
+
+def sign_icon(sign: Sign, *, ink: str, faint: str) -> QIcon:
+    """The sign in `ink`; `faint` where it is disabled. Colours are "#rrggbb"."""
+    drawn = QIcon()
+    drawn.addPixmap(_pixmap(sign, ink), QIcon.Mode.Normal)
+    drawn.addPixmap(_pixmap(sign, faint), QIcon.Mode.Disabled)
+    return drawn
+
+
+def draw_sign(painter: QPainter, sign: Sign, box: QRectF, colour: str) -> None:
+    """Draw the sign in the middle of `box`, as large as fits."""
+    side = min(box.width(), box.height())
+    with_pen = QPen(QColor(colour), 1.6, Qt.PenStyle.SolidLine, Qt.PenCapStyle.RoundCap)
+    with_pen.setJoinStyle(Qt.PenJoinStyle.RoundJoin)
+    painter.save()
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    painter.translate(box.center() - QPointF(side / 2, side / 2))
+    painter.scale(side / SIDE, side / SIDE)
+    painter.setPen(with_pen)
+    painter.setBrush(Qt.BrushStyle.NoBrush)
+    match sign:
+        case "send":  # an arrow up
+            painter.drawLine(QPointF(8, 13), QPointF(8, 3.5))
+            painter.drawPolyline(_line((3.8, 7.7), (8, 3.5), (12.2, 7.7)))
+        case "stop":
+            painter.setBrush(QColor(colour))
+            painter.drawRoundedRect(QRectF(4.3, 4.3, 7.4, 7.4), 1, 1)
+        case "new":  # a sheet and a pencil
+            painter.drawPolyline(_line((8, 3), (3, 3), (3, 13), (13, 13), (13, 8)))
+            painter.drawPolyline(_line((7, 9), (13, 3)))
+        case "search":
+            painter.drawEllipse(QPointF(7, 7), 4, 4)
+            painter.drawLine(QPointF(10.1, 10.1), QPointF(13.3, 13.3))
+        case "pin":
+            painter.setBrush(QColor(colour))
+            painter.drawPolygon(_line((6, 2.5), (10, 2.5), (9.5, 7), (11.5, 9.5), (4.5, 9.5),
+                                      (6.5, 7)))  # fmt: skip
+            painter.drawLine(QPointF(8, 9.5), QPointF(8, 13.8))
+        case "close":
+            painter.drawLine(QPointF(4, 4), QPointF(12, 12))
+            painter.drawLine(QPointF(12, 4), QPointF(4, 12))
+        case "more":
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(QColor(colour))
+            for x in (3.5, 8.0, 12.5):
+                painter.drawEllipse(QPointF(x, 8), 1.3, 1.3)
+        case "check":
+            painter.drawPolyline(_line((3.2, 8.6), (6.6, 12), (13, 4.6)))
+        case "warning":
+            painter.drawPolygon(_line((8, 2.2), (14.3, 13.4), (1.7, 13.4)))
+            painter.drawLine(QPointF(8, 6.4), QPointF(8, 9.4))
+            painter.drawPoint(QPointF(8, 11.5))
+    painter.restore()
+
+
+def _pixmap(sign: Sign, colour: str) -> QPixmap:
+    side = round(SIDE * _SCALE)
+    pixmap = QPixmap(side, side)
+    pixmap.fill(Qt.GlobalColor.transparent)
+    with QPainter(pixmap) as painter:
+        draw_sign(painter, sign, QRectF(0, 0, side, side), colour)
+    return pixmap
+
+
+def _line(*points: tuple[float, float]) -> QPolygonF:
+    return QPolygonF([QPointF(x, y) for x, y in points])

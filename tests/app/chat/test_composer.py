@@ -1,0 +1,194 @@
+"""What is written is sent once, kept until then, and what stands in the way is said."""
+
+from collections.abc import Iterator
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QColor, QPalette
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QAbstractButton, QLabel, QPushButton, QWidget
+from pytestqt.qtbot import QtBot
+
+from app.chat.colours import DARK_CHAT
+from app.chat.composer import Composer, RoundButton
+
+
+class Heard:
+    """What the composer said."""
+
+    def __init__(self, composer: Composer) -> None:
+        self.sent: list[str] = []
+        self.changed: list[str] = []
+        self.stops = 0
+        self.remedies = 0
+        composer.sent.connect(self.sent.append)
+        composer.changed.connect(self.changed.append)
+        composer.stopped.connect(self._on_stop)
+        composer.remedy_asked.connect(self._on_remedy)
+
+    def _on_stop(self) -> None:
+        self.stops += 1
+
+    def _on_remedy(self) -> None:
+        self.remedies += 1
+
+
+@pytest.fixture
+def composer(qtbot: QtBot) -> Iterator[Composer]:
+    window = QWidget()
+    qtbot.addWidget(window)
+    composer = Composer(window)
+    composer.resize(600, 120)
+    window.show()
+    window.activateWindow()
+    yield composer
+    window.close()
+
+
+@pytest.fixture
+def heard(composer: Composer) -> Heard:
+    return Heard(composer)
+
+
+def button(composer: Composer) -> RoundButton:
+    found = composer.findChild(RoundButton)
+    assert found is not None
+    return found
+
+
+def remedy(composer: Composer) -> QPushButton:
+    found = composer.findChild(QPushButton)
+    assert found is not None
+    return found
+
+
+def shown(composer: Composer) -> list[str]:
+    """The texts beside the field."""
+    return [label.text() for label in composer.findChildren(QLabel) if label.text()]
+
+
+def enter(composer: Composer) -> None:
+    QTest.keyClick(composer.field, Qt.Key.Key_Return)
+
+
+def test_enter_sends_and_empties_the_field(composer: Composer, heard: Heard) -> None:
+    QTest.keyClicks(composer.field, "hi ")
+    enter(composer)
+    enter(composer)
+    assert heard.sent == ["hi "]
+    assert composer.text == ""
+    assert heard.changed == ["h", "hi", "hi ", ""]
+
+
+def test_the_button_sends_and_knows_when_there_is_nothing(composer: Composer, heard: Heard) -> None:
+    assert not button(composer).isEnabled()
+    composer.set_text("from before")
+    assert button(composer).isEnabled()
+    QTest.mouseClick(button(composer), Qt.MouseButton.LeftButton)
+    assert heard.sent == ["from before"]
+    assert heard.changed == [""], "set_text is nothing new to whoever keeps the text"
+
+
+def test_blank_text_is_not_sent(composer: Composer, heard: Heard) -> None:
+    composer.set_text(" \n\t ")
+    enter(composer)
+    assert heard.sent == []
+    assert composer.text == " \n\t "
+
+
+def test_while_answering_the_button_and_escape_stop(composer: Composer, heard: Heard) -> None:
+    QTest.keyClick(composer.field, Qt.Key.Key_Escape)
+    assert heard.stops == 0
+    composer.set_answering(True)
+    assert button(composer).accessibleName() == "Stop the answer"
+    QTest.keyClick(composer.field, Qt.Key.Key_Escape)
+    QTest.mouseClick(button(composer), Qt.MouseButton.LeftButton)
+    assert heard.stops == 2
+    composer.set_answering(False)
+    assert button(composer).accessibleName() == "Send the message"
+
+
+def test_the_next_message_may_be_written_but_not_sent(composer: Composer, heard: Heard) -> None:
+    composer.set_answering(True)
+    QTest.keyClicks(composer.field, "next")
+    enter(composer)
+    assert heard.sent == []
+    assert composer.text == "next"
+    assert "Stop it (Esc)" in shown(composer)[0]
+    composer.set_answering(False)
+    assert shown(composer) == []
+    enter(composer)
+    assert heard.sent == ["next"]
+
+
+def test_what_blocks_is_said_with_its_remedy(composer: Composer, heard: Heard) -> None:
+    composer.set_text("hi")
+    composer.set_blocked("No model is loaded.", remedy="Choose a model…")
+    assert shown(composer) == ["No model is loaded."]
+    assert not button(composer).isEnabled()
+    enter(composer)
+    assert heard.sent == []
+    assert composer.text == "hi"
+    QTest.mouseClick(remedy(composer), Qt.MouseButton.LeftButton)
+    assert heard.remedies == 1
+    composer.set_blocked("")
+    assert shown(composer) == []
+    assert not remedy(composer).isVisible()
+    enter(composer)
+    assert heard.sent == ["hi"]
+
+
+def test_what_blocks_comes_back_after_another_line(composer: Composer) -> None:
+    composer.set_blocked("The engine is loading.")
+    composer.field.refused.emit("Not pasted.")
+    assert shown(composer) == ["Not pasted."]
+    QTest.keyClicks(composer.field, "x")
+    assert shown(composer) == ["The engine is loading."]
+
+
+@pytest.mark.parametrize(
+    ("used", "limit", "text"),
+    [
+        (None, 4096, ""),
+        (None, None, ""),
+        (12, None, "12 tokens"),
+        (900, 1000, "900 of 1,000 tokens"),
+        (901, 1000, "⚠ 901 of 1,000 tokens: nearly full"),
+        (1000, 1000, "⚠ 1,000 of 1,000 tokens: nearly full"),
+        (1001, 1000, "⚠ 1,001 of 1,000 tokens: 1 too many"),
+    ],
+)
+def test_tokens_are_counted_and_warned_of_in_words(
+    composer: Composer, used: int | None, limit: int | None, text: str
+) -> None:
+    composer.set_tokens(500, 501)
+    composer.set_tokens(used, limit)
+    assert shown(composer) == ([text] if text else [])
+
+
+def test_the_keyboard_reaches_everything(composer: Composer) -> None:
+    composer.set_text("hi")
+    composer.setFocus()
+    assert composer.field.hasFocus()
+    QTest.keyClick(composer.field, Qt.Key.Key_Tab)
+    assert button(composer).hasFocus()
+    QTest.keyClick(button(composer), Qt.Key.Key_Space)
+    assert composer.text == ""
+    assert composer.field.hasFocus()
+
+
+def test_everything_has_a_name_and_takes_no_text_for_html(composer: Composer) -> None:
+    composer.set_blocked("<b>no</b>", remedy="Help")
+    buttons = composer.findChildren(QAbstractButton)
+    assert all(one.accessibleName() or one.text() for one in buttons)
+    assert composer.field.accessibleName() == "Message"
+    labels = composer.findChildren(QLabel)
+    assert {label.textFormat() for label in labels} == {Qt.TextFormat.PlainText}
+
+
+def test_it_follows_a_dark_window(composer: Composer) -> None:
+    palette = QPalette()
+    palette.setColor(QPalette.ColorRole.Window, QColor(DARK_CHAT.paper))
+    composer.setPalette(palette)
+    assert composer.field.palette().text().color().name() == DARK_CHAT.text
+    assert QColor(composer.grab().toImage().pixel(300, 20)).name() == DARK_CHAT.paper

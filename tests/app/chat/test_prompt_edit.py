@@ -1,0 +1,180 @@
+"""The text field keeps every character, however it came in, and is as high as its text."""
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from PySide6.QtCore import QMimeData, Qt
+from PySide6.QtGui import QGuiApplication, QTextCursor
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QWidget
+from pytestqt.qtbot import QtBot
+
+from app.chat.prompt_edit import MOST_CHARACTERS, PromptEdit
+
+LONG = "no line ends here. " * 1_000  # 19,000 characters
+
+
+@pytest.fixture
+def field(qtbot: QtBot) -> Iterator[PromptEdit]:
+    window = QWidget()
+    qtbot.addWidget(window)
+    field = PromptEdit(window)
+    field.resize(500, 40)
+    window.resize(500, 300)
+    window.show()
+    yield field
+    window.close()
+
+
+def paste(field: PromptEdit, text: str) -> None:
+    data = QMimeData()
+    data.setText(text)
+    field.insertFromMimeData(data)
+
+
+def copied(field: PromptEdit) -> str:
+    field.selectAll()
+    return field.createMimeDataFromSelection().text()
+
+
+def test_enter_submits_and_shift_enter_begins_a_line(field: PromptEdit) -> None:
+    submitted: list[str] = []
+    field.submitted.connect(lambda: submitted.append(field.text()))
+    QTest.keyClicks(field, "one")
+    QTest.keyClick(field, Qt.Key.Key_Return, Qt.KeyboardModifier.ShiftModifier)
+    QTest.keyClicks(field, "two")
+    assert submitted == []
+    QTest.keyClick(field, Qt.Key.Key_Return)
+    QTest.keyClick(field, Qt.Key.Key_Enter, Qt.KeyboardModifier.KeypadModifier)
+    assert submitted == ["one\ntwo"] * 2
+
+
+def test_it_grows_to_eight_lines_and_scrolls_beyond(field: PromptEdit) -> None:
+    heights = []
+    for lines in (1, 2, 8, 9, 40):
+        field.set_text("\n".join("x" * lines))
+        heights.append(field.height())
+    assert heights[0] < heights[1] < heights[2]
+    assert heights[2] == heights[3] == heights[4]
+    assert heights[2] - heights[0] == 7 * (heights[1] - heights[0])
+    field.set_text("")
+    assert field.height() == heights[0]
+
+
+def test_it_grows_with_its_font(field: PromptEdit) -> None:
+    height = field.height()
+    font = field.font()
+    font.setPointSizeF(3 * font.pointSizeF())
+    field.setFont(font)
+    assert field.height() > 2 * height
+
+
+@pytest.mark.parametrize("before", ["", "written ", "a\nb\n"])
+def test_a_long_line_stays_whole_and_is_laid_out_in_parts(field: PromptEdit, before: str) -> None:
+    field.set_text(before)
+    paste(field, LONG + "\nend")
+    assert field.text() == before + LONG + "\nend"
+    assert copied(field) == field.text()
+    assert field.document().blockCount() > 5
+    field.undo()
+    assert field.text() == before
+    field.redo()
+    assert field.text() == before + LONG + "\nend"
+
+
+def test_lines_begun_in_a_long_line_are_lines(field: PromptEdit) -> None:
+    field.set_text(LONG)
+    for place in (0, 4_000, 4_001, 9_000):
+        expected = field.text()
+        cursor = field.textCursor()
+        cursor.setPosition(place)
+        field.setTextCursor(cursor)
+        QTest.keyClick(field, Qt.Key.Key_Return, Qt.KeyboardModifier.ShiftModifier)
+        assert field.text().count("\n") == expected.count("\n") + 1
+        assert field.text().replace("\n", "") == LONG
+        QTest.keyClick(field, Qt.Key.Key_Backspace)
+        assert field.text() == expected
+        QTest.keyClick(field, Qt.Key.Key_Return, Qt.KeyboardModifier.ShiftModifier)
+
+
+def test_a_part_of_a_long_line_is_copied_as_it_is_read(field: PromptEdit) -> None:
+    field.set_text("\U0001f600" * 5_000)
+    cursor = field.textCursor()
+    cursor.setPosition(2 * 3_999)
+    cursor.movePosition(QTextCursor.MoveOperation.Right, QTextCursor.MoveMode.KeepAnchor, 3)
+    field.setTextCursor(cursor)
+    field.copy()
+    assert QGuiApplication.clipboard().text() == "\U0001f600" * 2
+
+
+def test_a_paste_of_five_megabytes_is_refused_in_a_line(field: PromptEdit, qtbot: QtBot) -> None:
+    field.set_text("mine")
+    with qtbot.waitSignal(field.refused) as refusal:
+        paste(field, "word " * 1_000_000)
+    assert refusal.args == [
+        "Not pasted: 5,000,000 characters, with 4 written already. "
+        "A message may have 1,000,000; paste a part."
+    ]
+    assert field.text() == "mine"
+
+
+def test_a_paste_of_all_that_is_allowed_takes_the_place_of_a_selection(field: PromptEdit) -> None:
+    field.set_text("mine")
+    field.selectAll()
+    text = "x" * (MOST_CHARACTERS - 2) + "\ny"
+    paste(field, text)
+    assert field.text() == text
+
+
+def test_rich_text_comes_in_plain(field: PromptEdit) -> None:
+    data = QMimeData()
+    data.setHtml("<b>bold</b>")
+    data.setText("bold")
+    field.insertFromMimeData(data)
+    assert field.text() == "bold"
+    pictures = QMimeData()
+    pictures.setImageData(b"")
+    assert not field.canInsertFromMimeData(pictures)
+
+
+def test_line_ends_are_one_kind_and_what_is_not_seen_is_left_out(field: PromptEdit) -> None:
+    paste(field, "a\r\nb\rc\u2028d\u2029e\x00\x1b[0m\ttab\u00a0hard")
+    assert field.text() == "a\nb\nc\nd\ne[0m\ttab\u00a0hard"
+
+
+words = st.text(alphabet=st.sampled_from("ab \n\u00e9\u4e2d"), max_size=12)
+stretches = st.builds(lambda text, times: text * times, words, st.sampled_from([1, 700]))
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
+@given(steps=st.lists(st.tuples(stretches, st.floats(0, 1), st.floats(0, 1)), max_size=5))
+def test_whatever_is_pasted_over_whatever_is_there(
+    qapp: QApplication, steps: list[tuple[str, float, float]]
+) -> None:
+    """Against the same splices in a string; then all of it undone, and done again."""
+    field = PromptEdit()
+    texts = [""]
+    for text, one, other in steps:
+        length = field.document().characterCount() - 1
+        start, end = sorted((round(one * length), round(other * length)))
+        parts = []  # before, in and after what is replaced
+        for begin, stop in ((0, start), (end, length), (start, end)):
+            cursor = field.textCursor()
+            cursor.setPosition(begin)
+            cursor.setPosition(stop, QTextCursor.MoveMode.KeepAnchor)
+            field.setTextCursor(cursor)
+            parts.append(field.createMimeDataFromSelection().text())
+        assert field.text() == parts[0] + parts[2] + parts[1]
+        paste(field, text)
+        assert field.text() == parts[0] + text + parts[1]
+        texts.append(field.text())
+    while field.document().isUndoAvailable():
+        field.undo()
+        assert field.text() in texts
+    assert field.text() == ""
+    while field.document().isRedoAvailable():
+        field.redo()
+        assert field.text() in texts
+    assert field.text() == texts[-1]
