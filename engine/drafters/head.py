@@ -52,7 +52,7 @@ class HeadDrafter:
         self, tokens: list[int], limit: int, sampling: Sampling, key: mx.array
     ) -> Proposal | None:
         self._forget_guesses()
-        self.rewind(len(tokens) - 1)  # at least one entry is to be read
+        self.rewind(min(len(tokens) - 1, self._states.end))  # at least one is to be read
         if self._states.end == self._states.first:
             return None
         state: mx.array | None = None

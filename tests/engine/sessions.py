@@ -18,6 +18,7 @@ from engine.loading import LoadedModel
 from engine.request import Message, Request
 from engine.session import Session
 from engine.stats import tally
+from tests.engine.heads import head_drafter
 from tests.engine.helpers import (
     Known,
     Scripted,
@@ -28,7 +29,7 @@ from tests.engine.tiny import build, noisy
 
 END = 256
 VOCABULARY = 260
-DRAFTERS = ("none", "model", "early-exit", "lookup", "cascade")
+DRAFTERS = ("none", "model", "early-exit", "head", "lookup", "cascade")
 QUESTION = [Message("user", "How long is a piece of string, and why?")]
 
 
@@ -64,6 +65,7 @@ def use(session: Session, kind: str, architecture: str, *, length: int = 4) -> S
         "none": NoDrafter,
         "model": model,
         "early-exit": lambda: EarlyExitDrafter(target, layers=2),
+        "head": lambda: head_drafter(target),
         "lookup": LookupDrafter,
         "cascade": lambda: Cascade(LookupDrafter(), model()),
     }

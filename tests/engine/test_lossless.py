@@ -30,6 +30,7 @@ from engine.drafters.cascade import Cascade
 from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
+from tests.engine.heads import head_drafter
 from tests.engine.helpers import (
     BLOCK,
     EVERYWHERE,
@@ -48,7 +49,7 @@ from tests.engine.tiny import ARCHITECTURES, build, noisy
 
 LENGTHS = (0, 1, 2, 3, 5, 8, 16, 40)
 PRECISIONS = ("float32", "bfloat16", "float16", "4-bit")
-DRAFTERS = ("self", "noisy", "random", "hostile", "lookup", "early-exit", "cascade")
+DRAFTERS = ("self", "noisy", "random", "hostile", "lookup", "early-exit", "head", "cascade")
 COUNT = 40  # with the prompt, more than three of the window
 WINDOW = 16
 
@@ -111,6 +112,8 @@ def drafter_of(kind: str, case: Case, target: Decoder) -> Drafter:
             return LookupDrafter()
         case "early-exit":
             return EarlyExitDrafter(target, layers=2)
+        case "head":
+            return head_drafter(target)
         case "cascade":
             return Cascade(LookupDrafter(), by(noisy_of(case)))
     raise ValueError(kind)
