@@ -1,5 +1,7 @@
 """Where a model that mlx-lm loaded keeps its parts: architectures name them differently."""
 
+from collections.abc import Iterator
+
 import mlx.core as mx
 import mlx.nn as nn
 
@@ -12,12 +14,7 @@ _NORMS = ("norm", "ln_f", "norm_f", "final_layernorm", "embedding_norm")
 
 def trunk(model: nn.Module) -> nn.Module:
     """The module that holds the list of layers."""
-    inner = model
-    while "layers" not in inner and "h" not in inner:
-        name = next((name for name in _TRUNKS if name in inner), None)
-        if name is None:
-            raise Problem("This target's layers are not in one list.", "Choose another drafter.")
-        inner = inner[name]
+    *_, inner = _downwards(model)
     return inner
 
 
@@ -32,9 +29,9 @@ def embedding(model: nn.Module) -> nn.Module:
 
 def output_rows(model: nn.Module, rows: mx.array) -> mx.array:
     """The output layer's vectors for the token ids `rows`: (rows, width), floats."""
-    if "lm_head" not in model:
+    head = next((inner["lm_head"] for inner in _downwards(model) if "lm_head" in inner), None)
+    if head is None:
         return embedding(model)(rows)
-    head = model["lm_head"]
     if not isinstance(head, nn.QuantizedLinear):
         return head.weight[rows]
     biases = None if head.biases is None else head.biases[rows]
@@ -48,3 +45,15 @@ def final_norm(model: nn.Module) -> mx.array | None:
     inner = trunk(model)
     norm = next((inner[name] for name in _NORMS if name in inner), None)
     return norm.weight if isinstance(norm, nn.RMSNorm) else None
+
+
+def _downwards(model: nn.Module) -> Iterator[nn.Module]:
+    """The model, what is in it, ... down to the module that holds the list of layers."""
+    inner = model
+    yield inner
+    while "layers" not in inner and "h" not in inner:
+        name = next((name for name in _TRUNKS if name in inner), None)
+        if name is None:
+            raise Problem("This target's layers are not in one list.", "Choose another drafter.")
+        inner = inner[name]
+        yield inner

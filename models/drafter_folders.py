@@ -4,13 +4,13 @@ Knows their config.json, and where those that come along or were distilled here 
 nothing of networks.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from models.errors import Problem
 from models.folders import read_json_object
+from models.safetensors_file import check_safetensors
 from models.starter import models_folder
 
 HEAD_MODEL_TYPE = "slipstream-head"
@@ -45,15 +45,18 @@ def describe_head(folder: Path) -> HeadFolder:
 def find_head(fingerprint: str, *, home: Path | None = None) -> Path | None:
     """The head for a target with this fingerprint: the user's own first, then those shipped."""
     for place in (models_folder(home).parent / "drafters", _SHIPPED):
-        for folder in _heads(place):
+        for folder in _folders(place):
             try:
-                if describe_head(folder).target_fingerprint == fingerprint:
+                if is_head(folder) and describe_head(folder).target_fingerprint == fingerprint:
+                    check_safetensors(folder / WEIGHTS_NAME)
                     return folder
-            except Problem:
+            except (Problem, OSError):
                 continue  # a broken one is none; naming it says what is wrong
     return None
 
 
-def _heads(place: Path) -> Iterator[Path]:
-    if place.is_dir():
-        yield from sorted(folder for folder in place.iterdir() if is_head(folder))
+def _folders(place: Path) -> list[Path]:
+    try:
+        return sorted(place.iterdir())
+    except OSError:
+        return []  # most people have none of their own

@@ -20,7 +20,7 @@ def fingerprint(folder: Path) -> str:
     quantization. Reads a few kilobytes per tensor. Raises Problem where a file is damaged.
     """
     lines = []
-    for path in sorted(folder.glob("*.safetensors")):
+    for path in sorted(folder.glob("model*.safetensors")):  # what loaders take, and nothing else
         layouts = check_safetensors(path)
         try:
             with path.open("rb") as file:

@@ -1,0 +1,145 @@
+"""A fingerprint is of the weights: not of how they are spread over files, nor of their folder."""
+
+import json
+import struct
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.numpy import save_file
+
+from models.errors import Problem
+from models.fingerprint import fingerprint
+
+SAMPLE_BYTES = 4096
+
+Tensors = dict[str, Any]
+
+
+def tensors() -> Tensors:
+    """A large one, a small one, a number, and one with nothing in it."""
+    random = numpy.random.default_rng(0)
+    return {
+        "layers.0.weight": random.standard_normal((40, 64)).astype(numpy.float32),
+        "layers.1.weight": random.standard_normal((3, 5)).astype(numpy.float16),
+        "scale": numpy.array(0.5, dtype=numpy.float32),
+        "empty": numpy.zeros((0, 4), dtype=numpy.float32),
+    }
+
+
+def folder_of(place: Path, *files: Tensors) -> Path:
+    place.mkdir(parents=True)
+    for number, held in enumerate(files):
+        save_file(held, place / f"model-{number:05}.safetensors", metadata={"file": str(number)})
+    return place
+
+
+def of(place: Path, *files: Tensors) -> str:
+    return fingerprint(folder_of(place, *files))
+
+
+@pytest.fixture
+def known(tmp_path: Path) -> str:
+    return of(tmp_path / "known", tensors())
+
+
+def test_sixteen_digits(known: str) -> None:
+    assert len(known) == 16
+    assert set(known) <= set("0123456789abcdef")
+
+
+@given(places=st.lists(st.integers(0, 3), min_size=4, max_size=4))
+def test_the_same_over_any_files(
+    tmp_path_factory: pytest.TempPathFactory, places: Sequence[int]
+) -> None:
+    files: list[Tensors] = [{}, {}, {}, {}]
+    for place, (name, tensor) in zip(places, tensors().items(), strict=True):
+        files[place][name] = tensor
+    folder = tmp_path_factory.mktemp("spread")
+    spread = of(folder / "a", *filter(None, files))
+    assert spread == of(folder / "b", tensors())
+
+
+def test_what_loaders_leave_alone_does_not_count(tmp_path: Path, known: str) -> None:
+    folder = folder_of(tmp_path / "model", tensors())
+    save_file({"other": numpy.ones(3)}, folder / "consolidated.safetensors")
+    (folder / "._model.safetensors").write_bytes(b"what another system's file manager leaves")
+    (folder / "config.json").write_text("{}")
+    assert fingerprint(folder) == known
+
+
+@pytest.mark.parametrize("name", ["layers.0.weight", "layers.1.weight", "scale"])
+def test_another_byte_is_another_model(tmp_path: Path, known: str, name: str) -> None:
+    held = tensors()[name]
+    for place in {0, 1, held.nbytes // 2, held.nbytes - 1}:
+        data = bytearray(held.tobytes())
+        data[place] ^= 1
+        changed = numpy.frombuffer(bytes(data), dtype=held.dtype).reshape(held.shape)
+        print_of_changed = of(tmp_path / f"{place}", tensors() | {name: changed})
+        assert (print_of_changed == known) == (place >= SAMPLE_BYTES), place
+
+
+def test_another_name_shape_or_type_is_another_model(tmp_path: Path, known: str) -> None:
+    held = tensors()
+    first = held["layers.0.weight"]
+    renamed = {name.replace("1", "2"): tensor for name, tensor in held.items()}
+    swapped = held | {"layers.0.weight": held["layers.1.weight"], "layers.1.weight": first}
+    others = [
+        renamed,
+        swapped,
+        held | {"layers.0.weight": first.reshape(64, 40)},
+        held | {"layers.0.weight": first.view(numpy.int32)},
+        held | {"empty": numpy.zeros((0, 5), dtype=numpy.float32)},
+        held | {"one more": first},
+        {name: tensor for name, tensor in held.items() if name != "empty"},
+    ]
+    prints = [of(tmp_path / f"{number}", other) for number, other in enumerate(others)]
+    assert len({known, *prints}) == len(others) + 1
+
+
+def test_no_weights(tmp_path: Path) -> None:
+    with pytest.raises(Problem, match="no safetensors weights"):
+        fingerprint(tmp_path)
+    with pytest.raises(Problem, match="no safetensors weights"):
+        fingerprint(tmp_path / "none")
+
+
+def overlapping(data: bytes) -> bytes:
+    (length,) = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8 : 8 + length])
+    header["scale"]["data_offsets"] = [0, 4]
+    text = json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + data[8 + length :]
+
+
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "empty": lambda data: b"",
+    "short": lambda data: data[:-1],
+    "long": lambda data: data + b"\0",
+    "only its beginning": lambda data: data[:100],
+    "overlapping": overlapping,
+    "noise": lambda data: b"\xa5" * len(data),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGES)
+def test_damaged_weights(tmp_path: Path, kind: str) -> None:
+    folder = folder_of(tmp_path / "model", tensors(), {"more": numpy.ones(3)})
+    path = folder / "model-00000.safetensors"
+    path.write_bytes(DAMAGES[kind](path.read_bytes()))
+    with pytest.raises(Problem, match="damaged"):
+        fingerprint(folder)
+
+
+def test_weights_that_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "model.safetensors").mkdir()
+    with pytest.raises(Problem, match="cannot be read"):
+        fingerprint(tmp_path)
+    (tmp_path / "model.safetensors").rmdir()
+    (tmp_path / "model.safetensors").symlink_to(tmp_path / "gone")
+    with pytest.raises(Problem, match="cannot be read"):
+        fingerprint(tmp_path)
