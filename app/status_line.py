@@ -1,0 +1,79 @@
+"""One line that says how something stands: a sign, and words that say the same."""
+
+from typing import Literal
+
+from PySide6.QtCore import QEvent, QSize, Qt
+from PySide6.QtGui import QColor, QPalette, QResizeEvent
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QWidget
+
+from app.chat.colours import chat_colours
+from app.signs import Sign, sign_icon
+
+Standing = Literal["plain", "good", "warning"]
+
+_SIGNS: dict[Standing, Sign] = {"good": "check", "warning": "warning"}
+
+
+class StatusLine(QWidget):
+    """Attributes: `standing`, and `text`, which wraps or else ends with … where it is narrow."""
+
+    def __init__(self, parent: QWidget | None = None, *, wraps: bool = False) -> None:
+        super().__init__(parent)
+        self.standing: Standing = "plain"
+        self.text = ""
+        self._wraps = wraps
+        self._sign = QLabel()
+        self._words = QLabel()
+        self._words.setTextFormat(Qt.TextFormat.PlainText)
+        self._words.setWordWrap(wraps)
+        self._words.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        if not wraps:
+            self._words.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+            self._words.setMinimumWidth(60)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(6)
+        row.addWidget(self._sign)
+        row.addWidget(self._words, 1)
+        self.say("")
+
+    def say(self, text: str, standing: Standing = "plain") -> None:
+        """Show another line."""
+        self.standing = standing
+        self.text = text
+        self._words.setAccessibleName(f"Warning: {text}" if standing == "warning" else text)
+        self._recolour()
+        self._fit()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit()
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.PaletteChange:
+            self._recolour()
+
+    def _fit(self) -> None:
+        shown = self.text
+        if not self._wraps:
+            shown = self._words.fontMetrics().elidedText(
+                shown, Qt.TextElideMode.ElideRight, self._words.width()
+            )
+        if self._words.text() != shown:
+            self._words.setText(shown)
+
+    def _recolour(self) -> None:
+        colours = chat_colours(self.palette().window().color().name())
+        warns = self.standing == "warning"
+        words = colours.warning if warns else colours.muted
+        palette = self._words.palette()
+        if palette.color(QPalette.ColorRole.WindowText).name() != words:
+            palette.setColor(QPalette.ColorRole.WindowText, QColor(words))
+            self._words.setPalette(palette)
+        sign = _SIGNS.get(self.standing)
+        self._sign.setVisible(sign is not None and bool(self.text))
+        if sign is not None:
+            ink = colours.warning if warns else colours.kinds.accepted
+            icon = sign_icon(sign, ink=ink, faint=ink)
+            self._sign.setPixmap(icon.pixmap(QSize(14, 14), self.devicePixelRatioF()))
