@@ -8,6 +8,7 @@ import csv
 import gzip
 import io
 import json
+import zlib
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
@@ -16,7 +17,8 @@ from typing import Any
 
 from models.errors import Problem
 
-_FIELDS = ("prompt", "question", "instruction", "text", "query", "content")
+_FIELDS = ("prompt", "question", "instruction", "text", "query", "content", "value")
+_PEOPLE = ("user", "human", "prompter")
 _LONGEST = 4000  # characters; longer ones teach little more for their time
 _MOST_BYTES = 1 << 30
 
@@ -38,26 +40,28 @@ def read_prompts(paths: Sequence[Path], *, seed: int = 0) -> list[str]:
 
 
 def _usable(text: str) -> bool:
-    return 8 <= len(text.strip()) <= _LONGEST
+    unicode = not any("\ud800" <= letter <= "\udfff" for letter in text)  # JSON can say halves
+    return unicode and 8 <= len(text.strip()) <= _LONGEST
 
 
 def _read(path: Path) -> Iterator[str]:
     try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        packed = path.suffix.lower() == ".gz"
+        with gzip.open(path) if packed else path.open("rb") as file:
             data = file.read(_MOST_BYTES)
         text = data.decode("utf-8-sig")
-        kind = path.suffixes[-2 if path.suffix == ".gz" else -1] if path.suffixes else ""
+        kind = Path(path.stem).suffix.lower() if packed else path.suffix.lower()
         if kind == ".jsonl":
-            for line in text.splitlines():
+            for line in text.split("\n"):  # other ends of lines may stand inside a text
                 if line.strip():
                     yield from _texts(json.loads(line))
         elif kind == ".json":
             yield from _texts(json.loads(text))
         elif kind == ".csv":
-            yield from _texts(list(csv.DictReader(io.StringIO(text))))
+            yield from filter(None, map(_text_of, csv.DictReader(io.StringIO(text))))
         else:
             yield from text.splitlines()
-    except (OSError, ValueError, RecursionError, csv.Error, IndexError) as error:
+    except (OSError, EOFError, zlib.error, ValueError, RecursionError, csv.Error) as error:
         raise Problem(
             f"The prompts in {path} cannot be read: {' '.join(str(error).split())[:150]}.",
             "Give JSON, JSON lines, CSV with a column named prompt, or a prompt a line, in UTF-8.",
@@ -87,7 +91,7 @@ def _text_of(row: dict[str, Any]) -> str | None:
     for name in ("turns", "messages", "conversations"):
         turns = row.get(name)
         if isinstance(turns, list) and turns:
-            return next(_texts([turn for turn in turns if not _is_system(turn)]), None)
+            return next(_texts([turn for turn in turns if _is_a_persons(turn)]), None)
     for name in _FIELDS:
         text = row.get(name)
         if isinstance(text, str) and text.strip():
@@ -96,5 +100,6 @@ def _text_of(row: dict[str, Any]) -> str | None:
     return None
 
 
-def _is_system(turn: Any) -> bool:
-    return isinstance(turn, dict) and turn.get("role", turn.get("from")) == "system"
+def _is_a_persons(turn: Any) -> bool:
+    who = turn.get("role", turn.get("from")) if isinstance(turn, dict) else None
+    return who is None or who in _PEOPLE

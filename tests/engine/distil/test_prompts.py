@@ -1,0 +1,266 @@
+"""Prompts come out of files as people have them; what cannot be read is said in one line."""
+
+import csv
+import gzip
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.distil.prompts import read_prompts
+from models.errors import Problem
+
+QUESTION = "How long is a piece of string?"
+OTHER = "Why is the sky blue at noon?"
+LONGEST = 4000
+
+# In the shapes that public collections of prompts have.
+SHAPES: dict[str, tuple[str, str]] = {
+    "lines": ("all.nl", f"{QUESTION}\n\n{OTHER}\n"),
+    "lines without a name's end": ("prompts", f"{QUESTION}\r\n{OTHER}"),
+    "questions with answers": (
+        "a.jsonl",
+        json.dumps({"question": QUESTION, "answer": ["a long long list", "of answers"]})
+        + "\n\n"
+        + json.dumps({"question": OTHER, "answer": "As long as another one."}),
+    ),
+    "tasks": (
+        "seed_tasks.jsonl",
+        json.dumps(
+            {
+                "id": "seed_task_0",
+                "instruction": QUESTION,
+                "instances": [{"input": "", "output": "Yes, you can have many"}],
+            }
+        )
+        + "\n"
+        + json.dumps({"task_id": 601, "text": OTHER, "code": "def why():\r\n\tpass"}),
+    ),
+    "trees of messages": (
+        "messages.jsonl",
+        json.dumps(
+            {
+                "text": QUESTION,
+                "role": "prompter",
+                "replies": [{"text": "This is an answer", "role": "assistant", "replies": []}],
+            }
+        )
+        + "\r\n"
+        + json.dumps({"text": OTHER, "role": "prompter", "replies": None})
+        + "\r\n",
+    ),
+    "a table in CSV": (
+        "prompts.csv",
+        f'act,prompt,for_devs\nA developer,"{QUESTION}",TRUE\nA poet,"{OTHER}",FALSE,more\n',
+    ),
+    "texts with labels in CSV": (
+        "train.CSV",
+        f"text,category\r\n{QUESTION},card_arrival\r\n{OTHER},card_arrival\r\n",
+    ),
+    "groups of rows": (
+        "data_full.json",
+        json.dumps({"oos_val": [[QUESTION, "a label of it"]], "train": [[OTHER, "another label"]]}),
+    ),
+    "a list of texts": ("list.json", json.dumps([QUESTION, OTHER])),
+    "chats": (
+        "chats.json",
+        json.dumps(
+            [
+                {
+                    "messages": [
+                        {"role": "system", "content": "You are a poet."},
+                        {"role": "user", "content": QUESTION},
+                        {"role": "assistant", "content": "As long as it is."},
+                        {"role": "user", "content": "And how long is that?"},
+                    ]
+                },
+                {"messages": [{"role": "user", "content": [{"type": "text", "text": OTHER}]}]},
+            ]
+        ),
+    ),
+    "conversations": (
+        "shared.json",
+        json.dumps(
+            [
+                {
+                    "conversations": [
+                        {"from": "gpt", "value": "What can I do for you?"},
+                        {"from": "human", "value": QUESTION},
+                    ]
+                },
+                {"conversations": [{"from": "human", "value": OTHER}]},
+            ]
+        ),
+    ),
+    "turns": (
+        "question.jsonl",
+        json.dumps({"question_id": 81, "turns": [QUESTION, "And the one after that?"]})
+        + "\n"
+        + json.dumps({"turns": [OTHER]}),
+    ),
+}
+
+
+def written(path: Path, text: str) -> Path:
+    path.write_bytes(text.encode())
+    return path
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("wrap", ["", "packed", "marked"])
+def test_a_shape_that_people_have(tmp_path: Path, shape: str, wrap: str) -> None:
+    name, text = SHAPES[shape]
+    path = tmp_path / name
+    data = text.encode("utf-8-sig" if wrap == "marked" else "utf-8")
+    if wrap == "packed":
+        path = path.with_name(f"{name}.gz")
+        data = gzip.compress(data)
+    path.write_bytes(data)
+    assert sorted(read_prompts([path])) == sorted([QUESTION, OTHER])
+
+
+def test_an_instruction_with_what_it_is_about(tmp_path: Path) -> None:
+    rows = [
+        {"instruction": "Spell this correctly.", "input": "freind", "output": "friend"},
+        {"instruction": "Say something nice.", "input": "  ", "output": "You are nice."},
+    ]
+    path = written(tmp_path / "rows.json", json.dumps(rows))
+    assert sorted(read_prompts([path])) == ["Say something nice.", "Spell this correctly.\nfreind"]
+
+
+def test_any_text_survives_json_lines_and_csv(tmp_path: Path) -> None:
+    texts = [f"What is{separator}in here?" for separator in "\u2028\u2029\x85\v\f\x1c"]
+    rows = [json.dumps({"prompt": text}, ensure_ascii=False) for text in texts]
+    assert sorted(read_prompts([written(tmp_path / "a.jsonl", "\n".join(rows))])) == sorted(texts)
+    texts += ['With "quotes", commas\nand lines']
+    table = io.StringIO()
+    csv.writer(table).writerows([["prompt"], *([text] for text in texts)])
+    assert sorted(read_prompts([written(tmp_path / "a.csv", table.getvalue())])) == sorted(texts)
+
+
+def test_too_short_too_long_and_half_characters(tmp_path: Path) -> None:
+    texts = ["short", " " * 20, "x" * (LONGEST + 1), "a half: \ud83d", QUESTION, "x" * LONGEST]
+    path = written(tmp_path / "a.json", json.dumps(texts))
+    assert sorted(read_prompts([path])) == sorted([QUESTION, "x" * LONGEST])
+
+
+def test_what_stands_twice_is_asked_once(tmp_path: Path) -> None:
+    first = written(tmp_path / "a", f"{QUESTION}\n{OTHER}\n{QUESTION}\n")
+    second = written(tmp_path / "b", f"{QUESTION}\n")
+    assert sorted(read_prompts([first, second])) == sorted([QUESTION, OTHER])
+
+
+def numbered(path: Path, count: int) -> Path:
+    return written(path, "".join(f"prompt {path.name} {number}\n" for number in range(count)))
+
+
+def test_files_take_turns(tmp_path: Path) -> None:
+    paths = [numbered(tmp_path / name, count) for name, count in (("a", 40), ("b", 3), ("c", 10))]
+    prompts = read_prompts(paths)
+    assert len(prompts) == 53
+    names = "".join(prompt.split()[1] for prompt in prompts)
+    assert names == "abc" * 3 + "ac" * 7 + "a" * 30
+
+
+def test_the_order_is_random_and_the_same_every_time(tmp_path: Path) -> None:
+    path = numbered(tmp_path / "a", 200)
+    prompts = read_prompts([path], seed=1)
+    assert prompts == read_prompts([path], seed=1)
+    assert prompts != read_prompts([path], seed=2)
+    assert prompts != sorted(prompts, key=lambda text: int(text.split()[2]))
+    assert sorted(prompts) == sorted(read_prompts([path], seed=2))
+
+
+BROKEN: dict[str, tuple[str, bytes]] = {
+    "not UTF-8": ("a.txt", b"caf\xe9 in another encoding\n"),
+    "UTF-16": ("a.txt", QUESTION.encode("utf-16")),
+    "broken JSON": ("a.json", b'{"prompt": '),
+    "a broken line": ("a.jsonl", b'{"prompt": "a sound one"}\n{"prompt": \n'),
+    "deep JSON": ("a.json", b"[" * 100_000 + b"]" * 100_000),
+    "a number too long": ("a.json", b"9" * 10_000),
+    "not packed": ("a.jsonl.gz", b'{"prompt": "a sound one"}'),
+    "packed and broken off": ("a.gz", gzip.compress(QUESTION.encode() * 99)[:-9]),
+    "packed and changed": ("a.gz", gzip.compress(b"Some prompt\n" * 99)[:12] + b"\xff" * 40),
+    "an endless cell": ("a.csv", b"prompt\n" + b"x" * 200_000),
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_what_cannot_be_read(tmp_path: Path, kind: str) -> None:
+    name, data = BROKEN[kind]
+    path = tmp_path / name
+    path.write_bytes(data)
+    with pytest.raises(Problem, match="cannot be read") as caught:
+        read_prompts([path])
+    assert str(path) in caught.value.message
+    assert "\n" not in str(caught.value)
+
+
+def test_no_file_and_no_prompt(tmp_path: Path) -> None:
+    for path in (tmp_path / "none", tmp_path):
+        with pytest.raises(Problem, match="cannot be read"):
+            read_prompts([path])
+    empty: dict[str, str] = {
+        "a.txt": "",
+        "b.json": "{}",
+        "c.json": "7",
+        "d.jsonl": "\n \n",
+        "e.csv": "act,answer\nThe first one,A long enough answer,more and more\n",
+        "f.gz": "",
+    }
+    for name, text in empty.items():
+        path = written(tmp_path / name, text)
+        if path.suffix == ".gz":
+            path.write_bytes(gzip.compress(b""))
+        with pytest.raises(Problem, match="holds no prompt"):
+            read_prompts([path, path])
+
+
+NAMES = ("a", "a.txt", "a.json", "a.jsonl", "a.csv", "a.gz", "a.json.gz", ".jsonl", ".gz")
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(["prompt", "turns", "messages", "conversations", "input", "role", "x"]),
+            inner,
+            max_size=4,
+        )
+    ),
+)
+
+
+def read_or_refused(path: Path) -> None:
+    try:
+        prompts = read_prompts([path])
+    except Problem as problem:
+        assert problem.remedy
+    else:
+        assert prompts
+        assert all(prompt.encode() for prompt in prompts)  # they are Unicode
+
+
+@given(
+    name=st.sampled_from(NAMES), data=st.binary() | st.text().map(str.encode), pack=st.booleans()
+)
+def test_any_bytes_are_read_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, name: str, data: bytes, pack: bool
+) -> None:
+    path = tmp_path_factory.mktemp("any") / name
+    path.write_bytes(gzip.compress(data) if pack else data)
+    read_or_refused(path)
+
+
+@pytest.mark.parametrize("write", [json.dumps, lambda value: "\n".join([json.dumps(value)] * 2)])
+@given(value=JSON_VALUES)
+def test_any_json_is_read_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, write: Callable[[Any], str], value: Any
+) -> None:
+    path = tmp_path_factory.mktemp("any") / "a.jsonl"
+    path.write_text(write(value))
+    read_or_refused(path)
