@@ -17,6 +17,7 @@ import mlx.core as mx
 import mlx.nn as nn
 from mlx.utils import tree_flatten
 from mlx_lm.models.llama import ModelArgs, TransformerBlock
+from mlx_lm.utils import dequantize_model
 
 from engine.anatomy import embedding, final_norm, output_rows
 from engine.device import fetch
@@ -174,8 +175,18 @@ def load_head(folder: Path, *, fingerprint: str, vocabulary: int) -> FittedHead:
         assert isinstance(weights, dict)
         kept = weights.pop("kept")
         head.load_weights(list(weights.items()))
+        if mx.default_device() == mx.cpu:  # as for a target, see `engine.loading`
+            head.set_dtype(mx.float32)
+            dequantize_model(head)
         (ids,) = fetch(kept)
-    except (KeyError, TypeError, ValueError, AssertionError, RuntimeError) as error:
+    except (
+        LookupError,
+        TypeError,
+        ValueError,
+        ArithmeticError,
+        AssertionError,
+        RuntimeError,
+    ) as error:
         raise _damaged(folder, str(error)) from error
     if kept.shape != (shape.rows,) or len(set(ids)) != shape.rows:
         raise _damaged(folder, "its vocabulary map does not fit its rows")
