@@ -1,0 +1,120 @@
+"""Lines that tell a person something, each with what can be done about it. Knows no causes."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from PySide6.QtCore import QEvent, Qt, QTimer
+from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QColor, QPainter, QPaintEvent
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+
+from app.chat.colours import chat_colours
+from app.chat.page import neutral
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What a button of a notice says and does."""
+
+    label: str
+    act: Callable[[], None]
+
+
+class Notices(QWidget):
+    """One line for each matter that is open; empty it takes no room."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lines: dict[str, Notice] = {}
+        self._column = QVBoxLayout(self)
+        self._column.setContentsMargins(0, 0, 0, 0)
+        self._column.setSpacing(6)
+        self.setAccessibleName("Notices")
+        self.hide()
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """What is said, by matter."""
+        return {matter: line.text for matter, line in self._lines.items()}
+
+    def say(
+        self, matter: str, text: str, *, offer: Offer | None = None, seconds: float = 0.0
+    ) -> None:
+        """Say something on a matter, in place of what was said on it; for so long, if given.
+
+        With an offer or without, the line can be dismissed.
+        """
+        self.take_back(matter)
+        line = Notice(text, offer, dismiss=lambda: self.take_back(matter))
+        self._lines[matter] = line
+        self._column.addWidget(line)
+        self.show()
+        if QAccessible.isActive():
+            QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self, text))
+        if seconds:
+            QTimer.singleShot(int(seconds * 1000), line, lambda: self._expire(matter, line))
+
+    def take_back(self, matter: str) -> None:
+        """It is settled."""
+        line = self._lines.pop(matter, None)
+        if line is not None:
+            self._column.removeWidget(line)
+            line.hide()
+            line.deleteLater()
+        self.setVisible(bool(self._lines))
+
+    def press(self, matter: str) -> None:
+        """Do what is offered on a matter."""
+        self._lines[matter].press()
+
+    def _expire(self, matter: str, line: "Notice") -> None:
+        if self._lines.get(matter) is line:
+            self.take_back(matter)
+
+
+class Notice(QWidget):
+    """One line: what is the matter, and a button for what is offered."""
+
+    def __init__(self, text: str, offer: Offer | None, *, dismiss: Callable[[], None]) -> None:
+        super().__init__()
+        self.text = neutral(text)
+        self._offer, self._dismiss = offer, dismiss
+        self._label = QLabel(self.text)
+        self._label.setTextFormat(Qt.TextFormat.PlainText)
+        self._label.setWordWrap(True)
+        self._label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(12, 6, 6, 6)
+        row.setSpacing(8)
+        row.addWidget(self._label, 1)
+        if offer is not None:
+            button = QPushButton(offer.label)
+            button.clicked.connect(self.press)
+            row.addWidget(button)
+        close = QPushButton("Dismiss")
+        close.setFlat(True)
+        close.setAccessibleName("Dismiss this notice")
+        close.clicked.connect(dismiss)
+        row.addWidget(close)
+        self.setAccessibleName(self.text)
+
+    def press(self) -> None:
+        """Do what is offered; the matter is settled by that."""
+        self._dismiss()
+        if self._offer is not None:
+            self._offer.act()
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.PaletteChange:
+            self.update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        colours = chat_colours(self.palette().window().color().name())
+        with QPainter(self) as painter:
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            painter.setBrush(QColor(colours.kinds.card))
+            painter.setPen(QColor(colours.edge))
+            painter.drawRoundedRect(self.rect().toRectF().adjusted(0.5, 0.5, -0.5, -0.5), 8, 8)
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(QColor(colours.warning))
+            painter.drawRoundedRect(4, 8, 3, self.height() - 16, 1.5, 1.5)

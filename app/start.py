@@ -1,0 +1,72 @@
+"""Makes the application and what stands behind its window, and runs it.
+
+Knows where data is kept, and in what order things start: the first paint comes before the engine.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from platformdirs import user_data_path
+from PySide6.QtCore import QSettings
+from PySide6.QtGui import QIcon
+from PySide6.QtWidgets import QApplication, QMessageBox
+
+from app.conversations.store import Store
+from app.engine_log import EngineLog, log_folder
+from app.engine_process import EngineProcess
+from app.model_loader import ModelLoader
+from app.settings import Settings
+from app.theme import Theme
+from app.window import Window
+from models.errors import Problem
+
+NAME = "Slipstream"
+HOME_VARIABLE = "SLIPSTREAM_HOME"
+
+
+def run_window(arguments: Sequence[str]) -> int:
+    """Open the window and run until it is closed; the process's exit status."""
+    application = make_application(arguments)
+    home = data_folder()
+    settings = Settings(stored_settings(home))
+    theme = Theme(application, settings)
+    try:
+        store = Store.open(home / "conversations.sqlite")
+    except Problem as problem:
+        print(problem, file=sys.stderr)
+        QMessageBox.critical(None, NAME, str(problem))
+        return 1
+    engine = EngineProcess(EngineLog(log_folder()))
+    loader = ModelLoader(engine, settings)
+    window = Window(store, engine, loader=loader, settings=settings, theme=theme)
+    window.painted.connect(window.begin)
+    window.show()
+    return application.exec()
+
+
+def make_application(arguments: Sequence[str]) -> QApplication:
+    """The application, with its names, its style and its icon."""
+    application = QApplication(list(arguments))
+    application.setApplicationName(NAME)
+    application.setOrganizationName(NAME)
+    if sys.platform != "darwin":
+        application.setStyle("Fusion")
+    icon = Path(__file__).parents[1] / "resources" / "icons" / "slipstream.png"
+    if icon.is_file():
+        application.setWindowIcon(QIcon(str(icon)))
+    return application
+
+
+def data_folder() -> Path:
+    """Where conversations are: $SLIPSTREAM_HOME, or the platform's folder for an app's data."""
+    variable = os.environ.get(HOME_VARIABLE)
+    return Path(variable) if variable else user_data_path(NAME, appauthor=False)
+
+
+def stored_settings(home: Path) -> QSettings:
+    """Where the platform keeps settings; with a home of their own, beside the conversations."""
+    if os.environ.get(HOME_VARIABLE):
+        return QSettings(str(home / "settings.ini"), QSettings.Format.IniFormat)
+    return QSettings(NAME, NAME)

@@ -1,0 +1,86 @@
+"""What stands where the messages will be, before there are any. Knows the model that is loaded."""
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QColor, QFont, QPalette
+from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
+
+from app.chat.formats import Formats
+from app.chat.provenance import Legend
+from app.model_loader import ModelLoader, target_name
+from app.theme import Theme
+from engine.protocol import Loaded
+from models.errors import Problem
+
+_MEGABYTE = 1_000_000
+
+
+class Welcome(QWidget):
+    """A word on what will be seen, and on where the model is."""
+
+    def __init__(self, loader: ModelLoader, theme: Theme) -> None:
+        super().__init__()
+        self._loader = loader
+        self._title, self._words, self._model = _label(), _label(), _label()
+        self._title.setText("Slipstream")
+        self._words.setText(
+            "A small drafter guesses the next tokens, and the model checks them in one pass. "
+            "The answer is the model\u2019s own, only sooner. Each token is marked by how it came:"
+        )
+        self._words.setMaximumWidth(460)
+        self._legend = Legend(theme.formats)
+        column = QVBoxLayout(self)
+        column.setSpacing(12)
+        column.addStretch(2)
+        for part in (self._title, self._words, self._legend, self._model):
+            column.addWidget(part, 0, Qt.AlignmentFlag.AlignHCenter)
+        column.addStretch(3)
+        self._model.setText("The engine is being started.")
+        loader.fetch_began.connect(self._on_fetch)
+        loader.fetched_so_far.connect(self._on_progress)
+        loader.asked.connect(self._on_asked)
+        loader.loaded_now.connect(self._on_loaded)
+        loader.failed.connect(self._on_failed)
+        theme.changed.connect(self._follow_theme)
+        self._follow_theme(theme.formats)
+
+    def _on_fetch(self) -> None:
+        self._model.setText("Looking for the starter model. You can write meanwhile.")
+
+    def _on_progress(self, done: int, total: int) -> None:
+        self._model.setText(
+            f"Downloading the starter model: {done / _MEGABYTE:.0f} of "
+            f"{total / _MEGABYTE:.0f} MB. You can write meanwhile."
+        )
+
+    def _on_asked(self) -> None:
+        self._model.setText("Loading the model. You can write meanwhile.")
+
+    def _on_loaded(self, loaded: Loaded) -> None:
+        self._model.setText(f"{target_name(loaded.target)} is ready, {loaded.precision}.")
+
+    def _on_failed(self, problem: Problem) -> None:
+        if self._loader.loaded is None:
+            self._model.setText("There is no model to answer yet.")
+
+    def _follow_theme(self, formats: Formats) -> None:
+        self._legend.set_formats(formats)
+        for label, scale, colour in (
+            (self._title, 2.0, formats.colours.text),
+            (self._words, 1.0, formats.colours.text),
+            (self._model, 0.92, formats.colours.muted),
+        ):
+            font = QFont(formats.font)
+            font.setPointSizeF(font.pointSizeF() * scale)
+            font.setWeight(QFont.Weight.DemiBold if scale > 1 else QFont.Weight.Normal)
+            label.setFont(font)
+            palette = label.palette()
+            palette.setColor(QPalette.ColorRole.WindowText, QColor(colour))
+            label.setPalette(palette)
+
+
+def _label() -> QLabel:
+    label = QLabel()
+    label.setTextFormat(Qt.TextFormat.PlainText)
+    label.setWordWrap(True)
+    label.setAlignment(Qt.AlignmentFlag.AlignCenter)
+    return label

@@ -1,0 +1,325 @@
+"""The window: its parts in their places, joined to the open conversation.
+
+Knows who hears whom. What a conversation, an answer or a pair is, is known elsewhere.
+"""
+
+from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtGui import QCloseEvent, QPaintEvent
+from PySide6.QtWidgets import QMainWindow, QSplitter, QVBoxLayout, QWidget
+
+from app.answers import Answers, Writing
+from app.chat.composer import Composer
+from app.chat.formats import Formats
+from app.chat.links import ask_to_open
+from app.chat.message import Message as MessageWidget
+from app.chat.transcript import Transcript
+from app.conversation import OpenConversation
+from app.conversations.store import Store
+from app.engine_news import EngineNews
+from app.engine_process import EngineProcess
+from app.menus import KeysDialog, Menus
+from app.model_loader import ModelLoader
+from app.notices import Notices, Offer
+from app.rounds.lane import DraftLane
+from app.rounds_side import RoundsSide
+from app.settings import Settings
+from app.shown_branch import ShownBranch
+from app.theme import STYLE_SHEET, Theme
+from app.welcome import Welcome
+from engine.events import Done
+from models.errors import Problem
+
+_KEEP_UNSENT_MS = 600
+
+
+class Window(QMainWindow):
+    """Slipstream's window.
+
+    Attributes: the parts. Signals: `painted()`, once, after the first paint.
+    """
+
+    painted = Signal()
+
+    def __init__(
+        self,
+        store: Store,
+        engine: EngineProcess,
+        *,
+        loader: ModelLoader,
+        settings: Settings,
+        theme: Theme,
+    ) -> None:
+        super().__init__()
+        self.store, self.engine, self.loader = store, engine, loader
+        self.settings, self.theme = settings, theme
+        self.answers = Answers(store, engine, parent=self)
+        self.conversation = OpenConversation(
+            store, self.answers, names=lambda: loader.names, parent=self
+        )
+        self.notices, self.composer = Notices(), Composer()
+        self.transcript, self.lane = Transcript(theme.formats), DraftLane()
+        self.transcript.set_empty(Welcome(loader, theme))
+        self.branch = ShownBranch(self.conversation, self.answers, self.transcript, self.lane)
+        self.rounds = RoundsSide(self.conversation, self.answers, reference=settings.reference)
+        self.news = EngineNews(
+            engine, loader, self.answers, notices=self.notices, composer=self.composer
+        )
+        self.editing = 0  # the message that is said otherwise; 0 for none
+        self._painted = False
+        self._unsent = QTimer(self, singleShot=True, interval=_KEEP_UNSENT_MS)
+        self._unsent.timeout.connect(self._keep_unsent)
+        self.menus = Menus(self)
+        self.columns = QSplitter(Qt.Orientation.Horizontal)
+        self._arrange()
+        self._connect()
+        self._connect_commands()
+        self._restore()
+        self._follow_theme(theme.formats)
+
+    def _arrange(self) -> None:
+        below = QVBoxLayout()
+        below.setContentsMargins(16, 0, 16, 14)
+        below.setSpacing(8)
+        below.addWidget(self.notices)
+        below.addWidget(self.composer)
+        middle = QWidget()
+        column = QVBoxLayout(middle)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addWidget(self.transcript, 1)
+        column.addLayout(below)
+        middle.setMinimumWidth(380)
+        self.columns.addWidget(middle)
+        self.columns.addWidget(self.rounds)
+        self.columns.setHandleWidth(1)
+        self.columns.setStretchFactor(self.columns.indexOf(middle), 1)
+        for place in range(self.columns.count()):
+            self.columns.setCollapsible(place, False)
+        self.setCentralWidget(self.columns)
+        self.setStyleSheet(STYLE_SHEET)
+        self.resize(1240, 820)
+
+    def _connect(self) -> None:
+        conversation = self.conversation
+        conversation.opened.connect(self._on_opened)
+        conversation.changed.connect(self._on_changed)
+        conversation.described.connect(self._name)
+        conversation.refused.connect(self._on_refused)
+        conversation.failed.connect(self._on_problem)
+        self.answers.begun.connect(self._on_changed)
+        self.answers.finished.connect(self._on_finished)
+        self.composer.sent.connect(self._send)
+        self.composer.stopped.connect(conversation.stop)
+        self.composer.changed.connect(lambda text: self._unsent.start())
+        self.transcript.added.connect(self._on_message)
+        self.branch.selected.connect(self.rounds.show_answer)
+        self.branch.edit_asked.connect(self.edit)
+        self.branch.link_asked.connect(lambda address: ask_to_open(self, address))
+        self.theme.changed.connect(self._follow_theme)
+
+    def _connect_commands(self) -> None:
+        commands = {
+            "new": self.new,
+            "quit": self.close,
+            "rounds": lambda: self._switch("rounds", self.rounds),
+            "provenance": self._switch_provenance,
+            "larger": lambda: self.theme.zoom(+1.0),
+            "smaller": lambda: self.theme.zoom(-1.0),
+            "own_size": lambda: self.theme.zoom(0.0),
+            "full_screen": self._switch_full_screen,
+            "send": self.composer.send,
+            "stop": self.conversation.stop,
+            "edit": self._edit_last,
+            "regenerate": self._regenerate_last,
+            "go_on": self._go_on_with_last,
+            "before": lambda: self.rounds.step(-1),
+            "after": lambda: self.rounds.step(1),
+            "export_trace": self.rounds.scrubber.export,
+            "starter": lambda: self.loader.load(type(self.loader.pair)()),
+            "restart": self.news.try_again,
+            "keys": lambda: KeysDialog(self).open(),
+        }
+        for name, act in commands.items():
+            self.menus.actions[name].triggered.connect(lambda checked=False, act=act: act())
+
+    # What is said
+
+    def new(self) -> None:
+        """An empty conversation."""
+        self._leave()
+        self.conversation.new()
+        self.composer.setFocus()
+
+    def open(self, conversation: int) -> None:
+        """Another conversation."""
+        self._leave()
+        self.conversation.open(conversation)
+
+    def edit(self, message: int) -> None:
+        """Take a message back into the composer, to say it otherwise."""
+        found = self.conversation.message(message)
+        if found is None or found.role != "user":
+            return
+        if not self.editing:
+            self._keep_unsent()
+        self.editing = message
+        self.composer.set_text(found.content)
+        self.composer.setFocus()
+        self.notices.say(
+            "edit",
+            "Sending writes another version of your message; this one stays.",
+            offer=Offer("Do not edit", self._end_edit),
+        )
+
+    def _send(self, text: str) -> None:
+        self._unsent.stop()
+        if self.editing:
+            message, self.editing = self.editing, 0
+            self.notices.take_back("edit")
+            self.conversation.edit(message, text)
+            self._show_unsent()
+        else:
+            self.settings.unsent = ""
+            self.conversation.say(text)
+
+    def _end_edit(self) -> None:
+        self.editing = 0
+        self.notices.take_back("edit")
+        self._show_unsent()
+
+    def _leave(self) -> None:
+        """Before another conversation is opened."""
+        if self.editing:
+            self._end_edit()
+        self._keep_unsent()
+
+    def _keep_unsent(self) -> None:
+        self._unsent.stop()
+        if self.editing:
+            return
+        if self.conversation.record is None:
+            self.settings.unsent = self.composer.text
+        else:
+            self.conversation.keep_unsent(self.composer.text)
+
+    def _show_unsent(self) -> None:
+        record = self.conversation.record
+        self.composer.set_text(self.settings.unsent if record is None else record.unsent)
+
+    def _edit_last(self) -> None:
+        said = [message.id for message in self.conversation.branch if message.role == "user"]
+        if said:
+            self.edit(said[-1])
+
+    def _regenerate_last(self) -> None:
+        if self.conversation.branch:
+            self.conversation.regenerate(self.conversation.branch[-1].id)
+
+    def _go_on_with_last(self) -> None:
+        if self.conversation.branch:
+            self.notices.take_back("cut")
+            self.conversation.go_on(self.conversation.branch[-1].id)
+
+    # What happened
+
+    def _on_opened(self) -> None:
+        record = self.conversation.record
+        self.settings.conversation = None if record is None else record.id
+        self.notices.take_back("cut")
+        self._show_unsent()
+        self._name()
+
+    def _on_changed(self) -> None:
+        self.composer.set_answering(self.conversation.writing is not None)
+        if self.conversation.record:
+            self.settings.conversation = self.conversation.record.id
+
+    def _on_finished(self, writing: Writing) -> None:
+        self.composer.set_answering(self.conversation.writing is not None)
+        last = writing.events[-1] if writing.events else None
+        if isinstance(last, Done):
+            self.settings.measure(writing.message.target, last.stats)
+        here = self.conversation.message(writing.message.id) is not None
+        if here and writing.state == "length":
+            self.notices.say(
+                "cut",
+                "The answer reached the most tokens it may have.",
+                offer=Offer("Continue", self._go_on_with_last),
+            )
+
+    def _on_message(self, message: MessageWidget) -> None:
+        message.copied.connect(lambda what: self.notices.say("copied", f"{what}.", seconds=2.0))
+
+    def _on_refused(self, text: str, problem: Problem) -> None:
+        """What could not be stored goes back to where it was written."""
+        self.composer.set_text("\n\n".join(filter(None, (text, self.composer.text))))
+        self._on_problem(problem)
+
+    def _on_problem(self, problem: Problem) -> None:
+        self.notices.say("problem", str(problem))
+
+    def _name(self) -> None:
+        record = self.conversation.record
+        title = record.title if record and record.title else "New conversation"
+        self.setWindowTitle(f"{title} \u2013 Slipstream")
+
+    # How it looks
+
+    def _follow_theme(self, formats: Formats) -> None:
+        self.transcript.set_formats(formats)
+        self.composer.field.setFont(formats.font)
+
+    def _switch(self, name: str, part: QWidget) -> None:
+        part.setVisible(not part.isVisible())
+        self.settings.switch(name, part.isVisible())
+
+    def _switch_provenance(self) -> None:
+        shown = not self.branch.provenance
+        self.branch.show_provenance(shown)
+        self.settings.switch("provenance", shown)
+
+    def _switch_full_screen(self) -> None:
+        self.setWindowState(self.windowState() ^ Qt.WindowState.WindowFullScreen)
+
+    def _restore(self) -> None:
+        """As it was when it was closed."""
+        self.restoreGeometry(self.settings.place("window"))
+        self.columns.restoreState(self.settings.place("columns"))
+        self.rounds.parts.restoreState(self.settings.place("rounds"))
+        rounds = self.settings.switched("rounds", default=True)
+        self.rounds.setVisible(rounds)
+        self.menus.actions["rounds"].setChecked(rounds)
+        provenance = self.settings.switched("provenance", default=False)
+        self.branch.show_provenance(provenance)
+        self.menus.actions["provenance"].setChecked(provenance)
+
+    def begin(self) -> None:
+        """Open what was open last, and get the engine its model."""
+        if self.store.notice:
+            self.notices.say("store", self.store.notice)
+        if self.settings.conversation is not None:
+            self.conversation.open(self.settings.conversation)
+        else:
+            self.conversation.new()
+        self.loader.begin()
+        self.composer.setFocus()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        super().paintEvent(event)
+        if not self._painted:
+            self._painted = True
+            QTimer.singleShot(0, self, self.painted.emit)
+
+    def closeEvent(self, event: QCloseEvent) -> None:
+        """Everything is on the disk, and the engine is gone, before the window is."""
+        self._leave()
+        self.settings.keep_place("window", self.saveGeometry())
+        self.settings.keep_place("columns", self.columns.saveState())
+        self.settings.keep_place("rounds", self.rounds.parts.saveState())
+        self.settings.save()
+        self.hide()  # at once: the engine may take a moment
+        self.answers.close()
+        self.engine.stop()
+        self.answers.save()
+        self.store.close()
+        event.accept()
