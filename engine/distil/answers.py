@@ -120,13 +120,15 @@ class Answerer:
     ) -> tuple[mx.array, mx.array]:
         """The last logits (batch, vocabulary) and all states (batch, n, layers * width)."""
         tokens = mx.array(padded)
-        step = max(1, _PREFILL_POSITIONS // len(padded))
+        step, last = max(1, _PREFILL_POSITIONS // len(padded)), tokens.shape[1] - 1
         reads = []
-        for start in range(0, tokens.shape[1], step):
-            logits, read = self._pass(tokens[:, start : start + step], caches)
-            mx.eval(logits, read)
+        for start in range(0, last, step):
+            _, read = self._pass(tokens[:, start : min(start + step, last)], caches)
+            mx.eval(read)  # and not the logits, which would cost more memory than all the rest
             reads.append(read)
-        return logits, mx.concatenate(reads, axis=1)
+        logits, read = self._pass(tokens[:, last:], caches)
+        mx.eval(logits, read)
+        return logits, mx.concatenate([*reads, read], axis=1)
 
     def _pass(self, tokens: mx.array, caches: list[BatchKVCache]) -> tuple[mx.array, mx.array]:
         with self._tap.open():

@@ -1,0 +1,53 @@
+"""For the distiller's tests: the CPU, and a real model that is small enough to learn from here."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import pytest
+
+from engine.distil.answers import Answer, Answerer
+from engine.head import shape_for
+from engine.loading import LoadedModel, load
+from tests.engine.distil.samples import STORIES, asked_of, openings
+from tests.engine.sessions import loaded, tiny_model
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cpu() -> Iterator[None]:
+    """Where figures are the same every time."""
+    before = mx.default_device()
+    mx.set_default_device(mx.cpu)
+    yield
+    mx.set_default_device(before)
+
+
+@pytest.fixture(autouse=True)
+def not_nicer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The distiller makes way for others; the test runner shall not."""
+    monkeypatch.setattr(os, "nice", lambda _: 0)
+
+
+@pytest.fixture(scope="session")
+def stories() -> LoadedModel:
+    """A trained model of 260 thousand parameters, 512 tokens, 5 layers of width 64."""
+    return load(STORIES)
+
+
+@pytest.fixture(scope="session")
+def story_answers(stories: LoadedModel) -> list[Answer]:
+    """Two dozen of its greedy answers, of 40 tokens, with the states that a head reads."""
+    layers = shape_for(stories.model, rows=512).layers
+    asked = asked_of(stories, openings(24))
+    return Answerer(stories, layers).answer(asked, longest=40, seed=0)
+
+
+@pytest.fixture(params=["tiny llama", "stories260K"])
+def target(request: Any, tokenizer: Any, stories: LoadedModel) -> LoadedModel:
+    """A random model whose text never ends, and a trained one."""
+    if request.param == "stories260K":
+        return stories
+    return replace(loaded(tiny_model("llama"), tokenizer), folder=Path("tiny"))
