@@ -74,8 +74,11 @@ def loss(head: Head, batch: Batch, embeddings: mx.array, *, steps: int = STEPS) 
     begun = head.begin(batch.states)
     total = mx.array(0.0)
     for step in range(steps):
+        deep = np.flatnonzero(batch.rank >= step)
+        if not deep.size:  # no answer is so long
+            break
         state = head(begun, embeddings, mask=mask_after(step, length), cache=unrolled)
-        counted = mx.array(np.flatnonzero(batch.rank >= step))
+        counted = mx.array(deep)
         places = batch.guessed[counted]
         logits = head.logits(state.reshape(-1, state.shape[-1])[places])
         entropy = soft_cross_entropy(logits, batch.rows[counted], batch.chances[counted])

@@ -1,0 +1,200 @@
+"""What is stored comes back to the bit, whole or not at all, each answer once."""
+
+from collections.abc import Callable, Sequence
+from itertools import chain
+from pathlib import Path
+
+import mlx.core as mx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.distil import store as module
+from engine.distil.answers import Answer
+from engine.distil.store import AnswerStore, read_shard
+from models.errors import Problem
+
+LAYERS, WIDTH, LIKELIEST = 3, 8, 5
+FULL = Path("/dev/full")  # a disk without any room; Linux has it
+
+
+def made_up(prompt: int, answered: int, *, seed: int = 0) -> Answer:
+    key, tokens_key = mx.random.split(mx.random.key(seed + 1000 * prompt + answered))
+    length = prompt + answered
+    tokens: list[int] = mx.random.randint(0, 99, (length,), key=tokens_key).tolist()  # type: ignore[assignment]
+    return Answer(
+        tokens,
+        prompt,
+        seed % 2 == 0,
+        mx.random.normal((length - 1, LAYERS, WIDTH), key=key).astype(mx.bfloat16),
+        mx.random.randint(0, 99, (answered, LIKELIEST), key=key),
+        mx.random.normal((answered, LIKELIEST), key=key).astype(mx.float16),
+    )
+
+
+def some(count: int, *, seed: int = 0) -> list[Answer]:
+    return [made_up(2 + n % 5, 2 + n % 7, seed=seed + n) for n in range(count)]
+
+
+def bits(one: Answer) -> tuple[object, ...]:
+    """All that is in an answer, to be compared."""
+    arrays = (one.states.view(mx.uint16), one.top_tokens, one.top_log_probs.view(mx.uint16))
+    return (
+        tuple(one.tokens),
+        one.prompt,
+        one.greedy,
+        *((array.shape, str(array.tolist())) for array in arrays),
+    )
+
+
+def all_bits(answers: Sequence[Answer]) -> list[tuple[object, ...]]:
+    return [bits(one) for one in answers]
+
+
+def filled(folder: Path, shards: int = 6, *, each: int = 5) -> AnswerStore:
+    store = AnswerStore(folder)
+    for number in range(shards):
+        answers = some(each, seed=100 * number)
+        store.write(number * each, answers, asked=each, seconds=0.5)
+    return store
+
+
+@given(lengths=st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), min_size=1, max_size=9))
+def test_what_is_written_comes_back(
+    tmp_path_factory: pytest.TempPathFactory, lengths: list[tuple[int, int]]
+) -> None:
+    answers = [made_up(*both, seed=seed) for seed, both in enumerate(lengths)]
+    store = AnswerStore(tmp_path_factory.mktemp("store") / "answers")
+    store.write(0, answers, asked=len(answers) + 3, seconds=1.25)
+    for found in (store, AnswerStore(store.folder)):
+        (shard,) = found.shards
+        assert all_bits(read_shard(shard)) == all_bits(answers)
+        assert found.answered == shard.answered == sum(answered for _, answered in lengths)
+        assert list(shard.answer_tokens()) == [
+            t for one in answers for t in one.tokens[one.prompt :]
+        ]
+        assert (found.asked, found.seconds) == (len(answers) + 3, 1.25)
+
+
+def test_it_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    assert AnswerStore(tmp_path).asked == 0
+    store = filled(tmp_path, 2)
+    store.write(10, some(3), asked=7, seconds=2.0)
+    again = AnswerStore(tmp_path)
+    assert again.shards == store.shards
+    assert (again.asked, again.answered, again.seconds) == (17, store.answered, 3.0)
+    again.write(17, some(2, seed=9), asked=2, seconds=1.0)
+    assert AnswerStore(tmp_path).asked == 19
+
+
+def test_a_shard_that_was_deleted_is_not_asked_again(tmp_path: Path) -> None:
+    filled(tmp_path, 3).shards[1].path.unlink()
+    again = AnswerStore(tmp_path)
+    assert again.asked == 15
+    assert len(again.shards) == 2
+
+
+def test_a_write_that_was_killed_leaves_nothing(tmp_path: Path) -> None:
+    store = filled(tmp_path, 2)
+    whole = store.shards[1].path.read_bytes()
+    for length in (0, 7, len(whole) // 2, len(whole)):
+        (tmp_path / ".0000010.safetensors").write_bytes(whole[:length])
+        assert AnswerStore(tmp_path).shards == store.shards
+        assert not list(tmp_path.glob(".*"))
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="needs /dev/full")
+def test_a_full_disk(tmp_path: Path) -> None:
+    store = filled(tmp_path, 1)
+    (tmp_path / ".0000005.safetensors").symlink_to(FULL)
+    with pytest.raises(Problem, match="cannot be written") as caught:
+        store.write(5, some(400), asked=400, seconds=1.0)
+    assert "--resume" in caught.value.remedy
+    assert len(store.shards) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["0000000.safetensors"]
+    store.write(5, some(4), asked=4, seconds=1.0)
+    assert AnswerStore(tmp_path).asked == 9
+
+
+def test_a_folder_that_cannot_be(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(Problem, match="cannot be used"):
+        AnswerStore(tmp_path / "file" / "answers")
+
+
+def _other_arrays(path: Path, change: Callable[[dict[str, mx.array]], object]) -> None:
+    arrays = mx.load(str(path))
+    assert isinstance(arrays, dict)
+    mx.eval(arrays)
+    change(arrays)
+    mx.save_safetensors(str(path), arrays)
+
+
+def _without(name: str) -> Callable[[Path], None]:
+    return lambda path: _other_arrays(path, lambda arrays: arrays.pop(name))
+
+
+def _shorter(name: str) -> Callable[[Path], None]:
+    return lambda path: _other_arrays(path, lambda arrays: arrays.update({name: arrays[name][:-1]}))
+
+
+NAMES = ("tokens", "lengths", "prompts", "greedy", "states", "top_tokens", "top_log_probs")
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "empty": lambda path: path.write_bytes(b""),
+    "short": lambda path: path.write_bytes(path.read_bytes()[:-1]),
+    "half": lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 2]),
+    "noise": lambda path: path.write_bytes(b"\xa5" * 3000),
+    "a prompt longer than all": lambda path: _other_arrays(
+        path, lambda arrays: arrays.update(prompts=arrays["prompts"] + mx.array([9, -9, 0, 0, 0]))
+    ),
+    "another name": lambda path: path.rename(path.with_name("copy.safetensors")),
+    **{f"without {name}": _without(name) for name in (*NAMES, "asked", "seconds")},
+    **{f"shorter {name}": _shorter(name) for name in (*NAMES, "asked")},
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGES)
+def test_a_damaged_shard(tmp_path: Path, kind: str) -> None:
+    shard = filled(tmp_path, 2).shards[1]
+    DAMAGES[kind](shard.path)
+    with pytest.raises(Problem, match="damaged") as caught:
+        AnswerStore(tmp_path)
+    assert "Delete it" in caught.value.remedy
+
+
+def groups_of(store: AnswerStore, seed: int) -> list[list[tuple[object, ...]]]:
+    return [all_bits(group) for group in store.mixed(store.shards, seed=seed)]
+
+
+def test_mixed_gives_every_answer_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = filled(tmp_path)
+    whole = [one for shard in store.shards for one in all_bits(read_shard(shard))]
+    sizes = [shard.path.stat().st_size for shard in store.shards]
+    for bound, least in ((1 << 30, 1), (2 * max(sizes), 3), (1, 6)):
+        monkeypatch.setattr(module, "_IN_MEMORY_BYTES", bound)
+        groups = groups_of(store, 7)
+        assert sorted(map(repr, list(chain(*groups)))) == sorted(map(repr, whole))
+        assert len(groups) >= least
+        assert all(len(group) <= max(1, bound // min(sizes)) * 5 for group in groups)
+        assert list(chain(*groups)) != whole, "in no random order"
+
+
+def test_mixed_is_the_same_for_the_same_seed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_IN_MEMORY_BYTES", 5000)
+    store = filled(tmp_path)
+    assert groups_of(store, 3) == groups_of(AnswerStore(tmp_path), 3)
+    assert groups_of(store, 3) != groups_of(store, 4)
+    first = [{one[0] for one in groups_of(store, seed)[0]} for seed in range(6)]
+    assert any(tokens != first[0] for tokens in first), "always the same shards together"
+
+
+def test_mixed_reads_what_it_is_given(tmp_path: Path) -> None:
+    store = filled(tmp_path, 3)
+    (group,) = store.mixed(store.shards[1:], seed=0)
+    assert len(group) == 10
+    assert not {tuple(one.tokens) for one in group} & {
+        tuple(one.tokens) for one in read_shard(store.shards[0])
+    }
+    assert list(store.mixed([], seed=0)) == []
