@@ -47,7 +47,7 @@ MinP = Annotated[float, typer.Option(help="Drop tokens below this share of the l
 Seed = Annotated[int | None, typer.Option(help="The same seed writes the same text.")]
 MaxTokens = Annotated[int, typer.Option(min=1, help="The longest answer.")]
 
-_DEFAULT_DRAFTER = "lookup"
+_DEFAULT_DRAFTER = "auto"
 
 
 @app.command()

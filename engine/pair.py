@@ -35,7 +35,7 @@ def make_drafter(
     load: Callable[[Path], LoadedModel] = load,
 ) -> Drafter:
     """The drafter called `name`, for a target read by `decoder`. Raises `Problem`."""
-    if name == "auto":
+    if name.strip() == "auto":
         name = "lookup" if find_head(fingerprint(target.folder)) is None else "lookup+head"
     drafters = [_one(part.strip(), target, decoder, load) for part in name.split("+")]
     return drafters[0] if len(drafters) == 1 else Cascade(*drafters)

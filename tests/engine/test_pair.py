@@ -14,13 +14,17 @@ from engine.draft_length import LONGEST, Automatic, DraftLength
 from engine.drafters import Drafter
 from engine.drafters.cascade import Cascade
 from engine.drafters.early_exit import EarlyExitDrafter
+from engine.drafters.head import HeadDrafter
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
 from engine.drafters.none import NoDrafter
+from engine.head import save_head
 from engine.loading import LoadedModel, load
 from engine.pair import make_drafter, make_policy
 from models.errors import Problem
+from models.fingerprint import fingerprint
 from tests.engine import tiny
+from tests.engine.heads import untrained
 
 
 @pytest.fixture(autouse=True)
@@ -124,7 +128,46 @@ def test_the_given_loader_is_asked(target: LoadedModel, other: Path) -> None:
 def test_names_that_are_none(name: str, target: LoadedModel) -> None:
     with pytest.raises(Problem, match="no drafter and no folder") as problem:
         make(name, target)
-    assert "none, lookup, early-exit" in problem.value.remedy
+    assert "none, lookup, head, early-exit" in problem.value.remedy
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SLIPSTREAM_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+def distilled(target: LoadedModel, folder: Path) -> Path:
+    """A head for `target`, as good as if it had been trained."""
+    known = fingerprint(target.folder)
+    save_head(untrained(target.model), folder, target="target", fingerprint=known)
+    return folder
+
+
+def test_a_head_is_found_by_the_weights_of_its_target(
+    target: LoadedModel, other: Path, home: Path
+) -> None:
+    distilled(target, home / "drafters" / "any name")
+    assert type(make("head", target)) is HeadDrafter
+    assert make("lookup+head", target).name == "lookup+head"
+    assert make(" auto ", target).name == "lookup+head"
+    assert make("auto", load(other)).name == "lookup"
+
+
+def test_a_target_without_a_head(target: LoadedModel, home: Path) -> None:
+    assert make("auto", target).name == "lookup"
+    with pytest.raises(Problem, match="no drafter head for target") as problem:
+        make("head", target)
+    assert "slipstream distil --target" in problem.value.remedy
+
+
+def test_a_heads_folder_is_named_like_a_models(
+    target: LoadedModel, other: Path, tmp_path: Path
+) -> None:
+    folder = distilled(target, tmp_path / "my head")
+    assert type(make(str(folder), target)) is HeadDrafter
+    with pytest.raises(Problem, match="was distilled for target"):
+        make(str(folder), load(other))
 
 
 @pytest.mark.parametrize("layers", [0, 4, 99])
