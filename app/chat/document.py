@@ -5,7 +5,7 @@ that no text, however long or however made, keeps the window waiting. Knows page
 no widgets, no time. Where the characters of the text stand in the document, `ranges` tells.
 """
 
-from bisect import bisect_left
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -18,16 +18,20 @@ from app.chat.copying import block_text
 from app.chat.formats import JOINED, Formats
 from app.chat.growth import Growth, Place, PlainGrowth
 from app.chat.highlight import highlight, panel_blocks
-from app.chat.page import Ghost, Item, Line, Run, SourceMap, Style, Table, haunted, utf16
+from app.chat.page import Ghost, Item, Line, Run, SourceMap, Style, Table, end_of, haunted, utf16
 
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
-    """How to get back to where the document was: its end, and whether that was an empty block."""
+    """How to get back to where the document was: its end, and whether that was an empty block.
+
+    `haunted`: so many ghosts were written.
+    """
 
     position: int
     fresh: bool
     spans: int
+    haunted: int
 
 
 class TextDocument:
@@ -44,7 +48,7 @@ class TextDocument:
         self._growth = growth
         self._map = SourceMap()
         self._place = Place()
-        self._passed: list[tuple[Place, _Mark]] = [(self._place, _Mark(0, True, 0))]
+        self._passed: list[tuple[Place, _Mark]] = [(self._place, _Mark(0, True, 0, 0))]
         self._tail: list[tuple[Item, _Mark]] = []
         self._fresh = True
         self._stale = False
@@ -106,16 +110,21 @@ class TextDocument:
         if part is not None:
             mark = self._passed[-1][1]
             if part.items:
-                self._write(self._haunted(part.items, until=part.next.source))
+                # Those behind its last character belong to what comes, whatever that will be.
+                written = bisect_right(
+                    self._ghosts, end_of(part.items) or -1, mark.haunted, key=attrgetter("source")
+                )
+                self._write(haunted(part.items, self._ghosts[mark.haunted : written]))
                 self._tail.clear()
-                mark = self._mark()
+                mark = self._mark(haunted=written)
             self._place, self._stale = part.next, True
             self._passed.append((self._place, mark))
             self._to_colour += part.closed
             return True
         if self._stale:
             self._stale = False
-            self._write(self._haunted(self._growth.tail(self._place), until=None))
+            ghosts = self._ghosts[self._passed[-1][1].haunted :]
+            self._write(haunted(self._growth.tail(self._place), ghosts))
             if self._complete:
                 waiting = {*self._to_colour, *self._coloured}
                 self._to_colour += [panel for panel in self._panels if panel not in waiting]
@@ -138,7 +147,7 @@ class TextDocument:
         return None if place is None else self._growth.given_at(place)
 
     def source_before(self, position: int) -> int:
-        """A character of the given text that is shown here or not far before; the first else."""
+        """Where the given text stands that was shown up to this place of the document."""
         return self._growth.given_at(self._map.source_before(position))
 
     def settled_until(self) -> int:
@@ -158,21 +167,14 @@ class TextDocument:
             text += ("" if block.blockFormat().property(JOINED) else "\n") + block_text(block)
         return text.removeprefix("\n")
 
-    def _mark(self) -> _Mark:
-        return _Mark(self.document.characterCount() - 1, self._fresh, len(self._map))
-
-    def _haunted(self, items: Sequence[Item], *, until: int | None) -> Sequence[Item]:
-        first = bisect_left(self._ghosts, self._place.source, key=attrgetter("source"))
-        last = len(self._ghosts)
-        if until is not None:
-            last = bisect_left(self._ghosts, until, key=attrgetter("source"))
-        return haunted(items, self._ghosts[first:last]) if first < last else items
+    def _mark(self, *, haunted: int) -> _Mark:
+        return _Mark(self.document.characterCount() - 1, self._fresh, len(self._map), haunted)
 
     def _rewind(self, source: int) -> None:
         """Take back what was written from the part on that this place is in."""
-        if source >= self._place.source:
+        if source > self._place.source:
             return
-        while len(self._passed) > 1 and self._passed[-1][0].source > source:
+        while len(self._passed) > 1 and self._passed[-1][0].source >= source:
             self._passed.pop()
         self._place, mark = self._passed[-1]
         self._tail.clear()
@@ -224,7 +226,7 @@ class TextDocument:
                 self._truncate(mark)
                 del self._tail[same:]
         for item in items[same:]:
-            self._tail.append((item, self._mark()))
+            self._tail.append((item, self._mark(haunted=self._passed[-1][1].haunted)))
             if isinstance(item, Line):
                 self._write_line(item)
             else:

@@ -150,15 +150,15 @@ def all_runs(items: Iterable[Item]) -> Iterator[Run]:
 
 
 def haunted(items: Sequence[Item], ghosts: Sequence[Ghost]) -> list[Item]:
-    """`items` with all ghosts among them, each behind the last character before its place.
+    """`items` with all `ghosts` among them, each behind the last character before its place, or
+    in front of the next where that is on another line.
 
     `ghosts` are in the order of their places.
     """
     if not ghosts:
         return list(items)
+    last = end_of(items)
     waiting = list(reversed(ghosts))
-    ends = (run.end for run in all_runs(items) if run.length and run.style.role != "marker")
-    last = max(ends, default=None)
     placed: list[Item] = []
     for item in items:
         if isinstance(item, Line):
@@ -171,6 +171,12 @@ def haunted(items: Sequence[Item], ghosts: Sequence[Ghost]) -> list[Item]:
     if waiting:  # nothing here shows a character
         placed.append(Line(Look(), tuple(_ghost_run(ghost) for ghost in reversed(waiting))))
     return placed
+
+
+def end_of(items: Iterable[Item]) -> int | None:
+    """Where the last character of a page ends in the source; None where it shows none."""
+    ends = (run.end for run in all_runs(items) if run.length and run.style.role != "marker")
+    return max(ends, default=None)
 
 
 def _haunted_line(line: Line, waiting: list[Ghost], *, last: int | None) -> Line:
@@ -277,9 +283,14 @@ class SourceMap:
         return found
 
     def source_before(self, position: int) -> int:
-        """The source of the last span that begins at this place of the document or before it."""
+        """Where the source stands that was shown up to this place of the document."""
         index = bisect_right(self._positions, position) - 1
-        return self._sources[index] if index >= 0 else 0
+        if index < 0:
+            return 0
+        span = self._spans[index]
+        if span.length == span.size:
+            return span.source + min(position - span.position, span.length)
+        return span.source + (span.length if position > span.position else 0)
 
     def source_at(self, position: int) -> int | None:
         """The source character shown at this place; None where there is none."""

@@ -9,7 +9,7 @@ from bisect import bisect_right
 
 from PySide6.QtCore import QObject, QSize, Qt
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen, QTextCharFormat, QTextCursor
-from PySide6.QtWidgets import QTextEdit, QWidget
+from PySide6.QtWidgets import QSizePolicy, QTextEdit, QWidget
 
 from app.chat.formats import GHOST, Formats
 from app.chat.page import Ghost
@@ -31,6 +31,7 @@ _PENS: dict[Line, Qt.PenStyle] = {
     "dot": Qt.PenStyle.DotLine,
     "strike": Qt.PenStyle.SolidLine,
 }
+_APART = 16  # pixels between the words of the legend
 _MEANINGS: dict[Kind, str] = {
     "accepted": "drafted and accepted",
     "correction": "the target\u2019s correction",
@@ -179,8 +180,9 @@ class Provenance(QObject):
         made = QTextCharFormat()
         colour = QColor(self._colours.of(kind))
         made.setForeground(colour)
-        made.setUnderlineStyle(_UNDERLINES[kind_line(kind)])
-        made.setUnderlineColor(colour)
+        if kind_line(kind) != "none":  # a link keeps its own
+            made.setUnderlineStyle(_UNDERLINES[kind_line(kind)])
+            made.setUnderlineColor(colour)
         return made
 
 
@@ -190,6 +192,7 @@ class Legend(QWidget):
     def __init__(self, formats: Formats) -> None:
         super().__init__()
         words = "; ".join(f"{kind}: {_MEANINGS[kind]}" for kind in _MEANINGS)
+        self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         self.setAccessibleName(f"Legend of the tokens. {words}")
         self.set_formats(formats)
 
@@ -204,25 +207,29 @@ class Legend(QWidget):
 
     def sizeHint(self) -> QSize:
         metrics = self.fontMetrics()
-        width = sum(metrics.horizontalAdvance(kind) + 18 for kind in _MEANINGS)
-        return QSize(width, metrics.height() + 8)
+        width = sum(metrics.horizontalAdvance(kind) + _APART for kind in _MEANINGS)
+        return QSize(width + _APART, metrics.height() + 12)
 
     minimumSizeHint = sizeHint
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(QColor(self._colours.card))
+        painter.drawRoundedRect(self.rect().toRectF(), 6, 6)
         metrics = self.fontMetrics()
-        left, base = 0, 2 + metrics.ascent()
+        left, base = _APART, 4 + metrics.ascent()
         for kind in _MEANINGS:
             colour = QColor(self._colours.of(kind))
             width = metrics.horizontalAdvance(kind)
             painter.setPen(colour)
             painter.drawText(left, base, kind)
             line = kind_line(kind)
-            painter.setPen(QPen(colour, 1.4, _PENS[line]))
+            painter.setPen(QPen(colour, 1.5, _PENS[line]))
             y = base - metrics.xHeight() // 2 if line == "strike" else base + 3
             painter.drawLine(left, y, left + width, y)
-            left += width + 18
+            left += width + _APART
 
 
 def _visible(text: str) -> str:

@@ -31,6 +31,23 @@ def test_markdown_is_the_same_however_it_arrives(text: str, cuts: list[int]) -> 
     assert same_end == end
 
 
+@pytest.mark.parametrize(
+    ("start", "rest"),
+    [
+        ("para\n#", "tag\n"),  # a heading, then none
+        ("para\n| a |\n|-", "x\n"),  # a table, then none
+        ("para\n| a |\n|-", "|\n"),
+        ("para\n-", "--\n"),
+        ("- a\n-", "--\n"),
+        ("- a\n\n\n ", " b\n"),
+        ("> a\n`", "``\ncode\n"),
+        ("para\r", "\n\nnext\n\n\n"),
+    ],
+)
+def test_a_line_that_becomes_something_else(start: str, rest: str) -> None:
+    assert read([start, rest], Growth())[0] == read([start + rest], Growth())[0]
+
+
 @settings(max_examples=20)
 @given(st.lists(markdown, min_size=3, max_size=6), st.integers(40, 700))
 def test_long_markdown_is_the_same_however_it_arrives(parts: list[str], step: int) -> None:

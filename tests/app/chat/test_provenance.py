@@ -221,6 +221,27 @@ def test_what_is_written_later_belongs_to_no_earlier_token(show: Show) -> None:
     assert [text for text, _, _ in laid(view)] == ["a", "b"]
 
 
+def test_a_token_at_the_end_of_a_frame_stays_as_long(show: Show) -> None:
+    view = show("")
+    made = Provenance(view, LIGHT_CHAT.kinds)
+    made.set_shown(True)
+    made.set_pieces(tuple(piece(text, "accepted") for text in ("a", " b", "\n\n")))
+    view.text.append("a b\n\n" + "x " * 900 + "\n\n" + "y " * 900 + "\n\n")
+    while not view.toPlainText():
+        view.text.step()
+    assert view.toPlainText() == "a b"
+    made.refresh()
+    view.text.settle()
+    made.refresh()
+    assert [text for text, _, _ in laid(view)] == ["a", "b"]
+
+
+def test_all_tokens_of_a_paragraph_are_laid_over(show: Show) -> None:
+    view = show("a b c d e f")
+    overlaid(view, pieces=tuple(piece(text, "accepted") for text in ("a b", " c", " d e", " f")))
+    assert [text for text, _, _ in laid(view)] == ["a b", "c", "d e", "f"]
+
+
 def test_other_tokens_in_their_place(show: Show) -> None:
     view = show("a b")
     made = overlaid(

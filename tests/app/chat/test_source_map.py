@@ -97,6 +97,7 @@ def test_what_is_one_for_several_is_found_whole() -> None:
     assert spans.ranges(2, 3) == [(10, 11)]
     assert spans.ranges(4, 6) == [(10, 12)]
     assert spans.source_at(10) == 0
+    assert [spans.source_before(place) for place in (9, 10, 11, 12, 99)] == [0, 0, 5, 6, 6]
     assert spans.ranges(6, 9) == []
 
 

@@ -100,6 +100,17 @@ def test_scrolling_to_the_end_pins_again(transcript: Transcript, qtbot: QtBot) -
     assert transcript.pinned
 
 
+def test_a_page_that_grows_long_stays_as_wide(transcript: Transcript, qtbot: QtBot) -> None:
+    message = transcript.add("model", name="m", text="short", ending=None)
+    transcript.settle()
+    qtbot.waitUntil(lambda: 300 < message.width() < transcript.viewport().width())
+    before = message.view.width()
+    transcript.append(LONG)
+    transcript.settle()
+    qtbot.waitUntil(lambda: at_end(transcript))
+    assert message.view.width() == before
+
+
 def test_the_newest_message_is_written_first(transcript: Transcript) -> None:
     for number in range(200):
         transcript.add("model", name="m", text=f"number {number}\n\n" + LONG, ending=Ending())
