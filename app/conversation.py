@@ -30,6 +30,7 @@ class OpenConversation(QObject):
 
     Signals:
         opened(): another conversation; the branch is told by `changed` right after.
+        reached(int): a message that was looked for is on the branch.
         changed(int): the branch is another; so many messages at its front are the same.
         described(): the record changed: its title, its settings.
         refused(str, Problem): a text could not be stored. Give it back to the person.
@@ -37,6 +38,7 @@ class OpenConversation(QObject):
     """
 
     opened = Signal()
+    reached = Signal(int)
     changed = Signal(int)
     described = Signal()
     refused = Signal(str, Problem)
@@ -89,8 +91,8 @@ class OpenConversation(QObject):
         self.record, self._sending = None, False
         self._show_all(())
 
-    def open(self, conversation: int) -> None:
-        """Another one."""
+    def open(self, conversation: int, *, at: int | None = None) -> None:
+        """Another one; with the branch that the message `at` is on, which is then `reached`."""
         self._visit += 1
         self._sending = False
         visit = self._visit
@@ -98,9 +100,13 @@ class OpenConversation(QObject):
         def steps() -> Steps:
             record = yield self._store.conversation(conversation)
             branch = yield self._store.branch(conversation)
+            if at is not None and at not in [message.id for message in branch]:
+                branch = yield self._store.switch(at)
             if visit == self._visit:
                 self.record = record
                 self._show_all(branch)
+                if at is not None:
+                    self.reached.emit(at)
 
         self._run(steps())
 

@@ -3,6 +3,7 @@
 Knows what a command is called and which keys it has, not what it does.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from PySide6.QtCore import Qt
@@ -26,7 +27,9 @@ Keys = QKeySequence.StandardKey | str | None
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """`text` has no mark of a mnemonic; `role` is for the menu of the application on a Mac."""
+    """`role` is for the menu of the application on a Mac. Some commands are actions that a part
+    of the window has made: what those have, text and keys, holds.
+    """
 
     menu: str
     name: str
@@ -38,11 +41,16 @@ class Command:
 
 _KEY = QKeySequence.StandardKey
 COMMANDS: tuple[Command | str, ...] = (  # a text alone: a line in that menu
-    Command("File", "new", "New conversation", _KEY.New),
+    Command("File", "new", "New conversation"),
     Command("File", "import", "Import conversations…", _KEY.Open),
     Command("File", "export_markdown", "Export as Markdown…", _KEY.Save),
     Command("File", "export_json", "Export as JSON…", "Ctrl+Shift+S"),
     Command("File", "export_trace", "Export the trace of the answer…"),
+    "File",
+    Command("File", "rename", "Rename"),
+    Command("File", "pin", "Pin"),
+    Command("File", "delete", "Delete"),
+    Command("File", "restore", "Undo delete"),
     "File",
     Command("File", "quit", "Quit Slipstream", _KEY.Quit, role=QAction.MenuRole.QuitRole),
     Command("Edit", "undo", "Undo", _KEY.Undo),
@@ -53,7 +61,7 @@ COMMANDS: tuple[Command | str, ...] = (  # a text alone: a line in that menu
     Command("Edit", "paste", "Paste", _KEY.Paste),
     Command("Edit", "select_all", "Select all", _KEY.SelectAll),
     "Edit",
-    Command("Edit", "search", "Search all conversations", _KEY.Find),
+    Command("Edit", "search", "Search all conversations"),
     Command("View", "sidebar", "Conversations", "Ctrl+Shift+L", checkable=True),
     Command("View", "rounds", "Rounds and replay", "Ctrl+Shift+R", checkable=True),
     Command("View", "provenance", "Where each token came from", "Ctrl+T", checkable=True),
@@ -95,7 +103,8 @@ _OTHER_KEYS = (
 class Menus:
     """Attributes: `actions`, by the command's name."""
 
-    def __init__(self, window: QMainWindow) -> None:
+    def __init__(self, window: QMainWindow, *, given: Mapping[str, QAction]) -> None:
+        """`given` are commands that are actions already."""
         self.actions: dict[str, QAction] = {}
         menus: dict[str, QMenu] = {}
         for command in COMMANDS:
@@ -104,7 +113,7 @@ class Menus:
                 continue
             if command.menu not in menus:
                 menus[command.menu] = window.menuBar().addMenu(command.menu)
-            action = QAction(command.text, window)
+            action = given.get(command.name) or QAction(command.text, window)
             action.setMenuRole(command.role)
             action.setCheckable(command.checkable)
             if command.keys is not None:
@@ -138,23 +147,22 @@ def _sequences(keys: QKeySequence.StandardKey | str) -> list[QKeySequence]:
     return QKeySequence.keyBindings(keys)
 
 
-def key_text(keys: Keys) -> str:
-    """The first of a command's keys, as the platform writes them; empty where it has none."""
-    found = _sequences(keys) if keys is not None else []
-    return found[0].toString(QKeySequence.SequenceFormat.NativeText) if found else ""
+def key_text(action: QAction) -> str:
+    """The first of an action's keys, as the platform writes them; empty where it has none."""
+    return action.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
 
 
 class KeysDialog(QDialog):
     """All that has a key, by menu."""
 
-    def __init__(self, parent: QWidget) -> None:
+    def __init__(self, menus: Menus, parent: QWidget) -> None:
         super().__init__(parent)
         self.setWindowTitle("Keyboard")
         grid = QGridLayout()
         grid.setHorizontalSpacing(28)
         grid.setVerticalSpacing(5)
         shown = [
-            (command.menu, command.text.rstrip("…"), key_text(command.keys))
+            (command.menu, command.text.rstrip("…"), key_text(menus.actions[command.name]))
             for command in COMMANDS
             if isinstance(command, Command)
         ]

@@ -4,15 +4,13 @@ Knows where the starter comes from and how the engine is asked; shows nothing.
 """
 
 from collections.abc import Callable
-from concurrent.futures import Future
 from pathlib import Path
-from threading import Thread
 
 from PySide6.QtCore import QObject, Signal
 
 from app.engine_process import EngineProcess
 from app.settings import Pair, Settings
-from app.steps import Stepper, Steps
+from app.steps import Stepper, Steps, in_thread
 from engine.events import Failed
 from engine.protocol import Loaded
 from models.errors import Problem
@@ -25,8 +23,9 @@ class ModelLoader(QObject):
     """Attributes: `pair`, what is wanted; `loaded`, what the engine has; `fetching`.
 
     Signals:
-        fetch_began(): the starter model is looked for, and downloaded where it is not there.
-        fetched_so_far(int, int): bytes of how many.
+        fetch_began(): the starter model is looked for, and downloaded where it is not there;
+            or a GGUF file is imported.
+        fetched_so_far(int, int): of how many: bytes, or parts of the file.
         asked(): the engine was asked to load, so it may be asked for answers.
         loaded_now(Loaded): it has.
         failed(Problem): it has not, or the starter model could not be had.
@@ -43,15 +42,18 @@ class ModelLoader(QObject):
         engine: EngineProcess,
         settings: Settings,
         *,
+        imports: Path,
         fetch: Fetch | None = None,
         parent: QObject | None = None,
     ) -> None:
-        """`fetch` stands in for the starter model's own way; it is called in another thread."""
+        """`imports` is where GGUF files are imported to. `fetch` stands in for the starter
+        model's own way; it is called in another thread."""
         super().__init__(parent)
         self._engine, self._settings = engine, settings
         self._fetch = fetch or fetch_starter
+        self._imports = imports
         self._stepper = Stepper(self)
-        self.pair = settings.pair
+        self.pair = self._proven = settings.pair
         self.loaded: Loaded | None = None
         self.fetching = False
         engine.loaded.connect(self._on_loaded)
@@ -64,7 +66,8 @@ class ModelLoader(QObject):
         """The target and the drafter that answer, in words."""
         if self.loaded is not None:
             return target_name(self.loaded.target), self.loaded.drafter
-        return target_name(self.pair.target), self.pair.drafter
+        name = self._settings.starter_name if self.starter else target_name(self.pair.target)
+        return name, self.pair.drafter
 
     @property
     def starter(self) -> bool:
@@ -79,7 +82,10 @@ class ModelLoader(QObject):
         """Load a target and a drafter, now and at the next start."""
         self.pair = pair
         self._settings.pair = pair
-        if pair.target:
+        if is_gguf(pair.target):
+            self.fetch_began.emit()
+            self._stepper.run(self._import(Path(pair.target)), failed=self._give_up)
+        elif pair.target:
             self._ask(Path(pair.target))
         elif not self.fetching:
             self.fetching = True
@@ -106,6 +112,11 @@ class ModelLoader(QObject):
         if self.starter:
             self._ask(folder)
 
+    def _import(self, file: Path) -> Steps:
+        folder = yield in_thread(lambda: import_model(file, self._imports, self._tell_progress))
+        if self.pair.target == str(file):
+            self._ask(folder)
+
     def _tell_progress(self, done: int, total: int) -> None:
         self.fetched_so_far.emit(done, total)
 
@@ -119,27 +130,18 @@ class ModelLoader(QObject):
 
     def _on_loaded(self, loaded: Loaded) -> None:
         self.loaded = loaded
+        self._proven = Pair(self.pair.target, loaded.drafter, loaded.draft_length)
+        if self.starter:
+            self._settings.starter_name = target_name(loaded.target)
         self.loaded_now.emit(loaded)
 
     def _on_unloaded(self) -> None:
         self.loaded = None
 
     def _on_failed(self, failed: Failed) -> None:
+        if self.loaded is not None:  # what was there before is there still
+            self.pair = self._settings.pair = self._proven
         self.failed.emit(Problem(failed.message, failed.remedy))
-
-
-def in_thread(work: Callable[[], Path]) -> Future[Path]:
-    """`work` in a thread that does not keep the window from closing: it is cut off then."""
-    future: Future[Path] = Future()
-
-    def run() -> None:
-        try:
-            future.set_result(work())
-        except BaseException as error:
-            future.set_exception(error)
-
-    Thread(target=run, name="starter model", daemon=True).start()
-    return future
 
 
 def fetch_starter(progress: Progress) -> Path:
@@ -148,6 +150,19 @@ def fetch_starter(progress: Progress) -> Path:
     from models.starter import ensure_starter
 
     return ensure_starter(progress=progress)
+
+
+def import_model(file: Path, imports: Path, progress: Progress) -> Path:
+    """The folder that a GGUF file was imported to, under `imports`."""
+    # As above.
+    from models.folders import open_model
+
+    return open_model(file, imports=imports, progress=progress).path
+
+
+def is_gguf(target: str) -> bool:
+    """Whether a target is a file that has to be imported first."""
+    return target.lower().endswith(".gguf")
 
 
 def target_name(target: str) -> str:

@@ -7,6 +7,7 @@ from PySide6.QtCore import QByteArray, QSettings
 from engine.events import Stats
 
 LEAST_FONT_POINTS, MOST_FONT_POINTS = 7.0, 32.0
+_MOST_PATHS = 8
 _MOST_PLAIN_ROUNDS = 4000  # then older ones count half: machines change
 
 
@@ -39,6 +40,24 @@ class Settings:
         self._stored.setValue("pair/target", pair.target)
         self._stored.setValue("pair/drafter", pair.drafter)
         self._stored.setValue("pair/draft_length", pair.draft_length)
+
+    @property
+    def starter_name(self) -> str:
+        """What the starter model was called when it was loaded last."""
+        return self._text("pair/starter_name", "starter model")
+
+    @starter_name.setter
+    def starter_name(self, name: str) -> None:
+        self._stored.setValue("pair/starter_name", name)
+
+    def paths(self, kind: str) -> tuple[str, ...]:
+        """The targets, or drafters, that a person opened from elsewhere, newest first."""
+        return tuple(path for path in self._text(f"paths/{kind}", "").split("\n") if path)
+
+    def remember_path(self, kind: str, path: str) -> None:
+        """Offer it from now on."""
+        known = [path, *(known for known in self.paths(kind) if known != path)]
+        self._stored.setValue(f"paths/{kind}", "\n".join(known[:_MOST_PATHS]))
 
     @property
     def font_points(self) -> float | None:

@@ -65,6 +65,14 @@ class ShownBranch(QObject):
             self._show_pieces()
             self._fetch_pieces()
 
+    def reveal(self, id: int) -> None:
+        """Bring a message into sight."""
+        widget = self._widget(id)
+        if widget is not None:
+            self._transcript.settle()
+            self._transcript.ensureWidgetVisible(widget, 0, 40)
+            widget.view.setFocus()
+
     def _follow(self, kept: int) -> None:
         """Show the branch as it is now; `kept` messages are shown already."""
         for message in self._shown[kept:]:

@@ -39,7 +39,7 @@ def run_window(arguments: Sequence[str]) -> int:
         QMessageBox.critical(None, NAME, str(problem))
         return 1
     engine = EngineProcess(EngineLog(log_folder()))
-    loader = ModelLoader(engine, settings)
+    loader = ModelLoader(engine, settings, imports=home / "models")
     window = Window(store, engine, loader=loader, settings=settings, theme=theme)
     window.painted.connect(window.begin)
     window.show()

@@ -9,6 +9,7 @@ Knows futures and Qt's event loop; not what is done in the steps.
 
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
+from threading import Thread
 from typing import Any
 
 from PySide6.QtCore import QObject, Qt, Signal
@@ -53,3 +54,17 @@ class Stepper(QObject):
             failed(problem)
             return
         future.add_done_callback(lambda done: self._arrived.emit(steps, failed, done))
+
+
+def in_thread[T](work: Callable[[], T]) -> Future[T]:
+    """`work` in a thread that does not keep the process from ending: it is cut off then."""
+    future: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:
+            future.set_exception(error)
+
+    Thread(target=run, name="steps", daemon=True).start()
+    return future

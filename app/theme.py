@@ -1,6 +1,8 @@
 """Light and dark, as the system has it, and the font of the chat. Knows the application's palette;
 not the widgets that are drawn with it."""
 
+from collections.abc import Callable
+
 from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QColor, QFont, QGuiApplication, QPalette
 from PySide6.QtWidgets import QApplication, QToolTip
@@ -25,10 +27,16 @@ class Theme(QObject):
     changed = Signal(object)
 
     def __init__(
-        self, application: QApplication, settings: Settings, *, parent: QObject | None = None
+        self,
+        application: QApplication,
+        settings: Settings,
+        *,
+        dark: Callable[[], bool] | None = None,
     ) -> None:
-        super().__init__(parent)
+        """`dark` stands in for the system's own opinion."""
+        super().__init__(application)
         self._application, self._settings = application, settings
+        self._dark = dark or system_is_dark
         self._own_points = application.font().pointSizeF()
         self.formats = self._apply()
         QGuiApplication.styleHints().colorSchemeChanged.connect(self.refresh)
@@ -54,13 +62,17 @@ class Theme(QObject):
         self.changed.emit(self.formats)
 
     def _apply(self) -> Formats:
-        dark = QGuiApplication.styleHints().colorScheme() == Qt.ColorScheme.Dark
-        colours = DARK_CHAT if dark else LIGHT_CHAT
+        colours = DARK_CHAT if self._dark() else LIGHT_CHAT
         self._application.setPalette(palette(colours))
         QToolTip.setPalette(palette(colours))
         font = QFont(self._application.font())
         font.setPointSizeF(self.points)
         return Formats(font, colours)
+
+
+def system_is_dark() -> bool:
+    """Whether the system shows dark windows now."""
+    return QGuiApplication.styleHints().colorScheme() == Qt.ColorScheme.Dark
 
 
 def palette(colours: ChatColours) -> QPalette:

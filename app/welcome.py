@@ -2,7 +2,7 @@
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QFont, QPalette
-from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from app.chat.formats import Formats
 from app.chat.provenance import Legend
@@ -12,6 +12,7 @@ from engine.protocol import Loaded
 from models.errors import Problem
 
 _MEGABYTE = 1_000_000
+_WIDEST = 480  # pixels
 
 
 class Welcome(QWidget):
@@ -26,14 +27,22 @@ class Welcome(QWidget):
             "A small drafter guesses the next tokens, and the model checks them in one pass. "
             "The answer is the model\u2019s own, only sooner. Each token is marked by how it came:"
         )
-        self._words.setMaximumWidth(460)
         self._legend = Legend(theme.formats)
-        column = QVBoxLayout(self)
-        column.setSpacing(12)
+        column = QVBoxLayout()
+        column.setSpacing(14)
         column.addStretch(2)
-        for part in (self._title, self._words, self._legend, self._model):
-            column.addWidget(part, 0, Qt.AlignmentFlag.AlignHCenter)
+        column.addWidget(self._title)
+        column.addWidget(self._words)
+        column.addWidget(self._legend, 0, Qt.AlignmentFlag.AlignHCenter)
+        column.addWidget(self._model)
         column.addStretch(3)
+        inner = QWidget()
+        inner.setMaximumWidth(_WIDEST)
+        inner.setLayout(column)
+        row = QHBoxLayout(self)  # between stretches a wrapped line has the height it wants
+        row.addStretch(1)
+        row.addWidget(inner, 100)
+        row.addStretch(1)
         self._model.setText("The engine is being started.")
         loader.fetch_began.connect(self._on_fetch)
         loader.fetched_so_far.connect(self._on_progress)

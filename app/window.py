@@ -3,15 +3,19 @@
 Knows who hears whom. What a conversation, an answer or a pair is, is known elsewhere.
 """
 
+from pathlib import Path
+
 from PySide6.QtCore import Qt, QTimer, Signal
-from PySide6.QtGui import QCloseEvent, QPaintEvent
+from PySide6.QtGui import QAction, QCloseEvent, QPaintEvent
 from PySide6.QtWidgets import QMainWindow, QSplitter, QVBoxLayout, QWidget
 
+from app import files
 from app.answers import Answers, Writing
 from app.chat.composer import Composer
 from app.chat.formats import Formats
 from app.chat.links import ask_to_open
 from app.chat.message import Message as MessageWidget
+from app.chat.provenance import Legend
 from app.chat.transcript import Transcript
 from app.conversation import OpenConversation
 from app.conversations.store import Store
@@ -20,10 +24,14 @@ from app.engine_process import EngineProcess
 from app.menus import KeysDialog, Menus
 from app.model_loader import ModelLoader
 from app.notices import Notices, Offer
+from app.pair_bar import PairBar
+from app.pair_keeper import PairKeeper
 from app.rounds.lane import DraftLane
 from app.rounds_side import RoundsSide
 from app.settings import Settings
 from app.shown_branch import ShownBranch
+from app.sidebar import Sidebar
+from app.sidebar_keeper import SidebarKeeper
 from app.theme import STYLE_SHEET, Theme
 from app.welcome import Welcome
 from engine.events import Done
@@ -57,6 +65,7 @@ class Window(QMainWindow):
             store, self.answers, names=lambda: loader.names, parent=self
         )
         self.notices, self.composer = Notices(), Composer()
+        self.legend = Legend(theme.formats)
         self.transcript, self.lane = Transcript(theme.formats), DraftLane()
         self.transcript.set_empty(Welcome(loader, theme))
         self.branch = ShownBranch(self.conversation, self.answers, self.transcript, self.lane)
@@ -64,11 +73,21 @@ class Window(QMainWindow):
         self.news = EngineNews(
             engine, loader, self.answers, notices=self.notices, composer=self.composer
         )
+        self.sidebar, self.pair_bar = Sidebar(), PairBar()
+        self.shelf = SidebarKeeper(self.sidebar, store, self.conversation, self.answers)
+        self.pair = PairKeeper(
+            self.pair_bar,
+            loader,
+            engine,
+            self.answers,
+            settings=settings,
+            models=store.path.parent / "models",
+        )
         self.editing = 0  # the message that is said otherwise; 0 for none
         self._painted = False
         self._unsent = QTimer(self, singleShot=True, interval=_KEEP_UNSENT_MS)
         self._unsent.timeout.connect(self._keep_unsent)
-        self.menus = Menus(self)
+        self.menus = Menus(self, given=_given(self.sidebar))
         self.columns = QSplitter(Qt.Orientation.Horizontal)
         self._arrange()
         self._connect()
@@ -80,6 +99,7 @@ class Window(QMainWindow):
         below = QVBoxLayout()
         below.setContentsMargins(16, 0, 16, 14)
         below.setSpacing(8)
+        below.addWidget(self.legend, 0, Qt.AlignmentFlag.AlignHCenter)
         below.addWidget(self.notices)
         below.addWidget(self.composer)
         middle = QWidget()
@@ -89,15 +109,23 @@ class Window(QMainWindow):
         column.addWidget(self.transcript, 1)
         column.addLayout(below)
         middle.setMinimumWidth(380)
+        self.columns.addWidget(self.sidebar)
         self.columns.addWidget(middle)
         self.columns.addWidget(self.rounds)
         self.columns.setHandleWidth(1)
         self.columns.setStretchFactor(self.columns.indexOf(middle), 1)
         for place in range(self.columns.count()):
             self.columns.setCollapsible(place, False)
-        self.setCentralWidget(self.columns)
+        self.columns.setSizes([230, 680, 350])
+        whole = QWidget()
+        rows = QVBoxLayout(whole)
+        rows.setContentsMargins(0, 0, 0, 0)
+        rows.setSpacing(0)
+        rows.addWidget(self.pair_bar)
+        rows.addWidget(self.columns, 1)
+        self.setCentralWidget(whole)
         self.setStyleSheet(STYLE_SHEET)
-        self.resize(1240, 820)
+        self.resize(1280, 840)
 
     def _connect(self) -> None:
         conversation = self.conversation
@@ -116,12 +144,19 @@ class Window(QMainWindow):
         self.branch.edit_asked.connect(self.edit)
         self.branch.link_asked.connect(lambda address: ask_to_open(self, address))
         self.theme.changed.connect(self._follow_theme)
+        conversation.reached.connect(self.branch.reveal)
+        self.sidebar.new_asked.connect(self.new)
+        self.shelf.left.connect(self._leave)
+        self.shelf.told.connect(lambda line: self.notices.say("done", line, seconds=6.0))
+        self.shelf.failed.connect(self._on_problem)
+        self.pair.retry_asked.connect(self.news.try_again)
+        self.rounds.export_wanted.connect(self._ask_to_export_trace)
 
     def _connect_commands(self) -> None:
         commands = {
-            "new": self.new,
             "quit": self.close,
             "rounds": lambda: self._switch("rounds", self.rounds),
+            "sidebar": lambda: self._switch("sidebar", self.sidebar),
             "provenance": self._switch_provenance,
             "larger": lambda: self.theme.zoom(+1.0),
             "smaller": lambda: self.theme.zoom(-1.0),
@@ -137,7 +172,8 @@ class Window(QMainWindow):
             "export_trace": self.rounds.scrubber.export,
             "starter": lambda: self.loader.load(type(self.loader.pair)()),
             "restart": self.news.try_again,
-            "keys": lambda: KeysDialog(self).open(),
+            "load": self.pair.ask_for_target,
+            "keys": lambda: KeysDialog(self.menus, self).open(),
         }
         for name, act in commands.items():
             self.menus.actions[name].triggered.connect(lambda checked=False, act=act: act())
@@ -149,11 +185,6 @@ class Window(QMainWindow):
         self._leave()
         self.conversation.new()
         self.composer.setFocus()
-
-    def open(self, conversation: int) -> None:
-        """Another conversation."""
-        self._leave()
-        self.conversation.open(conversation)
 
     def edit(self, message: int) -> None:
         """Take a message back into the composer, to say it otherwise."""
@@ -238,7 +269,7 @@ class Window(QMainWindow):
         self.composer.set_answering(self.conversation.writing is not None)
         last = writing.events[-1] if writing.events else None
         if isinstance(last, Done):
-            self.settings.measure(writing.message.target, last.stats)
+            self.settings.measure(self.loader.names[0], last.stats)
         here = self.conversation.message(writing.message.id) is not None
         if here and writing.state == "length":
             self.notices.say(
@@ -249,6 +280,15 @@ class Window(QMainWindow):
 
     def _on_message(self, message: MessageWidget) -> None:
         message.copied.connect(lambda what: self.notices.say("copied", f"{what}.", seconds=2.0))
+
+    def _ask_to_export_trace(self, document: str) -> None:
+        def write(path: Path) -> None:
+            try:
+                files.write_text(path, document)
+            except Problem as problem:
+                self._on_problem(problem)
+
+        files.ask_to_save(self, "Export the trace", "trace.json", write)
 
     def _on_refused(self, text: str, problem: Problem) -> None:
         """What could not be stored goes back to where it was written."""
@@ -267,6 +307,7 @@ class Window(QMainWindow):
 
     def _follow_theme(self, formats: Formats) -> None:
         self.transcript.set_formats(formats)
+        self.legend.set_formats(formats)
         self.composer.field.setFont(formats.font)
 
     def _switch(self, name: str, part: QWidget) -> None:
@@ -275,8 +316,13 @@ class Window(QMainWindow):
 
     def _switch_provenance(self) -> None:
         shown = not self.branch.provenance
-        self.branch.show_provenance(shown)
+        self._show_provenance(shown)
         self.settings.switch("provenance", shown)
+
+    def _show_provenance(self, shown: bool) -> None:
+        self.branch.show_provenance(shown)
+        self.legend.setVisible(shown)
+        self.menus.actions["provenance"].setChecked(shown)
 
     def _switch_full_screen(self) -> None:
         self.setWindowState(self.windowState() ^ Qt.WindowState.WindowFullScreen)
@@ -286,12 +332,11 @@ class Window(QMainWindow):
         self.restoreGeometry(self.settings.place("window"))
         self.columns.restoreState(self.settings.place("columns"))
         self.rounds.parts.restoreState(self.settings.place("rounds"))
-        rounds = self.settings.switched("rounds", default=True)
-        self.rounds.setVisible(rounds)
-        self.menus.actions["rounds"].setChecked(rounds)
-        provenance = self.settings.switched("provenance", default=False)
-        self.branch.show_provenance(provenance)
-        self.menus.actions["provenance"].setChecked(provenance)
+        for name, part in (("rounds", self.rounds), ("sidebar", self.sidebar)):
+            shown = self.settings.switched(name, default=True)
+            part.setVisible(shown)
+            self.menus.actions[name].setChecked(shown)
+        self._show_provenance(self.settings.switched("provenance", default=False))
 
     def begin(self) -> None:
         """Open what was open last, and get the engine its model."""
@@ -301,6 +346,7 @@ class Window(QMainWindow):
             self.conversation.open(self.settings.conversation)
         else:
             self.conversation.new()
+        self.shelf.refresh()
         self.loader.begin()
         self.composer.setFocus()
 
@@ -323,3 +369,18 @@ class Window(QMainWindow):
         self.answers.save()
         self.store.close()
         event.accept()
+
+
+def _given(sidebar: Sidebar) -> dict[str, QAction]:
+    """The commands that the sidebar has made."""
+    return {
+        "new": sidebar.new_action,
+        "search": sidebar.find_action,
+        "rename": sidebar.rename_action,
+        "pin": sidebar.pin_action,
+        "delete": sidebar.delete_action,
+        "restore": sidebar.undo_action,
+        "import": sidebar.import_action,
+        "export_markdown": sidebar.export_markdown_action,
+        "export_json": sidebar.export_json_action,
+    }

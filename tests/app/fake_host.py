@@ -8,6 +8,8 @@ and so on; the last is repeated. Each word is one step:
     load | begin           load what was taken, or only unload what was there
     text:WORD | done | failed                 say so of what was taken
     stale | refused        say something of a generation that is over, of nothing at all
+    play:FILE              say the events in a file of them, as those of what was taken
+    part:NUMBER:FILE       only so many of them
     long:BYTES             a text whose line has so many bytes, its end included
     print:WORD | half | unended              what is no answer, half of one, one without an end
     complain:WORD | spew   to standard error, a line or 20,000
@@ -20,10 +22,11 @@ import os
 import signal
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from engine import protocol
-from engine.events import Done, Failed, Stats, Text
+from engine.events import Done, Failed, Stats, Text, from_json
 from engine.protocol import (
     Answer,
     Cancel,
@@ -70,6 +73,9 @@ def do(step: str, word: str, command: Command) -> Command:
             say(Failed(id if step == "failed" else "", "It does not work.", "Do otherwise."))
         case "stale":
             say(Text("old", "stale"), Done("old", "stop", Stats()), Failed("old", "m", "r"))
+        case "play" | "part":
+            number, _, path = word.rpartition(":")
+            play(id, Path(path), int(number) if step == "part" else None)
         case "long":
             length = int(word) - len(line(Text(id, "")))
             say(Text(id, "x" * length))
@@ -117,6 +123,11 @@ def serve() -> None:
             load(command)
         elif isinstance(command, Generate):
             say(Text(command.id, "served"), Done(command.id, "stop", Stats()))
+
+
+def play(id: str, path: Path, number: int | None) -> None:
+    events = map(from_json, path.read_text(encoding="utf-8").splitlines()[:number])
+    say(*(replace(event, generation=id) for event in events))
 
 
 def line(answer: Answer) -> bytes:

@@ -1,0 +1,68 @@
+"""Asking a person for a file, and writing one. Nothing here waits: the answer comes later."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QFileDialog, QWidget
+
+from models.errors import Problem
+
+_NOT_IN_NAMES = '<>:"/\\|?*'
+
+
+def ask_to_open(parent: QWidget, title: str, kinds: str, then: Callable[[Path], None]) -> None:
+    """Ask for a file that is there; `kinds` as Qt's name filters."""
+    dialog = _dialog(parent, title, kinds)
+    dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
+    dialog.fileSelected.connect(lambda path: then(Path(path)))
+    dialog.open()
+
+
+def ask_for_folder(parent: QWidget, title: str, then: Callable[[Path], None]) -> None:
+    """Ask for a folder that is there."""
+    dialog = _dialog(parent, title, "")
+    dialog.setFileMode(QFileDialog.FileMode.Directory)
+    dialog.fileSelected.connect(lambda path: then(Path(path)))
+    dialog.open()
+
+
+def ask_to_save(parent: QWidget, title: str, suggestion: str, then: Callable[[Path], None]) -> None:
+    """Ask for a new file's name; replacing another is asked about."""
+    name = file_name(suggestion)
+    suffix = name.rpartition(".")[2]
+    dialog = _dialog(parent, title, f"*.{suffix}")
+    dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
+    dialog.setDefaultSuffix(suffix)
+    dialog.selectFile(name)
+    dialog.fileSelected.connect(lambda path: then(Path(path)))
+    dialog.open()
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file, whole or not at all. Raises Problem."""
+    partial = path.with_name(f"{path.name}.partial")
+    try:
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise Problem(
+            f"{path} cannot be written: {error.strerror or error}.",
+            "Choose another place, or make room there.",
+        ) from error
+
+
+def file_name(suggestion: str) -> str:
+    """A name that every file system takes, its suffix kept."""
+    stem, _, suffix = suggestion.rpartition(".")
+    kept = "".join(c if c.isprintable() and c not in _NOT_IN_NAMES else " " for c in stem)
+    return (" ".join(kept.split()).strip(". ")[:80] or "Conversation") + f".{suffix}"
+
+
+def _dialog(parent: QWidget, title: str, kinds: str) -> QFileDialog:
+    dialog = QFileDialog(parent, title)
+    dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+    if kinds:
+        dialog.setNameFilter(kinds)
+    return dialog

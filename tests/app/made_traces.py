@@ -1,0 +1,68 @@
+"""Traces of any text, made up: as if a drafter had guessed most of it. For pictures and tests."""
+
+import random
+import re
+
+from engine.events import (
+    Done,
+    Draft,
+    DraftedToken,
+    Event,
+    Judgement,
+    Origin,
+    Prefill,
+    Text,
+    Verdict,
+    WrittenToken,
+)
+from engine.stats import tally
+
+_TOKEN = re.compile(r" ?\w{1,7}|\n+|\s+|[^\w\s]")
+_WRONG = (" the", " of", " number", "s", ",", " is", " and", "\n", " return", " that")
+ROUND_SECONDS = 0.011
+
+
+def made_trace(text: str, *, seed: int = 0, longest: int = 5) -> tuple[Event, ...]:
+    """The events of an answer that is `text`; the same for the same seed."""
+    chance = random.Random(seed)
+    tokens = _TOKEN.findall(text)
+    events: list[Event] = [Prefill("g", 96, 120, 96, 0.0), Prefill("g", 120, 120, 96, 0.04)]
+    place = number = 0
+    while place < len(tokens):
+        number += 1
+        length = chance.choice((0, 0, 3, 4, longest)) if number > 3 else 0
+        length = min(length, len(tokens) - place - 1)
+        accepted = min(length, chance.choice((0, 1, 2, 3, longest, longest)))
+        right = tokens[place : place + accepted]
+        wrong = [chance.choice(_WRONG) for _ in range(length - accepted)]
+        drafted = tuple(
+            DraftedToken(n, guess, round(chance.uniform(0.4, 0.99), 3))
+            for n, guess in enumerate((*right, *wrong))
+        )
+        if drafted:
+            events.append(Draft("g", number, drafted, "lookup" if number % 3 else "head"))
+        origin: Origin = "plain"
+        if drafted:
+            origin = "bonus" if accepted == length else "correction"
+        judged = tuple(
+            Judgement(round(chance.uniform(0.5, 1.0) if n < accepted else 0.02, 3), 0.9)
+            for n in range(length)
+        )
+        own = WrittenToken(0, tokens[place + accepted], 0.87, origin)
+        draft_seconds = 0.0008 * length
+        events.append(
+            Verdict(
+                "g",
+                number,
+                accepted,
+                judged,
+                own,
+                draft_seconds,
+                ROUND_SECONDS - 0.001,
+                ROUND_SECONDS + draft_seconds,
+                f"expects {accepted + 1} to stand" if length else "drafting does not pay here",
+            )
+        )
+        events.append(Text("g", "".join((*right, own.text))))
+        place += accepted + 1
+    return (*events, Done("g", "stop", tally(events)))

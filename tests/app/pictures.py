@@ -1,0 +1,97 @@
+"""Brings a window into the states that are worth a picture; where that goes is not known here."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QListView, QWidget
+
+from app.window import Window
+from tests.app.made_traces import made_trace
+from tests.app.screenshots import ANSWER, QUESTION, TITLES
+from tests.app.window_maker import events_file, fake_host, make_window
+
+Save = Callable[[str, Callable[[str], None]], None]
+_PATIENCE_SECONDS = 60
+
+
+class Photographer:
+    """One window, from empty to full."""
+
+    def __init__(self, application: QApplication, home: Path, *, dark: bool) -> None:
+        whole = events_file(home, made_trace(ANSWER), name="whole.jsonl")
+        # So many events that the part ends with a draft that is not judged yet.
+        drafts = [n for n, e in enumerate(made_trace(ANSWER)) if type(e).__name__ == "Draft"]
+        steps = (
+            f"ready take load take part:{drafts[14] + 1}:{whole} take "
+            f"-- ready take load take play:{whole} serve"
+        )
+        self.window = make_window(
+            application,
+            home,
+            fake_host(home, steps),
+            target=Path("/models/smollm2-135m-instruct"),
+            dark=dark,
+        )
+        self._seed()
+
+    def all(self, save: Save) -> None:
+        """Every picture, in turn."""
+        window = self.window
+        window.show()
+        window.begin()
+        self._until(lambda: window.loader.loaded is not None)
+        self._rest()
+        save("empty", lambda path: _grab(window, path))
+        window.composer.set_text(QUESTION)
+        window.composer.send()
+        self._until(lambda: window.rounds.panel.stats.rounds > 10)
+        self._rest(0.5)
+        save("stream", lambda path: _grab(window, path))
+        window.engine.restart()
+        self._until(lambda: not window.answers.busy and window.loader.loaded is not None)
+        window.menus.actions["regenerate"].trigger()
+        self._until(lambda: window.answers.busy)
+        self._until(lambda: not window.answers.busy)
+        self._rest(0.6)
+        save("answer", lambda path: _grab(window, path))
+        window.menus.actions["provenance"].trigger()
+        window.rounds.scrubber.go_to(12)
+        view = window.transcript.messages[-1].view
+        self._until(view.extraSelections)
+        self._rest()
+        save("provenance", lambda path: _grab(window, path))
+        window.menus.actions["search"].trigger()
+        QTest.keyClicks(window.sidebar.focusWidget() or window.sidebar, "prime")
+        self._until(lambda: _list(window, "Found").isVisible())
+        self._rest()
+        save("search", lambda path: _grab(window, path))
+        window.close()
+
+    def _seed(self) -> None:
+        """Conversations of earlier days, for the sidebar."""
+        store = self.window.store
+        for number, title in enumerate(TITLES):
+            one = store.create(title=title).result()
+            store.say(one.id, f"{title}, please; numbers like 97 are prime, by the way.").result()
+            if number == 1:
+                store.pin(one.id, True).result()
+
+    def _until(self, holds: Callable[[], object]) -> None:
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        while not holds():
+            if time.monotonic() > deadline:
+                raise TimeoutError("the window did not come to that state")
+            QTest.qWait(20)
+
+    def _rest(self, seconds: float = 0.3) -> None:
+        QTest.qWait(int(seconds * 1000))
+
+
+def _list(window: Window, name: str) -> QListView:
+    return next(view for view in window.findChildren(QListView) if view.accessibleName() == name)
+
+
+def _grab(window: Window | QWidget, path: str) -> None:
+    window.grab().save(path)
