@@ -1,0 +1,90 @@
+"""Steps wait without waiting, in one thread, and their problems are told."""
+
+import threading
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+from app.steps import Stepper, Steps, in_thread
+from models.errors import Problem
+
+
+def fail(problem: Problem) -> None:
+    raise AssertionError(problem)
+
+
+def test_steps_go_on_where_they_began(qtbot: QtBot) -> None:
+    stepper, seen = Stepper(), []
+
+    def steps() -> Steps:
+        seen.append(threading.current_thread())
+        seen.append((yield in_thread(threading.current_thread)))
+        seen.append(threading.current_thread())
+
+    stepper.run(steps(), failed=fail)
+    qtbot.waitUntil(lambda: len(seen) == 3)
+    assert seen[0] is seen[2] is threading.main_thread()
+    assert seen[1] is not seen[0]
+
+
+def test_a_future_that_is_done_already_is_waited_for_too(qtbot: QtBot) -> None:
+    stepper, seen = Stepper(), []
+    done: Future[int] = Future()
+    done.set_result(5)
+
+    def steps() -> Steps:
+        seen.append((yield done))
+
+    stepper.run(steps(), failed=fail)
+    assert seen == [], "never inside the call"
+    qtbot.waitUntil(lambda: seen == [5])
+
+
+def test_a_problem_can_be_caught_or_is_told(qtbot: QtBot) -> None:
+    stepper, told, caught = Stepper(), [], []
+
+    def work() -> int:
+        raise Problem("Broken.", "Mend it.")
+
+    def steps() -> Steps:
+        try:
+            yield in_thread(work)
+        except Problem as problem:
+            caught.append(problem.message)
+        yield in_thread(work)
+        caught.append("never")
+
+    stepper.run(steps(), failed=lambda problem: told.append(problem.remedy))
+    qtbot.waitUntil(lambda: told == ["Mend it."])
+    assert caught == ["Broken."]
+
+
+def test_a_problem_before_the_first_wait_is_told_too(qtbot: QtBot) -> None:
+    told: list[str] = []
+
+    def steps() -> Steps:
+        raise Problem("Broken.", "Mend it.")
+        yield  # a generator
+
+    Stepper().run(steps(), failed=lambda problem: told.append(problem.message))
+    assert told == ["Broken."]
+
+
+def test_a_bug_surfaces(qtbot: QtBot) -> None:
+    stepper = Stepper()
+
+    def work() -> int:
+        raise ZeroDivisionError
+
+    def steps() -> Steps:
+        yield in_thread(work)
+
+    with qtbot.captureExceptions() as surfaced:
+        stepper.run(steps(), failed=fail)
+        qtbot.waitUntil(lambda: len(surfaced) == 1)
+    found: Any = surfaced[0][0]
+    assert found is ZeroDivisionError
+    with pytest.raises(ZeroDivisionError):
+        in_thread(work).result()
