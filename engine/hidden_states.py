@@ -53,10 +53,14 @@ class HiddenStates:
 
     def between(self, start: int, end: int) -> mx.array:
         """(end - start, layers, width): `first` <= `start` < `end` <= `self.end`."""
-        together = mx.concatenate(list(self._chunks))
-        self._chunks = deque([together])
-        rows = together[start - self.first : end - self.first]
-        return rows.reshape(end - start, len(self.layers), -1)
+        parts, position = deque[mx.array](), self.end
+        for rows in reversed(self._chunks):  # what is asked for is mostly the newest
+            position -= rows.shape[0]
+            if position < end:
+                parts.appendleft(rows[max(start - position, 0) : end - position])
+            if position <= start:
+                break
+        return mx.concatenate(list(parts)).reshape(end - start, len(self.layers), -1)
 
 
 class Tap:

@@ -122,3 +122,15 @@ def test_a_gap_begins_anew() -> None:
     with states.recording(7):
         model(mx.array([TOKENS[:2]]))
     assert (states.first, states.end) == (7, 9)
+
+
+def test_any_part_can_be_had_however_it_was_read() -> None:
+    model = build("llama")
+    decoder = Decoder(model)
+    states = decoder.record(LAYERS)
+    for part in (TOKENS[:1], TOKENS[1:4], TOKENS[4:5], TOKENS[5:]):
+        decoder.read(mx.array(part))
+    whole = states.between(0, len(TOKENS))
+    for start in range(len(TOKENS)):
+        for end in range(start + 1, len(TOKENS) + 1):
+            assert mx.array_equal(states.between(start, end), whole[start:end])
