@@ -68,22 +68,24 @@ class PairBar(QWidget):
         self._drafter.task_chosen.connect(self.open_drafter_asked)
         self._retry.clicked.connect(self.retry_asked)
         self.setAccessibleName("Models")
+        self._fit()
         self.set_empty()
 
     def _arrange(self) -> None:
         row = QHBoxLayout()
         row.setSpacing(8)
         for box, text, width, stretch in (
-            (self._target, "Target", 12, 4),
-            (self._drafter, "Drafter", 9, 2),
-            (self._length, "Draft length", 8, 0),
+            (self._target, "Target", 10, 4),
+            (self._drafter, "Drafter", 8, 2),
+            (self._length, "Draft length", 4, 0),
         ):
             label = QLabel(text)
             label.setTextFormat(Qt.TextFormat.PlainText)
             label.setBuddy(box)
             box.setMinimumContentsLength(width)
             box.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-            box.setMaximumWidth(280 if stretch else 130)
+            if stretch:
+                box.setMaximumWidth(280)
             row.addWidget(label)
             row.addWidget(box, stretch)
             row.addSpacing(8)
@@ -167,6 +169,8 @@ class PairBar(QWidget):
         super().changeEvent(event)
         if event.type() == QEvent.Type.PaletteChange:
             self.update()
+        elif event.type() == QEvent.Type.FontChange:
+            self._fit()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
@@ -177,6 +181,10 @@ class PairBar(QWidget):
         with QPainter(self) as painter:
             painter.setPen(colours.edge)
             painter.drawLine(0, self.height() - 1, self.width(), self.height() - 1)
+
+    def _fit(self) -> None:
+        words = self._status.fontMetrics()
+        self._status.setMinimumWidth(words.horizontalAdvance("No model yet") + 2 * words.height())
 
     def _show(self, standing: Standing, text: str) -> None:
         self.standing = standing
@@ -227,7 +235,7 @@ def _lengths() -> tuple[Choice, ...]:
     """Automatic, or a number of tokens."""
     numbers = (Choice(str(n), str(n)) for n in range(1, LONGEST_DRAFT + 1))
     return (
-        Choice("auto", "Automatic", "As long as it pays here"),
+        Choice("auto", "Auto", "As long as it pays here"),
         Choice("0", "0", "Drafts nothing"),
         *numbers,
     )

@@ -51,8 +51,9 @@ class StatusLine(QWidget):
 
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
-        if event.type() == QEvent.Type.PaletteChange:
+        if event.type() in (QEvent.Type.PaletteChange, QEvent.Type.FontChange):
             self._recolour()
+            self._fit()
 
     def _fit(self) -> None:
         shown = self.text
@@ -75,5 +76,6 @@ class StatusLine(QWidget):
         self._sign.setVisible(sign is not None and bool(self.text))
         if sign is not None:
             ink = colours.warning if warns else colours.kinds.accepted
+            side = self.fontMetrics().ascent() + 2
             icon = sign_icon(sign, ink=ink, faint=ink)
-            self._sign.setPixmap(icon.pixmap(QSize(14, 14), self.devicePixelRatioF()))
+            self._sign.setPixmap(icon.pixmap(QSize(side, side), self.devicePixelRatioF()))

@@ -66,8 +66,8 @@ class Composer(QWidget):
         self._arrange()
         self.setAccessibleName("Composer")
         self.setFocusProxy(self.field)
-        self.setTabOrder(self.field, self._button)
-        self.setTabOrder(self._button, self._remedy)
+        self.setTabOrder(self.field, self._remedy)
+        self.setTabOrder(self._remedy, self._button)
         self.field.installEventFilter(self)
         self.field.submitted.connect(self.send)
         self.field.refused.connect(self._notify)
@@ -78,16 +78,20 @@ class Composer(QWidget):
         self._refresh()
 
     def _arrange(self) -> None:
+        said = QHBoxLayout()
+        said.setSpacing(10)
+        said.addWidget(self._notice, 1)
+        said.addWidget(self._remedy)
         below = QHBoxLayout()
         below.setSpacing(10)
-        below.addWidget(self._notice, 1)
-        below.addWidget(self._remedy)
+        below.addStretch(1)
         below.addWidget(self._tokens)
         below.addWidget(self._button)
         column = QVBoxLayout(self)
         column.setContentsMargins(16, 12, 10, 10)
-        column.setSpacing(6)
+        column.setSpacing(4)
         column.addWidget(self.field)
+        column.addLayout(said)
         column.addLayout(below)
 
     @property
@@ -214,6 +218,7 @@ class Composer(QWidget):
     def _refresh(self) -> None:
         empty = self.field.document().isEmpty()
         blocked = bool(self.blocked)
+        self._notice.setVisible(bool(self._notice.text()))
         self._remedy.setVisible(blocked and bool(self._remedy.text()))
         self._button.show_sign("stop" if self.answering else "send")
         self._button.setEnabled(self.answering or not (empty or blocked))

@@ -164,7 +164,7 @@ def test_without_a_drafter_there_is_no_draft_length(bar: PairBar) -> None:
 def test_draft_lengths_are_automatic_or_from_0_to_16(bar: PairBar) -> None:
     chooser = box(bar, "Draft length")
     texts = [chooser.itemText(place) for place in range(chooser.count())]
-    assert texts == ["Automatic", *map(str, range(17))]
+    assert texts == ["Auto", *map(str, range(17))]
 
 
 def test_nothing_moves_while_it_loads(bar: PairBar) -> None:
