@@ -6,6 +6,7 @@ the store and the answers; no widget, and not how the engine gets a model.
 
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Any
 
 from PySide6.QtCore import QObject, Signal
@@ -129,6 +130,7 @@ class OpenConversation(QObject):
     def keep_unsent(self, text: str) -> None:
         """Keep what stands in the composer."""
         if self.record is not None:
+            self.record = replace(self.record, unsent=text)
             self._store.keep_unsent(self.record.id, text)
 
     # What is said

@@ -60,6 +60,15 @@ class Settings:
         self._stored.setValue(f"paths/{kind}", "\n".join(known[:_MOST_PATHS]))
 
     @property
+    def presets(self) -> str:
+        """A person's own presets, as `app.presets` writes them."""
+        return self._text("presets", "")
+
+    @presets.setter
+    def presets(self, text: str) -> None:
+        self._stored.setValue("presets", text)
+
+    @property
     def font_points(self) -> float | None:
         """The size of the text; None for the system's own."""
         try:

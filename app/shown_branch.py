@@ -62,7 +62,7 @@ class ShownBranch(QObject):
         self.provenance = shown
         self._transcript.show_provenance(shown)
         if shown:
-            self._show_pieces()
+            self._show_pieces()  # of an answer that is known already, and has grown since
             self._fetch_pieces()
 
     def reveal(self, id: int) -> None:
@@ -167,11 +167,14 @@ class ShownBranch(QObject):
     def _fetch_pieces(self) -> None:
         """Those of past answers, newest first and one at a time, so that nothing stands still."""
         for message in reversed(self._shown):
-            writing = self._answers.writing(message.id)
-            if message.role == "assistant" and message.id not in self._known and not writing:
-                self._known.add(message.id)
-                self._conversation.trace(message.id, partial(self._take_trace, message.id))
-                return
+            if message.role != "assistant" or message.id in self._known:
+                continue
+            if writing := self._answers.writing(message.id):
+                self._give_pieces(writing)
+                continue
+            self._known.add(message.id)
+            self._conversation.trace(message.id, partial(self._take_trace, message.id))
+            return
 
     def _take_trace(self, id: int, events: tuple[Event, ...]) -> None:
         if (widget := self._widget(id)) is not None and events:

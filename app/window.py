@@ -7,7 +7,7 @@ from pathlib import Path
 
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QAction, QCloseEvent, QPaintEvent
-from PySide6.QtWidgets import QMainWindow, QSplitter, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QMainWindow, QMessageBox, QSplitter, QVBoxLayout, QWidget
 
 from app import files
 from app.answers import Answers, Writing
@@ -17,7 +17,7 @@ from app.chat.links import ask_to_open
 from app.chat.message import Message as MessageWidget
 from app.chat.provenance import Legend
 from app.chat.transcript import Transcript
-from app.conversation import OpenConversation
+from app.conversation import DEFAULTS, OpenConversation
 from app.conversations.store import Store
 from app.engine_news import EngineNews
 from app.engine_process import EngineProcess
@@ -26,13 +26,16 @@ from app.model_loader import ModelLoader
 from app.notices import Notices, Offer
 from app.pair_bar import PairBar
 from app.pair_keeper import PairKeeper
+from app.presets import presets_from_json, presets_to_json
 from app.rounds.lane import DraftLane
 from app.rounds_side import RoundsSide
+from app.sampling_dialog import SamplingDialog
 from app.settings import Settings
 from app.shown_branch import ShownBranch
 from app.sidebar import Sidebar
 from app.sidebar_keeper import SidebarKeeper
 from app.theme import STYLE_SHEET, Theme
+from app.token_counter import TokenCounter
 from app.welcome import Welcome
 from engine.events import Done
 from models.errors import Problem
@@ -83,6 +86,7 @@ class Window(QMainWindow):
             settings=settings,
             models=store.path.parent / "models",
         )
+        self.tokens = TokenCounter(self)
         self.editing = 0  # the message that is said otherwise; 0 for none
         self._painted = False
         self._unsent = QTimer(self, singleShot=True, interval=_KEEP_UNSENT_MS)
@@ -139,6 +143,9 @@ class Window(QMainWindow):
         self.composer.sent.connect(self._send)
         self.composer.stopped.connect(conversation.stop)
         self.composer.changed.connect(lambda text: self._unsent.start())
+        self.composer.field.textChanged.connect(self._count)
+        self.tokens.counted.connect(self._on_counted)
+        self.loader.loaded_now.connect(lambda loaded: self.tokens.use(Path(loaded.target)))
         self.transcript.added.connect(self._on_message)
         self.branch.selected.connect(self.rounds.show_answer)
         self.branch.edit_asked.connect(self.edit)
@@ -172,6 +179,8 @@ class Window(QMainWindow):
             "export_trace": self.rounds.scrubber.export,
             "starter": lambda: self.loader.load(type(self.loader.pair)()),
             "restart": self.news.try_again,
+            "sampling": self._configure,
+            "about": self._tell_about,
             "load": self.pair.ask_for_target,
             "keys": lambda: KeysDialog(self.menus, self).open(),
         }
@@ -224,6 +233,16 @@ class Window(QMainWindow):
             self._end_edit()
         self._keep_unsent()
 
+    def _count(self) -> None:
+        """How much of the context is full; shown when it is known."""
+        record = self.conversation.record
+        said = [message.content for message in self.conversation.branch]
+        self.tokens.count((record.system_prompt if record else "", *said, self.composer.text))
+
+    def _on_counted(self, tokens: int) -> None:
+        loaded = self.loader.loaded
+        self.composer.set_tokens(tokens, loaded.context_length if loaded else None)
+
     def _keep_unsent(self) -> None:
         self._unsent.stop()
         if self.editing:
@@ -251,6 +270,25 @@ class Window(QMainWindow):
             self.notices.take_back("cut")
             self.conversation.go_on(self.conversation.branch[-1].id)
 
+    def _configure(self) -> None:
+        """How this conversation is answered."""
+        record, settings = self.conversation.record, self.settings
+        dialog = SamplingDialog(
+            record.system_prompt if record else "",
+            record.settings if record else None,
+            defaults=DEFAULTS,
+            own=presets_from_json(settings.presets),
+            keep=lambda own: setattr(settings, "presets", presets_to_json(own)),
+            parent=self,
+        )
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.applied.connect(
+            lambda prompt, request: self.conversation.configure(
+                system_prompt=prompt, settings=request
+            )
+        )
+        dialog.open()
+
     # What happened
 
     def _on_opened(self) -> None:
@@ -261,6 +299,7 @@ class Window(QMainWindow):
         self._name()
 
     def _on_changed(self) -> None:
+        self._count()
         self.composer.set_answering(self.conversation.writing is not None)
         if self.conversation.record:
             self.settings.conversation = self.conversation.record.id
@@ -270,6 +309,7 @@ class Window(QMainWindow):
         last = writing.events[-1] if writing.events else None
         if isinstance(last, Done):
             self.settings.measure(self.loader.names[0], last.stats)
+        self._count()
         here = self.conversation.message(writing.message.id) is not None
         if here and writing.state == "length":
             self.notices.say(
@@ -297,6 +337,19 @@ class Window(QMainWindow):
 
     def _on_problem(self, problem: Problem) -> None:
         self.notices.say("problem", str(problem))
+
+    def _tell_about(self) -> None:
+        about = QMessageBox(self)
+        about.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        about.setTextFormat(Qt.TextFormat.PlainText)
+        about.setWindowTitle("About Slipstream")
+        about.setText("Slipstream")
+        about.setInformativeText(
+            "A chat with models on this computer that answers sooner by speculative decoding, "
+            "without changing what they say, and shows how.\n\n"
+            f"Conversations: {self.store.path}"
+        )
+        about.open()
 
     def _name(self) -> None:
         record = self.conversation.record

@@ -1,0 +1,90 @@
+"""How many tokens texts have, counted in another thread while a person types.
+
+Reads the target's tokenizer.json itself, so that the engine need not be asked. Knows no chat
+template: the few tokens that one puts around a message are guessed.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from app.steps import Stepper, Steps, in_thread
+from models.errors import Problem
+
+AROUND_A_MESSAGE = 5
+_AFTER_MS = 250  # of not typing
+_REMEMBERED = 400  # texts
+
+Count = Callable[[str], int]
+
+
+class TokenCounter(QObject):
+    """Signals: `counted(int)`, some time after `count`; of many counts in a row only the last."""
+
+    counted = Signal(int)
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._stepper = Stepper(self)
+        self._target: Path | None = None
+        self._known: dict[str, int] = {}
+        self._measure: Count | None = None
+        self._texts: tuple[str, ...] = ()
+        self._busy = False
+        self._timer = QTimer(self, singleShot=True, interval=_AFTER_MS)
+        self._timer.timeout.connect(self._begin)
+
+    def use(self, target: Path) -> None:
+        """Count as the model in this folder does; and count again."""
+        if target != self._target:
+            self._target, self._measure = target, None
+            self._known = {}
+        self._timer.start()
+
+    def count(self, texts: tuple[str, ...]) -> None:
+        """Count the texts of a conversation, soon."""
+        self._texts = texts
+        self._timer.start()
+
+    def _begin(self) -> None:
+        if self._target is not None and not self._busy:
+            self._busy = True
+            self._stepper.run(self._steps(self._target), failed=self._give_up)
+
+    def _steps(self, target: Path) -> Steps:
+        if self._measure is None:
+            measure = yield in_thread(lambda: load_count(target))
+            if target == self._target:
+                self._measure = measure
+        texts, measure, known = self._texts, self._measure, self._known
+        new = [text for text in texts if text and text not in known]
+        if new and measure is not None:
+            numbers = yield in_thread(lambda: [measure(text) for text in new])
+            if len(known) > _REMEMBERED:  # what is typed is another text at every key
+                kept = {text: known[text] for text in texts if text in known}
+                known.clear()
+                known.update(kept)
+            known.update(zip(new, numbers, strict=True))
+        self._busy = False
+        if target != self._target or texts != self._texts:
+            self._timer.start()
+        else:
+            self.counted.emit(sum(known[text] + AROUND_A_MESSAGE for text in texts if text))
+
+    def _give_up(self, problem: Problem) -> None:
+        self._busy = False  # the engine says what is wrong with the model
+
+
+def load_count(target: Path) -> Count:
+    """What counts the tokens of a text, from a model's folder. Raises Problem."""
+    # Its import takes longer than the window's first paint may.
+    from tokenizers import Tokenizer
+
+    try:
+        tokenizer = Tokenizer.from_file(str(target / "tokenizer.json"))
+    except Exception as error:  # it raises nothing more exact
+        raise Problem(
+            f"{target} has no tokenizer that can be read.", "Import the model again."
+        ) from error
+    return lambda text: len(tokenizer.encode(text, add_special_tokens=False).ids)

@@ -1,0 +1,329 @@
+"""The first use, end to end: open, type, watch, look closer, search, edit, quit, reopen."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QPalette
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QLabel, QListView
+from pytestqt.qtbot import QtBot
+
+from app.engine_process import Patience
+from app.window import Window
+from tests.app.engine_listener import TIMEOUT_SECONDS
+from tests.app.made_traces import made_trace
+from tests.app.window_maker import events_file, fake_host, make_window
+
+pytestmark = [
+    pytest.mark.qt_log_ignore("propagateSizeHints"),  # of the offscreen platform
+    pytest.mark.qt_log_ignore("does not support raise"),
+]
+Open = Callable[..., Window]
+SERVE = "ready take load serve"
+TEXT = "A table of **two** primes:\n\n| a | b |\n|---|---|\n| 2 | 3 |\n"
+
+
+@pytest.fixture
+def palette(qapp: QApplication) -> Iterator[None]:
+    before, style = QPalette(qapp.palette()), qapp.style().objectName()
+    yield
+    qapp.setPalette(before)
+    qapp.setStyle(style)
+
+
+@pytest.fixture
+def open_window(qtbot: QtBot, qapp: QApplication, tmp_path: Path, palette: None) -> Iterator[Open]:
+    """Opens a window whose engine takes these steps; `begin` it is given too."""
+    windows: list[Window] = []
+
+    def open_window(steps: str = SERVE, patience: Patience | None = None) -> Window:
+        window = make_window(qapp, tmp_path, fake_host(tmp_path, steps), patience=patience)
+        windows.append(window)
+        window.show()
+        window.begin()
+        return window
+
+    yield open_window
+    for window in windows:
+        window.close()
+        window.deleteLater()
+    qapp.processEvents()
+
+
+@pytest.fixture
+def until(qtbot: QtBot) -> Callable[[Callable[[], object]], None]:
+    def until(holds: Callable[[], object]) -> None:
+        qtbot.waitUntil(lambda: bool(holds()), timeout=TIMEOUT_SECONDS * 1000)
+
+    return until
+
+
+Until = Callable[[Callable[[], object]], None]
+
+
+def send(window: Window, text: str) -> None:
+    QTest.keyClicks(window.composer.field, text)
+    QTest.keyClick(window.composer.field, Qt.Key.Key_Return)
+
+
+def texts(window: Window) -> list[str]:
+    return [message.written for message in window.transcript.messages]
+
+
+def answered(window: Window, count: int) -> Callable[[], bool]:
+    """Whether so many messages are there, and none is being written."""
+    return lambda: len(texts(window)) == count and not window.conversation.busy
+
+
+def visible_list(window: Window) -> QListView:
+    return next(view for view in window.findChildren(QListView) if view.isVisible())
+
+
+def test_a_first_use(open_window: Open, until: Until) -> None:
+    window = open_window()
+    send(window, "hello")
+    until(answered(window, 2))
+    assert texts(window) == ["hello", "served"]
+    until(lambda: visible_list(window).model().rowCount() == 1)
+    assert "hello" in window.windowTitle()
+    assert window.composer.text == ""
+    send(window, "and then")
+    until(answered(window, 4))
+
+
+def test_what_is_sent_before_the_model_is_there_is_answered_then(
+    open_window: Open, until: Until
+) -> None:
+    window = open_window()
+    send(window, "early")
+    assert window.loader.loaded is None
+    until(answered(window, 2))
+    assert texts(window) == ["early", "served"]
+
+
+def test_the_answer_streams_with_the_lane(open_window: Open, until: Until, tmp_path: Path) -> None:
+    events = made_trace(TEXT)
+    drafts = [n for n, event in enumerate(events) if type(event).__name__ == "Draft"]
+    path = events_file(tmp_path, events)
+    window = open_window(f"ready take load take part:{drafts[2] + 1}:{path} take hang")
+    send(window, "go")
+    until(lambda: window.lane.shown and window.lane.shown.number == events[drafts[2]].round)  # type: ignore[union-attr]
+    assert window.lane.isVisible()
+    assert window.transcript.streaming is not None
+    assert window.composer.answering
+    assert window.rounds.panel.stats.rounds > 0
+    assert not window.rounds.scrubber.events
+    assert not window.pair_bar.findChild(type(window.pair_bar._target)).isEnabled()
+
+
+def test_an_answer_can_be_looked_into(open_window: Open, until: Until, tmp_path: Path) -> None:
+    events = made_trace(TEXT)
+    window = open_window(f"ready take load take play:{events_file(tmp_path, events)} serve")
+    send(window, "go")
+    until(answered(window, 2))
+    assert texts(window)[1] == TEXT
+    until(lambda: window.rounds.scrubber.events)
+    assert window.rounds.panel.stats.proposed == events[-1].stats.proposed  # type: ignore[union-attr]
+    window.rounds.scrubber.go_to(3)
+    assert window.rounds.panel.stats.rounds == 3
+    window.menus.actions["provenance"].trigger()
+    view = window.transcript.messages[1].view
+    until(view.extraSelections)
+    assert window.legend.isVisible()
+    window.menus.actions["provenance"].trigger()
+    until(lambda: not view.extraSelections())
+
+    send(window, "more")
+    until(answered(window, 4))
+    assert window.rounds.answer == window.conversation.branch[-1].id
+    window.menus.actions["before"].trigger()
+    until(lambda: window.rounds.panel.stats.proposed == events[-1].stats.proposed)  # type: ignore[union-attr]
+
+
+def test_everything_is_there_after_a_restart(
+    open_window: Open, until: Until, tmp_path: Path
+) -> None:
+    events = made_trace(TEXT)
+    first = open_window(f"ready take load take play:{events_file(tmp_path, events)} take")
+    send(first, "go")
+    until(answered(first, 2))
+    until(lambda: not first.answers.writing(first.conversation.branch[-1].id))
+    QTest.keyClicks(first.composer.field, "unsent")
+    first.menus.actions["rounds"].trigger()
+    first.menus.actions["provenance"].trigger()
+    first.close()
+
+    again = open_window()
+    until(lambda: len(texts(again)) == 2)
+    assert texts(again) == ["go", TEXT]
+    assert again.composer.text == "unsent"
+    assert not again.rounds.isVisible()
+    assert again.branch.provenance
+    until(again.transcript.messages[1].view.extraSelections)
+    until(lambda: len(again.rounds.scrubber.events) == len(events))
+
+
+def test_editing_sends_another_version(open_window: Open, until: Until) -> None:
+    window = open_window()
+    send(window, "first")
+    until(answered(window, 2))
+    QTest.keyClicks(window.composer.field, "kept")
+    window.menus.actions["edit"].trigger()
+    assert window.composer.text == "first"
+    assert "edit" in window.notices.texts
+    send(window, " and more")
+    until(lambda: texts(window)[0] == "first and more" and answered(window, 2)())
+    assert window.conversation.branch[0].siblings == 2
+    assert window.composer.text == "kept"
+    assert "edit" not in window.notices.texts
+    window.transcript.messages[0].branch_asked.emit(1)
+    until(lambda: texts(window)[0] == "first")
+
+
+def test_an_edit_can_be_given_up(open_window: Open, until: Until) -> None:
+    window = open_window()
+    send(window, "first")
+    until(answered(window, 2))
+    QTest.keyClicks(window.composer.field, "kept")
+    window.menus.actions["edit"].trigger()
+    window.notices.press("edit")
+    assert window.composer.text == "kept"
+    assert not window.editing
+
+
+def test_each_conversation_keeps_what_is_unsent(open_window: Open, until: Until) -> None:
+    window = open_window()
+    send(window, "first")
+    until(answered(window, 2))
+    QTest.keyClicks(window.composer.field, "for the first")
+    window.menus.actions["new"].trigger()
+    assert window.composer.text == ""
+    QTest.keyClicks(window.composer.field, "for the new")
+    visible = visible_list(window)
+    until(lambda: visible.model().rowCount() == 1)
+    window.sidebar.chosen.emit(1)
+    until(lambda: window.composer.text == "for the first")
+    window.menus.actions["new"].trigger()
+    assert window.composer.text == "for the new"
+
+
+def test_searching_opens_what_was_found(open_window: Open, until: Until) -> None:
+    window = open_window()
+    send(window, "a needle in here")
+    until(answered(window, 2))
+    window.menus.actions["new"].trigger()
+    window.menus.actions["search"].trigger()
+    QTest.keyClicks(QApplication.focusWidget(), "needle")
+    until(lambda: visible_list(window).accessibleName() == "Found")
+    hits = visible_list(window)
+    until(lambda: hits.model().rowCount() >= 1)
+    window.sidebar.hit_chosen.emit(1, 1)
+    until(lambda: len(texts(window)) == 2)
+
+
+def test_deleting_can_be_undone(open_window: Open, until: Until) -> None:
+    window = open_window()
+    send(window, "precious")
+    until(answered(window, 2))
+    until(lambda: visible_list(window).model().rowCount() == 1)
+    window.menus.actions["delete"].trigger()
+    until(lambda: visible_list(window).model().rowCount() == 0)
+    assert texts(window) == []
+    window.menus.actions["restore"].trigger()
+    until(lambda: len(texts(window)) == 2)
+
+
+def test_export_and_import(open_window: Open, until: Until, tmp_path: Path) -> None:
+    window = open_window()
+    send(window, "carry me")
+    until(answered(window, 2))
+    path = tmp_path / "out.json"
+    window.shelf.export(1, "json", path)
+    until(path.exists)
+    window.shelf.bring_in(path)
+    until(lambda: visible_list(window).model().rowCount() == 2)
+    until(lambda: texts(window) == ["carry me", "served"])
+    window.shelf.bring_in(tmp_path / "nothing.json")
+    until(lambda: "problem" in window.notices.texts)
+
+
+def test_an_engine_that_dies_is_told_and_comes_back(open_window: Open, until: Until) -> None:
+    window = open_window("ready take load take text:half kill -- ready take load serve")
+    send(window, "go")
+    until(answered(window, 2))
+    assert texts(window)[1] == "half"
+    shown = " ".join(label.text() for label in window.transcript.findChildren(QLabel))
+    assert "The engine died" in shown
+    until(lambda: window.loader.loaded)
+    window.menus.actions["regenerate"].trigger()
+    until(lambda: answered(window, 2)() and texts(window)[1] == "served")
+
+
+def test_an_engine_that_hangs_can_be_restarted(open_window: Open, until: Until) -> None:
+    patience = Patience(answering_seconds=0.5)
+    window = open_window(
+        "ready take load take text:half hang -- ready take load serve", patience=patience
+    )
+    send(window, "go")
+    until(lambda: "silence" in window.notices.texts)
+    window.notices.press("silence")
+    until(answered(window, 2))
+    assert texts(window)[1] == "half"
+    until(lambda: window.loader.loaded)
+
+
+def test_an_engine_that_cannot_start_blocks_sending_with_a_remedy(
+    open_window: Open, until: Until
+) -> None:
+    window = open_window("exit:3 -- exit:3 -- exit:3 -- ready take load serve")
+    until(lambda: window.composer.blocked)
+    send(window, "go")
+    assert texts(window) == []
+    assert window.composer.text == "go"
+    window.news.try_again()
+    until(lambda: window.loader.loaded)
+    assert window.composer.blocked == ""
+
+
+def test_a_model_that_cannot_be_loaded(open_window: Open, until: Until) -> None:
+    window = open_window("ready take failed take load serve")
+    until(lambda: window.composer.blocked)
+    assert "Do otherwise." in window.pair_bar.said
+    window.news.try_again()
+    until(lambda: window.loader.loaded)
+    assert window.pair_bar.standing == "loaded"
+
+
+def test_what_was_measured_is_remembered(open_window: Open, until: Until, tmp_path: Path) -> None:
+    events = made_trace("one two three four five six seven eight nine ten " * 12)
+    window = open_window(f"ready take load take play:{events_file(tmp_path, events)} take")
+    send(window, "go")
+    until(answered(window, 2))
+    reference = window.settings.reference("tiny")
+    assert reference is not None
+    assert reference.plain == events[-1].stats.plain  # type: ignore[union-attr]
+    until(lambda: window.rounds.panel.figure("plain").value.endswith("×"))
+
+
+def test_no_label_takes_text_for_html(open_window: Open, until: Until) -> None:
+    window = open_window()
+    send(window, "<b>bold</b>")
+    until(answered(window, 2))
+    labels = [label for label in window.findChildren(QLabel) if label.text()]
+    assert {label.textFormat() for label in labels} == {Qt.TextFormat.PlainText}
+
+
+def test_every_part_has_a_name_and_every_command_an_action(open_window: Open) -> None:
+    window = open_window()
+    for part in (window.sidebar, window.pair_bar, window.transcript, window.composer):
+        assert part.accessibleName()
+    keys = [
+        sequence.toString()
+        for action in window.menus.actions.values()
+        for sequence in action.shortcuts()
+    ]
+    double = {key for key in keys if keys.count(key) > 1}
+    # Undoing a text and undoing a deletion: whichever has the focus.
+    assert double <= {"Ctrl+Z"}
