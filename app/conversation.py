@@ -84,6 +84,13 @@ class OpenConversation(QObject):
         """How it is answered."""
         return self.record.settings if self.record and self.record.settings else DEFAULTS
 
+    def asked(self, text: str) -> tuple[Line, ...]:
+        """The chat as it would be with one more message; or up to the last there is, for none."""
+        if text.strip():
+            return (*_lines(self.record, self.branch), Line("user", text))
+        said = [message.id for message in self.branch if message.role == "user"]
+        return self._lines(until=said[-1]) if said else ()
+
     # Which one
 
     def new(self) -> None:

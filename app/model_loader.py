@@ -56,6 +56,7 @@ class ModelLoader(QObject):
         self.pair = self._proven = settings.pair
         self.loaded: Loaded | None = None
         self.fetching = False
+        self._lent = False
         engine.loaded.connect(self._on_loaded)
         engine.unloaded.connect(self._on_unloaded)
         engine.died.connect(self._on_unloaded)
@@ -106,6 +107,22 @@ class ModelLoader(QObject):
         elif not self.fetching:
             self.load(self.pair)
 
+    def lend(self) -> None:
+        """Others change the drafting for a while; the pair that is wanted stays what it is."""
+        self._lent = True
+
+    def put_right(self) -> None:
+        """Draft as is wanted again, if the engine does not."""
+        self._lent = False
+        loaded = self.loaded
+        if loaded is not None and (loaded.drafter, loaded.draft_length) != (
+            self.pair.drafter,
+            self.pair.draft_length,
+        ):
+            self._engine.use_drafting(
+                drafter=self.pair.drafter, draft_length=self.pair.draft_length
+            )
+
     def _get_starter(self) -> Steps:
         folder = yield in_thread(lambda: self._fetch(self._tell_progress))
         self.fetching = False
@@ -130,7 +147,8 @@ class ModelLoader(QObject):
 
     def _on_loaded(self, loaded: Loaded) -> None:
         self.loaded = loaded
-        self._proven = Pair(self.pair.target, loaded.drafter, loaded.draft_length)
+        if not self._lent:
+            self._proven = Pair(self.pair.target, loaded.drafter, loaded.draft_length)
         if self.starter:
             self._settings.starter_name = target_name(loaded.target)
         self.loaded_now.emit(loaded)

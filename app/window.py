@@ -27,6 +27,8 @@ from app.notices import Notices, Offer
 from app.pair_bar import PairBar
 from app.pair_keeper import PairKeeper
 from app.presets import presets_from_json, presets_to_json
+from app.race import Race
+from app.race_dialog import RaceDialog
 from app.rounds.lane import DraftLane
 from app.rounds_side import RoundsSide
 from app.sampling_dialog import SamplingDialog
@@ -87,6 +89,7 @@ class Window(QMainWindow):
             models=store.path.parent / "models",
         )
         self.tokens = TokenCounter(self)
+        self._race = Race(engine, loader, parent=self)
         self.editing = 0  # the message that is said otherwise; 0 for none
         self._painted = False
         self._unsent = QTimer(self, singleShot=True, interval=_KEEP_UNSENT_MS)
@@ -144,6 +147,9 @@ class Window(QMainWindow):
         self.composer.stopped.connect(conversation.stop)
         self.composer.changed.connect(lambda text: self._unsent.start())
         self.composer.field.textChanged.connect(self._count)
+        self._race.finished.connect(
+            lambda result: self.settings.measure(self.loader.names[0], result.plain)
+        )
         self.tokens.counted.connect(self._on_counted)
         self.loader.loaded_now.connect(lambda loaded: self.tokens.use(Path(loaded.target)))
         self.transcript.added.connect(self._on_message)
@@ -180,6 +186,7 @@ class Window(QMainWindow):
             "starter": lambda: self.loader.load(type(self.loader.pair)()),
             "restart": self.news.try_again,
             "sampling": self._configure,
+            "race": self.race,
             "about": self._tell_about,
             "load": self.pair.ask_for_target,
             "keys": lambda: KeysDialog(self.menus, self).open(),
@@ -269,6 +276,24 @@ class Window(QMainWindow):
         if self.conversation.branch:
             self.notices.take_back("cut")
             self.conversation.go_on(self.conversation.branch[-1].id)
+
+    def race(self) -> None:
+        """Plain against speculative decoding: with what is written, or the last question."""
+        lines = self.conversation.asked(self.composer.text)
+        if not lines:
+            self._on_problem(Problem("There is nothing to race with.", "Write a message first."))
+        elif self.answers.busy or self._race.running or self.loader.loaded is None:
+            self._on_problem(Problem("The engine is not free yet.", "Wait for it, then race."))
+        else:
+            dialog = RaceDialog(
+                self._race,
+                lines,
+                self.conversation.settings,
+                drafter=self.loader.pair.drafter,
+                parent=self,
+            )
+            dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+            dialog.open()
 
     def _configure(self) -> None:
         """How this conversation is answered."""

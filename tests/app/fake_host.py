@@ -5,6 +5,7 @@ and so on; the last is repeated. Each word is one step:
 
     ready | protocol:N     greet, as version N
     take                   read the next command that is not `cancel`, or the end
+    drafting               draft as it was asked
     load | begin           load what was taken, or only unload what was there
     text:WORD | done | failed                 say so of what was taken
     stale | refused        say something of a generation that is over, of nothing at all
@@ -31,6 +32,7 @@ from engine.protocol import (
     Answer,
     Cancel,
     Command,
+    Drafting,
     Generate,
     Load,
     Loaded,
@@ -63,6 +65,8 @@ def do(step: str, word: str, command: Command) -> Command:
             return take() or command
         case "load":
             load(command)
+        case "drafting":
+            draft(command)
         case "begin":
             say(Loading(id, "", "", ""), Unloaded(id))
         case "text":
@@ -117,10 +121,19 @@ def load(command: Command) -> None:
     say(Loading(*pair), Loaded(*pair, "float32", 4096, 260))
 
 
+def draft(command: Command) -> None:
+    assert isinstance(command, Drafting)
+    drafting = (command.drafter or "auto", command.draft_length or "auto")
+    pair = (command.id, "/models/tiny", *drafting)
+    say(Loading(*pair), Loaded(*pair, "float32", 4096, 260))
+
+
 def serve() -> None:
     while command := take():
         if isinstance(command, Load):
             load(command)
+        elif isinstance(command, Drafting):
+            draft(command)
         elif isinstance(command, Generate):
             say(Text(command.id, "served"), Done(command.id, "stop", Stats()))
 

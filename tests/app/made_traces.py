@@ -2,6 +2,7 @@
 
 import random
 import re
+from zlib import crc32
 
 from engine.events import (
     Done,
@@ -23,7 +24,7 @@ ROUND_SECONDS = 0.011
 
 
 def made_trace(text: str, *, seed: int = 0, longest: int = 5) -> tuple[Event, ...]:
-    """The events of an answer that is `text`; the same for the same seed."""
+    """The events of an answer that is `text`; the same for the same seed. `longest` 0: plain."""
     chance = random.Random(seed)
     tokens = _TOKEN.findall(text)
     events: list[Event] = [Prefill("g", 96, 120, 96, 0.0), Prefill("g", 120, 120, 96, 0.04)]
@@ -31,13 +32,13 @@ def made_trace(text: str, *, seed: int = 0, longest: int = 5) -> tuple[Event, ..
     while place < len(tokens):
         number += 1
         length = chance.choice((0, 0, 3, 4, longest)) if number > 3 else 0
-        length = min(length, len(tokens) - place - 1)
+        length = min(length, longest, len(tokens) - place - 1)
         accepted = min(length, chance.choice((0, 1, 2, 3, longest, longest)))
         right = tokens[place : place + accepted]
         wrong = [chance.choice(_WRONG) for _ in range(length - accepted)]
         drafted = tuple(
-            DraftedToken(n, guess, round(chance.uniform(0.4, 0.99), 3))
-            for n, guess in enumerate((*right, *wrong))
+            DraftedToken(_id(guess), guess, round(chance.uniform(0.4, 0.99), 3))
+            for guess in (*right, *wrong)
         )
         if drafted:
             events.append(Draft("g", number, drafted, "lookup" if number % 3 else "head"))
@@ -48,7 +49,7 @@ def made_trace(text: str, *, seed: int = 0, longest: int = 5) -> tuple[Event, ..
             Judgement(round(chance.uniform(0.5, 1.0) if n < accepted else 0.02, 3), 0.9)
             for n in range(length)
         )
-        own = WrittenToken(0, tokens[place + accepted], 0.87, origin)
+        own = WrittenToken(_id(tokens[place + accepted]), tokens[place + accepted], 0.87, origin)
         draft_seconds = 0.0008 * length
         events.append(
             Verdict(
@@ -66,3 +67,7 @@ def made_trace(text: str, *, seed: int = 0, longest: int = 5) -> tuple[Event, ..
         events.append(Text("g", "".join((*right, own.text))))
         place += accepted + 1
     return (*events, Done("g", "stop", tally(events)))
+
+
+def _id(token: str) -> int:
+    return crc32(token.encode()) % 50_000

@@ -7,6 +7,7 @@ from pathlib import Path
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QListView, QWidget
 
+from app.race_dialog import RaceDialog
 from app.window import Window
 from tests.app.made_traces import made_trace
 from tests.app.screenshots import ANSWER, QUESTION, TITLES
@@ -21,11 +22,13 @@ class Photographer:
 
     def __init__(self, application: QApplication, home: Path, *, dark: bool) -> None:
         whole = events_file(home, made_trace(ANSWER), name="whole.jsonl")
+        plain = events_file(home, made_trace(ANSWER, longest=0), name="plain.jsonl")
         # So many events that the part ends with a draft that is not judged yet.
         drafts = [n for n, e in enumerate(made_trace(ANSWER)) if type(e).__name__ == "Draft"]
         steps = (
             f"ready take load take part:{drafts[14] + 1}:{whole} take "
-            f"-- ready take load take play:{whole} serve"
+            f"-- ready take load take play:{whole} "
+            f"take drafting take play:{plain} take drafting take play:{whole} serve"
         )
         self.window = make_window(
             application,
@@ -62,6 +65,13 @@ class Photographer:
         self._until(view.extraSelections)
         self._rest()
         save("provenance", lambda path: _grab(window, path))
+        window.menus.actions["race"].trigger()
+        race = window.findChild(RaceDialog)
+        assert race is not None
+        self._until(lambda: race.verdict.standing != "plain")
+        self._rest(0.6)
+        save("race", lambda path: _grab(race, path))
+        race.reject()
         window.menus.actions["search"].trigger()
         QTest.keyClicks(window.sidebar.focusWidget() or window.sidebar, "prime")
         self._until(lambda: _list(window, "Found").isVisible())
