@@ -60,6 +60,7 @@ class OpenConversation(QObject):
         self._store, self._answers, self._names = store, answers, names
         self._stepper = Stepper(self)
         self._sending = False
+        self._made: Future[Conversation] | None = None  # of the one that is new
         self._visit = 0  # counts what was opened: late replies are for another
         answers.begun.connect(self._on_begun)
         answers.saved.connect(self._on_saved)
@@ -96,13 +97,13 @@ class OpenConversation(QObject):
     def new(self) -> None:
         """An empty one, which is in the store from its first message on."""
         self._visit += 1
-        self.record, self._sending = None, False
+        self.record, self._made, self._sending = None, None, False
         self._show_all(())
 
     def open(self, conversation: int, *, at: int | None = None) -> None:
         """Another one; with the branch that the message `at` is on, which is then `reached`."""
         self._visit += 1
-        self._sending = False
+        self._made, self._sending = None, False
         visit = self._visit
 
         def steps() -> Steps:
@@ -228,10 +229,16 @@ class OpenConversation(QObject):
         """The id of the conversation, which is made where it is new."""
         if self.record is None:
             visit = self._visit
-            record: Conversation = yield self._store.create()
+            # Once, however much is asked of a new conversation at a time.
+            self._made = self._made or self._store.create()
+            try:
+                record: Conversation = yield self._made
+            except Problem:
+                self._made = None
+                raise
             if visit != self._visit:
                 return record.id
-            self.record = record
+            self.record = self.record or record
         return self.record.id
 
     def _read_record(self) -> Steps:

@@ -185,4 +185,4 @@ def is_gguf(target: str) -> bool:
 
 def target_name(target: str) -> str:
     """What a target is called: the name of its folder."""
-    return Path(target).name or "starter model"
+    return Path(target).name or "the starter model"

@@ -6,6 +6,7 @@ from PySide6.QtCore import QByteArray, QSettings
 
 from engine.events import Stats
 
+STARTER_NAME = "smollm2-135m-instruct"  # importing it from models.starter would take long
 LEAST_FONT_POINTS, MOST_FONT_POINTS = 7.0, 32.0
 _MOST_PATHS = 8
 _MOST_PLAIN_ROUNDS = 4000  # then older ones count half: machines change
@@ -44,7 +45,7 @@ class Settings:
     @property
     def starter_name(self) -> str:
         """What the starter model was called when it was loaded last."""
-        return self._text("pair/starter_name", "starter model")
+        return self._text("pair/starter_name", STARTER_NAME)
 
     @starter_name.setter
     def starter_name(self, name: str) -> None:

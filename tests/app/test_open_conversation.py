@@ -74,6 +74,16 @@ def test_the_next_message_is_answered_with_all_that_was_said(
     assert talk.conversation.settings.max_tokens == 5
 
 
+def test_a_new_conversation_is_made_once(begin: Begin) -> None:
+    talk = begin(SERVE)
+    talk.conversation.configure(system_prompt="Be brief.", settings=None)
+    talk.ask("one")
+    assert len(talk.store.conversations().result()) == 1
+    record = talk.conversation.record
+    assert record is not None
+    assert record.system_prompt == "Be brief."
+
+
 def test_an_answer_is_flushed_while_it_is_written(begin: Begin, tmp_path: Path) -> None:
     events = made_trace("A long answer, of many words.")
     talk = begin(f"ready take load take part:9:{events_file(tmp_path, events)} take hang")

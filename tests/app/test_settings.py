@@ -9,6 +9,7 @@ from PySide6.QtCore import QByteArray, QSettings
 
 from app.settings import Pair, Settings
 from engine.events import Stats
+from models.starter import STARTER
 
 PATHS = st.text(st.characters(codec="utf-8", exclude_characters="\n\r\0"), min_size=1, max_size=40)
 
@@ -47,6 +48,10 @@ def test_the_first_run(tmp_path: Path) -> None:
     assert fresh.paths("targets") == ()
     assert fresh.place("window").isEmpty()
     assert fresh.switched("rounds", default=True)
+
+
+def test_the_starter_model_has_its_own_name(tmp_path: Path) -> None:
+    assert opened(tmp_path).starter_name == STARTER.name
 
 
 @pytest.mark.parametrize("wrong", ["", "x", "nan", "1e99", "-3", "1 2", "٣", "٣ ٣"])

@@ -1,66 +1,21 @@
 """The first use, end to end: open, type, watch, look closer, search, edit, quit, reopen."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QPalette
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLabel, QListView
-from pytestqt.qtbot import QtBot
 
 from app.engine_process import Patience
 from app.window import Window
-from tests.app.engine_listener import TIMEOUT_SECONDS
 from tests.app.made_traces import made_trace
-from tests.app.window_maker import events_file, fake_host, make_window
+from tests.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until, events_file
 
-pytestmark = [
-    pytest.mark.qt_log_ignore("propagateSizeHints"),  # of the offscreen platform
-    pytest.mark.qt_log_ignore("does not support raise"),
-]
-Open = Callable[..., Window]
+pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 SERVE = "ready take load serve"
 TEXT = "A table of **two** primes:\n\n| a | b |\n|---|---|\n| 2 | 3 |\n"
-
-
-@pytest.fixture
-def palette(qapp: QApplication) -> Iterator[None]:
-    before, style = QPalette(qapp.palette()), qapp.style().objectName()
-    yield
-    qapp.setPalette(before)
-    qapp.setStyle(style)
-
-
-@pytest.fixture
-def open_window(qtbot: QtBot, qapp: QApplication, tmp_path: Path, palette: None) -> Iterator[Open]:
-    """Opens a window whose engine takes these steps; `begin` it is given too."""
-    windows: list[Window] = []
-
-    def open_window(steps: str = SERVE, patience: Patience | None = None) -> Window:
-        window = make_window(qapp, tmp_path, fake_host(tmp_path, steps), patience=patience)
-        windows.append(window)
-        window.show()
-        window.begin()
-        return window
-
-    yield open_window
-    for window in windows:
-        window.close()
-        window.deleteLater()
-    qapp.processEvents()
-
-
-@pytest.fixture
-def until(qtbot: QtBot) -> Callable[[Callable[[], object]], None]:
-    def until(holds: Callable[[], object]) -> None:
-        qtbot.waitUntil(lambda: bool(holds()), timeout=TIMEOUT_SECONDS * 1000)
-
-    return until
-
-
-Until = Callable[[Callable[[], object]], None]
 
 
 def send(window: Window, text: str) -> None:

@@ -1,7 +1,7 @@
 """Makes a window whose engine is the fake host, or any other, and whose data is in one folder."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from PySide6.QtCore import QSettings
@@ -16,6 +16,11 @@ from app.theme import Theme
 from app.window import Window
 from engine.events import Event, to_json
 
+Open = Callable[..., Window]
+Until = Callable[[Callable[[], object]], None]
+
+# Of the platform without a screen, whatever the window does.
+OFFSCREEN_COMPLAINTS = ("propagateSizeHints", "does not support raise")
 FAKE_HOST = Path(__file__).with_name("fake_host.py")
 ROOT = Path(__file__).parents[2]
 

@@ -1,0 +1,56 @@
+"""Windows for tests: opened on a folder of their own, and closed again."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from PySide6.QtGui import QFont, QPalette
+from PySide6.QtWidgets import QApplication, QToolTip
+from pytestqt.qtbot import QtBot
+
+from app.engine_process import Patience
+from app.window import Window
+from tests.app.engine_listener import TIMEOUT_SECONDS
+from tests.app.window_maker import Open, Until, fake_host, make_window
+
+
+@pytest.fixture
+def plain_application(qapp: QApplication) -> Iterator[QApplication]:
+    """The application, which gets back the looks that a test gives it."""
+    palette, tips, font = QPalette(qapp.palette()), QToolTip.palette(), QFont(qapp.font())
+    yield qapp
+    qapp.setPalette(palette)
+    QToolTip.setPalette(tips)
+    qapp.setFont(font)
+
+
+@pytest.fixture
+def until(qtbot: QtBot) -> Until:
+    """Waits until something holds; hangs fail."""
+
+    def until(holds: Callable[[], object]) -> None:
+        qtbot.waitUntil(lambda: bool(holds()), timeout=TIMEOUT_SECONDS * 1000)
+
+    return until
+
+
+@pytest.fixture
+def open_window(plain_application: QApplication, tmp_path: Path) -> Iterator[Open]:
+    """Opens a window whose engine takes these steps, and begins."""
+    windows: list[Window] = []
+
+    def open_window(
+        steps: str = "ready take load serve", *, patience: Patience | None = None
+    ) -> Window:
+        command = fake_host(tmp_path, steps)
+        window = make_window(plain_application, tmp_path, command, patience=patience)
+        windows.append(window)
+        window.show()
+        window.begin()
+        return window
+
+    yield open_window
+    for window in windows:
+        window.close()
+        window.deleteLater()
+    plain_application.processEvents()

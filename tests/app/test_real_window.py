@@ -1,0 +1,89 @@
+"""The window on the real engine, with a tiny model that it makes itself."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from PySide6.QtWidgets import QApplication
+
+from app.engine_process import host_command
+from app.race import Result
+from app.window import Window
+from engine.request import Request, Sampling
+from engine.stats import tally
+from tests.app.window_maker import OFFSCREEN_COMPLAINTS, ROOT, Until, make_window
+
+pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
+WITHOUT_END = Request(sampling=Sampling(logit_bias={256: -1000.0}), max_tokens=60)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Made by another process: the window's tests need no MLX."""
+    path = tmp_path_factory.mktemp("models") / "llama"
+    program = (
+        "import sys; from pathlib import Path; from tests.engine.tiny import write_folder;"
+        "write_folder('llama', Path(sys.argv[1]))"
+    )
+    subprocess.run([sys.executable, "-c", program, str(path)], cwd=ROOT, check=True)
+    return path
+
+
+@pytest.fixture
+def window(plain_application: QApplication, model: Path, tmp_path: Path) -> Iterator[Window]:
+    window = make_window(plain_application, tmp_path, host_command(), target=model)
+    window.show()
+    window.begin()
+    yield window
+    window.close()
+    window.deleteLater()
+    plain_application.processEvents()
+
+
+def ask(window: Window, text: str) -> None:
+    window.composer.set_text(text)
+    window.composer.send()
+
+
+def test_an_answer_a_death_another_and_a_race(window: Window, until: Until) -> None:
+    until(lambda: window.loader.loaded)
+    window.conversation.configure(system_prompt="", settings=WITHOUT_END)
+    ask(window, "Tell me a story.")
+    until(lambda: len(window.conversation.branch) == 2 and not window.answers.busy)
+    first = window.conversation.branch[-1]
+    until(lambda: window.answers.writing(first.id) is None)
+    first = window.store.message(first.id).result()
+    assert first.state == "length"
+    assert first.target == window.settings.starter_name == "llama"
+    trace = window.store.trace(first.id).result()
+    assert tally(trace).committed == 60
+    assert first.content == window.transcript.messages[-1].written
+
+    window.conversation.configure(
+        system_prompt="", settings=Request(sampling=WITHOUT_END.sampling, max_tokens=3000)
+    )
+    until(lambda: window.conversation.settings.max_tokens == 3000)
+    ask(window, "A long one.")
+    until(lambda: window.conversation.writing and len(window.conversation.writing.text) > 50)
+    assert window.engine.pid > 0
+    os.kill(window.engine.pid, signal.SIGKILL)
+    until(lambda: not window.answers.busy)
+    second = window.conversation.branch[-1]
+    until(lambda: window.answers.writing(second.id) is None)
+    kept = window.store.message(second.id).result()
+    assert kept.state == "failed"
+    assert kept.content == window.transcript.messages[-1].written != ""
+
+    until(lambda: window.loader.loaded is not None)
+    ends: list[object] = []
+    window._race.finished.connect(ends.append)
+    window._race.start(window.conversation.asked("Again."), WITHOUT_END)
+    until(lambda: ends)
+    assert isinstance(ends[0], Result)
+    assert ends[0].difference is None
+    assert ends[0].tokens == 60
+    until(lambda: window.loader.loaded and window.loader.loaded.drafter == "auto")
