@@ -9,13 +9,13 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Signal
 
 from app.engine_process import EngineProcess
+from app.model_work import Progress, run_model_work
 from app.settings import Pair, Settings
 from app.steps import Stepper, Steps, in_thread
 from engine.events import Failed
 from engine.protocol import Loaded
 from models.errors import Problem
 
-Progress = Callable[[int, int], None]
 Fetch = Callable[[Progress], Path]
 
 
@@ -77,6 +77,7 @@ class ModelLoader(QObject):
 
     def begin(self) -> None:
         """Load what was loaded last time."""
+        self._engine.start()  # which takes a while, as looking for the model does
         self.load(self.pair)
 
     def load(self, pair: Pair) -> None:
@@ -164,18 +165,12 @@ class ModelLoader(QObject):
 
 def fetch_starter(progress: Progress) -> Path:
     """The starter model's folder."""
-    # Its imports take longer than the window's first paint may.
-    from models.starter import ensure_starter
-
-    return ensure_starter(progress=progress)
+    return Path(run_model_work(("starter",), progress))
 
 
 def import_model(file: Path, imports: Path, progress: Progress) -> Path:
     """The folder that a GGUF file was imported to, under `imports`."""
-    # As above.
-    from models.folders import open_model
-
-    return open_model(file, imports=imports, progress=progress).path
+    return Path(run_model_work(("import", str(file), str(imports)), progress))
 
 
 def is_gguf(target: str) -> bool:

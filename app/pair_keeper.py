@@ -12,6 +12,7 @@ from app.answers import Answers
 from app.choice_box import Choice
 from app.engine_process import EngineProcess
 from app.model_loader import ModelLoader, is_gguf, target_name
+from app.model_work import run_model_work
 from app.pair_bar import PairBar, drafter_choices
 from app.settings import Pair, Settings
 from app.steps import Stepper, Steps, in_thread
@@ -158,8 +159,4 @@ class PairKeeper(QObject):
 
 def has_head(target: Path) -> bool:
     """Whether a drafter head was trained for the model in this folder. Raises Problem."""
-    # Its imports take longer than the window's first paint may.
-    from models.drafter_folders import find_head
-    from models.fingerprint import fingerprint
-
-    return find_head(fingerprint(target)) is not None
+    return run_model_work(("head", str(target))) != ""
