@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import mlx.core as mx
+import mlx.nn as nn
 import numpy as np
 
 from engine.device import fetch
@@ -30,9 +31,9 @@ class Acceptance:
 
 
 def measure(
-    fitted: FittedHead, answers: Sequence[Answer], embedding: mx.array, *, chain: int = 5
+    fitted: FittedHead, answers: Sequence[Answer], embedding: nn.Module, *, chain: int = 5
 ) -> Acceptance:
-    """`embedding` is the target's, (vocabulary, width); `answers` are greedy ones."""
+    """`embedding` is the target's; `answers` are greedy ones. Drafts `chain` tokens a pass."""
     committed = passes = 0
     for one in answers:
         stood = _stood(fitted, one, embedding, chain)
@@ -44,7 +45,7 @@ def measure(
     return Acceptance(committed, passes)
 
 
-def _stood(fitted: FittedHead, one: Answer, embedding: mx.array, chain: int) -> np.ndarray:
+def _stood(fitted: FittedHead, one: Answer, embedding: nn.Module, chain: int) -> np.ndarray:
     """For each place, how many tokens of a chain drafted there are the answer's."""
     tokens = np.array(one.tokens)
     length = len(tokens) - 2
@@ -57,7 +58,7 @@ def _stood(fitted: FittedHead, one: Answer, embedding: mx.array, chain: int) -> 
 
 
 def _chains(
-    fitted: FittedHead, one: Answer, embedding: mx.array, chain: int
+    fitted: FittedHead, one: Answer, embedding: nn.Module, chain: int
 ) -> Iterator[np.ndarray]:
     """The first, second, ... token drafted at every place."""
     head, length = fitted.head, len(one.tokens) - 2
@@ -68,7 +69,8 @@ def _chains(
     mask = mask_after(0, length)
     for step in range(chain):
         unrolled.offset = step
-        state = head(begun, embedding[after][None], mask=mask, cache=unrolled)
+        embedded = embedding(after).astype(mx.float32)[None]
+        state = head(begun, embedded, mask=mask, cache=unrolled)
         after = fitted.kept[mx.argmax(head.logits(state)[0], axis=-1)]
         yield np.array(fetch(after)[0])
         begun = head.go_on(state)

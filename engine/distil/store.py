@@ -5,7 +5,10 @@ Knows files and arrays; nothing of models or training. A shard holds some answer
     tokens (N,), lengths and prompts (answers,): N tokens in all, those of each, its prompt's
     states (N - answers, layers, width): bfloat16
     top_tokens, top_log_probs (A, 32): A answer tokens in all
-    greedy (answers,): 1 where no token was sampled; seconds (1,): what they took
+    greedy (answers,): 1 where no token was sampled
+    asked (1,): prompts, those included that had no answer; seconds (1,): what they took
+
+Its name is the number of its first prompt.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,6 +21,7 @@ import mlx.core as mx
 from engine.device import fetch
 from engine.distil.answers import Answer
 from models.errors import Problem
+from models.safetensors_file import check_safetensors
 
 _IN_MEMORY_BYTES = 512 << 20  # of shards that are read at once, and whose answers are mixed
 
@@ -31,6 +35,7 @@ class Shard:
     lengths: list[int]
     prompts: list[int]
     greedy: list[int]
+    asked: int
     seconds: float
 
     @property
@@ -51,10 +56,14 @@ class AnswerStore:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        folder.mkdir(parents=True, exist_ok=True)
-        for leftover in folder.glob(".*.safetensors"):
-            leftover.unlink()
-        self.shards = [_open(path) for path in sorted(folder.glob("*.safetensors"))]
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            for leftover in folder.glob(".*.safetensors"):
+                leftover.unlink()
+            paths = sorted(folder.glob("*.safetensors"))
+        except OSError as error:
+            raise Problem(f"{folder} cannot be used: {error}.", "Choose another --out.") from error
+        self.shards = [_open(path) for path in paths]
 
     @property
     def answered(self) -> int:
@@ -66,18 +75,24 @@ class AnswerStore:
         """What all shards took to answer."""
         return sum(shard.seconds for shard in self.shards)
 
-    def has(self, number: int) -> bool:
-        """Whether shard `number` is there."""
-        return any(shard.path == self._path(number) for shard in self.shards)
+    @property
+    def asked(self) -> int:
+        """How many prompts are done with: the number of the next one."""
+        return max((int(shard.path.stem) + shard.asked for shard in self.shards), default=0)
 
-    def write(self, number: int, answers: Sequence[Answer], *, seconds: float) -> None:
-        """Add shard `number`. Raises `Problem` where the disk is full, and leaves nothing."""
-        partial = self.folder / f".{number:05}.safetensors"
+    def write(self, first: int, answers: Sequence[Answer], *, asked: int, seconds: float) -> None:
+        """Add the answers to `asked` prompts, from number `first` on.
+
+        Raises `Problem` where the disk is full, and leaves nothing.
+        """
+        path = self.folder / f"{first:07}.safetensors"
+        partial = path.with_name(f".{path.name}")
         arrays = {
             "tokens": mx.array([token for one in answers for token in one.tokens]),
             "lengths": mx.array([len(one.tokens) for one in answers]),
             "prompts": mx.array([one.prompt for one in answers]),
             "greedy": mx.array([int(one.greedy) for one in answers]),
+            "asked": mx.array([asked]),
             "seconds": mx.array([seconds]),
             "states": mx.concatenate([one.states for one in answers]),
             "top_tokens": mx.concatenate([one.top_tokens for one in answers]),
@@ -85,33 +100,20 @@ class AnswerStore:
         }
         try:
             mx.save_safetensors(str(partial), arrays)
-            partial.replace(self._path(number))
+            partial.replace(path)
         except (OSError, RuntimeError) as error:
             partial.unlink(missing_ok=True)
             raise Problem(
                 f"The answers cannot be written to {self.folder}: {error}.",
                 "Make room on the disk, and go on with --resume.",
             ) from error
-        self.shards.append(_open(self._path(number)))
+        self.shards.append(_open(path))
 
     def mixed(self, shards: Sequence[Shard], *, seed: int) -> Iterator[list[Answer]]:
         """The answers of `shards`, in groups that fit into memory together, in random order."""
-        order, random = list(shards), Random(seed)
-        random.shuffle(order)
-        group: list[Answer] = []
-        size_bytes = 0
-        for shard in order:
-            if group and size_bytes + shard.path.stat().st_size > _IN_MEMORY_BYTES:
-                random.shuffle(group)
-                yield group
-                group, size_bytes = [], 0
-            group += read_shard(shard)
-            size_bytes += shard.path.stat().st_size
-        random.shuffle(group)
-        yield group
-
-    def _path(self, number: int) -> Path:
-        return self.folder / f"{number:05}.safetensors"
+        random = Random(seed)
+        for group in _groups(shards, random):
+            yield _shuffled(group, random)  # and keeps none of it
 
 
 def read_shard(shard: Shard) -> list[Answer]:
@@ -135,13 +137,51 @@ def read_shard(shard: Shard) -> list[Answer]:
     return answers
 
 
+def _groups(shards: Sequence[Shard], random: Random) -> Iterator[list[Shard]]:
+    """All shards, in random order, as many together as fit into memory; one in any case."""
+    group: list[Shard] = []
+    size_bytes = 0
+    for shard in random.sample(shards, len(shards)):
+        shard_bytes = shard.path.stat().st_size
+        if group and size_bytes + shard_bytes > _IN_MEMORY_BYTES:
+            yield group
+            group, size_bytes = [], 0
+        group.append(shard)
+        size_bytes += shard_bytes
+    if group:
+        yield group
+
+
+def _shuffled(group: Sequence[Shard], random: Random) -> list[Answer]:
+    answers = [one for shard in group for one in read_shard(shard)]
+    random.shuffle(answers)
+    return answers
+
+
 def _open(path: Path) -> Shard:
     try:
+        shapes = {name: layout.shape for name, layout in check_safetensors(path).items()}
         arrays = mx.load(str(path))  # lazily: only the small ones are read
         assert isinstance(arrays, dict)
-        tokens, lengths, prompts, greedy, seconds = fetch(
-            *(arrays[name] for name in ("tokens", "lengths", "prompts", "greedy", "seconds"))
+        names = ("tokens", "lengths", "prompts", "greedy", "asked", "seconds")
+        tokens, lengths, prompts, greedy, (asked,), (seconds,) = fetch(
+            *(arrays[name] for name in names)
         )
-    except (RuntimeError, KeyError, AssertionError) as error:
+        if not path.stem.isdecimal() or not _adds_up(shapes, lengths, prompts):
+            raise ValueError("it does not add up")
+    except (RuntimeError, KeyError, ValueError, TypeError, AssertionError, Problem) as error:
         raise Problem(f"{path} is damaged.", "Delete it, and go on with --resume.") from error
-    return Shard(path, tokens, lengths, prompts, greedy, seconds[0])
+    return Shard(path, tokens, lengths, prompts, greedy, asked, seconds)
+
+
+def _adds_up(shapes: dict[str, tuple[int, ...]], lengths: list[int], prompts: list[int]) -> bool:
+    """Whether the arrays are as long as the answers in them are together."""
+    count, answered = len(lengths), sum(lengths) - sum(prompts)
+    return (
+        shapes["prompts"] == shapes["greedy"] == (count,)
+        and shapes["tokens"] == (sum(lengths),)
+        and shapes["states"][0] == sum(lengths) - count
+        and shapes["top_tokens"] == shapes["top_log_probs"]
+        and shapes["top_tokens"][0] == answered
+        and all(0 < prompt < length for prompt, length in zip(prompts, lengths, strict=True))
+    )

@@ -9,14 +9,16 @@ from typing import Any
 import mlx.core as mx
 import pytest
 
+from engine.anatomy import embedding
 from engine.distil.answers import Answer, Answerer
-from engine.head import shape_for
+from engine.distil.training import Trainer
+from engine.head import FittedHead, shape_for
 from engine.loading import LoadedModel, load
-from tests.engine.distil.samples import STORIES, asked_of, openings
+from tests.engine.distil.samples import STORIES, asked_of, new_story_head, openings
 from tests.engine.sessions import loaded, tiny_model
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="package", autouse=True)
 def cpu() -> Iterator[None]:
     """Where figures are the same every time."""
     before = mx.default_device()
@@ -31,18 +33,18 @@ def not_nicer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "nice", lambda _: 0)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def stories() -> LoadedModel:
     """A trained model of 260 thousand parameters, 512 tokens, 5 layers of width 64."""
     return load(STORIES)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def story_answers(stories: LoadedModel) -> list[Answer]:
-    """Two dozen of its greedy answers, of 40 tokens, with the states that a head reads."""
+    """Sixteen of its greedy answers, of 30 tokens, with the states that a head reads."""
     layers = shape_for(stories.model, rows=512).layers
-    asked = asked_of(stories, openings(24))
-    return Answerer(stories, layers).answer(asked, longest=40, seed=0)
+    asked = asked_of(stories, openings(16))
+    return Answerer(stories, layers).answer(asked, longest=30, seed=0)
 
 
 @pytest.fixture(params=["tiny llama", "stories260K"])
@@ -51,3 +53,13 @@ def target(request: Any, tokenizer: Any, stories: LoadedModel) -> LoadedModel:
     if request.param == "stories260K":
         return stories
     return replace(loaded(tiny_model("llama"), tokenizer), folder=Path("tiny"))
+
+
+@pytest.fixture(scope="package")
+def trained(stories: LoadedModel, story_answers: list[Answer]) -> FittedHead:
+    """A head that has learned from those for a few seconds; some of the tokens it cannot say."""
+    fitted = new_story_head(stories, rows=384)
+    trainer = Trainer(fitted, embedding(stories.model), vocabulary=512)
+    for step in range(45):
+        trainer.learn(story_answers[step % 4 :: 4], share=0.05 + step / 120)
+    return fitted

@@ -4,7 +4,10 @@ import itertools
 from collections.abc import Sequence
 from pathlib import Path
 
+import mlx.core as mx
+
 from engine.distil.answers import Asked
+from engine.head import FittedHead, new_head, shape_for
 from engine.loading import LoadedModel
 
 STORIES = Path(__file__).parents[2] / "data" / "stories260K"
@@ -30,3 +33,10 @@ def asked_of(
         Asked(target.tokenizer.encode(text, add_special_tokens=False), temperature)
         for text, temperature in zip(texts, itertools.cycle(temperatures), strict=False)
     ]
+
+
+def new_story_head(stories: LoadedModel, *, rows: int = 512) -> FittedHead:
+    """An untrained one, which can say the `rows` tokens with the lowest ids."""
+    mx.random.seed(0)
+    shape = shape_for(stories.model, rows=rows)
+    return new_head(stories.model, shape, mx.arange(rows, dtype=mx.int32))

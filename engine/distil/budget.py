@@ -1,0 +1,49 @@
+"""How long a distillation works: minutes, or tokens of answers; how much of that is done.
+
+Pure: told what was done, it says which share of the whole that is.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+Report = Callable[[str], None]  # is told a line now and then
+
+_ANSWERING = 1 / 3  # of the minutes; what is left of them is for the training
+_EPOCHS = 6  # where tokens are given
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Of `minutes` and `tokens` one is given."""
+
+    minutes: float | None
+    tokens: int | None
+
+    def answered(self, *, tokens: int, seconds: float) -> float:
+        """The share of the answering that is done; 1 is all of it."""
+        if self.tokens is not None:
+            return tokens / self.tokens
+        return seconds / (self._seconds * _ANSWERING)
+
+    def trained(self, *, epochs: float, seconds: float, answering_seconds: float) -> float:
+        """The share of the training that is done, after so many seconds of answering."""
+        if self.tokens is not None:
+            return epochs / _EPOCHS
+        return seconds / max(self._seconds - answering_seconds, self._seconds * _ANSWERING)
+
+    @property
+    def _seconds(self) -> float:
+        assert self.minutes is not None
+        return 60 * self.minutes
+
+
+def in_words(seconds: float) -> str:
+    """A time as people say it."""
+    if seconds > 5400:
+        return f"{seconds / 3600:.1f} h"
+    return f"{seconds / 60:.0f} min" if seconds > 90 else f"{seconds:.0f} s"
+
+
+def left(seconds: float, share: float) -> str:
+    """How long the rest will take, where `share` took so many seconds."""
+    return f"{in_words(max(0.0, seconds * (1 / max(share, 1e-3) - 1)))} left"

@@ -1,0 +1,225 @@
+"""All prompts are asked once, in batches that fit the time, the memory and the disk."""
+
+import shutil
+from collections import namedtuple
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.distil import answering as module
+from engine.distil.answering import Answering, how_many, in_order, require_memory, split
+from engine.distil.answers import Answer, Asked
+from engine.distil.budget import Budget
+from engine.distil.store import AnswerStore, Shard
+from engine.head import shape_for
+from engine.loading import LoadedModel
+from models.errors import Problem
+from tests.engine.distil.samples import asked_of, openings
+
+LONGEST = 5
+
+
+def answering_of(target: LoadedModel, asked: Sequence[Asked]) -> Answering:
+    shape = shape_for(target.model, rows=64)
+    return Answering(target, shape, asked, vocabulary=512, longest=LONGEST, seed=0)
+
+
+class Batches:
+    """Stands in for the target; remembers what it was asked. Every `silent`th batch is silent."""
+
+    def __init__(self, *, silent: int = 1 << 30) -> None:
+        self.asked: list[list[Asked]] = []
+        self._silent = silent
+
+    def answer(self, asked: Sequence[Asked], *, longest: int, seed: int) -> list[Answer]:
+        self.asked.append(list(asked))
+        if len(self.asked) % self._silent == 0:
+            return []
+        return [
+            Answer(
+                [*one.tokens, *range(longest)],
+                len(one.tokens),
+                one.temperature == 0,
+                mx.zeros((len(one.tokens) + longest - 1, 3, 8), dtype=mx.bfloat16),
+                mx.zeros((longest, 4), dtype=mx.int32),
+                mx.zeros((longest, 4), dtype=mx.float16),
+            )
+            for one in asked
+        ]
+
+
+def fill(
+    stories: LoadedModel, store: AnswerStore, asked: Sequence[Asked], batches: Batches, tokens: int
+) -> list[str]:
+    """Let the stand-in answer; returns what was reported."""
+    answering, lines = answering_of(stories, asked), list[str]()
+    answering._answerer = batches  # type: ignore[assignment]
+    answering.fill(store, budget=Budget(None, tokens), report=lines.append)
+    return lines
+
+
+def made_up(count: int) -> list[Asked]:
+    """Of different lengths, each with a token of its own in front."""
+    return [Asked([n, *[7] * (n % 13), 1], float(n % 2)) for n in range(count)]
+
+
+@given(lengths=st.lists(st.integers(1, 40), max_size=900))
+def test_the_order_has_everything_once_and_is_the_same_every_time(lengths: list[int]) -> None:
+    asked = [Asked([number] * length, 0.0) for number, length in enumerate(lengths)]
+    queue = in_order(asked)
+    assert sorted(one.tokens[0] for one in queue) == list(range(len(asked)))
+    assert queue == in_order(asked)
+
+
+def test_similar_lengths_stand_together() -> None:
+    queue = in_order(made_up(768))
+    spread = [
+        max(lengths) - min(lengths)
+        for start in range(0, 768, 96)
+        if (lengths := [len(one.tokens) for one in queue[start : start + 96]])
+    ]
+    assert max(spread) <= 3 < 12
+
+
+def test_every_prompt_is_asked_once(tmp_path: Path, stories: LoadedModel) -> None:
+    asked, batches = made_up(90), Batches(silent=3)
+    lines = fill(stories, AnswerStore(tmp_path), asked, batches, 1 << 20)
+    flat = [one.tokens[0] for batch in batches.asked for one in batch]
+    assert sorted(flat) == list(range(90))
+    assert all(len(batch) <= 90 // 4 for batch in batches.asked)
+    assert "all 90 prompts are answered" in lines[-1]
+
+
+def test_it_stops_when_there_is_enough(tmp_path: Path, stories: LoadedModel) -> None:
+    batches, store = Batches(), AnswerStore(tmp_path)
+    lines = fill(stories, store, made_up(900), batches, 1000)
+    assert 1000 <= store.answered < 1000 + 8 * LONGEST
+    assert lines[-1].startswith("answering: 100%, 1,0")
+    assert all("left" in line and "/s" in line for line in lines)
+
+
+def test_it_goes_on_where_it_stopped(tmp_path: Path, stories: LoadedModel) -> None:
+    straight, stopped, resumed = Batches(), Batches(), Batches()
+    whole = AnswerStore(tmp_path / "whole")
+    fill(stories, whole, made_up(300), straight, 1200)
+    fill(stories, AnswerStore(tmp_path / "parts"), made_up(300), stopped, 300)
+    fill(stories, AnswerStore(tmp_path / "parts"), made_up(300), resumed, 1200)
+    asked = [one for batch in (*stopped.asked, *resumed.asked) for one in batch]
+    expected = [one for batch in straight.asked for one in batch]
+    shorter = min(len(asked), len(expected))
+    assert asked[:shorter] == expected[:shorter]
+    assert len({one.tokens[0] for one in asked}) == len(asked), "asked twice"
+    fill(stories, AnswerStore(tmp_path / "parts"), made_up(300), again := Batches(), 1200)
+    assert again.asked == []
+
+
+def test_there_are_always_some_to_hold_out(tmp_path: Path, stories: LoadedModel) -> None:
+    store = AnswerStore(tmp_path)
+    fill(stories, store, made_up(64), Batches(), 1)
+    assert len(store.shards) == 2
+    held, shards = split(store.shards)
+    assert held
+    assert shards == store.shards[1:]
+
+
+def shard(*, asked: int, seconds: float, greedy: int = 0) -> Shard:
+    return Shard(Path("0"), [], [4] * asked, [2] * asked, [1] * greedy, asked, seconds)
+
+
+def store_of(*shards: Shard) -> AnswerStore:
+    store = AnswerStore.__new__(AnswerStore)
+    store.shards = list(shards)
+    return store
+
+
+def test_how_many_at_once() -> None:
+    first = store_of()
+    assert how_many(first, 0.0, most=96) == 16
+    assert how_many(first, 0.0, most=5) == 5
+    fast, slow = store_of(shard(asked=16, seconds=1)), store_of(shard(asked=16, seconds=64))
+    assert how_many(fast, 0.01, most=96) == 96
+    assert how_many(fast, 0.2, most=96) == 64, "the rest needs no more"
+    assert how_many(fast, 0.999, most=96) == 8
+    assert how_many(slow, 0.01, most=96) == 15, "a minute's worth"
+    assert how_many(store_of(shard(asked=2, seconds=600)), 0.01, most=96) == 1
+
+
+def test_too_little_memory(stories: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = made_up(400)
+    monkeypatch.setattr(module, "free_memory_bytes", lambda: 1000)
+    with pytest.raises(Problem, match="too little memory"):
+        answering_of(stories, asked)
+    with pytest.raises(Problem, match="too little memory"):
+        require_memory(1001)
+    monkeypatch.setattr(module, "free_memory_bytes", lambda: 0)  # it is not known
+    require_memory(1001)
+    assert answering_of(stories, asked)._most == 96
+    monkeypatch.setattr(module, "free_memory_bytes", lambda: 4_000_000)
+    assert 1 <= answering_of(stories, asked)._most < 96
+
+
+def test_a_disk_that_is_nearly_full(
+    tmp_path: Path, stories: LoadedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage, free = namedtuple("usage", "total used free"), [300 << 20, 1 << 20]
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(0, 0, free.pop(0)))
+    store = AnswerStore(tmp_path)
+    with pytest.raises(Problem, match="disk is nearly full") as caught:
+        fill(stories, store, made_up(300), Batches(), 1 << 20)
+    assert "--resume" in caught.value.remedy
+    assert len(store.shards) == 1, "what fitted is kept"
+
+
+# What is held out
+
+
+def stored(folder: Path, sizes: Sequence[int], *, greedy: bool = True) -> AnswerStore:
+    store, first = AnswerStore(folder), 0
+    for size in sizes:
+        asked = [Asked([first + n, 5], 0.0 if greedy and n % 2 == 0 else 1.0) for n in range(size)]
+        answers = Batches().answer(asked, longest=3, seed=0)
+        store.write(first, answers, asked=size, seconds=1.0)
+        first += size
+    return store
+
+
+@pytest.mark.parametrize(
+    ("sizes", "shards", "greedy"),
+    [
+        ([16, 16], 1, 8),  # half of all, as there are only two
+        ([16, 16, 16], 1, 8),
+        ([16, 96, 96, 96], 1, 8),  # a sixth at most
+        ([16, *[96] * 9], 2, 48),  # 8 + 48 are enough
+        ([16, 16, 16, *[96] * 8], 3, 24),
+    ],
+    ids=str,
+)
+def test_the_first_are_held_out(tmp_path: Path, sizes: list[int], shards: int, greedy: int) -> None:
+    store = stored(tmp_path, sizes)
+    held, rest = split(store.shards)
+    assert rest == store.shards[shards:]
+    assert len(held) == greedy
+    assert all(one.greedy for one in held)
+    held_tokens = {one.tokens[0] for one in held}
+    assert not held_tokens & set(range(sum(sizes[:shards]), sum(sizes)))
+
+
+@pytest.mark.parametrize(("sizes", "greedy"), [([], True), ([16], True), ([16, 16], False)])
+def test_too_few_to_learn_from(tmp_path: Path, sizes: list[int], greedy: bool) -> None:
+    with pytest.raises(Problem, match="too few answers"):
+        split(stored(tmp_path, sizes, greedy=greedy).shards)
+
+
+def test_the_target_itself(tmp_path: Path, stories: LoadedModel) -> None:
+    asked: list[Any] = asked_of(stories, openings(20), temperatures=(0.0, 1.0))
+    store = AnswerStore(tmp_path)
+    answering_of(stories, asked).fill(store, budget=Budget(None, 60), report=lambda _: None)
+    assert 60 <= store.answered <= 20 * LONGEST
+    assert store.seconds > 0
+    known = {tuple(one.tokens) for one in asked}
+    assert all(tuple(shard.tokens[: shard.prompts[0]]) in known for shard in store.shards)

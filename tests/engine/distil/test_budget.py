@@ -1,0 +1,41 @@
+"""How much is done, and how long the rest takes."""
+
+import pytest
+
+from engine.distil.budget import Budget, in_words, left
+
+
+def test_minutes_are_shared_out() -> None:
+    budget = Budget(minutes=30, tokens=None)
+    assert budget.answered(tokens=123, seconds=0) == 0
+    assert budget.answered(tokens=123, seconds=300) == pytest.approx(0.5)
+    assert budget.answered(tokens=123, seconds=600) == pytest.approx(1)
+    assert budget.trained(epochs=99, seconds=600, answering_seconds=600) == pytest.approx(0.5)
+    assert budget.trained(epochs=99, seconds=1200, answering_seconds=600) == pytest.approx(1)
+
+
+def test_what_answering_left_over_is_trained() -> None:
+    budget = Budget(minutes=30, tokens=None)
+    assert budget.trained(epochs=0, seconds=1700, answering_seconds=100) == pytest.approx(1)
+    # And where answering took too long, there is still time to learn.
+    assert budget.trained(epochs=0, seconds=300, answering_seconds=1800) == pytest.approx(0.5)
+
+
+def test_tokens_and_epochs() -> None:
+    budget = Budget(minutes=None, tokens=4000)
+    assert budget.answered(tokens=1000, seconds=1e9) == 0.25
+    assert budget.trained(epochs=3, seconds=1e9, answering_seconds=1e9) == 0.5
+    assert budget.trained(epochs=6, seconds=0, answering_seconds=0) == 1
+
+
+def test_times_in_words() -> None:
+    assert [in_words(s) for s in (0, 89.6, 100, 3599, 7200)] == [
+        "0 s",
+        "90 s",
+        "2 min",
+        "60 min",
+        "2.0 h",
+    ]
+    assert left(60, 0.25) == "3 min left"
+    assert left(60, 1.5) == "0 s left"
+    assert left(0, 0.0) == "0 s left"

@@ -1,0 +1,95 @@
+"""What is measured from stored answers is what the engine does, to the token."""
+
+from collections.abc import Sequence
+
+import mlx.core as mx
+import pytest
+
+from engine.anatomy import embedding
+from engine.distil.answers import Answer, Answerer
+from engine.distil.measure import Acceptance, measure
+from engine.draft_length import Fixed
+from engine.drafters.head import HeadDrafter
+from engine.head import FittedHead
+from engine.loading import LoadedModel
+from engine.request import Request
+from engine.session import Session
+from tests.engine.distil.samples import asked_of, new_story_head
+from tests.engine.sessions import done_of, tokens_of
+
+
+def by_the_engine(
+    stories: LoadedModel, fitted: FittedHead, answers: Sequence[Answer], *, chain: int
+) -> Acceptance:
+    """What drafting does for the same answers."""
+    session = Session(stories)
+    session.drafter = HeadDrafter(session.decoder, fitted)
+    session.policy = Fixed(chain)
+    committed = passes = 0
+    for one in answers:
+        prompt, written = one.tokens[: one.prompt], one.tokens[one.prompt :]
+        events = list(session.complete(prompt, Request(max_tokens=len(written))))
+        assert tokens_of(events) == written
+        committed += done_of(events).stats.committed
+        passes += done_of(events).stats.rounds
+    return Acceptance(committed, passes)
+
+
+@pytest.mark.parametrize("chain", [1, 3, 5])
+def test_the_engine_commits_as_much(
+    stories: LoadedModel, trained: FittedHead, story_answers: list[Answer], chain: int
+) -> None:
+    table = embedding(stories.model)
+    for one in story_answers[:: 6 - chain]:
+        ours = measure(trained, [one], table, chain=chain)
+        assert ours == by_the_engine(stories, trained, [one], chain=chain)
+
+
+def test_an_untrained_head_is_measured_alike(
+    stories: LoadedModel, story_answers: list[Answer]
+) -> None:
+    fitted, some = new_story_head(stories), story_answers[:3]
+    ours = measure(fitted, some, embedding(stories.model))
+    assert ours == by_the_engine(stories, fitted, some, chain=5)
+
+
+def test_answers_that_end_early_and_short_prompts(
+    stories: LoadedModel, trained: FittedHead
+) -> None:
+    asked = asked_of(stories, ["A b", "The end.", "Then Tom"])
+    answers = Answerer(stories, trained.shape.layers).answer(asked, longest=7, seed=0)
+    assert answers
+    ours = measure(trained, answers, embedding(stories.model))
+    assert ours == by_the_engine(stories, trained, answers, chain=5)
+
+
+def test_the_figures_are_of_all_answers(
+    stories: LoadedModel, trained: FittedHead, story_answers: list[Answer]
+) -> None:
+    table = embedding(stories.model)
+    each = [measure(trained, [one], table) for one in story_answers]
+    whole = measure(trained, story_answers, table)
+    assert whole.committed == sum(one.committed for one in each)
+    assert whole.committed == sum(len(one.tokens) - one.prompt for one in story_answers)
+    assert whole.passes == sum(one.passes for one in each)
+    assert whole.length == whole.committed / whole.passes
+    assert 1.4 < whole.length < 6
+
+
+def test_what_cannot_be_said_is_never_accepted(
+    stories: LoadedModel, story_answers: list[Answer]
+) -> None:
+    fitted = new_story_head(stories, rows=16)
+    rare = FittedHead(fitted.head, fitted.shape, mx.array(_unsaid(story_answers, 16)))
+    figures = measure(rare, story_answers, embedding(stories.model))
+    assert figures.length == 1
+    assert figures.passes == sum(len(one.tokens) - one.prompt for one in story_answers)
+
+
+def _unsaid(answers: Sequence[Answer], count: int) -> list[int]:
+    said = {token for one in answers for token in one.tokens}
+    return [token for token in range(512) if token not in said][:count]
+
+
+def test_nothing_was_measured(stories: LoadedModel, trained: FittedHead) -> None:
+    assert measure(trained, [], embedding(stories.model)).length == 1

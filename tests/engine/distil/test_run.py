@@ -1,0 +1,413 @@
+"""The whole of `slipstream distil`, stopped anywhere and taken up again."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import pytest
+
+from engine.anatomy import embedding
+from engine.distil import answering, learning, run, training
+from engine.distil.answers import Answer, Answerer, Asked
+from engine.distil.measure import Acceptance, measure
+from engine.distil.run import DistilOptions, distil
+from engine.distil.training import Trainer
+from engine.events import Done
+from engine.head import load_head, save_head
+from engine.loading import LoadedModel
+from engine.request import Request
+from engine.session import Session
+from models.errors import Problem
+from models.fingerprint import fingerprint
+from tests.engine.distil.samples import STORIES, asked_of, new_story_head, openings
+
+
+class Killed(BaseException):
+    """What nobody handles: as far as that is possible in a process, an end as by kill -9."""
+
+
+@pytest.fixture(scope="module")
+def prompts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("prompts") / "openings.txt"
+    path.write_text("\n".join(openings(100)))
+    return path
+
+
+def options_of(out: Path, prompts: Path, patch: pytest.MonkeyPatch) -> DistilOptions:
+    """A second or so of work: five batches in an epoch, a checkpoint after each."""
+    patch.setattr(training, "_POSITIONS", 80)
+    patch.setattr(learning, "_CHECKPOINT_SECONDS", -1.0)
+    patch.setattr(learning, "_REPORT_SECONDS", -1.0)
+    return DistilOptions(
+        target=STORIES, prompts=(prompts,), out=out, tokens=300, vocabulary=300, longest_answer=12
+    )
+
+
+@dataclass(frozen=True)
+class Work:
+    """What was done: the prompts asked, and the batches learned from."""
+
+    asked: list[tuple[int, ...]] = field(default_factory=list)
+    learned: list[list[tuple[int, ...]]] = field(default_factory=list)
+
+
+def watched(patch: pytest.MonkeyPatch) -> Work:
+    """All that is done from now on."""
+    done, answer, learn = Work(), Answerer.answer, Trainer.learn
+
+    def asking(self: Answerer, asked: Sequence[Asked], **options: Any) -> list[Answer]:
+        answers = answer(self, asked, **options)
+        done.asked.extend(tuple(one.tokens) for one in asked)
+        return answers
+
+    def learning_from(self: Trainer, answers: Sequence[Answer], **options: Any) -> float:
+        loss = learn(self, answers, **options)
+        done.learned.append([tuple(one.tokens) for one in answers])
+        return loss
+
+    patch.setattr(Answerer, "answer", asking)
+    patch.setattr(Trainer, "learn", learning_from)
+    return done
+
+
+@pytest.fixture
+def options(tmp_path: Path, prompts: Path, monkeypatch: pytest.MonkeyPatch) -> DistilOptions:
+    return options_of(tmp_path / "drafter", prompts, monkeypatch)
+
+
+@pytest.fixture
+def work(monkeypatch: pytest.MonkeyPatch) -> Work:
+    return watched(monkeypatch)
+
+
+@dataclass(frozen=True)
+class Straight:
+    """The drafter that is made without stopping, and the work that it takes."""
+
+    drafter: dict[str, bytes]
+    work: Work
+
+
+@pytest.fixture(scope="module")
+def straight(tmp_path_factory: pytest.TempPathFactory, prompts: Path) -> Straight:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("os.nice", lambda _: 0)
+        options = options_of(tmp_path_factory.mktemp("straight"), prompts, patch)
+        work = watched(patch)
+        distil(options, quiet)
+        assert len(work.learned) >= 24
+        return Straight(contents(options.out), work)
+
+
+def quiet(_: str) -> None:
+    pass
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+# What it makes
+
+
+def test_its_head_beats_an_untrained_one(
+    options: DistilOptions, stories: LoadedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines: list[str] = []
+    monkeypatch.setattr(training, "_POSITIONS", 150)
+    options = replace(options, tokens=1000)
+    assert distil(options, lines.append) == options.out
+    assert set(contents(options.out)) == {"config.json", "head.safetensors"}
+
+    others = asked_of(stories, openings(140)[100:])
+    held = Answerer(stories, (1, 3, 5)).answer(others, longest=20, seed=0)
+    table, weights = embedding(stories.model), fingerprint(STORIES)
+    untrained = options.out.with_name("untrained")
+    save_head(new_story_head(stories, rows=300), untrained, target="x", fingerprint=weights)
+    heads = [load_head(f, fingerprint=weights, vocabulary=512) for f in (options.out, untrained)]
+    ours, theirs = (measure(head, held, table).length for head in heads)
+    assert ours > 1.3 > 1.1 > theirs
+    assert lines[0] == "loading stories260K, and 100 prompts"
+    for phase, parts in {
+        "answering: ": ("%", "tokens", "/s", "left"),
+        "training: ": ("%", "epoch", "tokens", "/s", "loss", "left"),
+        "epoch 6: ": ("tokens a pass on held-out prompts",),
+    }.items():
+        told = [line for line in lines if line.startswith(phase)]
+        assert told, phase
+        assert all(part in told[-1] for part in parts), told
+
+
+def test_the_engine_drafts_with_it(options: DistilOptions, stories: LoadedModel) -> None:
+    distil(options, quiet)
+    session = Session(stories, drafter=str(options.out))
+    (one,) = asked_of(stories, openings(1))
+    *_, done = session.complete(one.tokens, Request(max_tokens=20))
+    assert isinstance(done, Done)
+    assert done.stats.proposed > 0
+
+
+def test_it_makes_way_for_others(options: DistilOptions, monkeypatch: pytest.MonkeyPatch) -> None:
+    by: list[int] = []
+    monkeypatch.setattr("os.nice", by.append)
+    with pytest.raises(Problem):
+        distil(replace(options, prompts=(STORIES / "none",)), quiet)
+    assert by == [10]
+
+
+# Stopped, and taken up again
+
+
+def on_line(start: str, error: type[BaseException], *, nth: int = 1) -> Callable[[str], None]:
+    """A report that raises at the nth line that begins so."""
+    seen: list[str] = []
+
+    def report(line: str) -> None:
+        seen.extend([line] * line.startswith(start))
+        if len(seen) == nth:
+            seen.append("once")
+            raise error
+
+    return report
+
+
+def in_call(
+    monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, *, nth: int, before: bool
+) -> None:
+    """Kill in the nth call of a function: before it does anything, or after."""
+    real, calls = getattr(owner, name), list[int]()
+
+    def killing(*arguments: Any, **options: Any) -> Any:
+        calls.append(1)
+        if before and len(calls) == nth:
+            raise Killed
+        result = real(*arguments, **options)
+        if len(calls) == nth:
+            raise Killed
+        return result
+
+    monkeypatch.setattr(owner, name, killing)
+
+
+Kill = Callable[[pytest.MonkeyPatch], object]
+KILLS: dict[str, Kill] = {
+    "in the first answers": lambda patch: in_call(patch, Answerer, "answer", nth=1, before=True),
+    "in later answers": lambda patch: in_call(patch, Answerer, "answer", nth=2, before=True),
+    "with answers that are not stored": lambda patch: in_call(
+        patch, mx, "save_safetensors", nth=2, before=True
+    ),
+    "with answers half stored": lambda patch: in_call(
+        patch, mx, "save_safetensors", nth=2, before=False
+    ),
+    "when all is answered": lambda patch: in_call(patch, run, "split", nth=1, before=True),
+    "in the first batch": lambda patch: in_call(patch, Trainer, "learn", nth=1, before=True),
+    "after a batch": lambda patch: in_call(patch, Trainer, "learn", nth=4, before=False),
+    "in a later epoch": lambda patch: in_call(patch, Trainer, "learn", nth=20, before=True),
+    "in a checkpoint": lambda patch: in_call(patch, Trainer, "save", nth=5, before=True),
+    "while measuring": lambda patch: in_call(patch, learning, "measure", nth=2, before=True),
+    "while exporting": lambda patch: in_call(patch, run, "save_head", nth=1, before=True),
+    "when exported": lambda patch: in_call(patch, run, "save_head", nth=2, before=False),
+    "when all is learned": lambda patch: in_call(
+        patch, run.WorkFolder, "remove", nth=1, before=True
+    ),
+}
+
+
+@pytest.mark.parametrize("kill", KILLS)
+def test_killed_and_taken_up_again(
+    options: DistilOptions,
+    straight: Straight,
+    work: Work,
+    kill: str,
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        KILLS[kill](patch)
+        with pytest.raises(Killed):
+            distil(options, quiet)
+    distil(replace(options, resume=True), quiet)
+    # To the byte the drafter that would have been made without the kill,
+    assert contents(options.out) == straight.drafter
+    # and nothing was done twice but the last shard, the last batch, and a measurement.
+    assert work.learned[-1] == straight.work.learned[-1]
+    repeated = len(work.learned) - len(straight.work.learned)
+    assert 0 <= repeated <= 1
+    twice = [tokens for tokens in set(work.asked) if work.asked.count(tokens) > 1]
+    assert len(twice) <= 16
+    assert set(work.asked) == set(straight.work.asked)
+
+
+def test_interrupted_while_answering(options: DistilOptions, straight: Straight) -> None:
+    with pytest.raises(Problem, match="Stopped before anything was learned") as caught:
+        distil(options, on_line("answering: ", KeyboardInterrupt))
+    assert "--resume" in caught.value.remedy
+    assert "tokens of answers are kept" in caught.value.message
+    distil(replace(options, resume=True), quiet)
+    assert contents(options.out) == straight.drafter
+
+
+@pytest.mark.parametrize(("line", "nth"), [("training: ", 6), ("training: ", 15), ("epoch 2", 1)])
+def test_interrupted_while_learning(
+    options: DistilOptions,
+    straight: Straight,
+    work: Work,
+    line: str,
+    nth: int,
+) -> None:
+    lines: list[str] = []
+    interrupt = on_line(line, KeyboardInterrupt, nth=nth)
+
+    def report(line: str) -> None:
+        lines.append(line)
+        interrupt(line)
+
+    assert distil(options, report) == options.out
+    assert "can be used" in lines[-1]
+    assert "--resume" in lines[-1]
+    load_head(options.out, fingerprint=fingerprint(STORIES), vocabulary=512)
+    assert 0 < len(work.learned) < len(straight.work.learned)
+    distil(replace(options, resume=True), quiet)
+    assert work.learned == straight.work.learned, "something was repeated, or left out"
+    assert set(contents(options.out)) == {"config.json", "head.safetensors"}
+
+
+def test_interrupted_twice(options: DistilOptions, monkeypatch: pytest.MonkeyPatch) -> None:
+    # While what was learned is being measured: then it stops at once, with what is there.
+    def impatient(*_: Any) -> Acceptance:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(learning, "measure", impatient)
+    with pytest.raises(Problem, match="Stopped before anything was learned"):
+        distil(options, on_line("training: ", KeyboardInterrupt, nth=4))
+    monkeypatch.undo()
+
+
+@pytest.mark.parametrize(("lengths", "kept"), [((1.5, 1.4), 1), ((1.5, 1.6), 2), ((1.5, 1.5), 1)])
+def test_an_interrupt_keeps_the_better_one(
+    options: DistilOptions,
+    monkeypatch: pytest.MonkeyPatch,
+    lengths: tuple[float, ...],
+    kept: int,
+) -> None:
+    measured, saved = list(lengths), list[Path]()
+    monkeypatch.setattr(
+        learning, "measure", lambda *_: Acceptance(round(1000 * measured.pop(0)), 1000)
+    )
+
+    def saving(fitted: Any, folder: Path, **options: Any) -> None:
+        saved.append(folder)
+        save_head(fitted, folder, **options)
+
+    monkeypatch.setattr(run, "save_head", saving)
+    epochs: list[str] = []
+
+    def report(line: str) -> None:
+        epochs.extend([line] * line.startswith("epoch"))
+        if epochs and line.startswith("training: "):
+            raise KeyboardInterrupt
+
+    distil(options, report)
+    assert measured == []
+    assert saved == [options.out] * kept
+
+
+class Clock:
+    """Every look at it takes a second."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        self.now += 1
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(answering, "monotonic", clock)
+    monkeypatch.setattr(learning, "monotonic", clock)
+    return clock
+
+
+def test_minutes_go_on_with_the_time_that_is_left(
+    options: DistilOptions, work: Work, clock: Clock
+) -> None:
+    options = replace(options, tokens=None, minutes=2)
+    distil(replace(options, out=options.out.with_name("straight")), quiet)
+    whole = len(work.learned)
+    assert 20 < whole < 60
+    work.learned.clear()
+    for resume, nth in ((False, 5), (True, 4)):
+        distil(replace(options, resume=resume), on_line("training: ", KeyboardInterrupt, nth=nth))
+    part = len(work.learned)
+    assert part < whole / 2
+    clock.now += 10_000  # time that passed in between does not count
+    distil(replace(options, resume=True), quiet)
+    assert whole - 4 <= len(work.learned) <= whole
+
+
+def test_checkpoints_are_never_more_than_two_minutes_apart(
+    options: DistilOptions, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(learning, "_CHECKPOINT_SECONDS", 100.0)
+    monkeypatch.setattr(training, "_POSITIONS", 40)
+    saved, save = [], Trainer.save
+
+    def saving(self: Trainer, path: Path) -> None:
+        saved.append(clock.now)
+        save(self, path)
+
+    monkeypatch.setattr(Trainer, "save", saving)
+    learn = Trainer.learn
+
+    def slowly(self: Trainer, *arguments: Any, **options: Any) -> float:
+        clock.now += 15
+        return learn(self, *arguments, **options)
+
+    monkeypatch.setattr(Trainer, "learn", slowly)
+    distil(options, quiet)
+    assert len(saved) > 6
+    assert max(b - a for a, b in pairwise(saved)) <= 120
+
+
+# What goes wrong on the way
+
+
+def test_no_room_for_the_drafter(
+    options: DistilOptions, straight: Straight, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = mx.save_safetensors
+
+    def full(path: str, *arguments: Any) -> None:
+        real(path, *arguments)
+        if path.endswith(".head.safetensors"):
+            Path(path).write_bytes(b"half of it")
+            raise RuntimeError("[save_safetensors] no space")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mx, "save_safetensors", full)
+        with pytest.raises(Problem, match="drafter cannot be written") as caught:
+            distil(options, quiet)
+    assert "--resume" in caught.value.remedy
+    assert {path.name for path in options.out.iterdir()} == {"work"}
+    distil(replace(options, resume=True), quiet)
+    assert contents(options.out) == straight.drafter
+
+
+def test_no_room_for_answers(options: DistilOptions, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 1 << 20}))
+        with pytest.raises(Problem, match="disk is nearly full"):
+            distil(options, quiet)
+    distil(replace(options, resume=True), quiet)
+    assert set(contents(options.out)) == {"config.json", "head.safetensors"}
+
+
+def test_no_memory_to_begin_with(options: DistilOptions, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answering, "free_memory_bytes", lambda: 5_000_000)
+    with pytest.raises(Problem, match="too little memory"):
+        distil(options, quiet)
+    assert not options.out.exists()

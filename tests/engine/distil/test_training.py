@@ -1,0 +1,242 @@
+"""Training makes a head better; stopped and taken up again it is the same training."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import mlx.core as mx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mlx.utils import tree_flatten
+
+from engine.anatomy import embedding
+from engine.distil import store as store_module
+from engine.distil.answers import Answer
+from engine.distil.measure import measure
+from engine.distil.store import AnswerStore
+from engine.distil.training import Progress, Trainer, batches, epoch
+from engine.head import FittedHead
+from engine.loading import LoadedModel
+from models.errors import Problem
+from tests.engine.distil.samples import new_story_head
+
+FULL = Path("/dev/full")  # a disk without any room; Linux has it
+POSITIONS = 2500
+
+
+def trainer_of(stories: LoadedModel, *, rows: int = 512) -> Trainer:
+    fitted = new_story_head(stories, rows=rows)
+    return Trainer(fitted, embedding(stories.model), vocabulary=512)
+
+
+def weights(trainer: Trainer) -> dict[str, mx.array]:
+    return dict(tree_flatten(trainer.head.parameters()))
+
+
+def assert_same(a: Trainer, b: Trainer) -> None:
+    ours, theirs = weights(a), weights(b)
+    assert ours.keys() == theirs.keys()
+    assert [name for name in ours if not mx.array_equal(ours[name], theirs[name])] == []
+    assert a.progress == b.progress
+
+
+def test_it_learns(stories: LoadedModel, trained: FittedHead, story_answers: list[Answer]) -> None:
+    trainer, count = trainer_of(stories), 12
+    losses = [trainer.learn(story_answers[:4], share=0.1 + step / 50) for step in range(count)]
+    assert losses[-1] < 0.8 * losses[0]
+    assert trainer.progress.loss is not None
+    assert losses[-1] < trainer.progress.loss < losses[0]
+    table = embedding(stories.model)
+    untrained = measure(new_story_head(stories, rows=384), story_answers, table)
+    assert measure(trained, story_answers, table).length > 1.3 * untrained.length
+
+
+def test_every_weight_learns(stories: LoadedModel, story_answers: list[Answer]) -> None:
+    trainer = trainer_of(stories)
+    before = weights(trainer_of(stories))
+    for share in (0.1, 0.2, 0.3):  # some wait for others, which begin at 0
+        trainer.learn(story_answers[:4], share=share)
+    after = weights(trainer)
+    assert [name for name in after if mx.array_equal(before[name], after[name])] == []
+
+
+def test_steps_get_smaller_towards_the_end(
+    stories: LoadedModel, story_answers: list[Answer]
+) -> None:
+    def change(share: float) -> float:
+        trainer = trainer_of(stories)
+        before = weights(trainer)["output.weight"]
+        trainer.learn(story_answers[:4], share=share)
+        return float(mx.abs(weights(trainer)["output.weight"] - before).max())
+
+    assert change(0.1) > change(0.5) > change(0.9) > change(1.0) == 0
+    assert 0 < change(0.0) < change(0.1), "it should warm up"
+
+
+def test_progress_is_counted(stories: LoadedModel, story_answers: list[Answer]) -> None:
+    trainer = trainer_of(stories)
+    trainer.learn(story_answers[:3], share=0.1)
+    trainer.learn(story_answers[3:5], share=0.2)
+    progress = trainer.progress
+    assert (progress.step, progress.batches) == (2, 2)
+    assert progress.tokens == sum(len(one.tokens) - one.prompt for one in story_answers[:5])
+
+
+# Stopping and going on
+
+
+def test_going_on_is_not_having_stopped(
+    tmp_path: Path, stories: LoadedModel, story_answers: list[Answer]
+) -> None:
+    def learn(trainer: Trainer, start: int, end: int) -> None:
+        for step in range(start, end):
+            trainer.learn(story_answers[step * 2 : step * 2 + 2], share=step / 6)
+
+    straight = trainer_of(stories)
+    learn(straight, 0, 6)
+    stopped = trainer_of(stories)
+    learn(stopped, 0, 3)
+    stopped.progress.best = 1.75
+    stopped.save(tmp_path / "checkpoint.safetensors")
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint.safetensors"]
+
+    mx.random.seed(99)  # which the restored one must not depend on
+    resumed = trainer_of(stories)
+    resumed.learn(story_answers[:1], share=0.5)  # and neither on what it was
+    resumed.restore(tmp_path / "checkpoint.safetensors")
+    assert_same(resumed, stopped)
+    learn(resumed, 3, 6)
+    straight.progress.best = 1.75
+    assert_same(resumed, straight)
+
+
+def test_a_checkpoint_is_replaced_whole(
+    tmp_path: Path, stories: LoadedModel, story_answers: list[Answer]
+) -> None:
+    path = tmp_path / "checkpoint.safetensors"
+    trainer = trainer_of(stories)
+    trainer.save(path)
+    trainer.learn(story_answers[:2], share=0.1)
+    (tmp_path / f".{path.name}").write_bytes(b"what a killed one left")
+    trainer.save(path)
+    resumed = trainer_of(stories)
+    resumed.restore(path)
+    assert_same(resumed, trainer)
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="needs /dev/full")
+def test_a_full_disk_keeps_the_last_checkpoint(
+    tmp_path: Path, stories: LoadedModel, story_answers: list[Answer]
+) -> None:
+    path = tmp_path / "checkpoint.safetensors"
+    trainer, first = trainer_of(stories), trainer_of(stories)
+    trainer.save(path)
+    trainer.learn(story_answers[:2], share=0.1)
+    (tmp_path / f".{path.name}").symlink_to(FULL)
+    with pytest.raises(Problem, match="cannot be written") as caught:
+        trainer.save(path)
+    assert "--resume" in caught.value.remedy
+    assert list(tmp_path.iterdir()) == [path]
+    resumed = trainer_of(stories)
+    resumed.restore(path)
+    assert_same(resumed, first)
+
+
+def _rewritten(path: Path, change: Callable[[dict[str, mx.array], dict[str, str]], object]) -> None:
+    loaded = mx.load(str(path), return_metadata=True)
+    assert isinstance(loaded, tuple)
+    arrays, metadata = loaded
+    mx.eval(arrays)
+    change(arrays, metadata)
+    mx.save_safetensors(str(path), arrays, metadata)
+
+
+NORM = "head.norm.weight"
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "missing": lambda path: path.unlink(),
+    "empty": lambda path: path.write_bytes(b""),
+    "short": lambda path: path.write_bytes(path.read_bytes()[:-1]),
+    "noise": lambda path: path.write_bytes(b"\xa5" * 3000),
+    "without a weight": lambda path: _rewritten(path, lambda a, _: a.pop(NORM)),
+    "a weight of another shape": lambda path: _rewritten(
+        path, lambda a, _: a.update({NORM: mx.ones((7,))})
+    ),
+    "a weight more": lambda path: _rewritten(path, lambda a, _: a.update({"head.x": mx.ones(1)})),
+    "without a momentum": lambda path: _rewritten(
+        path, lambda a, _: a.pop(next(name for name in a if name.endswith("norm.weight.m")))
+    ),
+    "with other rows": lambda path: _rewritten(path, lambda a, _: a.update(kept=a["kept"][::-1])),
+    "without rows": lambda path: _rewritten(path, lambda a, _: a.pop("kept")),
+    "without progress": lambda path: _rewritten(path, lambda _, m: m.pop("progress")),
+    "strange progress": lambda path: _rewritten(
+        path, lambda _, m: m.update(progress=json.dumps({"lap": 3}))
+    ),
+    "broken progress": lambda path: _rewritten(path, lambda _, m: m.update(progress="{")),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGES)
+def test_a_damaged_checkpoint(
+    tmp_path: Path, stories: LoadedModel, story_answers: list[Answer], kind: str
+) -> None:
+    path = tmp_path / "checkpoint.safetensors"
+    trainer = trainer_of(stories)
+    trainer.learn(story_answers[:1], share=0.1)
+    trainer.save(path)
+    DAMAGES[kind](path)
+    fresh = trainer_of(stories)
+    with pytest.raises(Problem, match="damaged") as caught:
+        fresh.restore(path)
+    assert "Delete it" in caught.value.remedy
+    assert fresh.progress == Progress()
+
+
+def test_a_checkpoint_of_another_head(tmp_path: Path, stories: LoadedModel) -> None:
+    path = tmp_path / "checkpoint.safetensors"
+    trainer_of(stories, rows=100).save(path)
+    with pytest.raises(Problem, match="damaged"):
+        trainer_of(stories).restore(path)
+
+
+# Batches
+
+
+def of_length(length: int, number: int) -> Answer:
+    nothing = mx.zeros((1, 1))
+    return Answer([number] * length, 2, True, nothing, nothing, nothing)
+
+
+@given(lengths=st.lists(st.integers(4, 700) | st.just(9000), max_size=60))
+def test_batches_hold_everything_once_and_not_too_much(lengths: list[int]) -> None:
+    answers = [of_length(length, number) for number, length in enumerate(lengths)]
+    found = list(batches(answers))
+    numbers = sorted(one.tokens[0] for batch in found for one in batch)
+    assert numbers == list(range(len(answers)))
+    for batch in found:
+        longest = max(len(one.tokens) for one in batch)
+        assert len(batch) * longest <= POSITIONS or len(batch) == 1
+        assert all(len(one.tokens) // 32 <= longest // 32 for one in batch)
+
+
+def test_an_epoch_is_everything_in_an_order_of_its_own(
+    tmp_path: Path, story_answers: list[Answer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.distil.training._POSITIONS", 120)
+    store = AnswerStore(tmp_path)
+    for first in range(0, 16, 4):
+        store.write(first, story_answers[first : first + 4], asked=4, seconds=1.0)
+    monkeypatch.setattr(
+        store_module, "_IN_MEMORY_BYTES", 2 * store.shards[0].path.stat().st_size + 10_000
+    )
+
+    def of(seed: int) -> list[list[tuple[int, ...]]]:
+        found = epoch(store, store.shards, seed=seed)
+        return [[tuple(one.tokens) for one in batch] for batch in found]
+
+    assert sorted(t for batch in of(1) for t in batch) == sorted(
+        tuple(one.tokens) for one in story_answers
+    )
+    assert len(of(1)) >= 6
+    assert of(1) == of(1)
+    assert of(1) != of(2)
