@@ -37,14 +37,20 @@ class Notices(QWidget):
         return {matter: line.text for matter, line in self._lines.items()}
 
     def say(
-        self, matter: str, text: str, *, offer: Offer | None = None, seconds: float = 0.0
+        self,
+        matter: str,
+        text: str,
+        *,
+        offer: Offer | None = None,
+        seconds: float = 0.0,
+        lasting: bool = False,
     ) -> None:
         """Say something on a matter, in place of what was said on it; for so long, if given.
 
-        With an offer or without, the line can be dismissed.
+        With an offer or without, the line can be dismissed, unless it is `lasting`.
         """
         self.take_back(matter)
-        line = Notice(text, offer, dismiss=lambda: self.take_back(matter))
+        line = Notice(text, offer, dismiss=lambda: self.take_back(matter), lasting=lasting)
         self._lines[matter] = line
         self._column.addWidget(line)
         self.show()
@@ -74,7 +80,9 @@ class Notices(QWidget):
 class Notice(QWidget):
     """One line: what is the matter, and a button for what is offered."""
 
-    def __init__(self, text: str, offer: Offer | None, *, dismiss: Callable[[], None]) -> None:
+    def __init__(
+        self, text: str, offer: Offer | None, *, dismiss: Callable[[], None], lasting: bool
+    ) -> None:
         super().__init__()
         self.text = neutral(text)
         self._offer, self._dismiss = offer, dismiss
@@ -90,11 +98,12 @@ class Notice(QWidget):
             button = QPushButton(offer.label)
             button.clicked.connect(self.press)
             row.addWidget(button)
-        close = QPushButton("Dismiss")
-        close.setFlat(True)
-        close.setAccessibleName("Dismiss this notice")
-        close.clicked.connect(dismiss)
-        row.addWidget(close)
+        if not lasting:
+            close = QPushButton("Dismiss")
+            close.setFlat(True)
+            close.setAccessibleName("Dismiss this notice")
+            close.clicked.connect(dismiss)
+            row.addWidget(close)
         self.setAccessibleName(self.text)
 
     def press(self) -> None:

@@ -7,6 +7,7 @@ message goes out as signals.
 from functools import partial
 
 from PySide6.QtCore import QEvent, QObject, QTimer, Signal
+from PySide6.QtWidgets import QWidget
 
 from app.answers import Answers, Writing
 from app.chat.announce import Announcer
@@ -104,6 +105,7 @@ class ShownBranch(QObject):
         )
         self._shown.append(message)
         self._connect(widget, message.id)
+        self._order(widget)
         widget.set_branches(message.place, message.siblings)
         widget.provenance.set_shown(self.provenance)
         if streaming:
@@ -112,6 +114,14 @@ class ShownBranch(QObject):
             self._frame.start()
         elif message.state == "failed" and writing is None:
             self._conversation.trace(message.id, partial(self._tell_failure, widget, message.id))
+
+    def _order(self, widget: MessageWidget) -> None:
+        """Tab goes from message to message, and then on to what comes after the transcript."""
+        messages = self._transcript.messages
+        before: QWidget = messages[-2].view if len(messages) > 1 else self._transcript
+        for part in (*widget.buttons, widget.view):
+            QWidget.setTabOrder(before, part)
+            before = part
 
     def _connect(self, widget: MessageWidget, id: int) -> None:
         widget.edit_asked.connect(lambda: self.edit_asked.emit(id))

@@ -6,7 +6,7 @@ Knows who hears whom. What a conversation, an answer or a pair is, is known else
 from pathlib import Path
 
 from PySide6.QtCore import Qt, QTimer, Signal
-from PySide6.QtGui import QAction, QCloseEvent, QPaintEvent
+from PySide6.QtGui import QAction, QCloseEvent, QKeyEvent, QPaintEvent
 from PySide6.QtWidgets import QMainWindow, QMessageBox, QSplitter, QVBoxLayout, QWidget
 
 from app import files
@@ -115,7 +115,7 @@ class Window(QMainWindow):
         column.setSpacing(0)
         column.addWidget(self.transcript, 1)
         column.addLayout(below)
-        middle.setMinimumWidth(380)
+        middle.setMinimumWidth(440)
         self.columns.addWidget(self.sidebar)
         self.columns.addWidget(middle)
         self.columns.addWidget(self.rounds)
@@ -216,6 +216,7 @@ class Window(QMainWindow):
             "edit",
             "Sending writes another version of your message; this one stays.",
             offer=Offer("Do not edit", self._end_edit),
+            lasting=True,
         )
 
     def _send(self, text: str) -> None:
@@ -433,6 +434,15 @@ class Window(QMainWindow):
         if not self._painted:
             self._painted = True
             QTimer.singleShot(0, self, self.painted.emit)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Esc, where no part has its own use for it."""
+        if event.key() == Qt.Key.Key_Escape and self.editing:
+            self._end_edit()
+        elif event.key() == Qt.Key.Key_Escape and self.conversation.writing is not None:
+            self.conversation.stop()
+        else:
+            super().keyPressEvent(event)
 
     def closeEvent(self, event: QCloseEvent) -> None:
         """Everything is on the disk, and the engine is gone, before the window is."""
