@@ -221,7 +221,11 @@ def distil(
         longest_answer=longest_answer,
         resume=resume,
     )
-    print(distil(options, lambda line: errors.print(line, style="dim", highlight=False)))
+
+    def report(line: str) -> None:
+        errors.print(line, style="dim", highlight=False, markup=False, soft_wrap=True)
+
+    print(distil(options, report))
 
 
 @app.command("import")

@@ -141,7 +141,8 @@ def _questions(texts: Sequence[str], target: LoadedModel, *, longest_answer: int
     longest = min(_LONGEST_PROMPT, target.context_length - longest_answer)
     asked = []
     for number, text in enumerate(texts):
-        tokens = target.tokenizer.encode(_as_chat(text, target), add_special_tokens=False)
+        said = _as_chat(text, target)
+        tokens = target.tokenizer.encode(said, add_special_tokens=False, verbose=False)
         if 2 <= len(tokens) <= longest:
             asked.append(Asked(tokens, _TEMPERATURES[number % len(_TEMPERATURES)]))
     if len(asked) < _FEWEST_PROMPTS:

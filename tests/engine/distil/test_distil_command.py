@@ -1,0 +1,199 @@
+"""`slipstream distil` as it is typed: what it says, and one line for everything that is wrong."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from engine.__main__ import main
+from engine.distil import run as module
+from engine.distil.answers import Answerer
+from models.errors import Problem
+from tests.engine import tiny
+from tests.engine.command_line.ended import Run, assert_refused, contents
+from tests.engine.distil.samples import STORIES, openings
+
+Distil = Callable[..., Run]
+
+
+@pytest.fixture
+def prompts(tmp_path: Path) -> Path:
+    path = tmp_path / "openings.txt"
+    path.write_text("\n".join(openings(40)))
+    return path
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    return tmp_path / "drafter"
+
+
+@pytest.fixture
+def distil(
+    prompts: Path, out: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Distil:
+    """The command, for stories260K; what is given replaces what stands here."""
+    monkeypatch.setenv("COLUMNS", "300")
+
+    def distil(
+        *words: object,
+        target: Path = STORIES,
+        prompts: Path = prompts,
+        out: Path = out,
+        tokens: int | None = 1000,
+    ) -> Run:
+        arguments: list[object] = ["--target", target, "--out", out, "--prompts", prompts, *words]
+        if tokens is not None:
+            arguments += ["--tokens", tokens]
+        with pytest.raises(SystemExit) as ended:
+            main(["distil", *map(str, arguments)])
+        said, errors = capfd.readouterr()
+        code = ended.value.code
+        assert code is None or isinstance(code, int)
+        return Run(code or 0, said, errors)
+
+    return distil
+
+
+def assert_refused_at_the_end(ended: Run, *words: str) -> None:
+    """As `assert_refused`, after lines about what was done before."""
+    *before, last = ended.err.splitlines(keepends=True)
+    assert all(line.startswith(("loading", "answering")) for line in before), ended.err
+    assert_refused(Run(ended.code, ended.out, last), *words)
+
+
+def test_files_may_follow_one_another(
+    distil: Distil, out: Path, prompts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    more = tmp_path / "more.json"
+    more.write_text('["This prompt stands alone"]')
+    seen: list[module.DistilOptions] = []
+
+    def note(options: module.DistilOptions, report: Callable[[str], None]) -> Path:
+        seen.append(options)
+        report("working [bold]on[/bold] it")
+        return options.out
+
+    monkeypatch.setattr(module, "distil", note)
+    ended = distil(more, "--vocabulary", 300, "--longest-answer", 20)
+    assert (ended.code, ended.out) == (0, f"{out}\n")
+    assert ended.err == "working [bold]on[/bold] it\n"
+    assert seen == [
+        module.DistilOptions(
+            target=STORIES,
+            prompts=(prompts, more),
+            out=out,
+            tokens=1000,
+            vocabulary=300,
+            longest_answer=20,
+        )
+    ]
+
+
+def test_how_long_is_not_clear(distil: Distil, tmp_path: Path) -> None:
+    before = contents(tmp_path)
+    assert_refused(distil(tokens=None), "--minutes or --tokens")
+    assert_refused(distil("--minutes", 5), "--minutes or --tokens")
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (["--minutes", 0], "--minutes"),
+        (["--vocabulary", 3], "--vocabulary"),
+        (["--longest-answer", "many"], "--longest-answer"),
+    ],
+)
+def test_wrong_usage(distil: Distil, tmp_path: Path, words: list[object], name: str) -> None:
+    before = contents(tmp_path)
+    ended = distil(*words)
+    assert ended.code == 2
+    assert "Usage" in ended.err
+    assert name in ended.err
+    assert contents(tmp_path) == before
+
+
+def test_an_out_that_is_taken(distil: Distil, out: Path) -> None:
+    out.mkdir()
+    (out / "letters.txt").write_text("dear")
+    assert_refused(distil(), str(out), "not empty", "--resume", "another --out")
+    assert_refused(distil("--resume"), "nothing to go on with", "Leave out --resume")
+    assert_refused(distil(out=out / "letters.txt"), "cannot be used", "another --out")
+    assert [path.name for path in out.iterdir()] == ["letters.txt"]
+
+
+def test_prompts_that_will_not_do(distil: Distil, out: Path, tmp_path: Path) -> None:
+    path = tmp_path / "prompts.txt"
+    assert_refused(distil(prompts=path), str(path), "cannot be read")
+    path.write_text("\n\n")
+    assert_refused(distil(prompts=path), str(path), "holds no prompt")
+    path.write_text("\n".join(openings(15)))
+    assert_refused_at_the_end(distil(prompts=path), "Only 15 of the 15 prompts", "16 or many more")
+    path.write_text("\n".join(text * 60 for text in openings(30)))
+    assert_refused_at_the_end(
+        distil(prompts=path), "Only 0 of the 30 prompts", "at most 352 tokens"
+    )
+    assert_refused_at_the_end(distil("--longest-answer", 600), "Only 0 of the 40", "at most 0")
+    assert not out.exists()
+
+
+def test_targets_that_will_not_do(distil: Distil, out: Path, tmp_path: Path) -> None:
+    assert_refused(distil(target=tmp_path / "none"), "Check the path")
+    sliding = tmp_path / "sliding"
+    tiny.write_folder("gemma3_text", sliding)
+    assert_refused_at_the_end(distil(target=sliding), "other than full attention", "lookup")
+    refusing = tmp_path / "refusing"
+    tiny.write_folder("llama", refusing)
+    path = refusing / "tokenizer_config.json"
+    template = "{{ raise_exception('not today') }}"
+    path.write_text(path.read_text().replace('"chat_template": "', f'"chat_template": "{template}'))
+    assert_refused_at_the_end(distil(target=refusing), "chat template refuses", "not today")
+    assert not out.exists()
+
+
+def test_going_on_with_something_else(
+    distil: Distil, prompts: Path, out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **options: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Answerer, "answer", interrupted)
+    stopped = ("Stopped before anything was learned", "0 tokens of answers", "--resume")
+    assert_refused_at_the_end(distil(), *stopped)
+    before = contents(out)
+    assert_refused(distil(), "not empty", "--resume")
+    for words in (["--vocabulary", 300], ["--longest-answer", 20]):
+        assert_refused(distil("--resume", *words), f"begun with other {words[0]}", "as it was")
+    assert_refused(distil("--resume", tokens=2000), "begun with other --tokens")
+    minutes = distil("--resume", "--minutes", 2, tokens=None)
+    assert_refused(minutes, "begun with other --minutes and --tokens")
+    fewer = tmp_path / "fewer.txt"
+    fewer.write_text("\n".join(openings(30)))
+    assert_refused(distil("--resume", prompts=fewer), "begun with other prompts")
+    other = tmp_path / "other"
+    tiny.write_folder("llama", other)
+    assert_refused(distil("--resume", target=other), "begun with other target")
+    assert contents(out) == before
+    # Where the files lie does not matter, only what is in them.
+    moved = prompts.rename(tmp_path / "moved.txt")
+    assert_refused_at_the_end(distil("--resume", prompts=moved), *stopped)
+
+
+def test_a_damaged_answer_or_checkpoint(
+    distil: Distil, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **options: object) -> None:
+        raise Problem("No more.", "Stop.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module.Learning, "run", full)
+        assert_refused_at_the_end(distil("--longest-answer", 30), "No more")
+    checkpoint = out / "work" / "checkpoint.safetensors"
+    checkpoint.write_bytes(b"\xa5" * 1000)
+    going_on = ("--resume", "--longest-answer", 30)
+    assert_refused_at_the_end(distil(*going_on), str(checkpoint), "damaged", "Delete it")
+    checkpoint.unlink()
+    shard = min((out / "work" / "answers").iterdir())
+    shard.write_bytes(shard.read_bytes()[:-100])
+    assert_refused_at_the_end(distil(*going_on), str(shard), "damaged", "Delete it")
