@@ -66,10 +66,11 @@ class EngineNews(QObject):
         self._notices.take_back("engine")
 
     def _on_failed(self, problem: Problem) -> None:
-        self._answers.refuse(problem)
         if self._loader.loaded is None:
+            self._answers.refuse(problem)
             self._composer.set_blocked(str(problem), remedy="Try again")
         else:
+            self._answers.release()
             self._notices.say("engine", str(problem))
 
     def _on_hung(self, seconds: float) -> None:

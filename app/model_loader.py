@@ -144,7 +144,13 @@ class ModelLoader(QObject):
 
     def _give_up(self, problem: Problem) -> None:
         self.fetching = False
+        self._fall_back()
         self.failed.emit(problem)
+
+    def _fall_back(self) -> None:
+        """What was there before is there still, so it is what is wanted."""
+        if self.loaded is not None:
+            self.pair = self._settings.pair = self._proven
 
     def _on_loaded(self, loaded: Loaded) -> None:
         self.loaded = loaded
@@ -158,8 +164,7 @@ class ModelLoader(QObject):
         self.loaded = None
 
     def _on_failed(self, failed: Failed) -> None:
-        if self.loaded is not None:  # what was there before is there still
-            self.pair = self._settings.pair = self._proven
+        self._fall_back()
         self.failed.emit(Problem(failed.message, failed.remedy))
 
 

@@ -18,6 +18,7 @@ from app.engine_log import EngineLog, log_folder
 from app.engine_process import EngineProcess
 from app.model_loader import ModelLoader
 from app.settings import Settings
+from app.signals import SignalWatch
 from app.theme import Theme
 from app.window import Window
 from models.errors import Problem
@@ -38,10 +39,13 @@ def run_window(arguments: Sequence[str]) -> int:
         print(problem, file=sys.stderr)
         QMessageBox.critical(None, NAME, str(problem))
         return 1
-    engine = EngineProcess(EngineLog(log_folder()))
+    engine = EngineProcess(
+        EngineLog(home / "logs" if HOME_VARIABLE in os.environ else log_folder())
+    )
     loader = ModelLoader(engine, settings, imports=home / "models")
     window = Window(store, engine, loader=loader, settings=settings, theme=theme)
     window.painted.connect(window.begin)
+    SignalWatch(window.close, parent=application)
     window.show()
     return application.exec()
 

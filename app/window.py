@@ -425,6 +425,8 @@ class Window(QMainWindow):
             self.conversation.open(self.settings.conversation)
         else:
             self.conversation.new()
+        self.store.purge()  # what was deleted long ago
+        self.store.back_up_if_due()
         self.shelf.refresh()
         self.loader.begin()
         self.composer.setFocus()

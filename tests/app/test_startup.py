@@ -1,13 +1,18 @@
 """How the app starts: with a display, without one, and where its data is."""
 
+import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 import app.__main__ as program
 from app import display, start
+from app.conversations.store import Store
 from app.display import has_display
 from tests.app.window_maker import ROOT
 
@@ -74,6 +79,28 @@ def test_no_import_of_the_window_is_slow_or_of_mlx() -> None:
         "tokenizers",
         "huggingface_hub",
     }
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_closes_the_window_in_order(tmp_path: Path, number: signal.Signals) -> None:
+    environment = {
+        **os.environ,
+        "QT_QPA_PLATFORM": "offscreen",
+        "SLIPSTREAM_HOME": str(tmp_path),
+        "SLIPSTREAM_STARTER_GGUF": str(tmp_path / "nothing.gguf"),
+    }
+    window = subprocess.Popen([sys.executable, "-m", "app"], cwd=ROOT, env=environment)
+    process = psutil.Process(window.pid)
+    while not process.children():  # the engine: it has begun
+        assert window.poll() is None
+        time.sleep(0.02)
+    children = process.children(recursive=True)
+    window.send_signal(number)
+    assert window.wait() == 0
+    psutil.wait_procs(children)
+    assert (tmp_path / "settings.ini").is_file(), "it was closed, not cut off"
+    with Store.open(tmp_path / "conversations.sqlite") as store:
+        assert store.notice is None
 
 
 def test_data_has_a_home_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
