@@ -48,6 +48,9 @@ class RaceDialog(QDialog):
             "speculative": Track(f"Speculative decoding, drafter {drafter}", lane=True),
         }
         self.verdict = StatusLine(wraps=True)
+        larger = self.verdict.font()
+        larger.setPointSizeF(larger.pointSizeF() * 1.15)
+        self.verdict.setFont(larger)
         self._question = QLabel(neutral(_shortened(messages[-1].content)))
         self._again = QPushButton("Race again")
         self._stop = QPushButton("Stop")
@@ -203,6 +206,8 @@ def verdict(result: Result) -> str:
         same = f"Different from token {difference.place:,} on: {said}.{apart}"
     if result.ratio is None:
         return same
+    if not result.speculative.proposed:
+        return f"{same} Nothing was drafted, so there is no speed to compare."
     seconds = [figures.seconds(s.decode_seconds) for s in (result.plain, result.speculative)]
     return (
         f"{same} Speculative decoding was {result.ratio:.2f} times as fast "

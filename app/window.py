@@ -115,7 +115,7 @@ class Window(QMainWindow):
         column.setSpacing(0)
         column.addWidget(self.transcript, 1)
         column.addLayout(below)
-        middle.setMinimumWidth(440)
+        middle.setMinimumWidth(480)
         self.columns.addWidget(self.sidebar)
         self.columns.addWidget(middle)
         self.columns.addWidget(self.rounds)

@@ -65,6 +65,10 @@ def test_one_that_ends_early_is_different_there() -> None:
     assert "plain decoding ended" in verdict(result)
 
 
+def test_without_a_draft_there_is_no_speed_to_compare() -> None:
+    assert "Nothing was drafted" in verdict(judge_race(PLAIN, PLAIN))
+
+
 def test_nothing_measured_is_no_speed() -> None:
     assert verdict(Result(0, None, Stats(), Stats())) == "Identical: 0 tokens, each the same."
     assert Difference(1, None, None).margin is None
