@@ -14,7 +14,7 @@ from engine.distil.answers import Answer, Answerer
 from engine.distil.training import Trainer
 from engine.head import FittedHead, shape_for
 from engine.loading import LoadedModel, load
-from tests.engine.distil.samples import STORIES, asked_of, new_story_head, openings
+from tests.engine.distil.story_samples import STORIES, asked_of, new_story_head, openings
 from tests.engine.sessions import loaded, tiny_model
 
 

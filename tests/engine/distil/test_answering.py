@@ -19,7 +19,7 @@ from engine.distil.store import AnswerStore, Shard
 from engine.head import shape_for
 from engine.loading import LoadedModel
 from models.errors import Problem
-from tests.engine.distil.samples import asked_of, openings
+from tests.engine.distil.story_samples import asked_of, openings
 
 LONGEST = 5
 

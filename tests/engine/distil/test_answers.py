@@ -14,7 +14,7 @@ from engine.request import Request
 from engine.session import Session
 from models.errors import Problem
 from tests.engine.chi_square import excess
-from tests.engine.distil.samples import asked_of, openings
+from tests.engine.distil.story_samples import asked_of, openings
 from tests.engine.sessions import loaded, tiny_model, tokens_of
 from tests.engine.tiny import build
 

@@ -11,7 +11,7 @@ from engine.distil.answers import Answerer
 from models.errors import Problem
 from tests.engine import tiny
 from tests.engine.command_line.ended import Run, assert_refused, contents
-from tests.engine.distil.samples import STORIES, openings
+from tests.engine.distil.story_samples import STORIES, openings
 
 Distil = Callable[..., Run]
 

@@ -10,7 +10,7 @@ import pytest
 from engine.head import load_head
 from models.fingerprint import fingerprint
 from tests.engine.command_line.ended import ROOT
-from tests.engine.distil.samples import STORIES, openings
+from tests.engine.distil.story_samples import STORIES, openings
 
 pytestmark = pytest.mark.slow
 

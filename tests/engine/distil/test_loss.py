@@ -20,58 +20,29 @@ from engine.distil.loss import (
     mask_after,
     soft_cross_entropy,
 )
-from engine.head import Head, HeadShape
-
-VOCABULARY, WIDTH, LAYERS = 40, 16, (2, 3)
-KEPT = [1, 2, 3, 5, 8, 13, 21, 34, 39]  # the tokens that have a row
-SHAPE = HeadShape(
-    hidden_size=WIDTH,
-    layers=LAYERS,
-    rows=len(KEPT),
-    num_attention_heads=4,
-    num_key_value_heads=2,
-    head_dim=4,
-    intermediate_size=24,
-    rms_norm_eps=1e-5,
-    rope_theta=10000.0,
+from engine.head import Head
+from tests.engine.distil.lively import (
+    KEPT,
+    LAYERS,
+    SHAPE,
+    VOCABULARY,
+    WIDTH,
+    answer,
+    embeddings,
+    lively_head,
 )
+
 WEIGHT = 0.8  # of a step, against the one before
 
 
 @pytest.fixture(scope="module")
 def head() -> Head:
-    mx.random.seed(3)
-    head = Head(SHAPE)
-    # Livelier than as initialized, so that places, steps and contexts make a difference.
-    head.update(
-        nn.utils.tree_map(
-            lambda weight: 2 * weight if weight.ndim == 2 else weight, head.parameters()
-        )
-    )
-    mx.eval(head.parameters())
-    return head
+    return lively_head()
 
 
 @pytest.fixture(scope="module")
 def table() -> nn.Embedding:
-    mx.random.seed(4)
-    return nn.Embedding(VOCABULARY, WIDTH)
-
-
-def answer(prompt: int, answered: int, *, likeliest: int = 6) -> Answer:
-    """Made up; its chances are of about half of the mass, some of it of tokens without a row."""
-    random = np.random.default_rng(1000 * prompt + answered)
-    top = [random.choice(VOCABULARY, likeliest, replace=False) for _ in range(answered)]
-    return Answer(
-        random.integers(0, VOCABULARY, prompt + answered).tolist(),
-        prompt,
-        True,
-        mx.array(random.standard_normal((prompt + answered - 1, len(LAYERS), WIDTH))).astype(
-            mx.bfloat16
-        ),
-        mx.array(np.array(top)),
-        mx.array(np.log(random.dirichlet([1.0] * likeliest, answered) / 2)).astype(mx.float16),
-    )
+    return embeddings()
 
 
 def row_of() -> mx.array:

@@ -3,18 +3,21 @@
 from collections.abc import Sequence
 
 import mlx.core as mx
+import numpy as np
 import pytest
+from mlx_lm.models.cache import KVCache
 
 from engine.anatomy import embedding
 from engine.distil.answers import Answer, Answerer
-from engine.distil.measure import Acceptance, measure
+from engine.distil.measure import Acceptance, _chains, measure
 from engine.draft_length import Fixed
 from engine.drafters.head import HeadDrafter
 from engine.head import FittedHead
 from engine.loading import LoadedModel
 from engine.request import Request
 from engine.session import Session
-from tests.engine.distil.samples import asked_of, new_story_head
+from tests.engine.distil.lively import KEPT, SHAPE, answer, embeddings, lively_head
+from tests.engine.distil.story_samples import asked_of, new_story_head
 from tests.engine.sessions import done_of, tokens_of
 
 
@@ -89,6 +92,22 @@ def test_what_cannot_be_said_is_never_accepted(
 def _unsaid(answers: Sequence[Answer], count: int) -> list[int]:
     said = {token for one in answers for token in one.tokens}
     return [token for token in range(512) if token not in said][:count]
+
+
+@pytest.mark.parametrize("chain", [1, 4])
+def test_chains_from_all_places_are_chains_from_each(chain: int) -> None:
+    head, table, one = lively_head(), embeddings(), answer(4, 12)
+    fitted = FittedHead(head, SHAPE, mx.array(KEPT))
+    ours = np.stack(list(_chains(fitted, one, table, chain)))
+    for place in range(len(one.tokens) - 2):
+        cache = KVCache()
+        begun = head.begin(one.states[None, : place + 1].astype(mx.float32))
+        state = head(begun, table(mx.array([one.tokens[1 : place + 2]])), "causal", cache)[:, -1:]
+        drafted = [KEPT[mx.argmax(head.logits(state)).item()]]
+        while len(drafted) < chain:
+            state = head(head.go_on(state), table(mx.array([drafted[-1:]])), None, cache)
+            drafted.append(KEPT[mx.argmax(head.logits(state)).item()])
+        assert ours[:, place].tolist() == drafted
 
 
 def test_nothing_was_measured(stories: LoadedModel, trained: FittedHead) -> None:

@@ -22,7 +22,7 @@ from engine.request import Request
 from engine.session import Session
 from models.errors import Problem
 from models.fingerprint import fingerprint
-from tests.engine.distil.samples import STORIES, asked_of, new_story_head, openings
+from tests.engine.distil.story_samples import STORIES, asked_of, new_story_head, openings
 
 
 class Killed(BaseException):

@@ -19,7 +19,7 @@ from engine.distil.training import Progress, Trainer, batches, epoch
 from engine.head import FittedHead
 from engine.loading import LoadedModel
 from models.errors import Problem
-from tests.engine.distil.samples import new_story_head
+from tests.engine.distil.story_samples import new_story_head
 
 FULL = Path("/dev/full")  # a disk without any room; Linux has it
 POSITIONS = 2500
