@@ -4,6 +4,7 @@ Knows in which order and how many at once are asked, what fits into memory and o
 which answers are held out.
 """
 
+import os
 import shutil
 from collections.abc import Sequence
 from math import ceil
@@ -23,7 +24,6 @@ _SHARD_SECONDS = 60.0  # what is lost at most
 _LEAST_SHARDS = 4
 _HELD_OUT = 48  # greedy answers
 _HELD_OUT_SHARE = 1 / 6
-_UNKNOWN_MEMORY_BYTES = 8 << 30  # where the system does not say what is free
 _MARGIN_BYTES = 200 << 20  # that shall stay free on the disk
 
 
@@ -115,18 +115,23 @@ def how_many(store: AnswerStore, share: float, *, most: int) -> int:
 def _fitting(each_bytes: int) -> int:
     """How many prompts at once fit into a quarter of the free memory. Raises `Problem`."""
     require_memory(4 * each_bytes)
-    return max(1, (free_memory_bytes() or _UNKNOWN_MEMORY_BYTES) // 4 // each_bytes)
+    return max(1, _free_bytes() // 4 // each_bytes)
 
 
 def require_memory(needed_bytes: int) -> None:
-    """Raises `Problem` where so much is known not to be free."""
-    free = free_memory_bytes() or _UNKNOWN_MEMORY_BYTES
+    """Raises `Problem` where so much is not free."""
+    free = _free_bytes()
     if free < needed_bytes:
         raise Problem(
             f"There is too little memory: {needed_bytes / 1e9:.1f} GB are needed, and "
             f"{free / 1e9:.1f} GB are free.",
             "Close other programs, or choose a smaller target or a smaller --vocabulary.",
         )
+
+
+def _free_bytes() -> int:
+    """Of memory. Where the system does not say, half of what is there is taken to be free."""
+    return free_memory_bytes() or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
 
 
 def split(shards: Sequence[Shard]) -> tuple[list[Answer], list[Shard]]:

@@ -157,8 +157,10 @@ def test_too_little_memory(stories: LoadedModel, monkeypatch: pytest.MonkeyPatch
     with pytest.raises(Problem, match="too little memory"):
         require_memory(1001)
     monkeypatch.setattr(module, "free_memory_bytes", lambda: 0)  # it is not known
-    require_memory(1001)
+    require_memory(1 << 20)
     assert answering_of(stories, asked)._most == 96
+    with pytest.raises(Problem, match="too little memory"):
+        require_memory(1 << 60)
     monkeypatch.setattr(module, "free_memory_bytes", lambda: 4_000_000)
     assert 1 <= answering_of(stories, asked)._most < 96
 
