@@ -70,7 +70,7 @@ def test_the_answer_streams_with_the_lane(open_window: Open, until: Until, tmp_p
     assert window.composer.answering
     assert window.rounds.panel.stats.rounds > 0
     assert not window.rounds.scrubber.events
-    assert not window.pair_bar.findChild(type(window.pair_bar._target)).isEnabled()
+    assert not window.pair_bar._target.isEnabled()
 
 
 def test_an_answer_can_be_looked_into(open_window: Open, until: Until, tmp_path: Path) -> None:
@@ -170,7 +170,9 @@ def test_searching_opens_what_was_found(open_window: Open, until: Until) -> None
     until(answered(window, 2))
     window.menus.actions["new"].trigger()
     window.menus.actions["search"].trigger()
-    QTest.keyClicks(QApplication.focusWidget(), "needle")
+    field = QApplication.focusWidget()
+    assert field is not None
+    QTest.keyClicks(field, "needle")
     until(lambda: visible_list(window).accessibleName() == "Found")
     hits = visible_list(window)
     until(lambda: hits.model().rowCount() >= 1)
