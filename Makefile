@@ -16,9 +16,9 @@ export PROMPT
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST)
 
-run: $(READY) ## chat in the terminal; with PROMPT="..." answer once
+run: $(READY) ## open the window (no display: chat in the terminal); with PROMPT="..." answer once
 	@if [ -n "$$PROMPT" ]; then $(BIN)/slipstream generate --prompt="$$PROMPT"; \
-	else $(BIN)/slipstream chat; fi
+	else $(BIN)/python -m app; fi
 
 test: $(READY) ## the quick tests
 	$(BIN)/pytest

@@ -11,6 +11,7 @@ import mlx.nn as nn
 
 from engine.cache import QuantizedCaches, Timeline
 from engine.hidden_states import HiddenStates
+from models.errors import Problem
 
 _PREFILL_ROWS = 512
 _MOST_UNREAD = 8
@@ -42,8 +43,15 @@ class Decoder:
     def record(self, layers: Sequence[int]) -> HiddenStates:
         """The hidden states behind `layers` of all that is read from now on, taken back with it.
 
-        There is one recording at a time: a new one ends the one before.
+        There is one recording at a time: a new one ends the one before. Raises `Problem` where
+        the model has no such layers.
         """
+        depth = len(self.model.layers)
+        if not layers or not all(1 <= number <= depth for number in layers):
+            raise Problem(
+                f"The drafter reads layers {list(layers)} of a target that has {depth}.",
+                "Distil it again: slipstream distil.",
+            )
         if self._states is None or self._states.layers != tuple(layers):
             self._states = HiddenStates(self.model, layers)
             self._states.cut(self.length)

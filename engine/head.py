@@ -21,7 +21,7 @@ from mlx_lm.utils import dequantize_model
 
 from engine.anatomy import embedding, final_norm, output_rows
 from engine.device import fetch
-from models.drafter_folders import HEAD_MODEL_TYPE, WEIGHTS_NAME, describe_head
+from models.drafter_folders import HEAD_MODEL_TYPE, WEIGHTS_NAME, HeadFolder, describe_head
 from models.errors import Problem
 
 _BITS, _GROUP_SIZE = 8, 64
@@ -151,7 +151,9 @@ def save_head(fitted: FittedHead, folder: Path, *, target: str, fingerprint: str
     partial.replace(folder / WEIGHTS_NAME)
     config = {"model_type": HEAD_MODEL_TYPE, "target": target, "target_fingerprint": fingerprint}
     config |= asdict(fitted.shape)
-    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+    partial = folder / ".config.json"
+    partial.write_text(json.dumps(config, indent=2) + "\n")
+    partial.replace(folder / "config.json")
 
 
 def load_head(folder: Path, *, fingerprint: str, vocabulary: int) -> FittedHead:
@@ -167,31 +169,28 @@ def load_head(folder: Path, *, fingerprint: str, vocabulary: int) -> FittedHead:
             "Choose its own target, or distil one for this target: slipstream distil.",
         )
     try:
-        fields = {name: described.config[name] for name in HeadShape.__dataclass_fields__}
-        shape = HeadShape(**fields | {"layers": tuple(fields["layers"])})
-        head = Head(shape)
-        _quantize(head)
-        weights = mx.load(str(folder / WEIGHTS_NAME))
-        assert isinstance(weights, dict)
-        kept = weights.pop("kept")
-        head.load_weights(list(weights.items()))
-        if mx.default_device() == mx.cpu:  # as for a target, see `engine.loading`
-            head.set_dtype(mx.float32)
-            dequantize_model(head)
-        (ids,) = fetch(kept)
-    except (
-        LookupError,
-        TypeError,
-        ValueError,
-        ArithmeticError,
-        AssertionError,
-        RuntimeError,
-    ) as error:
+        fitted = _read(described)
+        (ids,) = fetch(fitted.kept)
+    except (LookupError, TypeError, ValueError, ArithmeticError, RuntimeError) as error:
         raise _damaged(folder, str(error)) from error
-    if kept.shape != (shape.rows,) or len(set(ids)) != shape.rows:
+    if fitted.kept.shape != (fitted.shape.rows,) or len(set(ids)) != len(ids):
         raise _damaged(folder, "its vocabulary map does not fit its rows")
     if min(ids) < 0 or max(ids) >= vocabulary:
         raise _damaged(folder, "it knows tokens that the target does not have")
+    return fitted
+
+
+def _read(described: HeadFolder) -> FittedHead:
+    fields = {name: described.config[name] for name in HeadShape.__dataclass_fields__}
+    shape = HeadShape(**fields | {"layers": tuple(fields["layers"])})
+    head = Head(shape)
+    _quantize(head)
+    weights: Any = mx.load(str(described.path / WEIGHTS_NAME))
+    kept = weights.pop("kept")
+    head.load_weights(list(weights.items()))
+    if mx.default_device() == mx.cpu:  # as for a target, see `engine.loading`
+        head.set_dtype(mx.float32)
+        dequantize_model(head)
     return FittedHead(head, shape, kept)
 
 

@@ -70,8 +70,12 @@ class Session:
         self.policy.restart()
 
     def encode(self, messages: Sequence[Message]) -> list[int]:
-        """The prompt for the next answer, in tokens, by the model's own chat template."""
+        """The prompt for the next answer, in tokens, by the model's own chat template.
+
+        Where the last message is the assistant's own, the answer goes on from its end.
+        """
         tokenizer = self.target.tokenizer
+        going_on = bool(messages) and messages[-1].role == "assistant"
         if any("\ud800" <= letter <= "\udfff" for m in messages for letter in m.content):
             raise Problem("The text is not UTF-8.", "Convert it to UTF-8.")
         if not tokenizer.has_chat_template:
@@ -80,7 +84,8 @@ class Session:
             try:
                 text = tokenizer.apply_chat_template(
                     [{"role": m.role, "content": m.content} for m in messages],
-                    add_generation_prompt=True,
+                    add_generation_prompt=not going_on,
+                    continue_final_message=going_on,
                     tokenize=False,
                 )
             except Exception as error:  # a template is a program
@@ -89,7 +94,11 @@ class Session:
                     f"The model's chat template refuses these messages: {reason}.",
                     "Start with a user message, and let user and assistant take turns.",
                 ) from error
-        tokens: list[int] = tokenizer.encode(text, add_special_tokens=False)
+        tokens: list[int] = tokenizer.encode(
+            text,
+            add_special_tokens=False,
+            verbose=False,  # a long prompt is told of by us
+        )
         return tokens
 
     def answer(

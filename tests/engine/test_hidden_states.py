@@ -7,6 +7,7 @@ import pytest
 import engine.hidden_states
 from engine.decoder import Decoder
 from engine.hidden_states import HiddenStates, Tap
+from models.errors import Problem
 from tests.engine.tiny import ARCHITECTURES, build
 
 TOKENS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3]
@@ -112,6 +113,12 @@ def test_asking_twice_for_the_same_layers_goes_on() -> None:
     decoder.read(mx.array(TOKENS[:1]))
     assert states.end == len(TOKENS)
     assert other.end == len(TOKENS) + 1
+
+
+@pytest.mark.parametrize("layers", [(), (0,), (1, 5), (-1,)])
+def test_layers_that_are_not_there(layers: tuple[int, ...]) -> None:
+    with pytest.raises(Problem, match="of a target that has 4"):
+        Decoder(build("llama")).record(layers)
 
 
 def test_a_gap_begins_anew() -> None:

@@ -130,3 +130,12 @@ def test_drafter_may_change_between_turns(kind: str, tokenizer: Any) -> None:
     use(session, kind, "llama")
     again = collect(session, session.answer(QUESTION, Request(max_tokens=24)))
     assert tokens_of(again) == tokens_of(first)
+
+
+def test_an_answer_goes_on_where_it_was_cut(tokenizer: Any) -> None:
+    """No new turn begins: the prompt ends with what was written so far."""
+    session = new_session(tokenizer)
+    begun = "It depends, as"
+    prompt = session.encode([*QUESTION, reply(begun)])
+    assert prompt == session.encode(QUESTION) + tokenizer.encode(begun)
+    assert tokenizer.decode(prompt).endswith(f"<assistant>{begun}")
