@@ -1,1 +1,1 @@
-"""The window, to come: chat, draft lane and library in Qt. Imports engine and models, never MLX."""
+"""The window: chat, draft lane and conversations in Qt. Imports engine and models, never MLX."""
