@@ -44,16 +44,16 @@ class Formats:
         self._fixed = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont)
         self._size = font.pointSizeF() if font.pointSizeF() > 0 else 11.0
         self._tab = 4 * QFontMetricsF(self._code_font()).horizontalAdvance(" ")
-        self._characters: dict[tuple[Style, int], QTextCharFormat] = {}
+        self._characters: dict[tuple[Style, int, bool], QTextCharFormat] = {}
 
     def characters(self, style: Style, look: Look) -> QTextCharFormat:
         """How characters of this style look in a line."""
         if look.shape == "rule":
             return self.gap()[1]
-        key = (style, look.level if look.shape == "heading" else 0)
+        key = (style, look.level if look.shape == "heading" else 0, look.panel is not None)
         known = self._characters.get(key)
         if known is None:
-            known = self._characters[key] = self._make(style, level=key[1])
+            known = self._characters[key] = self._make(style, level=key[1], inside_panel=key[2])
         return known
 
     def block(self, look: Look) -> QTextBlockFormat:
@@ -74,7 +74,7 @@ class Formats:
             made.setTabPositions(
                 [QTextOption.Tab(self._tab * n, QTextOption.TabType.LeftTab) for n in range(1, 40)]
             )
-        if look.shape == "text":
+        if look.shape in ("text", "code"):
             made.setLineHeight(118, QTextBlockFormat.LineHeightTypes.ProportionalHeight.value)
         if look.shape == "heading":
             made.setHeadingLevel(look.level)
@@ -119,7 +119,7 @@ class Formats:
         """What stands behind a table's header."""
         return QBrush(QColor(self.colours.code))
 
-    def _make(self, style: Style, *, level: int) -> QTextCharFormat:
+    def _make(self, style: Style, *, level: int, inside_panel: bool) -> QTextCharFormat:
         colours = self.colours
         made = QTextCharFormat()
         made.setProperty(ROLE, style.role)
@@ -129,7 +129,8 @@ class Formats:
                 self._code_font(),
                 QTextCharFormat.FontPropertiesInheritanceBehavior.FontPropertiesSpecifiedOnly,
             )
-            made.setBackground(QColor(colours.code))
+            if not inside_panel:  # a line's own would cover what hangs down from the line above
+                made.setBackground(QColor(colours.code))
         if level:
             made.setFontPointSize(self._size * _HEADINGS[level - 1] * (0.95 if style.code else 1))
         if style.bold:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QFont, QTextBlock, QTextCursor, QTextDocument
 
 from app.chat.colours import DARK_CHAT
@@ -208,6 +209,17 @@ def test_colours_lie_on_their_words(show: Show) -> None:
 @pytest.mark.parametrize("text", ["", "\n", "\n\n"])
 def test_nothing_is_nothing(show: Show, text: str) -> None:
     assert show(text).toPlainText() == ""
+
+
+def test_no_line_of_code_covers_what_hangs_down_from_the_one_above(show: Show) -> None:
+    """Qt paints a line's background over the line before: underscores were lost."""
+    view = show("```python\nis_prime\nit_is\n```\n`in_line`\n")
+
+    def background(text: str) -> Qt.BrushStyle:
+        return view.document().find(text).charFormat().background().style()
+
+    assert background("is_prime") == background("it_is") == Qt.BrushStyle.NoBrush
+    assert background("in_line") == Qt.BrushStyle.SolidPattern
 
 
 def test_copying_code(show: Show) -> None:
