@@ -5,17 +5,20 @@ Knows where data is kept, and in what order things start: the first paint comes 
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from platformdirs import user_data_path
-from PySide6.QtCore import QSettings
+from PySide6.QtCore import QSettings, QTimer
 from PySide6.QtGui import QIcon
 from PySide6.QtWidgets import QApplication, QMessageBox
 
+from app.chat.highlight import USUAL, get_ready
 from app.conversations.store import Store
 from app.engine_log import EngineLog, log_folder
 from app.engine_process import EngineProcess
+from app.garbage import Garbage
 from app.model_loader import ModelLoader
 from app.settings import Settings
 from app.signals import SignalWatch
@@ -25,10 +28,14 @@ from models.errors import Problem
 
 NAME = "Slipstream"
 HOME_VARIABLE = "SLIPSTREAM_HOME"
+_GET_READY_MS, _GET_READY_APART_MS = 500, 100
 
 
-def run_window(arguments: Sequence[str]) -> int:
-    """Open the window and run until it is closed; the process's exit status."""
+def run_window(arguments: Sequence[str], *, begin: Callable[[Window], None] = Window.begin) -> int:
+    """Open the window and run until it is closed; the process's exit status.
+
+    `begin` is what happens once it is painted.
+    """
     application = make_application(arguments)
     home = data_folder()
     settings = Settings(stored_settings(home))
@@ -44,10 +51,22 @@ def run_window(arguments: Sequence[str]) -> int:
     )
     loader = ModelLoader(engine, settings, imports=home / "models")
     window = Window(store, engine, loader=loader, settings=settings, theme=theme)
-    window.painted.connect(window.begin)
+    window.painted.connect(lambda: begin(window))
     SignalWatch(window.close, parent=application)
+    window.painted.connect(lambda: keep_quick(window))
     window.show()
     return application.exec()
+
+
+def keep_quick(window: Window) -> Garbage:
+    """Do what takes long while nobody waits: collecting garbage, loading the usual languages."""
+    garbage = Garbage(lambda: window.answers.busy, parent=window)
+    window.answers.finished.connect(garbage.mark)
+    window.conversation.opened.connect(garbage.mark)
+    for place, language in enumerate(USUAL, start=1):
+        wait_ms = _GET_READY_MS + place * _GET_READY_APART_MS
+        QTimer.singleShot(wait_ms, window, partial(get_ready, language))
+    return garbage
 
 
 def make_application(arguments: Sequence[str]) -> QApplication:
