@@ -4,6 +4,7 @@ Knows bytes, lines and how a process ends; not what the lines say, and it starts
 """
 
 import signal
+import time
 from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, QTimer, Signa
 
 _LONGEST_COMPLAINT_BYTES = 4096
 _GRACE_SECONDS = 1.5  # after its input has ended, until it is killed
+_AT_ONCE_SECONDS = 0.006  # of telling, between two turns of the event loop
 _KILL_SECONDS = 2.0  # until a killed process is given up
 
 
@@ -74,6 +76,8 @@ class ChildProcess(QObject):
         super().__init__(parent)
         self._lines, self._complaints = Lines(limit), Lines(_LONGEST_COMPLAINT_BYTES)
         self._heard: deque[bytes] = deque()
+        self._soon = QTimer(self, singleShot=True, interval=0)
+        self._soon.timeout.connect(self._tell)
         self._over = False
         self._process = process = QProcess(self)
         process.setProgram(command[0])
@@ -122,9 +126,16 @@ class ChildProcess(QObject):
 
     def _read(self) -> None:
         self._heard.extend(self._lines.feed(bytes(self._process.readAllStandardOutput().data())))
+        self._tell()
+
+    def _tell(self, *, all: bool = False) -> None:
+        """Tell what was read; of a flood only so much at a time, that others have their turn."""
         # One queue, as whoever hears a line may make more be read before the next is told.
-        while self._heard:
+        end = time.monotonic() + _AT_ONCE_SECONDS
+        while self._heard and (all or time.monotonic() < end):
             self.said.emit(self._heard.popleft())
+        if self._heard:
+            self._soon.start()
 
     def _read_complaints(self) -> None:
         for line in self._complaints.feed(bytes(self._process.readAllStandardError().data())):
@@ -137,6 +148,7 @@ class ChildProcess(QObject):
 
     def _finish(self, code: int, status: QProcess.ExitStatus) -> None:
         self._read()
+        self._tell(all=True)
         self._read_complaints()
         for lines, told in ((self._lines, self.said), (self._complaints, self.complained)):
             if rest := lines.rest():

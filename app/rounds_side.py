@@ -22,8 +22,12 @@ from app.answers import Answers, Writing
 from app.conversation import OpenConversation
 from app.rounds.colours import round_colours
 from app.rounds.panel import RoundsPanel
+from app.rounds.replay import Replay
 from app.rounds.scrubber import Scrubber
+from app.steps import Stepper, Steps, in_thread
 from engine.events import Event, Stats
+
+_MANY_EVENTS = 1_500  # a replay of more is made while the window lives on
 
 
 class RoundsSide(QWidget):
@@ -47,6 +51,9 @@ class RoundsSide(QWidget):
         self.answer = 0
         self._conversation, self._answers, self._reference = conversation, answers, reference
         self._live = False
+        self._stepper = Stepper(self)
+        self._heard = 0  # events of the answer that the panel was told as they came
+        self._shows = 0  # counts what was to be shown: late replays are of another answer
         self.panel, self.scrubber = RoundsPanel(), Scrubber()
         self._heading = QLabel()
         self._heading.setTextFormat(Qt.TextFormat.PlainText)
@@ -90,7 +97,7 @@ class RoundsSide(QWidget):
 
     def show_answer(self, answer: int) -> None:
         """Show the rounds of an answer of the branch; 0 for none."""
-        self.answer = answer
+        self.answer, self._heard = answer, 0
         writing = self._answers.writing(answer)
         self._live = writing is not None and writing.state == "streaming"
         self._head()
@@ -131,11 +138,23 @@ class RoundsSide(QWidget):
             self._show(events)
 
     def _show(self, events: tuple[Event, ...]) -> None:
-        self.scrubber.show_trace(events)  # which says where it is
+        self._shows += 1
+        if len(events) > _MANY_EVENTS:
+            self._stepper.run(self._show_many(events, self._shows), failed=lambda problem: None)
+        else:
+            self.scrubber.show_trace(events)  # which says where it is
+
+    def _show_many(self, events: tuple[Event, ...], number: int) -> Steps:
+        replay = yield in_thread(lambda: Replay(events))
+        if number == self._shows:
+            self.scrubber.show_replay(replay)
 
     def _on_moved(self, place: int) -> None:
-        if not self._live:
-            self.panel.show_trace(self.scrubber.events)
+        events = self.scrubber.events
+        if self._live or len(events) == self._heard > 0:
+            return
+        self._heard = 0
+        self.panel.show_trace(events)
 
     def _hear(self, writing: Writing, event: Event) -> None:
         if self._live and writing.message.id == self.answer:
@@ -143,7 +162,7 @@ class RoundsSide(QWidget):
 
     def _on_finished(self, writing: Writing) -> None:
         if writing.message.id == self.answer:
-            self._live = False
+            self._live, self._heard = False, len(writing.events)
             self._compare()
             self._show(tuple(writing.events))
 

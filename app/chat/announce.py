@@ -34,11 +34,11 @@ class Announcer:
         for found in _END.finditer(self._held):
             self._tell(self._held[begin : found.end()])
             begin = found.end()
+        while len(self._held) - begin > LONGEST:
+            cut = self._held.rfind(" ", begin, begin + LONGEST) + 1 or begin + LONGEST
+            self._tell(self._held[begin:cut])
+            begin = cut
         self._held = self._held[begin:]
-        while len(self._held) > LONGEST:
-            cut = self._held.rfind(" ", 0, LONGEST) + 1 or LONGEST
-            self._tell(self._held[:cut])
-            self._held = self._held[cut:]
 
     def finish(self) -> None:
         """Say the rest."""

@@ -204,10 +204,11 @@ class Growth(_Text):
     def _finished_row(self, place: Place) -> Part | None:
         """The rest of a line that was cut, or as much of it as is looked at once."""
         begin = place.source
-        end = self.text.find("\n", begin, begin + LONGEST_BLOCK) + 1
-        if not end and len(self.text) - begin <= LONGEST_BLOCK:
+        # Of such a line every character may be a run of its own.
+        end = self.text.find("\n", begin, begin + GLANCE) + 1
+        if not end and len(self.text) - begin <= GLANCE:
             return None
-        row = self.text[begin : end or begin + LONGEST_BLOCK]
+        row = self.text[begin : end or begin + GLANCE]
         next = Place(begin + len(row), "plain", joined=not end)
         return Part(tuple(_row_items(row, place)), next)
 

@@ -20,6 +20,7 @@ from app.chat.copying import fragments
 from app.chat.formats import PANEL, ROLE, SHAPE
 from app.chat.page import utf16
 
+USUAL = ("python", "bash", "json", "javascript", "html", "c", "yaml", "sql", "java", "rust", "go")
 LONGEST = 60_000  # characters; longer code stays plain
 _SLICE = 200  # tokens
 
@@ -88,6 +89,14 @@ def highlight(
         if count % _SLICE == _SLICE - 1:
             yield
     painter.paint(document)
+
+
+def get_ready(language: str) -> None:
+    """Load what colouring this language takes: tens of milliseconds, the first time."""
+    lexer = _lexer(language)
+    if lexer is not None:
+        for _ in lexer.get_tokens_unprocessed("a"):
+            pass
 
 
 class _Painter:

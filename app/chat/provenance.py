@@ -31,6 +31,7 @@ _PENS: dict[Line, Qt.PenStyle] = {
     "dot": Qt.PenStyle.DotLine,
     "strike": Qt.PenStyle.SolidLine,
 }
+_LONGEST = 1_000  # characters; so much is no token, but text of which nothing is known
 _APART = 16  # pixels between the words of the legend
 _MEANINGS: dict[Kind, str] = {
     "accepted": "drafted and accepted",
@@ -159,6 +160,8 @@ class Provenance(QObject):
 
     def _selections(self, token: int) -> list[QTextEdit.ExtraSelection]:
         piece = self._pieces[self._numbers[token]]
+        if len(piece.text) > _LONGEST:
+            return []
         start = self._starts[token]
         # Without the space in front, one sees where a token begins.
         space = len(piece.text) - len(piece.text.lstrip())

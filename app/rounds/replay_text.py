@@ -5,6 +5,7 @@ Plain text, not Markdown: each token can be seen. Knows a replay and a place in 
 
 from typing import Any
 
+from PySide6.QtCore import QTimer
 from PySide6.QtGui import QColor, QFont, QPalette, QTextCharFormat, QTextCursor
 from PySide6.QtWidgets import QFrame, QTextEdit, QWidget
 
@@ -19,6 +20,9 @@ _UNDERLINES = {
     "dash": QTextCharFormat.UnderlineStyle.DashUnderline,
     "dot": QTextCharFormat.UnderlineStyle.DotLine,
 }
+_LONGEST_PIECE = 300  # characters of one token; an answer without rounds is a single one
+_LONGEST_LINE = 2_000  # characters: Qt lays out a paragraph as a whole
+_AT_ONCE = 1_200  # pieces, which take some milliseconds
 _KINDS: tuple[Kind, ...] = ("accepted", "correction", "bonus", "plain", "rejected")
 
 
@@ -38,6 +42,8 @@ class ReplayText(QTextEdit):
         self._starts = [0]  # of each piece in the document, and the end
         self._formats: dict[Kind, QTextCharFormat] = {}
         self._place = 0
+        self._more = QTimer(self, singleShot=True, interval=0)
+        self._more.timeout.connect(self._go_on)
         self._colours = LIGHT
         self.recolour(LIGHT)
 
@@ -47,9 +53,12 @@ class ReplayText(QTextEdit):
         self._empty()
 
     def go_to(self, place: int) -> None:
-        """Show the answer after so many rounds, the last of them marked."""
+        """Show the answer after so many rounds, the last of them marked; soon, where it is far."""
         self._place = place
-        pieces = self._replay.pieces_until(place)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        pieces = self._replay.pieces_until(self._place)
         cursor = QTextCursor(self.document())
         cursor.beginEditBlock()
         if len(pieces) < len(self._starts) - 1:
@@ -58,10 +67,17 @@ class ReplayText(QTextEdit):
             cursor.removeSelectedText()
             del self._starts[len(pieces) + 1 :]
         cursor.movePosition(QTextCursor.MoveOperation.End)
-        for piece in pieces[len(self._starts) - 1 :]:
+        first = len(self._starts) - 1
+        for piece in pieces[first : first + _AT_ONCE]:
+            if cursor.positionInBlock() > _LONGEST_LINE:
+                cursor.insertBlock()
             cursor.insertText(_shown(piece), self._formats[piece.kind])
             self._starts.append(cursor.position())
         cursor.endEditBlock()
+        if len(self._starts) <= len(pieces):
+            self._more.start()
+            return
+        self._more.stop()
         self._mark_last()
         self.setTextCursor(cursor)
         self.ensureCursorVisible()
@@ -109,4 +125,7 @@ class ReplayText(QTextEdit):
 
 def _shown(piece: Piece) -> str:
     """A rejected token stays on its line; the others are the text as it is."""
-    return marked(piece.text) if piece.kind == "rejected" else flat(piece.text)
+    text = piece.text
+    if len(text) > _LONGEST_PIECE:
+        text = f"{text[:_LONGEST_PIECE]}… ({len(text):,} characters)"
+    return marked(text) if piece.kind == "rejected" else flat(text)

@@ -124,8 +124,12 @@ class Scrubber(QWidget):
 
     def show_trace(self, events: Iterable[Event]) -> None:
         """Show another answer, at its end."""
+        self.show_replay(Replay(events))
+
+    def show_replay(self, replay: Replay) -> None:
+        """The same, of a replay that was made elsewhere."""
         self.pause()
-        self._replay = Replay(events)
+        self._replay = replay
         total = len(self._replay)
         self._text.show_replay(self._replay)
         self._slider.blockSignals(True)

@@ -1,7 +1,5 @@
 """The canary: hostile text opens nothing, loads nothing and is shown."""
 
-import socket
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,33 +13,9 @@ from app.chat.links import ask_to_open
 from app.chat.message import Ending
 from app.chat.transcript import Transcript
 from app.chat.view import TextView
+from tests.app.canaries import Listener, hostile
 
 Show = Callable[[str], TextView]
-
-
-class Listener:
-    """A server on this machine that only counts who comes."""
-
-    def __init__(self) -> None:
-        self._socket = socket.create_server(("127.0.0.1", 0))
-        self.address = f"http://127.0.0.1:{self._socket.getsockname()[1]}/canary.png"
-        self.visits = 0
-        self._thread = threading.Thread(target=self._listen)
-        self._thread.start()
-
-    def _listen(self) -> None:
-        while True:
-            visitor, _ = self._socket.accept()
-            with visitor:
-                if visitor.recv(4) == b"end.":
-                    return
-                self.visits += 1
-
-    def close(self) -> None:
-        with socket.create_connection(self._socket.getsockname()) as last:
-            last.send(b"end.")
-        self._thread.join()
-        self._socket.close()
 
 
 @pytest.fixture
@@ -58,28 +32,6 @@ def canary(tmp_path: Path) -> Path:
     picture = QImage(10, 3_000, QImage.Format.Format_RGB32)
     assert picture.save(str(path))
     return path
-
-
-def hostile(address: str, path: Path) -> str:
-    images = "\n".join(
-        f"![a]({place}) <img src={place}> <img src='{place}'/>"
-        for place in (address, f"file://{path}", str(path), f"<{path}>", "canary.png", "qrc:/x.png")
-    )
-    return (
-        f"{images}\n\n[l]({address}) [f](file://{path}) <file://{path}> [j](javascript:x)\n\n"
-        f"<link rel=stylesheet href={address}><iframe src={address}></iframe>\n"
-        f"<style>@import '{address}';</style><object data='{path}'></object>\n\n"
-        f"[r]: {address}\n\n![r]\n\n| ![a]({address}) |\n|-|\n| <img src={path}> |\n\n"
-        f"```html\n<img src='{address}'>\n```\n\n"
-        "\u202e\u2066\u200f\x1b]8;;http://x\x07\x00\ud800\n\n"
-        + "- " * 10_000
-        + "x\n\n"
-        + "\n".join("  " * min(n, 300) + "- x" for n in range(300))
-        + "\n\n"
-        + ">" * 10_000
-        + "\n\n"
-        + "a" * 300_000
-    )
 
 
 def test_nothing_is_opened(

@@ -1,0 +1,127 @@
+"""The canary: hostile text, streamed through the window, opens nothing and freezes nothing."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from PySide6.QtGui import QDesktopServices, QImage
+from PySide6.QtWidgets import QApplication
+
+from app.benchmark import Meter
+from app.benchmark_frames import summarize
+from app.chat.view import TextView
+from app.start import keep_quick
+from app.window import Window
+from engine.events import Done, Event, Stats, Text
+from tests.app.canaries import Listener, Watch, hostile
+from tests.app.made_traces import made_trace
+from tests.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until, events_file
+
+pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
+LONG_LINE = "<b>a</b> \u202e" * 90_000  # 1 MB as it is sent
+BIDI = "\u202e\u2066\u200f"
+
+
+@pytest.fixture
+def listener() -> Iterator[Listener]:
+    made = Listener()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def canary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Path, Watch]]:
+    path = tmp_path / "canary.png"
+    assert QImage(10, 3_000, QImage.Format.Format_RGB32).save(str(path))
+    monkeypatch.chdir(tmp_path)
+    watch = Watch(path)
+    yield path, watch
+    watch.close()
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """What was opened in another program, or asked for by a text."""
+    opened: list[object] = []
+    monkeypatch.setattr(QDesktopServices, "openUrl", opened.append)
+    load = TextView.loadResource
+
+    def spy(view: TextView, kind: int, name: object) -> object:
+        opened.append(name)
+        return load(view, kind, name)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(TextView, "loadResource", spy)
+    return opened
+
+
+def told(text: str, *, size: int) -> list[Event]:
+    return [Text("g", text[start : start + size]) for start in range(0, len(text), size)]
+
+
+def nasty_events(text: str) -> list[Event]:
+    """Rounds first, whose tokens are nasty too; then the rest at once, and a line of 1 MB."""
+    head = text[:3000]
+    return [
+        *made_trace(head)[:-1],
+        *told(text[3000:], size=40),
+        Text("g", "\n\n" + LONG_LINE),
+        Done("g", "stop", Stats()),
+    ]
+
+
+def everything_on(window: Window) -> None:
+    window.menus.actions["provenance"].trigger()
+    assert window.rounds.isVisible()
+
+
+def test_a_hostile_answer_opens_and_freezes_nothing(
+    open_window: Open,
+    until: Until,
+    tmp_path: Path,
+    listener: Listener,
+    canary: tuple[Path, Watch],
+    opened: list[object],
+) -> None:
+    path, watch = canary
+    text = hostile(listener.address, path).replace("\ud800", "")  # no JSON carries half of one
+    events = nasty_events(text)
+    window = open_window(f"ready take load take play:{events_file(tmp_path, events)} take")
+    until(lambda: window.loader.loaded)
+    everything_on(window)
+    garbage = keep_quick(window)
+    meter = Meter(window)
+    window.composer.set_text(f"![x](file://{path}) <img src='{listener.address}'> {BIDI}")
+    window.composer.send()
+    meter.turn(lambda: window.conversation.writing)
+    meter.turn(lambda: window.conversation.writing is None and not window.transcript._waiting)
+    answer = window.conversation.branch[-1]
+    meter.turn(lambda: window.answers.writing(answer.id) is None)
+    meter.rest(0.3)
+    frames = meter.take()
+    window.removeEventFilter(meter)
+    garbage.close()
+    print(summarize(frames), sorted(frame.seconds for frame in frames)[-8:])
+
+    message = window.transcript.messages[-1]
+    assert message.written == text + "\n\n" + LONG_LINE
+    assert window.store.message(answer.id).result().content == message.written
+    window.grab()
+    window.rounds.scrubber.go_to(2)
+    window.menus.actions["rename"].trigger()  # the title is of the message
+    QApplication.processEvents()
+    assert opened == []
+    assert listener.visits == 0
+    assert watch.opened == 0
+    shown = message.view.toPlainText()
+    assert "<b>a</b> [U+202E]<b>" in shown
+    assert not set(BIDI) & set(shown)
+    assert not set(BIDI) & set(window.windowTitle())
+    assert not set(BIDI) & set(window.rounds.scrubber._text.toPlainText())
+
+
+def test_who_watches_notices(listener: Listener, canary: tuple[Path, Watch]) -> None:
+    """Else the test above proves nothing."""
+    path, watch = canary
+    assert watch.opened == 0
+    assert not QImage(str(path)).isNull()
+    assert watch.opened == (watch._events >= 0)
