@@ -29,6 +29,7 @@ PANEL = ROLE + 2
 JOINED = ROLE + 3
 BARS = ROLE + 4
 GHOST = ROLE + 5  # of characters: which ghost they are
+TOKEN = ROLE + 6  # of what is laid over a line: that it tells a token's kind
 
 CODE_PADDING = 12  # pixels
 _HEADINGS = (1.5, 1.28, 1.14, 1.05, 1.0, 1.0)

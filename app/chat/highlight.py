@@ -17,7 +17,7 @@ from PySide6.QtGui import QColor, QTextBlock, QTextCharFormat, QTextDocument, QT
 
 from app.chat.colours import Syntax
 from app.chat.copying import fragments
-from app.chat.formats import PANEL, ROLE, SHAPE
+from app.chat.formats import PANEL, ROLE, SHAPE, TOKEN
 from app.chat.page import utf16
 
 USUAL = ("python", "bash", "json", "javascript", "html", "c", "yaml", "sql", "java", "rust", "go")
@@ -132,7 +132,10 @@ class _Painter:
         """Show the colours, all at once."""
         for line, ranges in zip(self._lines, self._ranges, strict=True):
             if ranges:
-                line.block.layout().setFormats(ranges)
+                layout = line.block.layout()
+                # What tells kinds of tokens lies over the colours.
+                tokens = [found for found in layout.formats() if found.format.hasProperty(TOKEN)]
+                layout.setFormats(ranges + tokens)
                 document.markContentsDirty(line.block.position(), line.block.length())
 
 
@@ -153,4 +156,4 @@ def _lexer(language: str) -> Lexer | None:
 
 
 def _syntax(kind: _TokenType) -> Syntax | None:
-    return next((syntax for parent, syntax in _KINDS if kind in parent), None)
+    return next((syntax for parent, syntax in _KINDS if parent.__contains__(kind)), None)

@@ -1,17 +1,28 @@
 """Provenance: where each token of an answer came from, laid over its rendered text.
 
 A token's kind shows by colour and by line (see `app.colours`); rejected tokens stand where they
-would have been, small and struck, as characters of the document that are not copied. Knows pieces
-and a view; not rounds or events.
+would have been, small and struck, as characters of the document that are not copied. Kinds are
+laid over the lines as `app.chat.highlight` lays its colours: as selections they would take Qt
+some five times as long to paint. Knows pieces and a view; not rounds or events.
 """
 
 from bisect import bisect_right
 
 from PySide6.QtCore import QObject, QSize, Qt
-from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen, QTextCharFormat, QTextCursor
-from PySide6.QtWidgets import QSizePolicy, QTextEdit, QWidget
+from PySide6.QtGui import (
+    QColor,
+    QPainter,
+    QPaintEvent,
+    QPen,
+    QTextBlock,
+    QTextCharFormat,
+    QTextCursor,
+    QTextDocument,
+    QTextLayout,
+)
+from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from app.chat.formats import GHOST, Formats
+from app.chat.formats import GHOST, TOKEN, Formats
 from app.chat.page import Ghost
 from app.chat.view import TextView
 from app.colours import KindColours, Line, kind_line
@@ -31,6 +42,7 @@ _PENS: dict[Line, Qt.PenStyle] = {
     "dot": Qt.PenStyle.DotLine,
     "strike": Qt.PenStyle.SolidLine,
 }
+_Stretch = tuple[int, int, Kind]  # from and to: of the document, or of a block
 _LONGEST = 1_000  # characters; so much is no token, but text of which nothing is known
 _APART = 16  # pixels between the words of the legend
 _MEANINGS: dict[Kind, str] = {
@@ -70,7 +82,9 @@ class Provenance(QObject):
         self._numbers: list[int] = []  # and which piece it is
         self._ghosts: list[Ghost] = []
         self._length = 0  # of the pieces' text
-        self._kept: dict[int, list[QTextEdit.ExtraSelection]] = {}  # by token
+        self._kept: dict[int, list[_Stretch]] = {}  # by token
+        self._laid: dict[int, list[_Stretch]] = {}  # what was coloured, by the place of its block
+        self._formats = {kind: self._format(kind) for kind in _MEANINGS}
         self._settled = 0  # so many tokens are where they will stay
         self._shown = False
         view.tip = self.tip
@@ -123,13 +137,47 @@ class Provenance(QObject):
         if settled < self._settled:  # the text is being written anew
             self._kept.clear()
         self._settled = settled
-        shown: list[QTextEdit.ExtraSelection] = []
+        found: dict[int, list[_Stretch]] = {}  # by the place of their block
+        block = QTextBlock()
         for token in range(first, last):
-            found = self._kept.get(token) or self._selections(token)
-            if token < settled:
-                self._kept[token] = found
-            shown += found
-        self._view.setExtraSelections(shown)
+            stretches = self._kept.get(token)
+            if stretches is None:
+                stretches = self._stretches(token)
+                if token < settled:
+                    self._kept[token] = stretches
+            for start, end, kind in stretches:
+                if not (block.isValid() and block.contains(start)):
+                    block = self._view.document().findBlock(start)
+                at = block.position()
+                found.setdefault(at, []).append((start - at, end - at, kind))
+        edit = QTextCursor(self._view.document())
+        edit.beginEditBlock()  # so that what changed is laid out once
+        for position, wanted in found.items():
+            self._lay(position, wanted)
+        edit.endEditBlock()
+
+    def _lay(self, position: int, wanted: list[_Stretch]) -> None:
+        """Colour a block's text; it is laid out again only where that differs from before."""
+        layout = self._view.document().findBlock(position).layout()
+        if self._laid.get(position) == wanted and _has_ours(layout):
+            return
+        self._laid[position] = wanted
+        others = [found for found in layout.formats() if not _is_ours(found)]
+        layout.setFormats(others + [self._range(*stretch) for stretch in wanted])
+        self._mark_dirty(position)
+
+    def _lift(self) -> None:
+        """Leave the text as it was."""
+        for position in self._laid:
+            layout = self._view.document().findBlock(position).layout()
+            if layout is not None and _has_ours(layout):
+                layout.setFormats([found for found in layout.formats() if not _is_ours(found)])
+                self._mark_dirty(position)
+        self._laid.clear()
+
+    def _mark_dirty(self, position: int) -> None:
+        block = self._view.document().findBlock(position)
+        self._view.document().markContentsDirty(block.position(), block.length())
 
     def tip(self, position: int) -> str:
         """What is known of the token at this place of the document; empty where there is none."""
@@ -151,14 +199,15 @@ class Provenance(QObject):
     def _start_over(self) -> None:
         self._kept.clear()
         self._settled = 0
-        self._view.setExtraSelections([])
+        self._lift()
+        self._formats = {kind: self._format(kind) for kind in _MEANINGS}
         self._view.text.set_ghosts(list(self._ghosts) if self._shown else [])
 
     def _token_at(self, source: int) -> int:
         """Which token the character of the given text is in; the last for those behind it."""
         return max(0, bisect_right(self._starts, source) - 1)
 
-    def _selections(self, token: int) -> list[QTextEdit.ExtraSelection]:
+    def _stretches(self, token: int) -> list[_Stretch]:
         piece = self._pieces[self._numbers[token]]
         if len(piece.text) > _LONGEST:
             return []
@@ -167,26 +216,50 @@ class Provenance(QObject):
         space = len(piece.text) - len(piece.text.lstrip())
         begin = start + (space if space < len(piece.text) else 0)
         ranges = self._view.text.ranges(begin, start + len(piece.text))
-        return [self._selection(piece.kind, *stretch) for stretch in ranges]
+        return [(start, end, piece.kind) for start, end in ranges]
 
-    def _selection(self, kind: Kind, start: int, end: int) -> QTextEdit.ExtraSelection:
-        made = QTextEdit.ExtraSelection()
-        cursor = QTextCursor(self._view.document())
-        cursor.setPosition(start)
-        cursor.setPosition(end, QTextCursor.MoveMode.KeepAnchor)
-        cursor.setKeepPositionOnInsert(True)  # what is written behind the token is not the token
-        made.cursor = cursor
-        made.format = self._format(kind)
+    def _range(self, start: int, end: int, kind: Kind) -> QTextLayout.FormatRange:
+        made = QTextLayout.FormatRange()
+        made.start, made.length = start, end - start
+        made.format = self._formats[kind]
         return made
 
     def _format(self, kind: Kind) -> QTextCharFormat:
         made = QTextCharFormat()
         colour = QColor(self._colours.of(kind))
+        made.setProperty(TOKEN, True)
         made.setForeground(colour)
         if kind_line(kind) != "none":  # a link keeps its own
             made.setUnderlineStyle(_UNDERLINES[kind_line(kind)])
             made.setUnderlineColor(colour)
         return made
+
+
+def laid_over(document: QTextDocument) -> list[tuple[str, QTextCharFormat]]:
+    """The text of each stretch that a kind is laid over, and how, in reading order."""
+    found: list[tuple[str, QTextCharFormat]] = []
+    block = document.begin()
+    while block.isValid():
+        ours = [laid for laid in block.layout().formats() if _is_ours(laid)]
+        units = block.text().encode("utf-16-le")
+        found += [
+            (
+                units[2 * r.start : 2 * (r.start + r.length)].decode("utf-16-le"),
+                QTextCharFormat(r.format),
+            )
+            for r in ours
+        ]
+        block = block.next()
+    return found
+
+
+def _is_ours(found: QTextLayout.FormatRange) -> bool:
+    return found.format.hasProperty(TOKEN)
+
+
+def _has_ours(layout: QTextLayout) -> bool:
+    formats = layout.formats()
+    return bool(formats) and _is_ours(formats[-1])
 
 
 class Legend(QWidget):

@@ -7,6 +7,7 @@ from pathlib import Path
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QListView, QWidget
 
+from app.chat.provenance import laid_over
 from app.race_dialog import RaceDialog
 from app.window import Window
 from tests.app.made_traces import made_trace
@@ -62,7 +63,7 @@ class Photographer:
         window.menus.actions["provenance"].trigger()
         window.rounds.scrubber.go_to(12)
         view = window.transcript.messages[-1].view
-        self._until(view.extraSelections)
+        self._until(lambda: laid_over(view.document()))
         self._rest()
         save("provenance", lambda path: _grab(window, path))
         window.menus.actions["race"].trigger()

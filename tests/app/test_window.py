@@ -8,6 +8,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLabel, QListView
 
+from app.chat.provenance import laid_over
 from app.engine_process import Patience
 from app.window import Window
 from tests.app.made_traces import made_trace
@@ -85,10 +86,10 @@ def test_an_answer_can_be_looked_into(open_window: Open, until: Until, tmp_path:
     assert window.rounds.panel.stats.rounds == 3
     window.menus.actions["provenance"].trigger()
     view = window.transcript.messages[1].view
-    until(view.extraSelections)
+    until(lambda: laid_over(view.document()))
     assert window.legend.isVisible()
     window.menus.actions["provenance"].trigger()
-    until(lambda: not view.extraSelections())
+    until(lambda: not laid_over(view.document()))
 
     send(window, "more")
     until(answered(window, 4))
@@ -116,7 +117,7 @@ def test_everything_is_there_after_a_restart(
     assert again.composer.text == "unsent"
     assert not again.rounds.isVisible()
     assert again.branch.provenance
-    until(again.transcript.messages[1].view.extraSelections)
+    until(lambda: laid_over(again.transcript.messages[1].view.document()))
     until(lambda: len(again.rounds.scrubber.events) == len(events))
 
 

@@ -16,7 +16,7 @@ from app.chat.colours import DARK_CHAT, LIGHT_CHAT
 from app.chat.copying import written_text
 from app.chat.formats import ROLE, Formats
 from app.chat.growth import Growth
-from app.chat.provenance import Legend, Provenance, describe
+from app.chat.provenance import Legend, Provenance, describe, laid_over
 from app.chat.view import TextView
 from app.rounds.trace import Kind, Piece
 from tests.app.chat.markdown_texts import cut_places, split
@@ -69,12 +69,8 @@ def overlaid(view: TextView, text: str = TABLE, pieces: tuple[Piece, ...] = PIEC
 def laid(view: TextView) -> list[tuple[str, Underline, str]]:
     """The text of each stretch that is laid over, its line and its colour."""
     return [
-        (
-            found.cursor.selectedText(),
-            found.format.underlineStyle(),
-            found.format.foreground().color().name(),
-        )
-        for found in view.extraSelections()
+        (text, look.underlineStyle(), look.foreground().color().name())
+        for text, look in laid_over(view.document())
     ]
 
 
@@ -123,7 +119,7 @@ def test_toggling_leaves_the_text_as_it_was(show: Show) -> None:
     view.text.settle()
     made.refresh()
     assert view.toHtml() == before
-    assert view.extraSelections() == []
+    assert laid(view) == []
 
 
 def test_hovering(show: Show) -> None:
@@ -259,11 +255,36 @@ def test_a_long_text_is_only_laid_over_where_it_is_seen(show: Show) -> None:
     view = show("\n\n".join(text[n : n + 500] for n in range(0, len(text), 500)))
     pieces = tuple(piece(w, "accepted") for w in re.findall(r"\w+|\s+", view.text.text))
     made = overlaid(view, pieces=pieces)
-    assert 0 < len(view.extraSelections()) < len(pieces) // 2
+    assert 0 < len(laid(view)) < len(pieces) // 2
     made.set_colours(DARK_CHAT.kinds)
     view.text.settle()
     made.refresh()
     assert {colour for _, _, colour in laid(view)} == {DARK_CHAT.kinds.accepted}
+
+
+@pytest.mark.parametrize("coloured_first", [True, False])
+def test_code_keeps_its_colours_under_the_tokens(show: Show, coloured_first: bool) -> None:
+    view = show("```python\nx = 1  # why\n")
+    code = view.document().lastBlock()
+
+    def looks() -> int:
+        return len(code.layout().formats())
+
+    if coloured_first:
+        view.text.finish()
+        view.text.settle()
+    coloured = looks()
+    made = overlaid(view, "", (piece("```python\nx = 1  # why\n", "accepted"),))
+    assert len(laid(view)) == 2  # the label's text and the code's
+    view.text.finish()
+    view.text.settle()
+    made.refresh()
+    assert len(laid(view)) == 2
+    assert looks() > len(laid(view))
+    made.set_shown(False)
+    view.text.settle()
+    assert laid(view) == []
+    assert looks() >= max(coloured, 1)
 
 
 def test_the_legend_has_words(qtbot: QtBot, formats: Formats) -> None:

@@ -7,6 +7,7 @@ from pytestqt.qtbot import QtBot
 from app.chat.colours import DARK_CHAT
 from app.chat.formats import Formats
 from app.chat.message import Ending
+from app.chat.provenance import laid_over
 from app.chat.transcript import Transcript
 from app.rounds.trace import Kind, Piece
 
@@ -181,7 +182,7 @@ def test_provenance_of_all_messages(transcript: Transcript, qtbot: QtBot) -> Non
     transcript.set_pieces(message, pieces)
     transcript.settle()
     assert message.view.toPlainText().replace("\u200a", "") == "axb"
-    qtbot.waitUntil(lambda: len(message.view.extraSelections()) == 2)
+    qtbot.waitUntil(lambda: len(laid_over(message.view.document())) == 2)
     later = transcript.add("model", name="m", text="later", ending=Ending())
     assert later.provenance.shown
     transcript.show_provenance(False)
