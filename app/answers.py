@@ -105,6 +105,7 @@ class Answers(QObject):
         self._waiting: dict[int, tuple[tuple[Line, ...], Request]] = {}  # for `release`
         self._held = False
         self._closing = False
+        self._over = False
         self._unsaved = False
         self._timer = QTimer(self, interval=_FLUSH_MS)
         self._timer.timeout.connect(self.flush)
@@ -177,7 +178,10 @@ class Answers(QObject):
         self._closing = True
 
     def save(self) -> None:
-        """Have the store save every answer as it ended. For after the engine has stopped."""
+        """Have the store save every answer as it ended. For after the engine has stopped; the
+        store may be closed then."""
+        self._timer.stop()
+        self._over = True
         for writing in self._writings.values():
             if writing.state == "streaming":
                 writing.state = "interrupted"
@@ -187,6 +191,8 @@ class Answers(QObject):
 
     def flush(self) -> None:
         """Save what is new of each answer."""
+        if self._over:
+            return
         for writing in tuple(self._writings.values()):
             if not writing.saving and (
                 writing.state != "streaming" or writing.saved < len(writing.events)
