@@ -43,10 +43,10 @@ class Garbage(QObject):
         """Collect what can be collected now."""
         if self._marked is not None and self._busy():
             self.mark()
-        if self._marked is not None and time.monotonic() - self._marked >= _REST_SECONDS:
+        elif self._marked is not None and time.monotonic() - self._marked >= _REST_SECONDS:
             self._marked = None
             gc.collect()
-        elif gc.get_count()[0] >= _FEW:
+        if gc.get_count()[0] >= _FEW:
             gc.collect(1)
 
     def close(self) -> None:

@@ -29,6 +29,7 @@ from models.errors import Problem
 NAME = "Slipstream"
 HOME_VARIABLE = "SLIPSTREAM_HOME"
 _GET_READY_MS, _GET_READY_APART_MS = 500, 100
+_SWITCH_SECONDS = 0.001  # how long the window's thread waits for one that stores an answer
 
 
 def run_window(arguments: Sequence[str], *, begin: Callable[[Window], None] = Window.begin) -> int:
@@ -60,6 +61,7 @@ def run_window(arguments: Sequence[str], *, begin: Callable[[Window], None] = Wi
 
 def keep_quick(window: Window) -> Garbage:
     """Do what takes long while nobody waits: collecting garbage, loading the usual languages."""
+    sys.setswitchinterval(_SWITCH_SECONDS)
     garbage = Garbage(lambda: window.answers.busy, parent=window)
     window.answers.finished.connect(garbage.mark)
     window.conversation.opened.connect(garbage.mark)

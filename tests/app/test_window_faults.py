@@ -1,0 +1,162 @@
+"""The engine killed in mid-stream, and a disk that is full, as a person at the window sees it."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from PySide6.QtWidgets import QApplication
+
+from app.benchmark_rounds import made_text
+from app.conversations.store import Store
+from app.window import Window
+from tests.app.conversations.test_full_disk import fill, remount, small_disk
+from tests.app.window_maker import OFFSCREEN_COMPLAINTS, Until, make_window
+
+__all__ = ["small_disk"]  # a fixture
+
+pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
+CHARACTERS, SPEED = 6000, 1000
+TEXT = made_text(CHARACTERS)
+PLAY = (sys.executable, "-m", "app.benchmark_host", str(CHARACTERS), str(SPEED))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path
+
+
+@pytest.fixture
+def window(plain_application: QApplication, folder: Path, until: Until) -> Iterator[Window]:
+    window = make_window(plain_application, folder, PLAY)
+    window.show()
+    window.begin()
+    until(lambda: window.loader.loaded)
+    yield window
+    window.close()
+    window.deleteLater()
+    plain_application.processEvents()
+
+
+def ask(window: Window, text: str) -> None:
+    window.composer.set_text(text)
+    window.composer.send()
+
+
+def written(window: Window, characters: int) -> bool:
+    writing = window.conversation.writing
+    return writing is not None and len(writing.text) > characters
+
+
+def kill_engine(window: Window, until: Until, *, noise: random.Random) -> int:
+    """In mid-answer; returns how much of the answer there was, which is all in the store."""
+    ask(window, "Tell me.")
+    least = noise.randrange(0, CHARACTERS // 2)
+    until(lambda: written(window, least))
+    os.kill(window.engine.pid, signal.SIGKILL)
+    until(lambda: not window.answers.busy)
+    answer = window.conversation.branch[-1]
+    until(lambda: window.answers.writing(answer.id) is None)
+    kept = window.store.message(answer.id).result()
+    window.transcript.settle()
+    assert kept.state == "failed"
+    assert kept.content == window.transcript.messages[-1].written
+    assert len(kept.content) > least
+    assert TEXT.startswith(kept.content)
+    until(lambda: window.loader.loaded)
+    return len(kept.content)
+
+
+def stop_an_answer(window: Window, until: Until) -> None:
+    """One that goes well: it shows that the engine is back."""
+    ask(window, "Again.")
+    until(lambda: written(window, 20))
+    window.conversation.stop()
+    until(lambda: not window.answers.busy)
+    answer = window.conversation.branch[-1]
+    until(lambda: window.answers.writing(answer.id) is None)
+    assert window.store.message(answer.id).result().state == "cancelled"
+
+
+@pytest.mark.parametrize("times", [2, pytest.param(20, marks=pytest.mark.slow)])
+def test_killed_engines_cost_nothing_that_was_written(
+    window: Window, until: Until, times: int
+) -> None:
+    noise, kept = random.Random(), 0
+    for _ in range(times):
+        kept += kill_engine(window, until, noise=noise)
+        stop_an_answer(window, until)
+    print(f"{times} engines killed; {kept} characters written until then, all kept")
+    assert len(window.conversation.branch) == 4 * times
+
+
+class TestFullDisk:
+    """A disk of 1 MB."""
+
+    @pytest.fixture
+    def folder(self, small_disk: Path) -> Path:
+        return small_disk
+
+    def test_what_cannot_be_stored_goes_back_into_the_composer(
+        self, window: Window, until: Until, folder: Path
+    ) -> None:
+        ballast = fill(folder)
+        long = "precious " * 3000
+        ask(window, long)
+        until(lambda: "problem" in window.notices.texts)
+        assert "disk is full" in window.notices.texts["problem"]
+        assert "Free some space" in window.notices.texts["problem"]
+        assert window.composer.text == long
+        assert window.transcript.messages == ()
+        ballast.unlink()
+        window.composer.send()
+        until(lambda: written(window, 20))
+        assert window.conversation.branch[0].content == long
+        window.conversation.stop()
+        until(lambda: not window.answers.busy)
+
+    def test_an_answer_is_kept_until_there_is_room(
+        self, window: Window, until: Until, folder: Path
+    ) -> None:
+        ask(window, "Tell me.")
+        until(lambda: written(window, 20))
+        ballast = fill(folder)
+        until(lambda: "disk" in window.notices.texts)
+        assert "disk is full" in window.notices.texts["disk"]
+        assert "The answer is kept here" in window.notices.texts["disk"]
+        until(lambda: not window.answers.busy)
+        answer = window.conversation.branch[-1]
+        window.transcript.settle()
+        assert window.transcript.messages[-1].written == TEXT
+        assert window.answers.writing(answer.id) is not None
+        ballast.unlink()
+        remount(folder, "size=16m")
+        until(lambda: window.answers.writing(answer.id) is None)
+        assert window.store.message(answer.id).result().content == TEXT
+        assert "disk" not in window.notices.texts
+
+    def test_closed_while_it_is_full_what_was_saved_is_there(
+        self, window: Window, until: Until, folder: Path
+    ) -> None:
+        ask(window, "Tell me.")
+        until(lambda: written(window, 20))
+        writing = window.conversation.writing
+        assert writing is not None
+        until(lambda: writing.saved)
+        saved = window.store.message(writing.message.id).result().content
+        ballast = fill(folder)
+        window.close()
+        window.answers.flush()  # as a timer may that was about to
+        ballast.unlink()
+        with Store.open(folder / "conversations.sqlite") as store:
+            assert store.notice is None
+            (conversation,) = store.conversations().result()
+            question, answer = store.branch(conversation.id).result()
+        assert question.content == "Tell me."
+        assert answer.state == "interrupted"
+        assert answer.content.startswith(saved) != (saved == "")
+        assert subprocess.run(["mountpoint", "-q", str(folder)]).returncode == 0
