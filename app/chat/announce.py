@@ -25,10 +25,13 @@ class Announcer:
     def __init__(self, widget: QWidget, say: Callable[[str], None] | None = None) -> None:
         self._widget = widget
         self._say = say or self._announce
+        self._heard = QAccessible.isActive if say is None else lambda: True
         self._held = ""
 
     def append(self, delta: str) -> None:
-        """More text; whole sentences are said."""
+        """More text; whole sentences are said. Where nobody listens it is forgotten."""
+        if not self._heard():
+            return
         self._held += delta
         begin = 0
         for found in _END.finditer(self._held):

@@ -162,6 +162,7 @@ class Transcript(QScrollArea):
 
     def set_empty(self, widget: QWidget) -> None:
         """What is shown while there are no messages."""
+        self._empty.hide()
         self._empty.deleteLater()
         self._empty = widget
         widget.setParent(self.viewport())

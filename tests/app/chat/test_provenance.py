@@ -250,6 +250,22 @@ def test_other_tokens_in_their_place(show: Show) -> None:
     assert view.toPlainText() == "a b"
 
 
+def test_the_last_token_may_become_longer_or_another(show: Show) -> None:
+    view = show("one two")
+    made = overlaid(view, pieces=(piece("one", "accepted"), piece(" t", "bonus")))
+    assert [text for text, _, _ in laid(view)] == ["one", "t"]
+    for last in (piece(" two", "bonus"), piece(" two", "accepted")):
+        made.set_pieces((piece("one", "accepted"), last))
+        view.text.settle()
+        made.refresh()
+        assert [text for text, _, _ in laid(view)] == ["one", "two"]
+    assert len({line for _, line, _ in laid(view)}) == 1
+    made.set_pieces((piece("one", "accepted"), piece(" no", "rejected")))
+    view.text.settle()
+    made.refresh()
+    assert view.toPlainText().replace("\u200a", "") == "one no two"
+
+
 def test_a_long_text_is_only_laid_over_where_it_is_seen(show: Show) -> None:
     text = "word " * 9_000
     view = show("\n\n".join(text[n : n + 500] for n in range(0, len(text), 500)))
