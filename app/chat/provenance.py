@@ -43,6 +43,7 @@ _PENS: dict[Line, Qt.PenStyle] = {
     "strike": Qt.PenStyle.SolidLine,
 }
 _Stretch = tuple[int, int, Kind]  # from and to: of the document, or of a block
+_LAID = 1  # the state of blocks that kinds are laid over; new ones have another
 _LONGEST = 1_000  # characters; so much is no token, but text of which nothing is known
 _APART = 16  # pixels between the words of the legend
 _MEANINGS: dict[Kind, str] = {
@@ -141,7 +142,7 @@ class Provenance(QObject):
             self._kept.clear()
         self._settled = settled
         found: dict[int, list[_Stretch]] = {}  # by the place of their block
-        block = QTextBlock()
+        at = behind = 0  # where a block begins, and where the next does
         for token in range(first, last):
             stretches = self._kept.get(token)
             if stretches is None:
@@ -149,9 +150,10 @@ class Provenance(QObject):
                 if token < settled:
                     self._kept[token] = stretches
             for start, end, kind in stretches:
-                if not (block.isValid() and block.contains(start)):
+                if not at <= start < behind:
                     block = self._view.document().findBlock(start)
-                at = block.position()
+                    at = block.position()
+                    behind = at + block.length()
                 found.setdefault(at, []).append((start - at, end - at, kind))
         edit = QTextCursor(self._view.document())
         edit.beginEditBlock()  # so that what changed is laid out once
@@ -161,25 +163,28 @@ class Provenance(QObject):
 
     def _lay(self, position: int, wanted: list[_Stretch]) -> None:
         """Colour a block's text; it is laid out again only where that differs from before."""
-        layout = self._view.document().findBlock(position).layout()
-        if self._laid.get(position) == wanted and _has_ours(layout):
+        block = self._view.document().findBlock(position)
+        if block.userState() == _LAID and self._laid.get(position) == wanted:
             return
         self._laid[position] = wanted
+        layout = block.layout()
         others = [found for found in layout.formats() if not _is_ours(found)]
         layout.setFormats(others + [self._range(*stretch) for stretch in wanted])
-        self._mark_dirty(position)
+        block.setUserState(_LAID)
+        self._mark_dirty(block)
 
     def _lift(self) -> None:
         """Leave the text as it was."""
         for position in self._laid:
-            layout = self._view.document().findBlock(position).layout()
-            if layout is not None and _has_ours(layout):
+            block = self._view.document().findBlock(position)
+            if block.userState() == _LAID:
+                layout = block.layout()
                 layout.setFormats([found for found in layout.formats() if not _is_ours(found)])
-                self._mark_dirty(position)
+                block.setUserState(-1)
+                self._mark_dirty(block)
         self._laid.clear()
 
-    def _mark_dirty(self, position: int) -> None:
-        block = self._view.document().findBlock(position)
+    def _mark_dirty(self, block: QTextBlock) -> None:
         self._view.document().markContentsDirty(block.position(), block.length())
 
     def tip(self, position: int) -> str:
@@ -268,11 +273,6 @@ def laid_over(document: QTextDocument) -> list[tuple[str, QTextCharFormat]]:
 
 def _is_ours(found: QTextLayout.FormatRange) -> bool:
     return found.format.hasProperty(TOKEN)
-
-
-def _has_ours(layout: QTextLayout) -> bool:
-    formats = layout.formats()
-    return bool(formats) and _is_ours(formats[-1])
 
 
 class Legend(QWidget):
