@@ -35,7 +35,7 @@ def run_until_killed(home: Path, *, noise: random.Random) -> list[dict[str, str]
         if noise.random() > 0.15:
             while child.poll() is None and b'"streaming"' not in told.read_bytes():
                 time.sleep(0.02)
-        time.sleep(noise.uniform(0.0, 2.0))
+        time.sleep(noise.uniform(0.0, 2.5))
         child.kill()
     assert child.returncode == -9
     lines = told.read_bytes().splitlines(keepends=True)
