@@ -1,12 +1,14 @@
 """Lines out of bytes, and one life of a process."""
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from PySide6.QtCore import QTimer
 from pytestqt.qtbot import QtBot
 
 from app.child_process import ChildProcess, Lines
@@ -136,3 +138,16 @@ def test_closing_hears_the_last_words(run: Callable[..., Heard]) -> None:
     heard.child.close()
     assert heard.said == [b"ready\n", b"bye\n"]
     assert heard.ends == [("It ended with status 0.", 0)]
+
+
+def test_others_have_their_turn_while_a_flood_is_told(run: Callable[..., Heard]) -> None:
+    heard = run(f"print('x\\n' * 200, end=''); {SAY_AND_WAIT}")
+    heard.child.said.connect(lambda line: time.sleep(0.002))
+    turns: set[int] = set()
+    timer = QTimer()
+    timer.timeout.connect(lambda: turns.add(len(heard.said)))
+    timer.start(0)
+    heard.until(lambda: len(heard.said) == 201)
+    timer.stop()
+    assert heard.said == [b"x\n"] * 200 + [b"ready\n"]
+    assert len(turns) > 5
