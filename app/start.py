@@ -15,6 +15,7 @@ from PySide6.QtGui import QIcon
 from PySide6.QtWidgets import QApplication, QMessageBox
 
 from app.chat.highlight import USUAL, get_ready
+from app.clipboard import leave_texts
 from app.conversations.store import Store
 from app.engine_log import EngineLog, log_folder
 from app.engine_process import EngineProcess
@@ -55,6 +56,7 @@ def run_window(arguments: Sequence[str], *, begin: Callable[[Window], None] = Wi
     window.painted.connect(lambda: begin(window))
     SignalWatch(window.close, parent=application)
     window.painted.connect(lambda: keep_quick(window))
+    application.aboutToQuit.connect(leave_texts)
     window.show()
     return application.exec()
 

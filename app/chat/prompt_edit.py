@@ -24,6 +24,7 @@ _LONGEST_LINE = 4_000  # characters that are laid out in one piece
 _JOINED = int(QTextFormat.Property.UserProperty) + 20  # of a block: it goes on with the one before
 _LINE_ENDS = re.compile("\r\n?|[\x0b\x0c\x85\u2028\u2029\ufdd0\ufdd1]")
 _UNSEEN = re.compile("[\x00-\x08\x0e-\x1f\x7f]")  # no keyboard makes them, and no font shows them
+_DELETING = (Qt.Key.Key_Backspace, Qt.Key.Key_Delete)
 _ENTER = (Qt.Key.Key_Return, Qt.Key.Key_Enter)
 
 
@@ -67,6 +68,9 @@ class PromptEdit(QPlainTextEdit):
         self.moveCursor(QTextCursor.MoveOperation.End)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() in _DELETING and self.textCursor().hasSelection():
+            self._insert("")
+            return
         if event.key() not in _ENTER:
             super().keyPressEvent(event)
             return
@@ -120,7 +124,11 @@ class PromptEdit(QPlainTextEdit):
         """In place of what is selected."""
         cursor = self.textCursor()
         cursor.beginEditBlock()
-        cursor.removeSelectedText()
+        if cursor.hasSelection():
+            # Where a line's beginning goes, Qt would take over how the selection's last block is.
+            first = self.document().findBlock(cursor.selectionStart()).blockFormat()
+            cursor.removeSelectedText()
+            cursor.setBlockFormat(first)
         plain, joined = QTextBlockFormat(), QTextBlockFormat()
         joined.setProperty(_JOINED, True)
         if max(map(len, text.split("\n"))) <= _LONGEST_LINE and not self._joins:

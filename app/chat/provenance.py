@@ -155,6 +155,11 @@ class Provenance(QObject):
                     at = block.position()
                     behind = at + block.length()
                 found.setdefault(at, []).append((start - at, end - at, kind))
+        block = self._view.document().findBlock(places[0])
+        while block.isValid() and block.position() <= places[1]:
+            if block.userState() == _LAID:  # perhaps of a text that is no more
+                found.setdefault(block.position(), [])
+            block = block.next()
         edit = QTextCursor(self._view.document())
         edit.beginEditBlock()  # so that what changed is laid out once
         for position, wanted in found.items():

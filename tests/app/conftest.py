@@ -8,10 +8,18 @@ from PySide6.QtGui import QFont, QPalette
 from PySide6.QtWidgets import QApplication, QToolTip
 from pytestqt.qtbot import QtBot
 
+from app.clipboard import leave_texts
 from app.engine_process import Patience
 from app.window import Window
 from tests.app.engine_listener import TIMEOUT_SECONDS
 from tests.app.window_maker import Open, Until, fake_host, make_window
+
+
+@pytest.fixture(autouse=True)
+def clipboard_outlasts_python(qapp: QApplication) -> Iterator[None]:
+    """As at the end of the application; else the process would end with a fault."""
+    yield
+    leave_texts()
 
 
 @pytest.fixture

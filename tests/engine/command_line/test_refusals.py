@@ -228,7 +228,7 @@ def test_a_draft_length_that_is_none(length: str, generate: Command) -> None:
 
 @pytest.mark.parametrize("name", ["", "lookup+", "Lookup", "early-exit:x", "no/such/folder"])
 def test_a_drafter_that_is_none(name: str, generate: Command) -> None:
-    assert_refused(generate("--drafter", name), "no drafter", "Choose none, lookup")
+    assert_refused(generate("--drafter", name), "no drafter", "Choose auto, none, lookup")
 
 
 @pytest.mark.parametrize("layers", [0, 4, 10**20])
