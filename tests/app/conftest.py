@@ -12,6 +12,7 @@ from app.clipboard import leave_texts
 from app.engine_process import Patience
 from app.window import Window
 from tests.app.engine_listener import TIMEOUT_SECONDS
+from tests.app.talk import Begin, Talk
 from tests.app.window_maker import Open, Until, fake_host, make_window
 
 
@@ -62,3 +63,17 @@ def open_window(plain_application: QApplication, tmp_path: Path) -> Iterator[Ope
         window.close()
         window.deleteLater()
     plain_application.processEvents()
+
+
+@pytest.fixture
+def begin(qtbot: QtBot, tmp_path: Path) -> Iterator[Begin]:
+    """Begins a talk with a fake host that takes these steps."""
+    talks: list[Talk] = []
+
+    def begin(steps: str) -> Talk:
+        talks.append(Talk(tmp_path, steps, qtbot))
+        return talks[-1]
+
+    yield begin
+    for talk in talks:
+        talk.close()

@@ -83,3 +83,6 @@ class Talk:
         self.engine.stop()
         self.answers.save()
         self.store.close()
+
+
+Begin = Callable[[str], Talk]

@@ -1,12 +1,10 @@
 """Answers are held back, saved again and interrupted, and their end is always saved."""
 
 import sqlite3
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import given
-from pytestqt.qtbot import QtBot
 
 from app.answers import Writing
 from app.conversations.records import Message, from_milliseconds
@@ -15,23 +13,8 @@ from engine.events import Done, Draft, Event, Failed, Text, Verdict
 from models.errors import Problem
 from tests.app.made_traces import made_trace
 from tests.app.rounds.traces import text_of, traces
-from tests.app.talk import Talk
+from tests.app.talk import Begin, Talk
 from tests.app.window_maker import events_file
-
-Begin = Callable[[str], Talk]
-
-
-@pytest.fixture
-def begin(qtbot: QtBot, tmp_path: Path) -> Iterator[Begin]:
-    talks: list[Talk] = []
-
-    def begin(steps: str) -> Talk:
-        talks.append(Talk(tmp_path, steps, qtbot))
-        return talks[-1]
-
-    yield begin
-    for talk in talks:
-        talk.close()
 
 
 def writing(content: str = "", before: tuple[Event, ...] = ()) -> Writing:

@@ -1,37 +1,20 @@
 """What is said is stored before it is answered; versions, branches and failures lose nothing."""
 
 import sqlite3
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from pytestqt.qtbot import QtBot
 
 from app.conversation import can_go_on
 from app.rounds.trace import pieces
 from engine.events import Done, Failed, Text
 from engine.request import Request
 from tests.app.made_traces import made_trace
-from tests.app.talk import Talk
+from tests.app.talk import Begin
 from tests.app.window_maker import events_file
 
-Begin = Callable[[str], Talk]
 ONE = "take text:one done"
 SERVE = "ready take load serve"
-
-
-@pytest.fixture
-def begin(qtbot: QtBot, tmp_path: Path) -> Iterator[Begin]:
-    """Begins a talk with a fake host that takes these steps."""
-    talks: list[Talk] = []
-
-    def begin(steps: str) -> Talk:
-        talks.append(Talk(tmp_path, steps, qtbot))
-        return talks[-1]
-
-    yield begin
-    for talk in talks:
-        talk.close()
 
 
 def test_a_message_and_its_answer_are_stored(begin: Begin) -> None:
