@@ -13,6 +13,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from app.conversations.records import Message, State
 from app.conversations.store import Store
 from app.engine_process import EngineProcess
+from app.growing_text import GrowingText
 from app.rounds.trace import Folder, Piece
 from app.steps import Failed as Fail
 from app.steps import Stepper, Steps
@@ -35,7 +36,7 @@ class Writing:
         """`before` are the events of the answer that this one goes on with."""
         self.message = message
         self.generation = ""
-        self.text = message.content
+        self._text = GrowingText(message.content)
         self.events: list[Event] = []
         self.state: State = "streaming"
         self.failure: Failed | None = None
@@ -47,6 +48,11 @@ class Writing:
             self._keep(event)
             if isinstance(event, Verdict):
                 self._rounds = event.round
+
+    @property
+    def text(self) -> str:
+        """So far."""
+        return str(self._text)
 
     @property
     def pieces(self) -> tuple[Piece, ...]:
@@ -64,7 +70,7 @@ class Writing:
         self._keep(event)
         match event:
             case Text():
-                self.text += event.delta
+                self._text.append(event.delta)
             case Done():
                 self.state = _state(event)
             case Failed():

@@ -13,7 +13,8 @@ from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, QTimer, Signa
 
 _LONGEST_COMPLAINT_BYTES = 4096
 _GRACE_SECONDS = 1.5  # after its input has ended, until it is killed
-_AT_ONCE_SECONDS = 0.006  # of telling, between two turns of the event loop
+_AT_ONCE_SECONDS = 0.006  # of telling
+_APART_MILLISECONDS = 10  # the window has then, of a flood, more time than the engine
 _KILL_SECONDS = 2.0  # until a killed process is given up
 
 
@@ -76,7 +77,7 @@ class ChildProcess(QObject):
         super().__init__(parent)
         self._lines, self._complaints = Lines(limit), Lines(_LONGEST_COMPLAINT_BYTES)
         self._heard: deque[bytes] = deque()
-        self._soon = QTimer(self, singleShot=True, interval=0)
+        self._soon = QTimer(self, singleShot=True, interval=_APART_MILLISECONDS)
         self._soon.timeout.connect(self._tell)
         self._over = False
         self._process = process = QProcess(self)
@@ -126,7 +127,8 @@ class ChildProcess(QObject):
 
     def _read(self) -> None:
         self._heard.extend(self._lines.feed(bytes(self._process.readAllStandardOutput().data())))
-        self._tell()
+        if not self._soon.isActive():
+            self._tell()
 
     def _tell(self, *, all: bool = False) -> None:
         """Tell what was read; of a flood only so much at a time, that others have their turn."""
@@ -148,6 +150,7 @@ class ChildProcess(QObject):
 
     def _finish(self, code: int, status: QProcess.ExitStatus) -> None:
         self._read()
+        self._soon.stop()
         self._tell(all=True)
         self._read_complaints()
         for lines, told in ((self._lines, self.said), (self._complaints, self.complained)):

@@ -2,8 +2,8 @@
 
 By itself it goes through every object there is whenever many new ones have come, and a trace is
 many: with a long answer that is a stop of a tenth of a second, in mid-stream. Here it looks at new
-objects only, every second, and at all of them when nothing is being written. Most garbage needs no
-collector: only what refers to itself does.
+objects only, four times a second, and at all of them when nothing is being written. Most garbage
+needs no collector: only what refers to itself does.
 
 Knows nothing of what is collected.
 """
@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from PySide6.QtCore import QObject, QTimer
 
-_GLANCE_MS = 1000
+_GLANCE_MS = 250
 _FEW = 500  # new objects that are not worth a look
 _REST_SECONDS = 5.0  # after something has ended: whoever waited for it looks at it now
 

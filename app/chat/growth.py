@@ -15,6 +15,7 @@ from itertools import pairwise, takewhile
 
 from app.chat.blocks import After, Block, BlockReader, code_lines, label_line, plain_lines
 from app.chat.page import Item, Look
+from app.growing_text import GrowingText
 
 LONGEST_BLOCK = 6_000  # characters
 GLANCE = 2_000
@@ -64,10 +65,15 @@ class _Text:
     """The text so far, and its characters' places: only carriage returns are left out."""
 
     def __init__(self) -> None:
-        self.text = ""  # with all its line ends alike
+        self._text = GrowingText()
         self._returns: list[int] = []  # in the text that was given, those before a "\n"
         self._given = 0
         self._held = ""
+
+    @property
+    def text(self) -> str:
+        """With all its line ends alike."""
+        return str(self._text)
 
     def append(self, delta: str) -> None:
         """More text. A last carriage return waits for what it is."""
@@ -76,7 +82,7 @@ class _Text:
             delta, self._held = delta[:-1], "\r"
         self._returns += [self._given + found.start() for found in re.finditer("\r\n", delta)]
         self._given += len(delta)
-        self.text += delta.replace("\r\n", "\n").replace("\r", "\n")
+        self._text.append(delta.replace("\r\n", "\n").replace("\r", "\n"))
 
     def place_of(self, given: int) -> int:
         """Where in `text` the character stands that was given at this place."""

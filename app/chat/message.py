@@ -17,6 +17,7 @@ from app.chat.page import neutral
 from app.chat.provenance import Provenance
 from app.chat.quiet import QuietButton
 from app.chat.view import TextView
+from app.growing_text import GrowingText
 
 Writer = Literal["person", "model"]
 End = Literal["complete", "interrupted", "cancelled", "failed", "length"]
@@ -69,7 +70,7 @@ class Message(QWidget):
         self.writer = writer
         self.name = name
         self._formats = formats
-        self._written = ""
+        self._written = GrowingText()
         self._branch = (1, 1)
         self.view = TextView(formats, PlainGrowth() if writer == "person" else Growth())
         self.provenance = Provenance(self.view, formats.colours.kinds)
@@ -94,11 +95,11 @@ class Message(QWidget):
     @property
     def written(self) -> str:
         """The text as it was given."""
-        return self._written
+        return str(self._written)
 
     def append(self, delta: str) -> None:
         """More text; shown by `step`."""
-        self._written += delta
+        self._written.append(delta)
         self.view.text.append(delta)
 
     def step(self) -> bool:
@@ -141,7 +142,7 @@ class Message(QWidget):
 
     def copy(self) -> None:
         """Put the whole text, as it was written, on the clipboard."""
-        QGuiApplication.clipboard().setText(neutral(self._written))
+        QGuiApplication.clipboard().setText(neutral(self.written))
         self.copied.emit("Message copied")
 
     def enterEvent(self, event: QEnterEvent) -> None:

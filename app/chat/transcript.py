@@ -17,7 +17,7 @@ from app.chat.quiet import QuietButton
 from app.rounds.trace import Piece
 
 FRAME_MILLISECONDS = 33
-_BUDGET_SECONDS = 0.012  # of writing in a frame
+_BUDGET_SECONDS = 0.008  # of writing in a frame
 _WIDEST = 820  # pixels
 _NEAR = 24  # pixels from the bottom that still count as there
 

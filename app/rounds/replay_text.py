@@ -22,7 +22,8 @@ _UNDERLINES = {
 }
 _LONGEST_PIECE = 300  # characters of one token; an answer without rounds is a single one
 _LONGEST_LINE = 2_000  # characters: Qt lays out a paragraph as a whole
-_AT_ONCE = 1_200  # pieces, which take some milliseconds
+_AT_ONCE = 300  # pieces, which take a few milliseconds
+_APART_MS = 10  # in between, the window has its turn
 _KINDS: tuple[Kind, ...] = ("accepted", "correction", "bonus", "plain", "rejected")
 
 
@@ -42,7 +43,7 @@ class ReplayText(QTextEdit):
         self._starts = [0]  # of each piece in the document, and the end
         self._formats: dict[Kind, QTextCharFormat] = {}
         self._place = 0
-        self._more = QTimer(self, singleShot=True, interval=0)
+        self._more = QTimer(self, singleShot=True, interval=_APART_MS)
         self._more.timeout.connect(self._go_on)
         self._colours = LIGHT
         self.recolour(LIGHT)

@@ -151,3 +151,14 @@ def test_others_have_their_turn_while_a_flood_is_told(run: Callable[..., Heard])
     timer.stop()
     assert heard.said == [b"x\n"] * 200 + [b"ready\n"]
     assert len(turns) > 5
+
+
+def test_what_comes_in_a_flood_waits_for_its_turn(run: Callable[..., Heard]) -> None:
+    """Else the window would hear nothing but the engine, one portion right after the other."""
+    heard = run(f"print('x\\n' * 200, end='', flush=True); {SAY_AND_WAIT}")
+    heard.child.said.connect(lambda line: time.sleep(0.002))
+    heard.until(lambda: heard.said)
+    count = len(heard.said)
+    heard.child._read()  # as if more had come
+    assert len(heard.said) == count < 200
+    heard.until(lambda: len(heard.said) == 201)
