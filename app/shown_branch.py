@@ -118,14 +118,15 @@ class ShownBranch(QObject):
     def _order(self, widget: MessageWidget) -> None:
         """Tab goes from message to message, and then on to what comes after the transcript."""
         messages = self._transcript.messages
-        before: QWidget = messages[-2].view if len(messages) > 1 else self._transcript
-        for part in (*widget.buttons, widget.view):
+        before: QWidget = messages[-2].stops[-1] if len(messages) > 1 else self._transcript
+        for part in widget.stops:
             QWidget.setTabOrder(before, part)
             before = part
 
     def _connect(self, widget: MessageWidget, id: int) -> None:
         widget.edit_asked.connect(lambda: self.edit_asked.emit(id))
         widget.regenerate_asked.connect(lambda: self._conversation.regenerate(id))
+        widget.go_on_asked.connect(lambda: self._conversation.go_on(id))
         widget.branch_asked.connect(lambda number: self._conversation.switch(id, number))
         widget.link_asked.connect(self.link_asked)
         widget.view.installEventFilter(self)
@@ -157,8 +158,11 @@ class ShownBranch(QObject):
             return
         self._writing = None
         self._frame.stop()
+        ending = _ending(writing)
         self._announcer.finish()
-        self._transcript.end(_ending(writing))
+        self._announcer.append(ending.text)
+        self._announcer.finish()
+        self._transcript.end(ending)
         if self.provenance:
             self._give_pieces(writing)
 

@@ -275,7 +275,6 @@ class Window(QMainWindow):
 
     def _go_on_with_last(self) -> None:
         if self.conversation.branch:
-            self.notices.take_back("cut")
             self.conversation.go_on(self.conversation.branch[-1].id)
 
     def race(self) -> None:
@@ -320,7 +319,6 @@ class Window(QMainWindow):
     def _on_opened(self) -> None:
         record = self.conversation.record
         self.settings.conversation = None if record is None else record.id
-        self.notices.take_back("cut")
         self._show_unsent()
         self._name()
 
@@ -336,13 +334,6 @@ class Window(QMainWindow):
         if isinstance(last, Done):
             self.settings.measure(self.loader.names[0], last.stats)
         self._count()
-        here = self.conversation.message(writing.message.id) is not None
-        if here and writing.state == "length":
-            self.notices.say(
-                "cut",
-                "The answer reached the most tokens it may have.",
-                offer=Offer("Continue", self._go_on_with_last),
-            )
 
     def _on_message(self, message: MessageWidget) -> None:
         message.copied.connect(lambda what: self.notices.say("copied", f"{what}.", seconds=2.0))

@@ -53,7 +53,7 @@ class Message(QWidget):
     """A message in the transcript.
 
     Signals:
-        edit_asked, regenerate_asked: the person wants to.
+        edit_asked, regenerate_asked, go_on_asked: the person wants to.
         branch_asked: another version of the message, by its number, from 1.
         link_asked: a link was chosen; its full address.
         copied: something was copied; what, in words.
@@ -61,6 +61,7 @@ class Message(QWidget):
 
     edit_asked = Signal()
     regenerate_asked = Signal()
+    go_on_asked = Signal()
     branch_asked = Signal(int)
     link_asked = Signal(str)
     copied = Signal(str)
@@ -84,6 +85,11 @@ class Message(QWidget):
         self._mark.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self._mark.hide()
         self.buttons = self._make_actions()
+        self.go_on = QuietButton("Continue", parent=self, formats=formats)
+        self.go_on.set_raised()
+        self.go_on.setAccessibleName("Continue this answer where it ends")
+        self.go_on.clicked.connect(self.go_on_asked)
+        self.go_on.hide()
         self._arrange()
         self._show_formats()
         self._wake(False)
@@ -91,6 +97,11 @@ class Message(QWidget):
         self.view.code_copied.connect(lambda: self.copied.emit("Code copied"))
         for part in (self.view, *self.buttons):
             part.installEventFilter(self)
+
+    @property
+    def stops(self) -> tuple[QWidget, ...]:
+        """Where Tab stops, in turn."""
+        return (*self.buttons, self.view, self.go_on)
 
     @property
     def written(self) -> str:
@@ -117,6 +128,8 @@ class Message(QWidget):
         self._mark.setText(ending.text)
         self._mark.setAccessibleName(ending.text)
         self._mark.setVisible(bool(ending.text))
+        cut = self.writer == "model" and ending.end != "complete" and self.written != ""
+        self.go_on.setVisible(cut)
 
     def set_branches(self, number: int, count: int) -> None:
         """This is version `number` of `count`."""
@@ -135,7 +148,7 @@ class Message(QWidget):
         self._formats = formats
         self.provenance.set_colours(formats.colours.kinds)
         self.view.set_formats(formats)
-        for button in self.buttons:
+        for button in (*self.buttons, self.go_on):
             button.set_formats(formats)
         self._show_formats()
         self.update()
@@ -202,7 +215,11 @@ class Message(QWidget):
         column.setSpacing(4)
         column.addLayout(header)
         column.addWidget(self.view)
-        column.addWidget(self._mark)
+        ending = QHBoxLayout()
+        ending.setSpacing(10)
+        ending.addWidget(self._mark, 1)
+        ending.addWidget(self.go_on, 0, Qt.AlignmentFlag.AlignTop)
+        column.addLayout(ending)
 
     def _show_formats(self) -> None:
         colours = self._formats.colours

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from app.engine_process import host_command
@@ -15,6 +17,7 @@ from app.race import Result
 from app.window import Window
 from engine.request import Request, Sampling
 from engine.stats import tally
+from tests.app.rounds.traces import text_of
 from tests.app.window_maker import OFFSCREEN_COMPLAINTS, ROOT, Until, make_window
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
@@ -47,6 +50,33 @@ def window(plain_application: QApplication, model: Path, tmp_path: Path) -> Iter
 def ask(window: Window, text: str) -> None:
     window.composer.set_text(text)
     window.composer.send()
+
+
+def test_an_answer_that_was_cut_goes_on(window: Window, until: Until) -> None:
+    until(lambda: window.loader.loaded)
+    window.conversation.configure(system_prompt="", settings=WITHOUT_END)
+    ask(window, "Tell me a story.")
+    until(lambda: len(window.conversation.branch) == 2 and not window.answers.busy)
+    first = window.conversation.branch[-1]
+    until(lambda: window.answers.writing(first.id) is None)
+    shown = window.transcript.messages[-1]
+    begun = shown.written
+    shown.view.setFocus()
+    QTest.keyClick(shown.view, Qt.Key.Key_Tab)
+    assert window.focusWidget() is shown.go_on
+    QTest.keyClick(shown.go_on, Qt.Key.Key_Space)
+    until(lambda: window.conversation.branch[-1].id != first.id and not window.answers.busy)
+    second = window.conversation.branch[-1]
+    until(lambda: window.answers.writing(second.id) is None)
+    shown = window.transcript.messages[-1]
+    assert shown.written == window.store.message(second.id).result().content
+    assert shown.written.startswith(begun)
+    assert len(shown.written) > len(begun) > 0
+    assert shown.go_on.isVisible()  # it was cut again
+    trace = window.store.trace(second.id).result()
+    assert tally(trace).committed == 120
+    assert text_of(trace) == shown.written
+    assert window.store.message(first.id).result().content == begun
 
 
 def test_an_answer_a_death_another_and_a_race(window: Window, until: Until) -> None:

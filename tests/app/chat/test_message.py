@@ -121,9 +121,25 @@ def test_how_it_ended(make: Make, end: End, words: str) -> None:
     before = texts(message)
     message.end(Ending("complete"))
     assert texts(message) == before
+    assert not message.go_on.isVisible()
     message.end(Ending(end))
     (mark,) = set(texts(message)) - set(before)
     assert words in mark
+
+
+@pytest.mark.parametrize("end", ["interrupted", "cancelled", "length", "failed"])
+def test_an_answer_that_was_cut_can_be_gone_on_with(make: Make, qtbot: QtBot, end: End) -> None:
+    answer = make("a")
+    assert not answer.go_on.isVisible()
+    answer.end(Ending(end))
+    assert answer.go_on.isVisible()
+    assert answer.go_on.awake  # without being looked for
+    assert answer.go_on in answer.stops
+    with qtbot.waitSignal(answer.go_on_asked):
+        button(answer, "Continue this answer").click()
+    for other in (make(""), make("a", writer="person")):
+        other.end(Ending(end))
+        assert not other.go_on.isVisible()
 
 
 def test_a_failure_names_the_remedy(make: Make) -> None:
