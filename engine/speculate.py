@@ -13,7 +13,7 @@ import mlx.core as mx
 from engine.accept import Outcome, by_block, greedily
 from engine.decoder import Decoder
 from engine.device import fetch, start
-from engine.draft_length import DraftLength, Measured
+from engine.draft_length import Choice, DraftLength, Measured
 from engine.drafters import Drafter, Proposal
 from engine.request import Sampling
 from engine.sampling import History, choose, distribution, log_weights, probability, scores
@@ -75,17 +75,20 @@ def speculate(
         while len(tokens) < limit and (len(tokens) == prompt or tokens[-1] not in task.ends):
             began = perf_counter()
             key, draft_key, verify_key = mx.random.split(key, 3)
-            room = min(target.settle(tokens), limit - len(tokens) - 1)
-            choice = policy.choose(room)
-            length = min(choice.length, room)
+            context = len(tokens)
+            room = min(target.settle(tokens), limit - context - 1)
+            prospects = drafter.prospects(tokens)
+            choice = policy.choose(prospects, most=room, context=context).within(room)
 
             # Draft, then verify in one pass. Where the device works by itself, both are under way
             # before either is waited for.
-            proposal = drafter.propose(tokens, length, task.sampling, draft_key) if length else None
+            proposal = None
+            if choice.length:
+                proposal = drafter.propose(tokens, choice, task.sampling, draft_key)
             if proposal is None:
-                reason = f"{drafter.name} has no guess" if length else choice.reason
-                rounds = min(choice.rounds, limit - len(tokens))
-                yield from _write_plainly(target, policy, tokens, task, verify_key, rounds, reason)
+                yield from _write_plainly(
+                    target, drafter, policy, tokens, task, choice, limit - context, verify_key
+                )
                 continue
             mx.async_eval(proposal.tokens, proposal.q)
             verification = _verify(target, tokens, proposal, task, verify_key)
@@ -105,9 +108,10 @@ def speculate(
             tokens += committed
             target.rewind(len(tokens) - (own is not None))
             drafter.settle(accepted)
-            policy.observe(Measured(len(drafted), accepted, draft_seconds, verify_seconds))
             reason = choice.reason
-            yield Ruling(accepted, own, p, chance, own_p, draft_seconds, verify_seconds, reason)
+            ruling = Ruling(accepted, own, p, chance, own_p, draft_seconds, verify_seconds, reason)
+            policy.observe(_measured(ruling, proposal, q, choice, context))
+            yield ruling
     finally:
         target.rewind(len(tokens))
         drafter.rewind(len(tokens))
@@ -140,32 +144,57 @@ def _verify(
     return verification
 
 
+def _measured(
+    ruling: Ruling, proposal: Proposal, q: list[float], choice: Choice, context: int
+) -> Measured:
+    """What a drafted round showed the policy."""
+    return Measured(
+        proposed=len(q),
+        accepted=ruling.accepted,
+        draft_seconds=ruling.draft_seconds,
+        verify_seconds=ruling.verify_seconds,
+        context=context,
+        drafter=proposal.drafter,
+        match=proposal.match,
+        q=tuple(q),
+        asked=choice.length,
+    )
+
+
 def _write_plainly(
     target: Decoder,
+    drafter: Drafter,
     policy: DraftLength,
     tokens: list[int],
     task: Task,
+    choice: Choice,
+    most: int,
     key: mx.array,
-    rounds: int,
-    reason: str,
 ) -> Iterator[Ruling]:
-    """Up to `rounds` tokens without drafts; the next pass is under way while one is waited for."""
-    began = perf_counter()
-    keys = mx.random.split(key, rounds)
+    """`choice.rounds` tokens without drafts, `most` at most, fewer where a match wakes it.
+
+    The next pass is under way while a token is waited for: woken, that one is written too.
+    """
+    reason = f"{choice.drafter or drafter.name} has no guess" if choice.length else choice.reason
+    began, left = perf_counter(), min(choice.rounds, most)
+    keys = iter(mx.random.split(key, left))
     unread = mx.array(tokens[target.length :], dtype=mx.int32)
-    ahead = _write_one(target, tokens, unread, unread[:0], task.sampling, keys[0])
-    for i in range(rounds):
+    ahead = _write_one(target, tokens, unread, unread[:0], task.sampling, next(keys))
+    while left:
         token, p = ahead
-        if i + 1 < rounds:
-            ahead = _write_one(target, tokens, token, token, task.sampling, keys[i + 1])
+        left -= 1
+        if left:
+            ahead = _write_one(target, tokens, token, token, task.sampling, next(keys))
         (own,), (own_p,) = fetch(token, p)
         tokens.append(own)
         seconds = perf_counter() - began
-        policy.observe(Measured(0, 0, 0.0, seconds))
+        policy.observe(Measured(0, 0, 0.0, seconds, context=len(tokens) - 1))
         yield Ruling(0, own, [], [], own_p, 0.0, seconds, reason)
         if own in task.ends:
             return
         began = perf_counter()
+        if choice.wake and any(each.match >= choice.wake for each in drafter.prospects(tokens)):
+            left = min(left, 1)
 
 
 def _write_one(

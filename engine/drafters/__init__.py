@@ -8,12 +8,13 @@ A proposal is a chain. A tree would add the parent of each token, and a drafter 
 target's hidden states would get them in `settle`; neither changes what is here.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import mlx.core as mx
 
+from engine.draft_length import Choice, Prospect
 from engine.request import Sampling
 
 
@@ -24,17 +25,18 @@ class Proposal:
     `tokens`: (n,) int32, n >= 1. `q`: (n,) float32, the probability of each, to be shown.
     `distributions`: (n, target's vocabulary), what each was drawn from, after the sampler chain;
     None where the drafter was certain (q = 1). At temperature 0 it is not looked at.
-    `drafter`: who proposed.
+    `drafter`: who proposed. `match`: how many tokens matched, where it copies.
     """
 
     tokens: mx.array
     q: mx.array
     distributions: mx.array | None
     drafter: str
+    match: int = 0
 
 
 class Drafter(Protocol):
-    """A way of guessing. Calls come in the order prepare, (propose, settle)*, rewind, ..."""
+    """A way of guessing. Calls come in the order prepare, (prospects, propose, settle)*, ..."""
 
     @property
     def name(self) -> str:
@@ -43,10 +45,13 @@ class Drafter(Protocol):
     def prepare(self, tokens: list[int]) -> Iterator[int]:
         """Read a prompt, in steps short enough to cancel between; yields tokens read so far."""
 
+    def prospects(self, tokens: list[int]) -> Sequence[Prospect]:
+        """What could follow the committed `tokens`, without asking the device."""
+
     def propose(
-        self, tokens: list[int], limit: int, sampling: Sampling, key: mx.array
+        self, tokens: list[int], choice: Choice, sampling: Sampling, key: mx.array
     ) -> Proposal | None:
-        """Up to `limit` tokens that may follow the committed `tokens`; None for no idea."""
+        """Up to `choice.length` tokens that may follow `tokens`; None for no idea after all."""
 
     def settle(self, accepted: int) -> None:
         """The first `accepted` tokens of the last proposal stand."""

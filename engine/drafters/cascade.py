@@ -1,15 +1,16 @@
-"""One drafter after another: the first that has an idea proposes."""
+"""Several drafters: each says what it could propose, and the choice names one."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import mlx.core as mx
 
+from engine.draft_length import Choice, Prospect
 from engine.drafters import Drafter, Proposal
 from engine.request import Sampling
 
 
 class Cascade:
-    """Asks `drafters` in order, cheapest first."""
+    """Asks the drafter that the choice names. Where it names none, the first with an idea."""
 
     def __init__(self, *drafters: Drafter) -> None:
         self._drafters = drafters
@@ -23,11 +24,15 @@ class Cascade:
         for drafter in self._drafters:
             yield from drafter.prepare(tokens)
 
+    def prospects(self, tokens: list[int]) -> Sequence[Prospect]:
+        return [each for drafter in self._drafters for each in drafter.prospects(tokens)]
+
     def propose(
-        self, tokens: list[int], limit: int, sampling: Sampling, key: mx.array
+        self, tokens: list[int], choice: Choice, sampling: Sampling, key: mx.array
     ) -> Proposal | None:
-        for drafter in self._drafters:
-            proposal = drafter.propose(tokens, limit, sampling, key)
+        named = [drafter for drafter in self._drafters if drafter.name == choice.drafter]
+        for drafter in named or self._drafters:
+            proposal = drafter.propose(tokens, choice, sampling, key)
             if proposal is not None:
                 self._proposer = drafter
                 return proposal

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import mlx.core as mx
 
+from engine.draft_length import Choice
 from engine.drafters import Proposal
 from engine.request import Sampling
 from engine.sampling import History, choose, distribution, log_weights, probability, scores
@@ -18,19 +19,19 @@ def draft_chain(
     *,
     unread: list[int],
     tokens: list[int],
-    length: int,
+    choice: Choice,
     vocabulary: int,
     sampling: Sampling,
     key: mx.array,
     drafter: str,
 ) -> Proposal:
-    """`length` tokens that may follow `tokens`, the last of which, `unread`, are not read yet."""
+    """`choice.length` tokens behind `tokens`, the last of which, `unread`, are not read yet."""
     history = History(tokens, sampling)
     drafted: list[mx.array] = []
     q: list[mx.array] = []
     distributions: list[mx.array] = []
     inputs = mx.array(unread, dtype=mx.int32)
-    for i, step_key in enumerate(mx.random.split(key, length)):
+    for i, step_key in enumerate(mx.random.split(key, choice.length)):
         so_far = mx.concatenate(drafted) if drafted else mx.zeros((0,), dtype=mx.int32)
         logits = fit(read(inputs)[-1:], vocabulary)
         scored = scores(logits, history.windows(so_far, i, 1), sampling)

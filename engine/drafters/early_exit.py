@@ -5,12 +5,13 @@ tokens are the target's. How well it guesses depends on how early the target mak
 """
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import mlx.core as mx
 import mlx.nn as nn
 
 from engine.decoder import Decoder
+from engine.draft_length import LONGEST, Choice, Prospect
 from engine.drafters import Proposal
 from engine.drafters.chain import draft_chain
 from engine.request import Sampling
@@ -43,15 +44,18 @@ class EarlyExitDrafter:
     def prepare(self, tokens: list[int]) -> Iterator[int]:
         return iter(())
 
+    def prospects(self, tokens: list[int]) -> Sequence[Prospect]:
+        return (Prospect(self.name, LONGEST),)
+
     def propose(
-        self, tokens: list[int], limit: int, sampling: Sampling, key: mx.array
+        self, tokens: list[int], choice: Choice, sampling: Sampling, key: mx.array
     ) -> Proposal | None:
         with self._target.timeline.borrow(self._layers) as caches:
             return draft_chain(
                 lambda inputs: self._model(inputs[None], cache=caches)[0],
                 unread=tokens[self._target.length :],
                 tokens=tokens,
-                length=limit,
+                choice=choice,
                 vocabulary=self._target.vocabulary,
                 sampling=sampling,
                 key=key,

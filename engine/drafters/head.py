@@ -7,7 +7,7 @@ forgotten after the round, when the target's own are there. Proposes a chain: a 
 at `propose`, and change nothing else.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import mlx.core as mx
 from mlx_lm.models.cache import KVCache
@@ -15,6 +15,7 @@ from mlx_lm.models.cache import KVCache
 from engine.anatomy import embedding
 from engine.decoder import Decoder
 from engine.device import fetch
+from engine.draft_length import LONGEST, Choice, Prospect
 from engine.drafters import Proposal
 from engine.drafters.chain import draft_chain
 from engine.head import FittedHead
@@ -48,8 +49,13 @@ class HeadDrafter:
             mx.eval(self._read_target(tokens, rows=_PREFILL_ROWS))
             yield self._base + self._read
 
+    def prospects(self, tokens: list[int]) -> Sequence[Prospect]:
+        position = self._base + self._read
+        behind = max(min(len(tokens) - 1, self._states.end) - position - 1, 0)
+        return (Prospect(self.name, LONGEST, behind=behind),)
+
     def propose(
-        self, tokens: list[int], limit: int, sampling: Sampling, key: mx.array
+        self, tokens: list[int], choice: Choice, sampling: Sampling, key: mx.array
     ) -> Proposal | None:
         self._forget_guesses()
         self.rewind(min(len(tokens) - 1, self._states.end))  # at least one is to be read
@@ -66,7 +72,7 @@ class HeadDrafter:
             read,
             unread=tokens[-1:],
             tokens=tokens,
-            length=limit,
+            choice=choice,
             vocabulary=self._vocabulary,
             sampling=sampling,
             key=key,

@@ -1,23 +1,22 @@
 """Copy what followed the last time: prompt lookup, the longest suffix match.
 
-Free where a text repeats itself or its prompt (edits, summaries, code), useless elsewhere, so
-it is gated: the match must be longer the less of its guesses have stood lately. Pure Python
-over token ids; certain of what it copies (q = 1), which the acceptance rule allows for.
+Free where a text repeats itself or its prompt (edits, summaries, code), useless elsewhere: it
+says how much has matched, and whether to copy is the draft length's business. Pure Python over
+token ids; certain of what it copies (q = 1), which the acceptance rule allows for.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import mlx.core as mx
 
+from engine.draft_length import Choice, Prospect
 from engine.drafters import Proposal
 from engine.request import Sampling
 
 _SHORTEST = 2  # tokens that must match at the very least; what the index is keyed by
 _LONGEST = 32  # more than this is not told apart
 _CANDIDATES = 64  # the most recent occurrences that are compared
-_DRAFTED_PER_MATCHED = 2
-_MEMORY = 0.1  # weight of the latest proposal in the acceptance average
 
 
 class LookupDrafter:
@@ -28,39 +27,31 @@ class LookupDrafter:
     def __init__(self) -> None:
         self._seen: defaultdict[tuple[int, ...], list[int]] = defaultdict(list)
         self._indexed = 0  # positions before this are in `_seen`
-        self._acceptance = 0.5  # moving average over proposals
-        self._proposed = 0
 
     def prepare(self, tokens: list[int]) -> Iterator[int]:
         return iter(())
 
-    def propose(
-        self, tokens: list[int], limit: int, sampling: Sampling, key: mx.array
-    ) -> Proposal | None:
-        self._index(tokens)
+    def prospects(self, tokens: list[int]) -> Sequence[Prospect]:
         start, matched = self._longest_match(tokens)
-        length = min(limit, matched * _DRAFTED_PER_MATCHED)
-        copied = tokens[start : start + length]
-        if matched < self.required_match or not copied:
+        return (Prospect(self.name, len(tokens) - start, matched),) if matched else ()
+
+    def propose(
+        self, tokens: list[int], choice: Choice, sampling: Sampling, key: mx.array
+    ) -> Proposal | None:
+        start, matched = self._longest_match(tokens)
+        if not matched:
             return None
-        self._proposed = len(copied)
+        copied = tokens[start : start + choice.length]
         return Proposal(
             tokens=mx.array(copied, dtype=mx.int32),
             q=mx.ones((len(copied),)),
             distributions=None,
             drafter=self.name,
+            match=matched,
         )
 
-    @property
-    def required_match(self) -> int:
-        """How many tokens must match now: 2 while most guesses stand, up to 8 while few do."""
-        if self._acceptance >= 0.5:
-            return _SHORTEST
-        return 4 if self._acceptance >= 0.2 else 8
-
     def settle(self, accepted: int) -> None:
-        rate = accepted / self._proposed
-        self._acceptance += _MEMORY * (rate - self._acceptance)
+        pass
 
     def rewind(self, length: int) -> None:
         if length < self._indexed:
@@ -74,7 +65,8 @@ class LookupDrafter:
         self._indexed = max(self._indexed, len(tokens))
 
     def _longest_match(self, tokens: list[int]) -> tuple[int, int]:
-        """Where the text after the longest match starts, and how long the match is."""
+        """Where the text after the longest match starts, and how long the match is; 0 for none."""
+        self._index(tokens)
         best = (0, 0)
         for end in reversed(self._seen.get(tuple(tokens[-_SHORTEST:]), [])[-_CANDIDATES:]):
             matched = _common_suffix(tokens, end)

@@ -1,10 +1,11 @@
 """A smaller model of the same family drafts (arXiv 2211.17192)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import mlx.core as mx
 
 from engine.decoder import Decoder
+from engine.draft_length import LONGEST, Choice, Prospect
 from engine.drafters import Proposal
 from engine.drafters.chain import draft_chain
 from engine.request import Sampling
@@ -24,8 +25,12 @@ class ModelDrafter:
         yield from self._decoder.prefill(tokens)
         self._decoder.timeline.bookmark()
 
+    def prospects(self, tokens: list[int]) -> Sequence[Prospect]:
+        behind = max(len(tokens) - self._decoder.length - 2, 0)
+        return (Prospect(self.name, LONGEST, behind=behind),)
+
     def propose(
-        self, tokens: list[int], limit: int, sampling: Sampling, key: mx.array
+        self, tokens: list[int], choice: Choice, sampling: Sampling, key: mx.array
     ) -> Proposal | None:
         room = self._decoder.settle(tokens)
         self._committed = len(tokens)
@@ -33,7 +38,7 @@ class ModelDrafter:
             self._decoder.read,
             unread=tokens[self._decoder.length :],
             tokens=tokens,
-            length=min(limit, room + 1),  # the last one is not read
+            choice=choice.within(room + 1),  # the last one is not read
             vocabulary=self._vocabulary,
             sampling=sampling,
             key=key,

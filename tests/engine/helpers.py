@@ -19,7 +19,7 @@ from mlx_lm.models.cache import ArraysCache, QuantizedKVCache
 
 from engine.cache import QuantizedCaches
 from engine.decoder import Decoder
-from engine.draft_length import DraftLength, Fixed
+from engine.draft_length import Choice, DraftLength, Fixed, Prospect
 from engine.drafters import Drafter, Proposal
 from engine.drafters.none import NoDrafter
 from engine.request import Sampling
@@ -228,6 +228,11 @@ def keys_held(layer: Any) -> int:
 # Scripted models and drafters
 
 
+def up_to(length: int, *, drafter: str = "") -> Choice:
+    """A choice to draft so many tokens."""
+    return Choice(length, "a test", drafter)
+
+
 class Scripted(nn.Module):
     """Wants `script[i]` at position i, whatever it has read. Its cache holds the ids it read."""
 
@@ -283,10 +288,13 @@ class Known:
     def prepare(self, tokens: list[int]) -> Iterator[int]:
         return iter(())
 
+    def prospects(self, tokens: list[int]) -> Sequence[Prospect]:
+        return (Prospect(self.name, 1 << 30),)
+
     def propose(
-        self, tokens: list[int], limit: int, sampling: Sampling, key: mx.array
+        self, tokens: list[int], choice: Choice, sampling: Sampling, key: mx.array
     ) -> Proposal | None:
-        guesses = self._script[len(tokens) : len(tokens) + limit]
+        guesses = self._script[len(tokens) : len(tokens) + choice.length]
         if not guesses or len(tokens) in self._silent:
             return None
         q = mx.ones((len(guesses),))

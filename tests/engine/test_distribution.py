@@ -5,7 +5,7 @@ distribution of the first three tokens of many short texts, and every next token
 given the two before it.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import mlx.core as mx
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from engine.accept import Outcome, by_block, by_token
 from engine.decoder import Decoder
-from engine.draft_length import Automatic, Choice, DraftLength, Fixed, Measured
+from engine.draft_length import Automatic, Choice, DraftLength, Fixed, Measured, Prospect
 from engine.drafters import Drafter, Proposal, chain
 from engine.drafters.cascade import Cascade
 from engine.drafters.early_exit import EarlyExitDrafter
@@ -203,11 +203,14 @@ class Erratic:
     def __init__(self) -> None:
         self._lengths = np.random.default_rng(0).integers(0, 7, size=10_000).tolist()
 
-    def choose(self, most: int) -> Choice:
+    def choose(self, prospects: Sequence[Prospect], *, most: int, context: int) -> Choice:
         length = self._lengths.pop()
         return Choice(min(length, most), "erratic", rounds=1 if length else 3)
 
     def observe(self, measured: Measured) -> None:
+        pass
+
+    def restart(self) -> None:
         pass
 
 
@@ -239,10 +242,13 @@ class Shuffled:
     def prepare(self, tokens: list[int]) -> Iterator[int]:
         return iter(())
 
+    def prospects(self, tokens: list[int]) -> Sequence[Prospect]:
+        return (Prospect(self.name, 16),)
+
     def propose(
-        self, tokens: list[int], limit: int, sampling: Sampling, key: mx.array
+        self, tokens: list[int], choice: Choice, sampling: Sampling, key: mx.array
     ) -> Proposal | None:
-        proposal = self._inner.propose(tokens, limit, sampling, key)
+        proposal = self._inner.propose(tokens, choice, sampling, key)
         assert proposal is not None
         assert proposal.distributions is not None
         back = mx.argsort(self._to_target)
@@ -323,10 +329,10 @@ def test_no_key_is_used_twice() -> None:
 
     class Noting(ModelDrafter):
         def propose(
-            self, tokens: list[int], limit: int, sampling: Sampling, key: mx.array
+            self, tokens: list[int], choice: Choice, sampling: Sampling, key: mx.array
         ) -> Proposal | None:
             used.append(tuple(key.tolist()))
-            return super().propose(tokens, limit, sampling, key)
+            return super().propose(tokens, choice, sampling, key)
 
     def noting(drafted: mx.array, p: mx.array, q: mx.array, key: mx.array) -> Outcome:
         used.append(tuple(key.tolist()))
@@ -407,9 +413,9 @@ def test_drafter_that_forgets_the_chain_is_refuted(monkeypatch: pytest.MonkeyPat
 def test_drafter_that_loses_its_place_changes_nothing() -> None:
     class Lost(ModelDrafter):
         def propose(
-            self, tokens: list[int], limit: int, sampling: Sampling, key: mx.array
+            self, tokens: list[int], choice: Choice, sampling: Sampling, key: mx.array
         ) -> Proposal | None:
-            return super().propose([*tokens[:-2], 0, 0], limit, sampling, key)
+            return super().propose([*tokens[:-2], 0, 0], choice, sampling, key)
 
     drafter = Lost(decoder(DRAFTING["self"]), vocabulary=VOCABULARY)
 

@@ -8,7 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.draft_length import LONGEST, Automatic, Choice, DraftLength, Fixed, Measured
+from engine.draft_length import (
+    LONGEST,
+    Automatic,
+    Choice,
+    DraftLength,
+    Fixed,
+    Gate,
+    Measured,
+    Prospect,
+)
+
+HEAD = Prospect("head", LONGEST)
 
 
 @dataclass(frozen=True)
@@ -70,7 +81,7 @@ def run(policy: DraftLength, world: World, *, tokens: int, most: int = 64, seed:
         return took(world.pass_seconds(rows) * cold)
 
     while result.tokens < tokens:
-        choice = policy.choose(most)
+        choice = policy.choose([HEAD], most=most, context=0)
         assert 0 <= choice.length <= min(most, LONGEST)
         assert choice.rounds >= 1
         assert choice.reason
@@ -272,7 +283,7 @@ def test_says_what_it_promises() -> None:
     policy = Automatic()
     run(policy, world, tokens=5_000)
 
-    choice = policy.choose(16)
+    choice = policy.choose([HEAD], most=16, context=0)
 
     length, promise = choice.reason.removesuffix("x plain").split(" promises ")
     assert int(length) == choice.length
@@ -294,10 +305,10 @@ def test_any_history_gives_a_sound_choice_and_always_the_same(
     # What is proposed may be less than was chosen, or nothing, and clocks may stand still.
     one, other = Automatic(), Automatic()
     for most, measured in history:
-        choice = one.choose(most)
+        choice = one.choose([HEAD], most=most, context=0)
         assert 0 <= choice.length <= min(most, LONGEST)
         assert 1 <= choice.rounds <= 512
-        assert choice == other.choose(most)
+        assert choice == other.choose([HEAD], most=most, context=0)
         one.observe(measured)
         other.observe(measured)
 
@@ -310,22 +321,92 @@ def test_any_history_gives_a_sound_choice_and_always_the_same(
 def test_fixed_is_fixed(length: int, mosts: list[int], measured: Measured) -> None:
     policy = Fixed(length)
     for most in mosts:
-        choice = policy.choose(most)
-        assert choice.length == min(length, most)
+        choice = policy.choose([HEAD], most=most, context=0)
+        assert choice.length == min(length, most, LONGEST)
         assert choice.rounds >= 1
         policy.observe(measured)
-        assert policy.choose(most) == choice
+        assert policy.choose([HEAD], most=most, context=0) == choice
 
 
 def test_fixed_at_zero_says_so() -> None:
-    assert Fixed(0).choose(10).reason == "drafting is off"
+    assert Fixed(0).choose([HEAD], most=10, context=0).reason == "drafting is off"
 
 
 def test_a_drafter_without_ideas_is_asked_again() -> None:
     # Lookup often has no guess: the loop then writes one token plainly, whatever was chosen.
     policy = Automatic()
     for _ in range(100):
-        policy.choose(16)
+        policy.choose([HEAD], most=16, context=0)
         policy.observe(Measured(0, 0, 0.0, 0.05))
 
-    assert policy.choose(16).length > 0
+    assert policy.choose([HEAD], most=16, context=0).length > 0
+
+
+def lookup(match: int, most: int = 100) -> Prospect:
+    return Prospect("lookup", most, match)
+
+
+def copied(accepted: int, *, proposed: int = 2) -> Measured:
+    return Measured(proposed, accepted, 0.0, 0.05, drafter="lookup", match=4)
+
+
+def test_more_is_copied_the_more_matched() -> None:
+    gate = Gate()
+    assert [gate.most(lookup(match)) for match in (1, 2, 3, 5)] == [0, 4, 6, 10]
+    assert gate.most(lookup(5, most=3)) == 3
+    assert gate.most(HEAD) == HEAD.most
+
+
+def test_a_longer_match_is_required_while_copies_fall() -> None:
+    gate = Gate()
+    required = [gate.required]
+    while gate.required < 8:
+        gate.observe(copied(0))
+        required.append(gate.required)
+    assert sorted(set(required)) == [2, 4, 8]
+    assert required == sorted(required)
+    assert (gate.most(lookup(7)), gate.most(lookup(8))) == (0, 16)
+
+    gate.observe(Measured(3, 0, 0.01, 0.05, drafter="head"))  # not a copy
+    while gate.required > 2:
+        gate.observe(copied(2))
+    assert gate.most(lookup(2)) == 4
+
+
+def test_fixed_copies_what_passes_and_else_asks_the_next() -> None:
+    policy = Fixed(6)
+    prospects = [lookup(2), HEAD]
+    first = policy.choose(prospects, most=16, context=0)
+    assert (first.length, first.drafter) == (4, "lookup")
+    for _ in range(10):
+        policy.observe(copied(0))
+    second = policy.choose(prospects, most=16, context=0)
+    assert (second.length, second.drafter) == (6, "head")
+
+
+def test_fixed_waits_for_a_match() -> None:
+    policy = Fixed(6)
+    for _ in range(5):
+        policy.observe(copied(0))
+    waiting = policy.choose([lookup(2)], most=16, context=0)
+    assert waiting.length == 0
+    assert waiting.rounds > 1
+    assert waiting.wake == 4
+    policy.restart()
+    assert policy.choose([lookup(2)], most=16, context=0).length == 4
+
+
+@given(q=st.floats(0.0, 1.0), chances=st.lists(st.floats(0.0, 1.0), max_size=12))
+def test_the_chance_that_a_token_stands(q: float, chances: list[float]) -> None:
+    chance = Choice(3, "", chances=tuple(chances)).chance(q)
+    assert chance == q if not chances else chance in chances
+    if chances:
+        assert Choice(3, "", chances=tuple(chances)).chance(1.0) == chances[-1]
+        assert Choice(3, "", chances=tuple(chances)).chance(0.0) == chances[0]
+
+
+def test_a_choice_within_a_room() -> None:
+    choice = Choice(5, "", "head")
+    assert choice.within(5) is choice
+    assert choice.within(3) == Choice(3, "", "head")
+    assert choice.within(-1).length == 0

@@ -1,6 +1,6 @@
 """The drafters' side of the protocol, each alone: what they propose, and that they say so truly."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import mlx.core as mx
 import numpy as np
@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from mlx_lm.models.cache import KVCache
 
 from engine.decoder import Decoder
+from engine.draft_length import Choice, Prospect
 from engine.drafters import Drafter, Proposal
 from engine.drafters.cascade import Cascade
 from engine.drafters.chain import draft_chain, fit
@@ -21,6 +22,7 @@ from engine.request import Sampling
 from engine.sampling import distribution, log_weights, scores
 from models.errors import Problem
 from tests.engine.chi_square import excess
+from tests.engine.helpers import up_to
 from tests.engine.markov import Markov, decoder, exact, joint, random_table
 from tests.engine.tiny import ARCHITECTURES, build
 
@@ -33,7 +35,7 @@ def propose(
     drafter: Drafter, tokens: list[int], limit: int, sampling: Sampling = GREEDY
 ) -> list[int] | None:
     """The proposed ids, after a look at the proposal's form."""
-    proposal = drafter.propose(tokens, limit, sampling, KEY)
+    proposal = drafter.propose(tokens, up_to(limit), sampling, KEY)
     if proposal is None:
         return None
     n = proposal.tokens.size
@@ -80,7 +82,7 @@ def naive_match(tokens: list[int]) -> tuple[int, int]:
 
 def naive_lookup(tokens: list[int], limit: int) -> list[int] | None:
     start, matched = naive_match(tokens)
-    return tokens[start : start + min(limit, 2 * matched)] or None if matched else None
+    return tokens[start : start + limit] if matched else None
 
 
 TEXT = st.lists(st.integers(0, 2), min_size=1, max_size=60)
@@ -122,51 +124,33 @@ def test_lookup_tells_apart_up_to_32_tokens() -> None:
     assert propose(LookupDrafter(), tokens, 2) == [1, 2]  # 25 match: the longer
 
 
-def test_lookup_drafts_more_the_more_matched() -> None:
-    after = list(range(50, 90))
-    for matched in (2, 3, 5):
-        run = list(range(matched))
-        proposed = propose(LookupDrafter(), [99, *run, *after, 98, *run], 100)
-        assert proposed == after[: 2 * matched]
+def test_lookup_copies_as_far_as_it_may() -> None:
+    after, run = list(range(50, 90)), [1, 2]
+    tokens = [99, *run, *after, 98, *run]
+    assert propose(LookupDrafter(), tokens, 30) == after[:30]
+    assert propose(LookupDrafter(), tokens, 100) == [*after, 98, *run]
+
+
+@given(tokens=TEXT)
+def test_lookup_says_what_it_could_copy(tokens: list[int]) -> None:
+    start, matched = naive_match(tokens)
+    expected = [Prospect("lookup", len(tokens) - start, matched)] if matched else []
+    assert list(LookupDrafter().prospects(tokens)) == expected
 
 
 def test_lookup_is_certain() -> None:
-    proposal = LookupDrafter().propose([1, 2, 3, 1, 2], 3, WARM, KEY)
+    proposal = LookupDrafter().propose([1, 2, 3, 1, 2], up_to(3), WARM, KEY)
 
     assert proposal is not None
     assert proposal.distributions is None
     assert proposal.q.tolist() == [1.0] * proposal.tokens.size
     assert proposal.drafter == "lookup"
+    assert proposal.match == 2
 
 
 @pytest.mark.parametrize("tokens", [[], [1], [1, 2], [1, 1], [1, 2, 3, 4], [3, 2, 1, 2]])
 def test_lookup_has_no_idea_without_a_match_of_two(tokens: list[int]) -> None:
     assert propose(LookupDrafter(), tokens, 5) is None
-
-
-def test_lookup_asks_for_more_while_its_guesses_fall() -> None:
-    drafter = LookupDrafter()
-    tokens = [1, 2, 3, 4, 5, 1, 2]
-    assert drafter.required_match == 2
-
-    asked = [drafter.required_match]
-    while propose(drafter, tokens, 2):
-        drafter.settle(0)
-        asked.append(drafter.required_match)
-    assert asked[-1] == 4  # one that is 2 long is not proposed any more
-
-    longer = [9, 1, 2, 3, 4, 5, 6, 7, 8, 0, 1, 2, 3, 4, 5, 6, 7, 8]
-    drafter.rewind(0)
-    while drafter.required_match < 8:
-        assert propose(drafter, longer, 2) is not None
-        drafter.settle(0)
-    assert propose(drafter, longer[:-4], 2) is None
-
-    while drafter.required_match > 2:
-        assert propose(drafter, longer, 2) == [0, 1]
-        drafter.settle(2)
-    drafter.rewind(0)
-    assert propose(drafter, tokens, 2) == [3, 4]
 
 
 # --- cascade
@@ -184,13 +168,16 @@ class Scripted:
         self.told.append(("prepare", len(tokens)))
         yield len(tokens)
 
+    def prospects(self, tokens: list[int]) -> Sequence[Prospect]:
+        return () if self.tokens is None else (Prospect(self.name, len(self.tokens)),)
+
     def propose(
-        self, tokens: list[int], limit: int, sampling: Sampling, key: mx.array
+        self, tokens: list[int], choice: Choice, sampling: Sampling, key: mx.array
     ) -> Proposal | None:
-        self.told.append(("propose", limit))
+        self.told.append(("propose", choice.length))
         if self.tokens is None:
             return None
-        ids = mx.array(self.tokens[:limit], dtype=mx.int32)
+        ids = mx.array(self.tokens[: choice.length], dtype=mx.int32)
         return Proposal(ids, mx.ones(ids.shape), None, self.name)
 
     def settle(self, accepted: int) -> None:
@@ -206,7 +193,7 @@ def test_cascade_takes_the_first_idea_and_settles_with_its_author() -> None:
 
     assert cascade.name == "a+b+c"
     assert list(cascade.prepare([1, 2])) == [2, 2, 2]
-    proposal = cascade.propose([1, 2], 4, GREEDY, KEY)
+    proposal = cascade.propose([1, 2], up_to(4), GREEDY, KEY)
     assert proposal is not None
     assert (proposal.tokens.tolist(), proposal.drafter) == ([5, 6], "b")
     cascade.settle(1)
@@ -221,6 +208,22 @@ def test_cascade_takes_the_first_idea_and_settles_with_its_author() -> None:
     assert first.told == [("prepare", 2), asked, asked, ("settle", 0), asked, ("rewind", 3)]
     assert second.told == [("prepare", 2), asked, ("settle", 1), asked, ("rewind", 3)]
     assert third.told == [("prepare", 2), asked, ("rewind", 3)]
+
+
+def test_cascade_asks_the_drafter_that_the_choice_names() -> None:
+    first, second = Scripted("a", [4]), Scripted("b", [5, 6])
+    cascade = Cascade(first, second)
+
+    assert cascade.prospects([1, 2]) == [Prospect("a", 1), Prospect("b", 2)]
+    proposal = cascade.propose([1, 2], up_to(2, drafter="b"), GREEDY, KEY)
+    assert proposal is not None
+    assert (proposal.tokens.tolist(), proposal.drafter) == ([5, 6], "b")
+    cascade.settle(1)
+    second.tokens = None
+    assert cascade.prospects([1, 2]) == [Prospect("a", 1)]
+    assert cascade.propose([1, 2], up_to(2, drafter="b"), GREEDY, KEY) is None
+    assert first.told == []
+    assert second.told == [("propose", 2), ("settle", 1), ("propose", 2)]
 
 
 def test_cascade_where_the_model_sits_out_many_rounds() -> None:
@@ -272,7 +275,7 @@ def test_chain_reads_each_token_once_and_the_last_not_at_all() -> None:
         reading,
         unread=[1, 2, 3],
         tokens=[1, 2, 3],
-        length=4,
+        choice=up_to(4),
         vocabulary=5,
         sampling=GREEDY,
         key=KEY,
@@ -304,7 +307,7 @@ def test_chain_draws_from_what_it_reports(sampling: Sampling) -> None:
     possible = exact(table, sampling)
     counts = np.zeros((size, size), dtype=np.int_)
     for seed in range(600):
-        proposal = drafter.propose(prompt, 2, sampling, mx.random.key(seed))
+        proposal = drafter.propose(prompt, up_to(2), sampling, mx.random.key(seed))
         assert proposal is not None
         first, second = proposal.tokens.tolist()
         counts[first, second] += 1
@@ -361,7 +364,7 @@ def test_model_with_another_vocabulary(size: int, sampling: Sampling) -> None:
     assert list(drafter.prepare(tokens))
 
     for _ in range(5):
-        proposal = drafter.propose(tokens, 6, sampling, KEY)
+        proposal = drafter.propose(tokens, up_to(6), sampling, KEY)
         assert proposal is not None
         ids = proposal.tokens.tolist()
         assert all(0 <= i < min(size, target_size) for i in ids)
@@ -416,7 +419,7 @@ def test_early_exit_drafts_what_the_first_layers_would_write(
         pass
     before = target.length
 
-    proposal = drafter.propose(tokens, 4, WARM, KEY)
+    proposal = drafter.propose(tokens, up_to(4), WARM, KEY)
 
     assert proposal is not None
     assert proposal.distributions is not None

@@ -11,7 +11,7 @@ from engine.drafters.head import HeadDrafter
 from engine.head import FittedHead
 from engine.request import Sampling
 from tests.engine.heads import untrained
-from tests.engine.helpers import GREEDY, plainly, task, write
+from tests.engine.helpers import GREEDY, plainly, task, up_to, write
 from tests.engine.tiny import ARCHITECTURES, build
 
 TOKENS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8]
@@ -50,7 +50,7 @@ def ready(target: Decoder, drafter: HeadDrafter, tokens: list[int]) -> None:
 
 
 def proposed(drafter: HeadDrafter, tokens: list[int], limit: int = 4) -> list[int]:
-    proposal = drafter.propose(tokens, limit, GREEDY, KEY)
+    proposal = drafter.propose(tokens, up_to(limit), GREEDY, KEY)
     assert proposal is not None
     ids: list[int] = proposal.tokens.tolist()
     return ids
@@ -108,10 +108,10 @@ def test_it_reads_on_where_the_prompt_was_not_prepared() -> None:
 
 def test_before_the_target_has_read_anything_it_has_no_idea() -> None:
     target, drafter, _ = pair()
-    assert drafter.propose(TOKENS[:1], 3, GREEDY, KEY) is None
+    assert drafter.propose(TOKENS[:1], up_to(3), GREEDY, KEY) is None
     target.read(mx.array(TOKENS))
     late = HeadDrafter(Decoder(target.model), untrained(target.model))
-    assert late.propose(TOKENS, 3, GREEDY, KEY) is None
+    assert late.propose(TOKENS, up_to(3), GREEDY, KEY) is None
 
 
 def test_states_that_are_gone_are_done_without(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,7 +130,7 @@ def test_states_that_are_gone_are_done_without(monkeypatch: pytest.MonkeyPatch) 
 def test_it_never_says_what_has_no_row() -> None:
     target, drafter, fitted = pair()
     ready(target, drafter, TOKENS)
-    proposal = drafter.propose(TOKENS, 4, WARM, KEY)
+    proposal = drafter.propose(TOKENS, up_to(4), WARM, KEY)
     assert proposal is not None
     assert proposal.distributions is not None
     kept = set(fitted.kept.tolist())

@@ -10,7 +10,7 @@ import pytest
 from mlx_lm.utils import save_model
 
 from engine.decoder import Decoder
-from engine.draft_length import LONGEST, Automatic, DraftLength
+from engine.draft_length import LONGEST, Automatic, DraftLength, Prospect
 from engine.drafters import Drafter
 from engine.drafters.cascade import Cascade
 from engine.drafters.early_exit import EarlyExitDrafter
@@ -227,7 +227,7 @@ def test_a_model_with_fewer_logits_drafts_only_what_it_knows(
 
 
 def lengths(policy: DraftLength) -> int:
-    return policy.choose(1000).length
+    return policy.choose([Prospect("any", 1000)], most=1000, context=0).length
 
 
 @pytest.mark.parametrize("length", [0, 1, 7, LONGEST])

@@ -1,6 +1,8 @@
 """The loop: where it ends, what it leaves behind, when it waits, and what it costs."""
 
-from collections.abc import Callable, Iterator
+import ast
+import inspect
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 from unittest import mock
@@ -11,7 +13,7 @@ import pytest
 import engine.speculate
 from engine import device
 from engine.decoder import Decoder
-from engine.draft_length import Automatic, Choice, Fixed, Measured
+from engine.draft_length import Automatic, Choice, Fixed, Measured, Prospect
 from engine.drafters import Drafter
 from engine.drafters.cascade import Cascade
 from engine.drafters.early_exit import EarlyExitDrafter
@@ -208,12 +210,15 @@ class Whims:
         self._lengths = iter([0, 3, 0, 100, 1, 0, 2, 50, 0, 0, 7, *([4] * 100)])
         self.observed: list[Measured] = []
 
-    def choose(self, most: int) -> Choice:
+    def choose(self, prospects: Sequence[Prospect], *, most: int, context: int) -> Choice:
         length = next(self._lengths)
         return Choice(length, "a whim", rounds=3 if length == 0 else 1)
 
     def observe(self, measured: Measured) -> None:
         self.observed.append(measured)
+
+    def restart(self) -> None:
+        pass
 
 
 @pytest.mark.parametrize("architecture", CORE)
@@ -229,6 +234,68 @@ def test_policy_may_change_its_mind(architecture: str, kind: str) -> None:
     assert [(m.proposed, m.accepted) for m in policy.observed] == [
         (len(ruling.p), ruling.accepted) for _, ruling in run.rounds
     ]
+
+
+class Copies(Known):
+    """Proposes only where it says that enough has matched: at positions in `matches`."""
+
+    def __init__(self, script: Sequence[int], *, matches: Container[int]) -> None:
+        super().__init__(script)
+        self._matches = matches
+
+    def prospects(self, tokens: list[int]) -> Sequence[Prospect]:
+        return (Prospect(self.name, 8, match=5 if len(tokens) in self._matches else 1),)
+
+
+class Patient(Whims):
+    """Plain for 30 tokens, but for a match of `wake`; then drafts."""
+
+    def __init__(self, wake: int) -> None:
+        super().__init__()
+        self._wake = wake
+
+    def choose(self, prospects: Sequence[Prospect], *, most: int, context: int) -> Choice:
+        if prospects[0].match >= 5:
+            return Choice(4, "a match")
+        return Choice(0, "patience", rounds=30, wake=self._wake)
+
+
+def test_a_match_ends_a_plain_stretch() -> None:
+    matches = range(20, 23)
+    for wake, drafted in [(5, True), (6, False), (0, False)]:
+        policy, tokens = Patient(wake), SCRIPT[:12]
+        drafter = Copies(SCRIPT, matches=matches)
+        run = write(Decoder(Scripted(SCRIPT)), drafter, policy, tokens, task(30))
+        assert run.tokens == SCRIPT[12:42]
+        contexts = [each.context for each in policy.observed if each.proposed]
+        # The pass under way when it woke has written one more token.
+        assert contexts == ([21] if drafted else [])
+
+
+def test_the_policy_is_told_what_there_was() -> None:
+    class Noting(Whims):
+        def choose(self, prospects: Sequence[Prospect], *, most: int, context: int) -> Choice:
+            asked.append((prospects[0].drafter, most, context))
+            return Choice(3, "three", "known")
+
+    asked: list[tuple[str, int, int]] = []
+    policy, tokens = Noting(), SCRIPT[:12]
+    write(Decoder(Scripted(SCRIPT)), Known(SCRIPT, wrong={17}), policy, tokens, task(9))
+    assert [context for _, _, context in asked] == [12, 16, 18]
+    assert asked[-1] == ("known", 2, 18)
+    assert [(m.context, m.drafter, m.proposed, m.accepted, m.asked) for m in policy.observed] == [
+        (12, "known", 3, 3, 3),
+        (16, "known", 3, 1, 3),
+        (18, "known", 2, 2, 2),
+    ]
+    assert all(m.q == (1.0,) * m.proposed for m in policy.observed)
+
+
+def test_the_loop_fits_on_a_screen() -> None:
+    tree = ast.parse(inspect.getsource(engine.speculate))
+    (loop,) = (n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == "speculate")
+    assert loop.end_lineno is not None
+    assert loop.end_lineno - loop.lineno < 60
 
 
 @pytest.mark.parametrize("architecture", ["llama", "gemma3_text", "qwen3_5"])
