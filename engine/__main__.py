@@ -190,6 +190,87 @@ def bench(
 
 
 @app.command()
+def simulate(
+    *,
+    traces: Annotated[
+        list[Path] | None, typer.Option(help="A file made by slipstream record; repeatable.")
+    ] = None,
+    curve: Annotated[
+        list[str] | None, typer.Option(help="A published cost curve; repeatable; else all.")
+    ] = None,
+    weather: Annotated[
+        str, typer.Option(help="What disturbs: steady, noisy, heat, load, steeper or deep.")
+    ] = "steady",
+    draft_step: Annotated[
+        list[str] | None,
+        typer.Option(metavar="[DRAFTER=]X", help="A drafted token's cost, in passes; repeatable."),
+    ] = None,
+    policy: Annotated[str, typer.Option(metavar="N|auto", help="Who chooses the length.")] = "auto",
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Forget what was learned between categories.")
+    ] = False,
+    rejecting: Annotated[bool, typer.Option("--rejecting", help="No guess stands.")] = False,
+    seed: Annotated[int, typer.Option(help="Of the noise.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="Write all figures to this JSON file.")] = None,
+) -> None:
+    """Play draft lengths against recorded guesses and published costs: simulated, not measured."""
+    from engine.simulate.run import SimulateOptions, draft_steps, recorded_traces, run_simulation
+    from engine.simulate.tables import render
+
+    options = SimulateOptions(
+        traces=tuple(traces or recorded_traces()),
+        curves=tuple(curve or ()),
+        weather=weather,
+        steps=draft_steps(draft_step or ()),
+        policy=policy,
+        fresh=fresh,
+        rejecting=rejecting,
+        seed=seed,
+        out=out,
+    )
+    errors = Console(stderr=True)
+    report = run_simulation(options, progress=lambda line: errors.print(line, style="dim"))
+    render(report, Console())
+
+
+@app.command()
+def record(
+    *,
+    out: Annotated[Path, typer.Option(help="The trace, .jsonl or .jsonl.gz; is gone on with.")],
+    target: Target = None,
+    drafter: Annotated[list[str] | None, typer.Option(help="Repeatable.")] = None,
+    prompts: Annotated[
+        Path | None,
+        typer.Option(help="A folder of public question sets, or a text file, a prompt a line."),
+    ] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="Only this question set; repeatable.")
+    ] = None,
+    per_category: Annotated[int, typer.Option(min=1, help="Prompts from each category.")] = 4,
+    max_tokens: Annotated[int, typer.Option(min=1, help="The longest answer.")] = 112,
+    temperature: Annotated[list[float] | None, typer.Option(help="Repeatable.")] = None,
+    longest: Annotated[int, typer.Option(min=1, max=16, help="Tokens to draft a round.")] = 12,
+) -> None:
+    """Record what drafters guess at every place of answers, for slipstream simulate."""
+    from engine.simulate.record import RecordOptions, record
+
+    options = RecordOptions(
+        target=_folder(target),
+        out=out,
+        drafters=tuple(drafter or ["lookup", "head"]),
+        prompts=prompts,
+        sets=tuple(set_ or ()),
+        per_category=per_category,
+        temperatures=tuple(temperature or [0.0, 0.8]),
+        max_tokens=max_tokens,
+        longest=longest,
+    )
+    errors = Console(stderr=True)
+    record(options, progress=lambda line: errors.print(line, style="dim", highlight=False))
+    print(out)
+
+
+@app.command()
 def distil(
     *,
     prompts: Annotated[
