@@ -9,14 +9,17 @@ import re
 
 from PySide6.QtCore import QEvent, QMimeData, QSize, Qt, Signal
 from PySide6.QtGui import (
+    QContextMenuEvent,
+    QInputMethodEvent,
     QKeyEvent,
+    QKeySequence,
     QPalette,
     QResizeEvent,
     QTextBlockFormat,
     QTextCursor,
     QTextFormat,
 )
-from PySide6.QtWidgets import QFrame, QPlainTextEdit, QSizePolicy, QWidget
+from PySide6.QtWidgets import QFrame, QMenu, QPlainTextEdit, QSizePolicy, QWidget
 
 MOST_CHARACTERS = 1_000_000  # of a message: more than any context holds
 _MOST_LINES = 8  # to be seen at once
@@ -67,11 +70,44 @@ class PromptEdit(QPlainTextEdit):
         self.setUndoRedoEnabled(True)
         self.moveCursor(QTextCursor.MoveOperation.End)
 
+    # All that takes a selection away goes through `_insert`.
+
+    def cut(self) -> None:
+        """What is selected goes to the clipboard."""
+        if self.textCursor().hasSelection():
+            self.copy()
+            self._insert("")
+
+    def make_menu(self) -> QMenu:
+        """What can be done at the cursor."""
+        menu = self.createStandardContextMenu()
+        for action in menu.actions():
+            act = {"edit-cut": self.cut, "edit-delete": lambda: self._insert("")}
+            if action.objectName() in act:
+                action.triggered.disconnect()
+                action.triggered.connect(act[action.objectName()])
+        return menu
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        menu = self.make_menu()
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        menu.popup(event.globalPos())
+
+    def inputMethodEvent(self, event: QInputMethodEvent) -> None:
+        if event.preeditString() or event.commitString():
+            self._take_selection()
+        super().inputMethodEvent(event)
+
     def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.matches(QKeySequence.StandardKey.Cut):
+            self.cut()
+            return
         if event.key() in _DELETING and self.textCursor().hasSelection():
             self._insert("")
             return
         if event.key() not in _ENTER:
+            if _types(event):
+                self._take_selection()
             super().keyPressEvent(event)
             return
         modifiers = event.modifiers()
@@ -119,6 +155,11 @@ class PromptEdit(QPlainTextEdit):
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self._fit()
+
+    def _take_selection(self) -> None:
+        """Before Qt does, where that matters."""
+        if self._joins and self.textCursor().hasSelection():
+            self._insert("")
 
     def _insert(self, text: str) -> None:
         """In place of what is selected."""
@@ -187,6 +228,15 @@ class PromptEdit(QPlainTextEdit):
         )
         if self.height() != self._height(lines):
             self.setFixedHeight(self._height(lines))
+
+
+def _types(event: QKeyEvent) -> bool:
+    """Whether a key writes a character, and is not the shortcut of something."""
+    modifiers = event.modifiers()
+    shortcut = modifiers & Qt.KeyboardModifier.ControlModifier and not (
+        modifiers & Qt.KeyboardModifier.AltModifier  # together they are AltGr
+    )
+    return event.text().isprintable() and event.text() != "" and not shortcut
 
 
 def _whole(text: str) -> str:

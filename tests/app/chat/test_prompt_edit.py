@@ -1,12 +1,12 @@
 """The text field keeps every character, however it came in, and is as high as its text."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PySide6.QtCore import QMimeData, Qt
-from PySide6.QtGui import QGuiApplication, QTextCursor
+from PySide6.QtGui import QGuiApplication, QInputMethodEvent, QTextCursor
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
@@ -107,6 +107,65 @@ def test_a_part_of_a_long_line_is_copied_as_it_is_read(field: PromptEdit) -> Non
     field.setTextCursor(cursor)
     field.copy()
     assert QGuiApplication.clipboard().text() == "\U0001f600" * 2
+
+
+def cut_by_key(field: PromptEdit) -> None:
+    QTest.keyClick(field, Qt.Key.Key_X, Qt.KeyboardModifier.ControlModifier)
+
+
+def cut_by_menu(field: PromptEdit) -> None:
+    press_in_menu(field, "edit-cut")
+
+
+def type_over(field: PromptEdit) -> None:
+    QTest.keyClick(field, Qt.Key.Key_Z)
+
+
+def compose_over(field: PromptEdit) -> None:
+    event = QInputMethodEvent()
+    event.setCommitString("\u4e2d")
+    QApplication.sendEvent(field, event)
+
+
+def delete_by_menu(field: PromptEdit) -> None:
+    press_in_menu(field, "edit-delete")
+
+
+def press_in_menu(field: PromptEdit, name: str) -> None:
+    menu = field.make_menu()
+    next(action for action in menu.actions() if action.objectName() == name).trigger()
+    menu.deleteLater()
+
+
+@pytest.mark.parametrize(
+    ("take", "instead"),
+    [
+        (cut_by_key, ""),
+        (PromptEdit.cut, ""),
+        (cut_by_menu, ""),
+        (delete_by_menu, ""),
+        (type_over, "z"),
+        (compose_over, "\u4e2d"),
+    ],
+)
+@pytest.mark.parametrize("start", [6, 9])
+def test_what_is_taken_from_a_lines_beginning_joins_no_lines(
+    field: PromptEdit, start: int, take: Callable[[PromptEdit], None], instead: str
+) -> None:
+    text = "first\n" + LONG
+    field.set_text(text)
+    cursor = field.textCursor()
+    cursor.setPosition(start)
+    end = start + 5_000  # in the next of the blocks that the line is in
+    cursor.setPosition(end + 1, QTextCursor.MoveMode.KeepAnchor)
+    field.setTextCursor(cursor)
+    take(field)
+    assert field.text() == text[:start] + instead + text[end:]
+    while field.document().isUndoAvailable():
+        field.undo()
+    assert field.text() == text
+    if not instead and take not in (delete_by_menu,):
+        assert QGuiApplication.clipboard().text() == text[start:end]
 
 
 def test_a_paste_of_five_megabytes_is_refused_in_a_line(field: PromptEdit, qtbot: QtBot) -> None:
