@@ -6,6 +6,8 @@ over. Knows only strings.
 
 
 class GrowingText:
+    """Reads as a string by `str`."""
+
     def __init__(self, text: str = "") -> None:
         self._parts = [text]
 

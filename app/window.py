@@ -143,6 +143,7 @@ class Window(QMainWindow):
         conversation.failed.connect(self._on_problem)
         self.answers.begun.connect(self._on_changed)
         self.answers.finished.connect(self._on_finished)
+        self.answers.saved.connect(lambda message: self._count())
         self.composer.sent.connect(self._send)
         self.composer.stopped.connect(conversation.stop)
         self.composer.changed.connect(lambda text: self._unsent.start())
@@ -333,7 +334,6 @@ class Window(QMainWindow):
         last = writing.events[-1] if writing.events else None
         if isinstance(last, Done):
             self.settings.measure(self.loader.names[0], last.stats)
-        self._count()
 
     def _on_message(self, message: MessageWidget) -> None:
         message.copied.connect(lambda what: self.notices.say("copied", f"{what}.", seconds=2.0))

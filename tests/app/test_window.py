@@ -49,6 +49,16 @@ def test_a_first_use(open_window: Open, until: Until) -> None:
     until(answered(window, 4))
 
 
+def test_the_context_is_counted_with_the_answer(
+    open_window: Open, until: Until, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    window = open_window()
+    counted: list[tuple[str, ...]] = []
+    monkeypatch.setattr(window.tokens, "count", counted.append)
+    send(window, "hello")
+    until(lambda: counted and counted[-1] == ("", "hello", "served", ""))
+
+
 def test_what_is_sent_before_the_model_is_there_is_answered_then(
     open_window: Open, until: Until
 ) -> None:
