@@ -15,7 +15,7 @@ All turn tokens into text as they go, as an application would: ours in `Session`
 the detokenizer that its own `stream_generate` uses.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,8 +28,15 @@ from mlx_lm.generate import generate_step, speculative_generate_step
 from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.sample_utils import make_sampler
 
-from engine.bench.figures import committed_ids, stats_of_flags, without_first_round
-from engine.draft_length import LONGEST
+from engine.bench.figures import (
+    Step,
+    committed_ids,
+    stats_of_steps,
+    steps_of_events,
+    steps_of_flags,
+    without_first_round,
+)
+from engine.draft_length import LONGEST, DraftLength
 from engine.events import Event, Stats, Verdict
 from engine.loading import LoadedModel
 from engine.pair import make_drafter, make_policy
@@ -58,13 +65,16 @@ class Assignment:
 class Measurement:
     """What came of it: all committed `ids`, and the figures of all rounds but the first.
 
-    `stats.decode_seconds` is the bench's own clock. `phases`: whether draft and verify seconds
-    were measured too.
+    `stats.decode_seconds` is the bench's own clock. `steps`: the rounds that the figures are of.
+    `phases`: whether draft and verify seconds were measured too. `same_weights`: whether its
+    passes read the very arrays that ours do.
     """
 
     ids: tuple[int, ...]
     stats: Stats
-    phases: bool
+    steps: tuple[Step, ...] = ()
+    phases: bool = False
+    same_weights: bool = True
 
 
 class Contestant(Protocol):
@@ -79,7 +89,11 @@ class Contestant(Protocol):
 
 
 class Slipstream:
-    """Ours: a new conversation with `drafter` and draft `length`, judged by `rule`."""
+    """Ours: new conversations with `drafter` and draft `length`, judged by `rule`.
+
+    One policy for all of them, as in an application: what it learnt from one answer it knows in
+    the next. It begins with nothing: what the user's own chats taught stays out of a benchmark.
+    """
 
     def __init__(
         self,
@@ -94,7 +108,7 @@ class Slipstream:
         self.name = name
         self._target = target
         self._drafter = drafter
-        self._length = length
+        self._policy: DraftLength = make_policy(length)
         self._rule = rule
         self._load = load
 
@@ -107,16 +121,17 @@ class Slipstream:
                 times.append(perf_counter())
                 committed.append(event.accepted + (event.next is not None))
             events.append(event)
-        stats = tally(without_first_round(events))
-        stats = replace(stats, decode_seconds=times[-1] - times[0])
-        return Measurement(tuple(committed_ids(events)), stats, phases=True)
+        measured = without_first_round(events)
+        stats = replace(tally(measured), decode_seconds=times[-1] - times[0])
+        steps = steps_of_events(measured)
+        return Measurement(tuple(committed_ids(events)), stats, steps, phases=True)
 
     def answer(
         self, assignment: Assignment, *, cancelled: Callable[[], bool] = lambda: False
     ) -> Iterator[Event]:
         """The events of a new conversation's first answer."""
-        policy = make_policy(self._length)
-        session = Session(self._target, policy=policy, accept=self._rule)
+        session = Session(self._target, accept=self._rule)
+        session.policy = self._policy  # afterwards: a session makes its policy start anew
         session.drafter = make_drafter(
             self._drafter, target=self._target, decoder=session.decoder, load=self._load
         )
@@ -146,9 +161,9 @@ class MlxLm:
         )
         with closing(tokens):
             items = ((int(token), False) for token, _ in tokens)
-            ids, flags, seconds = _collect(items, self._target, assignment.limit)
-        stats = stats_of_flags(flags, length=0, decode_seconds=seconds)
-        return Measurement(tuple(ids), _with_prompt(stats, assignment, prefill_seconds), False)
+            ids, flags, seconds = collect(items, self._target, assignment.limit)
+        steps = steps_of_flags(flags, length=0)
+        return measurement(ids, steps, seconds, assignment, prefill_seconds)
 
 
 class MlxLmSpeculative:
@@ -181,9 +196,9 @@ class MlxLmSpeculative:
         )
         with closing(tokens):
             items = ((int(token), bool(from_draft)) for token, _, from_draft in tokens)
-            ids, flags, seconds = _collect(items, self._target, assignment.limit)
-        stats = stats_of_flags(flags, length=self._length, decode_seconds=seconds)
-        return Measurement(tuple(ids), _with_prompt(stats, assignment, prefill_seconds), False)
+            ids, flags, seconds = collect(items, self._target, assignment.limit)
+        steps = steps_of_flags(flags, length=self._length)
+        return measurement(ids, steps, seconds, assignment, prefill_seconds)
 
 
 def prefilled(model: nn.Module, prompt: tuple[int, ...]) -> list[Any]:
@@ -197,7 +212,7 @@ def prefilled(model: nn.Module, prompt: tuple[int, ...]) -> list[Any]:
     return cache
 
 
-def _collect(
+def collect(
     items: Iterator[tuple[int, bool]], target: LoadedModel, limit: int
 ) -> tuple[list[int], list[bool], float]:
     """All tokens; of those after the first round, whether each was drafted; their seconds."""
@@ -221,5 +236,16 @@ def _collect(
     return ids, flags, seconds
 
 
-def _with_prompt(stats: Stats, assignment: Assignment, prefill_seconds: float) -> Stats:
-    return replace(stats, prompt_tokens=len(assignment.prompt), prefill_seconds=prefill_seconds)
+def measurement(
+    ids: Sequence[int],
+    steps: tuple[Step, ...],
+    seconds: float,
+    assignment: Assignment,
+    prefill_seconds: float = 0.0,
+    *,
+    same_weights: bool = True,
+) -> Measurement:
+    """What came of another engine's run, of which only the steps are known."""
+    stats = stats_of_steps(steps, decode_seconds=seconds)
+    stats = replace(stats, prompt_tokens=len(assignment.prompt), prefill_seconds=prefill_seconds)
+    return Measurement(tuple(ids), stats, steps, same_weights=same_weights)

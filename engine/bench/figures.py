@@ -33,6 +33,20 @@ class Ratio:
 
 
 @dataclass(frozen=True, slots=True)
+class Step:
+    """One round: of `proposed` tokens `accepted` stood; `own`: the target wrote one more itself.
+
+    Seconds are 0 where nobody measured them.
+    """
+
+    proposed: int
+    accepted: int
+    own: bool = True
+    draft_seconds: float = 0.0
+    verify_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Timed:
     """What a ratio needs of one run. `prompt` names what both sides were asked."""
 
@@ -133,39 +147,65 @@ def without_first_round(events: Iterable[Event]) -> list[Event]:
     return kept
 
 
-def stats_of_flags(flags: Sequence[bool], *, length: int, decode_seconds: float) -> Stats:
-    """Stats of mlx-lm's tokens, from its flag for each: was it drafted?
+def steps_of_events(events: Iterable[Event]) -> tuple[Step, ...]:
+    """A generation's rounds."""
+    return tuple(
+        Step(
+            proposed=len(event.judgements),
+            accepted=event.accepted,
+            own=event.next is not None,
+            draft_seconds=event.draft_seconds,
+            verify_seconds=event.verify_seconds,
+        )
+        for event in events
+        if isinstance(event, Verdict)
+    )
+
+
+def steps_of_flags(flags: Sequence[bool], *, length: int) -> tuple[Step, ...]:
+    """The rounds behind mlx-lm's tokens, from its flag for each: was it drafted?
 
     Every round drafts `length` tokens and ends with one of the target's own, so those count the
     target's passes; only the last round may lack it, where a drafted token ended the text.
     """
-    rounds: list[int] = []  # drafted tokens that stood
+    steps: list[Step] = []
     standing = 0
     for drafted in flags:
         if drafted:
             standing += 1
         else:
-            rounds.append(standing)
+            steps.append(Step(length, standing))
             standing = 0
-    own = len(rounds)
     if standing:
-        rounds.append(standing)
-    corrections = sum(accepted < length for accepted in rounds[:own])
-    proposed, accepted = length * len(rounds), sum(rounds)
+        steps.append(Step(length, standing, own=False))
+    return tuple(steps)
+
+
+def stats_of_steps(steps: Sequence[Step], *, decode_seconds: float) -> Stats:
+    """Stats of another engine's rounds, of which only the steps are known."""
+    drafting = [step for step in steps if step.proposed]
+    plain = [step for step in steps if not step.proposed]
+    proposed, accepted = (sum(getattr(s, n) for s in steps) for n in ("proposed", "accepted"))
+    corrections = sum(step.own and step.accepted < step.proposed for step in drafting)
     return Stats(
-        rounds=len(rounds),
+        rounds=len(steps),
         proposed=proposed,
         accepted=accepted,
         rejected=corrections,
         discarded=proposed - accepted - corrections,
         corrections=corrections,
-        bonuses=own - corrections if length else 0,
-        plain=0 if length else own,
-        plain_seconds=0.0 if length else decode_seconds,
+        bonuses=sum(step.own for step in drafting) - corrections,
+        plain=len(plain),
+        plain_seconds=0.0 if drafting else decode_seconds,
         decode_seconds=decode_seconds,
-        proposed_by_position=(len(rounds),) * length,
-        accepted_by_position=tuple(sum(n > i for n in rounds) for i in range(length)),
+        proposed_by_position=_reached([step.proposed for step in steps]),
+        accepted_by_position=_reached([step.accepted for step in steps]),
     )
+
+
+def _reached(lengths: Sequence[int]) -> tuple[int, ...]:
+    """How many of the lengths are above 0, above 1, ..."""
+    return tuple(sum(length > i for length in lengths) for i in range(max(lengths, default=0)))
 
 
 def first_difference(ids: Sequence[int], reference: Sequence[int], *, limit: int) -> int | None:

@@ -12,8 +12,8 @@ from rich.table import Table
 import engine
 from engine.accept import by_block
 from engine.bench.contestants import Assignment, Slipstream
+from engine.bench.options import BenchOptions, check
 from engine.bench.prompts import load_prompts
-from engine.bench.run import BenchOptions, check
 from engine.events import Verdict
 from engine.loading import load
 from engine.request import Message

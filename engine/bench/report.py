@@ -1,28 +1,31 @@
-"""What a benchmark found: raw runs, the figures made of them, and their JSON form."""
+"""What a benchmark measured: the runs, the findings made of them, and their JSON form."""
 
 import json
 import os
+import statistics
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from engine.bench.accepting import AcceptCost
 from engine.bench.contestants import Measurement
+from engine.bench.cooling import Cooling
+from engine.bench.curve import Curve
 from engine.bench.figures import (
-    Ratio,
     Timed,
     acceptance_by_position,
     first_difference,
     merge,
     ratio,
 )
+from engine.bench.findings import ALL, Course, Dot, Findings, Part, Row
 from engine.bench.machine import Machine
-from engine.events import Stats
+from engine.bench.roofline import Roofline
 
 PLAIN = "slipstream plain"
 MLX_LM = "mlx-lm plain"
-ALL = "all"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +40,7 @@ class Run:
     seed: int
     limit: int
     measured: Measurement
+    peak_bytes: int | None = None
 
     @property
     def timed(self) -> Timed:
@@ -46,41 +50,8 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """A contestant's figures at one temperature, over one category or all of them.
-
-    `to_plain` and `to_mlx_lm`: speed over `PLAIN`'s and `MLX_LM`'s. `identical` of `compared`
-    answers have `PLAIN`'s tokens, greedy runs only; `differs_at` is where the others' first other
-    token is. Shares are of the decode time, `own` being what is neither drafting nor verifying;
-    None where they are not known.
-    """
-
-    contestant: str
-    temperature: float
-    category: str
-    prompts: int
-    stats: Stats
-    tokens_per_second: float | None
-    to_plain: Ratio | None
-    to_mlx_lm: Ratio | None
-    acceptance_rate: float | None
-    acceptance_length: float | None
-    acceptance_by_position: tuple[float, ...]
-    draft_share: float | None
-    verify_share: float | None
-    own_share: float | None
-    identical: int
-    compared: int
-    differs_at: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """Everything that was measured so far; `partial` until all of it is.
-
-    `precision` and `drafters`: what the weights are here. `skipped`: prompts too long for the
-    context. `refused`: contestants that cannot run this pair, and what they said.
-    """
+    """Everything that was measured so far; fields as in `Findings`."""
 
     date: str
     machine: Machine
@@ -92,6 +63,12 @@ class Report:
     refused: tuple[tuple[str, str], ...]
     partial: bool
     runs: tuple[Run, ...]
+    notes: tuple[str, ...] = ()
+    roofline: Roofline | None = None
+    accepting: tuple[AcceptCost, ...] = ()
+    curve: Curve | None = None
+    cooling: Cooling | None = None
+    peak_rss_bytes: int | None = None
 
     @property
     def label(self) -> str:
@@ -107,21 +84,37 @@ class Report:
             row
             for temperature in temperatures
             for category in categories
-            for row in _rows(
-                [
-                    run
-                    for run in self.runs
-                    if run.temperature == temperature and category in (ALL, run.category)
-                ],
-                category,
-            )
+            for row in self._rows(temperature, category)
         ]
 
+    def findings(self) -> Findings:
+        """What there is to show."""
+        return Findings(
+            date=self.date,
+            machine=self.machine,
+            target=self.target,
+            precision=self.precision,
+            label=self.label,
+            drafters=self.drafters,
+            options=self.options,
+            skipped=self.skipped,
+            refused=self.refused,
+            partial=self.partial,
+            rows=tuple(self.rows()),
+            notes=self.notes,
+            roofline=self.roofline,
+            accepting=self.accepting,
+            curve=self.curve,
+            passes=passes_of(self.runs),
+            courses=courses_of(self.runs),
+            cooling=self.cooling,
+            peak_rss_bytes=self.peak_rss_bytes,
+        )
+
     def to_json(self) -> str:
-        """All of it, the rows included; of each run's ids only whether they are `PLAIN`'s."""
-        fields = asdict(self)
+        """The findings, and the runs; of each run's ids only whether they are `PLAIN`'s."""
         reference = _reference(self.runs)
-        fields["runs"] = [
+        runs = [
             asdict(run)
             | {
                 "measured": asdict(run.measured.stats),
@@ -130,9 +123,68 @@ class Report:
             }
             for run in self.runs
         ]
-        fields["label"] = self.label
-        fields["rows"] = [asdict(row) for row in self.rows()]
-        return json.dumps(fields, indent=1)
+        return _by_lines(asdict(self.findings()) | {"runs": runs})
+
+    def _rows(self, temperature: float, category: str) -> list[Row]:
+        """One row for each contestant."""
+        chosen = [
+            run
+            for run in self.runs
+            if run.temperature == temperature and category in (ALL, run.category)
+        ]
+        by_contestant: dict[str, list[Run]] = {}
+        for run in chosen:
+            by_contestant.setdefault(run.contestant, []).append(run)
+        plain, mlx_lm = (
+            [run.timed for run in by_contestant.get(name, [])] for name in (PLAIN, MLX_LM)
+        )
+        reference = _reference(chosen)
+        cost = next((cost for cost in self.accepting if cost.temperature == temperature), None)
+        rows = []
+        for contestant, own in by_contestant.items():
+            stats = merge(run.measured.stats for run in own)
+            phases = own[0].measured.phases
+            seconds = stats.decode_seconds if phases else 0.0
+            accept = (
+                cost.seconds(rounds=stats.rounds, rows=stats.proposed + stats.rounds)
+                if (cost and phases)
+                else None
+            )
+            accepting = min(accept or 0.0, stats.verify_seconds)
+            roofline = self.roofline if own[0].measured.same_weights else None
+            greedy = [run for run in own if temperature == 0.0 and _key(run) in reference]
+            differences = [_difference(run, reference) for run in greedy]
+            peaks = [run.peak_bytes for run in own if run.peak_bytes is not None]
+            rows.append(
+                Row(
+                    contestant=contestant,
+                    temperature=temperature,
+                    category=category,
+                    prompts=len({run.prompt for run in own}),
+                    stats=stats,
+                    tokens_per_second=stats.tokens_per_second,
+                    to_plain=ratio([run.timed for run in own], plain),
+                    to_mlx_lm=ratio([run.timed for run in own], mlx_lm),
+                    acceptance_rate=stats.acceptance_rate,
+                    acceptance_length=stats.acceptance_length,
+                    acceptance_by_position=acceptance_by_position(stats),
+                    draft_share=_share(stats.draft_seconds, seconds),
+                    verify_share=_share(stats.verify_seconds - accepting, seconds),
+                    accept_share=None if accept is None else _share(accepting, seconds),
+                    own_share=_share(stats.own_seconds, seconds),
+                    bandwidth_share=_of_roofline(roofline, stats.rounds, stats.decode_seconds),
+                    pass_bandwidth_share=_of_roofline(
+                        roofline, stats.rounds, stats.verify_seconds - accepting
+                    )
+                    if phases
+                    else None,
+                    peak_bytes=max(peaks, default=None),
+                    identical=differences.count(None),
+                    compared=len(differences),
+                    differs_at=tuple(at for at in differences if at is not None),
+                )
+            )
+        return rows
 
 
 def now() -> str:
@@ -148,41 +200,54 @@ def write_json(report: Report, path: Path) -> None:
     os.replace(temporary, path)
 
 
-def _rows(runs: Sequence[Run], category: str) -> list[Row]:
-    """One row for each contestant of `runs`, which are of one temperature."""
-    by_contestant: dict[str, list[Run]] = {}
+def courses_of(runs: Sequence[Run]) -> tuple[Course, ...]:
+    """The draft lengths of everybody who drafts, in the order of the runs."""
+    parts: dict[tuple[str, float], list[Part]] = {}
     for run in runs:
-        by_contestant.setdefault(run.contestant, []).append(run)
-    reference = _reference(runs)
-    plain, mlx_lm = ([run.timed for run in by_contestant.get(name, [])] for name in (PLAIN, MLX_LM))
-    rows = []
-    for contestant, own in by_contestant.items():
-        stats = merge(run.measured.stats for run in own)
-        seconds = stats.decode_seconds if own[0].measured.phases else 0.0
-        greedy = [run for run in own if run.temperature == 0.0 and _key(run) in reference]
-        differences = [_difference(run, reference) for run in greedy]
-        rows.append(
-            Row(
-                contestant=contestant,
-                temperature=own[0].temperature,
-                category=category,
-                prompts=len({run.prompt for run in own}),
-                stats=stats,
-                tokens_per_second=stats.tokens_per_second,
-                to_plain=ratio([run.timed for run in own], plain),
-                to_mlx_lm=ratio([run.timed for run in own], mlx_lm),
-                acceptance_rate=stats.acceptance_rate,
-                acceptance_length=stats.acceptance_length,
-                acceptance_by_position=acceptance_by_position(stats),
-                draft_share=stats.draft_seconds / seconds if seconds else None,
-                verify_share=stats.verify_seconds / seconds if seconds else None,
-                own_share=stats.own_seconds / seconds if seconds else None,
-                identical=differences.count(None),
-                compared=len(differences),
-                differs_at=tuple(at for at in differences if at is not None),
-            )
+        steps = run.measured.steps
+        part = Part(
+            run.category,
+            tuple(step.proposed for step in steps),
+            tuple(step.accepted for step in steps),
         )
-    return rows
+        parts.setdefault((run.contestant, run.temperature), []).append(part)
+    return tuple(
+        Course(*who, tuple(answers))
+        for who, answers in parts.items()
+        if any(any(part.proposed) for part in answers)
+    )
+
+
+def passes_of(runs: Sequence[Run]) -> tuple[Dot, ...]:
+    """What our own passes took while answering, by rows."""
+    seconds: dict[int, list[float]] = {}
+    for run in runs:
+        if run.measured.phases:
+            for step in run.measured.steps:
+                seconds.setdefault(step.proposed + 1, []).append(step.verify_seconds)
+    return tuple(
+        Dot(rows, statistics.median(times), len(times)) for rows, times in sorted(seconds.items())
+    )
+
+
+def _by_lines(fields: dict[str, Any]) -> str:
+    """JSON for people and for git: a line for each field, and for each item of a long list."""
+    lines = []
+    for name, value in fields.items():
+        if isinstance(value, (list, tuple)) and value and not isinstance(value[0], str):
+            items = ",\n  ".join(json.dumps(item) for item in value)
+            lines.append(f" {json.dumps(name)}: [\n  {items}\n ]")
+        else:
+            lines.append(f" {json.dumps(name)}: {json.dumps(value)}")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def _share(part: float, seconds: float) -> float | None:
+    return part / seconds if seconds else None
+
+
+def _of_roofline(roofline: Roofline | None, passes: int, seconds: float) -> float | None:
+    return roofline.share(passes=passes, seconds=seconds) if roofline else None
 
 
 def _key(run: Run) -> tuple[float, str, int]:

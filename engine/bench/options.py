@@ -1,0 +1,80 @@
+"""What a benchmark is asked to measure, and what cannot be asked."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from engine.accept import by_block, by_token
+from engine.pair import make_policy
+from engine.speculate import Rule
+from models.drafter_folders import is_head
+from models.errors import Problem
+
+RULES: dict[str, Rule] = {"block": by_block, "token": by_token}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchOptions:
+    """What to measure.
+
+    `drafters` and `lengths` are written as in `engine.pair`; each drafter is run with each
+    length, and mlx-lm with each model drafter and fixed length. `prompts`, `sets` and
+    `per_category`: see `load_prompts`. `rules` ("block", "token") matter to samples only.
+    `baselines`: whether the plain ones run too, without which only acceptance is measured.
+    `peers`: whether other engines that are installed take part; `gguf`: the target's file, for
+    llama.cpp. `cool_down`: rest where the machine has slowed by more than this share; 0: never.
+    `out`: the JSON file, brought up to date after every prompt.
+    """
+
+    target: Path
+    drafters: tuple[str, ...] = ("lookup",)
+    lengths: tuple[str, ...] = ("auto", "4")
+    prompts: Path | None = None
+    sets: tuple[str, ...] = ()
+    per_category: int = 2
+    max_tokens: int = 100
+    temperatures: tuple[float, ...] = (0.0,)
+    rules: tuple[str, ...] = ("block",)
+    seed: int = 0
+    repeats: int = 1
+    baselines: bool = True
+    peers: bool = True
+    gguf: Path | None = None
+    cool_down: float = 0.15
+    out: Path | None = None
+
+
+def check(options: BenchOptions) -> None:
+    """Raise `Problem` for options that cannot be."""
+    for length in options.lengths:
+        make_policy(length)
+    for rule in set(options.rules) - set(RULES):
+        raise Problem(f"There is no rule {rule!r}.", f"Choose from {', '.join(RULES)}.")
+    if options.max_tokens < 2:
+        raise Problem("One token is no measurement.", "Choose --max-tokens 2 or more.")
+    if options.repeats < 1 or not options.temperatures or not options.rules:
+        raise Problem(
+            "Nothing would be measured.", "Give at least one repeat, one temperature and one rule."
+        )
+    if options.gguf is not None and not options.gguf.is_file():
+        raise Problem(f"There is no file {options.gguf}.", "Give the target's GGUF file.")
+
+
+def label(drafter: str) -> str:
+    """A drafter's name, folders by theirs."""
+    return "+".join(Path(part.strip()).name for part in drafter.split("+"))
+
+
+def model_folders(drafters: tuple[str, ...]) -> list[Path]:
+    """The model folders among the drafters."""
+    parts = [part.strip() for drafter in drafters for part in drafter.split("+")]
+    folders = (Path(part).expanduser() for part in dict.fromkeys(parts))
+    return [folder for folder in folders if folder.is_dir() and not is_head(folder)]
+
+
+def as_plain(options: BenchOptions) -> dict[str, object]:
+    """As JSON has it; folders by their names, as a report may be published."""
+    return {
+        name: value.name if isinstance(value, Path) else value
+        for name, value in asdict(options).items()
+        if name != "out"
+    } | {"drafters": [label(name) for name in options.drafters]}

@@ -1,0 +1,53 @@
+"""For the benchmark's tests: the CPU, a tiny pair, one whole run, and probes that take no time."""
+
+import json
+from collections.abc import Iterator
+from functools import partial
+
+import mlx.core as mx
+import pytest
+
+from engine.bench import probes
+from engine.bench.options import BenchOptions
+from engine.bench.report import Report
+from engine.bench.roofline import measure_roofline
+from engine.bench.run import run_bench
+from tests.engine.tiny import noisy, save, write_folder
+
+
+@pytest.fixture(scope="package", autouse=True)
+def surroundings() -> Iterator[None]:
+    """The CPU, where texts are equal; a probe of a megabyte instead of a quarter of a gigabyte."""
+    before = mx.default_device()
+    mx.set_default_device(mx.cpu)
+    with pytest.MonkeyPatch.context() as patch:
+        quick = partial(measure_roofline, probe_bytes=1 << 20)
+        patch.setattr(probes, "measure_roofline", quick)
+        yield
+    mx.set_default_device(before)
+
+
+@pytest.fixture(scope="package")
+def options(tmp_path_factory: pytest.TempPathFactory) -> BenchOptions:
+    """Two prompts for a tiny target, with a tiny drafter that is wrong now and then."""
+    folder = tmp_path_factory.mktemp("bench")
+    model = write_folder("llama", folder / "target")
+    write_folder("llama", folder / "tiny")
+    config = json.loads((folder / "tiny" / "config.json").read_text())
+    save(noisy(model), config, folder / "tiny")
+    (folder / "own.txt").write_text("Why is the sky blue, said the fox\nabababababab\n")
+    return BenchOptions(
+        target=folder / "target",
+        drafters=("lookup", str(folder / "tiny")),
+        lengths=("3", "auto"),
+        prompts=folder / "own.txt",
+        max_tokens=20,
+        temperatures=(0.0, 1.0),
+        rules=("block", "token"),
+        out=folder / "report.json",
+    )
+
+
+@pytest.fixture(scope="package")
+def report(options: BenchOptions) -> Report:
+    return run_bench(options, progress=lambda line: None)

@@ -1,0 +1,145 @@
+"""A whole benchmark has all that it promises."""
+
+import json
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from engine.bench.findings import ALL
+from engine.bench.options import BenchOptions
+from engine.bench.profiling import profile_answer, render_profile
+from engine.bench.report import MLX_LM, PLAIN, Report
+from engine.bench.run import run_bench
+from engine.bench.tables import render
+from models.errors import Problem
+from tests.engine.tiny import write_folder
+
+
+def test_everybody_answers_every_prompt_in_turns(report: Report) -> None:
+    greedy = [run for run in report.runs if run.temperature == 0.0]
+    assert {run.contestant for run in greedy} == {
+        *(PLAIN, MLX_LM, "slipstream lookup 3", "slipstream lookup auto"),
+        *("slipstream tiny 3", "slipstream tiny auto", "mlx-lm tiny 3"),
+    }
+    assert [run.contestant for run in greedy].index(PLAIN) == 0
+    assert greedy[7].contestant == MLX_LM, "another one begins with the second prompt"
+    assert len(report.runs) == 2 * (7 + 11)
+    assert len({(run.prompt, run.seed) for run in report.runs}) == 2
+    assert not report.partial
+    assert report.skipped == 0
+
+
+def test_laws_hold_and_greedy_answers_are_identical(report: Report, options: BenchOptions) -> None:
+    for run in report.runs:
+        stats, ids = run.measured.stats, run.measured.ids
+        assert stats.proposed == stats.accepted + stats.rejected + stats.discarded
+        assert stats.committed < len(ids) <= options.max_tokens + 4
+        assert ids[-1] == 256 or len(ids) >= options.max_tokens
+        assert stats.decode_seconds >= stats.draft_seconds + stats.verify_seconds > 0 or (
+            not run.measured.phases
+        )
+    rows = [row for row in report.rows() if row.category == ALL and row.temperature == 0.0]
+    assert len(rows) == 7
+    for row in rows:
+        assert (row.identical, row.compared, row.differs_at) == (2, 2, ()), row.contestant
+        assert row.to_plain is not None
+        assert row.to_mlx_lm is not None
+        assert row.prompts == row.to_plain.prompts.count == 2
+    by_name = {row.contestant: row for row in rows}
+    assert by_name[PLAIN].to_plain.total == by_name[MLX_LM].to_mlx_lm.total == 1.0
+    assert by_name[PLAIN].acceptance_length == by_name[MLX_LM].acceptance_length == 1.0
+    assert by_name[MLX_LM].draft_share is None
+    ours, theirs = by_name["slipstream tiny 3"], by_name["mlx-lm tiny 3"]
+    assert ours.stats.accepted == theirs.stats.accepted > 0
+    assert ours.stats.rounds == theirs.stats.rounds
+    assert ours.acceptance_by_position == theirs.acceptance_by_position
+    shares = (ours.draft_share, ours.verify_share, ours.accept_share, ours.own_share)
+    assert sum(shares) == pytest.approx(1.0)
+    assert all(share > 0 for share in shares)
+
+
+def test_the_file_holds_runs_and_rows_and_no_private_path(
+    report: Report, options: BenchOptions
+) -> None:
+    text = options.out.read_text()
+    written = json.loads(text)
+    assert written["partial"] is False
+    assert len(written["runs"]) == len(report.runs)
+    assert len(written["rows"]) == len(report.rows())
+    assert written["machine"]["mlx"]
+    assert written["options"]["drafters"] == ["lookup", "tiny"]
+    assert all(run["differs_at"] is None for run in written["runs"])
+    assert str(options.target.parent) not in text
+
+
+def test_tables_show_everybody_once_a_table(report: Report) -> None:
+    console = Console(width=200, record=True, file=StringIO())
+    render(report.findings(), console)
+    text = console.export_text()
+    assert "float32" in text
+    assert "2/2" in text
+    assert text.count("mlx-lm tiny 3") == 10, "in five tables, greedy and sampled"
+
+
+def test_an_interrupt_keeps_what_was_measured(options: BenchOptions, tmp_path: Path) -> None:
+    def interrupt(line: str) -> None:
+        if line.startswith("1 of 2"):
+            raise KeyboardInterrupt
+
+    short = replace(options, temperatures=(0.0,), lengths=("3",), out=tmp_path / "report.json")
+    report = run_bench(short, progress=interrupt)
+
+    assert report.partial
+    assert len({run.prompt for run in report.runs}) == 1
+    assert json.loads(short.out.read_text())["partial"] is True
+    assert all(row.identical == row.compared == 1 for row in report.rows())
+
+
+def test_prompts_that_do_not_fit_are_skipped(options: BenchOptions, tmp_path: Path) -> None:
+    place = tmp_path / "own.txt"
+    place.write_text("short\n" + "long " * 1000 + "\n")
+    short = replace(options, prompts=place, drafters=(), temperatures=(0.0,), out=None)
+    assert run_bench(short, progress=lambda line: None).skipped == 1
+    with pytest.raises(Problem, match="No prompt fits"):
+        run_bench(replace(short, max_tokens=5000), progress=lambda line: None)
+
+
+def test_what_mlx_lm_refuses_is_reported(tmp_path: Path) -> None:
+    write_folder("mamba", tmp_path / "target")
+    own = tmp_path / "own.txt"
+    own.write_text("Hello\n")
+    same = str(tmp_path / "target")
+    options = BenchOptions(
+        target=tmp_path / "target", drafters=(same,), lengths=("2",), prompts=own, max_tokens=8
+    )
+    report = run_bench(options, progress=lambda line: None)
+    assert [name for name, _ in report.refused] == ["mlx-lm target 2"]
+    assert "trimmable" in report.refused[0][1]
+    assert {run.contestant for run in report.runs} == {PLAIN, MLX_LM, "slipstream target 2"}
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"lengths": ("17",)},
+        {"rules": ("luck",)},
+        {"max_tokens": 1},
+        {"per_category": 0},
+        {"drafters": ("guess",)},
+    ],
+)
+def test_options_that_cannot_be(options: BenchOptions, changed: dict[str, object]) -> None:
+    with pytest.raises(Problem):
+        run_bench(replace(options, **changed), progress=lambda line: None)
+
+
+def test_profile_names_the_engines_functions(options: BenchOptions) -> None:
+    spent, rounds = profile_answer(options)
+    assert rounds > 1
+    assert any(each.function.startswith("speculate.py") for each in spent)
+    console = Console(width=100, record=True, file=StringIO())
+    render_profile(spent, rounds, console)
+    assert "µs a round" in console.export_text()
