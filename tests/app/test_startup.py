@@ -81,6 +81,24 @@ def test_no_import_of_the_window_is_slow_or_of_mlx() -> None:
     }
 
 
+def test_the_window_has_an_icon() -> None:
+    code = (
+        "from app.start import make_application; application = make_application(['app']);"
+        "image = application.windowIcon().pixmap(16, 16).toImage();"
+        "print(len({image.pixel(x, y) for x in range(16) for y in range(16)}))"
+    )
+    environment = {**os.environ, "QT_QPA_PLATFORM": "offscreen"}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert int(done.stdout) > 20  # colours
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_closes_the_window_in_order(tmp_path: Path, number: signal.Signals) -> None:
     environment = {
