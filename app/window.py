@@ -6,7 +6,7 @@ Knows who hears whom. What a conversation, an answer or a pair is, is known else
 from pathlib import Path
 
 from PySide6.QtCore import Qt, QTimer, Signal
-from PySide6.QtGui import QAction, QCloseEvent, QKeyEvent, QPaintEvent
+from PySide6.QtGui import QAction, QCloseEvent, QKeyEvent, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QMainWindow, QMessageBox, QSplitter, QVBoxLayout, QWidget
 
 from app import files
@@ -36,6 +36,7 @@ from app.settings import Settings
 from app.shown_branch import ShownBranch
 from app.sidebar import Sidebar
 from app.sidebar_keeper import SidebarKeeper
+from app.sides import Sides
 from app.theme import STYLE_SHEET, Theme
 from app.token_counter import TokenCounter
 from app.welcome import Welcome
@@ -115,7 +116,6 @@ class Window(QMainWindow):
         column.setSpacing(0)
         column.addWidget(self.transcript, 1)
         column.addLayout(below)
-        middle.setMinimumWidth(480)
         self.columns.addWidget(self.sidebar)
         self.columns.addWidget(middle)
         self.columns.addWidget(self.rounds)
@@ -124,6 +124,13 @@ class Window(QMainWindow):
         for place in range(self.columns.count()):
             self.columns.setCollapsible(place, False)
         self.columns.setSizes([230, 680, 350])
+        self.sides = Sides(
+            self.columns,
+            {"sidebar": self.sidebar, "rounds": self.rounds},
+            middle=middle,
+            actions=self.menus.actions,
+            settings=self.settings,
+        )
         whole = QWidget()
         rows = QVBoxLayout(whole)
         rows.setContentsMargins(0, 0, 0, 0)
@@ -132,6 +139,7 @@ class Window(QMainWindow):
         rows.addWidget(self.columns, 1)
         self.setCentralWidget(whole)
         self.setStyleSheet(STYLE_SHEET)
+        self.setMinimumWidth(max(self.sides.narrowest, self.pair_bar.minimumSizeHint().width()))
         self.resize(1280, 840)
 
     def _connect(self) -> None:
@@ -169,8 +177,8 @@ class Window(QMainWindow):
     def _connect_commands(self) -> None:
         commands = {
             "quit": self.close,
-            "rounds": lambda: self._switch("rounds", self.rounds),
-            "sidebar": lambda: self._switch("sidebar", self.sidebar),
+            "rounds": lambda: self.sides.switch("rounds"),
+            "sidebar": lambda: self.sides.switch("sidebar"),
             "provenance": self._switch_provenance,
             "larger": lambda: self.theme.zoom(+1.0),
             "smaller": lambda: self.theme.zoom(-1.0),
@@ -380,10 +388,6 @@ class Window(QMainWindow):
         self.legend.set_formats(formats)
         self.composer.field.setFont(formats.font)
 
-    def _switch(self, name: str, part: QWidget) -> None:
-        part.setVisible(not part.isVisible())
-        self.settings.switch(name, part.isVisible())
-
     def _switch_provenance(self) -> None:
         shown = not self.branch.provenance
         self._show_provenance(shown)
@@ -400,12 +404,9 @@ class Window(QMainWindow):
     def _restore(self) -> None:
         """As it was when it was closed."""
         self.restoreGeometry(self.settings.place("window"))
-        self.columns.restoreState(self.settings.place("columns"))
         self.rounds.parts.restoreState(self.settings.place("rounds"))
-        for name, part in (("rounds", self.rounds), ("sidebar", self.sidebar)):
-            shown = self.settings.switched(name, default=True)
-            part.setVisible(shown)
-            self.menus.actions[name].setChecked(shown)
+        self.sides.restore()
+        self.sides.fit()
         self._show_provenance(self.settings.switched("provenance", default=False))
 
     def begin(self) -> None:
@@ -428,6 +429,10 @@ class Window(QMainWindow):
             self._painted = True
             QTimer.singleShot(0, self, self.painted.emit)
 
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self.sides.fit()
+
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Esc, where no part has its own use for it."""
         if event.key() == Qt.Key.Key_Escape and self.editing:
@@ -441,7 +446,7 @@ class Window(QMainWindow):
         """Everything is on the disk, and the engine is gone, before the window is."""
         self._leave()
         self.settings.keep_place("window", self.saveGeometry())
-        self.settings.keep_place("columns", self.columns.saveState())
+        self.sides.keep()
         self.settings.keep_place("rounds", self.rounds.parts.saveState())
         self.settings.save()
         self.hide()  # at once: the engine may take a moment

@@ -36,6 +36,7 @@ from app.chat.quiet import QuietButton
 
 _PADDING = 7  # pixels between code and the edge of its paper
 _BAR = 3
+_NARROWEST = 160
 
 
 class TextView(QTextBrowser):
@@ -149,7 +150,8 @@ class TextView(QTextBrowser):
     def sizeHint(self) -> QSize:
         return QSize(400, self.height())
 
-    minimumSizeHint = sizeHint
+    def minimumSizeHint(self) -> QSize:
+        return QSize(_NARROWEST, self.height())
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self.viewport())

@@ -1,0 +1,81 @@
+"""The two sides of the window, beside the conversation: which are wanted, and which have room.
+
+A window that is too narrow for both shows the one that was asked for last; the other comes back
+with the room. Knows widths and the settings; not what stands in a side.
+"""
+
+from collections.abc import Mapping
+
+from PySide6.QtCore import QObject
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import QSplitter, QWidget
+
+from app.settings import Settings
+
+_COMFORTABLE = 480  # pixels for the conversation, with a side at each side of it
+_NARROW = 400  # the least it ever has
+
+
+class Sides(QObject):
+    """Attributes: `narrowest`, the least width of all that can be seen at a time."""
+
+    def __init__(
+        self,
+        columns: QSplitter,
+        sides: Mapping[str, QWidget],
+        *,
+        middle: QWidget,
+        actions: Mapping[str, QAction],
+        settings: Settings,
+    ) -> None:
+        """`columns` holds the `sides`, of which the first is the more useful, and `middle`.
+
+        `actions` switch the sides of the same names.
+        """
+        super().__init__(columns)
+        self._columns, self._sides, self._settings = columns, dict(sides), settings
+        self._actions = actions
+        self._wanted: set[str] = set()
+        self._first = next(iter(self._sides))
+        widths = [side.minimumWidth() for side in self._sides.values()]
+        handles = columns.handleWidth() * (columns.count() - 1)
+        middle.setMinimumWidth(_NARROW)
+        self.narrowest = max(widths) + _NARROW + handles
+        self._roomy = sum(widths) + _COMFORTABLE + handles
+
+    def restore(self) -> None:
+        """As they were when the window was closed."""
+        self._columns.restoreState(self._settings.place("columns"))
+        self._wanted = {name for name in self._sides if self._settings.switched(name, default=True)}
+
+    def keep(self) -> None:
+        """For `restore`."""
+        self._settings.keep_place("columns", self._columns.saveState())
+
+    def switch(self, name: str) -> None:
+        """Show a side that is not shown, or hide it; remembered."""
+        if self._sides[name].isHidden():
+            self.show(name)
+        else:
+            self._want(name, False)
+
+    def show(self, name: str) -> None:
+        """Show a side, in place of the other where there is no room for both."""
+        self._first = name
+        self._want(name, True)
+
+    def fit(self) -> None:
+        """Show what there is room for. For after the window has got another width."""
+        room = self._columns.window().width() >= self._roomy
+        for name, side in self._sides.items():
+            shown = name in self._wanted and (
+                room or name == self._first or self._first not in self._wanted
+            )
+            if side.isHidden() == shown:
+                side.setVisible(shown)
+            self._actions[name].setChecked(shown)
+
+    def _want(self, name: str, wanted: bool) -> None:
+        self._wanted = self._wanted | {name} if wanted else self._wanted - {name}
+        self._settings.switch(name, wanted)
+        self.fit()

@@ -1,0 +1,109 @@
+"""Two sides where there is room, one where there is not, and none where none is wanted."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QSettings
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import QSplitter, QWidget
+from pytestqt.qtbot import QtBot
+
+from app.settings import Settings
+from app.sides import Sides
+from tests.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
+
+pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
+WIDE, NARROW = 1200, 720
+Make = Callable[[], tuple[QSplitter, Sides, Callable[[], str]]]
+
+
+@pytest.fixture
+def make(qtbot: QtBot, tmp_path: Path) -> Make:
+    def made() -> tuple[QSplitter, Sides, Callable[[], str]]:
+        settings = Settings(QSettings(str(tmp_path / "s.ini"), QSettings.Format.IniFormat))
+        columns = QSplitter()
+        qtbot.addWidget(columns)
+        left, middle, right = (QWidget() for _ in range(3))
+        for part, width in ((left, 180), (middle, 0), (right, 300)):
+            part.setMinimumWidth(width)
+            columns.addWidget(part)
+        actions = {name: QAction(name) for name in ("left", "right")}
+        for action in actions.values():
+            action.setCheckable(True)
+        sides = Sides(
+            columns,
+            {"left": left, "right": right},
+            middle=middle,
+            actions=actions,
+            settings=settings,
+        )
+        sides.restore()
+
+        def shown() -> str:
+            names = {"left": left, "right": right}
+            for name, side in names.items():
+                assert actions[name].isChecked() != side.isHidden()
+            return " ".join(name for name, side in names.items() if not side.isHidden())
+
+        return columns, sides, shown
+
+    return made
+
+
+def test_one_side_folds_away_and_comes_back(make: Make) -> None:
+    columns, sides, shown = make()
+    for width, both in ((WIDE, "left right"), (NARROW, "left"), (WIDE, "left right")):
+        columns.resize(width, 500)
+        sides.fit()
+        assert shown() == both
+    assert sides.narrowest <= NARROW
+
+
+def test_what_was_asked_for_last_is_shown(make: Make) -> None:
+    columns, sides, shown = make()
+    columns.resize(NARROW, 500)
+    sides.fit()
+    sides.switch("right")
+    assert shown() == "right"
+    sides.switch("left")
+    assert shown() == "left"
+    sides.switch("left")
+    assert shown() == "right"  # it is wanted too, and has room now
+    sides.switch("right")
+    assert shown() == ""
+    columns.resize(WIDE, 500)
+    sides.fit()
+    assert shown() == ""
+
+
+def test_folding_away_is_not_remembered_as_a_wish(make: Make) -> None:
+    columns, sides, _ = make()
+    columns.resize(NARROW, 500)
+    sides.fit()
+    sides.keep()
+    columns, sides, shown = make()
+    columns.resize(WIDE, 500)
+    sides.fit()
+    assert shown() == "left right"
+    sides.switch("left")
+    _, sides, shown = make()
+    columns.resize(WIDE, 500)
+    sides.fit()
+    assert shown() == "right"
+
+
+def test_a_narrow_window_shows_all_of_its_text(open_window: Open, until: Until) -> None:
+    window = open_window()
+    until(lambda: window.loader.loaded)
+    window.composer.set_text("word " * 50)
+    window.composer.send()
+    until(lambda: len(window.transcript.messages) == 2)
+    window.resize(NARROW, 560)
+    assert window.width() == NARROW
+    for name in ("rounds", "sidebar"):
+        if not getattr(window, name).isVisible():
+            window.menus.actions[name].trigger()
+        until(lambda: window.transcript.widget().width() <= window.transcript.viewport().width())
+        view = window.transcript.messages[0].view
+        assert view.width() < window.transcript.viewport().width()
