@@ -167,6 +167,7 @@ class Window(QMainWindow):
         self.branch.link_asked.connect(lambda address: ask_to_open(self, address))
         self.theme.changed.connect(self._follow_theme)
         conversation.reached.connect(self.branch.reveal)
+        self.sidebar.find_action.triggered.connect(lambda: self.sides.show("sidebar"))
         self.sidebar.new_asked.connect(self.new)
         self.shelf.left.connect(self._leave)
         self.shelf.told.connect(lambda line: self.notices.say("done", line, seconds=6.0))

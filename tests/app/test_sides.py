@@ -93,6 +93,18 @@ def test_folding_away_is_not_remembered_as_a_wish(make: Make) -> None:
     assert shown() == "right"
 
 
+def test_searching_brings_the_sidebar(open_window: Open, until: Until) -> None:
+    window = open_window()
+    until(lambda: window.loader.loaded)
+    window.menus.actions["sidebar"].trigger()
+    assert not window.sidebar.isVisible()
+    window.menus.actions["search"].trigger()
+    assert window.sidebar.isVisible()
+    focused = window.focusWidget()
+    assert focused is not None
+    assert focused.accessibleName() == "Search in all conversations"
+
+
 def test_a_narrow_window_shows_all_of_its_text(open_window: Open, until: Until) -> None:
     window = open_window()
     until(lambda: window.loader.loaded)
