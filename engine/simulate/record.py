@@ -23,7 +23,7 @@ from engine.pair import make_drafter
 from engine.request import Message, Sampling
 from engine.sampling import choose, distribution, log_weights, scores
 from engine.session import Session
-from engine.simulate.traces import Answer, Drafted, Trace, load_trace, save_trace
+from engine.simulate.traces import Answer, Drafted, Trace, load_trace, rounded, save_trace
 from models.errors import Problem
 
 _BLOCK = 512  # a chain is cut short where a cache grows: seldom
@@ -93,6 +93,12 @@ class _Pair:
         self._drafters = [
             make_drafter(name, target=target, decoder=self._decoder) for name in drafters
         ]
+        names = [drafter.name for drafter in self._drafters]
+        if len(set(names)) < len(names):
+            raise Problem(
+                f"Two of the drafters are called the same: {', '.join(names)}.",
+                "Record each into a trace of its own.",
+            )
 
     def record(
         self, prompt: Prompt, sampling: Sampling, options: RecordOptions, *, seed: int
@@ -155,7 +161,7 @@ class _Pair:
                 proposal.tokens, proposal.q, outcome.accepted, outcome.next
             )
             drafter.settle(0)
-            drafts.append(Drafted(tuple(q), stood, prospect.match))
+            drafts.append(Drafted(tuple(rounded(share) for share in q), stood, prospect.match))
             token = drafted[0] if stood else own
         if token is None:
             weights = self._weights(tokens, mx.zeros((0,), dtype=mx.int32), sampling)

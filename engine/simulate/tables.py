@@ -17,11 +17,12 @@ def render(report: Report, console: Console) -> None:
         highlight=False,
     )
     for curve, source in report.sources:
+        console.print(f"{curve}: {source}", highlight=False)
         rows = [row for row in report.rows if row.curve == curve]
         for temperature in dict.fromkeys(row.temperature for row in rows):
             here = [row for row in rows if row.temperature == temperature]
             how = "greedy" if temperature == 0.0 else f"temperature {temperature:g}"
-            console.print(_table(here, f"Simulated: {curve}, {how}. {source}"))
+            console.print(_table(here, f"Simulated: {curve}, {how}"))
     console.print(
         "Of so many tokens; length: tokens per target pass; ×: speed over plain decoding's. "
         "Best fixed: of all lengths and drafters, known in hindsight. Oracle: chooses before every "

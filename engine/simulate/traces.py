@@ -13,6 +13,7 @@ approximation. (Judged as blocks, which the engine does, somewhat more would hav
 import gzip
 import json
 import os
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -69,6 +70,11 @@ class Trace:
     answers: tuple[Answer, ...]
 
 
+def rounded(q: float) -> float:
+    """As exact as files keep it."""
+    return round(_PER_MILLE * q) / _PER_MILLE
+
+
 def without_acceptance(answer: Answer) -> Answer:
     """The same guesses, and none of them stands."""
     return _changed(answer, lambda drafted: replace(drafted, stood=0))
@@ -105,7 +111,7 @@ def load_trace(path: Path) -> Trace:
     try:
         data = path.read_bytes()
         lines = (gzip.decompress(data) if path.suffix == ".gz" else data).decode().splitlines()
-    except (OSError, EOFError, ValueError) as error:
+    except (OSError, EOFError, ValueError, zlib.error) as error:
         raise Problem(
             f"The trace {path} cannot be read: {error}.", "Name a file made by slipstream record."
         ) from error
