@@ -5,8 +5,10 @@ matplotlib is an optional extra: nothing else imports this module's half of it. 
 """
 
 import importlib
+import re
+import statistics
 from collections.abc import Sequence
-from itertools import accumulate, groupby
+from itertools import accumulate, batched, groupby
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,9 @@ _BAND = "#f6f8fa"
 # Told apart by people who see colours differently, too (Okabe and Ito).
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 _SHOWN = len(_COLOURS)
+_BARS = 360  # more would be thinner than the eye sees
+_HEADER, _FOOTER = 0.72, 0.34  # inches
+_AUTOMATIC = re.compile(r" auto( block| token)?$")  # its length, not its drafter
 _STYLE = {
     "font.family": "sans-serif",
     "font.size": 9,
@@ -74,10 +79,13 @@ def write_plot(findings: Findings, path: Path) -> None:
 def _figure(figures: Any, findings: Findings) -> Any:
     temperature = next(iter(findings.temperatures), 0.0)
     courses = [course for course in findings.courses if course.temperature == temperature]
-    shown = _automatic(courses)[:2]
-    heights = [3.3, *([1.7] * max(1, len(shown)))]
-    figure = figures.Figure(figsize=(11, sum(heights) + 1.3), layout="constrained")
-    figure.get_layout_engine().set(w_pad=0.12, h_pad=0.09, rect=(0.008, 0.035, 0.984, 0.91))
+    shown = _most_telling(courses)
+    categories = len({row.category for row in findings.rows})
+    heights = [max(3.4, 0.42 * categories), *([1.6] * max(1, len(shown)))]
+    height = sum(heights) + _HEADER + _FOOTER
+    figure = figures.Figure(figsize=(11, height), layout="constrained")
+    inside = (0.01, _FOOTER / height, 0.98, 1 - (_HEADER + _FOOTER) / height)
+    figure.get_layout_engine().set(w_pad=0.12, h_pad=0.09, rect=inside)
     grid = figure.add_gridspec(len(heights), 2, height_ratios=heights, width_ratios=(5, 7))
     _cost(figure.add_subplot(grid[0, 0]), findings)
     _speed(figure.add_subplot(grid[0, 1]), findings, temperature)
@@ -85,16 +93,17 @@ def _figure(figures: Any, findings: Findings) -> Any:
         _lengths(figure.add_subplot(grid[number, :]), course)
     if not shown:
         _empty(figure.add_subplot(grid[1, :]), "Draft length", "nobody drafted")
-    figure.text(0.02, 0.985, headline(findings), size=13, weight="bold", va="top")
+    top = 1 - 0.16 / height
+    figure.text(0.02, top, headline(findings), size=13, weight="bold", va="top")
     machine = findings.machine
     under = (
         f"{machine.processor}, {machine.cores} cores · mlx {machine.mlx} · "
         f"{how(temperature)} · {findings.date[:10]}" + (" · partial" if findings.partial else "")
     )
-    figure.text(0.02, 0.949 if len(shown) < 2 else 0.956, under, size=9, color=_QUIET, va="top")
+    figure.text(0.02, top - 0.27 / height, under, size=9, color=_QUIET, va="top")
     figure.text(
         0.02,
-        0.012,
+        0.1 / height,
         "Measured side by side in one run. Speed-up: median over prompts, lines from first to third"
         " quartile.",
         size=8,
@@ -103,9 +112,10 @@ def _figure(figures: Any, findings: Findings) -> Any:
     return figure
 
 
-def _automatic(courses: Sequence[Course]) -> list[Course]:
-    """Those whose length was chosen round by round first: the others are a straight line."""
-    return sorted(courses, key=lambda course: " auto" not in course.contestant)
+def _most_telling(courses: Sequence[Course]) -> list[Course]:
+    """Two whose length was chosen round by round; where there is none, one of the others."""
+    chosen = [course for course in courses if _AUTOMATIC.search(course.contestant)]
+    return chosen[:2] or list(courses[:1])
 
 
 def _cost(axes: Any, findings: Findings) -> None:
@@ -125,7 +135,7 @@ def _cost(axes: Any, findings: Findings) -> None:
             linewidth=2,
             marker="o",
             markersize=3.5,
-            label=f"measured apart, {curve.depth} tokens deep",
+            label=f"by itself, {curve.depth} tokens deep",
         )
         one = line[0]
         axes.plot(
@@ -146,14 +156,14 @@ def _cost(axes: Any, findings: Findings) -> None:
             edgecolor=_COLOURS[1],
             linewidth=1.5,
             zorder=3,
-            label="while answering (median)",
+            label="while answering, median",
         )
         axes.set_ylim(0, max(axes.get_ylim()[1], 1.25 * 1e3 * max(dot.seconds for dot in dots)))
     axes.set_title(title)
     axes.set_xlabel("rows: one, and one for each drafted token")
     axes.set_ylabel("milliseconds")
     axes.grid(axis="y")
-    axes.legend(loc="upper left")
+    axes.legend(loc="upper center", bbox_to_anchor=(0.45, -0.17), ncols=2, handlelength=1.6)
     axes.set_xticks([1, 2, 4, 6, 8, 10, 12, 16])
     return None
 
@@ -198,23 +208,28 @@ def _mark(axes: Any, row: Row, height: float, number: int) -> None:
 
 
 def _lengths(axes: Any, course: Course) -> None:
-    """Round after round: proposed as a grey step, accepted as a filled one; bands by category."""
-    proposed = [length for part in course.parts for length in part.proposed]
-    accepted = [length for part in course.parts for length in part.accepted]
-    rounds = range(len(proposed))
-    axes.fill_between(
-        rounds, proposed, step="mid", color=_COLOURS[1], alpha=0.28, linewidth=0, label="drafted"
-    )
-    axes.fill_between(
-        rounds, accepted, step="mid", color=_COLOURS[2], linewidth=0, label="accepted"
-    )
+    """Round after round, what was proposed and what of it stood; bands by category."""
+    width = max(1, -(-sum(len(part.proposed) for part in course.parts) // _BARS))
+    parts = [
+        (p.category, _means(p.proposed, width), _means(p.accepted, width)) for p in course.parts
+    ]
+    proposed = [length for _, lengths, _ in parts for length in lengths]
+    accepted = [length for _, _, lengths in parts for length in lengths]
+    edges = [width * i for i in range(len(proposed) + 1)]
+    for lengths, colour, alpha, name in (
+        (proposed, _COLOURS[1], 0.28, "drafted"),
+        (accepted, _COLOURS[2], 1.0, "accepted"),
+    ):
+        axes.fill_between(
+            edges, [*lengths, 0], step="post", color=colour, alpha=alpha, linewidth=0, label=name
+        )
     top = max(proposed, default=1) + 1
-    groups = [(name, list(parts)) for name, parts in groupby(course.parts, lambda p: p.category)]
-    ends = list(accumulate(sum(len(part.proposed) for part in parts) for _, parts in groups))
+    groups = [(name, list(group)) for name, group in groupby(parts, lambda part: part[0])]
+    ends = list(accumulate(width * sum(len(part[1]) for part in group) for _, group in groups))
     for number, ((name, _), end) in enumerate(zip(groups, ends, strict=True)):
         start = ends[number - 1] if number else 0
         if number % 2 == 0:
-            axes.axvspan(start - 0.5, end - 0.5, color=_BAND, zorder=0)
+            axes.axvspan(start, end, color=_BAND, zorder=0)
         if end - start > 0.05 * ends[-1]:
             axes.text(
                 (start + end) / 2,
@@ -227,13 +242,18 @@ def _lengths(axes: Any, course: Course) -> None:
                 clip_on=False,
             )
     axes.set_title(f"Draft length, round by round: {course.contestant}", pad=18)
-    axes.set_xlim(-0.5, len(proposed) - 0.5)
+    axes.set_xlim(0, edges[-1])
     axes.set_ylim(0, top)
     axes.set_ylabel("tokens")
-    axes.set_xlabel("rounds")
+    axes.set_xlabel("rounds" if width == 1 else f"rounds, means of {width}", labelpad=2)
     axes.yaxis.get_major_locator().set_params(integer=True)
     axes.grid(axis="y")
     axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.1), ncols=2, handlelength=1.2)
+
+
+def _means(lengths: Sequence[int], width: int) -> list[float]:
+    """Of every `width` lengths their mean, of the rest of an answer too."""
+    return [statistics.fmean(some) for some in batched(lengths, width)]
 
 
 def _empty(axes: Any, title: str, why: str) -> None:

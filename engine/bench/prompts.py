@@ -5,6 +5,7 @@ Knows file formats; nothing of models.
 
 import gzip
 import json
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +30,8 @@ class _Source:
 
     name: str
     files: tuple[str, ...]
-    origin: str
+    repository: str
+    path: str
     read: Callable[[dict[str, Any]], tuple[str, str]]
 
 
@@ -44,25 +46,29 @@ _SOURCES = (
     _Source(
         "spec-bench",
         ("spec_bench_question.jsonl", "question.jsonl"),
-        "data/spec_bench/question.jsonl of hemingkx/Spec-Bench",
+        "hemingkx/Spec-Bench",
+        "data/spec_bench/question.jsonl",
         _spec_bench,
     ),
     _Source(
         "humaneval",
         ("HumanEval.jsonl.gz", "HumanEval.jsonl"),
-        "data/HumanEval.jsonl.gz of openai/human-eval",
+        "openai/human-eval",
+        "data/HumanEval.jsonl.gz",
         lambda row: ("humaneval", "Complete this function:\n" + row["prompt"]),
     ),
     _Source(
         "gsm8k",
         ("gsm8k_test.jsonl", "test.jsonl"),
-        "grade_school_math/data/test.jsonl of openai/grade-school-math",
+        "openai/grade-school-math",
+        "grade_school_math/data/test.jsonl",
         lambda row: ("gsm8k", row["question"]),
     ),
     _Source(
         "mt-bench",
         ("mt_bench_question.jsonl",),
-        "eagle/data/mt_bench/question.jsonl of SafeAILab/EAGLE",
+        "SafeAILab/EAGLE",
+        "eagle/data/mt_bench/question.jsonl",
         lambda row: ("mt-bench", row["turns"][0]),
     ),
 )
@@ -120,11 +126,19 @@ def _public(folder: Path, sets: Sequence[str]) -> Iterator[Prompt]:
         raise _missing(folder, _SOURCES)
 
 
+def fetch_command(folder: Path, sources: Sequence[_Source] = _SOURCES) -> str:
+    """What puts the public files into `folder`, for a shell; nothing here uses the network."""
+    return " && ".join(
+        f"curl -fL --create-dirs -o {shlex.quote(str(folder / source.files[0]))} "
+        f"https://raw.githubusercontent.com/{source.repository}/HEAD/{source.path}"
+        for source in sources
+    )
+
+
 def _missing(folder: Path, sources: Sequence[_Source]) -> Problem:
-    wanted = "; ".join(f"{source.files[0]} ({source.origin})" for source in sources)
     return Problem(
         f"{folder} lacks the prompts that are asked for.",
-        f"Put there, from their public GitHub repositories: {wanted}.",
+        f"Fetch them from GitHub: {fetch_command(folder, sources)}",
     )
 
 
@@ -138,7 +152,7 @@ def _read(path: Path, source: _Source) -> Iterator[Prompt]:
     except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
         raise Problem(
             f"{path} cannot be read as {source.name}'s prompts: {type(error).__name__}: {error}.",
-            f"Fetch it again: it is {source.origin} on GitHub.",
+            f"Fetch it again: {fetch_command(path.parent, [source])}",
         ) from error
 
 
