@@ -1,0 +1,173 @@
+"""A report's JSON can be shown again; its Markdown and picture hold what was found."""
+
+import importlib
+import json
+import re
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from engine.bench.deliver import check_places, deliver
+from engine.bench.findings import Findings, read_findings
+from engine.bench.markdown import markdown
+from engine.bench.options import BenchOptions
+from engine.bench.plain import restored
+from engine.bench.plot import write_plot
+from engine.bench.report import PLAIN, Report
+from engine.bench.sheets import remarks, sheets
+from models.errors import Problem
+
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def test_what_is_read_is_what_was_found(report: Report, options: BenchOptions) -> None:
+    assert options.out is not None
+    found, again = report.findings(), read_findings(options.out)
+    assert replace(again, options={}) == replace(found, options={})
+    assert len(again.options) == len(found.options)
+
+
+def test_a_report_of_an_older_version_can_be_shown(options: BenchOptions, tmp_path: Path) -> None:
+    assert options.out is not None
+    fields = json.loads(options.out.read_text())
+    for name in ("notes", "roofline", "accepting", "curve", "passes", "courses", "cooling"):
+        del fields[name]
+    for row in fields["rows"]:
+        del row["accept_share"], row["bandwidth_share"], row["peak_bytes"]
+    old = tmp_path / "old.json"
+    old.write_text(json.dumps(fields | {"of a newer one": [1]}))
+    deliver(read_findings(old), Console(file=StringIO()), markdown=tmp_path / "m", plot=None)
+    assert "| slipstream tiny 3 |" in (tmp_path / "m").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "no JSON"),
+        ("[]", "report is no object"),
+        ("{}", "report lacks date"),
+        ("[" * 100_000, "no report"),
+    ],
+)
+def test_what_is_no_report_is_a_problem(text: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    path.write_text(text)
+    with pytest.raises(Problem, match=message):
+        read_findings(path)
+    with pytest.raises(Problem, match="cannot be read"):
+        read_findings(tmp_path / "none.json")
+
+
+@given(st.data())
+def test_damage_is_named_or_does_no_harm(report: Report, data: st.DataObject) -> None:
+    fields: Any = json.loads(report.to_json())
+    place = fields
+    for _ in range(data.draw(st.integers(1, 5))):
+        keys = list(place) if isinstance(place, dict) else list(range(len(place)))
+        key = data.draw(st.sampled_from(keys))
+        if not isinstance(place[key], dict | list) or not place[key]:
+            break
+        place = place[key]
+        keys = list(place) if isinstance(place, dict) else list(range(len(place)))
+        key = keys[0]
+    place[key] = data.draw(st.sampled_from([None, True, -1, 0.5, "x", [], {}, [[1]]]))
+    try:
+        said = type(restored(Findings, fields)).__name__
+    except ValueError as error:
+        said = str(error)
+    assert said == "Findings" or said.startswith("report.")
+
+
+def test_markdown_has_every_table_in_full(report: Report) -> None:
+    found = report.findings()
+    text = markdown(found)
+    tables = re.findall(r"(?:^\|.*\n)+", text, flags=re.MULTILINE)
+    assert len(tables) == len(list(sheets(found))) == 10
+    for table in tables:
+        lines = table.splitlines()
+        assert {line.replace("\\|", "").count("|") for line in lines} == {lines[1].count("|")}
+        assert "slipstream tiny 3" in table
+    assert text.count("## ") == 10
+
+
+def test_markdown_takes_no_name_for_markup(report: Report) -> None:
+    found = replace(report.findings(), target="a|b_<i>*", refused=(("[x](y)", "`no`"),))
+    text = markdown(found)
+    assert "# a\\|b\\_\\<i\\>\\*: CPU backend" in text
+    assert "- \\[x\\](y) cannot run this: \\`no\\`" in text
+
+
+def test_remarks_say_what_the_figures_rest_on(report: Report) -> None:
+    found = report.findings()
+    lines = "\n".join(remarks(found))
+    assert "Drafter tiny: float32." in lines
+    assert re.search(r"A pass reads \d+ MB of weights and, \d+ tokens deep", lines)
+    assert "mlx-dspark is not installed" in lines
+    assert re.search(r"The process had at most \d\.\d GiB", lines)
+    assert "Partial" not in lines
+    assert "Partial" in "\n".join(remarks(replace(found, partial=True)))
+
+
+def test_rows_know_bandwidth_and_memory(report: Report) -> None:
+    for row in report.rows():
+        assert row.bandwidth_share is not None
+        assert row.bandwidth_share > 0
+        assert row.peak_bytes is not None
+        assert row.peak_bytes > 100_000
+        ours = row.contestant.startswith("slipstream")
+        assert (row.pass_bandwidth_share is not None) == ours
+        if ours:
+            assert row.pass_bandwidth_share > row.bandwidth_share
+
+
+def test_courses_hold_every_round_of_those_who_draft(report: Report) -> None:
+    found = report.findings()
+    courses = {(course.contestant, course.temperature): course for course in found.courses}
+    assert (PLAIN, 0.0) not in courses
+    for (contestant, temperature), course in courses.items():
+        (row,) = (
+            row
+            for row in found.rows
+            if (row.contestant, row.temperature, row.category) == (contestant, temperature, "all")
+        )
+        assert sum(sum(part.proposed) for part in course.parts) == row.stats.proposed
+        assert sum(sum(part.accepted) for part in course.parts) == row.stats.accepted
+        assert sum(len(part.proposed) for part in course.parts) == row.stats.rounds
+    rows_seen = {dot.rows for dot in found.passes}
+    assert {1, 4} <= rows_seen
+
+
+def test_a_plot_without_matplotlib_is_refused_before_anything_is_measured(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    real = importlib.import_module
+
+    def lacking(name: str) -> Any:
+        if name.startswith("matplotlib"):
+            raise ModuleNotFoundError(name)
+        return real(name)
+
+    monkeypatch.setattr(importlib, "import_module", lacking)
+    with pytest.raises(Problem, match=r"needs matplotlib.*pip install 'slipstream\[plot\]'"):
+        check_places(markdown=None, plot=tmp_path / "x.png")
+    check_places(markdown=tmp_path / "x.md", plot=None)
+    with pytest.raises(Problem, match="is a folder"):
+        check_places(markdown=tmp_path, plot=None)
+
+
+def test_a_plot_is_a_picture_whatever_was_measured(report: Report, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="the extra 'plot' is not installed")
+    found = report.findings()
+    nothing = replace(found, rows=(), courses=(), passes=(), curve=None)
+    for name, findings in {"all": found, "nothing": nothing}.items():
+        path = tmp_path / "new" / f"{name}.png"
+        write_plot(findings, path)
+        assert path.read_bytes().startswith(PNG)
+    with pytest.raises(Problem, match="cannot be written"):
+        write_plot(found, tmp_path)
