@@ -297,6 +297,29 @@ def record(
 
 
 @app.command()
+def doctor(
+    *,
+    target: Target = None,
+    drafter: Drafter = _DEFAULT_DRAFTER,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")] = False,
+) -> None:
+    """Say what this machine has, whether a pair runs well on it, and what to change."""
+    from json import dumps
+
+    from engine.doctor import diagnose, show_line, starter_if_here
+
+    console = Console()
+    found = diagnose(
+        starter_if_here if target is None else lambda: _folder(target),
+        drafter,
+        show=lambda line: None if json else show_line(line, console),
+    )
+    if json:
+        print(dumps(found.to_plain(), indent=1))
+    raise typer.Exit(0 if found.usable else 1)
+
+
+@app.command()
 def distil(
     *,
     prompts: Annotated[

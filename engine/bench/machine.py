@@ -2,6 +2,7 @@
 
 import os
 import platform
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -9,6 +10,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 import mlx.core as mx
+
+from engine.loading import free_memory_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,24 @@ def this_machine() -> Machine:
         device=_device(),
         matrix_library=_matrix_library(),
     )
+
+
+def available_bytes() -> int | None:
+    """Memory that can be had without swapping; None where nobody says."""
+    if sys.platform == "darwin":
+        said = subprocess.run(["/usr/bin/vm_stat"], capture_output=True, text=True).stdout
+        return available_in_vm_stat(said)
+    return free_memory_bytes() or None
+
+
+def available_in_vm_stat(said: str) -> int | None:
+    """From what macOS's vm_stat prints: pages that are free, or that others can do without."""
+    page = re.search(r"page size of (\d+) bytes", said)
+    counts = dict(re.findall(r"^Pages ([a-z ]+): +(\d+)\.$", said, flags=re.MULTILINE))
+    kinds = ("free", "inactive", "speculative", "purgeable")
+    if page is None or "free" not in counts:
+        return None
+    return int(page[1]) * sum(int(counts.get(kind, 0)) for kind in kinds)
 
 
 def _device() -> str:

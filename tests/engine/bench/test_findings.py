@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
@@ -64,6 +64,7 @@ def test_what_is_no_report_is_a_problem(text: str, message: str, tmp_path: Path)
         read_findings(tmp_path / "none.json")
 
 
+@settings(deadline=None, max_examples=50)
 @given(st.data())
 def test_damage_is_named_or_does_no_harm(report: Report, data: st.DataObject) -> None:
     fields: Any = json.loads(report.to_json())

@@ -5,7 +5,7 @@ from itertools import count, pairwise
 import mlx.core as mx
 import mlx.nn as nn
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.accept import by_block
@@ -134,6 +134,7 @@ def test_what_drafting_can_gain() -> None:
     assert linear(0.0, step=1.0).best(acceptance=0.9) == (0, 1.0)
 
 
+@settings(deadline=None)
 @given(st.floats(0, 2), st.floats(0, 2), st.floats(0, 1))
 def test_more_acceptance_never_gains_less(slope: float, step: float, acceptance: float) -> None:
     curve = linear(slope, step)

@@ -1,0 +1,236 @@
+"""`slipstream doctor`: what this machine has, whether a pair runs well on it, and what to change.
+
+Every line states a fact that was read or measured here; one that is a problem has a remedy.
+Changes nothing and fetches nothing.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from time import perf_counter
+
+import mlx.core as mx
+from rich.console import Console
+
+from engine.bench.curve import Curve, measure_curve
+from engine.bench.machine import Machine, available_bytes, this_machine
+from engine.bench.roofline import cache_bytes, weight_bytes
+from engine.decoder import Decoder
+from engine.draft_length import Fixed
+from engine.events import Verdict
+from engine.loading import LoadedModel, load
+from engine.pair import make_drafter
+from engine.request import Request, Sampling
+from engine.session import Session
+from engine.symptoms import (
+    Line,
+    backend_line,
+    curve_lines,
+    drafter_line,
+    fit_line,
+    load_line,
+    matrix_line,
+    size,
+    version_line,
+)
+from models.errors import Problem
+from models.folders import inspect
+from models.starter import STARTER, models_folder
+
+_DEPTH = 64  # tokens behind which passes are measured
+_KV_PROBE = 64
+_STEP_TOKENS = 16
+_GIB = 2**30
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """All lines; `curve`, where one was measured."""
+
+    lines: tuple[Line, ...]
+    curve: Curve | None = None
+
+    @property
+    def usable(self) -> bool:
+        """Whether no line says that Slipstream does not work here."""
+        return all(line.usable for line in self.lines)
+
+    def to_plain(self) -> dict[str, object]:
+        """For JSON."""
+        return {"usable": self.usable, **asdict(self)}
+
+
+def diagnose(
+    find: Callable[[], Path | None],
+    drafter: str,
+    *,
+    show: Callable[[Line], None] = lambda line: None,
+    budget_seconds: float = 5.0,
+) -> Diagnosis:
+    """Look at the machine, and at the pair; `show` gets each line as it is known.
+
+    `find` gives the target's folder, None where it is not here yet; it may raise `Problem`.
+    `drafter`: as in `engine.pair`. The
+    curve is measured for about `budget_seconds`.
+    """
+    lines: list[Line] = []
+    machine = this_machine()
+    for line in machine_lines(machine):
+        lines.append(line)
+        show(line)
+    pair = _Pair(find, drafter, machine, budget_seconds)
+    for line in pair.lines():
+        lines.append(line)
+        show(line)
+    return Diagnosis(tuple(lines), pair.curve)
+
+
+def starter_if_here() -> Path | None:
+    """The starter model's folder, if it was fetched; nothing is."""
+    folder = models_folder() / STARTER.name
+    return folder if folder.is_dir() else None
+
+
+def show_line(line: Line, console: Console) -> None:
+    """Print it, the remedy below it."""
+    mark = "✗" if not line.usable else "!" if line.remedy else "✓"
+    style = "bold red" if not line.usable else "bold yellow" if line.remedy else "green"
+    console.print(f"[{style}]{mark}[/] [bold]{line.name:10}[/] ", end="")
+    console.print(line.fact, markup=False, highlight=False, soft_wrap=True)
+    if line.remedy:
+        console.print(f"{'':13}→ {line.remedy}", markup=False, highlight=False, soft_wrap=True)
+
+
+def machine_lines(machine: Machine) -> Iterator[Line]:
+    """Versions, chip, memory, backend and matrix library."""
+    yield Line("slipstream", f"{machine.slipstream}, Python {machine.python}")
+    for package, found in (("mlx", machine.mlx), ("mlx-lm", machine.mlx_lm)):
+        yield version_line(package, found)
+    yield Line("window", _window())
+    yield Line("chip", f"{machine.processor}, {machine.cores} cores, {machine.platform}")
+    free = available_bytes()
+    known = f", {free / _GIB:.1f} GiB free" if free is not None else ""
+    yield Line("memory", f"{machine.memory_bytes / _GIB:.1f} GiB{known}")
+    yield backend_line(machine)
+    yield matrix_line(machine.matrix_library, machine.platform, gigaflops=_gigaflops())
+    yield load_line(os.getloadavg()[0], machine.cores)
+
+
+class _Pair:
+    """The checks of a target and its drafter, in an order in which each needs those before."""
+
+    def __init__(
+        self, find: Callable[[], Path | None], drafter: str, machine: Machine, budget_seconds: float
+    ) -> None:
+        self._find = find
+        self._name = drafter
+        self._machine = machine
+        self._budget_seconds = budget_seconds
+        self.curve: Curve | None = None
+
+    def lines(self) -> Iterator[Line]:
+        """What is wrong with the pair ends them."""
+        free = available_bytes()
+        try:
+            folder = self._find()
+            if folder is None:
+                yield Line(
+                    "target",
+                    "the starter model is not here yet",
+                    "Any answer fetches it (98 MB): slipstream generate --prompt Hello",
+                )
+                return
+            described = inspect(folder)
+            if free is not None and described.size_bytes > free:
+                yield Line(
+                    "target",
+                    f"{folder.name} takes {size(described.size_bytes)}, and {size(free)} are free",
+                    "Choose a smaller model or one with fewer bits, or close other programs.",
+                    usable=False,
+                )
+                return
+            began = perf_counter()
+            target = load(folder)
+        except Problem as problem:
+            yield Line("target", problem.message, problem.remedy, usable=False)
+            return
+        yield Line(
+            "target",
+            f"{folder.name}, {described.model_type}, {target.precision}, loaded in "
+            f"{perf_counter() - began:.1f} s",
+        )
+        session = Session(target)
+        try:
+            session.drafter = make_drafter(self._name, target=target, decoder=session.decoder)
+        except Problem as problem:
+            yield Line("drafter", problem.message, problem.remedy, usable=False)
+            return
+        yield drafter_line(self._name, session.drafter.name)
+        token = cache_bytes(session.decoder, _KV_PROBE) / _KV_PROBE
+        yield fit_line(
+            weights=mx.get_active_memory() or weight_bytes(target.model),
+            token=token,
+            context=target.context_length,
+            free=available_bytes(),
+            device=_device_bytes(),
+        )
+        self.curve = pair_curve(session, target, budget_seconds=self._budget_seconds)
+        yield from curve_lines(self.curve, drafts=session.drafter.name != "none")
+
+
+def pair_curve(session: Session, target: LoadedModel, *, budget_seconds: float) -> Curve:
+    """What passes and drafted tokens cost, measured now."""
+    curve = measure_curve(
+        Decoder(target.model), depth=_DEPTH, budget_seconds=budget_seconds * 2 / 3
+    )
+    step = _step_seconds(session, budget_seconds=budget_seconds / 3)
+    return Curve(curve.depth, curve.points, session.drafter.name, step)
+
+
+def _step_seconds(session: Session, *, budget_seconds: float) -> float | None:
+    """To draft one token: over a short answer with short drafts; None where nothing was drafted.
+
+    Two drafts are measured whatever they take, of which the first builds kernels and is left out.
+    """
+    session.policy = Fixed(4)
+    tokens = session.target.tokenizer.encode("1 2 3 4 5 6 7 8 1 2 3 4 5 6 7 8 1 2 3")
+    request = Request(sampling=Sampling(seed=0), max_tokens=_STEP_TOKENS)
+    drafted: list[Verdict] = []
+    began = perf_counter()
+    for event in session.complete(
+        tokens,
+        request,
+        cancelled=lambda: len(drafted) > 1 and perf_counter() - began > budget_seconds,
+    ):
+        if isinstance(event, Verdict) and event.judgements:
+            drafted.append(event)
+    steady = drafted[1:] or drafted
+    count = sum(len(verdict.judgements) for verdict in steady)
+    return sum(verdict.draft_seconds for verdict in steady) / count if count else None
+
+
+def _window() -> str:
+    try:
+        return f"PySide6 {version('PySide6-Essentials')}"
+    except PackageNotFoundError:
+        return "no PySide6: the terminal only"
+
+
+def _device_bytes() -> int:
+    """What MLX may use on the GPU; 0 on the CPU, where there is no limit but the memory."""
+    if mx.default_device() == mx.cpu:
+        return 0
+    return int(mx.device_info().get("max_recommended_working_set_size", 0))
+
+
+def _gigaflops() -> float:
+    """Of a product of eight rows, about what verifying a draft does."""
+    rows, width, times = 8, 2048, 5
+    left, right = mx.ones((rows, width)), mx.ones((width, width))
+    mx.eval(left, right, left @ right)
+    began = perf_counter()
+    for _ in range(times):
+        mx.eval(left @ right)
+    return 2e-9 * rows * width * width * times / max(perf_counter() - began, 1e-9)
