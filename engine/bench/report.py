@@ -23,6 +23,7 @@ from engine.bench.figures import (
 from engine.bench.findings import ALL, Course, Dot, Findings, Part, Row
 from engine.bench.machine import Machine
 from engine.bench.roofline import Roofline
+from engine.events import Stats
 
 PLAIN = "slipstream plain"
 MLX_LM = "mlx-lm plain"
@@ -135,56 +136,74 @@ class Report:
         by_contestant: dict[str, list[Run]] = {}
         for run in chosen:
             by_contestant.setdefault(run.contestant, []).append(run)
-        plain, mlx_lm = (
-            [run.timed for run in by_contestant.get(name, [])] for name in (PLAIN, MLX_LM)
+        return [self._row(category, runs, by_contestant) for runs in by_contestant.values()]
+
+    def _row(self, category: str, runs: list[Run], others: dict[str, list[Run]]) -> Row:
+        """The figures of one contestant's `runs`, of which there is one at least."""
+        first = runs[0]
+        stats = merge(run.measured.stats for run in runs)
+        shares = self._shares(stats, first)
+        passes = shares.passes_seconds
+        timed = [run.timed for run in runs]
+        plain, mlx_lm = ([run.timed for run in others.get(name, [])] for name in (PLAIN, MLX_LM))
+        reference = _reference(others.get(PLAIN, []))
+        greedy = [run for run in runs if run.temperature == 0.0 and _key(run) in reference]
+        differences = [_difference(run, reference) for run in greedy]
+        return Row(
+            contestant=first.contestant,
+            temperature=first.temperature,
+            category=category,
+            prompts=len({run.prompt for run in runs}),
+            stats=stats,
+            tokens_per_second=stats.tokens_per_second,
+            to_plain=ratio(timed, plain),
+            to_mlx_lm=ratio(timed, mlx_lm),
+            acceptance_rate=stats.acceptance_rate,
+            acceptance_length=stats.acceptance_length,
+            acceptance_by_position=acceptance_by_position(stats),
+            draft_share=shares.draft,
+            verify_share=shares.verify,
+            accept_share=shares.accept,
+            own_share=shares.own,
+            bandwidth_share=self._of_roofline(first, stats.rounds, stats.decode_seconds),
+            pass_bandwidth_share=self._of_roofline(first, stats.rounds, passes),
+            peak_bytes=max((run.peak_bytes for run in runs if run.peak_bytes), default=None),
+            identical=differences.count(None),
+            compared=len(differences),
+            differs_at=tuple(at for at in differences if at is not None),
         )
-        reference = _reference(chosen)
-        cost = next((cost for cost in self.accepting if cost.temperature == temperature), None)
-        rows = []
-        for contestant, own in by_contestant.items():
-            stats = merge(run.measured.stats for run in own)
-            phases = own[0].measured.phases
-            seconds = stats.decode_seconds if phases else 0.0
-            accept = (
-                cost.seconds(rounds=stats.rounds, rows=stats.proposed + stats.rounds)
-                if (cost and phases)
-                else None
-            )
-            accepting = min(accept or 0.0, stats.verify_seconds)
-            roofline = self.roofline if own[0].measured.same_weights else None
-            greedy = [run for run in own if temperature == 0.0 and _key(run) in reference]
-            differences = [_difference(run, reference) for run in greedy]
-            peaks = [run.peak_bytes for run in own if run.peak_bytes is not None]
-            rows.append(
-                Row(
-                    contestant=contestant,
-                    temperature=temperature,
-                    category=category,
-                    prompts=len({run.prompt for run in own}),
-                    stats=stats,
-                    tokens_per_second=stats.tokens_per_second,
-                    to_plain=ratio([run.timed for run in own], plain),
-                    to_mlx_lm=ratio([run.timed for run in own], mlx_lm),
-                    acceptance_rate=stats.acceptance_rate,
-                    acceptance_length=stats.acceptance_length,
-                    acceptance_by_position=acceptance_by_position(stats),
-                    draft_share=_share(stats.draft_seconds, seconds),
-                    verify_share=_share(stats.verify_seconds - accepting, seconds),
-                    accept_share=None if accept is None else _share(accepting, seconds),
-                    own_share=_share(stats.own_seconds, seconds),
-                    bandwidth_share=_of_roofline(roofline, stats.rounds, stats.decode_seconds),
-                    pass_bandwidth_share=_of_roofline(
-                        roofline, stats.rounds, stats.verify_seconds - accepting
-                    )
-                    if phases
-                    else None,
-                    peak_bytes=max(peaks, default=None),
-                    identical=differences.count(None),
-                    compared=len(differences),
-                    differs_at=tuple(at for at in differences if at is not None),
-                )
-            )
-        return rows
+
+    def _shares(self, stats: Stats, run: Run) -> "_Shares":
+        """Where the time went, as far as such a run tells."""
+        seconds = stats.decode_seconds
+        if not run.measured.phases or seconds <= 0:
+            return _Shares()
+        cost = next((c for c in self.accepting if c.temperature == run.temperature), None)
+        accept = 0.0
+        if cost is not None:
+            rows = stats.proposed + stats.rounds
+            accept = min(cost.seconds(rounds=stats.rounds, rows=rows), stats.verify_seconds)
+        return _Shares(
+            draft=stats.draft_seconds / seconds,
+            verify=(stats.verify_seconds - accept) / seconds,
+            accept=None if cost is None else accept / seconds,
+            own=stats.own_seconds / seconds,
+            passes_seconds=stats.verify_seconds - accept,
+        )
+
+    def _of_roofline(self, run: Run, passes: int, seconds: float) -> float | None:
+        if self.roofline is None or not run.measured.same_weights:
+            return None
+        return self.roofline.share(passes=passes, seconds=seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class _Shares:
+    draft: float | None = None
+    verify: float | None = None
+    accept: float | None = None
+    own: float | None = None
+    passes_seconds: float = 0.0
 
 
 def now() -> str:
@@ -240,14 +259,6 @@ def _by_lines(fields: dict[str, Any]) -> str:
         else:
             lines.append(f" {json.dumps(name)}: {json.dumps(value)}")
     return "{\n" + ",\n".join(lines) + "\n}\n"
-
-
-def _share(part: float, seconds: float) -> float | None:
-    return part / seconds if seconds else None
-
-
-def _of_roofline(roofline: Roofline | None, passes: int, seconds: float) -> float | None:
-    return roofline.share(passes=passes, seconds=seconds) if roofline else None
 
 
 def _key(run: Run) -> tuple[float, str, int]:

@@ -8,12 +8,17 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from engine.accept import by_block
+from engine.bench import contestants
+from engine.bench.contestants import Assignment, Slipstream
 from engine.bench.findings import ALL
 from engine.bench.options import BenchOptions
 from engine.bench.profiling import profile_answer, render_profile
 from engine.bench.report import MLX_LM, PLAIN, Report
 from engine.bench.run import run_bench
 from engine.bench.tables import render
+from engine.draft_length import Fixed, Measured
+from engine.loading import load
 from models.errors import Problem
 from tests.engine.tiny import write_folder
 
@@ -82,6 +87,44 @@ def test_tables_show_everybody_once_a_table(report: Report) -> None:
     assert "float32" in text
     assert "2/2" in text
     assert text.count("mlx-lm tiny 3") == 10, "in five tables, greedy and sampled"
+
+
+def test_a_contestant_keeps_what_its_policy_learnt_and_no_other_does(
+    options: BenchOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Spy(Fixed):
+        def __init__(self, length: str) -> None:
+            super().__init__(int(length))
+            self.seen = 0
+            self.begun = 0
+
+        def observe(self, measured: Measured) -> None:
+            self.seen += 1
+
+        def restart(self) -> None:
+            self.begun += 1
+
+    made: list[Spy] = []
+
+    def make(length: str) -> Spy:
+        made.append(Spy(length))
+        return made[-1]
+
+    monkeypatch.setattr(contestants, "make_policy", make)
+    target = load(options.target)
+    first, second = (
+        Slipstream(name, target=target, drafter="lookup", length="3", rule=by_block, load=load)
+        for name in ("first", "second")
+    )
+    assignment = Assignment(tuple(range(60, 80)), 12, 0.0, seed=0)
+    first.run(assignment)
+    once = made[0].seen
+    first.run(assignment)
+    second.run(assignment)
+
+    assert [policy.seen for policy in made] == [2 * once, once]
+    assert once > 0
+    assert made[0].begun == 0, "it goes on, and does not start anew"
 
 
 def test_an_interrupt_keeps_what_was_measured(options: BenchOptions, tmp_path: Path) -> None:

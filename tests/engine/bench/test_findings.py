@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
+from engine.__main__ import main
 from engine.bench.deliver import check_places, deliver
 from engine.bench.findings import Findings, read_findings
 from engine.bench.markdown import markdown
@@ -44,6 +45,26 @@ def test_a_report_of_an_older_version_can_be_shown(options: BenchOptions, tmp_pa
     old.write_text(json.dumps(fields | {"of a newer one": [1]}))
     deliver(read_findings(old), Console(file=StringIO()), markdown=tmp_path / "m", plot=None)
     assert "| slipstream tiny 3 |" in (tmp_path / "m").read_text()
+
+
+def test_the_command_shows_an_earlier_report_and_measures_nothing(
+    options: BenchOptions, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written = tmp_path / "new" / "report.md"
+    with pytest.raises(SystemExit) as ended:
+        main(["bench", "--from", str(options.out), "--markdown", str(written)])
+    assert ended.value.code in (0, None)
+    shown = capsys.readouterr()
+    assert "Speed, greedy" in shown.out
+    assert shown.err == ""
+    assert "## Speed, greedy" in written.read_text()
+
+    with pytest.raises(SystemExit) as ended:
+        main(["bench", "--from", str(tmp_path / "none.json")])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.endswith(
+        "none.json cannot be read: No such file or directory. Check the path.\n"
+    )
 
 
 @pytest.mark.parametrize(
