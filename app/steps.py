@@ -9,6 +9,7 @@ Knows futures and Qt's event loop; not what is done in the steps.
 
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
+from contextlib import suppress
 from threading import Thread
 from typing import Any
 
@@ -53,7 +54,12 @@ class Stepper(QObject):
         except Problem as problem:
             failed(problem)
             return
-        future.add_done_callback(lambda done: self._arrived.emit(steps, failed, done))
+        future.add_done_callback(lambda done: self._tell(steps, failed, done))
+
+    def _tell(self, steps: Steps, failed: Failed, done: Future[Any]) -> None:
+        """In whatever thread; whom it was for may be gone by now."""
+        with suppress(RuntimeError):
+            self._arrived.emit(steps, failed, done)
 
 
 def in_thread[T](work: Callable[[], T]) -> Future[T]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from pytestqt.qtbot import QtBot
+from shiboken6 import delete
 
 from app.steps import Stepper, Steps, in_thread
 from models.errors import Problem
@@ -88,3 +89,21 @@ def test_a_bug_surfaces(qtbot: QtBot) -> None:
     assert found is ZeroDivisionError
     with pytest.raises(ZeroDivisionError):
         in_thread(work).result()
+
+
+def test_what_comes_after_the_end_is_dropped(
+    qtbot: QtBot, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The futures' own log would tell of an error that nobody made."""
+    stepper, seen = Stepper(), []
+    late: Future[int] = Future()
+
+    def steps() -> Steps:
+        seen.append((yield late))
+
+    stepper.run(steps(), failed=fail)
+    delete(stepper)
+    late.set_result(5)
+    qtbot.wait(10)
+    assert seen == []
+    assert caplog.text == ""
