@@ -38,14 +38,16 @@ class RaceDialog(QDialog):
         messages: Sequence[Message],
         request: Request,
         *,
-        drafter: str,
+        names: tuple[str, str],
         parent: QWidget | None = None,
     ) -> None:
+        """`names` are the target's and the drafter's."""
         super().__init__(parent)
+        target, drafter = names
         self._race, self._messages, self._request = race, tuple(messages), request
         self.tracks = {
-            "plain": Track("Plain decoding", lane=False),
-            "speculative": Track(f"Speculative decoding, drafter {drafter}", lane=True),
+            "plain": Track(f"{target}, plain decoding", lane=False),
+            "speculative": Track(f"{target}, drafter {drafter}", lane=True),
         }
         self.verdict = StatusLine(wraps=True)
         larger = self.verdict.font()
@@ -125,7 +127,7 @@ class Track(QWidget):
 
     def __init__(self, title: str, *, lane: bool) -> None:
         super().__init__()
-        self._title, self.clock, self.figures = _label(title), _label("\u2013"), _label("")
+        self._title, self.clock, self.figures = _label(neutral(title)), _label("\u2013"), _label("")
         self.text = QPlainTextEdit()
         self.text.setReadOnly(True)
         self.text.setFrameShape(QFrame.Shape.NoFrame)

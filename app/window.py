@@ -299,7 +299,7 @@ class Window(QMainWindow):
                 self._race,
                 lines,
                 self.conversation.settings,
-                drafter=self.loader.pair.drafter,
+                names=self.loader.names,
                 parent=self,
             )
             dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)

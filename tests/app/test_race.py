@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from PySide6.QtCore import QSettings
+from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
 from app.engine_log import EngineLog
@@ -174,10 +175,12 @@ def test_the_dialog_shows_both_and_the_verdict(
     course: Callable[[str], Course], qtbot: QtBot, tmp_path: Path
 ) -> None:
     one = course(f"ready take load {race_steps(tmp_path)} serve")
-    dialog = RaceDialog(one.race, LINES, Request(), drafter="lookup")
+    dialog = RaceDialog(one.race, LINES, Request(), names=("tiny", "lookup"))
     qtbot.addWidget(dialog)
     one.until(lambda: one.ends)
     assert {track.text.toPlainText() for track in dialog.tracks.values()} == {TEXT}
+    titles = [label.text() for label in dialog.findChildren(QLabel)]
+    assert {"tiny, plain decoding", "tiny, drafter lookup"} <= set(titles)
     assert dialog.verdict.text.startswith("Identical")
     assert dialog.verdict.standing == "good"
     clocks = [track.clock.text() for track in dialog.tracks.values()]
