@@ -1,6 +1,7 @@
 """Light and dark, as the system has it, and the font of the chat. Knows the application's palette;
 not the widgets that are drawn with it."""
 
+import sys
 from collections.abc import Callable
 
 from PySide6.QtCore import QObject, Qt, Signal
@@ -14,6 +15,16 @@ from app.settings import LEAST_FONT_POINTS, MOST_FONT_POINTS, Settings
 STYLE_SHEET = """
 QSplitter::handle { background: palette(mid); }
 QToolTip { padding: 4px; }
+"""
+if sys.platform != "darwin":  # there scroll bars are slim by themselves
+    STYLE_SHEET += """
+QScrollBar:vertical { background: transparent; width: 12px; margin: 0; }
+QScrollBar::handle:vertical {
+    background: palette(placeholder-text); border-radius: 3px; margin: 2px 3px; min-height: 28px;
+}
+QScrollBar::handle:vertical:disabled { background: transparent; }
+QScrollBar::add-line, QScrollBar::sub-line { height: 0; }
+QScrollBar::add-page, QScrollBar::sub-page { background: none; }
 """
 
 

@@ -51,6 +51,7 @@ class Transcript(QScrollArea):
         # One that comes makes the page narrower, and all of its text is laid out again.
         self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOn)
         self.verticalScrollBar().setSingleStep(24)
+        self.verticalScrollBar().setEnabled(False)
         self._page = QWidget()
         self._column = QVBoxLayout()
         self._column.setContentsMargins(0, 16, 0, 24)
@@ -250,6 +251,7 @@ class Transcript(QScrollArea):
 
     def _grown(self, minimum: int, maximum: int) -> None:
         bar = self.verticalScrollBar()
+        bar.setEnabled(maximum > minimum)
         if self._pinned:
             bar.setValue(maximum)
         elif self._shift:

@@ -77,7 +77,11 @@ class PositionChart(QWidget):
         above.setHeight(self._small_height())
         painter.setPen(QColor(colours.ink))
         # The title says that these are per cent: sixteen signs would leave no room for figures.
-        painter.drawText(above, middle | Qt.AlignmentFlag.AlignBottom, f"{column.rate * 100:.0f}")
+        value = f"{column.rate * 100:.0f}"
+        place = middle | Qt.AlignmentFlag.AlignBottom
+        written = painter.boundingRect(above, place, value)
+        painter.fillRect(written.adjusted(-2, 2, 2, -1), QColor(colours.kinds.paper))  # no line
+        painter.drawText(above, place, value)
         below = QRectF(box.left(), base + 3, box.width(), self._small_height())
         painter.setPen(QColor(colours.muted))
         painter.drawText(below, middle | Qt.AlignmentFlag.AlignTop, str(column.position))
