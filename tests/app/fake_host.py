@@ -5,7 +5,7 @@ and so on; the last is repeated. Each word is one step:
 
     ready | protocol:N     greet, as version N
     take                   read the next command that is not `cancel`, or the end
-    drafting               draft as it was asked
+    drafting               draft as it was asked; `drafting:TARGET`, with that target
     load | begin           load what was taken, or only unload what was there
     text:WORD | done | failed                 say so of what was taken
     stale | refused        say something of a generation that is over, of nothing at all
@@ -66,7 +66,7 @@ def do(step: str, word: str, command: Command) -> Command:
         case "load":
             load(command)
         case "drafting":
-            draft(command)
+            draft(command, target=word or "/models/tiny")
         case "begin":
             say(Loading(id, "", "", ""), Unloaded(id))
         case "text":
@@ -121,10 +121,10 @@ def load(command: Command) -> None:
     say(Loading(*pair), Loaded(*pair, "float32", 4096, 260))
 
 
-def draft(command: Command) -> None:
+def draft(command: Command, *, target: str) -> None:
     assert isinstance(command, Drafting)
     drafting = (command.drafter or "auto", command.draft_length or "auto")
-    pair = (command.id, "/models/tiny", *drafting)
+    pair = (command.id, target, *drafting)
     say(Loading(*pair), Loaded(*pair, "float32", 4096, 260))
 
 
@@ -133,7 +133,7 @@ def serve() -> None:
         if isinstance(command, Load):
             load(command)
         elif isinstance(command, Drafting):
-            draft(command)
+            draft(command, target="/models/tiny")
         elif isinstance(command, Generate):
             say(Text(command.id, "served"), Done(command.id, "stop", Stats()))
 

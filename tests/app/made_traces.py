@@ -19,7 +19,6 @@ from engine.events import (
 from engine.stats import tally
 
 _TOKEN = re.compile(r" ?\w{1,7}|\n+|\s+|[^\w\s]")
-_WRONG = (" the", " of", " number", "s", ",", " is", " and", "\n", " return", " that")
 ROUND_SECONDS = 0.011
 
 
@@ -35,7 +34,7 @@ def made_trace(text: str, *, seed: int = 0, longest: int = 5) -> tuple[Event, ..
         length = min(length, longest, len(tokens) - place - 1)
         accepted = min(length, chance.choice((0, 1, 2, 3, longest, longest)))
         right = tokens[place : place + accepted]
-        wrong = [chance.choice(_WRONG) for _ in range(length - accepted)]
+        wrong = _wrong(tokens, length - accepted, chance, right=tokens[place + accepted])
         drafted = tuple(
             DraftedToken(_id(guess), guess, round(chance.uniform(0.4, 0.99), 3))
             for guess in (*right, *wrong)
@@ -67,6 +66,14 @@ def made_trace(text: str, *, seed: int = 0, longest: int = 5) -> tuple[Event, ..
         events.append(Text("g", "".join((*right, own.text))))
         place += accepted + 1
     return (*events, Done("g", "stop", tally(events)))
+
+
+def _wrong(tokens: list[str], count: int, chance: random.Random, *, right: str) -> list[str]:
+    """Words from elsewhere in the text, as if they had been copied from there."""
+    words = [token for token in tokens if token[0] == " " and token.strip().isalpha()] or [" is"]
+    start = chance.randrange(len(words))
+    guess = [words[(start + n) % len(words)] for n in range(count)]
+    return [" the" if right != " the" else " a", *guess[1:]] if guess[:1] == [right] else guess
 
 
 def _id(token: str) -> int:

@@ -1,7 +1,8 @@
 """Brings a window into the states that are worth a picture; where that goes is not known here."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 from PySide6.QtTest import QTest
@@ -10,8 +11,16 @@ from PySide6.QtWidgets import QApplication, QListView, QWidget
 from app.chat.provenance import laid_over
 from app.race_dialog import RaceDialog
 from app.window import Window
+from engine.events import Draft, Event, Verdict
 from tests.app.made_traces import made_trace
-from tests.app.screenshots import ANSWER, QUESTION, TITLES
+from tests.app.screenshots import (
+    ANSWER,
+    EARLIER,
+    QUESTION,
+    RACE_ANSWER,
+    RACE_QUESTION,
+    SIMULATED,
+)
 from tests.app.window_maker import events_file, fake_host, make_window
 
 Save = Callable[[str, Callable[[str], None]], None]
@@ -23,19 +32,20 @@ class Photographer:
 
     def __init__(self, application: QApplication, home: Path, *, dark: bool) -> None:
         whole = events_file(home, made_trace(ANSWER), name="whole.jsonl")
-        plain = events_file(home, made_trace(ANSWER, longest=0), name="plain.jsonl")
-        # So many events that the part ends with a draft that is not judged yet.
-        drafts = [n for n, e in enumerate(made_trace(ANSWER)) if type(e).__name__ == "Draft"]
+        raced = events_file(home, made_trace(RACE_ANSWER), name="raced.jsonl")
+        plain = events_file(home, made_trace(RACE_ANSWER, longest=0), name="plain.jsonl")
+        begun = _until_draft(made_trace(ANSWER))
+        drafting = f"drafting:{SIMULATED}"
         steps = (
-            f"ready take load take part:{drafts[14] + 1}:{whole} take "
-            f"-- ready take load take play:{whole} "
-            f"take drafting take play:{plain} take drafting take play:{whole} serve"
+            f"ready take load take part:{begun}:{whole} take "
+            f"-- ready take load take play:{whole} take {drafting} take play:{plain} "
+            f"take {drafting} take play:{raced} take {drafting} serve"
         )
         self.window = make_window(
             application,
             home,
             fake_host(home, steps),
-            target=Path("/models/smollm2-135m-instruct"),
+            target=SIMULATED,
             dark=dark,
         )
         self._seed()
@@ -64,8 +74,10 @@ class Photographer:
         window.rounds.scrubber.go_to(12)
         view = window.transcript.messages[-1].view
         self._until(lambda: laid_over(view.document()))
+        window.transcript.settle()
         self._rest()
         save("provenance", lambda path: _grab(window, path))
+        window.composer.set_text(RACE_QUESTION)
         window.menus.actions["race"].trigger()
         race = window.findChild(RaceDialog)
         assert race is not None
@@ -73,6 +85,8 @@ class Photographer:
         self._rest(0.6)
         save("race", lambda path: _grab(race, path))
         race.reject()
+        window.composer.set_text("")
+        self._until(lambda: window.loader.loaded is not None)
         window.menus.actions["search"].trigger()
         QTest.keyClicks(window.sidebar.focusWidget() or window.sidebar, "prime")
         self._until(lambda: _list(window, "Found").isVisible())
@@ -83,9 +97,9 @@ class Photographer:
     def _seed(self) -> None:
         """Conversations of earlier days, for the sidebar."""
         store = self.window.store
-        for number, title in enumerate(TITLES):
+        for number, (title, asked) in enumerate(EARLIER):
             one = store.create(title=title).result()
-            store.say(one.id, f"{title}, please; numbers like 97 are prime, by the way.").result()
+            store.say(one.id, asked).result()
             if number == 1:
                 store.pin(one.id, True).result()
 
@@ -98,6 +112,19 @@ class Photographer:
 
     def _rest(self, seconds: float = 0.3) -> None:
         QTest.qWait(int(seconds * 1000))
+
+
+def _until_draft(events: Sequence[Event]) -> int:
+    """So many events, more than half, that the last is a good draft of words, not judged yet."""
+    return next(
+        number
+        for number, (event, verdict) in enumerate(pairwise(events), start=1)
+        if number > 0.6 * len(events)
+        and isinstance(event, Draft)
+        and isinstance(verdict, Verdict)
+        and verdict.accepted >= 3
+        and all(token.text.strip().isalpha() for token in event.tokens)
+    )
 
 
 def _list(window: Window, name: str) -> QListView:

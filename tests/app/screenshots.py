@@ -2,7 +2,8 @@
 
     python -m tests.app.screenshots FOLDER [scale]
 
-Needs no model and no display; the answers are made up. Each scale wants a process of its own.
+Needs no model and no display. The answers and all figures are made up, which is why the model in
+the pictures is called a simulated one. Each scale wants a process of its own.
 """
 
 import os
@@ -35,12 +36,42 @@ def is_prime(number: int) -> bool:
 2. The square root of 97 is *just* below ten, so nine steps are enough.
 """
 QUESTION = "Write a Python function that says whether a number is prime, and show three cases."
-TITLES = (
-    "A letter to the landlord about the heating",
-    "Regular expressions for dates",
-    "Why the sky is blue",
-    "Packing list for three days in Lisbon",
-    "Refactoring the parser",
+RACE_QUESTION = "Why is the sky blue, and red in the evening?"
+RACE_ANSWER = """\
+Sunlight has all colours in it. On its way through the air it meets molecules that are much \
+smaller than a wave of light, and these scatter short waves far more than long ones: blue about \
+four times as much as red. So blue light comes from all over the sky, and the sky is blue.
+
+In the evening the light comes in flat and has a much longer way through the air. By the time it \
+arrives, most of the blue has been scattered out of it, and what is left is orange and red.
+
+Violet is scattered even more than blue. But there is less of it in sunlight, and the eye sees \
+it less well.
+
+Clouds are white because their drops are larger than the waves: they scatter all colours alike. \
+Where a cloud is thick, little of the light comes through, and it looks grey from below.
+
+On the Moon there is no air, and nothing to scatter the light. There the sky is black, by day too.
+"""
+SIMULATED = Path("/models/simulated-model")
+EARLIER = (  # titles, and what was asked
+    (
+        "A letter to the landlord about the heating",
+        "Write a short letter to my landlord: the heating has been broken since Monday.",
+    ),
+    (
+        "Regular expressions for dates",
+        "Which regular expression finds dates like 2024-02-29, and how do I test it?",
+    ),
+    ("Why the sky is blue", RACE_QUESTION),
+    (
+        "Packing list for three days in Lisbon",
+        "I will be in Lisbon for three days in April. What should I pack?",
+    ),
+    (
+        "Prime factors by hand",
+        "How do I find the prime factors of 391 without a calculator?",
+    ),
 )
 
 
