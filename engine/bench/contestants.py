@@ -39,7 +39,7 @@ from engine.bench.figures import (
 from engine.draft_length import LONGEST, DraftLength
 from engine.events import Event, Stats, Verdict
 from engine.loading import LoadedModel
-from engine.pair import make_drafter, make_policy
+from engine.pair import make_drafter
 from engine.request import Request, Sampling
 from engine.session import Session
 from engine.speculate import Rule
@@ -89,10 +89,10 @@ class Contestant(Protocol):
 
 
 class Slipstream:
-    """Ours: new conversations with `drafter` and draft `length`, judged by `rule`.
+    """Ours: new conversations with `drafter` and one `policy`, judged by `rule`.
 
-    One policy for all of them, as in an application: what it learnt from one answer it knows in
-    the next. It begins with nothing: what the user's own chats taught stays out of a benchmark.
+    The policy goes through all of them, as in an application: what it learnt from one answer it
+    knows in the next. Where it begins is up to the caller.
     """
 
     def __init__(
@@ -101,14 +101,14 @@ class Slipstream:
         *,
         target: LoadedModel,
         drafter: str,
-        length: str,
+        policy: DraftLength,
         rule: Rule,
         load: Load,
     ) -> None:
         self.name = name
         self._target = target
         self._drafter = drafter
-        self._policy: DraftLength = make_policy(length)
+        self._policy = policy
         self._rule = rule
         self._load = load
 

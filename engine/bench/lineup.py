@@ -6,7 +6,9 @@ from engine.accept import by_block
 from engine.bench.contestants import Contestant, Load, MlxLm, MlxLmSpeculative, Slipstream
 from engine.bench.options import RULES, BenchOptions, label, model_folders
 from engine.bench.report import MLX_LM, PLAIN
+from engine.draft_length import DraftLength
 from engine.loading import LoadedModel
+from engine.pair import make_policy
 
 
 def contestants(
@@ -17,7 +19,14 @@ def contestants(
     chosen: list[Contestant] = []
     if options.baselines:
         chosen += [
-            Slipstream(PLAIN, target=target, drafter="none", length="0", rule=by_block, load=load),
+            Slipstream(
+                PLAIN,
+                target=target,
+                drafter="none",
+                policy=new_policy("0"),
+                rule=by_block,
+                load=load,
+            ),
             MlxLm(MLX_LM, target=target),
         ]
     for drafter in dict.fromkeys(options.drafters):
@@ -31,7 +40,7 @@ def contestants(
                     + (f" {rule}" if len(rules) > 1 else ""),
                     target=target,
                     drafter=drafter,
-                    length=length,
+                    policy=new_policy(length),
                     rule=RULES[rule],
                     load=load,
                 )
@@ -47,3 +56,12 @@ def contestants(
                     )
                 )
     return chosen
+
+
+def new_policy(length: str) -> DraftLength:
+    """The policy of one contestant at one temperature, for all of its answers.
+
+    It begins with nothing: what the user's own chats taught stays out of a benchmark, and what a
+    benchmark teaches out of the user's chats.
+    """
+    return make_policy(length)

@@ -20,7 +20,7 @@ LEGEND = (
     "the decode time; accept, judging a draft, happens within the verifying pass and was measured "
     "apart, on models that cost nothing. Bandwidth: what the target's passes read, of what this "
     "machine's memory gave a probe, in all the time and in the time of the passes alone. Peak: "
-    "MLX's memory, everybody's models included. Same: greedy answers with the tokens of slipstream "
+    "MLX's memory, everybody's models included. Identical: greedy answers with the tokens of slipstream "
     "plain, and @ where the first of the others differs."
 )
 
@@ -106,7 +106,7 @@ def _cooling_line(findings: Findings) -> list[str]:
 
 
 def _speed(rows: list[Row], words: str) -> Sheet:
-    headings = ("tokens/s", "× plain", "Σ", "× mlx-lm", "Σ", "same")
+    headings = ("tokens/s", "× plain", "Σ", "× mlx-lm", "Σ", "identical")
     return Sheet(
         f"Speed, {words}",
         headings,

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from engine.accept import by_block
-from engine.bench import contestants
-from engine.bench.contestants import Assignment, Slipstream
+from engine.bench import lineup
+from engine.bench.contestants import Assignment
 from engine.bench.findings import ALL
 from engine.bench.options import BenchOptions
 from engine.bench.profiling import profile_answer, render_profile
@@ -93,10 +92,7 @@ def test_a_contestant_keeps_what_its_policy_learnt_and_no_other_does(
     options: BenchOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Spy(Fixed):
-        def __init__(self, length: str) -> None:
-            super().__init__(int(length))
-            self.seen = 0
-            self.begun = 0
+        seen = begun = 0
 
         def observe(self, measured: Measured) -> None:
             self.seen += 1
@@ -107,15 +103,13 @@ def test_a_contestant_keeps_what_its_policy_learnt_and_no_other_does(
     made: list[Spy] = []
 
     def make(length: str) -> Spy:
-        made.append(Spy(length))
+        made.append(Spy(0 if length == "0" else 3))
         return made[-1]
 
-    monkeypatch.setattr(contestants, "make_policy", make)
+    monkeypatch.setattr(lineup, "make_policy", make)
     target = load(options.target)
-    first, second = (
-        Slipstream(name, target=target, drafter="lookup", length="3", rule=by_block, load=load)
-        for name in ("first", "second")
-    )
+    short = replace(options, drafters=("lookup",), lengths=("auto", "3"), baselines=False)
+    first, second = lineup.contestants(short, target, 0.0, load)
     assignment = Assignment(tuple(range(60, 80)), 12, 0.0, seed=0)
     first.run(assignment)
     once = made[0].seen
