@@ -16,14 +16,16 @@ from engine.bench.roofline import measure_roofline, reads_all_weights
 from engine.decoder import Decoder
 from engine.loading import LoadedModel
 
+_DEEPEST = 1024  # tokens: to read more takes long on a slow machine
+
 
 def probed(
     report: Report, options: BenchOptions, target: LoadedModel, prompts: Sequence[tuple[int, ...]]
 ) -> Report:
-    """The report with these figures; at about the depth of the answers' middle."""
+    """The report with these figures, at about the depth of the answers' middle."""
     decoder = Decoder(target.model)
     depth = int(statistics.median(map(len, prompts))) + options.max_tokens // 2
-    depth = min(depth, max(1, target.context_length - 2))
+    depth = min(depth, _DEEPEST, max(1, target.context_length - 2))
     logits = target.model(mx.zeros((1, 1), dtype=mx.int32))  # for its kind; never computed
     rule = RULES[options.rules[0]]
     probed = replace(

@@ -20,8 +20,8 @@ LEGEND = (
     "the decode time; accept, judging a draft, happens within the verifying pass and was measured "
     "apart, on models that cost nothing. Bandwidth: what the target's passes read, of what this "
     "machine's memory gave a probe, in all the time and in the time of the passes alone. Peak: "
-    "MLX's memory, everybody's models included. Identical: greedy answers with the tokens of slipstream "
-    "plain, and @ where the first of the others differs."
+    "MLX's memory, everybody's models included. Identical: greedy answers with the tokens of "
+    "slipstream plain, and @ where the first of the others differs."
 )
 
 

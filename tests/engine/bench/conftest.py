@@ -7,22 +7,28 @@ from functools import partial
 import mlx.core as mx
 import pytest
 
-from engine.bench import probes
+from engine.bench import probes, run
 from engine.bench.options import BenchOptions
+from engine.bench.peers import find_peers
 from engine.bench.report import Report
 from engine.bench.roofline import measure_roofline
 from engine.bench.run import run_bench
 from tests.engine.tiny import noisy, save, write_folder
 
 
+def _nothing_installed(name: str) -> Any:
+    raise ModuleNotFoundError(name=name)
+
+
 @pytest.fixture(scope="package", autouse=True)
 def surroundings() -> Iterator[None]:
-    """The CPU, where texts are equal; a probe of a megabyte instead of a quarter of a gigabyte."""
+    """The CPU, where texts are equal; small probes; no other engine, wherever this runs."""
     before = mx.default_device()
     mx.set_default_device(mx.cpu)
     with pytest.MonkeyPatch.context() as patch:
         quick = partial(measure_roofline, probe_bytes=1 << 20)
         patch.setattr(probes, "measure_roofline", quick)
+        patch.setattr(run, "find_peers", partial(find_peers, find=_nothing_installed))
         yield
     mx.set_default_device(before)
 
