@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 import mlx.core as mx
 import pytest
