@@ -6,13 +6,19 @@ what to do.
 take n draft steps and one pass over n + 1 rows. It chooses the n with the most tokens a second.
 """
 
-from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import median
+from math import exp
 from typing import Protocol
 
+from engine.acceptance import MATCHES, Acceptance
+from engine.costs import Calibration, Costs
+from engine.parking import Ledger, Parking
+from engine.worth import Offer, Pace
+from engine.worth import offers as weigh
+
 LONGEST = 16
+_GLIMPSE = 4  # tokens of a copy that tell whether it pays
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,96 +154,209 @@ class Fixed:
 
 
 class Automatic:
-    """Measures a few lengths, then drafts as many tokens as pay; parks where none do.
+    """Drafts with whom, and as far as, pays best by what is known; parks where nobody pays.
 
-    Parked, it probes again after 8 rounds, then 16, ... up to 512. Drafting, it now and then
-    takes a plain round or a neighbouring length: what is not measured again would stay what it
-    was when the machine was cold, or busy with something else.
+    What it knows survives from answer to answer. Without a `calibration` it finds out about costs
+    as it goes; `acceptance` is what was seen of the pair before.
     """
 
-    _TRIALS = (0, 3, 0, 6, 0, 3, 0)  # the first rounds, so that both costs are measured
-    _REFRESH = 16  # drafting rounds between two of those
-    _RECENT = 5  # a cost is the median of so many
-    _ACCEPTANCE_MEMORY = 0.05
-    _MARGIN = 1.02  # what drafting must promise over plain decoding
-    _FIRST_PARKING, _LONGEST_PARKING = 8, 512
+    _TO_PAY, _TO_RESUME, _IN_DEBT = 1.0, 1.03, 1.1  # times plain decoding
+    _STEADY = 0.01  # so much of a round must be won by changing the length
+    _CHECK_EVERY = 4  # rounds between two plain ones that are to show what plain costs
+    _CHECK_DOUBT = 1.5  # standard deviations
+    _DEEPER_AFTER = 12  # rounds at a length; what is not drafted is never seen to stand
+    _DOUBTFUL = 0.2
+    _PLAIN_ROUNDS = 64
 
-    def __init__(self) -> None:
+    def __init__(
+        self, calibration: Calibration | None = None, acceptance: Acceptance | None = None
+    ) -> None:
+        self._calibration = calibration
+        self._remembered = acceptance.to_json() if acceptance else None
         self.restart()
 
     def restart(self) -> None:
-        self._gate = Gate()
-        self._trials = list(self._TRIALS)
-        self._pass_seconds: dict[int, deque[float]] = {}  # by rows
-        self._step_seconds = deque[float](maxlen=self._RECENT)  # per drafted token
-        self._acceptance = [0.7] * LONGEST  # by position, given the ones before
-        self._parking = self._FIRST_PARKING
-        self._probing = False
-        self._drafting_rounds = 0
+        self.costs = Costs(self._calibration)
+        self.acceptance = Acceptance()
+        if self._remembered is not None:
+            self.acceptance = Acceptance.from_json(self._remembered)
+        self._pace = Pace()
+        self._parking: dict[str, Parking] = {}
+        self._last: Offer | None = None
+        self._probing = ""
+        self._behind = 0
+        self._unchecked = 0  # drafting rounds since the last plain one
+        self._settled, self._gap = 0, self._DEEPER_AFTER  # drafting rounds at the same length
+        self._copiers: set[str] = set()
+        self._ledger = Ledger()
+        self._end = -1  # of the text, as far as it is known
 
     def choose(self, prospects: Sequence[Prospect], *, most: int, context: int) -> Choice:
+        self._probing, self._behind = "", 0
+        if context != self._end:
+            self._end = context
+            self.acceptance.begin()
         if most <= 0:
             return Choice(0, "no room for a draft")
-        usable = [(prospect, self._gate.most(prospect)) for prospect in prospects]
-        prospect, allowed = next((each for each in usable if each[1]), (None, 0))
-        if prospect is None:
-            return Choice(0, "nothing to draft from", rounds=16, wake=self._gate.required)
-        choice = self._weigh(min(most, allowed, LONGEST))
-        return replace(choice, drafter=prospect.drafter) if choice.length else choice
-
-    def _weigh(self, most: int) -> Choice:
-        if self._trials:
-            return Choice(min(self._trials[0], most), "measuring")
-        speeds = self._speeds()
-        best = max(range(most + 1), key=lambda length: speeds[length])
-        gain = speeds[best] / speeds[0]
-        if best > 0 and gain >= self._MARGIN:
-            self._parking = self._FIRST_PARKING
-            self._drafting_rounds += 1
-            turn, rest = divmod(self._drafting_rounds, self._REFRESH)
-            if rest == 0:
-                return Choice(min((0, best + 1, best - 1)[turn % 3], most), "measuring again")
-            return Choice(best, f"{best} promises {gain:.2f}x plain")
-        if self._probing:
-            self._probing = False
-            self._parking = min(2 * self._parking, self._LONGEST_PARKING)
-            return Choice(min(2, most), "probing")
-        self._probing = True
-        return Choice(0, "drafting does not pay", rounds=self._parking)
+        passes = self.costs.passes(context)
+        drafting = {each.drafter: each for each in prospects if each.most > 0}
+        offers = {
+            name: self._offers(each, min(most, each.most, LONGEST), passes, context)
+            for name, each in drafting.items()
+        }
+        self._copiers |= {each.drafter for each in prospects if each.match}
+        best = self._best(offers)
+        if best is not None:
+            return self._draft(best, offers[best.drafter], drafting[best.drafter])
+        probe = self._probe(offers, drafting)
+        if probe is not None:
+            return probe
+        return self._plain(offers, drafting, passes, context)
 
     def observe(self, measured: Measured) -> None:
-        self._gate.observe(measured)
-        if self._trials:
-            self._trials.pop(0)
-        passes = self._pass_seconds.setdefault(measured.proposed + 1, deque(maxlen=self._RECENT))
-        passes.append(measured.verify_seconds)
-        if measured.proposed == 0:
+        drafted, context = measured.proposed, measured.context
+        self._end = context + measured.accepted + 1
+        passes = self.costs.passes(context)
+        self.costs.observe_pass(drafted + 1, measured.verify_seconds, context=context)
+        for name, parking in self._parking.items():
+            parking.count(drafted=drafted > 0 and name == measured.drafter)
+        if not drafted:
+            self._pace.count(1, 1.0)
+            self._ledger.count(1, 1.0)
+            self._unchecked = 0
             return
-        self._step_seconds.append(measured.draft_seconds / measured.proposed)
-        for i in range(min(measured.accepted + 1, measured.proposed, LONGEST)):
-            stood = float(i < measured.accepted)
-            self._acceptance[i] += self._ACCEPTANCE_MEMORY * (stood - self._acceptance[i])
+        self._unchecked += 1
+        draft = self.costs.draft(measured.drafter, context=context)
+        seconds = passes[min(drafted, LONGEST)] + draft.start_seconds + drafted * draft.step_seconds
+        self._pace.count(measured.accepted + 1, seconds / passes[0])
+        self._ledger.count(measured.accepted + 1, seconds / passes[0])
+        self.costs.observe_draft(
+            measured.drafter,
+            drafted,
+            measured.draft_seconds,
+            context=context,
+            behind=self._behind,
+        )
+        self.acceptance.observe(
+            measured.drafter,
+            proposed=drafted,
+            accepted=measured.accepted,
+            match=measured.match,
+            q=measured.q,
+        )
+        if self._probing and measured.drafter == self._probing:
+            stood = measured.accepted == drafted
+            (chance,) = self.acceptance.chances(measured.drafter, 1, match=measured.match)
+            offer = Offer(measured.drafter, drafted, 1.0 + chance, seconds / passes[0])
+            self._parking[measured.drafter].probed(stood=stood, loss=self._loss(offer))
 
-    def _speeds(self) -> list[float]:
-        """Expected committed tokens per expected second, by draft length from 0."""
-        passes = self._pass_costs()
-        step = median(self._step_seconds) if self._step_seconds else 0.0
-        committed = alive = 1.0
-        speeds = [committed / passes[0]]
-        for length in range(1, LONGEST + 1):
-            alive *= self._acceptance[length - 1]
-            committed += alive
-            speeds.append(committed / (passes[length] + length * step))
-        return speeds
+    def _offers(
+        self, prospect: Prospect, most: int, passes: list[float], context: int
+    ) -> list[Offer]:
+        chances = self.acceptance.chances(prospect.drafter, most, match=prospect.match)
+        draft = self.costs.draft(prospect.drafter, context=context, behind=prospect.behind)
+        return weigh(prospect.drafter, chances, passes, draft)
 
-    def _pass_costs(self) -> list[float]:
-        """Seconds for a pass over 1, 2, ... rows: lines between and beyond what was measured."""
-        known = [(rows, median(times)) for rows, times in sorted(self._pass_seconds.items())]
-        known = known or [(1, 1.0)]
-        costs = []
-        for rows in range(1, LONGEST + 2):
-            left = max((i for i, (r, _) in enumerate(known[:-1]) if r <= rows), default=0)
-            (r0, s0), (r1, s1) = known[left], known[min(left + 1, len(known) - 1)]
-            slope = max(s1 - s0, 0.0) / (r1 - r0) if r1 > r0 else 0.0
-            costs.append(max(s0 + slope * (rows - r0), 1e-9))
-        return costs
+    def _loss(self, offer: Offer) -> float:
+        """Plain passes that a probe would lose; none where it has to show what passes cost, too."""
+        doubtful = self.costs.doubt(offer.length + 1) > self._DOUBTFUL
+        return 0.0 if doubtful else offer.cost - offer.tokens
+
+    def _best(self, offers: Mapping[str, list[Offer]]) -> Offer | None:
+        """What to draft; None where nothing pays."""
+        paying = [
+            max(each, key=lambda offer: offer.gain)
+            for name, each in offers.items()
+            if max(offer.gain for offer in each) >= self._required(name)
+        ]
+        if not paying:
+            return None
+        speed = self._pace.speed(max(offer.gain for offer in paying))
+        candidates = [
+            offer
+            for each in paying
+            for offer in offers[each.drafter]
+            if offer.gain >= self._required(each.drafter)
+        ]
+        best = max(candidates, key=lambda offer: offer.value(speed))
+        for offer in candidates:
+            same = self._last is not None and offer.alike(self._last)
+            if same and offer.value(speed) >= best.value(speed) - self._STEADY * best.tokens:
+                return offer
+        return best
+
+    def _required(self, drafter: str) -> float:
+        parking = self._parking.get(drafter)
+        if self._ledger.in_debt:
+            return self._IN_DEBT
+        return self._TO_PAY if parking is None or parking.left is None else self._TO_RESUME
+
+    def _draft(self, offer: Offer, offered: list[Offer], prospect: Prospect) -> Choice:
+        if offer.drafter in self._parking:
+            self._parking[offer.drafter].resume()
+        doubt = self.costs.doubt(offer.length + 1)
+        if self._unchecked >= self._CHECK_EVERY and offer.gain < exp(self._CHECK_DOUBT * doubt):
+            return Choice(0, "measuring what plain decoding costs by now")
+        if self._last is None or not offer.alike(self._last):
+            self._settled, self._gap = 0, self._DEEPER_AFTER
+        self._last, self._behind = offer, prospect.behind
+        self._settled += 1
+        if self._settled == self._gap and offer.length < len(offered):
+            self._gap *= 2
+            deeper = offered[offer.length]
+            hoped = deeper.gain * exp(self.costs.doubt(deeper.length + 1))
+            if hoped >= offer.gain:
+                reason = f"{offer.drafter}, {deeper.length} deep: does one more pay by now?"
+                return Choice(deeper.length, reason, offer.drafter)
+        reason = f"{offer.drafter}, {offer.length} deep: {offer.gain:.2f}x plain expected"
+        return Choice(offer.length, reason, offer.drafter)
+
+    def _probe(
+        self, offers: Mapping[str, list[Offer]], drafting: Mapping[str, Prospect]
+    ) -> Choice | None:
+        """A short draft of the cheapest that is due."""
+        due = [name for name in offers if name in self._parking and not self._parking[name].left]
+        if not due:
+            return None
+        name = min(due, key=lambda name: offers[name][0].cost)
+        self._probing, self._behind = name, drafting[name].behind
+        return Choice(1, f"probing whether {name} pays by now", name)
+
+    def _plain(
+        self,
+        offers: Mapping[str, list[Offer]],
+        drafting: Mapping[str, Prospect],
+        passes: list[float],
+        context: int,
+    ) -> Choice:
+        for name, each in offers.items():
+            parking = self._parking.setdefault(name, Parking())
+            if parking.left is None:
+                if not drafting[name].match:
+                    self.acceptance.settle(name)
+                parking.park(self._loss(each[0]))
+        rounds = min(
+            (parking.left for parking in self._parking.values() if parking.left),
+            default=self._PLAIN_ROUNDS,
+        )
+        reason = "nothing to draft from"
+        if offers:
+            best = max((offer for each in offers.values() for offer in each), key=lambda o: o.gain)
+            reason = f"parked: drafting would cost {100 / best.gain - 100:.0f} %"
+            reason += f"; asks again in {rounds} tokens"
+        return Choice(0, reason, rounds=rounds, wake=self._wake(passes, context))
+
+    def _wake(self, passes: list[float], context: int) -> int:
+        """How long a match must be to be worth copying."""
+        least = MATCHES[-1] if self._copiers else MATCHES[0]
+        for name in self._copiers:
+            parking = self._parking.get(name)
+            if parking is None or not parking.left:
+                return MATCHES[0]
+            for match in MATCHES:
+                prospect = Prospect(name, _GLIMPSE, match)
+                each = self._offers(prospect, _GLIMPSE, passes, context)
+                if max(offer.gain for offer in each) >= self._TO_RESUME:
+                    least = min(least, match)
+                    break
+        return least

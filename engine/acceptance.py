@@ -1,0 +1,218 @@
+"""How likely drafted tokens are to stand: by drafter and position, or by how much has matched.
+
+A token that was drafted behind one that fell says nothing, and a draft that stood whole says
+nothing of what would have come next: only tokens up to the first that fell are counted. Recent
+rounds count more. Neighbouring positions share strength: each expects what the one before it has,
+so one round sways nobody. Pure: knows no drafter but by name, and no clock.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from math import exp, log
+from typing import Any
+
+LONGEST = 16  # positions that are told apart
+CONFIDENCES = 10  # parts of [0, 1] that the drafter's probabilities are told apart by
+
+# A copy that has stood for three tokens has matched three more: the longer, the safer.
+MATCHES = (2, 3, 4, 5, 6, 8, 12, 16, 24)  # where a rung begins
+_COPIED = (0.35, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8)  # what to expect there
+_DRAFTED = 0.5  # of a token from a model
+
+_OWN = 4.0  # tokens' worth of what was expected from the start, or from the neighbour
+_USUAL = 15.0  # tokens' worth of what is usual, against one text
+_REMEMBERED = 20.0  # at most so many tokens' worth go to disk
+_MEMORY = 0.97  # of what was counted before, in each round
+
+
+class Rungs:
+    """Chances of standing, each rung given that all before it stood.
+
+    `expected` is a profile: where a rung's neighbour before it turns out better than expected,
+    the rung is expected to be better too.
+    """
+
+    def __init__(self, expected: Sequence[float]) -> None:
+        self.usual = [_inside(each) for each in expected]
+        self.expected = list(self.usual)
+        self.judged = [0.0] * len(self.expected)
+        self.stood = [0.0] * len(self.expected)
+
+    def fade(self, share: float) -> None:
+        """Count what was seen so far only by `share`."""
+        self.judged = [share * each for each in self.judged]
+        self.stood = [share * each for each in self.stood]
+
+    def count(self, rung: int, stood: bool) -> None:
+        self.judged[rung] += 1.0
+        self.stood[rung] += float(stood)
+
+    def chances(self) -> list[float]:
+        """By rung."""
+        chances, shift = [], 0.0
+        for expected, judged, stood in zip(self.expected, self.judged, self.stood, strict=True):
+            prior = _logistic(_logit(expected) + shift)
+            chance = _inside((stood + _OWN * prior) / (judged + _OWN))
+            shift = _logit(chance) - _logit(expected)
+            chances.append(chance)
+        return chances
+
+    def settle(self, share: float) -> None:
+        """Take what is known now for what is expected, and what was counted only by `share`."""
+        self.expected = self.chances()
+        self.fade(share)
+
+    def begin(self, share: float) -> None:
+        """Another text: expect what is usual, and count what the last one showed by `share`."""
+        chances = self.chances()
+        for i, judged in enumerate(self.judged):
+            weight = judged / (judged + _USUAL)
+            self.usual[i] += weight * (chances[i] - self.usual[i])
+        self.expected = list(self.usual)
+        self.fade(share)
+
+    def to_json(self) -> dict[str, list[float]]:
+        """As plain JSON values."""
+        return {"chances": self.chances(), "judged": [min(n, _REMEMBERED) for n in self.judged]}
+
+    @classmethod
+    def from_json(cls, value: Any, *, rungs: int) -> "Rungs":
+        """What `to_json` gave, of so many rungs. Raises ValueError on anything else."""
+        try:
+            chances = [float(each) for each in value["chances"]]
+            judged = [float(each) for each in value["judged"]]
+        except (KeyError, TypeError, OverflowError) as error:
+            raise ValueError("not chances of standing") from error
+        if not len(chances) == len(judged) == rungs:
+            raise ValueError("other positions")
+        if not all(0.0 < each < 1.0 for each in chances):
+            raise ValueError("a chance is none")
+        if not all(0.0 <= each <= _REMEMBERED for each in judged):
+            raise ValueError("a count is none")
+        made = cls(chances)
+        made.judged = judged
+        made.stood = [n * chance for n, chance in zip(judged, made.expected, strict=True)]
+        return made
+
+
+class Acceptance:
+    """What has been seen of a pair's drafters."""
+
+    def __init__(self) -> None:
+        self._copied: dict[str, Rungs] = {}
+        self._drafted: dict[str, Rungs] = {}
+        self._confident: dict[str, Rungs] = {}
+
+    def chances(self, drafter: str, length: int, *, match: int = 0) -> list[float]:
+        """Of each of `length` drafted tokens, given that those before it stand."""
+        if match:
+            rungs = self._copied_by(drafter).chances()
+            return [rungs[_rung(match + i)] for i in range(length)]
+        rungs = self._drafted_by(drafter).chances()
+        return [rungs[min(i, LONGEST - 1)] for i in range(length)]
+
+    def by_confidence(self, drafter: str) -> tuple[float, ...]:
+        """Of a token, by the drafter's own probability of it: equal parts of [0, 1]."""
+        return tuple(self._confident_by(drafter).chances())
+
+    def observe(
+        self,
+        drafter: str,
+        *,
+        proposed: int,
+        accepted: int,
+        match: int = 0,
+        q: Sequence[float] = (),
+    ) -> None:
+        """The first `accepted` of `proposed` tokens stood."""
+        judged = range(min(accepted + 1, proposed))
+        if match:
+            _count(self._copied_by(drafter), ((_rung(match + i), i < accepted) for i in judged))
+            return
+        last = LONGEST - 1
+        _count(self._drafted_by(drafter), ((min(i, last), i < accepted) for i in judged))
+        # Not faded: how far a drafter's confidence can be trusted is its nature, not the text's.
+        known = zip(q, judged, strict=False)
+        _count(self._confident_by(drafter), ((_part(each), i < accepted) for each, i in known), 1.0)
+
+    def settle(self, drafter: str, *, share: float = 0.3) -> None:
+        """It will not draft for a while: keep what is known, but be ready to learn anew."""
+        for rungs in (self._copied, self._drafted):
+            if drafter in rungs:
+                rungs[drafter].settle(share)
+
+    def begin(self, *, share: float = 0.3) -> None:
+        """Another text."""
+        for each in (*self._copied.values(), *self._drafted.values()):
+            each.begin(share)
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON values: what to expect of this pair next time."""
+        kinds = {"copied": self._copied, "drafted": self._drafted, "confident": self._confident}
+        return {
+            kind: {drafter: rungs.to_json() for drafter, rungs in sorted(each.items())}
+            for kind, each in kinds.items()
+        }
+
+    @classmethod
+    def from_json(cls, value: Any) -> "Acceptance":
+        """What `to_json` gave. Raises ValueError on anything else."""
+        made = cls()
+        kinds = [
+            ("copied", made._copied, len(MATCHES)),
+            ("drafted", made._drafted, LONGEST),
+            ("confident", made._confident, CONFIDENCES),
+        ]
+        for kind, into, rungs in kinds:
+            if not isinstance(value, dict) or not isinstance(value.get(kind), dict):
+                raise ValueError("not an acceptance")
+            for drafter, each in value[kind].items():
+                into[str(drafter)] = Rungs.from_json(each, rungs=rungs)
+        return made
+
+    def _copied_by(self, drafter: str) -> Rungs:
+        return self._copied.setdefault(drafter, Rungs(_COPIED))
+
+    def _drafted_by(self, drafter: str) -> Rungs:
+        return self._drafted.setdefault(drafter, Rungs([_DRAFTED] * LONGEST))
+
+    def _confident_by(self, drafter: str) -> Rungs:
+        middles = [(i + 0.5) / CONFIDENCES for i in range(CONFIDENCES)]
+        return self._confident.setdefault(drafter, Rungs(middles))
+
+
+def expected_tokens(chances: Iterable[float]) -> list[float]:
+    """Committed by a round that drafts 0, 1, 2, ... tokens: the target's own among them."""
+    committed, standing = [1.0], 1.0
+    for chance in chances:
+        standing *= chance
+        committed.append(committed[-1] + standing)
+    return committed
+
+
+def _count(rungs: Rungs, judged: Iterable[tuple[int, bool]], memory: float = _MEMORY) -> None:
+    rungs.fade(memory)
+    for rung, stood in judged:
+        rungs.count(rung, stood)
+
+
+def _rung(matched: int) -> int:
+    """Which rung so many matching tokens stand on."""
+    return max(bisect_right(MATCHES, matched) - 1, 0)
+
+
+def _part(q: float) -> int:
+    return min(max(int(q * CONFIDENCES), 0), CONFIDENCES - 1)
+
+
+def _inside(chance: float) -> float:
+    """Nothing is certain: else logarithms were infinite, and nothing were ever learned anew."""
+    return min(max(chance, 0.005), 0.995)
+
+
+def _logit(chance: float) -> float:
+    return log(chance / (1.0 - chance))
+
+
+def _logistic(x: float) -> float:
+    return 1.0 / (1.0 + exp(-x))
