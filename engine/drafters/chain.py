@@ -1,13 +1,22 @@
 """A chain of guesses from a model: each token is drawn, and read to guess the next.
 
-The chain is built on the device without waiting for it. Knows how to draw, not which model
-does: that is a `read` function from tokens (n,) to logits (n, vocabulary).
+The chain is built on the device without waiting for it, unless the choice has a floor: then it is
+waited for at every token, and the chain ends where it is not likely any more that all of it
+stands. Whether a token is drawn depends on the tokens before it alone, and a token that was drawn
+is proposed. So each one still comes from the distribution that is told, given those before it,
+which is all that the acceptance rules need: a shorter chain is one whose end was reached sooner.
+To drop the token that made it stop would be wrong: those that remained would be the ones that
+the drafter was sure of, drawn from another distribution than is told.
+
+Knows how to draw, not which model does: that is a `read` function from tokens (n,) to logits
+(n, vocabulary).
 """
 
 from collections.abc import Callable
 
 import mlx.core as mx
 
+from engine.device import fetch
 from engine.draft_length import Choice
 from engine.drafters import Proposal
 from engine.request import Sampling
@@ -25,7 +34,11 @@ def draft_chain(
     key: mx.array,
     drafter: str,
 ) -> Proposal:
-    """`choice.length` tokens behind `tokens`, the last of which, `unread`, are not read yet."""
+    """`choice.length` tokens behind `tokens`, the last of which, `unread`, are not read yet.
+
+    Fewer where they would hardly all stand: see `Choice.floor`.
+    """
+    likely = 1.0
     history = History(tokens, sampling)
     drafted: list[mx.array] = []
     q: list[mx.array] = []
@@ -42,7 +55,13 @@ def draft_chain(
             distributions.append(distribution(weights))
         drafted.append(token)
         inputs = token
-        mx.async_eval(token)
+        if choice.floor <= 0.0:
+            mx.async_eval(token)
+        elif i + 1 < choice.length:
+            ((latest,),) = fetch(q[-1])
+            likely *= choice.chance(latest)
+            if likely < choice.floor:
+                break
     return Proposal(
         tokens=mx.concatenate(drafted),
         q=mx.concatenate(q),

@@ -1,6 +1,9 @@
 """The drafters' side of the protocol, each alone: what they propose, and that they say so truly."""
 
+import itertools
+import operator
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import mlx.core as mx
 import numpy as np
@@ -318,6 +321,28 @@ def test_chain_draws_from_what_it_reports(sampling: Sampling) -> None:
         drafter.rewind(0)
 
     assert excess(counts.ravel(), joint(possible, prompt, 2).ravel()) < 1.0
+
+
+def test_chain_ends_where_it_is_unlikely_to_stand() -> None:
+    drafter = ModelDrafter(decoder(random_table(5)), vocabulary=5)
+    whole = drafter.propose([1, 2], up_to(6), WARM, KEY)
+    assert whole is not None
+    q, likely = whole.q.tolist(), list(itertools.accumulate(whole.q.tolist(), operator.mul))
+    assert all(chance < 1.0 for chance in q)
+    for length in range(1, 7):
+        drafter.rewind(0)
+        choice = replace(up_to(6), floor=likely[length - 1] + 1e-6)
+        chain = drafter.propose([1, 2], choice, WARM, KEY)
+        assert chain is not None
+        # The token that it was unsure of is proposed; after it, nothing is drawn.
+        assert chain.tokens.tolist() == whole.tokens.tolist()[:length]
+        assert chain.distributions is not None
+        assert chain.distributions.shape[0] == length
+    drafter.rewind(0)
+    certain = replace(up_to(6), floor=0.99, chances=(1.0,))
+    proposed = drafter.propose([1, 2], certain, WARM, KEY)
+    assert proposed is not None
+    assert proposed.tokens.size == 6
 
 
 def test_chain_penalizes_its_own_guesses() -> None:
