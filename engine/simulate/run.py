@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from engine.draft_length import LONGEST, Automatic, DraftLength, Fixed
+from engine.simulate.calibrated import calibrated
 from engine.simulate.conditions import STEPS, Conditions, find_weather
 from engine.simulate.curves import find_curves
 from engine.simulate.oracle import oracle
@@ -16,7 +17,7 @@ from models.errors import Problem
 
 _RECORDED = Path(__file__).parents[2] / "tests" / "data" / "traces"
 
-MakePolicy = Callable[[], DraftLength]
+MakePolicy = Callable[[Conditions], DraftLength]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +25,7 @@ class SimulateOptions:
     """What to simulate. `steps`: what a drafted token costs, as shares of a pass.
 
     `fresh`: a policy forgets what it learned between categories. `rejecting`: no guess stands.
+    `calibrated`: it knows what the machine's curve was before it grew hot or loaded.
     """
 
     traces: tuple[Path, ...]
@@ -33,6 +35,7 @@ class SimulateOptions:
     policy: str = "auto"
     fresh: bool = False
     rejecting: bool = False
+    calibrated: bool = True
     seed: int = 0
     out: Path | None = None
 
@@ -41,7 +44,7 @@ def run_simulation(
     options: SimulateOptions, progress: Callable[[str], None] = lambda line: None
 ) -> Report:
     """Raises `Problem`."""
-    make_policy = policy_maker(options.policy)
+    make_policy = policy_maker(options.policy, calibrated=options.calibrated)
     curves = find_curves(options.curves)
     weather = find_weather(options.weather)
     answers = [answer for path in options.traces for answer in load_trace(path).answers]
@@ -71,13 +74,17 @@ def run_simulation(
     return report
 
 
-def policy_maker(name: str) -> MakePolicy:
+def policy_maker(name: str, *, calibrated: bool = True) -> MakePolicy:
     """From what a person wrote: `auto`, or a number from 0 to 16. Raises `Problem`."""
     if name == "auto":
-        return Automatic
+        return _calibrated if calibrated else lambda conditions: Automatic()
     if name.isdecimal() and int(name) <= LONGEST:
-        return lambda: Fixed(int(name))
+        return lambda conditions: Fixed(int(name))
     raise Problem(f"There is no policy {name!r}.", f"Choose auto or a number from 0 to {LONGEST}.")
+
+
+def _calibrated(conditions: Conditions) -> Automatic:
+    return Automatic(calibrated(conditions, conditions.steps))
 
 
 def draft_steps(words: Sequence[str]) -> dict[str, float]:
@@ -131,9 +138,9 @@ class Course:
         """A row for every category."""
         if not self._fixed:
             self._fixed = [fixed_runs(part, conditions) for part in self.parts]
-        policy, rows = make_policy(), []
+        policy, rows = make_policy(conditions), []
         for part, fixed in zip(self.parts, self._fixed, strict=True):
-            policy = make_policy() if self._fresh else policy
+            policy = make_policy(conditions) if self._fresh else policy
             rows.append(play(part, policy, conditions, fixed))
         return rows
 

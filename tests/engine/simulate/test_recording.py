@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from mlx_lm.utils import save_model
 
+from engine.__main__ import main
 from engine.draft_length import Fixed
 from engine.events import Draft, Verdict
 from engine.loading import load
@@ -127,3 +128,25 @@ def test_two_drafters_of_a_name_are_refused(options: RecordOptions, tmp_path: Pa
     twice = replace(options, drafters=("lookup", "lookup"), out=tmp_path / "a.jsonl")
     with pytest.raises(Problem, match="lookup"):
         record(twice)
+
+
+def test_the_commands_record_and_simulate(
+    pair: tuple[Path, Path],
+    options: RecordOptions,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    out = tmp_path / "recorded.jsonl.gz"
+    drafters = [word for name in options.drafters for word in ("--drafter", name)]
+    limits = ["--per-category", 1, "--max-tokens", 9, "--temperature", 0, "--longest", 2]
+    words = ["record", "--target", pair[0], "--out", out, "--prompts", options.prompts]
+    for command in ([*words, *drafters, *limits], ["simulate", "--traces", out, "--policy", 2]):
+        with pytest.raises(SystemExit) as ended:
+            main(list(map(str, command)))
+        assert not ended.value.code, capfd.readouterr()
+    text = capfd.readouterr().out
+    assert text.splitlines()[0] == str(out)
+    assert text.count("Simulated: ") == 6
+    (answer,) = load_trace(out).answers
+    assert (answer.id, answer.places) == ("own/1", 9)
+    assert {len(chain.q) for chain in answer.drafts["model"] if chain} == {2}
