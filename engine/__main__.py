@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
+from engine.blas import start_again_with_any_kernels
 from models.errors import Problem
 
 if TYPE_CHECKING:
@@ -435,6 +436,8 @@ def _progress(what: str) -> Iterator[Callable[[int, int], None]]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; after a `Problem` it exits with 2, and one line that names it."""
+    if arguments is None and sys.argv[1:2] == ["distil"]:
+        start_again_with_any_kernels()
     try:
         app(arguments)
     except Problem as problem:

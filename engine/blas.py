@@ -5,6 +5,8 @@ import os
 import platform
 import sys
 
+_ANY_KERNELS = "SLIPSTREAM_ANY_KERNELS"
+
 
 def prefer_openblas() -> bool:
     """Load OpenBLAS in front of the reference BLAS that MLX's Linux wheel links. True if it was.
@@ -18,10 +20,23 @@ def prefer_openblas() -> bool:
     """
     if not sys.platform.startswith("linux") or "mlx" in sys.modules:
         return False
-    if platform.machine() == "x86_64":
+    if platform.machine() == "x86_64" and _ANY_KERNELS not in os.environ:
         os.environ["OPENBLAS_CORETYPE"] = "Sandybridge"  # whatever the shell says
     try:
         ctypes.CDLL("libopenblas.so.0", mode=ctypes.RTLD_GLOBAL)
     except OSError:
         return False
     return True
+
+
+def start_again_with_any_kernels() -> None:
+    """Begin this command anew with the kernels that OpenBLAS itself would choose.
+
+    They are two to four times as fast with hundreds of rows, which learning has, and learning
+    does not need to be bit-identical to anything. The choice is made when the library is loaded,
+    hence the new start. Returns where there is nothing to choose, or after the new start.
+    """
+    chosen = os.environ.pop("OPENBLAS_CORETYPE", None)
+    if chosen and sys.platform.startswith("linux") and _ANY_KERNELS not in os.environ:
+        os.environ[_ANY_KERNELS] = "1"
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])

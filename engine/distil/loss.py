@@ -4,10 +4,14 @@ Step 0 sees the target's states. Step s sees what the head itself made of the to
 and has guessed on from: as it will be when it drafts (HASS, arXiv 2408.15766; EAGLE-3's
 training-time test). Position j of a sequence x stands for the state of x[j] with the token
 x[j + 1], and guesses x[j + 2].
+
+Answers lie side by side so that the first guess of each stands in one column, `lead`. What is left
+of it is only remembered, as keys and values: that is most of the work saved.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -22,17 +26,20 @@ _STEP_WEIGHT = 0.8
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """`answers` sequences padded to T + 2 tokens, of which P positions are to be guessed.
+    """Sequences side by side, padded left and right to T positions; P of them are guessed from.
 
-    `states` (answers, T, layers, width); `after` (answers, T), the token behind each position;
-    `guessed` (P,) positions in answers * T; `rank` (P,), how far behind its answer's first;
-    `rows` and `chances` (P, 32): what the target thought, as rows of the output layer. Tokens
-    without a row have no chance.
+    `states` (sequences, T, layers, width); `after` (sequences, T), the token behind each position;
+    `padding` (sequences,), how many positions on the left are nothing; `lead`, how many are not
+    guessed from. `guessed` (P,) positions in sequences * (T - lead); `rank` (P,), how far behind
+    its answer's first; `rows` and `chances` (P, 32): what the target thought, as rows of the
+    output layer. Tokens without a row have no chance.
     """
 
     states: mx.array
     after: mx.array
-    guessed: mx.array
+    padding: np.ndarray
+    lead: int
+    guessed: np.ndarray
     rank: np.ndarray
     rows: mx.array
     chances: mx.array
@@ -40,15 +47,19 @@ class Batch:
 
 def make_batch(answers: Sequence[Answer], row_of: mx.array) -> Batch:
     """`row_of` (vocabulary,): the output row of each token, -1 where there is none."""
-    width = max(len(one.tokens) for one in answers) - 2
-    after = np.zeros((len(answers), width), dtype=np.int32)
+    firsts = [max(one.prompt - 2, 0) for one in answers]
+    lengths = [len(one.tokens) - 2 for one in answers]
+    lead = max(firsts)
+    tail = max(length - first for length, first in zip(lengths, firsts, strict=True))
+    after = np.zeros((len(answers), lead + tail), dtype=np.int32)
     guessed, rank, states, tops, log_probs = [], [], [], [], []
-    for i, one in enumerate(answers):
-        length, first = len(one.tokens) - 2, max(one.prompt - 2, 0)
-        after[i, :length] = one.tokens[1:-1]
-        guessed.append(i * width + np.arange(first, length))
+    for i, (one, first, length) in enumerate(zip(answers, firsts, lengths, strict=True)):
+        left = lead - first
+        right = lead + tail - left - length
+        after[i, left : left + length] = one.tokens[1:-1]
+        states.append(mx.pad(one.states[:length], [(left, right), (0, 0), (0, 0)]))
         rank.append(np.arange(length - first))
-        states.append(mx.pad(one.states[:length], [(0, width - length), (0, 0), (0, 0)]))
+        guessed.append(i * tail + rank[-1])
         skipped = first + 2 - one.prompt
         tops.append(one.top_tokens[skipped:])
         log_probs.append(one.top_log_probs[skipped:])
@@ -57,7 +68,9 @@ def make_batch(answers: Sequence[Answer], row_of: mx.array) -> Batch:
     return Batch(
         states=mx.stack(states).astype(mx.float32),
         after=mx.array(after),
-        guessed=mx.array(np.concatenate(guessed)),
+        padding=lead - np.array(firsts),
+        lead=lead,
+        guessed=np.concatenate(guessed),
         rank=np.concatenate(rank),
         rows=mx.maximum(rows, 0),
         chances=mx.where(rows >= 0, chances, 0.0),
@@ -67,41 +80,88 @@ def make_batch(answers: Sequence[Answer], row_of: mx.array) -> Batch:
 def loss(head: Head, batch: Batch, embeddings: mx.array, *, steps: int = STEPS) -> mx.array:
     """The mean cross entropy in nats, later steps weighing less.
 
-    `embeddings` (answers, T, width) are the target's, of `batch.after`.
+    `embeddings` (sequences, T, width) are the target's, of `batch.after`.
     """
-    length = batch.after.shape[1]
-    unrolled = Unrolled()
-    begun = head.begin(batch.states)
+    lead = batch.lead
+    begun, embeddings, before = head.begin(batch.states), embeddings[:, lead:], embeddings[:, :lead]
+    unrolled = Unrolled(head.remember(begun[:, :lead], before) if lead else None)
+    begun, tail = begun[:, lead:], begun.shape[1] - lead
+    prompt = np.arange(lead) >= batch.padding[:, None]
     total = mx.array(0.0)
     for step in range(steps):
         deep = np.flatnonzero(batch.rank >= step)
         if not deep.size:  # no answer is so long
             break
-        state = head(begun, embeddings, mask=mask_after(step, length), cache=unrolled)
+        mask = mask_after(step, tail, prompt=prompt)
+        state = head(begun, embeddings, mask=mask, cache=unrolled)
         counted = mx.array(deep)
-        places = batch.guessed[counted]
-        logits = head.logits(state.reshape(-1, state.shape[-1])[places])
-        entropy = soft_cross_entropy(logits, batch.rows[counted], batch.chances[counted])
+        places = mx.array(batch.guessed[deep])
+        thoughts = head.norm(state.reshape(-1, state.shape[-1])[places])
+        entropy = soft_cross_entropy(
+            thoughts, head.output.weight, batch.rows[counted], batch.chances[counted]
+        )
         total = total + _STEP_WEIGHT**step * entropy
         begun = head.go_on(mx.pad(state[:, :-1], [(0, 0), (1, 0), (0, 0)]))
     return total
 
 
-def soft_cross_entropy(logits: mx.array, rows: mx.array, chances: mx.array) -> mx.array:
-    """Of `logits` (n, all rows) against `chances` of some `rows`, both (n, 32)."""
+def soft_cross_entropy(
+    states: mx.array, weight: mx.array, rows: mx.array, chances: mx.array
+) -> mx.array:
+    """The mean entropy of softmax(`states` @ `weight`.T) against `chances` of some `rows`.
+
+    `states` (n, width), `weight` (all rows, width), `rows` and `chances` (n, 32).
+    """
+    found: Any = _with_gradients(states, weight, rows, chances)
+    total: mx.array = found[0]
+    return total
+
+
+@mx.custom_function
+def _with_gradients(
+    states: mx.array, weight: mx.array, rows: mx.array, chances: mx.array
+) -> tuple[mx.array, mx.array, mx.array]:
+    """All in one go: the powers, which take the most time, are there for the gradients too."""
+    chances = chances / states.shape[0]
+    mass = chances.sum(axis=-1, keepdims=True)
+    logits = states @ weight.T
+    highest = logits.max(axis=-1, keepdims=True)
+    powers = mx.exp(logits - highest)
+    whole = powers.sum(axis=-1, keepdims=True)
     likeliest = mx.take_along_axis(logits, rows, axis=-1)
-    mass = chances.sum(axis=-1)
-    return mx.mean(mass * mx.logsumexp(logits, axis=-1) - (chances * likeliest).sum(axis=-1))
+    total = (mass * (mx.log(whole) + highest)).sum() - (chances * likeliest).sum()
+    by_logits = powers * (mass / whole)
+    by_logits = by_logits.at[mx.arange(len(rows))[:, None], rows].subtract(chances)
+    return total, by_logits @ weight, by_logits.T @ states
+
+
+@_with_gradients.vjp
+def _(
+    primals: tuple[mx.array, ...], cotangents: Sequence[mx.array], outputs: Sequence[mx.array]
+) -> tuple[mx.array, ...]:
+    (_, _, rows, chances), (by_total, _, _), (_, by_states, by_weight) = (
+        primals,
+        cotangents,
+        outputs,
+    )
+    return (
+        by_total * by_states,
+        by_total * by_weight,
+        mx.zeros_like(rows),
+        mx.zeros_like(chances),
+    )
 
 
 class Unrolled:
-    """Stands in for a KV cache: the keys and values of all steps so far, side by side."""
+    """Stands in for a KV cache: the keys and values of all steps so far, side by side.
 
-    offset = 0  # each step stands at the same positions
+    `prompt`: those of what comes before, (batch, heads, lead, width) each.
+    """
 
-    def __init__(self) -> None:
-        self._keys: list[mx.array] = []
-        self._values: list[mx.array] = []
+    def __init__(self, prompt: tuple[mx.array, mx.array] | None = None) -> None:
+        self._keys = [prompt[0]] if prompt else []
+        self._values = [prompt[1]] if prompt else []
+        self.offset = prompt[0].shape[2] if prompt else 0  # each step stands at the same positions
 
     def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
         """(batch, heads, positions, width) of one more step; returns those of all."""
@@ -110,14 +170,21 @@ class Unrolled:
         return mx.concatenate(self._keys, axis=2), mx.concatenate(self._values, axis=2)
 
 
-def mask_after(step: int, length: int) -> mx.array:
+def mask_after(step: int, length: int, *, prompt: np.ndarray | None = None) -> mx.array:
     """(length, (step + 1) * length): a guess `step` steps deep began at the place `step` before.
 
-    It sees the target's states up to there, and after it one state of each step of its own.
+    It sees the target's states up to there, and after it one state of each step of its own. With
+    `prompt` (batch, lead), what is there of what comes before: (batch, 1, length, lead + ...).
     """
     blocks = [np.tri(length, k=-step, dtype=bool)]
     blocks += [np.eye(length, k=earlier - step, dtype=bool) for earlier in range(1, step + 1)]
-    return mx.array(np.concatenate(blocks, axis=1))
+    own = np.concatenate(blocks, axis=1)
+    if prompt is None:
+        return mx.array(own)
+    batch, lead = prompt.shape
+    seen = np.broadcast_to(prompt[:, None, None], (batch, 1, length, lead))
+    own = np.broadcast_to(own, (batch, 1, *own.shape))
+    return mx.array(np.concatenate([seen, own], axis=-1))
 
 
 def embed(embedding: nn.Module, batch: Batch) -> mx.array:

@@ -6,7 +6,6 @@ Knows the order of the work and how it is taken up again; what is done is in the
 import hashlib
 import json
 import os
-from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from engine.distil.answers import Asked
 from engine.distil.budget import Budget, Report
 from engine.distil.learning import Learning
 from engine.distil.prompts import read_prompts
-from engine.distil.store import AnswerStore, Shard
+from engine.distil.store import AnswerStore, likeliest
 from engine.distil.training import memory_bytes
 from engine.distil.work_folder import WorkFolder
 from engine.head import FittedHead, new_head, save_head, shape_for
@@ -86,7 +85,9 @@ def distil(options: DistilOptions, report: Report) -> Path:
             answering.fill(store, budget=budget, report=report)
         held, shards = split(store.shards)
         mx.random.seed(options.seed)
-        fitted = new_head(target.model, shape, _frequent(shards, vocabulary, shape.rows))
+        fitted = new_head(
+            target.model, shape, likeliest(shards, vocabulary=vocabulary, count=shape.rows)
+        )
         learning = Learning(
             fitted,
             embedding(target.model),
@@ -166,10 +167,3 @@ def _as_chat(text: str, target: LoadedModel) -> str:
             f"The target's chat template refuses a prompt: {reason}.", "Choose another target."
         ) from error
     return said
-
-
-def _frequent(shards: Sequence[Shard], vocabulary: int, rows: int) -> mx.array:
-    """The token ids that get a row: the most frequent in the answers, then the lowest."""
-    counts = Counter(token for shard in shards for token in shard.answer_tokens())
-    ranked = sorted(range(vocabulary), key=lambda token: (-counts[token], token))
-    return mx.array(sorted(ranked[:rows]), dtype=mx.int32)

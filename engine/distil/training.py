@@ -136,17 +136,22 @@ def epoch(store: AnswerStore, shards: Sequence[Shard], *, seed: int) -> Iterator
 
 
 def batches(answers: Sequence[Answer]) -> Iterator[list[Answer]]:
-    """Answers of similar length together; what is drawn from them is as random as they are."""
+    """Answers of similar length together, to prompts of similar length; as random as they were."""
     batch: list[Answer] = []
-    longest = 0
-    for one in sorted(answers, key=lambda one: len(one.tokens) // 32):
-        if batch and (len(batch) + 1) * max(longest, len(one.tokens)) > _POSITIONS:
+    longest = (0, 0)
+    for one in sorted(answers, key=lambda one: (_answered(one) // 32, one.prompt // 16)):
+        lengths = max(longest[0], one.prompt), max(longest[1], _answered(one))
+        if batch and (len(batch) + 1) * sum(lengths) > _POSITIONS:
             yield batch
-            batch, longest = [], 0
+            batch, lengths = [], (one.prompt, _answered(one))
         batch.append(one)
-        longest = max(longest, len(one.tokens))
+        longest = lengths
     if batch:
         yield batch
+
+
+def _answered(one: Answer) -> int:
+    return len(one.tokens) - one.prompt
 
 
 def _loss(head: Head, batch: Batch, embeddings: mx.array) -> mx.array:

@@ -38,6 +38,33 @@ def test_kernels_are_chosen_whatever_the_environment_says(preset: str | None) ->
     assert told.stdout.split() == ["Sandybridge", "True"]
 
 
+@linux
+@pytest.mark.skipif(find_library("openblas") is None, reason="OpenBLAS is not installed")
+def test_learning_starts_again_once_with_any_kernels() -> None:
+    program = f"""
+import sys
+print("started", len(sys.argv), flush=True)
+import engine.blas
+engine.blas.start_again_with_any_kernels()
+{REPORT}"""
+    environment = {k: v for k, v in os.environ.items() if k != "OPENBLAS_CORETYPE"}
+    told = subprocess.run(
+        [sys.executable, "-c", program, "distil"],
+        env=environment,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.split()
+    assert told[:4] == ["started", "2", "started", "2"]
+    plain = 'import ctypes; blas = ctypes.CDLL("libopenblas.so.0"); '
+    plain += "blas.openblas_get_corename.restype = ctypes.c_char_p; "
+    plain += "print(blas.openblas_get_corename().decode())"
+    own = subprocess.run(
+        [sys.executable, "-c", plain], env=environment, check=True, capture_output=True, text=True
+    )
+    assert told[4:] == [own.stdout.strip(), "True"]
+
+
 def test_comes_too_late_after_mlx() -> None:
     assert "mlx" in sys.modules
     assert not prefer_openblas()

@@ -13,7 +13,8 @@ from mlx.utils import tree_flatten
 
 from engine.anatomy import embedding
 from engine.distil.answers import Answerer, Asked
-from engine.distil.loss import Batch, embed, loss, make_batch
+from engine.distil.loss import embed, loss, make_batch
+from engine.distil.store import AnswerStore
 from engine.head import load_head
 from engine.loading import load
 from models.drafter_folders import describe_head, find_head
@@ -56,12 +57,13 @@ def test_the_script_computes_the_same_loss(tmp_path: Path) -> None:
     ours = float(loss(fitted.head, batch, embed(table, batch)).item())
 
     example = tmp_path / "example.safetensors"
-    arrays = {field.name: mx.array(getattr(batch, field.name)) for field in fields(Batch)}
+    arrays = {"kept": fitted.kept, "embedding": table(mx.arange(512))}
     arrays |= {f"head.{name}": array for name, array in tree_flatten(fitted.head.parameters())}
-    arrays["embedding"] = table(mx.arange(512))
     shape = {field.name: getattr(fitted.shape, field.name) for field in fields(fitted.shape)}
     mx.save_safetensors(str(example), arrays, {"shape": json.dumps(shape)})
-    command = [str(TORCH), str(FOLDER / "make.py"), "loss", str(example)]
+    AnswerStore(tmp_path / "answers").write(0, answers, asked=3, seconds=1.0)
+    script = [str(FOLDER / "make.py"), "loss", str(example), str(tmp_path / "answers")]
+    command = [str(TORCH), *script]
     said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
 
     assert np.isfinite(ours)

@@ -33,7 +33,7 @@ class Target:
 
     def __init__(self, folder: Path) -> None:
         self.config: dict[str, Any] = json.loads((folder / "config.json").read_text())
-        weights = dict(_dequantized(folder / "model.safetensors", self.config["quantization"]))
+        weights = dict(dequantized(folder / "model.safetensors", self.config["quantization"]))
         self.embedding = weights["model.embed_tokens.weight"]
         self.norm = weights["model.norm.weight"]
         self.epsilon: float = self.config["rms_norm_eps"]
@@ -97,7 +97,7 @@ class Target:
         return torch.stack(states, 2), logits.float()
 
 
-def _dequantized(path: Path, quantization: dict[str, Any]) -> Iterator[tuple[str, Tensor]]:
+def dequantized(path: Path, quantization: dict[str, Any]) -> Iterator[tuple[str, Tensor]]:
     """The tensors of an MLX file: packed integers become w = scale * q + bias, by groups."""
     with safe_open(path, "pt") as file:
         names = set(file.keys())
@@ -115,7 +115,7 @@ def _dequantized(path: Path, quantization: dict[str, Any]) -> Iterator[tuple[str
                 scales = file.get_tensor(f"{base}.scales").float()[..., None]
                 biases = file.get_tensor(f"{base}.biases").float()[..., None]
                 tensor = (levels * scales + biases).flatten(-2)
-            yield name, tensor.to(torch.bfloat16)
+            yield name, tensor if tensor.dtype == torch.int32 else tensor.to(torch.bfloat16)
 
 
 def rotated(x: Tensor, places: Tensor, theta: float) -> Tensor:

@@ -25,7 +25,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from answer import LAYERS, Answer, Target, read_answers, rotated
+from answer import LAYERS, Answer, Target, dequantized, read_answers, rotated
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
@@ -204,28 +204,36 @@ def _shifted(x: Tensor, by: int) -> Tensor:
 # Training
 
 
-def train(answers: Path, out: Path, target_folder: Path, rows: int, epochs: int) -> None:
-    """Learn from stored answers for some epochs, and write the drafter's folder."""
+def train(
+    answers: Path, out: Path, target_folder: Path, rows: int, epochs: int, before: Path | None
+) -> None:
+    """Learn from stored answers for some epochs, and write the drafter's folder.
+
+    With the folder of a drafter `before`, go on from that one, more gently.
+    """
     torch.manual_seed(0)
     out.mkdir(parents=True, exist_ok=True)
     target = Target(target_folder)
     data = read_answers(answers)
     random.Random(0).shuffle(data)
-    mass = torch.zeros(len(target.embedding))
-    for one in data:
-        chances = one.top_log_probs.float().exp()
-        mass.index_add_(0, one.top_tokens.flatten().long(), chances.flatten())
-    kept = mass.topk(rows).indices.sort().values
-    row_of = torch.full((len(mass),), -1, dtype=torch.long)
-    row_of[kept] = torch.arange(rows)
-    head = new_head(target, kept)
+    if before is None:
+        mass = torch.zeros(len(target.embedding))
+        for one in data:
+            chances = one.top_log_probs.float().exp()
+            mass.index_add_(0, one.top_tokens.flatten().long(), chances.flatten())
+        kept = mass.topk(rows).indices.sort().values
+        head = new_head(target, kept)
+    else:
+        head, kept = read_head(before)
+    row_of = rows_of(kept, len(target.embedding))
     inner = [p for name, p in head.named_parameters() if p.ndim == 2 and "output" not in name]
     outer = [p for name, p in head.named_parameters() if p.ndim != 2 or "output" in name]
     optimizers: list[torch.optim.Optimizer] = [
         torch.optim.Muon(inner, lr=2e-3, weight_decay=0.0, adjust_lr_fn="match_rms_adamw"),
         torch.optim.AdamW(outer, lr=1e-3, betas=(0.9, 0.95), weight_decay=0.0),
     ]
-    rates = [optimizer.param_groups[0]["lr"] for optimizer in optimizers]
+    gentleness = 1.0 if before is None else 0.5
+    rates = [gentleness * optimizer.param_groups[0]["lr"] for optimizer in optimizers]
     step, began, saved = 0, time.monotonic(), time.monotonic()
     checkpoint = out / "checkpoint.pt"
     if checkpoint.exists():
@@ -248,8 +256,9 @@ def train(answers: Path, out: Path, target_folder: Path, rows: int, epochs: int)
             for optimizer, rate in zip(optimizers, rates, strict=True):
                 optimizer.param_groups[0]["lr"] = rate * min(1, (step + 1) / 60) * (1 - share)
                 optimizer.zero_grad()
+            made = make_batch(batch, row_of)
             with torch.autocast("cpu", torch.bfloat16):
-                value = loss(head, make_batch(batch, row_of), target.embedding)
+                value = loss(head, made, target.embedding)
             value.backward()
             nn.utils.clip_grad_norm_(head.parameters(), 1.0)
             for optimizer in optimizers:
@@ -280,8 +289,25 @@ def new_head(target: Target, kept: Tensor) -> Head:
         head.block.self_attn.o_proj.weight.zero_()
         head.block.mlp.down_proj.weight.zero_()
         head.output.weight.copy_(target.embedding[kept].float())
-        head.norm.weight.copy_(target.norm.float())
+        head.norm.weight.copy_(0.5 * target.norm.float())
     return head
+
+
+def read_head(folder: Path) -> tuple[Head, Tensor]:
+    """What `export` wrote: the head, and the token of each row."""
+    head = Head(json.loads((folder / "config.json").read_text()))
+    quantization = {"bits": 8, "group_size": 64}
+    weights = dict(dequantized(folder / "head.safetensors", quantization))
+    kept = weights.pop("kept").long()
+    head.load_state_dict({name: tensor.float() for name, tensor in weights.items()})
+    return head, kept
+
+
+def rows_of(kept: Tensor, vocabulary: int) -> Tensor:
+    """The row of each token of the vocabulary, -1 where it has none."""
+    row_of = torch.full((vocabulary,), -1, dtype=torch.long)
+    row_of[kept] = torch.arange(len(kept))
+    return row_of
 
 
 def _batches(data: Sequence[Answer], seed: int, positions: int = 6000) -> list[list[Answer]]:
@@ -342,20 +368,18 @@ def fingerprint(path: Path) -> str:
     return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[:16]
 
 
-def print_loss(example: Path) -> None:
-    """For the test: the loss of a head and a batch that `engine.distil` has written down."""
+def print_loss(example: Path, answers: Path) -> None:
+    """For the test: the loss of a head of `engine.distil` on answers that it has stored."""
     tensors = load_file(example)
     with safe_open(example, "pt") as file:
         shape = json.loads(file.metadata()["shape"])
-    head = Head(shape)
-    prefix = "head."
+    head, prefix = Head(shape), "head."
     head.load_state_dict(
         {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}
     )
-    names = ("states", "after", "guessed", "rank", "rows", "chances")
-    batch = Batch(**{name: tensors[name] for name in names})
-    batch.after, batch.guessed = batch.after.long(), batch.guessed.long()
-    batch.rank, batch.rows = batch.rank.long(), batch.rows.long()
+    row_of = rows_of(tensors["kept"].long(), len(tensors["embedding"]))
+    batch = make_batch(read_answers(answers), row_of)
+    batch.states = batch.states.float()
     print(loss(head, batch, tensors["embedding"]).item())
 
 
@@ -368,12 +392,15 @@ def main() -> None:
     learning.add_argument("--target", type=Path, required=True)
     learning.add_argument("--epochs", type=int, default=8)
     learning.add_argument("--rows", type=int, default=8192)
-    commands.add_parser("loss").add_argument("example", type=Path)
+    learning.add_argument("--before", type=Path, help="a drafter to go on from")
+    comparing = commands.add_parser("loss")
+    comparing.add_argument("example", type=Path)
+    comparing.add_argument("answers", type=Path)
     given = parser.parse_args()
     if given.command == "train":
-        train(given.answers, given.out, given.target, given.rows, given.epochs)
+        train(given.answers, given.out, given.target, given.rows, given.epochs, given.before)
     else:
-        print_loss(given.example)
+        print_loss(given.example, given.answers)
 
 
 if __name__ == "__main__":

@@ -195,30 +195,59 @@ def test_steps_lie_side_by_side() -> None:
     assert unrolled.offset == 0
 
 
-def test_cross_entropy_of_a_part_of_the_mass() -> None:
+def made_entropy() -> tuple[mx.array, mx.array, mx.array, mx.array]:
+    """States, weight, rows and chances; of one state there is no chance at all."""
     random = np.random.default_rng(0)
-    logits = 5 * random.standard_normal((7, 50))
+    states, weight = random.standard_normal((7, 12)), 2 * random.standard_normal((50, 12))
     rows = np.stack([random.choice(50, 8, replace=False) for _ in range(7)])
     chances = random.dirichlet([0.3] * 8, 7) * random.uniform(0, 1, (7, 1))
     chances[2] = 0
+    as_float = [mx.array(array.astype(np.float32)) for array in (states, weight, chances)]
+    return as_float[0], as_float[1], mx.array(rows), as_float[2]
+
+
+def test_cross_entropy_of_a_part_of_the_mass() -> None:
+    made = made_entropy()
+    states, weight, rows, chances = (np.array(array, dtype=np.float64) for array in made)
+    logits = states @ weight.T
     log_probs = logits - np.logaddexp.reduce(logits, axis=-1, keepdims=True)
-    expected = -(chances * np.take_along_axis(log_probs, rows, axis=-1)).sum(axis=-1).mean()
-    ours = soft_cross_entropy(
-        mx.array(logits.astype(np.float32)), mx.array(rows), mx.array(chances.astype(np.float32))
-    )
-    assert ours.item() == pytest.approx(expected, rel=1e-5)
+    picked = np.take_along_axis(log_probs, rows.astype(int), axis=-1)
+    expected = -(chances * picked).sum(axis=-1).mean()
+    assert soft_cross_entropy(*made).item() == pytest.approx(expected, rel=1e-5)
+
+
+def test_its_gradients_are_those_of_its_definition() -> None:
+    states, weight, rows, chances = made_entropy()
+
+    def defined(states: mx.array, weight: mx.array) -> mx.array:
+        logits = states @ weight.T
+        likeliest = mx.take_along_axis(logits, rows, axis=-1)
+        entropies = chances.sum(axis=-1) * mx.logsumexp(logits, axis=-1)
+        return 3 * mx.mean(entropies - (chances * likeliest).sum(axis=-1))
+
+    def ours(states: mx.array, weight: mx.array) -> mx.array:
+        return 3 * soft_cross_entropy(states, weight, rows, chances)
+
+    expected = mx.grad(defined, argnums=(0, 1))(states, weight)
+    found = mx.grad(ours, argnums=(0, 1))(states, weight)
+    for one, other in zip(found, expected, strict=True):
+        assert float(mx.abs(other).max()) > 0.01
+        assert mx.allclose(one, other, rtol=1e-4, atol=1e-6)
 
 
 def test_a_batch() -> None:
     answers = [answer(3, 4), answer(1, 3)]
     batch = make_batch(answers, row_of())
-    assert batch.after.tolist() == [answers[0].tokens[1:-1], [*answers[1].tokens[1:-1], 0, 0, 0]]
-    assert batch.guessed.tolist() == [1, 2, 3, 4, 5, 6]
+    assert batch.lead == 1
+    assert batch.padding.tolist() == [0, 1]
+    assert batch.after.tolist() == [answers[0].tokens[1:-1], [0, *answers[1].tokens[1:-1], 0, 0]]
+    assert batch.guessed.tolist() == [0, 1, 2, 3, 4, 5]
     assert batch.rank.tolist() == [0, 1, 2, 3, 0, 1]
     assert batch.states.shape == (2, 5, len(LAYERS), WIDTH)
     assert batch.states.dtype == mx.float32
-    assert mx.array_equal(batch.states[1, :2], answers[1].states[:2].astype(mx.float32))
-    assert not batch.states[1, 2:].any()
+    assert mx.array_equal(batch.states[1, 1:3], answers[1].states[:2].astype(mx.float32))
+    assert not batch.states[1, :1].any()
+    assert not batch.states[1, 3:].any()
 
 
 def test_a_token_without_a_row_has_no_chance() -> None:

@@ -1,17 +1,19 @@
 """What is stored comes back to the bit, whole or not at all, each answer once."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
 import mlx.core as mx
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.distil import store as module
 from engine.distil.answers import Answer
-from engine.distil.store import AnswerStore, read_shard
+from engine.distil.store import AnswerStore, likeliest, read_shard
 from models.errors import Problem
 
 LAYERS, WIDTH, LIKELIEST = 3, 8, 5
@@ -70,10 +72,32 @@ def test_what_is_written_comes_back(
         (shard,) = found.shards
         assert all_bits(read_shard(shard)) == all_bits(answers)
         assert found.answered == shard.answered == sum(answered for _, answered in lengths)
-        assert list(shard.answer_tokens()) == [
-            t for one in answers for t in one.tokens[one.prompt :]
-        ]
+        tokens, log_probs = shard.thoughts()
+        assert tokens.tolist() == [row for one in answers for row in one.top_tokens.tolist()]
+        assert log_probs.dtype == np.float32
+        assert log_probs.shape == tokens.shape
         assert (found.asked, found.seconds) == (len(answers) + 3, 1.25)
+
+
+def test_the_likeliest_tokens_are_those_with_the_most_mass(tmp_path: Path) -> None:
+    def thinking(tokens: list[list[int]], chances: list[list[float]]) -> Answer:
+        one = made_up(2, len(tokens))
+        tops = mx.array(tokens, dtype=mx.int32)
+        return replace(
+            one, top_tokens=tops, top_log_probs=mx.log(mx.array(chances)).astype(mx.float16)
+        )
+
+    store = AnswerStore(tmp_path)
+    # 7 is never the likeliest, and has the most in all; 3 has as much as 4.
+    store.write(0, [thinking([[5, 7], [1, 7]], [[0.6, 0.4], [0.6, 0.4]])], asked=1, seconds=1.0)
+    store.write(1, [thinking([[3, 4]], [[0.5, 0.5]])], asked=1, seconds=1.0)
+
+    def best(count: int) -> list[int]:
+        found: list[int] = likeliest(store.shards, vocabulary=9, count=count).tolist()  # type: ignore[assignment]
+        return found
+
+    assert [best(1), best(3), best(4)] == [[7], [1, 5, 7], [1, 3, 5, 7]]
+    assert best(9) == list(range(9))
 
 
 def test_it_goes_on_where_it_stopped(tmp_path: Path) -> None:
