@@ -148,7 +148,7 @@ class Meter(QObject):
         """Let the window live until something holds. Raises TimeoutError if it never does."""
         dispatcher = QAbstractEventDispatcher.instance()
         flags = QEventLoop.ProcessEventsFlag.AllEvents
-        heard = time.monotonic()
+        heard, shown = time.monotonic(), self._shown()
         while not until():
             begin, processor = time.perf_counter(), time.thread_time()
             worked = dispatcher.processEvents(flags)
@@ -156,7 +156,8 @@ class Meter(QObject):
                 self._begin = self._begin or begin
                 self._seconds += time.perf_counter() - begin
                 self._processor += time.thread_time() - processor
-            if (length := self._look()) != self._length:
+            length, before, shown = self._look(), shown, self._shown()
+            if (length, shown) != (self._length, before):
                 self._length, heard = length, time.monotonic()
             elif time.monotonic() - heard > _PATIENCE_SECONDS:
                 raise TimeoutError(f"Nothing happened for {_PATIENCE_SECONDS:.0f} s.")
@@ -187,6 +188,11 @@ class Meter(QObject):
         """How long the answer is; as it was, where it has ended."""
         writing = self._window.conversation.writing
         return len(writing.text) if writing else self._length
+
+    def _shown(self) -> int:
+        """How much of the last message is written: on a busy machine that goes on for long."""
+        messages = self._window.transcript.messages
+        return messages[-1].view.document().characterCount() if messages else 0
 
     def _close(self) -> None:
         if self._seconds:

@@ -12,6 +12,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
+from app import pair_keeper
 from app.engine_process import host_command
 from app.race import Result
 from app.window import Window
@@ -37,7 +38,11 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def window(plain_application: QApplication, model: Path, tmp_path: Path) -> Iterator[Window]:
+def window(
+    plain_application: QApplication, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Window]:
+    # It asks another process, which ends with this one: in a test, too late.
+    monkeypatch.setattr(pair_keeper, "has_head", lambda target: False)
     window = make_window(plain_application, tmp_path, host_command(), target=model)
     window.show()
     window.begin()
