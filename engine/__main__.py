@@ -383,12 +383,22 @@ def host() -> None:
 
 def open_session(target: Path | None, drafter: str, draft_length: str) -> "Session":
     """The pair that was asked for, loaded."""
+    from engine.calibrations import Calibrations, calibration_folder
     from engine.loading import load
     from engine.pair import make_policy
     from engine.session import Session
 
     policy = make_policy(draft_length)
-    return Session(load(_folder(target)), drafter=drafter, policy=policy)
+    calibrations = Calibrations(calibration_folder())
+    model = load(_folder(target))
+    session = Session(model, drafter=drafter, policy=policy, calibrations=calibrations)
+    with Console(stderr=True).status("Reading what drafting costs here") as status:
+
+        def show(share: float) -> None:
+            status.update(f"Measuring what drafting costs here, once: {share:.0%}")
+
+        session.calibrate(progress=show)
+    return session
 
 
 def _folder(target: Path | None) -> Path:

@@ -139,7 +139,7 @@ class _Mark:
 class Timeline:
     """A list of caches with one length.
 
-    Attributes: `layers`, what the model is called with; `length`, the tokens in it.
+    Attributes: `layers`, what the model is called with; `length`, the tokens in it; `quantized`.
     """
 
     _BOOKMARKS = 4
@@ -147,7 +147,7 @@ class Timeline:
     def __init__(self, layers: Sequence[Any], *, quantized: QuantizedCaches | None = None) -> None:
         self.layers = list(layers)
         self.length = 0
-        self._quantized = quantized
+        self.quantized = quantized
         self._bookmarks: list[_Mark] = []
         self._round: _Mark | None = None
         self._start = _Mark(0, tuple(_copy(layer) for layer in self.layers))
@@ -174,14 +174,14 @@ class Timeline:
         rooms = []
         if mx.default_device() == mx.cpu:  # elsewhere kernels round by the number of rows anyway
             rooms = [layer.room for layer in self.layers if isinstance(layer, AlignedCache)]
-        if self._quantized and self.length < self._quantized.start:
-            rooms.append(self._quantized.start - self.length)
+        if self.quantized and self.length < self.quantized.start:
+            rooms.append(self.quantized.start - self.length)
         return min(rooms, default=1 << 30)
 
     def open(self) -> list[Any]:
         """The caches for the next pass, of which `advance` must be told."""
-        if self._quantized and self.length >= self._quantized.start:
-            self.layers = [_quantize(layer, self._quantized) for layer in self.layers]
+        if self.quantized and self.length >= self.quantized.start:
+            self.layers = [_quantize(layer, self.quantized) for layer in self.layers]
         return self.layers
 
     def advance(self, rows: int) -> None:

@@ -79,9 +79,11 @@ class Chat:
                 self._regenerate()
             case "/drafter":
                 self._session.use_drafter(argument)
+                self._session.calibrate()
                 self._console.print(f"Drafting with {self._session.drafter.name}.", style="dim")
             case "/draft-length":
                 self._session.policy = make_policy(argument)
+                self._session.calibrate()
                 self._console.print(f"Draft length {argument}.", style="dim")
             case "/system":
                 self.messages = [Message("system", argument)] if argument else []

@@ -171,12 +171,12 @@ class Automatic:
     def __init__(
         self, calibration: Calibration | None = None, acceptance: Acceptance | None = None
     ) -> None:
-        self._calibration = calibration
+        self.calibration = calibration
         self._remembered = acceptance.to_json() if acceptance else None
         self.restart()
 
     def restart(self) -> None:
-        self.costs = Costs(self._calibration)
+        self.costs = Costs(self.calibration)
         self.acceptance = Acceptance()
         if self._remembered is not None:
             self.acceptance = Acceptance.from_json(self._remembered)

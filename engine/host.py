@@ -25,6 +25,7 @@ import mlx.core as mx
 import mlx_lm
 
 from engine import protocol
+from engine.calibrations import Calibrations, calibration_folder
 from engine.events import Done, Failed, Stats
 from engine.loading import LoadedModel, load
 from engine.pair import make_policy
@@ -159,8 +160,10 @@ class Host:
         if self._target is not None:
             self._unload(command.id)  # first, as there may be no room for both
         target = load(folder)
-        self._session = Session(target, drafter=command.drafter, policy=policy)
-        self._target = target
+        calibrations = Calibrations(calibration_folder())
+        session = Session(target, drafter=command.drafter, policy=policy, calibrations=calibrations)
+        session.calibrate(cancelled=lambda: self._inbox.cancelled(command.id))
+        self._session, self._target = session, target
         self._drafter, self._draft_length = command.drafter, command.draft_length
         self._send_loaded(command.id)
 
@@ -173,6 +176,7 @@ class Host:
         if command.drafter is not None:
             session.use_drafter(drafter)
         session.policy = policy
+        session.calibrate(cancelled=lambda: self._inbox.cancelled(command.id))
         self._drafter, self._draft_length = drafter, length
         self._send_loaded(command.id)
 
@@ -202,7 +206,13 @@ class Host:
         if self._session is None:
             give_memory_back()
             policy = make_policy(self._draft_length)
-            self._session = Session(self._target, drafter=self._drafter, policy=policy)
+            self._session = Session(
+                self._target,
+                drafter=self._drafter,
+                policy=policy,
+                calibrations=Calibrations(calibration_folder()),
+            )
+            self._session.calibrate()  # what it knew is kept on disk
         return self._session
 
     def _send_loaded(self, id: str) -> None:

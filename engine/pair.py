@@ -6,10 +6,13 @@ after that many layers), or the path of a folder with a model or a head. `auto` 
 needs no choice: `lookup+head` where there is a head, else `lookup`.
 """
 
-import os.path
+import os
 from collections.abc import Callable
 from pathlib import Path
 
+import mlx.core as mx
+
+from engine.calibrations import Pair
 from engine.decoder import Decoder
 from engine.draft_length import LONGEST, Automatic, DraftLength, Fixed
 from engine.drafters import Drafter
@@ -21,7 +24,8 @@ from engine.drafters.model import ModelDrafter
 from engine.drafters.none import NoDrafter
 from engine.head import load_head
 from engine.loading import LoadedModel, load
-from models.drafter_folders import find_head, is_head
+from models.download import file_sha256
+from models.drafter_folders import WEIGHTS_NAME, find_head, is_head
 from models.errors import Problem
 from models.fingerprint import fingerprint
 from models.pairing import require_same_tokens
@@ -65,6 +69,32 @@ def _one(
         )
     require_same_tokens(target.folder, folder)
     return ModelDrafter(Decoder(load(folder).model), vocabulary=decoder.vocabulary)
+
+
+def identify(name: str, target: LoadedModel, decoder: Decoder) -> Pair:
+    """What is measured of this pair belongs to. Raises `Problem` where its files are gone."""
+    if name.strip() == "auto":
+        name = "lookup" if find_head(fingerprint(target.folder)) is None else "lookup+head"
+    quantized = decoder.timeline.quantized
+    return Pair(
+        target=fingerprint(target.folder),
+        drafter="+".join(_identify(part.strip(), target) for part in name.split("+")),
+        precision=target.precision,
+        caches=f"{quantized.bits}-bit from {quantized.start}" if quantized else "as they are",
+        chip=str(mx.device_info()["device_name"]),
+        backend="GPU" if mx.default_device() == mx.gpu else f"CPU, {os.cpu_count()} cores",
+        mlx=mx.__version__,  # type: ignore[attr-defined] # its stubs lack it
+    )
+
+
+def _identify(name: str, target: LoadedModel) -> str:
+    """One drafter: its name, or what its weights are."""
+    folder = _shipped_head(target) if name == "head" else Path(os.path.expanduser(name))
+    if not os.path.isdir(folder):
+        return name
+    if is_head(folder):
+        return f"head {file_sha256(folder / WEIGHTS_NAME)[:16]}"
+    return f"model {fingerprint(folder)}"
 
 
 def _shipped_head(target: LoadedModel) -> Path:

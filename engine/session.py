@@ -5,12 +5,14 @@ Joins the loop (`engine.speculate`), which knows ids, with text and events.
 
 import secrets
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from itertools import takewhile
 from time import perf_counter
 
 from engine.accept import by_block
 from engine.cache import QuantizedCaches
+from engine.calibrate import calibrate
+from engine.calibrations import Calibrations, Pair
 from engine.decoder import Decoder
 from engine.draft_length import Automatic, DraftLength
 from engine.drafters import Drafter
@@ -30,7 +32,7 @@ from engine.events import (
     WrittenToken,
 )
 from engine.loading import LoadedModel
-from engine.pair import make_drafter
+from engine.pair import identify, make_drafter
 from engine.request import Message, Request
 from engine.speculate import Guess, Rule, Ruling, Task, speculate
 from engine.stats import update
@@ -54,12 +56,15 @@ class Session:
         policy: DraftLength | None = None,
         quantized: QuantizedCaches | None = None,
         accept: Rule = by_block,
+        calibrations: Calibrations | None = None,
     ) -> None:
         self.target = target
         self._accept = accept
         self.decoder = Decoder(target.model, quantized=quantized)
         self.drafter: Drafter = NoDrafter()
         self.policy: DraftLength = policy or Automatic()
+        self._calibrations = calibrations
+        self._pair: Pair | None = None  # whose policy it is, where it is to be remembered
         self._spelling = Spelling(target.tokenizer)
         self._tokens: list[int] = []  # committed; the models hold a part of it
         self.use_drafter(drafter)
@@ -67,7 +72,36 @@ class Session:
     def use_drafter(self, name: str) -> None:
         """Draft with the drafter called `name` from now on: see `engine.pair`."""
         self.drafter = make_drafter(name, target=self.target, decoder=self.decoder)
+        self._drafter_name, self._pair = name, None
         self.policy.restart()
+
+    def calibrate(
+        self,
+        *,
+        progress: Callable[[float], None] = lambda share: None,
+        cancelled: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Let an automatic policy know what this pair costs here: from the last time, else by
+        measuring it, which takes up to 5 seconds. `progress` is told the share that is done."""
+        if not isinstance(self.policy, Automatic) or isinstance(self.drafter, NoDrafter):
+            return
+        with suppress(Problem):  # nothing is kept of weights that cannot be told apart
+            self._pair = identify(self._drafter_name, self.target, self.decoder)
+        calibration = acceptance = None
+        if self._pair is not None and self._calibrations is not None:
+            calibration, acceptance = self._calibrations.read(self._pair)
+        if calibration is None:
+            calibration = calibrate(
+                self.decoder, self.drafter, self._tokens, progress=progress, cancelled=cancelled
+            )
+        self.policy = Automatic(calibration, acceptance)
+        self._remember()
+
+    def _remember(self) -> None:
+        """Keep what was seen of the pair."""
+        policy, pair, kept = self.policy, self._pair, self._calibrations
+        if isinstance(policy, Automatic) and policy.calibration and pair and kept:
+            kept.write(pair, policy.calibration, policy.acceptance)
 
     def encode(self, messages: Sequence[Message]) -> list[int]:
         """The prompt for the next answer, in tokens, by the model's own chat template.
@@ -182,6 +216,7 @@ class Session:
                 if cancelled():
                     ending = "cancelled"
                     break
+        self._remember()
         delta, _ = stop.push(text.finish())
         delta += stop.finish()
         if delta:

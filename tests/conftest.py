@@ -39,6 +39,16 @@ def _is_resource_tracker(process: psutil.Process) -> bool:
         return False
 
 
+@pytest.fixture(autouse=True, scope="session")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A folder of the tests' own for what is kept between runs; not the user's."""
+    before = os.environ.get("SLIPSTREAM_HOME")
+    os.environ["SLIPSTREAM_HOME"] = before or str(tmp_path_factory.mktemp("home"))
+    yield
+    if before is None:
+        del os.environ["SLIPSTREAM_HOME"]
+
+
 @pytest.fixture(autouse=True)
 def nothing_left_behind() -> Iterator[None]:
     """Fail a test that started a thread or a child process which outlives it."""

@@ -28,7 +28,7 @@ class Child:
             stderr=self._log,
             bufsize=0,
             cwd=ROOT,
-            env=os.environ | (environment or {}),
+            env=os.environ | {"SLIPSTREAM_HOME": str(log.parent / "home")} | (environment or {}),
         )
         assert self.process.stdin is not None
         assert self.process.stdout is not None
