@@ -25,7 +25,6 @@ from models.drafter_folders import HEAD_MODEL_TYPE, WEIGHTS_NAME, HeadFolder, de
 from models.errors import Problem
 
 _BITS, _GROUP_SIZE = 8, 64
-_DOUBT = 0.5  # it begins less sure than its target, being more often wrong
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +142,7 @@ def new_head(model: nn.Module, shape: HeadShape, kept: mx.array) -> FittedHead:
     head.output.weight = output_rows(model, kept).astype(mx.float32)
     norm = final_norm(model)
     if norm is not None:
-        head.norm.weight = _DOUBT * norm.astype(mx.float32)
+        head.norm.weight = norm.astype(mx.float32)
     mx.eval(head.parameters())
     return FittedHead(head, shape, kept)
 

@@ -16,6 +16,7 @@ from models.errors import Problem
 
 LIKELIEST = 32  # tokens of each distribution that are kept
 _PREFILL_POSITIONS = 4096  # read at once, over all prompts
+_BLOCK = 32  # tokens whose largest logit is looked at first
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,13 +140,34 @@ class Answerer:
 def _choose(
     logits: mx.array, temperatures: mx.array, key: mx.array
 ) -> tuple[mx.array, mx.array, mx.array]:
-    """Next tokens (batch,), and the likeliest with their log probabilities, (batch, 32)."""
+    """Next tokens (batch,), and the likeliest with their log probabilities, (batch, 32).
+
+    Samples are drawn from the likeliest alone: from all tokens it would take half of the time.
+    """
     logits = logits.astype(mx.float32)
-    log_probs = logits - mx.logsumexp(logits, axis=-1, keepdims=True)
-    count = min(LIKELIEST, logits.shape[-1] - 1)
-    top = mx.argpartition(-logits, count, axis=-1)[:, :count]
-    top_log_probs = mx.take_along_axis(log_probs, top, axis=-1).astype(mx.float16)
-    scaled = log_probs / mx.maximum(temperatures, 1e-6)[:, None]
-    sampled = mx.random.categorical(scaled, key=key)
+    top = _likeliest(logits, min(LIKELIEST, logits.shape[-1] - 1))
+    whole = mx.logsumexp(logits, axis=-1, keepdims=True)
+    top_log_probs = mx.take_along_axis(logits, top, axis=-1) - whole
+    scaled = top_log_probs / mx.maximum(temperatures, 1e-6)[:, None]
+    drawn = mx.random.categorical(scaled, key=key)
+    sampled = mx.take_along_axis(top, drawn[:, None], axis=-1)[:, 0]
     chosen = mx.where(temperatures > 0, sampled, mx.argmax(logits, axis=-1))
-    return chosen.astype(mx.int32), top.astype(mx.int32), top_log_probs
+    return chosen.astype(mx.int32), top.astype(mx.int32), top_log_probs.astype(mx.float16)
+
+
+def _likeliest(logits: mx.array, count: int) -> mx.array:
+    """The `count` largest of each row (batch, vocabulary), in no order.
+
+    They lie in the `count` blocks with the largest maxima: most of a row need not be sorted.
+    """
+    batch, vocabulary = logits.shape
+    blocks = -(-vocabulary // _BLOCK)
+    if blocks <= count:
+        return mx.argpartition(-logits, count - 1, axis=-1)[:, :count]
+    missing = blocks * _BLOCK - vocabulary
+    padded = mx.pad(logits, [(0, 0), (0, missing)], constant_values=-mx.inf)
+    by_block = padded.reshape(batch, blocks, _BLOCK)
+    best = mx.argpartition(-by_block.max(axis=-1), count - 1, axis=-1)[:, :count]
+    inside = mx.take_along_axis(by_block, best[..., None], axis=1).reshape(batch, -1)
+    places = mx.argpartition(-inside, count - 1, axis=-1)[:, :count]
+    return mx.take_along_axis(best, places // _BLOCK, axis=-1) * _BLOCK + places % _BLOCK

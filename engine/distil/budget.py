@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 Report = Callable[[str], None]  # is told a line now and then
 
-_ANSWERING = 1 / 3  # of the minutes; what is left of them is for the training
+_ANSWERING = 0.4  # of the minutes; what is left of them is for the training
 _EPOCHS = 6  # where tokens are given
 
 

@@ -289,7 +289,7 @@ def new_head(target: Target, kept: Tensor) -> Head:
         head.block.self_attn.o_proj.weight.zero_()
         head.block.mlp.down_proj.weight.zero_()
         head.output.weight.copy_(target.embedding[kept].float())
-        head.norm.weight.copy_(0.5 * target.norm.float())
+        head.norm.weight.copy_(target.norm.float())
     return head
 
 

@@ -135,10 +135,24 @@ def test_samples_follow_the_temperature(target: LoadedModel, temperature: float)
 
     def chances(temperature: float) -> np.ndarray:
         scaled = np.array(logits[-1], dtype=np.float64) / temperature
+        scaled[np.argsort(scaled)[:-LIKELIEST]] = -np.inf  # only the likeliest are drawn from
         return np.exp(scaled - np.logaddexp.reduce(scaled))
 
     assert excess(counts, chances(temperature)) < 1
     assert excess(counts, chances(1.5 * temperature)) > 1, "another would have been noticed"
+
+
+@pytest.mark.parametrize("vocabulary", [33, 512, 1000, 1025, 1600, 4999])
+def test_the_likeliest_are_found_wherever_they_are(vocabulary: int) -> None:
+    random = np.random.default_rng(vocabulary)
+    spread = random.standard_normal((5, vocabulary))
+    spread[1] = np.arange(vocabulary)  # all in the last blocks
+    spread[2, ::37] += 10  # each in a block of its own
+    logits = mx.array(spread.astype(np.float32))
+    count = min(LIKELIEST, vocabulary - 1)
+    found = np.sort(np.array(module._likeliest(logits, count)), axis=-1)
+    expected = np.sort(np.argsort(-spread, axis=-1, kind="stable")[:, :count], axis=-1)
+    assert found.tolist() == expected.tolist()
 
 
 def test_the_same_seed_samples_the_same(stories: LoadedModel) -> None:

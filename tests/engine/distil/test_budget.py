@@ -8,17 +8,17 @@ from engine.distil.budget import Budget, in_words, left
 def test_minutes_are_shared_out() -> None:
     budget = Budget(minutes=30, tokens=None)
     assert budget.answered(tokens=123, seconds=0) == 0
-    assert budget.answered(tokens=123, seconds=300) == pytest.approx(0.5)
-    assert budget.answered(tokens=123, seconds=600) == pytest.approx(1)
-    assert budget.trained(epochs=99, seconds=600, answering_seconds=600) == pytest.approx(0.5)
-    assert budget.trained(epochs=99, seconds=1200, answering_seconds=600) == pytest.approx(1)
+    assert budget.answered(tokens=123, seconds=360) == pytest.approx(0.5)
+    assert budget.answered(tokens=123, seconds=720) == pytest.approx(1)
+    assert budget.trained(epochs=99, seconds=540, answering_seconds=720) == pytest.approx(0.5)
+    assert budget.trained(epochs=99, seconds=1080, answering_seconds=720) == pytest.approx(1)
 
 
 def test_what_answering_left_over_is_trained() -> None:
     budget = Budget(minutes=30, tokens=None)
     assert budget.trained(epochs=0, seconds=1700, answering_seconds=100) == pytest.approx(1)
     # And where answering took too long, there is still time to learn.
-    assert budget.trained(epochs=0, seconds=300, answering_seconds=1800) == pytest.approx(0.5)
+    assert budget.trained(epochs=0, seconds=360, answering_seconds=1800) == pytest.approx(0.5)
 
 
 def test_tokens_and_epochs() -> None:
