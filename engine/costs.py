@@ -141,6 +141,10 @@ class Costs:
         deviation in the logarithm."""
         return self._passes.doubt(rows)
 
+    def knows(self, drafter: str) -> bool:
+        """Whether drafting with it was measured, what looking at each token costs included."""
+        return drafter in self._known
+
     def draft(self, drafter: str, *, context: int, behind: int = 0) -> DraftCosts:
         """What drafting costs at this depth, once the `behind` tokens that it lacks are read."""
         base = self._draft_base(drafter, context)

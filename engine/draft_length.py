@@ -14,7 +14,7 @@ from typing import Protocol
 from engine.acceptance import MATCHES, Acceptance
 from engine.costs import Calibration, Costs
 from engine.parking import Ledger, Parking
-from engine.worth import Offer, Pace
+from engine.worth import Offer, Pace, with_stops
 from engine.worth import offers as weigh
 
 LONGEST = 16
@@ -165,6 +165,7 @@ class Automatic:
     _CHECK_EVERY = 4  # rounds between two plain ones that are to show what plain costs
     _CHECK_DOUBT = 1.5  # standard deviations
     _DEEPER_AFTER = 12  # rounds at a length; what is not drafted is never seen to stand
+    _LOOK = 0.003  # plain passes that a look at a drafted token may cost
     _DOUBTFUL = 0.2
     _PLAIN_ROUNDS = 64
 
@@ -184,7 +185,7 @@ class Automatic:
         self._parking: dict[str, Parking] = {}
         self._last: Offer | None = None
         self._probing = ""
-        self._behind = 0
+        self._behind, self._watching = 0, False
         self._unchecked = 0  # drafting rounds since the last plain one
         self._settled, self._gap = 0, self._DEEPER_AFTER  # drafting rounds at the same length
         self._copiers: set[str] = set()
@@ -192,7 +193,7 @@ class Automatic:
         self._end = -1  # of the text, as far as it is known
 
     def choose(self, prospects: Sequence[Prospect], *, most: int, context: int) -> Choice:
-        self._probing, self._behind = "", 0
+        self._probing, self._behind, self._watching = "", 0, False
         if context != self._end:
             self._end = context
             self.acceptance.begin()
@@ -207,7 +208,7 @@ class Automatic:
         self._copiers |= {each.drafter for each in prospects if each.match}
         best = self._best(offers)
         if best is not None:
-            return self._draft(best, offers[best.drafter], drafting[best.drafter])
+            return self._draft(best, offers[best.drafter], drafting[best.drafter], context)
         probe = self._probe(offers, drafting)
         if probe is not None:
             return probe
@@ -236,6 +237,7 @@ class Automatic:
             measured.draft_seconds,
             context=context,
             behind=self._behind,
+            watched=self._watching,
         )
         self.acceptance.observe(
             measured.drafter,
@@ -291,7 +293,9 @@ class Automatic:
             return self._IN_DEBT
         return self._TO_PAY if parking is None or parking.left is None else self._TO_RESUME
 
-    def _draft(self, offer: Offer, offered: list[Offer], prospect: Prospect) -> Choice:
+    def _draft(
+        self, offer: Offer, offered: list[Offer], prospect: Prospect, context: int
+    ) -> Choice:
         if offer.drafter in self._parking:
             self._parking[offer.drafter].resume()
         doubt = self.costs.doubt(offer.length + 1)
@@ -308,8 +312,36 @@ class Automatic:
             if hoped >= offer.gain:
                 reason = f"{offer.drafter}, {deeper.length} deep: does one more pay by now?"
                 return Choice(deeper.length, reason, offer.drafter)
-        reason = f"{offer.drafter}, {offer.length} deep: {offer.gain:.2f}x plain expected"
-        return Choice(offer.length, reason, offer.drafter)
+        choice = Choice(
+            offer.length,
+            f"{offer.drafter}, {offer.length} deep: {offer.gain:.2f}x plain expected",
+            offer.drafter,
+        )
+        if prospect.match or not self.costs.knows(offer.drafter):
+            return choice
+        return self._with_stops(choice, offer, offered, context)
+
+    def _with_stops(
+        self, choice: Choice, offer: Offer, offered: list[Offer], context: int
+    ) -> Choice:
+        """The same, but as far as the drafter is sure, where looking costs next to nothing."""
+        plain = self.costs.passes(context)[0]
+        watch = self.costs.draft(offer.drafter, context=context).watch_seconds / plain
+        if watch > self._LOOK:
+            return choice
+        speed = self._pace.speed(offer.gain)
+        longest, floor = with_stops(offer, offered, speed=speed, watch=watch)
+        if longest == 1:
+            return choice
+        self._watching = True
+        deep = f"up to {longest} deep while sure"
+        return replace(
+            choice,
+            length=longest,
+            reason=f"{offer.drafter}, {deep}: {offer.gain:.2f}x plain expected",
+            floor=floor,
+            chances=self.acceptance.by_confidence(offer.drafter),
+        )
 
     def _probe(
         self, offers: Mapping[str, list[Offer]], drafting: Mapping[str, Prospect]
@@ -319,6 +351,10 @@ class Automatic:
         if not due:
             return None
         name = min(due, key=lambda name: offers[name][0].cost)
+        wait = self._ledger.wait_for(self._loss(offers[name][0]))
+        if wait > 0:
+            self._parking[name].postpone(wait)
+            return None
         self._probing, self._behind = name, drafting[name].behind
         return Choice(1, f"probing whether {name} pays by now", name)
 

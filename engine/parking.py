@@ -1,29 +1,43 @@
 """When a drafter that does not pay is asked again, and what drafting may lose at all. Pure."""
 
 FIRST, LONGEST = 4, 512  # tokens between two probes
-_SPENT = 0.0075  # of the time may go into probes
-_LOAN, _MOST, _ALLOWED = 2.0, 4.0, 0.01
+_DOUBLINGS = 7
+_SERIES = 3  # probes at most, before it is parked for longer
+_SPENT = 0.0015  # of the time is not worth saving by rarer probes
+_LOAN, _MOST, _ALLOWED = 1.75, 2.25, 0.01  # plain passes; the last for each token
 
 
 class Parking:
     """One drafter's. Attribute: `left`, tokens until it is asked again; None while it drafts.
 
-    Probes that cost next to nothing come every 4 tokens. Dearer ones come as seldom as keeps their
-    cost below a hundredth of the time, and, while they fail, half as often each time.
+    While probes fail, they come half as often each time, until they cost next to nothing; and then
+    in small series, as a single one may fail by bad luck where most would stand.
     """
 
     def __init__(self) -> None:
         self.left: int | None = None
-        self._failed = 0
+        self._failed = 0  # series
+        self._tries = 1  # of this series
 
     def park(self, loss: float) -> None:
         """It does not pay; a probe would lose as much as `loss` plain passes."""
         self._wait(loss)
 
     def probed(self, *, stood: bool, loss: float) -> None:
-        """A probe is over. One that stood is followed by another at once."""
-        self._failed = 0 if stood else min(self._failed + 1, 7)
-        self._wait(0.0 if stood else loss)
+        """A probe is over. One that stood is soon followed by another."""
+        self._tries -= 1
+        if stood:
+            self._failed = 0
+            self._wait(loss)
+        elif self._tries > 0:
+            self.left = 1
+        else:
+            self._failed = min(self._failed + 1, _DOUBLINGS)
+            self._wait(loss)
+
+    def postpone(self, tokens: int) -> None:
+        """It cannot be afforded yet."""
+        self.left = min(max(tokens, FIRST), LONGEST)
 
     def resume(self) -> None:
         """It pays."""
@@ -37,9 +51,9 @@ class Parking:
             self.left -= 1
 
     def _wait(self, loss: float) -> None:
-        affordable = max(loss, 0.0) / _SPENT
-        wait = affordable * 2**self._failed if affordable > FIRST else FIRST
-        self.left = min(max(int(wait), FIRST), LONGEST)
+        longest = min(max(int(loss / _SPENT), FIRST), LONGEST)
+        self.left = min(FIRST * 2**self._failed, longest)
+        self._tries = min(1 + self._failed, _SERIES)
 
 
 class Ledger:
@@ -55,6 +69,10 @@ class Ledger:
     def count(self, tokens: int, passes: float) -> None:
         """A round brought `tokens`, for as much time as so many plain passes."""
         self._balance = min(self._balance + (1.0 + _ALLOWED) * tokens - passes, _MOST)
+
+    def wait_for(self, loss: float) -> int:
+        """Plain tokens until as much may be lost; 0 where it may be now."""
+        return max(int((loss - self._balance) / _ALLOWED), 0)
 
     @property
     def in_debt(self) -> bool:

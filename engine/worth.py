@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from engine.acceptance import expected_tokens
 from engine.costs import DraftCosts
 
+_FARTHER = 3  # times as far
+
 
 @dataclass(frozen=True, slots=True)
 class Offer:
@@ -46,6 +48,23 @@ def offers(
             seconds = passes[length] + draft.start_seconds + length * draft.step_seconds
             made.append(Offer(drafter, length, tokens, seconds / plain))
     return made
+
+
+def with_stops(
+    best: Offer, offered: Sequence[Offer], *, speed: float, watch: float
+) -> tuple[int, float]:
+    """How far to go, and the chance below which to stop, where looking at each drafted token costs
+    `watch` plain passes.
+
+    One more token is worth drafting while the chance that it stands, that of all before it times
+    its own, brings more than its time would elsewhere. A drafter that stops where it is unsure may
+    set out for more than one that cannot.
+    """
+    longest = min(_FARTHER * best.length, len(offered))
+    cost = (offered[longest - 1].cost - offered[0].cost) / max(longest - 1, 1) + watch
+    gains = [1.0, *(offer.tokens for offer in offered[:longest])]
+    last = (gains[-1] - gains[-2]) / (gains[-2] - gains[-3]) if longest > 1 else gains[-1] - 1.0
+    return longest, min(speed * cost / max(last, 0.05), 1.0)
 
 
 class Pace:

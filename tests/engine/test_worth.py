@@ -3,7 +3,7 @@
 import pytest
 
 from engine.costs import DraftCosts
-from engine.worth import Offer, Pace, offers
+from engine.worth import Offer, Pace, offers, with_stops
 
 PASSES = [0.02, 0.03, 0.05]
 
@@ -35,3 +35,15 @@ def test_pace_follows_what_is_written() -> None:
     for _ in range(300):
         pace.count(1, 2.0)
     assert pace.speed(0.5) == 1.0  # plain decoding can always be had
+
+
+def test_where_to_stop() -> None:
+    draft = DraftCosts("head", 0, start_seconds=0.0, step_seconds=0.001)
+    offered = offers("head", [0.8] * 8, [0.02 + 0.002 * i for i in range(9)], draft)
+    longest, floor = with_stops(offered[1], offered, speed=2.0, watch=0.0)
+    assert longest == 6
+    # A token more takes 0.15 of a plain pass, worth 0.3 tokens; it stands with chance 0.8.
+    assert floor == pytest.approx(0.3 / 0.8)
+    assert with_stops(offered[1], offered, speed=2.0, watch=0.1)[1] > floor
+    assert with_stops(offered[1], offered[:1], speed=2.0, watch=0.0)[0] == 1
+    assert with_stops(offered[1], offered, speed=90.0, watch=0.0)[1] == 1.0
