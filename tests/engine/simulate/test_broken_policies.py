@@ -86,8 +86,8 @@ def play(answers: Sequence[Answer], make: Make, curve: str, weather: str = "stea
 def phases() -> list[Answer]:
     """Prose that cannot be guessed, then code that can."""
     return [
-        lucky_answer(0.05, places=900, category="prose", seed=1),
-        lucky_answer(0.85, places=900, category="code", seed=2),
+        lucky_answer(0.05, places=300, category="prose", seed=1),
+        lucky_answer(0.85, places=1500, category="code", seed=2),
     ]
 
 
