@@ -26,10 +26,11 @@ BUDGET_SECONDS = 5.0
 
 _PROMPT = 24  # tokens before the first round
 _DEEP = 1024
-_LENGTHS = (0, 3, 15, 1, 7, 2, 5, 0, 4, 11)  # most telling first
-_FEW = (0, 3, 7, 0, 15)
+_LENGTHS = (0, 3, 15, 0, 1, 7, 2, 5, 11, 4)  # most telling first
+_FEW = (0, 3, 15, 0, 7)
 _DRAFTED = (1, 4)
 _REPEATS = 3
+_STEADY = 1.4  # times the least that the same pass may take another time
 _LEAST_SECONDS = 1e-7  # clocks may stand still
 _WATCHED = 1e-9  # a floor that no draft falls below
 
@@ -46,8 +47,8 @@ def calibrate(
     progress: Progress = lambda share: None,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Calibration | None:
-    """Measure a pair whose committed tokens are `tokens`; None where it was cancelled before
-    there was anything to say. No round is begun that would hardly end within the budget."""
+    """Measure a pair whose committed tokens are `tokens`. No round is begun that would hardly end
+    within the budget. None where there was nothing to be relied on: see `_Survey.steady`."""
     length = target.length
     target.timeline.bookmark()
     text = [*tokens[:length], *_made_up(target.vocabulary, _PROMPT)]
@@ -55,7 +56,7 @@ def calibrate(
     try:
         read_seconds = _read(target, drafter, text, timer)
         shallow = _Survey(target, _Anything(), text, timer)
-        shallow.run([Choice(each, "calibrating") for each in _LENGTHS], until=0.45)
+        shallow.run([Choice(each, "calibrating") for each in _LENGTHS], until=0.55)
         drafts = list(_drafting(target, drafter, text, timer, read_seconds))
         copying = DraftCosts("lookup", len(text), shallow.draft_seconds(), 0.0)
         deep = _Survey(target, _Anything(), text, timer)
@@ -66,8 +67,10 @@ def calibrate(
     finally:
         target.rewind(length)
         drafter.rewind(length)
-    passes = tuple(each.passes() for each in (shallow, deep) if each.knows_plain)
-    return Calibration(passes, (copying, *drafts)) if passes else None
+    if not shallow.steady:
+        return None
+    passes = tuple(each.passes() for each in (shallow, deep) if each.steady)
+    return Calibration(passes, (copying, *drafts))
 
 
 class _Timer:
@@ -128,10 +131,18 @@ class _Survey:
         pass
 
     @property
-    def knows_plain(self) -> bool:
-        """Whether a plain pass was measured, and one over more rows."""
-        proposed = {each.proposed for each in self.measured}
-        return 0 in proposed and len(proposed) > 1
+    def steady(self) -> bool:
+        """Whether plain passes and longer ones were measured, and took as long another time.
+
+        They do not where something else keeps the machine busy: then it is better to know nothing
+        than to believe it.
+        """
+        times: dict[int, list[float]] = {}
+        for each in self.measured:
+            times.setdefault(each.proposed, []).append(each.verify_seconds)
+        repeated = [sorted(each)[:2] for each in times.values() if len(each) > 1]
+        apart = [second / max(first, _LEAST_SECONDS) for first, second in repeated]
+        return len(times.get(0, [])) > 1 and len(times) > 1 and median(apart) <= _STEADY
 
     def passes(self) -> PassCosts:
         """The least seconds by rows: disturbances only add. Fewer rows cost no more than many."""
@@ -159,7 +170,7 @@ def _drafting(
     """Each drafter that does not copy."""
     names = [each.drafter for each in drafter.prospects(text) if not each.match]
     for i, name in enumerate(names):
-        until = 0.45 + 0.35 * (i + 1) / len(names)
+        until = 0.55 + 0.25 * (i + 1) / len(names)
         free = _Survey(target, drafter, text, timer)
         free.run([Choice(each, "calibrating", name) for each in _DRAFTED], until=until)
         few, many = _DRAFTED

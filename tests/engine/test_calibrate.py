@@ -1,10 +1,12 @@
 """Measuring a pair: what comes out, what it may take, and that nothing stays behind."""
 
+import random
 from collections.abc import Iterator
 
 import mlx.core as mx
 import pytest
 
+import engine.speculate
 from engine.calibrate import calibrate
 from engine.costs import ROWS, Calibration, Costs
 from engine.decoder import Decoder
@@ -23,6 +25,13 @@ def clock(step: float = 0.0) -> Iterator[float]:
     while True:
         yield now
         now += step
+
+
+@pytest.fixture(autouse=True)
+def steady(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rounds that take as long each time, whatever else the machine does."""
+    times = clock(0.001)
+    monkeypatch.setattr(engine.speculate, "perf_counter", lambda: next(times))
 
 
 def measure(target: Decoder, drafter: Drafter, *, step: float = 0.005) -> Calibration | None:
@@ -85,7 +94,7 @@ def test_in_the_middle_of_a_conversation(architecture: str) -> None:
 
 def test_it_stays_within_its_budget() -> None:
     looked: list[float] = []
-    times = clock(0.4)  # a slow machine
+    times = clock(0.13)  # a slow machine
 
     def now() -> float:
         looked.append(next(times))
@@ -96,6 +105,20 @@ def test_it_stays_within_its_budget() -> None:
     assert found is not None
     assert looked[-1] <= 6.0
     assert 1 in found.passes[0].rows
+
+
+def test_a_busy_machine_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    target = Decoder(build("llama"))
+    luck, now = random.Random(0), 0.0
+
+    def busy() -> float:
+        nonlocal now
+        now += luck.lognormvariate(0.0, 2.0)
+        return now
+
+    monkeypatch.setattr(engine.speculate, "perf_counter", busy)
+    assert measure(target, head_drafter(target)) is None
+    assert target.length == 0
 
 
 def test_progress_is_told_and_it_can_be_cancelled() -> None:

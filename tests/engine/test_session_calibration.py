@@ -1,5 +1,6 @@
 """A session knows what its pair costs: measured once, kept, and read again."""
 
+import itertools
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -7,6 +8,7 @@ from unittest import mock
 import pytest
 
 import engine.session
+import engine.speculate
 from engine.calibrations import Calibrations
 from engine.draft_length import Automatic, Fixed
 from engine.loading import LoadedModel
@@ -17,6 +19,8 @@ from tests.engine.sessions import QUESTION, loaded, tiny_model
 
 @pytest.fixture
 def target(tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -> LoadedModel:
+    times = itertools.count(0.0, 0.001)  # a machine that does nothing else
+    monkeypatch.setattr(engine.speculate, "perf_counter", lambda: next(times))
     monkeypatch.setattr("engine.pair.fingerprint", lambda folder: f"weights of {folder}")
     return loaded(tiny_model("llama"), tokenizer)
 
