@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from engine.draft_length import Automatic, Choice, Measured, Prospect
+from engine.draft_length import Automatic, Choice, Fixed, Measured, Prospect
 from engine.simulate.calibrated import calibrated
 from engine.simulate.conditions import Conditions, find_weather
 from engine.simulate.curves import find_curves
@@ -104,6 +104,14 @@ def without_any() -> list[Answer]:
 def test_who_does_not_stop_falls_below_the_floor(make: Make, curve: str) -> None:
     rows = play(without_any(), make, curve)
     assert len(below_the_floor(rows)) == len(rows)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.8])
+def test_a_fixed_four_fails_on_the_m3_ultra_curve(temperature: float) -> None:
+    conditions = Conditions(curve=find_curves(["m3-ultra"])[0])
+    rows = Course(committed_answers(temperature)).play(lambda _: Fixed(4), conditions)
+    assert len(below_the_floor(rows)) == len(rows) == 6
+    assert max(row.to_plain for row in rows) < 0.75
 
 
 def test_who_ignores_cost_misses_most_of_what_could_be_had() -> None:
