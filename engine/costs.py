@@ -145,6 +145,11 @@ class Costs:
         """Whether drafting with it was measured, what looking at each token costs included."""
         return drafter in self._known
 
+    @property
+    def puzzled(self) -> bool:
+        """Whether the latest plain pass was too surprising to be believed: another would tell."""
+        return 1 in self._passes.puzzled
+
     def draft(self, drafter: str, *, context: int, behind: int = 0) -> DraftCosts:
         """What drafting costs at this depth, once the `behind` tokens that it lacks are read."""
         base = self._draft_base(drafter, context)
@@ -247,6 +252,8 @@ class _Residual:
         self._moves = self._DRIFT**2 + self._BEND**2 * self._near + self._OWN**2 * np.eye(ROWS)
         self._noise = self._NOISE**2
         self._recent = deque[float](maxlen=3)
+        self._alike = [deque[float](maxlen=3) for _ in range(ROWS)]  # of as many rows
+        self.puzzled = set[int]()  # rows whose latest reading was not believed
         self._cold = set() if calibrated else set(range(1, ROWS + 1))  # rows never passed yet
 
     def observe(self, rows: int, value: float) -> None:
@@ -257,9 +264,12 @@ class _Residual:
         self._cold.discard(rows)
         surprise = value - float(self.state[i])
         self._recent.append(surprise)
+        self._alike[i].append(surprise)
         most = self._SURPRISE * sqrt(float(covariance[i, i]) + noise)
+        self.puzzled.discard(rows)
         if abs(surprise) > most:
-            if not self._changed(most):
+            if not self._changed(i, most):
+                self.puzzled.add(rows)
                 return
             shape = self._near / max(float(self._near[i, i]), 1.0)
             covariance = covariance + surprise**2 * (0.7 + 0.3 * shape)
@@ -271,10 +281,12 @@ class _Residual:
             level = self._noise + 0.05 * (max(surprise**2 - believed, 0.0) - self._noise)
             self._noise = min(max(level, self._LEAST_NOISE**2), self._MOST_NOISE**2)
 
-    def _changed(self, most: float) -> bool:
-        """Whether three surprises in a row point the same way."""
-        recent = list(self._recent)
-        return len(recent) == 3 and (min(recent) > most or max(recent) < -most)
+    def _changed(self, i: int, most: float) -> bool:
+        """Whether three surprises in a row point the same way: of whatever rows, or of as many."""
+        return any(
+            len(recent) == 3 and (min(recent) > most or max(recent) < -most)
+            for recent in (self._recent, self._alike[i])
+        )
 
     def doubt(self, rows: int) -> float:
         c, i = self._covariance, rows - 1

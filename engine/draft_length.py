@@ -163,6 +163,7 @@ class Automatic:
     _TO_PAY, _TO_RESUME, _IN_DEBT = 1.0, 1.03, 1.1  # times plain decoding
     _STEADY = 0.01  # so much of a round must be won by changing the length
     _CHECK_EVERY = 4  # rounds between two plain ones that are to show what plain costs
+    _CHECK_AT_LAST = 64  # rounds without one, even where drafting surely pays: if it is believed to
     _CHECK_DOUBT = 1.5  # standard deviations
     _DEEPER_AFTER = 12  # rounds at a length; what is not drafted is never seen to stand
     _LOOK = 0.003  # plain passes that a look at a drafted token may cost
@@ -299,7 +300,9 @@ class Automatic:
         if offer.drafter in self._parking:
             self._parking[offer.drafter].resume()
         doubt = self.costs.doubt(offer.length + 1)
-        if self._unchecked >= self._CHECK_EVERY and offer.gain < exp(self._CHECK_DOUBT * doubt):
+        close = offer.gain < exp(self._CHECK_DOUBT * doubt)
+        again = self._unchecked == 0 and self.costs.puzzled
+        if again or self._unchecked >= (self._CHECK_EVERY if close else self._CHECK_AT_LAST):
             return Choice(0, "measuring what plain decoding costs by now")
         if self._last is None or not offer.alike(self._last):
             self._settled, self._gap = 0, self._DEEPER_AFTER

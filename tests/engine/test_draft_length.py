@@ -426,7 +426,9 @@ def test_stops_where_it_is_unsure_if_looking_is_free() -> None:
         policy = Automatic(Calibration((passes,), (costs,)))
         for context in range(0, 300, 3):
             policy.observe(Measured(4, 2, 0.008, 0.06, context=context, drafter="head"))
-        choice = policy.choose([HEAD], most=16, context=300)
+        assert "plain" in policy.choose([HEAD], most=16, context=300).reason  # now and then
+        policy.observe(Measured(0, 0, 0.0, 0.052, context=300))
+        choice = policy.choose([HEAD], most=16, context=301)
         assert (choice.floor > 0.0) == stops
         assert ("while sure" in choice.reason) == stops
         assert len(choice.chances) == (10 if stops else 0)
