@@ -57,6 +57,10 @@ class SidebarKeeper(QObject):
         sidebar.import_asked.connect(self._ask_to_import)
         sidebar.search_changed.connect(self._search)
 
+    def close(self) -> None:
+        """The store is about to be closed: ask nothing of it by oneself any more."""
+        self._backups.stop()
+
     def refresh(self) -> None:
         """Show the list as it is in the store."""
 

@@ -454,6 +454,7 @@ class Window(QMainWindow):
         self.answers.close()
         self.engine.stop()
         self.answers.save()
+        self.shelf.close()
         self.store.close()
         event.accept()
 

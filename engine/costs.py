@@ -289,7 +289,7 @@ class _Residual:
         )
 
     def doubt(self, rows: int) -> float:
-        c, i = self._covariance, rows - 1
+        c, i = self._covariance, min(rows, ROWS) - 1
         return sqrt(max(float(c[0, 0] + c[i, i] - 2.0 * c[0, i]), 0.0))
 
 

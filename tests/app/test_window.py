@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, QTimer
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLabel, QListView
 
@@ -295,3 +295,13 @@ def test_every_part_has_a_name_and_every_command_an_action(open_window: Open) ->
     double = {key for key in keys if keys.count(key) > 1}
     # Undoing a text and undoing a deletion: whichever has the focus.
     assert double <= {"Ctrl+Z"}
+
+
+def test_a_closed_window_asks_nothing_of_its_store(open_window: Open, until: Until) -> None:
+    # A backup that was due five minutes later ended as a traceback.
+    window = open_window("ready take load take")
+    until(lambda: window.loader.loaded)
+    backups = [timer for timer in window.shelf.findChildren(QTimer) if timer.isActive()]
+    assert backups
+    window.close()
+    assert not any(timer.isActive() for timer in backups)
