@@ -14,15 +14,12 @@ from time import perf_counter
 import mlx.core as mx
 from rich.console import Console
 
-from engine.bench.curve import Curve, measure_curve
+from engine.bench.curve import Curve, curve_of
 from engine.bench.machine import Machine, available_bytes, this_machine
 from engine.bench.roofline import cache_bytes, weight_bytes
-from engine.decoder import Decoder
-from engine.draft_length import Fixed
-from engine.events import Verdict
-from engine.loading import LoadedModel, load
+from engine.calibrate import calibrate
+from engine.loading import load
 from engine.pair import make_drafter
-from engine.request import Request, Sampling
 from engine.session import Session
 from engine.symptoms import (
     Line,
@@ -39,9 +36,7 @@ from models.errors import Problem
 from models.folders import inspect
 from models.starter import STARTER, models_folder
 
-_DEPTH = 64  # tokens behind which passes are measured
 _KV_PROBE = 64
-_STEP_TOKENS = 16
 _GIB = 2**30
 
 
@@ -176,39 +171,18 @@ class _Pair:
             free=available_bytes(),
             device=_device_bytes(),
         )
-        self.curve = pair_curve(session, target, budget_seconds=self._budget_seconds)
+        calibration = calibrate(
+            session.decoder, session.drafter, budget_seconds=self._budget_seconds
+        )
+        if calibration is None:
+            yield Line(
+                "passes",
+                "the same passes took now so long, now so long: nothing to be relied on",
+                "Measure again when other programs are done.",
+            )
+            return
+        self.curve = curve_of(calibration, session.drafter.name.split("+"))
         yield from curve_lines(self.curve, drafts=session.drafter.name != "none")
-
-
-def pair_curve(session: Session, target: LoadedModel, *, budget_seconds: float) -> Curve:
-    """What passes and drafted tokens cost, measured now."""
-    curve = measure_curve(
-        Decoder(target.model), depth=_DEPTH, budget_seconds=budget_seconds * 2 / 3
-    )
-    step = _step_seconds(session, budget_seconds=budget_seconds / 3)
-    return Curve(curve.depth, curve.points, session.drafter.name, step)
-
-
-def _step_seconds(session: Session, *, budget_seconds: float) -> float | None:
-    """To draft one token: over a short answer with short drafts; None where nothing was drafted.
-
-    Two drafts are measured whatever they take, of which the first builds kernels and is left out.
-    """
-    session.policy = Fixed(4)
-    tokens = session.target.tokenizer.encode("1 2 3 4 5 6 7 8 1 2 3 4 5 6 7 8 1 2 3")
-    request = Request(sampling=Sampling(seed=0), max_tokens=_STEP_TOKENS)
-    drafted: list[Verdict] = []
-    began = perf_counter()
-    for event in session.complete(
-        tokens,
-        request,
-        cancelled=lambda: len(drafted) > 1 and perf_counter() - began > budget_seconds,
-    ):
-        if isinstance(event, Verdict) and event.judgements:
-            drafted.append(event)
-    steady = drafted[1:] or drafted
-    count = sum(len(verdict.judgements) for verdict in steady)
-    return sum(verdict.draft_seconds for verdict in steady) / count if count else None
 
 
 def _window() -> str:

@@ -4,12 +4,13 @@ The measuring is budgeted: few rows first, more while there is time. The rest is
 """
 
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 
 import mlx.core as mx
 
+from engine.costs import Calibration
 from engine.decoder import Decoder
 
 ROWS = (1, 4, 8, 2, 16, 3, 6, 5, 12, 10)  # in this order: the first few draw a curve already
@@ -57,6 +58,19 @@ class Curve:
         gains = {length: self.gain(length, acceptance=acceptance) for length in lengths}
         length = max(lengths, key=lambda each: gains[each])
         return length, gains[length]
+
+
+def curve_of(calibration: Calibration, drafters: Sequence[str]) -> Curve:
+    """What was measured of a pair near the beginning of a text, with the dearest of `drafters`."""
+    passes = calibration.passes[0]
+    one_token = {
+        each.drafter: each.start_seconds + each.step_seconds
+        for each in calibration.drafts
+        if each.drafter in drafters
+    }
+    drafter = max(one_token, key=lambda name: one_token[name], default="")
+    points = tuple(map(Point, passes.rows, passes.seconds))
+    return Curve(passes.context, points, drafter, one_token.get(drafter))
 
 
 def measure_curve(

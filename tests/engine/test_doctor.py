@@ -10,10 +10,12 @@ import mlx.core as mx
 import pytest
 from rich.console import Console
 
+import engine.calibrate as calibrate_module
 from engine import doctor
 from engine.__main__ import main
-from engine.bench.curve import Curve, Point
+from engine.bench.curve import Curve, Point, curve_of
 from engine.bench.machine import available_bytes, available_in_vm_stat, this_machine
+from engine.costs import Calibration, DraftCosts, PassCosts
 from engine.doctor import Diagnosis, diagnose, show_line, starter_if_here
 from engine.symptoms import (
     Line,
@@ -61,7 +63,10 @@ def by_name(diagnosis: Diagnosis) -> dict[str, Line]:
     return {line.name: line for line in diagnosis.lines}
 
 
-def test_a_sound_pair_is_usable_and_every_line_is_shown_once(folder: Path) -> None:
+def test_a_sound_pair_is_usable_and_every_line_is_shown_once(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calibrate_module._Survey, "steady", True)  # however busy the machine is
     shown: list[Line] = []
     found = diagnose(lambda: folder, "early-exit:2", show=shown.append, budget_seconds=0.5)
 
@@ -79,6 +84,28 @@ def test_a_sound_pair_is_usable_and_every_line_is_shown_once(folder: Path) -> No
     assert "gain" in lines
     assert found.curve is not None
     assert found.curve.step_seconds is not None
+
+
+def test_what_a_busy_machine_measures_is_not_believed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calibrate_module._Survey, "steady", False)
+    found = diagnose(lambda: folder, "lookup", budget_seconds=0.2)
+    assert found.usable
+    assert found.curve is None
+    assert found.lines[-1].name == "passes"
+    assert "when other programs are done" in found.lines[-1].remedy
+
+
+def test_a_curve_is_of_the_pair_alone() -> None:
+    # A calibration tells what copying costs, whoever drafts.
+    passes = PassCosts(24, (1, 4), (0.05, 0.06))
+    drafts = (DraftCosts("lookup", 24, 0.001, 0.0), DraftCosts("head", 24, 0.002, 0.003))
+    calibration = Calibration((passes,), drafts)
+    points = (Point(1, 0.05), Point(4, 0.06))
+    assert curve_of(calibration, ["lookup", "head"]) == Curve(24, points, "head", 0.005)
+    assert curve_of(calibration, ["lookup"]) == Curve(24, points, "lookup", 0.001)
+    assert curve_of(calibration, ["none"]) == Curve(24, points)
 
 
 def test_a_pair_that_does_not_work_says_why(folder: Path, tmp_path: Path) -> None:
