@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from operator import attrgetter
 
-from PySide6.QtGui import QTextCursor, QTextDocument
+from PySide6.QtGui import QTextCharFormat, QTextCursor, QTextDocument, QTextTableCell
 
 from app.chat.copying import block_text
 from app.chat.formats import JOINED, Formats
@@ -222,6 +222,16 @@ class TextDocument:
                 self._amend(old, new_item, self._line_start(mark))
                 self._tail[same:] = [(new_item, mark)]
                 same += 1
+            elif (
+                isinstance(old, Table) and isinstance(new_item, Table) and _rows_grew(old, new_item)
+            ):
+                if same + 1 < len(self._tail):
+                    self._truncate(self._tail[same + 1][1])
+                self._map.drop(mark.spans)
+                self._extend(old, new_item, mark.position + 1)
+                self._tail[same:] = [(new_item, mark)]
+                self._fresh = True
+                same += 1
             else:
                 self._truncate(mark)
                 del self._tail[same:]
@@ -282,6 +292,10 @@ class TextDocument:
             cursor.insertText(run.text, self._formats.characters(run.style, line.look))
             position = self._map.append(run, position)
 
+    def _note_runs(self, runs: Sequence[Run], position: int) -> None:
+        for run in runs:
+            position = self._map.append(run, position)
+
     def _write_table(self, table: Table) -> None:
         cursor = QTextCursor(self.document)
         cursor.movePosition(QTextCursor.MoveOperation.End)
@@ -299,14 +313,37 @@ class TextDocument:
                     look = cell.format()
                     look.setBackground(self._formats.header())
                     cell.setFormat(look)
-                inside = cell.firstCursorPosition()
-                inside.setBlockFormat(self._formats.block(line.look))
-                self._write_runs(inside, line, line.runs, inside.position())
+                self._write_cell(cell, line)
         cursor.movePosition(QTextCursor.MoveOperation.End)
         block, characters = self._formats.gap()
         cursor.setBlockFormat(block)
         cursor.setBlockCharFormat(characters)
         self._fresh = True
+
+    def _extend(self, old: Table, new: Table, position: int) -> None:
+        """Give a table, in which this place is, more rows and another last one."""
+        cursor = QTextCursor(self.document)
+        cursor.setPosition(position)
+        made = cursor.currentTable()
+        if more := len(new.rows) - len(old.rows):
+            made.appendRows(more)  # which look like the gap behind the table
+        for number, row in enumerate(new.rows):
+            for column, line in enumerate(row):
+                cell = made.cellAt(number, column)
+                if number >= len(old.rows):
+                    cell.setFormat(QTextCharFormat())
+                if number >= len(old.rows) or line != old.rows[number][column]:
+                    self._write_cell(cell, line)
+                else:
+                    self._note_runs(line.runs, cell.firstPosition())
+
+    def _write_cell(self, cell: QTextTableCell, line: Line) -> None:
+        """Let a cell hold one line, whatever it held."""
+        inside = cell.firstCursorPosition()
+        inside.setPosition(cell.lastPosition(), QTextCursor.MoveMode.KeepAnchor)
+        inside.removeSelectedText()
+        inside.setBlockFormat(self._formats.block(line.look))
+        self._write_runs(inside, line, line.runs, inside.position())
 
     def _colour(self) -> bool:
         """A slice of colouring a code block. False where there is none to colour."""
@@ -327,6 +364,17 @@ class TextDocument:
                 colours=self._formats.colours.syntax,
             )
         return True
+
+
+def _rows_grew(old: Table, new: Table) -> bool:
+    """Whether a table has only more rows, and another last one; not counting its header."""
+    kept = max(1, len(old.rows) - 1)
+    return (
+        old.look == new.look
+        and len(old.rows[0]) == len(new.rows[0])
+        and len(old.rows) <= len(new.rows)
+        and old.rows[:kept] == new.rows[:kept]
+    )
 
 
 def _grew(old: Run, new: Run) -> bool:

@@ -7,6 +7,7 @@ some five times as long to paint. Knows pieces and a view; not rounds or events.
 """
 
 from bisect import bisect_right
+from collections.abc import Iterable
 
 from PySide6.QtCore import QObject, QSize, Qt
 from PySide6.QtGui import (
@@ -160,37 +161,48 @@ class Provenance(QObject):
             if block.userState() == _LAID:  # perhaps of a text that is no more
                 found.setdefault(block.position(), [])
             block = block.next()
-        edit = QTextCursor(self._view.document())
-        edit.beginEditBlock()  # so that what changed is laid out once
-        for position, wanted in found.items():
-            self._lay(position, wanted)
-        edit.endEditBlock()
+        laid = (self._lay(place, found[place]) for place in sorted(found))
+        self._lay_out(block for block in laid if block is not None)
 
-    def _lay(self, position: int, wanted: list[_Stretch]) -> None:
-        """Colour a block's text; it is laid out again only where that differs from before."""
+    def _lay(self, position: int, wanted: list[_Stretch]) -> QTextBlock | None:
+        """Colour a block's text; None where that is as it was before."""
         block = self._view.document().findBlock(position)
         if block.userState() == _LAID and self._laid.get(position) == wanted:
-            return
+            return None
         self._laid[position] = wanted
         layout = block.layout()
         others = [found for found in layout.formats() if not _is_ours(found)]
         layout.setFormats(others + [self._range(*stretch) for stretch in wanted])
         block.setUserState(_LAID)
-        self._mark_dirty(block)
+        return block
 
     def _lift(self) -> None:
         """Leave the text as it was."""
-        for position in self._laid:
+        lifted = []
+        for position in sorted(self._laid):
             block = self._view.document().findBlock(position)
             if block.userState() == _LAID:
                 layout = block.layout()
                 layout.setFormats([found for found in layout.formats() if not _is_ours(found)])
                 block.setUserState(-1)
-                self._mark_dirty(block)
+                lifted.append(block)
         self._laid.clear()
+        self._lay_out(lifted)
 
-    def _mark_dirty(self, block: QTextBlock) -> None:
-        self._view.document().markContentsDirty(block.position(), block.length())
+    def _lay_out(self, changed: Iterable[QTextBlock]) -> None:
+        """Have blocks drawn anew, in the order of the text. Neighbours go together: for every
+        cell by itself Qt would lay its whole table out."""
+        begin = end = -1
+        for block in changed:
+            if block.position() != end:
+                self._mark_dirty(begin, end)
+                begin = block.position()
+            end = block.position() + block.length()
+        self._mark_dirty(begin, end)
+
+    def _mark_dirty(self, begin: int, end: int) -> None:
+        if begin < end:
+            self._view.document().markContentsDirty(begin, end - begin)
 
     def tip(self, position: int) -> str:
         """What is known of the token at this place of the document; empty where there is none."""

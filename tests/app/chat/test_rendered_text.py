@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QFont, QTextBlock, QTextCursor, QTextDocument
+from PySide6.QtGui import QFont, QTextBlock, QTextCursor, QTextDocument, QTextFormat
 
 from app.chat.colours import DARK_CHAT
 from app.chat.copying import fragments, written_text
@@ -29,12 +29,21 @@ def blocks(document: QTextDocument) -> list[QTextBlock]:
     return found
 
 
+def cell_format(block: QTextBlock) -> dict[int, object] | None:
+    """How the cell that a block is in looks, whichever table it is of."""
+    table = QTextCursor(block).currentTable()
+    if table is None:
+        return None
+    properties = table.cellAt(block.position()).format().properties()
+    return {key: value for key, value in properties.items() if key != QTextFormat.ObjectIndex}
+
+
 def content(document: QTextDocument) -> list[tuple[object, ...]]:
     """All that can be seen: each stretch with its format, each block with its own."""
     return [
         (
             block.blockFormat(),
-            QTextCursor(block).currentTable() is not None,
+            cell_format(block),
             [(part.text(), part.charFormat()) for part in fragments(block)],
         )
         for block in blocks(document)
@@ -164,6 +173,28 @@ def test_the_front_stays_while_the_end_grows(formats: Formats) -> None:
     made.append(" and more")
     made.settle()
     assert min(changes) >= len("first second third para more")
+
+
+def test_a_table_grows_by_its_rows(formats: Formats) -> None:
+    text = (
+        "before\n\n| a | *b* |\n|---|:-:|\n| 1 | two |\n| 3 | `four` |\n| 5 | \U0001f600 |\n\nafter"
+    )
+    made = TextDocument(QTextDocument(), formats, Growth())
+    made.document.documentLayout()
+    made.append(text[: text.index("| 3")])
+    made.settle()
+    table = made.document.find("two").currentTable()
+    changes: list[int] = []
+    made.document.contentsChange.connect(lambda position, *_: changes.append(position))
+    for end in range(text.index("| 3"), text.index("after")):
+        made.append(text[end])
+        made.settle()
+        assert content(made.document) == content(at_once(text[: end + 1], formats).document)
+    assert made.document.find("four").currentTable() == table
+    assert min(changes) >= made.document.find("two").selectionStart()
+    for place in range(len(text) - len("after")):
+        found = made.ranges(place, place + 1)
+        assert found == at_once(text, formats).ranges(place, place + 1)
 
 
 def test_other_colours_and_fonts(formats: Formats, show: Show) -> None:
