@@ -48,6 +48,17 @@ MinP = Annotated[float, typer.Option(help="Drop tokens below this share of the l
 Seed = Annotated[int | None, typer.Option(help="The same seed writes the same text.")]
 MaxTokens = Annotated[int, typer.Option(min=1, help="The longest answer.")]
 
+Drafters = Annotated[list[str] | None, typer.Option("--drafter", help="Repeatable.")]
+Prompts = Annotated[
+    Path | None,
+    typer.Option(help="A folder of public question sets, or a text file, a prompt a line."),
+]
+Sets = Annotated[
+    list[str] | None, typer.Option("--set", help="Only this question set; repeatable.")
+]
+PerCategory = Annotated[int, typer.Option(min=1, help="Prompts from each category.")]
+Temperatures = Annotated[list[float] | None, typer.Option("--temperature", help="Repeatable.")]
+
 _DEFAULT_DRAFTER = "auto"
 
 
@@ -137,20 +148,15 @@ def chat(
 def bench(
     *,
     target: Target = None,
-    drafter: Annotated[list[str] | None, typer.Option(help="Repeatable.")] = None,
+    drafter: Drafters = None,
     draft_length: Annotated[
         list[str] | None, typer.Option("--draft-length", metavar="N|auto", help="Repeatable.")
     ] = None,
-    prompts: Annotated[
-        Path | None,
-        typer.Option(help="A folder of public question sets, or a text file, a prompt a line."),
-    ] = None,
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", help="Only this question set; repeatable.")
-    ] = None,
-    per_category: Annotated[int, typer.Option(min=1, help="Prompts from each category.")] = 2,
+    prompts: Prompts = None,
+    set_: Sets = None,
+    per_category: PerCategory = 2,
     max_tokens: Annotated[int, typer.Option(min=2, help="The longest answer.")] = 100,
-    temperature: Annotated[list[float] | None, typer.Option(help="Repeatable.")] = None,
+    temperature: Temperatures = None,
     rule: Annotated[
         list[str] | None, typer.Option(help="How samples are judged: block, token; repeatable.")
     ] = None,
@@ -265,17 +271,12 @@ def record(
     *,
     out: Annotated[Path, typer.Option(help="The trace, .jsonl or .jsonl.gz; is gone on with.")],
     target: Target = None,
-    drafter: Annotated[list[str] | None, typer.Option(help="Repeatable.")] = None,
-    prompts: Annotated[
-        Path | None,
-        typer.Option(help="A folder of public question sets, or a text file, a prompt a line."),
-    ] = None,
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", help="Only this question set; repeatable.")
-    ] = None,
-    per_category: Annotated[int, typer.Option(min=1, help="Prompts from each category.")] = 4,
+    drafter: Drafters = None,
+    prompts: Prompts = None,
+    set_: Sets = None,
+    per_category: PerCategory = 4,
     max_tokens: Annotated[int, typer.Option(min=1, help="The longest answer.")] = 112,
-    temperature: Annotated[list[float] | None, typer.Option(help="Repeatable.")] = None,
+    temperature: Temperatures = None,
     longest: Annotated[int, typer.Option(min=1, max=16, help="Tokens to draft a round.")] = 12,
 ) -> None:
     """Record what drafters guess at every place of answers, for slipstream simulate."""

@@ -19,6 +19,7 @@ from engine.costs import Calibration, DraftCosts, PassCosts
 from engine.decoder import Decoder
 from engine.draft_length import Choice, Measured, Prospect
 from engine.drafters import Drafter, Proposal
+from engine.drafters.none import NoDrafter
 from engine.request import Sampling
 from engine.speculate import Ruling, Task, speculate
 
@@ -218,25 +219,13 @@ def _made_up(vocabulary: int, length: int) -> list[int]:
     return [(7 * i + 3) % min(vocabulary, 1000) for i in range(length)]
 
 
-class _Anything:
+class _Anything(NoDrafter):
     """Proposes as much as is asked for, at once."""
 
     name = "anything"
-
-    def prepare(self, tokens: list[int]) -> Iterator[int]:
-        return iter(())
-
-    def prospects(self, tokens: list[int]) -> Sequence[Prospect]:
-        return ()
 
     def propose(
         self, tokens: list[int], choice: Choice, sampling: Sampling, key: mx.array
     ) -> Proposal | None:
         guesses = mx.zeros((choice.length,), dtype=mx.int32)
         return Proposal(guesses, mx.ones(guesses.shape), None, self.name)
-
-    def settle(self, accepted: int) -> None:
-        pass
-
-    def rewind(self, length: int) -> None:
-        pass

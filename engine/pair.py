@@ -39,10 +39,15 @@ def make_drafter(
     load: Callable[[Path], LoadedModel] = load,
 ) -> Drafter:
     """The drafter called `name`, for a target read by `decoder`. Raises `Problem`."""
-    if name.strip() == "auto":
-        name = "lookup" if find_head(fingerprint(target.folder)) is None else "lookup+head"
-    drafters = [_one(part.strip(), target, decoder, load) for part in name.split("+")]
+    drafters = [_one(part, target, decoder, load) for part in _parts(name, target)]
     return drafters[0] if len(drafters) == 1 else Cascade(*drafters)
+
+
+def _parts(name: str, target: LoadedModel) -> list[str]:
+    """The drafters to ask, in order."""
+    if name.strip() == "auto":
+        return ["lookup"] if find_head(fingerprint(target.folder)) is None else ["lookup", "head"]
+    return [part.strip() for part in name.split("+")]
 
 
 def _one(
@@ -73,12 +78,10 @@ def _one(
 
 def identify(name: str, target: LoadedModel, decoder: Decoder) -> Pair:
     """What is measured of this pair belongs to. Raises `Problem` where its files are gone."""
-    if name.strip() == "auto":
-        name = "lookup" if find_head(fingerprint(target.folder)) is None else "lookup+head"
     quantized = decoder.timeline.quantized
     return Pair(
         target=fingerprint(target.folder),
-        drafter="+".join(_identify(part.strip(), target) for part in name.split("+")),
+        drafter="+".join(_identify(part, target) for part in _parts(name, target)),
         precision=target.precision,
         caches=f"{quantized.bits}-bit from {quantized.start}" if quantized else "as they are",
         chip=str(mx.device_info()["device_name"]),

@@ -36,7 +36,8 @@ from engine.bench.figures import (
     steps_of_flags,
     without_first_round,
 )
-from engine.draft_length import LONGEST, DraftLength
+from engine.calibrate import calibrate
+from engine.draft_length import LONGEST, Automatic, DraftLength
 from engine.events import Event, Stats, Verdict
 from engine.loading import LoadedModel
 from engine.pair import make_drafter
@@ -92,7 +93,8 @@ class Slipstream:
     """Ours: new conversations with `drafter` and one `policy`, judged by `rule`.
 
     The policy goes through all of them, as in an application: what it learnt from one answer it
-    knows in the next. Where it begins is up to the caller.
+    knows in the next. And as there, an automatic one begins with what the pair was measured to
+    cost, which is done before the first answer and is part of none.
     """
 
     def __init__(
@@ -111,6 +113,7 @@ class Slipstream:
         self._policy = policy
         self._rule = rule
         self._load = load
+        self._begun = False
 
     def run(self, assignment: Assignment) -> Measurement:
         committed: list[int] = []
@@ -131,10 +134,13 @@ class Slipstream:
     ) -> Iterator[Event]:
         """The events of a new conversation's first answer."""
         session = Session(self._target, accept=self._rule)
-        session.policy = self._policy  # afterwards: a session makes its policy start anew
         session.drafter = make_drafter(
             self._drafter, target=self._target, decoder=session.decoder, load=self._load
         )
+        if not self._begun and isinstance(self._policy, Automatic):
+            self._policy = Automatic(calibrate(session.decoder, session.drafter))
+        self._begun = True
+        session.policy = self._policy  # a session makes its policy start anew with its drafter
         sampling = Sampling(temperature=assignment.temperature, seed=assignment.seed)
         request = Request(sampling=sampling, max_tokens=assignment.limit + HEADROOM)
         return session.complete(assignment.prompt, request, cancelled=cancelled)

@@ -6,7 +6,6 @@ from engine.accept import by_block
 from engine.bench.contestants import Contestant, Load, MlxLm, MlxLmSpeculative, Slipstream
 from engine.bench.options import RULES, BenchOptions, label, model_folders
 from engine.bench.report import MLX_LM, PLAIN
-from engine.draft_length import DraftLength
 from engine.loading import LoadedModel
 from engine.pair import make_policy
 
@@ -23,7 +22,7 @@ def contestants(
                 PLAIN,
                 target=target,
                 drafter="none",
-                policy=new_policy("0"),
+                policy=make_policy("0"),
                 rule=by_block,
                 load=load,
             ),
@@ -40,7 +39,7 @@ def contestants(
                     + (f" {rule}" if len(rules) > 1 else ""),
                     target=target,
                     drafter=drafter,
-                    policy=new_policy(length),
+                    policy=make_policy(length),
                     rule=RULES[rule],
                     load=load,
                 )
@@ -56,12 +55,3 @@ def contestants(
                     )
                 )
     return chosen
-
-
-def new_policy(length: str) -> DraftLength:
-    """The policy of one contestant at one temperature, for all of its answers.
-
-    It begins with nothing: what the user's own chats taught stays out of a benchmark, and what a
-    benchmark teaches out of the user's chats.
-    """
-    return make_policy(length)

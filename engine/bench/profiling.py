@@ -12,11 +12,11 @@ from rich.table import Table
 import engine
 from engine.accept import by_block
 from engine.bench.contestants import Assignment, Slipstream
-from engine.bench.lineup import new_policy
 from engine.bench.options import BenchOptions, check
 from engine.bench.prompts import load_prompts
 from engine.events import Verdict
 from engine.loading import load
+from engine.pair import make_policy
 from engine.request import Message
 from engine.session import Session
 
@@ -47,7 +47,7 @@ def profile_answer(options: BenchOptions) -> tuple[list[Spent], int]:
         "profiled",
         target=target,
         drafter=options.drafters[0],
-        policy=new_policy(options.lengths[0]),
+        policy=make_policy(options.lengths[0]),
         rule=by_block,
         load=cache(load),
     )

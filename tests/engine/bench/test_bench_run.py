@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from engine.bench import lineup
+from engine.bench import contestants, lineup
 from engine.bench.contestants import Assignment
 from engine.bench.findings import ALL
 from engine.bench.options import BenchOptions
@@ -16,7 +16,10 @@ from engine.bench.profiling import profile_answer, render_profile
 from engine.bench.report import MLX_LM, PLAIN, Report
 from engine.bench.run import run_bench
 from engine.bench.tables import render
-from engine.draft_length import Fixed, Measured
+from engine.costs import Calibration, PassCosts
+from engine.decoder import Decoder
+from engine.draft_length import Automatic, Fixed, Measured
+from engine.drafters import Drafter
 from engine.loading import load
 from models.errors import Problem
 from tests.engine.tiny import write_folder
@@ -119,6 +122,36 @@ def test_a_contestant_keeps_what_its_policy_learnt_and_no_other_does(
     assert [policy.seen for policy in made] == [2 * once, once]
     assert once > 0
     assert made[0].begun == 0, "it goes on, and does not start anew"
+
+
+def test_an_automatic_length_begins_with_what_the_pair_was_measured_to_cost(
+    options: BenchOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = Calibration((PassCosts(24, (1, 4), (1.0, 1.5)),), ())
+    asked: list[str] = []
+
+    def measure(target: Decoder, drafter: Drafter) -> Calibration:
+        asked.append(drafter.name)
+        return known
+
+    began: list[Calibration | None] = []
+
+    class Noted(Automatic):
+        def __init__(self, calibration: Calibration | None = None) -> None:
+            began.append(calibration)
+            super().__init__(calibration)
+
+    monkeypatch.setattr(contestants, "calibrate", measure)
+    monkeypatch.setattr(contestants, "Automatic", Noted)
+    policies = [Noted(), Fixed(3)]
+    monkeypatch.setattr(lineup, "make_policy", lambda length: policies[length == "3"])
+    target = load(options.target)
+    short = replace(options, drafters=("lookup",), lengths=("auto", "3"), baselines=False)
+    for contestant in lineup.contestants(short, target, 0.0, load):
+        for seed in range(2):
+            contestant.run(Assignment(tuple(range(60, 80)), 12, 0.0, seed=seed))
+    assert began == [None, known]
+    assert asked == ["lookup"], "once, and for the automatic one alone"
 
 
 def test_an_interrupt_keeps_what_was_measured(options: BenchOptions, tmp_path: Path) -> None:
