@@ -16,6 +16,8 @@ from dataclasses import dataclass
 
 import mlx.core as mx
 
+from engine.sampling import draw, entries
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -41,7 +43,7 @@ def by_token(drafted: mx.array, p: mx.array, q: mx.array, key: mx.array) -> Outc
     """`drafted` (n,) int32; `p` (n + 1, vocabulary); `q` (n, vocabulary); rows sum to 1."""
     uniform_key, next_key = mx.random.split(key)
     n = drafted.size
-    chance = mx.minimum(_of(p[:n], drafted) / _of(q, drafted), 1.0)
+    chance = mx.minimum(entries(p[:n], drafted) / entries(q, drafted), 1.0)
     stands = mx.random.uniform(shape=(n,), key=uniform_key) < chance
     accepted = mx.sum(mx.cumprod(stands.astype(mx.int32)))
     weights = mx.ones((n + 1,))
@@ -54,7 +56,7 @@ def by_block(drafted: mx.array, p: mx.array, q: mx.array, key: mx.array) -> Outc
     uniform_key, next_key = mx.random.split(key)
     n = drafted.size
     # w_i = min(w_{i-1} r_i, 1) without a loop: a walk in logarithms that is held down at 0.
-    walk = mx.cumsum(mx.log(_of(p[:n], drafted) / _of(q, drafted)))
+    walk = mx.cumsum(mx.log(entries(p[:n], drafted) / entries(q, drafted)))
     walk = mx.concatenate([mx.zeros((1,)), walk])
     weights = mx.exp(walk - mx.cummax(walk))
     # Mass that is left to the target after each prefix that is not the whole draft.
@@ -69,11 +71,6 @@ def by_block(drafted: mx.array, p: mx.array, q: mx.array, key: mx.array) -> Outc
     return Outcome(accepted, _replacement(p, q, weights, accepted, next_key), 1.0 - falls)
 
 
-def _of(rows: mx.array, ids: mx.array) -> mx.array:
-    """Each row's entry at its id: (n, vocabulary), (n,) -> (n,)."""
-    return mx.take_along_axis(rows, ids[:, None], axis=-1)[:, 0]
-
-
 def _replacement(
     p: mx.array, q: mx.array, weights: mx.array, accepted: mx.array, key: mx.array
 ) -> mx.array:
@@ -82,4 +79,4 @@ def _replacement(
     residual = mx.maximum(weights[accepted] * p[accepted] - q[accepted], 0.0)
     # p and q equal up to rounding leave nothing; then nothing could have fallen either.
     residual = mx.where(mx.sum(residual) > 0.0, residual, p[accepted])
-    return mx.random.categorical(mx.log(residual), key=key).astype(mx.int32)
+    return draw(residual, key)

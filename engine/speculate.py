@@ -16,7 +16,7 @@ from engine.device import fetch, start
 from engine.draft_length import Choice, DraftLength, Measured
 from engine.drafters import Drafter, Proposal
 from engine.request import Sampling
-from engine.sampling import History, choose, distribution, log_weights, probability, scores
+from engine.sampling import History, choose, distribution, entries, log_weights, scores
 
 Rule = Callable[[mx.array, mx.array, mx.array, mx.array], Outcome]
 
@@ -127,17 +127,18 @@ def _verify(
     history = History(tokens, task.sampling).windows(drafted, 0, rows)
     scored = scores(logits, history, task.sampling)
     weights = log_weights(scored, task.sampling)
+    p = distribution(weights)
     if task.sampling.greedy:
-        outcome = greedily(drafted, choose(weights, task.sampling, key))
+        outcome = greedily(drafted, choose(weights, p, task.sampling, key))
     else:
         certain = (mx.arange(weights.shape[-1]) == drafted[:, None]).astype(mx.float32)
         q = certain if proposal.distributions is None else proposal.distributions
-        outcome = task.accept(drafted, distribution(weights), q, key)
+        outcome = task.accept(drafted, p, q, key)
     verification = (
         outcome.accepted,
         outcome.next,
-        probability(drafted, weights[:-1]),
-        probability(outcome.next[None], weights[outcome.accepted][None])[0],
+        entries(p[:-1], drafted),
+        p[outcome.accepted, outcome.next],
         outcome.chance,
     )
     start(*verification)
@@ -209,10 +210,11 @@ def _write_one(
     history = History(tokens, sampling).windows(latest, latest.size, 1)
     scored = scores(target.read(inputs)[-1:], history, sampling)
     weights = log_weights(scored, sampling)
-    token = choose(weights, sampling, key)
-    p = probability(token, weights)
-    mx.async_eval(token, p)
-    return token, p
+    p = distribution(weights)
+    token = choose(weights, p, sampling, key)
+    own_p = entries(p, token)
+    mx.async_eval(token, own_p)
+    return token, own_p
 
 
 def _until_end(tokens: list[int], ends: frozenset[int]) -> list[int]:

@@ -20,7 +20,7 @@ from engine.device import fetch
 from engine.draft_length import Choice
 from engine.drafters import Proposal
 from engine.request import Sampling
-from engine.sampling import History, choose, distribution, log_weights, probability, scores
+from engine.sampling import History, choose, distribution, entries, log_weights, scores
 
 
 def draft_chain(
@@ -49,10 +49,11 @@ def draft_chain(
         logits = fit(read(inputs)[-1:], vocabulary)
         scored = scores(logits, history.windows(so_far, i, 1), sampling)
         weights = log_weights(scored, sampling)
-        token = choose(weights, sampling, step_key)
-        q.append(probability(token, weights))
+        all_q = distribution(weights)
+        token = choose(weights, all_q, sampling, step_key)
+        q.append(entries(all_q, token))
         if not sampling.greedy:
-            distributions.append(distribution(weights))
+            distributions.append(all_q)
         drafted.append(token)
         inputs = token
         if choice.floor <= 0.0:

@@ -165,7 +165,7 @@ class _Pair:
             token = drafted[0] if stood else own
         if token is None:
             weights = self._weights(tokens, mx.zeros((0,), dtype=mx.int32), sampling)
-            ((token,),) = fetch(choose(weights, sampling, key))
+            ((token,),) = fetch(choose(weights, distribution(weights), sampling, key))
         self._decoder.rewind(len(tokens))  # it stays read, as in a round
         return drafts, token
 
@@ -175,11 +175,12 @@ class _Pair:
         """Token by token, so that what stands of a chain does not depend on its length."""
         drafted = proposal.tokens
         weights = self._weights(tokens, drafted, sampling)
+        p = distribution(weights)
         if sampling.greedy:
-            return greedily(drafted, choose(weights, sampling, key))
+            return greedily(drafted, choose(weights, p, sampling, key))
         certain = (mx.arange(weights.shape[-1]) == drafted[:, None]).astype(mx.float32)
         q = certain if proposal.distributions is None else proposal.distributions
-        return by_token(drafted, distribution(weights), q, key)
+        return by_token(drafted, p, q, key)
 
     def _weights(self, tokens: list[int], drafted: mx.array, sampling: Sampling) -> mx.array:
         """What the target makes of the end of `tokens` and each of `drafted`, see `log_weights`."""

@@ -382,7 +382,7 @@ def test_five_percent_more_acceptance_is_refuted() -> None:
 def test_drafter_that_draws_hotter_than_it_says_is_refuted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def careless(weights: mx.array, sampling: Sampling, key: mx.array) -> mx.array:
+    def careless(weights: mx.array, p: mx.array, sampling: Sampling, key: mx.array) -> mx.array:
         at_one = weights * sampling.temperature
         return mx.random.categorical(at_one, key=key).astype(mx.int32)
 

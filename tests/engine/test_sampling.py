@@ -7,7 +7,7 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from mlx_lm import sample_utils
 from mlx_lm.sample_utils import make_logits_processors, make_sampler
@@ -23,8 +23,9 @@ from engine.sampling import (
     History,
     choose,
     distribution,
+    draw,
+    entries,
     log_weights,
-    probability,
     scores,
 )
 from engine.speculate import Guess, Ruling, Task, speculate
@@ -132,7 +133,8 @@ def test_nothing_but_what_the_filters_leave_is_chosen(sampling: Sampling) -> Non
     weights = log_weights(row, sampling)
     p = distribution(weights)
 
-    chosen = choose(mx.repeat(weights, 20_000, 0), sampling, mx.random.key(1))
+    many = mx.repeat(weights, 20_000, 0), mx.repeat(p, 20_000, 0)
+    chosen = choose(*many, sampling, mx.random.key(1))
 
     assert chosen.dtype == mx.int32
     counts, expected = np.bincount(np.array(chosen), minlength=12), np.array(p[0], np.float64)
@@ -158,22 +160,45 @@ def test_greedy_is_the_best_score_and_shows_its_probability() -> None:
     sampling = Sampling()
 
     weights = log_weights(scored, sampling)
-    chosen = choose(weights, sampling, mx.random.key(0))
+    p = distribution(weights)
+    chosen = choose(weights, p, sampling, mx.random.key(0))
 
     assert chosen.tolist() == [1, 0]
     expected = [float(mx.softmax(row)[i]) for row, i in zip(scored, chosen.tolist(), strict=True)]
-    assert probability(chosen, weights).tolist() == pytest.approx(expected, rel=1e-5)
+    assert entries(p, chosen).tolist() == pytest.approx(expected, rel=1e-5)
 
 
-def test_shown_probability_is_the_one_that_was_sampled_with() -> None:
-    scored = mx.random.normal((6, 10), key=mx.random.key(2))
-    sampling = Sampling(temperature=0.5, top_k=4)
-    weights = log_weights(scored, sampling)
-    ids = choose(weights, sampling, mx.random.key(3))
+def test_a_draw_needs_no_sum_and_follows_the_mass() -> None:
+    row = mx.array([0.0, 3.0, 0.0, 0.5, 1e-4, 2.0, 0.0])
+    drawn = np.array(draw(mx.repeat(row[None], 100_000, 0), mx.random.key(4)))
+    counts = np.bincount(drawn, minlength=7)
+    assert excess(counts, np.array(row, np.float64)) < 1.0
+    skewed = np.array(row, np.float64) * [1, 1.1, 1, 1, 1, 1, 1]
+    assert excess(counts, skewed) > 1.0, "a tenth more would have been noticed"
 
-    rows = zip(distribution(weights), ids.tolist(), strict=True)
-    shown = probability(ids, weights).tolist()
-    assert shown == pytest.approx([float(row[i]) for row, i in rows], rel=1e-5)
+
+@given(
+    st.lists(st.sampled_from([0.0, 1e-38, 1e-20, 1e-8, 0.3, 1.0, 7.0]), min_size=1, max_size=40),
+    st.integers(0, 1 << 30),
+)
+def test_what_has_no_mass_is_never_drawn(row: list[float], seed: int) -> None:
+    assume(any(row))
+    drawn = draw(mx.array([row] * 50), mx.random.key(seed))
+    assert all(row[index] > 0.0 for index in drawn.tolist())
+
+
+@pytest.mark.parametrize("point", [0.0, 0.25, 0.9999999, 1.0])
+def test_a_point_on_the_edge_is_inside(monkeypatch: pytest.MonkeyPatch, point: float) -> None:
+    # Where rounding brings the point to the very end, or it is 0 before the first mass.
+    monkeypatch.setattr(
+        mx.random, "uniform", lambda shape, key: mx.full(shape, point, dtype=mx.float32)
+    )
+    mx.disable_compile()
+    try:
+        drawn = draw(mx.array([[0.0, 1.0, 0.0, 3.0, 0.0]]), mx.random.key(0)).item()
+    finally:
+        mx.enable_compile()
+    assert drawn == (1 if point < 0.25 else 3)
 
 
 @pytest.mark.parametrize(
