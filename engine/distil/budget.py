@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 Report = Callable[[str], None]  # is told a line now and then
 
-_ANSWERING = 0.4  # of the minutes; what is left of them is for the training
-_EPOCHS = 6  # where tokens are given
+_ANSWERING = 0.5  # of the minutes; what is left of them is for the training
+_EPOCHS = 8  # where tokens are given
 
 
 @dataclass(frozen=True, slots=True)

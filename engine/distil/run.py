@@ -29,7 +29,7 @@ from models.errors import Problem
 from models.fingerprint import fingerprint
 
 _TEMPERATURES = (0.0, 0.7, 0.0, 1.0)  # in turn
-_LONGEST_PROMPT = 512
+_LONGEST_PROMPT = 256  # tokens; longer ones take longer to be read than their answers to be written
 _FEWEST_PROMPTS = 16
 
 

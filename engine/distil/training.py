@@ -16,7 +16,7 @@ from mlx.optimizers import AdamW, MultiOptimizer, Muon, clip_grad_norm
 from mlx.utils import tree_flatten, tree_unflatten
 
 from engine.distil.answers import Answer
-from engine.distil.loss import Batch, embed, loss, make_batch
+from engine.distil.loss import STEPS, Batch, embed, loss, make_batch
 from engine.distil.store import AnswerStore, Shard
 from engine.head import FittedHead, Head, HeadShape
 from models.errors import Problem
@@ -25,13 +25,15 @@ from models.safetensors_file import check_safetensors
 _MUON_RATE = 0.01  # for the matrices inside
 _ADAM_RATE = 1e-3  # for the output rows and the norms
 _WARM_UP = 0.03  # of the training
+_ONE_STEP = 0.6  # of the training, at first, in which only guesses from the target's states count
 _CLIP = 1.0
 _POSITIONS = 2500  # in a batch, padding included
 
 
 @dataclass(slots=True)
 class Progress:
-    """Where training is. `loss` is a moving average in nats; `best` an acceptance length."""
+    """Where training is. `loss` is a moving average in nats, of so many `steps` of guessing;
+    `best` is an acceptance length."""
 
     epoch: int = 0
     step: int = 0  # batches of this epoch
@@ -39,6 +41,7 @@ class Progress:
     tokens: int = 0  # guessed at
     seconds: float = 0.0
     loss: float | None = None
+    steps: int = 0
     best: float = 0.0
 
 
@@ -63,13 +66,15 @@ class Trainer:
         """One step on one batch, with `share` (0 to 1) of the training done; returns its loss."""
         rate = min(1.0, share / _WARM_UP + 0.05) * (1 - share)
         self._muon.learning_rate, self._adam.learning_rate = _MUON_RATE * rate, _ADAM_RATE * rate
-        batch = make_batch(answers, self._row_of)
-        value, gradients = self._gradient(self.head, batch, embed(self._embedding, batch))
+        batch, steps = make_batch(answers, self._row_of), steps_at(share)
+        embeddings = embed(self._embedding, batch)
+        value, gradients = self._gradient(self.head, batch, embeddings, steps)
         gradients, _ = clip_grad_norm(gradients, _CLIP)
         self._optimizer.update(self.head, gradients)
         mx.eval(value, self.head.parameters(), self._optimizer.state)
         latest = float(value.item())
-        average = self.progress.loss
+        average = self.progress.loss if steps == self.progress.steps else None
+        self.progress.steps = steps
         self.progress.loss = latest if average is None else average + 0.05 * (latest - average)
         self.progress.step += 1
         self.progress.batches += 1
@@ -119,6 +124,15 @@ class Trainer:
         self.progress = progress
 
 
+def steps_at(share: float) -> int:
+    """How many steps of guessing count with `share` of the training done.
+
+    The first is what the others build on, and alone it is learned from twice as many tokens in
+    the same time: at equal time 5 % more stood in chains of five than with all steps throughout.
+    """
+    return 1 if share < _ONE_STEP else STEPS
+
+
 def memory_bytes(shape: HeadShape) -> int:
     """What training takes, roughly: 1.0 GB were measured where this says 1.0, 1.4 for 1.7."""
     width = shape.hidden_size
@@ -154,8 +168,8 @@ def _answered(one: Answer) -> int:
     return len(one.tokens) - one.prompt
 
 
-def _loss(head: Head, batch: Batch, embeddings: mx.array) -> mx.array:
-    return loss(head, batch, embeddings)
+def _loss(head: Head, batch: Batch, embeddings: mx.array, steps: int) -> mx.array:
+    return loss(head, batch, embeddings, steps=steps)
 
 
 def _is_inner_matrix(path: str, weight: mx.array) -> bool:

@@ -8,24 +8,24 @@ from engine.distil.budget import Budget, in_words, left
 def test_minutes_are_shared_out() -> None:
     budget = Budget(minutes=30, tokens=None)
     assert budget.answered(tokens=123, seconds=0) == 0
-    assert budget.answered(tokens=123, seconds=360) == pytest.approx(0.5)
-    assert budget.answered(tokens=123, seconds=720) == pytest.approx(1)
-    assert budget.trained(epochs=99, seconds=540, answering_seconds=720) == pytest.approx(0.5)
-    assert budget.trained(epochs=99, seconds=1080, answering_seconds=720) == pytest.approx(1)
+    assert budget.answered(tokens=123, seconds=450) == pytest.approx(0.5)
+    assert budget.answered(tokens=123, seconds=900) == pytest.approx(1)
+    assert budget.trained(epochs=99, seconds=450, answering_seconds=900) == pytest.approx(0.5)
+    assert budget.trained(epochs=99, seconds=900, answering_seconds=900) == pytest.approx(1)
 
 
 def test_what_answering_left_over_is_trained() -> None:
     budget = Budget(minutes=30, tokens=None)
     assert budget.trained(epochs=0, seconds=1700, answering_seconds=100) == pytest.approx(1)
     # And where answering took too long, there is still time to learn.
-    assert budget.trained(epochs=0, seconds=360, answering_seconds=1800) == pytest.approx(0.5)
+    assert budget.trained(epochs=0, seconds=450, answering_seconds=1800) == pytest.approx(0.5)
 
 
 def test_tokens_and_epochs() -> None:
     budget = Budget(minutes=None, tokens=4000)
     assert budget.answered(tokens=1000, seconds=1e9) == 0.25
-    assert budget.trained(epochs=3, seconds=1e9, answering_seconds=1e9) == 0.5
-    assert budget.trained(epochs=6, seconds=0, answering_seconds=0) == 1
+    assert budget.trained(epochs=4, seconds=1e9, answering_seconds=1e9) == 0.5
+    assert budget.trained(epochs=8, seconds=0, answering_seconds=0) == 1
 
 
 def test_times_in_words() -> None:

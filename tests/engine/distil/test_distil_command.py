@@ -132,7 +132,7 @@ def test_prompts_that_will_not_do(distil: Distil, out: Path, tmp_path: Path) -> 
     assert_refused_at_the_end(distil(prompts=path), "Only 15 of the 15 prompts", "16 or many more")
     path.write_text("\n".join(text * 60 for text in openings(30)))
     assert_refused_at_the_end(
-        distil(prompts=path), "Only 0 of the 30 prompts", "at most 352 tokens"
+        distil(prompts=path), "Only 0 of the 30 prompts", "at most 256 tokens"
     )
     assert_refused_at_the_end(distil("--longest-answer", 600), "Only 0 of the 40", "at most 0")
     assert not out.exists()

@@ -13,9 +13,10 @@ from mlx.utils import tree_flatten
 from engine.anatomy import embedding
 from engine.distil import store as store_module
 from engine.distil.answers import Answer
+from engine.distil.loss import STEPS
 from engine.distil.measure import measure
 from engine.distil.store import AnswerStore
-from engine.distil.training import Progress, Trainer, batches, epoch
+from engine.distil.training import Progress, Trainer, batches, epoch, steps_at
 from engine.head import FittedHead
 from engine.loading import LoadedModel
 from models.errors import Problem
@@ -58,7 +59,23 @@ def test_every_weight_learns(stories: LoadedModel, story_answers: list[Answer]) 
     for share in (0.1, 0.2, 0.3):  # some wait for others, which begin at 0
         trainer.learn(story_answers[:4], share=share)
     after = weights(trainer)
-    assert [name for name in after if mx.array_equal(before[name], after[name])] == []
+    assert [name for name in after if mx.array_equal(before[name], after[name])] == [
+        "carry.weight"  # of later steps
+    ]
+    for share in (0.7, 0.8):
+        trainer.learn(story_answers[:4], share=share)
+    assert not mx.array_equal(before["carry.weight"], weights(trainer)["carry.weight"])
+
+
+def test_later_steps_count_later(stories: LoadedModel, story_answers: list[Answer]) -> None:
+    trainer = trainer_of(stories)
+    shares = [0.2, 0.5, 0.59, 0.61, 1.0]
+    assert [steps_at(share) for share in shares] == [1, 1, 1, STEPS, STEPS]
+    first = [trainer.learn(story_answers[:4], share=share) for share in shares[:3]]
+    assert trainer.progress.loss is not None
+    assert trainer.progress.loss < first[0]
+    latest = trainer.learn(story_answers[:4], share=shares[3])
+    assert trainer.progress.loss == latest > first[0], "of more steps, and averaged anew"
 
 
 def test_steps_get_smaller_towards_the_end(
