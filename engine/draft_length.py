@@ -169,6 +169,7 @@ class Automatic:
     _LOOK = 0.003  # plain passes that a look at a drafted token may cost
     _DOUBTFUL = 0.2
     _PLAIN_ROUNDS = 64
+    _READ_IN_VAIN = 4.0  # plain passes that reading a prompt may cost a parked drafter
 
     def __init__(
         self, calibration: Calibration | None = None, acceptance: Acceptance | None = None
@@ -252,6 +253,21 @@ class Automatic:
             (chance,) = self.acceptance.chances(measured.drafter, 1, match=measured.match)
             offer = Offer(measured.drafter, drafted, 1.0 + chance, seconds / passes[0])
             self._parking[measured.drafter].probed(stood=stood, loss=self._loss(offer))
+
+    def worth_reading(self, prospects: Sequence[Prospect], *, context: int) -> bool:
+        """Whether drafters shall read what they lack of a prompt before they are asked.
+
+        Those that do not pay wait with a long one until they do. That they would have to read it
+        first is then a part of what a draft costs.
+        """
+        allowed = self._READ_IN_VAIN * self.costs.passes(context)[0]
+        for each in prospects:
+            parking = self._parking.get(each.drafter)
+            drafts = not each.match and (parking is None or parking.left is None)
+            read = each.behind * self.costs.draft(each.drafter, context=context).read_seconds
+            if drafts or 0.0 < read <= allowed:
+                return True
+        return False
 
     def _offers(
         self, prospect: Prospect, most: int, passes: list[float], context: int

@@ -236,10 +236,19 @@ class Session:
         yield Prefill(generation, reused, len(prompt), reused, 0.0)
         for length in self.decoder.prefill(prompt):
             yield Prefill(generation, length, len(prompt), reused, perf_counter() - began)
-        for _ in self.drafter.prepare(prompt):
-            yield Prefill(generation, len(prompt) - 1, len(prompt), reused, perf_counter() - began)
+        if self._drafter_reads(prompt):
+            for _ in self.drafter.prepare(prompt):
+                elapsed = perf_counter() - began
+                yield Prefill(generation, len(prompt) - 1, len(prompt), reused, elapsed)
         self.decoder.timeline.bookmark()
         yield Prefill(generation, len(prompt), len(prompt), reused, perf_counter() - began)
+
+    def _drafter_reads(self, prompt: list[int]) -> bool:
+        """Whether it reads the prompt at once, and not when it is first asked, if ever."""
+        if not isinstance(self.policy, Automatic):
+            return True
+        prospects = self.drafter.prospects(prompt)
+        return self.policy.worth_reading(prospects, context=len(prompt))
 
     def _rounds(self, task: Task, generation: str) -> Generator[Draft | Verdict]:
         """The loop's items as events."""

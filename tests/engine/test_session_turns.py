@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from engine.costs import Calibration, DraftCosts, PassCosts
+from engine.draft_length import Automatic
 from engine.drafters.model import ModelDrafter
 from engine.events import Event
 from engine.request import Message, Request
@@ -121,6 +123,26 @@ def test_drafter_reads_no_more_than_is_new(architecture: str, tokenizer: Any) ->
     session.drafter.rewind(len(prompt) - 1)
     assert own.length == len(prompt) - 1
     assert list(drafter.prepare(prompt)) == []
+
+
+def test_a_drafter_that_does_not_pay_waits_with_the_prompt(tokenizer: Any) -> None:
+    session = new_session(tokenizer, "llama", "model")
+    dear = DraftCosts("model", 24, 0.0, step_seconds=50.0, read_seconds=10.0)
+    passes = PassCosts(24, (1, 16), (0.01, 0.02))
+    session.policy = Automatic(Calibration((passes,), (dear,)))
+    drafter = session.drafter
+    assert isinstance(drafter, ModelDrafter)
+    plain = new_session(tokenizer, "llama", "none")
+    read = []
+    for question in ("Why?", "And then?", "Tell me more."):
+        messages = [Message("user", question)]
+        events = collect(session, session.answer(messages, Request(max_tokens=8)))
+        assert tokens_of(events) == tokens_of(list(plain.answer(messages, Request(max_tokens=8))))
+        read.append(drafter._decoder.length > 0)
+        drafter.rewind(0)
+        if question == "And then?":
+            session.policy.restart()
+    assert read == [True, False, True], "nothing is known at first, and after a new start"
 
 
 @pytest.mark.parametrize("kind", DRAFTERS)
