@@ -26,7 +26,7 @@ def _benchmark() -> int:
     if importlib.util.find_spec("app.benchmark") is None:
         print("This copy of Slipstream has no benchmark of its window.", file=sys.stderr)
         return 2
-    benchmark = importlib.import_module("app.benchmark")
+    benchmark = importlib.import_module("app.benchmark.run")
     status: int = benchmark.main()
     return status
 

@@ -62,7 +62,7 @@ class Settings:
 
     @property
     def presets(self) -> str:
-        """A person's own presets, as `app.presets` writes them."""
+        """A person's own presets, as `app.sampling.presets` writes them."""
         return self._text("presets", "")
 
     @presets.setter

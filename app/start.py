@@ -17,10 +17,10 @@ from PySide6.QtWidgets import QApplication, QMessageBox
 from app.chat.highlight import USUAL, get_ready
 from app.clipboard import leave_texts
 from app.conversations.store import Store
-from app.engine_log import EngineLog, log_folder
-from app.engine_process import EngineProcess
 from app.garbage import Garbage
-from app.model_loader import ModelLoader
+from app.pair.model_loader import ModelLoader
+from app.process.engine_log import EngineLog, log_folder
+from app.process.engine_process import EngineProcess
 from app.settings import Settings
 from app.signals import SignalWatch
 from app.theme import Theme

@@ -6,7 +6,7 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from app.chat.formats import Formats
 from app.chat.provenance import Legend
-from app.model_loader import ModelLoader, target_name
+from app.pair.model_loader import ModelLoader, target_name
 from app.theme import Theme
 from engine.protocol import Loaded
 from models.errors import Problem

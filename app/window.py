@@ -19,23 +19,23 @@ from app.chat.provenance import Legend
 from app.chat.transcript import Transcript
 from app.conversation import DEFAULTS, OpenConversation
 from app.conversations.store import Store
-from app.engine_news import EngineNews
-from app.engine_process import EngineProcess
 from app.menus import KeysDialog, Menus
-from app.model_loader import ModelLoader
 from app.notices import Notices, Offer
-from app.pair_bar import PairBar
-from app.pair_keeper import PairKeeper
-from app.presets import presets_from_json, presets_to_json
-from app.race import Race
-from app.race_dialog import RaceDialog
+from app.pair.model_loader import ModelLoader
+from app.pair.pair_bar import PairBar
+from app.pair.pair_keeper import PairKeeper
+from app.process.engine_news import EngineNews
+from app.process.engine_process import EngineProcess
+from app.race.race import Race
+from app.race.race_dialog import RaceDialog
 from app.rounds.lane import DraftLane
 from app.rounds_side import RoundsSide
-from app.sampling_dialog import SamplingDialog
+from app.sampling.presets import presets_from_json, presets_to_json
+from app.sampling.sampling_dialog import SamplingDialog
 from app.settings import Settings
 from app.shown_branch import ShownBranch
-from app.sidebar import Sidebar
-from app.sidebar_keeper import SidebarKeeper
+from app.sidebar.sidebar import Sidebar
+from app.sidebar.sidebar_keeper import SidebarKeeper
 from app.sides import Sides
 from app.theme import STYLE_SHEET, Theme
 from app.token_counter import TokenCounter

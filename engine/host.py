@@ -16,6 +16,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Lock, Thread
@@ -154,15 +155,16 @@ class Host:
         folder = Path(command.target).expanduser()
         policy = make_policy(command.draft_length)
         inspect(folder)
-        self._send(
-            protocol.Loading(command.id, command.target, command.drafter, command.draft_length)
+        loading = protocol.Loading(
+            command.id, command.target, command.drafter, command.draft_length
         )
+        self._send(loading)
         if self._target is not None:
             self._unload(command.id)  # first, as there may be no room for both
         target = load(folder)
         calibrations = Calibrations(calibration_folder())
         session = Session(target, drafter=command.drafter, policy=policy, calibrations=calibrations)
-        session.calibrate(cancelled=lambda: self._inbox.cancelled(command.id))
+        self._calibrate(session, loading)
         self._session, self._target = session, target
         self._drafter, self._draft_length = command.drafter, command.draft_length
         self._send_loaded(command.id)
@@ -172,13 +174,26 @@ class Host:
         drafter = self._drafter if command.drafter is None else command.drafter
         length = self._draft_length if command.draft_length is None else command.draft_length
         policy = make_policy(length)  # anew in any case: it has measured the old drafter
-        self._send(protocol.Loading(command.id, str(session.target.folder), drafter, length))
+        loading = protocol.Loading(command.id, str(session.target.folder), drafter, length)
+        self._send(loading)
         if command.drafter is not None:
             session.use_drafter(drafter)
         session.policy = policy
-        session.calibrate(cancelled=lambda: self._inbox.cancelled(command.id))
+        self._calibrate(session, loading)
         self._drafter, self._draft_length = drafter, length
         self._send_loaded(command.id)
+
+    def _calibrate(self, session: Session, loading: protocol.Loading) -> None:
+        """Tells how far it is: at once, and at every tenth."""
+        told = -1
+
+        def tell(share: float) -> None:
+            nonlocal told
+            if int(10 * share) > told:
+                told = int(10 * share)
+                self._send(replace(loading, measured=share))
+
+        session.calibrate(progress=tell, cancelled=lambda: self._inbox.cancelled(loading.id))
 
     def _generate(self, command: Generate) -> None:
         session = self._usable_session()

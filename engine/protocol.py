@@ -6,8 +6,8 @@ are about the process itself. Knows no MLX, so that the window can import it.
 The window numbers its commands: `id`. The answers to one carry its id, an event as its
 `generation`; a `Failed` without one answers a line that could not be told to be any command.
 
-    load      -> Loading, Unloaded (where another was loaded), Loaded | Failed
-    drafting  -> Loading, Loaded | Failed; what was loaded before stays where it failed
+    load      -> Loading, Unloaded (where another was loaded), Loading..., Loaded | Failed
+    drafting  -> Loading..., Loaded | Failed; what was loaded before stays where it failed
     generate  -> Prefill..., (Draft, Verdict, Text)..., Done | Failed
     cancel    -> nothing of its own; the generation with that id ends, `cancelled`
     unload    -> Unloaded
@@ -109,12 +109,17 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class Loading:
-    """Loading has begun, and may take a while."""
+    """Loading has begun, and may take a while.
+
+    Its last part, where this pair is new here, is to measure what it costs: `measured` is the
+    share of that which is done, in further ones.
+    """
 
     id: str
     target: str
     drafter: str
     draft_length: str
+    measured: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 import ast
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,17 @@ def test_no_file_is_too_long() -> None:
     }
     assert len(lines) > 20
     assert {path: count for path, count in lines.items() if count > MOST_LINES} == {}
+
+
+def test_every_package_is_in_the_wheel() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    listed = settings["tool"]["setuptools"]["packages"]
+    packages = {
+        ".".join(folder.parent.relative_to(ROOT).parts)
+        for package in ("app", "engine", "models", "resources")
+        for folder in (ROOT / package).rglob("__init__.py")
+    }
+    assert set(listed) == packages | {"resources"}
 
 
 def test_packaging_is_no_package() -> None:

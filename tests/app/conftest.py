@@ -8,9 +8,9 @@ from PySide6.QtGui import QFont, QPalette
 from PySide6.QtWidgets import QApplication, QToolTip
 from pytestqt.qtbot import QtBot
 
-from app import pair_keeper
 from app.clipboard import leave_texts
-from app.engine_process import Patience
+from app.pair import pair_keeper
+from app.process.engine_process import Patience
 from app.window import Window
 from tests.app.engine_listener import TIMEOUT_SECONDS
 from tests.app.talk import Begin, Talk

@@ -8,7 +8,7 @@ from typing import Any
 
 from pytestqt.qtbot import QtBot
 
-from app.engine_process import EngineProcess
+from app.process.engine_process import EngineProcess
 from engine.events import Done, Failed, Text
 
 ROOT = Path(__file__).parents[2]

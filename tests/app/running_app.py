@@ -15,8 +15,9 @@ from typing import Any
 
 from PySide6.QtCore import QTimer
 
-from app import engine_process, model_loader, pair_keeper
 from app.conversations.records import Message
+from app.pair import model_loader, pair_keeper
+from app.process import engine_process
 from app.start import HOME_VARIABLE, run_window
 from app.window import Window
 from engine.events import Event
@@ -78,7 +79,7 @@ def tell_flushes(window: Window) -> None:
 
 def main(home: Path, speed: str) -> int:
     os.environ[HOME_VARIABLE] = str(home)
-    play = (sys.executable, "-m", "app.benchmark_host", str(CHARACTERS), speed)
+    play = (sys.executable, "-m", "app.benchmark.host", str(CHARACTERS), speed)
     engine_process.host_command = lambda: play  # type: ignore[assignment]
     model_loader.fetch_starter = lambda progress: Path("/models/tiny")
     pair_keeper.has_head = lambda target: False  # which starts a process that outlives a kill

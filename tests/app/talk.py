@@ -9,8 +9,8 @@ from pytestqt.qtbot import QtBot
 from app.answers import Answers
 from app.conversation import OpenConversation
 from app.conversations.store import Store
-from app.engine_log import EngineLog
-from app.engine_process import EngineProcess
+from app.process.engine_log import EngineLog
+from app.process.engine_process import EngineProcess
 from models.errors import Problem
 from tests.app.engine_listener import TIMEOUT_SECONDS
 from tests.app.window_maker import fake_host

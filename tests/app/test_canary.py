@@ -7,8 +7,8 @@ import pytest
 from PySide6.QtGui import QDesktopServices, QImage
 from PySide6.QtWidgets import QApplication
 
-from app.benchmark import Meter
-from app.benchmark_frames import summarize
+from app.benchmark.frames import summarize
+from app.benchmark.run import Meter
 from app.chat.view import TextView
 from app.start import keep_quick
 from app.window import Window

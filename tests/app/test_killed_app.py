@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from PySide6.QtWidgets import QLabel
 
-from app.benchmark_rounds import made_text
+from app.benchmark.rounds import made_text
 from app.conversations.store import Store
 from app.rounds.trace import pieces
 from tests.app.running_app import CHARACTERS

@@ -12,9 +12,9 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from app import pair_keeper
-from app.engine_process import host_command
-from app.race import Result
+from app.pair import pair_keeper
+from app.process.engine_process import host_command
+from app.race.race import Result
 from app.window import Window
 from engine.request import Request, Sampling
 from engine.stats import tally

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from PySide6.QtWidgets import QApplication
 
-from app.benchmark_rounds import made_text
+from app.benchmark.rounds import made_text
 from app.conversations.store import Store
 from app.window import Window
 from tests.app.conversations.test_full_disk import fill, remount, small_disk
@@ -22,7 +22,7 @@ __all__ = ["small_disk"]  # a fixture
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 CHARACTERS, SPEED = 6000, 1000
 TEXT = made_text(CHARACTERS)
-PLAY = (sys.executable, "-m", "app.benchmark_host", str(CHARACTERS), str(SPEED))
+PLAY = (sys.executable, "-m", "app.benchmark.host", str(CHARACTERS), str(SPEED))
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ from PySide6.QtCore import QSettings
 from PySide6.QtWidgets import QApplication
 
 from app.conversations.store import Store
-from app.engine_log import EngineLog
-from app.engine_process import EngineProcess, Patience
-from app.model_loader import ModelLoader
+from app.pair.model_loader import ModelLoader
+from app.process.engine_log import EngineLog
+from app.process.engine_process import EngineProcess, Patience
 from app.settings import Settings
 from app.theme import Theme
 from app.window import Window

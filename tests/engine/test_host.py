@@ -104,6 +104,21 @@ def test_it_writes_what_a_session_writes(child: Child, folder: Path) -> None:
     assert answers[-1].reason == expected[-1].reason
 
 
+def test_measuring_a_new_pair_is_told(fresh: Callable[[], Child], folder: Path) -> None:
+    child = fresh()
+    child.next()
+    *loading, loaded = child.ask(Load("1", str(folder), "early-exit:2"))
+    assert isinstance(loaded, Loaded)
+    shares = [told.measured for told in loading if isinstance(told, Loading)]
+    assert len(shares) == len(loading)
+    assert shares[0] == 0.0
+    assert len(shares) > 1
+    assert shares == sorted(set(shares))
+    assert shares[-1] <= 1.0
+    fixed = child.ask(Load("2", str(folder), "early-exit:2", "3"))
+    assert [type(told) for told in fixed] == [Loading, Unloaded, Loaded], "nothing is measured"
+
+
 def test_a_prompt_is_not_read_twice(child: Child) -> None:
     child.ask(generate("g1"))
     prefill = child.ask(generate("g2"))[0]

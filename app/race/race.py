@@ -1,0 +1,170 @@
+"""A race: the same prompt through plain and through speculative decoding, one after the other.
+
+Both are greedy, so that they must write the same. What is timed is the decoding, as the engine
+measures it; the second finds the prompt in the cache, so reading that is left out for both.
+Knows the engine; shows nothing.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+from typing import Literal
+
+from PySide6.QtCore import QObject, Signal
+
+from app.pair.model_loader import ModelLoader
+from app.process.engine_process import EngineProcess
+from engine.events import Done, Draft, Event, Failed, Stats, Verdict
+from engine.request import Message, Request
+from engine.stats import tally
+from models.errors import Problem
+
+Runner = Literal["plain", "speculative"]
+RUNNERS: tuple[Runner, Runner] = ("plain", "speculative")
+MOST_TOKENS = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A token of an answer, and the target's probability of it."""
+
+    id: int
+    text: str
+    p: float
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Where two answers part: the `place`-th token, from 1. None where one has ended there."""
+
+    place: int
+    plain: Written | None
+    speculative: Written | None
+
+    @property
+    def margin(self) -> float | None:
+        """How far apart the two tokens' probabilities are; None where one answer has ended."""
+        if self.plain is None or self.speculative is None:
+            return None
+        return abs(self.plain.p - self.speculative.p)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How a race went. `tokens` are those that both wrote; `difference` is None where that is
+    all. `ratio` is how many times as fast speculative decoding was, None where nothing was
+    measured."""
+
+    tokens: int
+    difference: Difference | None
+    plain: Stats
+    speculative: Stats
+
+    @property
+    def ratio(self) -> float | None:
+        plain, speculative = (s.tokens_per_second for s in (self.plain, self.speculative))
+        return speculative / plain if plain and speculative else None
+
+
+def judge_race(plain: Iterable[Event], speculative: Iterable[Event]) -> Result:
+    """Compare two answers to the same prompt, token by token."""
+    plain, speculative = tuple(plain), tuple(speculative)
+    tokens, difference = 0, None
+    for one, other in zip_longest(written(plain), written(speculative)):
+        if one is None or other is None or one.id != other.id:
+            difference = Difference(tokens + 1, one, other)
+            break
+        tokens += 1
+    return Result(tokens, difference, tally(plain), tally(speculative))
+
+
+def written(events: Iterable[Event]) -> tuple[Written, ...]:
+    """The tokens of an answer, in order, the one that ended it included."""
+    found: list[Written] = []
+    draft: Draft | None = None
+    for event in events:
+        if isinstance(event, Draft):
+            draft = event
+        elif isinstance(event, Verdict):
+            if draft is not None and draft.round == event.round:
+                stood = zip(draft.tokens[: event.accepted], event.judgements, strict=False)
+                found += [Written(token.id, token.text, judged.p) for token, judged in stood]
+            if event.next is not None:
+                found.append(Written(event.next.id, event.next.text, event.next.p))
+    return tuple(found)
+
+
+class Race(QObject):
+    """Attributes: `running`; `events`, by runner.
+
+    Signals:
+        happened(str, Event): one more event of a runner.
+        finished(Result): both have ended by themselves.
+        failed(Problem): one has not, or was stopped.
+    """
+
+    happened = Signal(str, object)
+    finished = Signal(Result)
+    failed = Signal(Problem)
+
+    def __init__(
+        self, engine: EngineProcess, loader: ModelLoader, *, parent: QObject | None = None
+    ) -> None:
+        super().__init__(parent)
+        self._engine, self._loader = engine, loader
+        self._generations: dict[str, Runner] = {}
+        self._asked: set[str] = set()  # for another drafting
+        self.running = False
+        self.events: dict[Runner, list[Event]] = {runner: [] for runner in RUNNERS}
+        engine.happened.connect(self._hear)
+        engine.failed.connect(self._on_failed)
+
+    def start(self, messages: Sequence[Message], request: Request) -> None:
+        """Let both run. The engine does what it is asked for in order, so all is asked at once."""
+        pair = self._loader.pair
+        request = replace(
+            request,
+            sampling=replace(request.sampling, temperature=0.0),
+            max_tokens=min(request.max_tokens, MOST_TOKENS),
+        )
+        self.events = {runner: [] for runner in RUNNERS}
+        self._generations, self._asked = {}, set()
+        self.running = True
+        self._loader.lend()
+        drafting = {"plain": ("none", "0"), "speculative": (pair.drafter, pair.draft_length)}
+        for runner in RUNNERS:
+            drafter, length = drafting[runner]
+            self._asked.add(self._engine.use_drafting(drafter=drafter, draft_length=length))
+            self._generations[self._engine.generate("race", messages, request)] = runner
+
+    def stop(self) -> None:
+        """End it; `failed` tells when it has."""
+        for generation in self._generations:
+            self._engine.cancel(generation)
+
+    def _hear(self, event: Event) -> None:
+        runner = self._generations.get(event.generation)
+        if runner is None or not self.running:
+            return
+        self.events[runner].append(event)
+        self.happened.emit(runner, event)
+        if isinstance(event, Failed):
+            self._give_up(Problem(event.message, event.remedy))
+        elif isinstance(event, Done) and event.reason == "cancelled":
+            self._give_up(Problem("The race was stopped.", "Race again when you like."))
+        elif isinstance(event, Done) and runner == "speculative":
+            self._end()
+            self.finished.emit(judge_race(self.events["plain"], self.events["speculative"]))
+
+    def _on_failed(self, failed: Failed) -> None:
+        if self.running and failed.generation in self._asked:
+            self._give_up(Problem(failed.message, failed.remedy))
+
+    def _give_up(self, problem: Problem) -> None:
+        self._end()
+        self.stop()
+        self.failed.emit(problem)
+
+    def _end(self) -> None:
+        self.running = False
+        self._loader.put_right()

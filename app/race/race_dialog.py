@@ -1,0 +1,234 @@
+"""The race on the screen: two answers side by side, two clocks, and the verdict."""
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import QEvent, Qt
+from PySide6.QtGui import QCloseEvent, QColor, QFont, QPalette, QTextCursor
+from PySide6.QtWidgets import (
+    QDialog,
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QPlainTextEdit,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.chat.colours import chat_colours
+from app.chat.page import neutral
+from app.race.race import RUNNERS, Race, Result, Runner, Written
+from app.rounds import figures
+from app.rounds.charts import figures_font
+from app.rounds.lane import DraftLane
+from app.rounds.marks import marked
+from app.status_line import StatusLine
+from engine.events import Draft, Event, Stats, Text, Verdict
+from engine.request import Message, Request
+from engine.stats import update
+from models.errors import Problem
+
+
+class RaceDialog(QDialog):
+    """Runs a race as soon as it is opened, and again when asked."""
+
+    def __init__(
+        self,
+        race: Race,
+        messages: Sequence[Message],
+        request: Request,
+        *,
+        names: tuple[str, str],
+        parent: QWidget | None = None,
+    ) -> None:
+        """`names` are the target's and the drafter's."""
+        super().__init__(parent)
+        target, drafter = names
+        self._race, self._messages, self._request = race, tuple(messages), request
+        self.tracks = {
+            "plain": Track(f"{target}, plain decoding", lane=False),
+            "speculative": Track(f"{target}, drafter {drafter}", lane=True),
+        }
+        self.verdict = StatusLine(wraps=True)
+        larger = self.verdict.font()
+        larger.setPointSizeF(larger.pointSizeF() * 1.15)
+        self.verdict.setFont(larger)
+        self._question = QLabel(neutral(_shortened(messages[-1].content)))
+        self._again = QPushButton("Race again")
+        self._stop = QPushButton("Stop")
+        self._close = QPushButton("Close")
+        self.setWindowTitle("Race")
+        self._arrange()
+        self._again.clicked.connect(self.start)
+        self._stop.clicked.connect(race.stop)
+        self._close.clicked.connect(self.reject)
+        race.happened.connect(self._hear)
+        race.finished.connect(self._on_finished)
+        race.failed.connect(self._on_failed)
+        self.start()
+
+    def _arrange(self) -> None:
+        self._question.setTextFormat(Qt.TextFormat.PlainText)
+        self._question.setWordWrap(True)
+        tracks = QHBoxLayout()
+        tracks.setSpacing(20)
+        for runner in RUNNERS:
+            tracks.addWidget(self.tracks[runner], 1)
+        below = QHBoxLayout()
+        below.addWidget(self.verdict, 1)
+        for button in (self._again, self._stop, self._close):
+            button.setAutoDefault(False)
+            below.addWidget(button, 0, Qt.AlignmentFlag.AlignBottom)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(20, 16, 20, 14)
+        column.setSpacing(12)
+        column.addWidget(self._question)
+        column.addLayout(tracks, 1)
+        column.addLayout(below)
+        self.resize(980, 620)
+
+    def start(self) -> None:
+        """From the beginning."""
+        if self._race.running:
+            return
+        for track in self.tracks.values():
+            track.clear()
+        self.verdict.say("Plain decoding runs first, then speculative decoding. Both are greedy.")
+        self._race.start(self._messages, self._request)
+        self._enable()
+
+    def _enable(self) -> None:
+        self._again.setEnabled(not self._race.running)
+        self._stop.setEnabled(self._race.running)
+
+    def _hear(self, runner: Runner, event: Event) -> None:
+        self.tracks[runner].push(event)
+
+    def _on_finished(self, result: Result) -> None:
+        self._enable()
+        self.verdict.say(verdict(result), "warning" if result.difference else "good")
+
+    def _on_failed(self, problem: Problem) -> None:
+        self._enable()
+        self.verdict.say(str(problem), "warning")
+
+    def done(self, result: int) -> None:
+        """However it is closed, the race does not go on unseen."""
+        self._race.stop()
+        super().done(result)
+
+    def closeEvent(self, event: QCloseEvent) -> None:
+        self._race.stop()
+        super().closeEvent(event)
+
+
+class Track(QWidget):
+    """One runner: its clock, its figures, its text, and the draft lane where it drafts."""
+
+    def __init__(self, title: str, *, lane: bool) -> None:
+        super().__init__()
+        self._title, self.clock, self.figures = _label(neutral(title)), _label("\u2013"), _label("")
+        self.text = QPlainTextEdit()
+        self.text.setReadOnly(True)
+        self.text.setFrameShape(QFrame.Shape.NoFrame)
+        self.text.setTabChangesFocus(True)
+        self.text.setAccessibleName(f"{title}: the answer")
+        self.clock.setAccessibleName(f"{title}: the clock")
+        self._lane = DraftLane() if lane else None
+        self._stats = Stats()
+        large = figures_font(self.font())
+        large.setPointSizeF(large.pointSizeF() * 2.2)
+        large.setWeight(QFont.Weight.DemiBold)
+        self.clock.setFont(large)
+        self.figures.setFont(figures_font(self.font()))
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(4)
+        for part in (self._title, self.clock, self.figures):
+            column.addWidget(part)
+        column.addSpacing(6)
+        column.addWidget(self.text, 1)
+        if self._lane is not None:
+            column.addWidget(self._lane)
+        self._recolour()
+        self.clear()
+
+    def clear(self) -> None:
+        """Before the start."""
+        self._stats = Stats()
+        self.text.clear()
+        self.clock.setText("\u2013")
+        self.figures.setText("waits")
+        if self._lane is not None:
+            self._lane.clear()
+
+    def push(self, event: Event) -> None:
+        """One more event of this runner."""
+        self._stats = stats = update(self._stats, event)
+        if isinstance(event, Text):
+            cursor = QTextCursor(self.text.document())
+            cursor.movePosition(QTextCursor.MoveOperation.End)
+            cursor.insertText(neutral(event.delta))
+            bar = self.text.verticalScrollBar()
+            bar.setValue(bar.maximum())
+        elif isinstance(event, Verdict):
+            self.clock.setText(figures.seconds(stats.decode_seconds))
+            speed = stats.tokens_per_second or 0.0
+            tokens = figures.count(stats.committed, "token")
+            passes = figures.count(stats.rounds, "pass")
+            self.figures.setText(f"{speed:.1f} tokens/s\n{tokens} in {passes}")
+        if self._lane is not None and isinstance(event, Draft | Verdict):
+            self._lane.push(event)
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.PaletteChange:
+            self._recolour()
+
+    def _recolour(self) -> None:
+        colours = chat_colours(self.palette().window().color().name())
+        for label in (self._title, self.figures):
+            palette = label.palette()
+            palette.setColor(QPalette.ColorRole.WindowText, QColor(colours.muted))
+            label.setPalette(palette)
+
+
+def verdict(result: Result) -> str:
+    """In words: whether both wrote the same, and which was faster."""
+    difference = result.difference
+    if difference is None:
+        same = f"Identical: {figures.count(result.tokens, 'token')}, each the same."
+    else:
+        said = (
+            f"plain decoding {_said(difference.plain)}, "
+            f"speculative decoding {_said(difference.speculative)}"
+        )
+        margin = difference.margin
+        apart = "" if margin is None else f" Their probabilities are {margin:.3g} apart."
+        same = f"Different from token {difference.place:,} on: {said}.{apart}"
+    if result.ratio is None:
+        return same
+    if not result.speculative.proposed:
+        return f"{same} Nothing was drafted, so there is no speed to compare."
+    seconds = [figures.seconds(s.decode_seconds) for s in (result.plain, result.speculative)]
+    return (
+        f"{same} Speculative decoding was {result.ratio:.2f} times as fast "
+        f"({seconds[1]} against {seconds[0]}, reading the prompt not counted)."
+    )
+
+
+def _said(token: Written | None) -> str:
+    return (
+        "ended" if token is None else f"wrote \u201c{marked(token.text)}\u201d (p = {token.p:.3g})"
+    )
+
+
+def _shortened(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= 160 else line[:159] + "\u2026"
+
+
+def _label(text: str) -> QLabel:
+    label = QLabel(text)
+    label.setTextFormat(Qt.TextFormat.PlainText)
+    return label

@@ -1,0 +1,1 @@
+"""How an answer is drawn, in a conversation: the dialog, and presets."""

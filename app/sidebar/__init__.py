@@ -1,0 +1,1 @@
+"""The list of conversations, with its search and its undo."""

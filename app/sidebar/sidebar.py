@@ -1,0 +1,352 @@
+"""The sidebar: every conversation, a search through all of them, and what can be done with one.
+
+Knows the store's records, not the store: what is asked for goes out as signals, and whoever
+hears them gives the list as it is afterwards. Only a deletion is offered to be undone at once.
+"""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from PySide6.QtCore import QEvent, QModelIndex, QPoint, Qt, QTimer, Signal
+from PySide6.QtGui import QAction, QKeyEvent, QKeySequence, QPainter, QPaintEvent
+from PySide6.QtWidgets import (
+    QHBoxLayout,
+    QLineEdit,
+    QMenu,
+    QPushButton,
+    QStackedWidget,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.chat.colours import chat_colours
+from app.conversations.records import Conversation, Hit
+from app.sidebar.conversation_list import ConversationList, QuietList
+from app.sidebar.conversation_model import HIT, ConversationModel, HitModel, title_of
+from app.sidebar.conversation_rows import ConversationRows, HitRows
+from app.sidebar.undo_bar import UndoBar
+from app.signs import sign_icon
+
+_SEARCH_AFTER_MILLISECONDS = 150  # of not typing
+
+
+class Sidebar(QWidget):
+    """The conversations. The actions may be put into menus; their shortcuts work here already.
+
+    Attributes: new_action, find_action, rename_action, pin_action, delete_action, undo_action,
+        export_markdown_action, export_json_action, import_action.
+
+    Signals:
+        chosen(int): show this conversation.
+        hit_chosen(int, object): show this message (None: the conversation) of this conversation.
+        new_asked: begin a conversation.
+        renamed(int, str), pinned(int, bool), deleted(int): do so, then `set_conversations`.
+        restored(int): undo a deletion.
+        export_asked(int, str): "markdown" or "json".
+        import_asked: ask for a file.
+        search_changed(str): answer with `set_hits`; not emitted where there is nothing to find.
+    """
+
+    chosen = Signal(int)
+    hit_chosen = Signal(int, object)
+    new_asked = Signal()
+    renamed = Signal(int, str)
+    pinned = Signal(int, bool)
+    deleted = Signal(int)
+    restored = Signal(int)
+    export_asked = Signal(int, str)
+    import_asked = Signal()
+    search_changed = Signal(str)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._waiting: tuple[Conversation, ...] | None = None
+        self._pointed = False  # whether the list's current line is meant, for it was pointed at
+        self._model = ConversationModel(self)
+        self._found = HitModel(self)
+        self._list = ConversationList()
+        self._hits = QuietList("Found")
+        self._search = QLineEdit()
+        self._new = QPushButton("New conversation")
+        self._more = QToolButton()
+        self._undo = UndoBar()
+        self._pages = QStackedWidget()
+        self._timer = QTimer(self, singleShot=True, interval=_SEARCH_AFTER_MILLISECONDS)
+        self._make_actions()
+        self._arrange()
+        self._connect()
+        self._recolour()
+        self.setAccessibleName("Conversations")
+        self.set_conversations(())
+
+    def _make_actions(self) -> None:
+        def make(text: str, act: Callable[[], None], *keys: QKeySequence) -> QAction:
+            action = QAction(text, self)
+            action.setShortcuts(list(keys))
+            action.triggered.connect(lambda: act())
+            return action
+
+        standard = QKeySequence.StandardKey
+        self.new_action = make("New Conversation", self.new_asked.emit, QKeySequence(standard.New))
+        self.find_action = make(
+            "Find in Conversations", self.begin_search, QKeySequence(standard.Find)
+        )
+        self.import_action = make("Import…", self.import_asked.emit)
+        self.rename_action = make("Rename", self._rename, QKeySequence(Qt.Key.Key_F2))
+        self.pin_action = make("Pin", self._pin)
+        self.delete_action = make(
+            "Delete", self._delete, QKeySequence(Qt.Key.Key_Delete), QKeySequence("Ctrl+Backspace")
+        )
+        self.undo_action = make("Undo Delete", self._undo.undo, QKeySequence(standard.Undo))
+        self.export_markdown_action = make("Export as Markdown…", lambda: self._export("markdown"))
+        self.export_json_action = make("Export as JSON…", lambda: self._export("json"))
+        self.addActions([self.new_action, self.find_action])
+        for action in (self.rename_action, self.delete_action, self.undo_action):
+            # Elsewhere in the window these keys mean something else.
+            action.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
+            self._list.addAction(action)
+
+    def _arrange(self) -> None:
+        self._list.setModel(self._model)
+        self._list.setItemDelegate(ConversationRows(self._list))
+        self._hits.setModel(self._found)
+        self._hits.setItemDelegate(HitRows(self._hits))
+        self._hits.setUniformItemSizes(True)
+        self._pages.addWidget(self._list)
+        self._pages.addWidget(self._hits)
+        self._search.setPlaceholderText("Search")
+        self._search.setAccessibleName("Search in all conversations")
+        self._search.setClearButtonEnabled(True)
+        self._search.setMaxLength(500)
+        self._search.setTextMargins(4, 0, 0, 0)
+        self._more.setAutoRaise(True)
+        self._more.setAccessibleName("More about this conversation")
+        self._more.setToolTip("Import, export and more")
+        self._more.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        top = QHBoxLayout()
+        top.setSpacing(6)
+        top.addWidget(self._new, 1)
+        top.addWidget(self._more)
+        head = QVBoxLayout()
+        head.setContentsMargins(10, 10, 10, 4)
+        head.setSpacing(8)
+        head.addLayout(top)
+        head.addWidget(self._search)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 1, 0)
+        column.setSpacing(0)
+        column.addLayout(head)
+        column.addWidget(self._pages, 1)
+        column.addWidget(self._undo)
+        self.setMinimumWidth(180)
+
+    def _connect(self) -> None:
+        self._new.clicked.connect(self.new_asked)
+        self._more.clicked.connect(self._show_more)
+        self._search.textChanged.connect(self._on_typed)
+        self._timer.timeout.connect(self._ask)
+        self._model.renamed.connect(self.renamed)
+        self._list.chosen.connect(self._choose)
+        self._list.menu_asked.connect(self._show_menu)
+        self._list.edited.connect(self._on_edited)
+        self._list.left_upwards.connect(self._search.setFocus)
+        self._hits.chosen.connect(self._choose_hit)
+        self._hits.left_upwards.connect(self._search.setFocus)
+        self._undo.undone.connect(self.restored)
+        self._undo.undone.connect(lambda: self._list.setFocus())
+
+    # What there is
+
+    def set_conversations(
+        self, conversations: tuple[Conversation, ...], *, now: datetime | None = None
+    ) -> None:
+        """Show these, in this order, pinned ones first. `now` is for the headings.
+
+        While a title is being edited the list waits.
+        """
+        if self._list.editing:
+            self._waiting = conversations
+            return
+        current = self._model.conversation(self._list.currentIndex())
+        scrolled = self._list.verticalScrollBar().value()
+        self._model.set_conversations(conversations, now or datetime.now(UTC))
+        index = self._model.index_of(current.id if current else self._model.shown)
+        if index.isValid() and index != self._list.currentIndex():
+            self._list.setCurrentIndex(index)
+        self._list.doItemsLayout()  # headings may have come or gone
+        self._list.verticalScrollBar().setValue(scrolled)
+        self._list.say_when_empty("No conversations yet.")
+        self._enable()
+
+    def set_shown(self, conversation: int | None) -> None:
+        """The transcript shows this one; None for one that is not in the list."""
+        self._model.set_shown(conversation)
+        index = self._model.index_of(conversation)
+        if index.isValid():
+            self._list.setCurrentIndex(index)
+        self._enable()
+
+    def set_hits(self, text: str, hits: tuple[Hit, ...]) -> None:
+        """What was found for `text`; for a text that is not searched for any more, nothing."""
+        if text != self.query or not text:
+            return
+        self._found.set_hits(hits)
+        self._hits.say_when_empty(f"Nothing was found for “{text}”.")
+        self._pages.setCurrentWidget(self._hits)
+
+    @property
+    def query(self) -> str:
+        """What is searched for; empty where the list is shown."""
+        return self._search.text().strip()
+
+    def begin_search(self) -> None:
+        """Let a person search."""
+        self._search.setFocus(Qt.FocusReason.ShortcutFocusReason)
+        self._search.selectAll()
+
+    def begin_rename(self, conversation: int) -> None:
+        """Let a person edit its title, in its place."""
+        index = self._model.index_of(conversation)
+        if index.isValid():
+            self._search.clear()
+            self._list.setCurrentIndex(index)
+            self._list.setFocus()
+            self._list.edit(index)
+
+    def withdraw_undo(self, conversation: int) -> None:
+        """It was not deleted after all."""
+        self._undo.take(conversation)
+
+    # What is asked for
+
+    def _subject(self) -> Conversation | None:
+        """Which one an action is about: the list's current one, or else the one shown."""
+        index = self._list.currentIndex()
+        if not index.isValid() or not (self._list.hasFocus() or self._pointed):
+            index = self._model.index_of(self._model.shown)
+        return self._model.conversation(index)
+
+    def _choose(self, index: QModelIndex) -> None:
+        if (one := self._model.conversation(index)) is not None:
+            self.chosen.emit(one.id)
+
+    def _choose_hit(self, index: QModelIndex) -> None:
+        hit: Hit = index.data(HIT)
+        self.hit_chosen.emit(hit.conversation, hit.message)
+
+    def _rename(self) -> None:
+        if one := self._subject():
+            self.begin_rename(one.id)
+
+    def _pin(self) -> None:
+        if one := self._subject():
+            self.pinned.emit(one.id, not one.pinned)
+
+    def _delete(self) -> None:
+        if one := self._subject():
+            self._undo.add(one.id, title_of(one))
+            self.deleted.emit(one.id)
+
+    def _export(self, form: str) -> None:
+        if one := self._subject():
+            self.export_asked.emit(one.id, form)
+
+    def _show_menu(self, place: QPoint) -> None:
+        self._pointed = True  # a menu may take the focus
+        self._pop_up(self.menu(), place)
+
+    def _show_more(self) -> None:
+        menu = self.menu()
+        menu.addSeparator()
+        menu.addAction(self.import_action)
+        self._pop_up(menu, self._more.mapToGlobal(self._more.rect().bottomLeft()))
+
+    def _pop_up(self, menu: QMenu, place: QPoint) -> None:
+        # Not at once: it hides before it says what was chosen.
+        menu.aboutToHide.connect(lambda: QTimer.singleShot(0, self, lambda: self._forget(menu)))
+        menu.popup(place)
+
+    def _forget(self, menu: QMenu) -> None:
+        self._pointed = False
+        menu.deleteLater()
+
+    def menu(self) -> QMenu:
+        """What can be done with one conversation; for whoever shows it to delete."""
+        self._enable()
+        menu = QMenu(self)
+        menu.addActions([self.rename_action, self.pin_action])
+        menu.addSeparator()
+        menu.addActions([self.export_markdown_action, self.export_json_action])
+        menu.addSeparator()
+        menu.addAction(self.delete_action)
+        return menu
+
+    def _enable(self) -> None:
+        one = self._subject()
+        self.pin_action.setText("Unpin" if one and one.pinned else "Pin")
+        for action in (
+            self.pin_action,
+            self.export_markdown_action,
+            self.export_json_action,
+        ):
+            action.setEnabled(one is not None)
+
+    def _on_edited(self) -> None:
+        if self._waiting is not None:
+            waiting, self._waiting = self._waiting, None
+            # Not from within the list's own work on its editor.
+            QTimer.singleShot(0, self, lambda: self.set_conversations(waiting))
+
+    # Searching
+
+    def _on_typed(self) -> None:
+        if self.query:
+            self._timer.start()
+        else:
+            self._timer.stop()
+            self._pages.setCurrentWidget(self._list)
+            self._found.set_hits(())
+
+    def _ask(self) -> None:
+        if self.query:
+            self.search_changed.emit(self.query)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """What the search field leaves over."""
+        lists = self._list if self._pages.currentWidget() is self._list else self._hits
+        match event.key():
+            case Qt.Key.Key_Escape if self._search.text():
+                self._search.clear()
+                self._list.setFocus()
+            case Qt.Key.Key_Down if self._search.hasFocus():
+                lists.setFocus()
+                if not lists.currentIndex().isValid():
+                    lists.setCurrentIndex(lists.model().index(0, 0))
+            case Qt.Key.Key_Return | Qt.Key.Key_Enter if self._search.hasFocus() and self.query:
+                if self._timer.isActive():
+                    self._timer.stop()
+                    self._ask()
+                elif self._pages.currentWidget() is self._hits and self._found.rowCount():
+                    self._choose_hit(self._found.index(0))
+            case _:
+                super().keyPressEvent(event)
+
+    # Looks
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() in (QEvent.Type.PaletteChange, QEvent.Type.FontChange):
+            self._recolour()
+
+    def _recolour(self) -> None:
+        colours = chat_colours(self.palette().window().color().name())
+        self._new.setIcon(sign_icon("new", ink=colours.text, faint=colours.edge))
+        self._more.setIcon(sign_icon("more", ink=colours.text, faint=colours.edge))
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        colours = chat_colours(self.palette().window().color().name())
+        with QPainter(self) as painter:
+            painter.fillRect(self.rect(), colours.code)
+            painter.setPen(colours.edge)
+            painter.drawLine(self.width() - 1, 0, self.width() - 1, self.height())

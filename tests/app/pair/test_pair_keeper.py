@@ -1,0 +1,135 @@
+"""What is chosen in the pair bar is loaded and kept, and taken back where it fails."""
+
+from pathlib import Path
+
+import pytest
+from PySide6.QtWidgets import QComboBox
+
+from app.settings import Pair
+from app.window import Window
+from models.errors import Problem
+from tests.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
+
+pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
+
+
+def box(window: Window, name: str) -> QComboBox:
+    boxes = window.pair_bar.findChildren(QComboBox)
+    return next(one for one in boxes if one.accessibleName() == name)
+
+
+def choose(window: Window, name: str, text: str) -> None:
+    """As a person does."""
+    chooser = box(window, name)
+    place = chooser.findText(text)
+    assert place >= 0
+    chooser.setCurrentIndex(place)
+    chooser.activated.emit(place)
+
+
+def drafting(window: Window) -> tuple[str, str]:
+    loaded = window.loader.loaded
+    return (loaded.drafter, loaded.draft_length) if loaded else ("", "")
+
+
+def test_the_pair_is_shown_and_the_drafting_changed(open_window: Open, until: Until) -> None:
+    window = open_window()
+    until(lambda: window.pair_bar.standing == "loaded")
+    assert box(window, "Target model").currentText() == "tiny"
+    choose(window, "Drafter", "Lookup")
+    until(lambda: drafting(window)[0] == "lookup")
+    choose(window, "Draft length", "4")
+    until(lambda: drafting(window)[1] == "4")
+    assert window.settings.pair == Pair("", "lookup", "4")
+
+
+def test_a_drafting_that_fails_is_taken_back(open_window: Open, until: Until) -> None:
+    window = open_window("ready take load take failed serve")
+    until(lambda: window.pair_bar.standing == "loaded")
+    choose(window, "Drafter", "Lookup")
+    until(lambda: "engine" in window.notices.texts)
+    assert "Do otherwise." in window.notices.texts["engine"]
+    assert window.pair_bar.drafter == "auto"
+    assert window.settings.pair == Pair()
+    assert window.composer.blocked == ""
+
+
+def test_another_target_is_offered_and_loaded(
+    open_window: Open, until: Until, tmp_path: Path
+) -> None:
+    folder = tmp_path / "models" / "other"
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text("{}")
+    window = open_window("ready take load take load serve")
+    until(lambda: window.pair_bar.standing == "loaded")
+    choose(window, "Target model", "other")
+    until(lambda: window.loader.loaded and window.loader.loaded.target == str(folder))
+    assert window.settings.pair.target == str(folder)
+    until(lambda: window.pair_bar.target == str(folder))
+    window.menus.actions["starter"].trigger()
+    until(lambda: window.loader.loaded and window.loader.loaded.target == "/models/tiny")
+    assert window.settings.pair.target == ""
+
+
+def test_a_gguf_file_is_imported_first(
+    open_window: Open, until: Until, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, folder = tmp_path / "large.gguf", tmp_path / "imported"
+    file.touch()
+    heard: list[tuple[Path, Path]] = []
+
+    def imported(path: Path, imports: Path, progress: object) -> Path:
+        heard.append((path, imports))
+        return folder
+
+    monkeypatch.setattr("app.pair.model_loader.import_model", imported)
+    window = open_window("ready take load take load serve")
+    until(lambda: window.pair_bar.standing == "loaded")
+    window.pair._open_target(file)
+    until(lambda: window.loader.loaded and window.loader.loaded.target == str(folder))
+    assert heard == [(file, tmp_path / "models")]
+    assert box(window, "Target model").currentText() == "large.gguf"
+    assert window.settings.paths("targets") == (str(file),)
+
+
+def test_a_gguf_file_that_is_damaged_leaves_the_old_model(
+    open_window: Open, until: Until, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*arguments: object) -> Path:
+        raise Problem("The file is damaged.", "Fetch it again.")
+
+    monkeypatch.setattr("app.pair.model_loader.import_model", refuse)
+    window = open_window()
+    until(lambda: window.pair_bar.standing == "loaded")
+    window.pair._open_target(tmp_path / "large.gguf")
+    until(lambda: "engine" in window.notices.texts)
+    assert window.pair_bar.standing == "loaded"
+    assert window.loader.loaded is not None
+    assert window.settings.pair == Pair()
+    window.composer.set_text("still there?")
+    window.composer.send()
+    until(lambda: len(window.transcript.messages) == 2 and not window.conversation.busy)
+    assert window.transcript.messages[1].written == "served"
+
+
+def test_a_drafter_folder_is_offered_from_then_on(
+    open_window: Open, until: Until, tmp_path: Path
+) -> None:
+    window = open_window()
+    until(lambda: window.pair_bar.standing == "loaded")
+    window.pair._open(tmp_path / "small")
+    until(lambda: drafting(window)[0] == str(tmp_path / "small"))
+    assert window.settings.paths("drafters") == (str(tmp_path / "small"),)
+    choose(window, "Drafter", "None")
+    until(lambda: drafting(window)[0] == "none")
+    choose(window, "Drafter", "small")
+    until(lambda: drafting(window)[0] == str(tmp_path / "small"))
+
+
+def test_progress_is_shown_while_the_starter_comes(open_window: Open, until: Until) -> None:
+    window = open_window()
+    until(lambda: window.pair_bar.standing == "loaded")
+    window.loader.fetch_began.emit()
+    window.loader.fetched_so_far.emit(25_000_000, 100_000_000)
+    assert "25%" in window.pair_bar.said
+    assert window.pair_bar.standing == "loading"

@@ -1,0 +1,216 @@
+"""The dialog gives back what it was given, and says in a line what is wrong or what holds."""
+
+from typing import Any
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import (
+    QComboBox,
+    QDialogButtonBox,
+    QLabel,
+    QLineEdit,
+    QPlainTextEdit,
+    QPushButton,
+    QWidget,
+)
+from pytestqt.qtbot import QtBot
+
+from app.sampling.presets import BUILT_IN, Preset
+from app.sampling.sampling_dialog import NUMBERS, NumberBox, SamplingDialog
+from app.status_line import StatusLine
+from engine.request import Request, Sampling
+
+DEFAULTS = Request()
+ALL = Request(
+    sampling=Sampling(
+        temperature=0.65,
+        top_k=40,
+        top_p=0.955,
+        min_p=0.0125,
+        repetition_penalty=1.1,
+        presence_penalty=-0.5,
+        frequency_penalty=0.25,
+        penalty_window=128,
+        logit_bias={5: -1.5},
+        seed=2**64 - 1,
+    ),
+    max_tokens=1_000_000,
+    stops=("\n\nUser:", "END\\"),
+)
+MINE = Preset("Mine", Sampling(temperature=0.3))
+
+
+class Opened:
+    """A dialog, and what came out of it."""
+
+    def __init__(self, qtbot: QtBot, settings: Request | None, *own: Preset) -> None:
+        self.kept: list[tuple[Preset, ...]] = []
+        self.applied: list[tuple[str, Any]] = []
+        self.dialog = SamplingDialog(
+            "Be brief.", settings, defaults=DEFAULTS, own=own, keep=self.kept.append
+        )
+        qtbot.addWidget(self.dialog)
+        self.dialog.applied.connect(lambda *said: self.applied.append(said))
+
+    def field[T: QWidget](self, kind: type[T], name: str) -> T:
+        (found,) = (one for one in self.dialog.findChildren(kind) if one.accessibleName() == name)
+        return found
+
+    def button(self, text: str) -> QPushButton:
+        buttons = self.dialog.findChildren(QPushButton)
+        (found,) = (one for one in buttons if one.text().replace("&", "") == text)
+        return found
+
+    def line(self) -> StatusLine:
+        found = self.dialog.findChild(StatusLine)
+        assert found is not None
+        return found
+
+    def choose(self, preset: str) -> None:
+        box = self.field(QComboBox, "Preset")
+        box.setCurrentIndex(box.findText(preset))
+        box.activated.emit(box.currentIndex())
+
+    def answer(self) -> Request | None:
+        """Press OK."""
+        self.button("OK").click()
+        (prompt, settings) = self.applied.pop()
+        assert prompt == "Be brief."
+        assert settings is None or isinstance(settings, Request)
+        return settings
+
+
+@pytest.fixture
+def opened(qtbot: QtBot) -> Opened:
+    return Opened(qtbot, ALL, MINE)
+
+
+def test_nothing_is_lost_on_the_way(opened: Opened) -> None:
+    assert opened.answer() == ALL
+
+
+def test_the_defaults_are_told_as_none(qtbot: QtBot) -> None:
+    assert Opened(qtbot, None).answer() is None
+    assert Opened(qtbot, DEFAULTS).answer() is None
+    opened = Opened(qtbot, ALL)
+    opened.button("Restore Defaults").click()
+    assert opened.answer() is None
+
+
+def test_every_number_has_a_field(opened: Opened) -> None:
+    names = {number.field for number in NUMBERS}
+    owners = set(Sampling.__dataclass_fields__) | {"max_tokens"}
+    assert names == owners - {"seed", "logit_bias"}
+    for place, box in enumerate(opened.dialog.findChildren(NumberBox)):
+        box.setValue(place / 16 + 1 if box.number.decimals else place + 2)
+    settings = opened.answer()
+    assert settings is not None
+    for place, box in enumerate(opened.dialog.findChildren(NumberBox)):
+        owner = settings if box.number.field == "max_tokens" else settings.sampling
+        value = getattr(owner, box.number.field)
+        assert value == (min(place / 16 + 1, box.maximum()) if box.number.decimals else place + 2)
+        assert isinstance(value, float if box.number.decimals else int)
+
+
+def test_numbers_have_no_zeros_at_their_end(opened: Opened) -> None:
+    texts = {box.number.field: box.text() for box in opened.dialog.findChildren(NumberBox)}
+    assert texts["temperature"] == "0.65"
+    assert texts["top_k"] == "40"
+    opened.button("Restore Defaults").click()
+    assert opened.field(NumberBox, "Top-p").text() == "1"
+
+
+@pytest.mark.parametrize(
+    ("field", "text", "line"),
+    [
+        ("Seed", "12x", "The seed is '12x'. Choose a whole number, or leave it empty."),
+        ("Seed", "99999999999999999999", "The seed is 99999999999999999999. "
+                                         "Choose one from 0 to 2^64 - 1."),
+        ("Temperature", "0.0005", "temperature is 0.0005. Choose 0 (greedy) or 0.001 up."),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_said_in_a_line(opened: Opened, field: str, text: str, line: str) -> None:
+    if field == "Seed":
+        opened.field(QLineEdit, field).setText(text)
+    else:
+        opened.field(NumberBox, field).setValue(float(text))
+    assert opened.line().text == line
+    assert opened.line().standing == "warning"
+    assert not opened.button("OK").isEnabled()
+    opened.choose("Exact")
+    opened.field(QLineEdit, "Seed").clear()
+    assert opened.button("OK").isEnabled()
+    assert opened.line().standing == "plain"
+
+
+def test_greedy_says_what_changes_nothing(opened: Opened) -> None:
+    opened.field(NumberBox, "Temperature").setValue(0)
+    assert "Greedy: always the likeliest token. Top-k, top-p" in opened.line().text
+    assert "Token biases (1) stay" in opened.line().text
+
+
+@pytest.mark.parametrize("preset", [*BUILT_IN, MINE], ids=lambda preset: preset.name)
+def test_a_preset_fills_the_fields_and_is_known_again(opened: Opened, preset: Preset) -> None:
+    opened.choose(preset.name)
+    assert opened.field(QComboBox, "Preset").currentText() == preset.name
+    assert opened.button("Remove").isEnabled() == (preset == MINE)
+    settings = opened.answer()
+    assert settings is not None
+    assert settings.sampling.temperature == preset.sampling.temperature
+    assert settings.sampling.top_k == 0
+    kept = (settings.sampling.seed, settings.sampling.logit_bias, settings.stops)
+    assert kept == (ALL.sampling.seed, ALL.sampling.logit_bias, ALL.stops)
+
+
+def test_other_values_have_no_name_until_they_are_saved(opened: Opened) -> None:
+    assert opened.field(QComboBox, "Preset").currentIndex() == -1
+    opened.dialog.save_preset("  Exact ")
+    assert "Choose another name" in opened.line().text
+    opened.dialog.save_preset(" \n ")
+    assert opened.kept == []
+    opened.dialog.save_preset(" Hot\nand cold ")
+    (kept,) = opened.kept
+    assert [one.name for one in kept] == ["Hot and cold", "Mine"]
+    assert (kept[0].sampling.top_k, kept[0].sampling.seed) == (40, None)
+    assert opened.field(QComboBox, "Preset").currentText() == "Hot and cold"
+    assert not opened.button("Save as…").isEnabled()
+    opened.button("Remove").click()
+    assert opened.kept[-1] == (MINE,)
+    assert opened.answer() == ALL
+
+
+def test_cancelling_tells_nothing(opened: Opened) -> None:
+    opened.field(QPlainTextEdit, "System prompt").setPlainText("other")
+    opened.button("Cancel").click()
+    assert opened.applied == []
+
+
+@pytest.mark.qt_log_ignore("This plugin does not support")  # raising and size hints
+def test_tab_leads_through_every_field(opened: Opened, qtbot: QtBot) -> None:
+    with qtbot.waitActive(opened.dialog):
+        opened.dialog.show()
+        opened.dialog.activateWindow()
+    first = opened.field(QPlainTextEdit, "System prompt")
+    first.setFocus()
+    seen: list[str] = []
+    for _ in range(12):
+        focused = opened.dialog.focusWidget()
+        assert focused is not None
+        seen.append(focused.accessibleName())
+        if focused.accessibleName() == "Top-p":
+            assert opened.line().text.endswith("up to this probability together; 1: off.")
+        QTest.keyClick(focused, Qt.Key.Key_Tab)
+    fields = [number.name for number in NUMBERS if number.field != "max_tokens"]
+    wanted = ["System prompt", "Preset", *fields]
+    assert [name for name in seen if name in wanted] == wanted
+    opened.dialog.close()
+
+
+def test_everything_has_a_name(opened: Opened) -> None:
+    buttons = opened.dialog.findChild(QDialogButtonBox)
+    assert buttons is not None
+    fields = [*opened.dialog.findChildren(QPlainTextEdit), *opened.dialog.findChildren(NumberBox)]
+    assert all(field.accessibleName() for field in fields)
+    labels = [one for one in opened.dialog.findChildren(QLabel) if one.text()]
+    assert {one.textFormat() for one in labels} == {Qt.TextFormat.PlainText}
