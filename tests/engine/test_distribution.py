@@ -402,7 +402,11 @@ def test_drafter_that_forgets_the_chain_is_refuted(monkeypatch: pytest.MonkeyPat
     def raw(weights: mx.array) -> mx.array:
         return mx.softmax(weights * cold.temperature, axis=-1)
 
+    def cold_draw(weights: mx.array, p: mx.array, sampling: Sampling, key: mx.array) -> mx.array:
+        return mx.random.categorical(weights, key=key).astype(mx.int32)
+
     monkeypatch.setattr(chain, "distribution", raw)  # draws at 0.4, reports q at temperature 1
+    monkeypatch.setattr(chain, "choose", cold_draw)
     drafter = model_drafter(DRAFTING["noisy"])
 
     counts, _ = long_text(drafter, Fixed(2), cold, length=1_500)
