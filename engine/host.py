@@ -156,7 +156,7 @@ class Host:
         policy = make_policy(command.draft_length)
         inspect(folder)
         loading = protocol.Loading(
-            command.id, command.target, command.drafter, command.draft_length
+            command.id, command.target, command.drafter, command.draft_length, measured=0.0
         )
         self._send(loading)
         if self._target is not None:
@@ -174,7 +174,9 @@ class Host:
         drafter = self._drafter if command.drafter is None else command.drafter
         length = self._draft_length if command.draft_length is None else command.draft_length
         policy = make_policy(length)  # anew in any case: it has measured the old drafter
-        loading = protocol.Loading(command.id, str(session.target.folder), drafter, length)
+        loading = protocol.Loading(
+            command.id, str(session.target.folder), drafter, length, measured=0.0
+        )
         self._send(loading)
         if command.drafter is not None:
             session.use_drafter(drafter)

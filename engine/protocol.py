@@ -119,7 +119,7 @@ class Loading:
     target: str
     drafter: str
     draft_length: str
-    measured: float = 0.0
+    measured: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,7 @@ def main(arguments: Sequence[str]) -> None:
             case _:
                 continue
         pair = (command.id, target, drafter, length)
-        say(Loading(*pair))
+        say(Loading(*pair, measured=0.0))
         say(Loaded(*pair, "float32", 1 << 16, 50_000))
 
 

@@ -235,7 +235,7 @@ def test_load_unload_and_quit(fresh: Callable[[], Child], folder: Path) -> None:
     failed = child.ask(generate("g1"))[0]
     assert failed == Failed("g1", "No model is loaded.", "Load one first.")
     child.send(Load("1", str(folder), "lookup", "4"))
-    assert child.next() == Loading("1", str(folder), "lookup", "4")
+    assert child.next() == Loading("1", str(folder), "lookup", "4", 0.0)
     loaded = child.next()
     assert loaded == Loaded("1", str(folder), "lookup", "4", "float32", 4096, 260)
     # A mistake that shows before loading leaves the model where it is.

@@ -73,7 +73,7 @@ def test_a_command_survives_its_line(command: Command) -> None:
 @pytest.mark.parametrize("kind", get_args(Notice))
 @given(data=st.data())
 def test_a_notice_survives_its_line(kind: type[Any], data: st.DataObject) -> None:
-    values = {str: text, int: st.integers()}
+    values = {str: text, int: st.integers(), float: st.floats(0.0, 1.0)}
     notice = kind(*(data.draw(values[field.type]) for field in dataclasses.fields(kind)))
     line = answer_to_json(notice)
     assert "\n" not in line

@@ -20,7 +20,7 @@ def with_model(target: str = "/a") -> EngineWork:
     """One whose engine has greeted and loaded."""
     work = EngineWork()
     work.ask(Load("load", target))
-    for answer in (READY, Loading("load", target, "none", "auto"), loaded("load", target)):
+    for answer in (READY, Loading("load", target, "none", "auto", 0.0), loaded("load", target)):
         assert work.take(answer) == "process"
     return work
 
@@ -57,7 +57,7 @@ def test_a_death_loses_generations_and_what_had_begun() -> None:
     work.ask(Load("b", "/b"))
     work.ask(Drafting("d", "lookup"))
     work.ask(generate("g"))
-    work.take(Loading("b", "/b", "none", "auto"))
+    work.take(Loading("b", "/b", "none", "auto", 0.0))
     work.take(Unloaded("b"))
     assert work.loading
     assert work.lose(keep_loads=True) == Lost(("g",), ("b", "d"))
@@ -83,7 +83,7 @@ def test_what_is_loaded_again_was_asked_for_by_nobody() -> None:
         assert targets(work) == ["/a"]
         assert work.lose(keep_loads=True) == Lost()
     (load,) = work.begin()
-    assert work.take(Loading(load.id, "/a", "none", "auto")) == "process"
+    assert work.take(Loading(load.id, "/a", "none", "auto", 0.0)) == "process"
     assert work.lose(keep_loads=True) == Lost()
     assert targets(work) == ["/a"]
 
@@ -91,7 +91,7 @@ def test_what_is_loaded_again_was_asked_for_by_nobody() -> None:
 def test_the_drafter_of_the_last_answer_is_loaded_again() -> None:
     work = with_model("/a")
     work.ask(Drafting("d", "lookup", "4"))
-    work.take(Loading("d", "/a", "lookup", "4"))
+    work.take(Loading("d", "/a", "lookup", "4", 0.0))
     work.take(Loaded("d", "/a", "lookup", "4", "float32", 4096, 260))
     work.ask(Drafting("e", "nonsense"))
     work.take(Failed("e", "m", "r"))
