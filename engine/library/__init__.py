@@ -1,0 +1,1 @@
+"""Models from the command line: `slipstream models`, and converting."""

@@ -1,0 +1,158 @@
+"""What is told about models: the plain values that commands print and the window shows.
+
+Each is flat and JSON all through: `asdict(record)` goes out, `Record(**plain)` comes back. Sizes
+are bytes, times seconds. Knows nothing of how any of it is found out.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Origin = Literal["starter", "hub", "imported", "folder"]
+Role = Literal["chat", "drafter", "head"]
+Standing = Literal["queued", "running", "paused", "failed", "done"]
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """A model on this machine.
+
+    `name` is its hub id, or its folder's name. `role` head: a drafter head for one target;
+    drafter: a model made to draft, never offered for chatting. `origin` folder: found in a
+    folder that a person added, hence not ours to delete. `problem` says why it cannot be used, and
+    `remedy` what to do; both are empty where it can. `last_used` is None where that is not known.
+    """
+
+    name: str
+    path: str
+    origin: Origin
+    role: Role
+    size_bytes: int
+    last_used: float | None
+    model_type: str
+    quantization_bits: int | None
+    context_length: int | None
+    removable: bool
+    problem: str = ""
+    remedy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Incomplete:
+    """What a broken download or import left on the disk."""
+
+    name: str
+    path: str
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A repository on the hub. `reason` says why it cannot be chosen; empty where it can.
+
+    `size_bytes` is None where only asking for the whole repository would tell.
+    """
+
+    repository: str
+    downloads: int
+    likes: int
+    updated: str
+    gated: bool
+    licence: str
+    size_bytes: int | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Download:
+    """A repository that is being fetched, or waits for it.
+
+    `seconds_left` is None where it cannot be said. `problem` and `remedy` are those of `failed`.
+    """
+
+    repository: str
+    revision: str
+    standing: Standing
+    done_bytes: int
+    total_bytes: int
+    bytes_per_second: float = 0.0
+    seconds_left: float | None = None
+    problem: str = ""
+    remedy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """Whether a pair has room in memory, with what that is made of.
+
+    `largest_context`: the longest that fits, 0 where even the shortest does not; `reason`: the
+    whole in one line, for a person.
+    """
+
+    target: str
+    drafter: str
+    context: int
+    weights_bytes: int
+    cache_bytes: int
+    drafter_weights_bytes: int
+    drafter_cache_bytes: int
+    working_bytes: int
+    available_bytes: int
+    largest_context: int
+    fits: bool
+    reason: str
+
+    @property
+    def needed_bytes(self) -> int:
+        """All of it."""
+        return (
+            self.weights_bytes
+            + self.cache_bytes
+            + self.drafter_weights_bytes
+            + self.drafter_cache_bytes
+            + self.working_bytes
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A way of drafting for a target, and whether it will do.
+
+    `drafter` is as `slipstream --drafter` takes it; `kind` one of lookup, head, model,
+    early-exit. `cost_ratio`: one drafted token over one pass of the target, expected from sizes;
+    None where nothing tells. `reason` says why it works, or why not.
+    """
+
+    drafter: str
+    kind: str
+    works: bool
+    reason: str
+    cost_ratio: float | None = None
+    installed: bool = True
+    size_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A pair of the catalog, as this machine sees it.
+
+    `drafter` is empty where none is needed beyond what comes with the target; `drafter_kinds`,
+    what drafts for it; `memory_class_gb`, the smallest unified memory that it is meant for;
+    `download_bytes`, what is still to be fetched. `verified` is false where names or sizes could
+    not be checked. `reason` says why it cannot be chosen; empty where it can.
+    """
+
+    target: str
+    drafter: str
+    family: str
+    good_for: str
+    licence: str
+    context: int
+    memory_class_gb: int
+    drafter_kinds: tuple[str, ...]
+    download_bytes: int
+    needed_bytes: int
+    available_bytes: int
+    installed: bool
+    recommended: bool
+    verified: bool
+    reason: str = ""
