@@ -37,7 +37,8 @@ def test_nothing_stays_after_an_error(error: type[BaseException], tmp_path: Path
             (partial / "file").write_text("text")
             raise error
 
-    pytest.raises(error, fail)
+    with pytest.raises(error):
+        fail()
     assert os.listdir(tmp_path) == []
 
 
