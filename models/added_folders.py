@@ -1,0 +1,110 @@
+"""Further folders with models, which a person added: a list of paths in the data folder.
+
+Knows the list, and where in such a folder models may lie; nothing of models, and never changes
+anything in them.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from filelock import FileLock
+
+from models.errors import Problem
+from models.folders import read_json_object
+from models.json_file import write_json
+from models.starter import models_folder
+
+FILE_NAME = "model-folders.json"
+LEVELS = 2  # LM Studio and others keep publisher/model
+
+
+def folders(*, home: Path | None = None) -> list[Path]:
+    """The folders that were added, in that order. Raises Problem where the list is damaged."""
+    path = models_folder(home).parent / FILE_NAME
+    if not path.exists():
+        return []
+    listed = read_json_object(path).get("folders")
+    if not isinstance(listed, list) or not all(
+        isinstance(folder, str) and folder for folder in listed
+    ):
+        raise Problem(
+            f"The list of model folders in {path} is damaged.",
+            "Delete that file, and add the folders again.",
+        )
+    return [Path(folder) for folder in listed]
+
+
+def add_folder(folder: Path, *, home: Path | None = None) -> list[Path]:
+    """Look for models in `folder` from now on; the new list. One that is listed stays where it is.
+
+    Raises Problem if there is no such folder, or the list cannot be written.
+    """
+    folder = folder.expanduser().resolve()
+    if not folder.is_dir():
+        raise Problem(f"There is no folder {folder}.", "Check the path.")
+    with _lock(home):
+        listed = folders(home=home)
+        if folder not in listed:
+            listed.append(folder)
+            _write(listed, home)
+        return listed
+
+
+def remove_folder(folder: Path, *, home: Path | None = None) -> list[Path]:
+    """Look there no longer; the new list. Nothing in the folder is touched.
+
+    Raises Problem if it was not added, or the list cannot be written.
+    """
+    with _lock(home):
+        listed = folders(home=home)
+        kept = [other for other in listed if other not in (folder, folder.expanduser().resolve())]
+        if kept == listed:
+            raise Problem(
+                f"{folder} is not among the folders that were added.",
+                "See which ones are: slipstream models folders",
+            )
+        _write(kept, home)
+        return kept
+
+
+def places(folder: Path) -> Iterator[tuple[str, Path]]:
+    """(name, path) of what may be a model in `folder`: folders with config.json, GGUF files.
+
+    The name is the path below `folder`, or `folder`'s own name. What lies in a model's folder is
+    part of it. Hidden folders, and such that may not be read, are left out.
+    """
+    yield from _places(folder, folder.name, LEVELS)
+
+
+def _places(folder: Path, name: str, levels: int) -> Iterator[tuple[str, Path]]:
+    try:
+        if (folder / "config.json").is_file():
+            yield name, folder
+            return
+        children = sorted(folder.iterdir())
+    except OSError:
+        return
+    for child in children:
+        below = child.name if levels == LEVELS else f"{name}/{child.name}"
+        if child.name.startswith("."):
+            continue
+        if child.suffix.lower() == ".gguf" and child.is_file():
+            yield below, child
+        elif levels > 0 and child.is_dir():
+            yield from _places(child, below, levels - 1)
+
+
+def _write(listed: list[Path], home: Path | None) -> None:
+    path = models_folder(home).parent / FILE_NAME
+    write_json(path, {"folders": [str(folder) for folder in listed]})
+
+
+def _lock(home: Path | None) -> FileLock:
+    data = models_folder(home).parent
+    try:
+        data.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Problem(
+            f"{data} cannot be made: {error.strerror or error}.", "Make room on the disk."
+        ) from error
+    return FileLock(data / f".{FILE_NAME}.lock")

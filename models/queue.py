@@ -1,0 +1,322 @@
+"""The queue of downloads: what is to be fetched, in which order, and how far each has come.
+
+A JSON file in the data folder, so that every process sees the same queue and a restart loses
+nothing. One runner at a time works through it; what the others write (pause, cancel) it sees
+between two blocks. Knows repositories' names only: how one is fetched is told to the runner.
+"""
+
+import dataclasses
+import json
+import math
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, get_args
+
+from filelock import FileLock, Timeout
+
+from models.errors import Problem
+from models.json_file import write_json
+from models.records import Download, Standing
+from models.starter import models_folder
+
+FILE_NAME = "downloads.json"
+SAVE_SECONDS = 2.0  # between two notes of how far a download has come
+UNFINISHED: tuple[Standing, ...] = ("queued", "running", "paused", "failed")
+
+Report = Callable[[Download], None]
+Cancelled = Callable[[], bool]
+Fetch = Callable[[Download, Report, Cancelled], object]
+
+
+class Queue:
+    """The one queue of a data folder; any number of objects and processes may look at it.
+
+    notice: what a person must be told about the file, in one line; empty if there is nothing.
+    """
+
+    def __init__(self, *, home: Path | None = None) -> None:
+        self.notice = ""
+        self._path = models_folder(home).parent / FILE_NAME
+        self._runner = self._path.with_name(f".{FILE_NAME}.runner")
+        self._seen: tuple[int, ...] = ()
+        self._read: list[Download] = []
+
+    def downloads(self) -> list[Download]:
+        """All of them, in order. One whose runner was killed is `paused`.
+
+        A damaged file is kept aside under another name, and the queue begins empty: see `notice`.
+        Raises Problem where the file cannot be read.
+        """
+        if not self._path.exists():
+            return []
+        with self._changing() as downloads:
+            return list(downloads)
+
+    def enqueue(self, repository: str, revision: str = "") -> Download:
+        """Have `repository` fetched after those that wait already.
+
+        One that is in the queue stays in its place; paused or failed it waits again, done it
+        waits once more, at the end. Raises Problem where the queue cannot be written.
+        """
+        with self._changing() as downloads:
+            fresh = Download(repository, revision, "queued", 0, 0)
+            found = _index(downloads, repository)
+            if found is not None and downloads[found].standing != "done":
+                other = revision not in ("", downloads[found].revision)
+                downloads[found] = fresh if other else _waiting(downloads[found])
+                return downloads[found]
+            if found is not None:
+                del downloads[found]
+            downloads.append(fresh)
+            return fresh
+
+    def pause(self, repository: str) -> Download:
+        """Stop fetching `repository`, or do not begin. Raises Problem if it is not in the queue."""
+        return self._change(
+            repository,
+            lambda old: _still(old, "paused") if old.standing in ("queued", "running") else old,
+        )
+
+    def resume(self, repository: str) -> Download:
+        """Let a paused or failed one wait again, in its old place. Raises Problem as `pause`."""
+        return self._change(repository, _waiting)
+
+    def resume_all(self) -> list[Download]:
+        """Let all that are paused or failed wait again; the whole queue."""
+        with self._changing() as downloads:
+            downloads[:] = map(_waiting, downloads)
+            return list(downloads)
+
+    def cancel(self, repository: str) -> None:
+        """Forget `repository`. What came of it stays, as an incomplete download to be cleaned.
+
+        Raises Problem if it is not in the queue.
+        """
+        with self._changing() as downloads:
+            del downloads[_require(downloads, repository)]
+
+    def run(
+        self,
+        fetch: Fetch,
+        *,
+        report: Report = lambda download: None,
+        stopped: Cancelled = lambda: False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Fetch one after another until none waits, or `stopped()`; that one is then paused.
+
+        `fetch(download, report, cancelled)` fetches one, tells how far it is and gives up, by
+        any exception, soon after `cancelled()`. Its Problem is kept with the failed download, and
+        the next one begins; any other exception pauses the download and goes on to the caller.
+        `report` hears of each change. Raises Problem if another process is at it already.
+        """
+        with self._changing() as downloads:
+            lock = FileLock(self._runner)
+            try:
+                lock.acquire(timeout=0)  # nobody only looks at it while the queue is locked
+            except Timeout as error:
+                raise Problem(
+                    "Downloads are running already, in another window or terminal.",
+                    "They will fetch what is in the queue; see: slipstream models list",
+                ) from error
+            downloads[:] = [one for one in downloads if one.standing != "done"]
+        try:
+            while not stopped() and (begun := self._begin()) is not None:
+                self._fetch(begun, fetch, report=report, stopped=stopped, clock=clock)
+        finally:
+            lock.release()
+
+    def _begin(self) -> Download | None:
+        """The first that waits, which runs from now on."""
+        with self._changing() as downloads:
+            for index, one in enumerate(downloads):
+                if one.standing == "queued":
+                    downloads[index] = dataclasses.replace(one, standing="running")
+                    return downloads[index]
+            return None
+
+    def _fetch(
+        self,
+        latest: Download,
+        fetch: Fetch,
+        *,
+        report: Report,
+        stopped: Cancelled,
+        clock: Callable[[], float],
+    ) -> None:
+        name = latest.repository
+        saved_at = clock()
+        report(latest)
+
+        def progress(told: Download) -> None:
+            nonlocal latest, saved_at
+            revision = told.revision or latest.revision
+            latest = dataclasses.replace(
+                told, repository=name, revision=revision, standing="running"
+            )
+            report(latest)
+            if clock() - saved_at >= SAVE_SECONDS:
+                saved_at = clock()
+                self._note(latest)
+
+        def cancelled() -> bool:
+            return stopped() or not self._wanted(name)
+
+        end: Download | None = None
+        try:
+            fetch(latest, progress, cancelled)
+            end = _still(dataclasses.replace(latest, done_bytes=latest.total_bytes), "done")
+        except Problem as problem:
+            if not cancelled():
+                end = dataclasses.replace(
+                    _still(latest, "failed"), problem=problem.message, remedy=problem.remedy
+                )
+        except Exception:
+            if not cancelled():
+                raise
+        finally:
+            noted = self._note(end or _still(latest, "paused"))
+            if noted is not None:
+                report(noted)
+
+    def _note(self, now: Download) -> Download | None:
+        """Write down how a download stands; what the queue has then, None if it was cancelled.
+
+        Where somebody paused it, or let it wait again, meanwhile, that stands.
+        """
+        with self._changing() as downloads:
+            found = _index(downloads, now.repository)
+            if found is None:
+                return None
+            if downloads[found].standing == "running" or now.standing == "done":
+                downloads[found] = now
+            return downloads[found]
+
+    def _wanted(self, repository: str) -> bool:
+        """Whether nobody has paused or cancelled it. Cheap: reads the file only when it changes."""
+        if self._signature() != self._seen:
+            with self._changing() as downloads:
+                self._read = list(downloads)
+                self._seen = self._signature()
+        found = _index(self._read, repository)
+        return found is not None and self._read[found].standing == "running"
+
+    def _signature(self) -> tuple[int, ...]:
+        try:
+            state = self._path.stat()
+        except OSError:
+            return ()
+        return state.st_ino, state.st_mtime_ns, state.st_size
+
+    def _change(self, repository: str, change: Callable[[Download], Download]) -> Download:
+        with self._changing() as downloads:
+            found = _require(downloads, repository)
+            downloads[found] = change(downloads[found])
+            return downloads[found]
+
+    @contextmanager
+    def _changing(self) -> Iterator[list[Download]]:
+        """The queue, for this process alone; what is different afterwards is written."""
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise Problem(
+                f"{self._path.parent} cannot be made: {error.strerror or error}.",
+                "Make room on the disk, and check that you may write there.",
+            ) from error
+        with FileLock(self._path.with_name(f".{FILE_NAME}.lock")):
+            before = self._load()
+            downloads = list(before)
+            if any(one.standing == "running" for one in downloads) and not self._has_runner():
+                downloads = [
+                    _still(one, "paused") if one.standing == "running" else one for one in downloads
+                ]
+            yield downloads
+            if downloads != before:
+                write_json(
+                    self._path, {"downloads": [dataclasses.asdict(one) for one in downloads]}
+                )
+
+    def _has_runner(self) -> bool:
+        lock = FileLock(self._runner)
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            return True
+        lock.release()
+        return False
+
+    def _load(self) -> list[Download]:
+        if not self._path.exists():
+            return []
+        try:
+            return _parse(self._path)
+        except ValueError:
+            pass
+        aside = self._path.with_suffix(".damaged.json")
+        os.replace(self._path, aside)
+        self.notice = (
+            f"The list of downloads was damaged: it begins empty, and what there was is in {aside}."
+        )
+        return []
+
+
+def _parse(path: Path) -> list[Download]:
+    """Raises ValueError unless all of it is as we write it."""
+    try:
+        entries = json.loads(path.read_bytes())["downloads"]
+        downloads = [_download(entry) for entry in entries]
+    except (KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(str(error)) from error
+    except OSError as error:
+        raise Problem(
+            f"{path} cannot be read: {error.strerror or error}.",
+            "Check that the disk is there and that you may read the file.",
+        ) from error
+    if len({one.repository for one in downloads}) < len(downloads):
+        raise ValueError("a repository stands there twice")
+    return downloads
+
+
+def _download(entry: dict[str, Any]) -> Download:
+    known = {field.name for field in dataclasses.fields(Download)}
+    one = Download(**{name: value for name, value in entry.items() if name in known})
+    texts = (one.repository, one.revision, one.problem, one.remedy)
+    seconds = (one.bytes_per_second, 0.0 if one.seconds_left is None else one.seconds_left)
+    sound = (
+        all(isinstance(text, str) for text in texts)
+        and one.standing in get_args(Standing)
+        and all(type(size) is int and size >= 0 for size in (one.done_bytes, one.total_bytes))
+        and all(type(time) in (int, float) and math.isfinite(time) for time in seconds)
+    )
+    if not sound or not one.repository:
+        raise ValueError(f"{entry} is no download")
+    return one
+
+
+def _index(downloads: list[Download], repository: str) -> int | None:
+    names = [one.repository.lower() for one in downloads]  # the hub's names ignore case
+    return names.index(repository.lower()) if repository.lower() in names else None
+
+
+def _require(downloads: list[Download], repository: str) -> int:
+    found = _index(downloads, repository)
+    if found is None:
+        raise Problem(
+            f"{repository} is not among the downloads.", "See them: slipstream models list"
+        )
+    return found
+
+
+def _still(download: Download, standing: Standing) -> Download:
+    """The same without speed, as nothing moves."""
+    return dataclasses.replace(download, standing=standing, bytes_per_second=0.0, seconds_left=None)
+
+
+def _waiting(download: Download) -> Download:
+    if download.standing not in ("paused", "failed"):
+        return download
+    return dataclasses.replace(_still(download, "queued"), problem="", remedy="")
