@@ -1,0 +1,36 @@
+"""Which architectures mlx-lm can build, told without importing it."""
+
+import importlib.util
+import re
+from pathlib import Path
+
+# The keys of mlx_lm.utils.MODEL_REMAPPING; a test compares them.
+BUILT_AS_ANOTHER = frozenset(
+    {
+        "deepseek_v41_text",
+        "falcon_mamba",
+        "gemma4_unified",
+        "iquestcoder",
+        "joyai_llm_flash",
+        "kimi_k2",
+        "llava",
+        "minimax_m2",
+        "mistral",
+        "phi-msft",
+        "qwen2_5_vl",
+        "xverse",
+    }
+)
+
+
+def known_to_mlx(model_type: str) -> bool:
+    """Whether mlx-lm has a module for models of that type."""
+    if model_type in BUILT_AS_ANOTHER:
+        return True
+    found = importlib.util.find_spec("mlx_lm")
+    if found is None or re.fullmatch(r"\w+", model_type, re.ASCII) is None:
+        return False
+    return any(
+        (Path(place) / "models" / f"{model_type}.py").is_file()
+        for place in found.submodule_search_locations or ()
+    )

@@ -1,0 +1,110 @@
+"""What a refusal of the hub means to a person: the hub client's errors, each as a Problem.
+
+Knows the errors; asks nothing itself. Addresses are left out of the texts: they may hold secrets.
+"""
+
+import httpx2
+from huggingface_hub.errors import (
+    DisabledRepoError,
+    GatedRepoError,
+    HfHubHTTPError,
+    OfflineModeIsEnabled,
+    RemoteEntryNotFoundError,
+    RepositoryNotFoundError,
+    RevisionNotFoundError,
+)
+
+from models.errors import Problem
+
+_RETRIED_STATUSES = (408, 429, 500, 502, 503, 504)
+_TRY_LATER = "Try again later: a download goes on from where it stopped."
+
+
+def offline_problem() -> Problem:
+    """For everything that would need the hub, while it must not be asked."""
+    return Problem(
+        "The hub is not asked: offline mode is on.",
+        "Unset HF_HUB_OFFLINE, or use a model that is on this machine.",
+    )
+
+
+def status_of(error: Exception) -> int | None:
+    """The HTTP status that the hub answered, if it did."""
+    if isinstance(error, HfHubHTTPError | httpx2.HTTPStatusError):
+        return error.response.status_code
+    return None
+
+
+def is_passing(error: Exception) -> bool:
+    """Whether the same request may well succeed in a while."""
+    if (status := status_of(error)) is not None:
+        return status in _RETRIED_STATUSES
+    return isinstance(error, httpx2.TransportError)
+
+
+def retry_after_seconds(error: Exception) -> float | None:
+    """How long the hub asks to be left alone, if it says so."""
+    if not isinstance(error, HfHubHTTPError | httpx2.HTTPStatusError):
+        return None
+    said = error.response.headers.get("Retry-After", "").strip()
+    return float(said) if said.isdecimal() and len(said) < 10 else None
+
+
+def explain(error: Exception, *, name: str, page: str) -> Problem:
+    """The Problem behind an error of the hub's client, about the repository `name`.
+
+    `page` is its address for people.
+    """
+    match error:
+        case Problem():
+            return error
+        case OfflineModeIsEnabled():
+            return offline_problem()
+        case GatedRepoError():
+            return Problem(
+                f"{name} is gated: its owners want to be asked first.",
+                f"Ask on {page}, then sign in with a token of yours: hf auth login",
+            )
+        case RepositoryNotFoundError():
+            return Problem(
+                f"There is no {name} on the hub, or it is private.",
+                "Check the name; if it is private, sign in first: hf auth login",
+            )
+        case RevisionNotFoundError():
+            return Problem(f"{name} has no such revision.", f"See its history on {page}.")
+        case RemoteEntryNotFoundError():
+            return Problem(
+                f"{name} has changed on the hub: a file is gone.", "Start the download again."
+            )
+        case DisabledRepoError():
+            return Problem(f"The hub has closed {name}.", "Choose another model.")
+    return _explain_status(status_of(error), error, name=name)
+
+
+def _explain_status(status: int | None, error: Exception, *, name: str) -> Problem:
+    if status == 401:
+        return Problem(
+            f"The hub does not accept the token it was sent for {name}.",
+            "Sign in again: hf auth login (or correct HF_TOKEN).",
+        )
+    if status == 403:
+        return Problem(
+            f"The hub does not give {name} to this account.",
+            "Check what the token may read, or sign in with another: hf auth login",
+        )
+    if status == 429:
+        seconds = retry_after_seconds(error)
+        wait = "later" if seconds is None else f"in {seconds:.0f} seconds"
+        return Problem(
+            "The hub has been asked too often from here.",
+            f"Try again {wait}; signing in raises the limit: hf auth login",
+        )
+    if status is not None and status >= 500:
+        return Problem(f"The hub is in trouble: it answered {status}.", _TRY_LATER)
+    if status is not None:
+        return Problem(f"The hub refused: it answered {status}.", _TRY_LATER)
+    reason = str(error).split("\n", 1)[0] if isinstance(error, httpx2.TransportError) else ""
+    return Problem(
+        f"The hub cannot be reached: {reason or type(error).__name__}.",
+        "Check the network connection and try again: a download goes on from where it stopped.",
+    )

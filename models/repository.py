@@ -1,0 +1,238 @@
+"""What a repository on the hub holds, which of its files a model is, and why it is none.
+
+Knows names, sizes and hashes as the hub lists them; asks nobody and touches no disk. What the
+hub says is checked here: a listing with a hostile name or without a size is a Problem.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import PurePosixPath, PureWindowsPath
+from typing import Any
+
+from huggingface_hub.errors import HFValidationError
+from huggingface_hub.utils._validators import validate_repo_id
+
+from models.architectures import known_to_mlx
+from models.errors import Problem
+from models.folders import PICKLE_SUFFIXES
+
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_REFERENCE = re.compile(r"[A-Za-z0-9][\w.+-]*(/[A-Za-z0-9][\w.+-]*)*", re.ASCII)
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9][\w.+-]*", re.ASCII)
+_WEIGHTS = re.compile(r"model[\w.+-]*\.safetensors|head\.safetensors", re.ASCII)
+_GGUF = re.compile(r"[A-Za-z0-9][\w.+-]*\.gguf", re.ASCII | re.IGNORECASE)
+_SMALL_SUFFIXES = (".json", ".jinja", ".txt", ".model", ".tiktoken")
+_PROSE_NAMES = ("LICENSE", "LICENCE", "NOTICE", "README")
+_SMALL_BYTES = 100_000_000  # of a tokenizer; the largest known have some 35 million
+_PROSE_BYTES = 2_000_000
+_TEXT_TASKS = (None, "", "text-generation", "image-text-to-text", "any-to-any", "conversational")
+
+
+@dataclass(frozen=True, slots=True)
+class RepositoryFile:
+    """`sha256` is published for large files; small ones are known by their git blob's sha1."""
+
+    name: str
+    size_bytes: int
+    sha256: str | None
+    git_sha1: str
+
+    @property
+    def digest(self) -> str:
+        """What the file must hash to, and what its blob is called in the cache."""
+        return self.sha256 or self.git_sha1
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """A repository at one commit.
+
+    `name` is as the hub spells it, `revision` the commit in 40 hexadecimal digits; `reference`,
+    the branch or tag that was asked for, is empty where that was a commit already.
+    """
+
+    name: str
+    revision: str
+    reference: str
+    files: tuple[RepositoryFile, ...]
+    gated: bool
+    licence: str
+
+    def file(self, name: str) -> RepositoryFile | None:
+        """The file called `name`, if it is listed."""
+        return next((file for file in self.files if file.name == name), None)
+
+
+def check_name(name: str) -> str:
+    """`name`, if it can be a repository's. Raises Problem."""
+    try:
+        validate_repo_id(name)
+    except HFValidationError as error:
+        raise Problem(
+            f"{name!r} is not the name of a model on the hub.",
+            "Write it as the hub does: organization/model.",
+        ) from error
+    return name
+
+
+def check_revision(revision: str) -> str:
+    """`revision`, if it can be a branch, a tag or a commit. Raises Problem."""
+    if not _REFERENCE.fullmatch(revision) or ".." in revision or len(revision) > 200:
+        raise Problem(
+            f"{revision!r} is not a revision.", "Give a branch, a tag or a commit of the model."
+        )
+    return revision
+
+
+def is_commit(revision: str) -> bool:
+    """Whether that names one commit for ever."""
+    return _COMMIT.fullmatch(revision) is not None
+
+
+def parse_repository(told: Any, *, asked: str, revision: str | None) -> Repository:
+    """The repository that the hub's answer describes. Raises Problem where that makes no sense."""
+    try:
+        name, commit = told["id"], told["sha"]
+        if not is_commit(commit):
+            raise ValueError(commit)
+        files = tuple(_parse_file(sibling) for sibling in told["siblings"])
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise Problem(
+            f"The hub's description of {asked} cannot be understood.",
+            "Check the address of the hub (HF_ENDPOINT), and try again later.",
+        ) from error
+    for file in files:
+        if _is_hostile(file.name):
+            raise Problem(
+                f"{asked} lists a file named {file.name!r}, which would lie outside its folder.",
+                "Do not use this model: no honest repository has such a file.",
+            )
+    reference = "" if is_commit(revision or "") else (revision or "main")
+    return Repository(
+        name=check_name(name),
+        revision=commit,
+        reference=reference,
+        files=files,
+        gated=bool(told.get("gated")),
+        licence=licence(told),
+    )
+
+
+def _parse_file(sibling: Any) -> RepositoryFile:
+    large = sibling.get("lfs")
+    size_bytes, sha256 = sibling["size"], None
+    if large:
+        size_bytes, sha256 = large["size"], large["sha256"]
+        if not _SHA256.fullmatch(sha256):
+            raise ValueError(sha256)
+    if type(size_bytes) is not int or size_bytes < 0 or not is_commit(sibling["blobId"]):
+        raise ValueError(sibling)
+    return RepositoryFile(str(sibling["rfilename"]), size_bytes, sha256, sibling["blobId"])
+
+
+def _is_hostile(name: str) -> bool:
+    """Whether the name leads out of a folder, on any system."""
+    parts = name.replace("\\", "/").split("/")
+    pure = [PurePosixPath(name), PureWindowsPath(name), *map(PureWindowsPath, name.split("/"))]
+    return (
+        not name
+        or not name.isprintable()
+        or ".." in parts
+        or any(path.drive or path.root for path in pure)
+    )
+
+
+def licence(told: Any) -> str:
+    """The licence in the hub's answer about a model; empty where it names none."""
+    card = told.get("cardData")
+    named = card.get("license") if isinstance(card, dict) else None
+    if isinstance(named, list):
+        named = ", ".join(map(str, named))
+    if isinstance(named, str) and named:
+        return named
+    tags = [str(tag) for tag in told.get("tags") or ()]
+    return next((tag.removeprefix("license:") for tag in tags if tag.startswith("license:")), "")
+
+
+def needed(repository: Repository, *, gguf: str | None = None) -> tuple[RepositoryFile, ...]:
+    """The files that make it a model here: no pickles, no code, no second copy of the weights.
+
+    Where it holds GGUF files only, `gguf` says which of them; that one is all that is needed.
+    Raises Problem where the repository is none that can be used.
+    """
+    names = [file.name for file in repository.files]
+    if gguf is not None:
+        chosen = repository.file(gguf)
+        if chosen is None or not _GGUF.fullmatch(gguf):
+            offered = ", ".join(filter(_GGUF.fullmatch, names)) or "none"
+            raise Problem(
+                f"{repository.name} has no GGUF file called {gguf!r}.", f"It has: {offered}."
+            )
+        return (chosen,)
+    if reason := why_not(names):
+        offered = ", ".join(filter(_GGUF.fullmatch, names))
+        raise Problem(
+            f"{repository.name} cannot be used: {reason}",
+            f"Choose one of its files: {offered}." if offered else "Choose another model.",
+        )
+    return tuple(file for file in repository.files if _is_needed(file))
+
+
+def _is_needed(file: RepositoryFile) -> bool:
+    if is_weights_name(file.name):
+        return True
+    largest = _PROSE_BYTES if file.name.startswith(_PROSE_NAMES) else _SMALL_BYTES
+    return is_needed_name(file.name) and file.size_bytes <= largest
+
+
+def is_weights_name(name: str) -> bool:
+    """Whether loaders take such a file for weights."""
+    return _WEIGHTS.fullmatch(name) is not None
+
+
+def is_gguf_name(name: str) -> bool:
+    """Whether it is called like a GGUF file."""
+    return _GGUF.fullmatch(name) is not None
+
+
+def is_needed_name(name: str) -> bool:
+    """Whether a file so called is a part of a model, be it only its licence."""
+    return is_weights_name(name) or (
+        _PLAIN_NAME.fullmatch(name) is not None
+        and (name.startswith(_PROSE_NAMES) or name.endswith(_SMALL_SUFFIXES))
+    )
+
+
+def why_not(names: Iterable[str], *, told: Any = None) -> str:
+    """Why a repository with these files is no model to chat with, in a sentence; empty if it is.
+
+    `told` is what else the hub says about it: its task, its tags, its config.
+    """
+    names = set(names)
+    told = told if isinstance(told, dict) else {}
+    task = told.get("pipeline_tag")
+    if task not in _TEXT_TASKS:
+        return f"It is made for {task}, not for chatting."
+    if not any(map(_WEIGHTS.fullmatch, names)):
+        return _why_no_weights(names)
+    if "config.json" not in names:
+        return "It has no config.json."
+    config = told.get("config")
+    model_type = config.get("model_type") if isinstance(config, dict) else None
+    if isinstance(model_type, str) and not known_to_mlx(model_type):
+        if "custom_code" in (told.get("tags") or ()):
+            return "It needs program code that comes with it, which is never run here."
+        return f"MLX does not know its architecture, {model_type}."
+    return ""
+
+
+def _why_no_weights(names: set[str]) -> str:
+    if any(map(_GGUF.fullmatch, names)):
+        return "It holds GGUF files only; one of them can be fetched by its name."
+    if "adapter_config.json" in names:
+        return "It is an adapter for a model, not a whole model."
+    if any(name.endswith(PICKLE_SUFFIXES) for name in names):
+        return "Its weights are pickled, and unpickling can run any code."
+    return "It has no safetensors weights."
