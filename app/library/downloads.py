@@ -1,0 +1,159 @@
+"""The downloads: begun, paused, gone on with, cancelled; what each of them last said.
+
+Knows `models pull` and its lines. The queue itself is on the disk and outlives this.
+"""
+
+from dataclasses import replace
+from typing import Literal
+
+from PySide6.QtCore import QObject, Signal
+
+from app.library.answers import read_download, read_installed
+from app.library.commands import Commands, Plain, Running
+from models.errors import Problem
+from models.records import Download
+
+Wish = Literal["pause", "cancel"]
+_GOING: tuple[str, ...] = ("queued", "running")
+
+
+class Downloads(QObject):
+    """Signals:
+    changed(): what is told of any of them.
+    installed(Installed): one is whole, and can be used.
+    failed(Problem): something that was asked could not be done.
+    ended(): a command of ours has ended, so the disk may be otherwise.
+    """
+
+    changed = Signal()
+    installed = Signal(object)
+    failed = Signal(object)
+    ended = Signal()
+
+    def __init__(self, commands: Commands, *, parent: QObject) -> None:
+        super().__init__(parent)
+        self._commands = commands
+        self._known: dict[str, Download] = {}
+        self._failures: dict[str, Download] = {}  # which the disk does not know of
+        self._pulls: dict[Running, tuple[str, ...]] = {}
+        self.wishes: dict[str, Wish] = {}  # asked for, not heeded yet
+
+    @property
+    def all(self) -> tuple[Download, ...]:
+        """Those that are not done, in the order of the queue."""
+        return tuple(one for one in self._known.values() if one.standing != "done")
+
+    @property
+    def going(self) -> bool:
+        """Whether any of ours is on its way."""
+        return bool(self._pulls)
+
+    @property
+    def running(self) -> tuple[Running, ...]:
+        """The commands that download now."""
+        return tuple(self._pulls)
+
+    def find(self, repository: str) -> Download | None:
+        """How far it is; None where it is not being downloaded."""
+        found = self._known.get(repository)
+        return found if found is not None and found.standing != "done" else None
+
+    def pull(self, *repositories: str) -> None:
+        """Begin, or go on where it stopped."""
+        ours = {one for pulled in self._pulls.values() for one in pulled}
+        going = {name for name, one in self._known.items() if one.standing in _GOING}
+        wanted = tuple(one for one in dict.fromkeys(repositories) if one not in ours & going)
+        if not wanted:
+            return
+        for repository in wanted:
+            before = self._known.get(repository) or Download(repository, "", "queued", 0, 0)
+            self._failures.pop(repository, None)
+            self.wishes.pop(repository, None)
+            self._known[repository] = replace(before, standing="queued", problem="", remedy="")
+        running = self._commands.start("pull", "--json", "--with-parent", *wanted)
+        self._pulls[running] = wanted
+        running.told.connect(self._hear)
+        running.done.connect(lambda answer: self._on_end(running, None))
+        running.failed.connect(lambda problem: self._on_end(running, problem))
+        self.changed.emit()
+
+    def pause(self, repository: str) -> None:
+        """Stop it for now; what has come is kept."""
+        self._wish(repository, "pause")
+
+    def cancel(self, repository: str) -> None:
+        """Take it off the queue."""
+        self._wish(repository, "cancel")
+
+    def replace_all(self, downloads: tuple[Download, ...]) -> None:
+        """As the queue on the disk has them. What failed here and is not told there stays."""
+        self._known = {one.repository: one for one in downloads}
+        for repository, failure in self._failures.items():
+            told = self._known.get(repository)
+            if told is None or told.standing not in ("failed", "done"):
+                self._known[repository] = failure
+        self.wishes = {
+            name: wish
+            for name, wish in self.wishes.items()
+            if name in self._known and not _heeded(wish, self._known[name])
+        }
+        self.changed.emit()
+
+    def _wish(self, repository: str, wish: Wish) -> None:
+        self.wishes[repository] = wish
+        running = self._commands.start("pull", "--json", f"--{wish}", repository)
+        running.done.connect(lambda answer: self._on_heeded(repository, wish))
+        running.failed.connect(lambda problem: self._on_unheeded(repository, problem))
+        self.changed.emit()
+
+    def _on_heeded(self, repository: str, wish: Wish) -> None:
+        if wish == "cancel":
+            self._failures.pop(repository, None)
+        self.ended.emit()
+
+    def _on_unheeded(self, repository: str, problem: Problem) -> None:
+        self.wishes.pop(repository, None)
+        self.changed.emit()
+        self.failed.emit(problem)
+
+    def _hear(self, line: Plain) -> None:
+        try:
+            download, installed = read_download(line), read_installed(line)
+        except Problem as problem:
+            self.failed.emit(problem)
+            return
+        if download is not None:
+            self._known[download.repository] = download
+            wish = self.wishes.get(download.repository)
+            if wish is not None and _heeded(wish, download):
+                del self.wishes[download.repository]
+            self.changed.emit()
+        if installed is not None:
+            self._known.pop(installed.name, None)
+            self.changed.emit()
+            self.installed.emit(installed)
+
+    def _on_end(self, running: Running, problem: Problem | None) -> None:
+        lost = [
+            one
+            for one in self._pulls.pop(running, ())
+            if one in self._known and self._known[one].standing in _GOING
+        ]
+        if problem is not None:
+            for repository in lost:
+                self._known[repository] = self._failures[repository] = replace(
+                    self._known[repository],
+                    standing="failed",
+                    bytes_per_second=0.0,
+                    seconds_left=None,
+                    problem=problem.message,
+                    remedy=problem.remedy,
+                )
+            if not lost:
+                self.failed.emit(problem)
+        self.changed.emit()
+        self.ended.emit()
+
+
+def _heeded(wish: Wish, download: Download) -> bool:
+    return wish == "pause" and download.standing not in _GOING
