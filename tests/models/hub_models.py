@@ -1,0 +1,82 @@
+"""A tiny model as files in memory, and the things that most tests of the hub need."""
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+from models.fetch import fetch
+from models.hub import Hub
+from models.repository import Repository
+from tests.models.hub_server import HubServer
+
+NAME = "tiny-org/Tiny-1B-4bit"
+CONFIG = {"model_type": "llama", "vocab_size": 64, "max_position_embeddings": 128}
+
+
+def safetensors(seed: int, size_bytes: int) -> bytes:
+    """A sound file with one tensor of random bytes."""
+    header = {"w": {"dtype": "U8", "shape": [size_bytes], "data_offsets": [0, size_bytes]}}
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text + random.Random(seed).randbytes(size_bytes)
+
+
+def model_files(*, size_bytes: int = 150_000) -> dict[str, bytes]:
+    """Two files of weights with their index, a large tokenizer, and what else lies about."""
+    names = [f"model-{number}-of-2.safetensors" for number in (1, 2)]
+    index = {"metadata": {}, "weight_map": {"w": names[0], "v": names[1]}}
+    return {
+        ".gitattributes": b"*.safetensors filter=lfs\n",
+        "README.md": b"# Tiny\n",
+        "config.json": json.dumps(CONFIG).encode(),
+        "tokenizer.json": json.dumps({"pad": "x" * 20_000}).encode(),
+        "model.safetensors.index.json": json.dumps(index).encode(),
+        names[0]: safetensors(1, size_bytes),
+        names[1]: safetensors(2, size_bytes),
+        "pytorch_model.bin": b"\x80\x04pickle",
+        "modeling_tiny.py": b"raise SystemExit('run')",
+        "original/model.safetensors": safetensors(3, 1_000),
+    }
+
+
+NEEDED = {
+    "README.md",
+    "config.json",
+    "tokenizer.json",
+    "model.safetensors.index.json",
+    "model-1-of-2.safetensors",
+    "model-2-of-2.safetensors",
+}
+
+
+class Client:
+    """Fetches from a server into folders of a test's own."""
+
+    def __init__(self, server: HubServer, folder: Path, *, name: str = NAME) -> None:
+        self.server = server
+        self.cache, self.home = folder / "cache", folder / "home"
+        self.hub = Hub(endpoint=server.endpoint, token=None)
+        self.name = name
+
+    def describe(self) -> Repository:
+        return self.hub.describe(self.name)
+
+    def fetch(self, **changes: Any) -> Path:
+        settings: dict[str, Any] = {"hub": self.hub, "cache": self.cache, "home": self.home}
+        return fetch(self.describe(), **settings | {"wait_seconds": 0.0} | changes)
+
+    @property
+    def folder(self) -> Path:
+        """The repository's, in the cache."""
+        return self.cache / f"models--{self.name.replace('/', '--')}"
+
+    @property
+    def snapshot(self) -> Path:
+        return self.folder / "snapshots" / self.server.commit(self.name)
+
+    def is_right(self, path: Path | None = None) -> bool:
+        """Whether the snapshot has all that is needed, byte for byte, and nothing else."""
+        files = self.server.repositories[self.name]
+        found = {one.name: one.read_bytes() for one in (path or self.snapshot).iterdir()}
+        return found == {name: files[name] for name in NEEDED}

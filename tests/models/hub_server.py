@@ -1,0 +1,335 @@
+"""A small hub on loopback: what the real hub's client asks, served from dictionaries.
+
+Repositories are names of files to their bytes. Large ones are served like Git LFS: by a redirect to
+another origin, where no token may arrive. The fields of `HubServer` say what goes wrong.
+"""
+
+import hashlib
+import json
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, quote, unquote, urlsplit
+
+LARGE_BYTES = 1_000  # from here on, and by their endings, files are large
+LARGE_SUFFIXES = (".safetensors", ".gguf", ".bin")
+BLOCK_BYTES = 16_384
+PAGE = 3  # entries of a listing
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request that came. `origin`: the host that it was sent to."""
+
+    method: str
+    path: str
+    origin: str
+    range: str | None
+    token: str | None
+    agent: str
+
+
+@dataclass
+class Told:
+    """What the listing of models says about one, beside its files."""
+
+    downloads: int = 10
+    likes: int = 1
+    gated: bool | str = False
+    tags: list[str] = field(default_factory=lambda: ["mlx", "safetensors"])
+    pipeline_tag: str | None = "text-generation"
+    card: dict[str, Any] = field(default_factory=lambda: {"license": "apache-2.0"})
+    safetensors: dict[str, Any] | None = None
+
+
+@dataclass
+class Refusal:
+    """An answer instead of what was asked for, so many times (-1: always)."""
+
+    status: int
+    times: int = -1
+    headers: dict[str, str] = field(default_factory=dict)
+    body: bytes = b'{"error": "refused"}'
+
+
+@dataclass
+class HubServer:
+    """Serves `repositories` at `endpoint`; the other fields say how, and record what was asked."""
+
+    repositories: dict[str, dict[str, bytes]]
+    told: dict[str, Told] = field(default_factory=dict)
+    endpoint: str = ""
+    granted: set[str] = field(default_factory=set)  # tokens that gated repositories open to
+    refusals: dict[str, Refusal] = field(default_factory=dict)  # by a part of the path
+    drop_after: int | None = None  # bytes of a body, then the connection is closed
+    ranges: bool = True
+    wrong_start: bool = False  # resumes, but at another place
+    corrupt: dict[str, int] = field(default_factory=dict)  # file: how often its bytes are wrong
+    excess: bytes = b""  # sent after each file
+    listed: dict[str, list[dict[str, Any]]] = field(default_factory=dict)  # more of a repository
+    answers: dict[str, bytes] = field(default_factory=dict)  # a path's whole answer
+    block_seconds: float = 0.0  # before each block of a body
+    hold_after: int | None = None  # bytes of all bodies, then nothing comes until `release`
+    asked: list[Asked] = field(default_factory=list)
+    sent_bytes: int = 0  # of files
+    held: threading.Event = field(default_factory=threading.Event)
+    release: threading.Event = field(default_factory=threading.Event)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def commit(self, name: str) -> str:
+        """The commit that the repository is at: another when a file changes."""
+        files = self.repositories[name]
+        state = [(file, hashlib.sha256(data).hexdigest()) for file, data in sorted(files.items())]
+        return hashlib.sha1(json.dumps([name, state]).encode()).hexdigest()
+
+    def requests(self, part: str) -> list[Asked]:
+        """The requests with `part` in their path."""
+        return [asked for asked in self.asked if part in asked.path]
+
+
+def sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def git_sha1(data: bytes) -> str:
+    return hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()
+
+
+def is_large(name: str, data: bytes) -> bool:
+    return name.endswith(LARGE_SUFFIXES) or len(data) >= LARGE_BYTES
+
+
+@contextmanager
+def serving_hub(repositories: dict[str, dict[str, bytes]]) -> Iterator[HubServer]:
+    served = HubServer(repositories)
+
+    class Handler(_Handler):
+        hub = served
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = False  # so that closing the server waits for them
+    served.endpoint = f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield served
+    finally:
+        served.release.set()
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    hub: HubServer
+    protocol_version = "HTTP/1.0"  # one request a connection: no thread outlives its answer
+
+    def do_HEAD(self) -> None:
+        self._answer()
+
+    def do_GET(self) -> None:
+        self._answer()
+
+    def log_message(self, *parts: object) -> None:
+        pass
+
+    def _answer(self) -> None:
+        try:
+            self._route()
+        except (BrokenPipeError, ConnectionResetError):
+            self.close_connection = True  # whoever asked has gone
+
+    def _route(self) -> None:
+        hub, parts = self.hub, urlsplit(self.path)
+        path, query = unquote(parts.path), parse_qs(parts.query)
+        token = self.headers.get("Authorization")
+        hub.asked.append(
+            Asked(
+                method=self.command,
+                path=path,
+                origin=self.headers.get("Host", ""),
+                range=self.headers.get("Range"),
+                token=token.removeprefix("Bearer ") if token else None,
+                agent=self.headers.get("User-Agent", ""),
+            )
+        )
+        for part, refusal in hub.refusals.items():
+            if part in path and refusal.times:
+                refusal.times -= 1
+                self._send(refusal.status, refusal.body, refusal.headers)
+                return
+        if path in hub.answers:
+            self._send(200, hub.answers[path])
+        elif path == "/api/models":
+            self._list_models(query)
+        elif found := re.fullmatch(r"/api/models/(.+?)(?:/revision/(.+))?", path):
+            if listing := re.fullmatch(r"(.+?)/tree/([^/]+)(?:/.*)?", found[1]):
+                self._list_tree(listing[1], listing[2], query)
+            else:
+                self._describe(found[1], found[2], query)
+        elif found := re.fullmatch(r"/cdn/(.+?)/at/([0-9a-f]{40})/(.+)", path):
+            self._send_file(found[1], found[3])
+        elif found := re.fullmatch(r"/(.+?)/resolve/(.+?)/(.+)", path):
+            self._resolve(*found.groups())
+        else:
+            self._send(404, b"{}", {"X-Error-Code": "EntryNotFound"})
+
+    def _send(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
+        self.send_response(status)
+        for name, value in {"Content-Type": "application/json", **(headers or {})}.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def _opens(self, name: str, revision: str | None) -> bool:
+        """Whether that is there; says why not."""
+        if name not in self.hub.repositories:
+            self._send(404, b"{}", {"X-Error-Code": "RepoNotFound"})
+        elif revision not in (None, "main", "v1.0", self.hub.commit(name)):
+            self._send(404, b"{}", {"X-Error-Code": "RevisionNotFound"})
+        else:
+            return True
+        return False
+
+    def _told(self, name: str) -> Told:
+        return self.hub.told.get(name, Told())
+
+    def _files(self, name: str) -> list[dict[str, Any]]:
+        files = []
+        for file, data in self.hub.repositories[name].items():
+            entry: dict[str, Any] = {"rfilename": file, "size": len(data)}
+            if is_large(file, data):
+                pointer = f"version x\noid sha256:{sha256(data)}\nsize {len(data)}\n".encode()
+                lfs = {"sha256": sha256(data), "size": len(data), "pointerSize": len(pointer)}
+                entry |= {"blobId": git_sha1(pointer), "lfs": lfs}
+            else:
+                entry |= {"blobId": git_sha1(data)}
+            files.append(entry)
+        return files + self.hub.listed.get(name, [])
+
+    def _model(self, name: str) -> dict[str, Any]:
+        told, config = self._told(name), None
+        try:
+            config = json.loads(self.hub.repositories[name].get("config.json", b"null"))
+        except ValueError:
+            config = None
+        return {
+            "id": name,
+            "sha": self.hub.commit(name),
+            "gated": told.gated,
+            "downloads": told.downloads,
+            "likes": told.likes,
+            "lastModified": "2026-03-01T12:00:00.000Z",
+            "tags": told.tags,
+            "pipeline_tag": told.pipeline_tag,
+            "cardData": told.card,
+            "config": config,
+            "safetensors": told.safetensors,
+            "siblings": [{"rfilename": file["rfilename"]} for file in self._files(name)],
+        }
+
+    def _describe(self, name: str, revision: str | None, query: dict[str, list[str]]) -> None:
+        if self._opens(name, revision):
+            model = self._model(name)
+            if "blobs" in query:
+                model["siblings"] = self._files(name)
+            self._send(200, json.dumps(model).encode())
+
+    def _list_models(self, query: dict[str, list[str]]) -> None:
+        text = query.get("search", [""])[0].lower()
+        wanted = set(query.get("filter", []))
+        names = [name for name in self.hub.repositories if text in name.lower()]
+        names = [name for name in names if wanted <= set(self._told(name).tags)]
+        names.sort(key=lambda name: -self._told(name).downloads)
+        limit = int(query.get("limit", ["1000"])[0])
+        self._send(200, json.dumps([self._model(name) for name in names[:limit]]).encode())
+
+    def _list_tree(self, name: str, revision: str, query: dict[str, list[str]]) -> None:
+        """In pages, as the hub does."""
+        if not self._opens(name, revision):
+            return
+        entries = []
+        for file in self._files(name):
+            entry = {"type": "file", "path": file["rfilename"], "size": file["size"]}
+            entry["oid"] = file["blobId"]
+            if lfs := file.get("lfs"):
+                entry["lfs"] = {"oid": lfs["sha256"], **lfs}
+            entries.append(entry)
+        start = int(query.get("cursor", ["0"])[0])
+        headers = {}
+        if start + PAGE < len(entries):
+            page = f"{self.hub.endpoint}/api/models/{name}/tree/{revision}"
+            headers["Link"] = f'<{page}?recursive=true&cursor={start + PAGE}>; rel="next"'
+        self._send(200, json.dumps(entries[start : start + PAGE]).encode(), headers)
+
+    def _resolve(self, name: str, revision: str, file: str) -> None:
+        if not self._opens(name, revision):
+            return
+        token = (self.headers.get("Authorization") or "").removeprefix("Bearer ")
+        if self._told(name).gated and token not in self.hub.granted:
+            self._send(403 if token else 401, b"{}", {"X-Error-Code": "GatedRepo"})
+            return
+        data = self.hub.repositories[name].get(file)
+        if data is None:
+            self._send(404, b"{}", {"X-Error-Code": "EntryNotFound"})
+        elif is_large(file, data):
+            other = self.hub.endpoint.replace("127.0.0.1", "localhost")
+            commit = self.hub.commit(name)
+            headers = {
+                "Location": f"{other}/cdn/{name}/at/{commit}/{quote(file)}",
+                "X-Repo-Commit": commit,
+                "X-Linked-Etag": f'"{sha256(data)}"',
+                "X-Linked-Size": str(len(data)),
+            }
+            self._send(302, b"", headers)
+        else:
+            self._send_file(name, file)
+
+    def _send_file(self, name: str, file: str) -> None:
+        hub, data = self.hub, self.hub.repositories[name][file]
+        start, body = 0, data
+        if hub.corrupt.get(file, 0):
+            hub.corrupt[file] -= 1
+            body = bytes(byte ^ 0x55 for byte in data)
+        asked = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", ""))
+        if asked and hub.ranges:
+            start = int(asked[1])
+            if start >= len(body):
+                self._send(416, b"", {"Content-Range": f"bytes */{len(body)}"})
+                return
+            self.send_response(206)
+            stated = start + hub.wrong_start
+            self.send_header("Content-Range", f"bytes {stated}-{len(body) - 1}/{len(body)}")
+        else:
+            self.send_response(200)
+        body = body[start:] + hub.excess
+        self.send_header("ETag", f'"{sha256(data) if is_large(file, data) else git_sha1(data)}"')
+        self.send_header("X-Repo-Commit", hub.commit(name))
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self._send_blocks(body[: hub.drop_after])
+
+    def _send_blocks(self, body: bytes) -> None:
+        hub = self.hub
+        for start in range(0, len(body), BLOCK_BYTES):
+            block = body[start : start + BLOCK_BYTES]
+            if hub.block_seconds:
+                hub.release.wait(hub.block_seconds)
+            with hub.lock:
+                allowed = None if hub.hold_after is None else hub.hold_after - hub.sent_bytes
+                if allowed is not None:
+                    block = block[: max(0, allowed)]
+                hub.sent_bytes += len(block)
+            self.wfile.write(block)
+            if allowed is not None and allowed < BLOCK_BYTES and len(block) == max(0, allowed):
+                self.wfile.flush()
+                hub.held.set()
+                hub.release.wait()
+                return
