@@ -4,17 +4,18 @@ Every failure that a person can act on ends here, as one line, with exit code 2.
 """
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 from uuid import uuid4
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
 from engine.blas import start_again_with_any_kernels
+from engine.library.commands import app as models_app
+from engine.library.commands import convert
 from models.errors import Problem
 
 if TYPE_CHECKING:
@@ -367,11 +368,16 @@ def import_model(
     folder: Annotated[Path, typer.Argument(help="The MLX model folder to make.")],
 ) -> None:
     """Turn a GGUF file into an MLX model folder."""
+    from engine.library.progress import bytes_bar
     from models.gguf import import_gguf
 
-    with _progress(f"Importing {source.name}") as show:
+    with bytes_bar(f"Importing {source.name}") as show:
         import_gguf(source, folder, progress=show)
     print(folder)
+
+
+app.command()(convert)  # which slipstream models has too
+app.add_typer(models_app, name="models")
 
 
 @app.command()
@@ -404,13 +410,14 @@ def open_session(target: Path | None, drafter: str, draft_length: str) -> "Sessi
 
 def _folder(target: Path | None) -> Path:
     """The model folder of a target; the starter model's where none is named."""
+    from engine.library.progress import bytes_bar
     from models.folders import open_model
     from models.starter import ensure_starter, models_folder
 
     if target is None:
-        with _progress("Fetching the starter model") as show:
+        with bytes_bar("Fetching the starter model") as show:
             return ensure_starter(progress=show)
-    with _progress(f"Importing {target.name}") as show:
+    with bytes_bar(f"Importing {target.name}") as show:
         return open_model(target, imports=models_folder(), progress=show).path
 
 
@@ -419,30 +426,6 @@ def _standard_input() -> str:
         return sys.stdin.read()
     except UnicodeDecodeError as error:
         raise Problem("The prompt is not UTF-8.", "Convert it to UTF-8.") from error
-
-
-@contextmanager
-def _progress(what: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar on standard error that appears with the first (done, total) bytes told to it."""
-    progress = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    )
-    task = progress.add_task(what)
-
-    def show(done: int, total: int) -> None:
-        progress.start()
-        progress.update(task, completed=done, total=total)
-
-    try:
-        yield show
-    finally:
-        if progress.live.is_started:
-            progress.stop()
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -13,24 +13,17 @@ from rich.filesize import decimal
 from rich.table import Table
 from rich.text import Text
 
+from engine.library.shelf import Shelf
 from engine.terminal import clean
-from models.records import Candidate, Download, Fit, Found, Incomplete, Installed, Offer
+from models.records import Candidate, Download, Fit, Found, Offer
 
 _ROLES = {"chat": "chat", "drafter": "drafter", "head": "head"}
 _AGES = ((365 * 86400, "year"), (30 * 86400, "month"), (86400, "day"), (3600, "hour"))
 
 
-def show_installed(
-    console: Console,
-    *,
-    installed: Sequence[Installed],
-    incomplete: Sequence[Incomplete],
-    downloads: Sequence[Download],
-    folders: Sequence[str],
-    free_bytes: int,
-) -> None:
+def show_shelf(console: Console, shelf: Shelf) -> None:
     """All that is on this machine, and what is on its way."""
-    usable = [model for model in installed if not model.problem]
+    usable = [model for model in shelf.installed if not model.problem]
     if usable:
         table = _table("On this machine", "", "used as", "size", "bits", "context", "last used")
         for model in usable:
@@ -38,26 +31,27 @@ def show_installed(
                 _name(model.name),
                 _ROLES[model.role],
                 decimal(model.size_bytes),
-                str(model.quantization_bits or "float"),
+                "" if model.role == "head" else str(model.quantization_bits or "float"),
                 f"{model.context_length:,}" if model.context_length else "",
                 ago(model.last_used),
             )
         console.print(table)
-    elif not installed:
+    elif not shelf.installed:
         _line(console, "Nothing is installed yet.", style="bold")
         _line(console, "→ See what runs well here: slipstream models pair", indent=2)
-    for broken in (model for model in installed if model.problem):
+    for broken in (model for model in shelf.installed if model.problem):
         _no(console, broken.name, f"{broken.problem} {broken.remedy}", decimal(broken.size_bytes))
-    for download in downloads:
+    for download in shelf.downloads:
         show_download(console, download)
-    for rest in incomplete:
+    for rest in shelf.incomplete:
         again = f"slipstream models remove --incomplete {rest.name}"
         _no(console, rest.name, f"It is incomplete. Fetch it again, or {again}",
             decimal(rest.size_bytes))  # fmt: skip
-    for folder in folders:
+    for folder in shelf.folders:
         _line(console, f"Also looked through: {folder}", style="dim")
-    taken = sum(one.size_bytes for one in installed) + sum(one.size_bytes for one in incomplete)
-    _line(console, f"{decimal(taken)} taken, {decimal(free_bytes)} free on the disk.", style="dim")
+    sizes = [one.size_bytes for one in (*shelf.installed, *shelf.incomplete)]
+    free = decimal(shelf.free_bytes)
+    _line(console, f"{decimal(sum(sizes))} taken, {free} free on the disk.", style="dim")
 
 
 def show_download(console: Console, download: Download) -> None:
@@ -162,7 +156,7 @@ def show_fit(console: Console, fit: Fit) -> None:
 def ago(moment: float | None) -> str:
     """How long ago a time (seconds since 1970) was, in words."""
     if moment is None:
-        return "never"
+        return "not known"
     seconds = time.time() - moment
     for length, name in _AGES:
         if seconds >= length:

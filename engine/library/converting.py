@@ -1,0 +1,55 @@
+"""What `slipstream convert` was asked for becomes a model folder: quantized, or imported from GGUF.
+
+Knows where the source is found and where the result belongs; how it is made is convert.py's and
+`models.gguf`'s.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from engine.library.convert import Quantization, convert
+from models.errors import Problem
+from models.gguf import import_gguf
+from models.machine import this_machine
+from models.starter import models_folder
+
+
+def convert_source(
+    source: Path,
+    folder: Path | None,
+    quantization: Quantization,
+    *,
+    progress: Callable[[int, int], None],
+) -> Path:
+    """The new model folder. Raises `Problem`.
+
+    `source` is a model folder or a GGUF file; `folder`, by default one of Slipstream's own, named
+    after both. What `progress` raises ends the work, and nothing is left of it.
+    """
+    quantization.check()
+    is_gguf = source.suffix.lower() == ".gguf" and source.is_file()
+    if is_gguf and quantization != Quantization():
+        raise Problem(
+            "A GGUF file is quantized as it is, and is imported so.",
+            "Leave out --bits, --group-size and --recipe.",
+        )
+    if is_gguf:
+        return import_gguf(source, folder or models_folder() / source.stem, progress=progress)
+    return convert(
+        source,
+        folder or models_folder() / _name(source, quantization),
+        quantization,
+        available_bytes=this_machine().available_bytes,
+        progress=progress,
+    )
+
+
+def _name(source: Path, quantization: Quantization) -> str:
+    """As repositories of converted models are called; a snapshot's own name is a number."""
+    folder = source.resolve()
+    if folder.parent.name == "snapshots":
+        name = folder.parent.parent.name.rpartition("--")[2]
+    else:
+        name = folder.name
+    recipe = quantization.recipe.replace("_", "-")
+    return f"{name}-{recipe or f'{quantization.low_bits}bit'}"

@@ -1,0 +1,60 @@
+"""How each repository of the queue is fetched, and what is then installed.
+
+Knows the three kinds that can be asked for by name: a repository of the hub, one GGUF file in such
+a repository (`organization/model/file.gguf`), and the starter model.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from engine.library.pulling import split_file
+from models.errors import Problem
+from models.fetch import Stopped, fetch
+from models.folders import open_model
+from models.hub import Hub
+from models.queue import Report
+from models.records import Download
+from models.repository import Repository, is_commit
+from models.starter import STARTER, ensure_starter, models_folder
+
+
+def fetch_download(download: Download, report: Report, cancelled: Callable[[], bool]) -> None:
+    """Have all of it on this machine, ready to be loaded. For `Queue.run`.
+
+    Raises `Problem`, and `Stopped` soon after `cancelled()`.
+    """
+    if download.repository.lower() == STARTER.name:
+        _fetch_starter(download, report, cancelled)
+        return
+    name, gguf = split_file(download.repository)
+    hub = Hub()
+    repository = _describe(hub, name, download.revision)
+    path = fetch(repository, hub=hub, gguf=gguf or None, progress=report, cancelled=cancelled)
+    if gguf:
+        open_model(path, imports=models_folder())
+
+
+def _describe(hub: Hub, name: str, revision: str) -> Repository:
+    """A commit that is still the main branch's head is described as that, so that it becomes
+    what other tools find under the name."""
+    if is_commit(revision):
+        head = hub.describe(name)
+        if head.revision == revision:
+            return head
+    return hub.describe(name, revision or None)
+
+
+def _fetch_starter(download: Download, report: Report, cancelled: Callable[[], bool]) -> None:
+    def progress(done: int, total: int) -> None:
+        if cancelled():
+            raise Stopped
+        report(replace(download, done_bytes=done, total_bytes=total))
+
+    if download.revision:
+        raise Problem(f"{STARTER.name} has no revisions.", f"Leave out @{download.revision}.")
+    ensure_starter(progress=progress)
+
+
+def installed_by(download: Download) -> Installed:
+    """The model that a finished download made. Raises `Problem` where it cannot be found."""
+    return _installed(lambda model: model.name.lower() == download.repository.lower())

@@ -1,0 +1,117 @@
+"""Work drawn as it goes on: a bar in a terminal, elsewhere a line for each change, or nothing.
+
+Knows bytes done and to do, records of downloads, and a console.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Self
+
+from rich.console import Console
+from rich.filesize import decimal
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TaskID,
+    TextColumn,
+    TransferSpeedColumn,
+)
+from rich.text import Text
+
+from engine.library.show import show_download
+from engine.terminal import clean
+from models.records import Download
+
+
+@contextmanager
+def bytes_bar(what: str, *, quiet: bool = False) -> Iterator[Callable[[int, int], None]]:
+    """A bar on standard error that appears with the first (done, total) bytes told to it."""
+    progress = Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        console=Console(stderr=True, quiet=quiet),
+        transient=True,
+    )
+    task = progress.add_task(clean(what))
+
+    def show(done: int, total: int) -> None:
+        progress.start()
+        progress.update(task, completed=done, total=total)
+
+    try:
+        yield show
+    finally:
+        if progress.live.is_started:
+            progress.stop()
+
+
+class DownloadView:
+    """Shows what it is told. A context manager, so that the terminal is left tidy."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._progress = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=None),
+            _Figures(),
+            console=console,
+            transient=True,
+            expand=True,
+        )
+        self._bars: dict[str, TaskID] = {}
+        self._standings: dict[str, str] = {}
+
+    def show(self, download: Download) -> None:
+        """How a download stands now."""
+        name = download.repository
+        if self._console.is_terminal:
+            self._draw(name, download)
+        if self._standings.get(name) != download.standing:
+            self._standings[name] = download.standing
+            if not (self._console.is_terminal and download.standing in ("queued", "running")):
+                show_download(self._console, download)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._progress.live.is_started:
+            self._progress.stop()
+
+    def _draw(self, name: str, download: Download) -> None:
+        self._progress.start()
+        if name not in self._bars:
+            self._bars[name] = self._progress.add_task(clean(name), total=None)
+        self._progress.update(
+            self._bars[name],
+            completed=download.done_bytes,
+            total=download.total_bytes or None,
+            visible=download.standing in ("queued", "running"),
+            figures=_figures(download),
+        )
+
+
+class _Figures(ProgressColumn):
+    """What the download itself says, which outlives a restart; rich would count afresh."""
+
+    def render(self, task: Task) -> Text:
+        return Text(str(task.fields.get("figures", "")), style="dim")
+
+
+def _figures(download: Download) -> str:
+    if download.standing == "queued":
+        return "waits"
+    parts = [decimal(download.done_bytes)]
+    if download.total_bytes:
+        parts = [f"{decimal(download.done_bytes)} of {decimal(download.total_bytes)}"]
+    if download.bytes_per_second:
+        parts.append(f"{decimal(int(download.bytes_per_second))}/s")
+    if download.seconds_left is not None:
+        minutes, seconds = divmod(round(download.seconds_left), 60)
+        parts.append(f"{minutes}:{seconds:02d} left")
+    return "  ".join(parts)

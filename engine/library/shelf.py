@@ -1,0 +1,103 @@
+"""All that is on this machine and on its way to it, and what of that can be removed.
+
+Knows the store, the queue and the disk, and puts together what they say.
+"""
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import partial
+from pathlib import Path
+
+from models import store
+from models.added_folders import folders
+from models.errors import Problem
+from models.queue import Queue
+from models.records import Download, Incomplete, Installed
+from models.snapshots import cache_folder
+
+_LIST = "See what there is: slipstream models list"
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """`folders`: those that a person added; `free_bytes`: on the disk that models come to."""
+
+    installed: tuple[Installed, ...]
+    incomplete: tuple[Incomplete, ...]
+    downloads: tuple[Download, ...]
+    folders: tuple[str, ...]
+    free_bytes: int
+
+    def to_plain(self) -> dict[str, object]:
+        """For JSON."""
+        return {
+            "installed": self.installed,
+            "incomplete": self.incomplete,
+            "downloads": self.downloads,
+            "folders": self.folders,
+            "free_bytes": self.free_bytes,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Removable:
+    """What a person named, and how it is removed: `remove()` returns the bytes freed."""
+
+    name: str
+    size_bytes: int
+    remove: Callable[[], int]
+
+
+def shelf() -> Shelf:
+    """What there is now. Raises `Problem` where the queue of downloads cannot be read."""
+    waiting = [one for one in Queue().downloads() if one.standing != "done"]
+    return Shelf(
+        installed=tuple(store.installed()),
+        incomplete=tuple(store.incomplete()),
+        downloads=tuple(waiting),
+        folders=tuple(map(str, _folders())),
+        free_bytes=_free_bytes(cache_folder()),
+    )
+
+
+def find_removable(name: str, *, incomplete: bool) -> Removable:
+    """What is called `name`, or lies there; with `incomplete`, of what broken work left.
+
+    Raises `Problem` where nothing is, or several are.
+    """
+    there: list[tuple[str, str, Removable]] = []
+    if incomplete:
+        for left in store.incomplete():
+            remove = partial(store.remove_incomplete, left)
+            there.append((left.name, left.path, Removable(left.name, left.size_bytes, remove)))
+    else:
+        for model in store.installed():
+            remove = partial(store.remove, model)
+            there.append((model.name, model.path, Removable(model.name, model.size_bytes, remove)))
+    found = [one for called, path, one in there if name in (called, path)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise Problem(
+            f"There are {len(found)} called {name}.", f"Name it by its folder. {_LIST}"
+        )
+    what = "left over" if incomplete else "installed"
+    near = get_close_matches(name, [called for called, _, _ in there], n=1)
+    raise Problem(
+        f"Nothing called {name} is {what} here.", f"Did you mean {near[0]}?" if near else f"{_LIST}."
+    )
+
+
+def _folders() -> list[Path]:
+    try:
+        return folders()
+    except Problem:  # which the store lists as a model that cannot be used
+        return []
+
+
+def _free_bytes(place: Path) -> int:
+    """On the disk where `place` is, or will be."""
+    there = next(folder for folder in (place, *place.absolute().parents) if folder.is_dir())
+    return shutil.disk_usage(there).free
