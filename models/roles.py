@@ -1,17 +1,13 @@
 """What a model is for, as far as its config tells: to chat with, or only to draft for another.
 
-Knows names of architectures, and which of them mlx-lm has; nothing of files, and never imports
-mlx-lm.
+Knows names of architectures; nothing of files.
 """
 
-import ast
-import importlib.util
 import re
 from collections.abc import Mapping
-from functools import cache
-from pathlib import Path
 from typing import Any
 
+from models.architectures import known_to_mlx
 from models.drafter_folders import HEAD_MODEL_TYPE
 from models.records import Role
 
@@ -42,24 +38,11 @@ def writes_text(config: Mapping[str, Any]) -> bool:
 
 def is_known(config: Mapping[str, Any]) -> bool:
     """Whether mlx-lm has the config's architecture."""
-    return config.get("model_type") in _known_to_mlx()
+    model_type = config.get("model_type")
+    return isinstance(model_type, str) and known_to_mlx(model_type)
 
 
 def _names(config: Mapping[str, Any]) -> list[str]:
     architectures = config.get("architectures")
     names = architectures if isinstance(architectures, list) else []
     return [name for name in (config.get("model_type"), *names) if isinstance(name, str)]
-
-
-@cache
-def _known_to_mlx() -> frozenset[str]:
-    """The architectures of the installed mlx-lm, and their other names, read off its sources."""
-    found = importlib.util.find_spec("mlx_lm")
-    known: set[str] = set()
-    for place in map(Path, (found and found.submodule_search_locations) or ()):
-        known |= {path.stem for path in place.glob("models/*.py")}
-        for statement in ast.parse((place / "utils.py").read_text(encoding="utf-8")).body:
-            match statement:
-                case ast.Assign(targets=[ast.Name("MODEL_REMAPPING")], value=ast.Dict(keys)):
-                    known |= {key.value for key in keys if isinstance(key, ast.Constant)}  # type: ignore[misc]
-    return frozenset(known)
