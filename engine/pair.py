@@ -28,7 +28,7 @@ from models.download import file_sha256
 from models.drafter_folders import WEIGHTS_NAME, find_head, is_head
 from models.errors import Problem
 from models.fingerprint import fingerprint
-from models.pairing import require_same_tokens
+from models.token_tables import require_same_tokens
 
 
 def make_drafter(

@@ -8,9 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models import pairing
 from models.errors import Problem
-from models.pairing import Difference, first_difference, require_same_tokens
+from models.token_tables import (
+    Difference,
+    TokenTable,
+    compare,
+    first_difference,
+    require_same_tokens,
+    same_file,
+)
 
 WORDS = {"a": 0, "b": 1, "ab": 2}
 MERGES = ["a b"]
@@ -106,11 +112,26 @@ def test_a_broken_tokenizer_is_a_problem(tmp_path: Path, text: str):
 def test_none_means_that_every_id_the_drafter_has_means_the_same(
     ours: dict[int, str], theirs: dict[int, str]
 ):
-    tables = {"t": (ours, []), "d": (theirs, [])}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pairing, "_tables", lambda path: tables[path.parent.name])
-        difference = first_difference(Path("t"), Path("d"))
+    difference = compare(TokenTable(ours, []), TokenTable(theirs, []))
     wrong = [index for index in theirs if ours.get(index) != theirs[index]]
     assert (difference is None) == (not wrong)
     if difference is not None:
         assert difference.index == min(wrong)
+
+
+def test_long_and_odd_tokens_are_shown_in_one_short_line(tmp_path: Path):
+    target = folder(tmp_path / "t", {"\x1b[31m\u202e": 0, "b": 1, "ab": 2})
+    drafter = folder(tmp_path / "d", {"x" * 500: 0, "b": 1, "ab": 2})
+    with pytest.raises(Problem) as problem:
+        require_same_tokens(target, drafter)
+    assert problem.value.message.isprintable()
+    assert len(problem.value.message) < 200
+
+
+def test_the_same_file_needs_no_reading(tmp_path: Path):
+    target, drafter = folder(tmp_path / "t"), folder(tmp_path / "d")
+    assert same_file(target, drafter)
+    other = folder(tmp_path / "o", {"b": 0, "a": 1, "ab": 2})  # as long, other content
+    assert not same_file(target, other)
+    (drafter / "tokenizer.json").unlink()
+    assert not same_file(target, drafter)

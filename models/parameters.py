@@ -1,0 +1,159 @@
+"""How many weights a model has, and how many of them one token needs: from its config alone.
+
+A token that is written costs about the weights that have to be read for it: all of them in a dense
+model, those of the experts that are asked in a mixture. Knows dense and mixture models of the usual
+shape, and the linear attention and convolutions of hybrids; of any other config it says nothing.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+_LARGEST = 10**9  # of any number in a config that is believed
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """Numbers of weights, norms and biases left out.
+
+    `embedding` and `output` are one matrix where they are `tied`; `layers` are all layers
+    together, `active_layers` what one token needs of them.
+    """
+
+    embedding: int
+    tied: bool
+    layers: int
+    active_layers: int
+
+    @property
+    def total(self) -> int:
+        """All weights."""
+        return self.layers + self.embedding * (1 if self.tied else 2)
+
+    @property
+    def active(self) -> int:
+        """The weights that one token needs: of an untied embedding, that is one row."""
+        return self.active_layers + self.embedding
+
+    @property
+    def active_share(self) -> float:
+        """The part of all weights that one token needs."""
+        return self.active / self.total
+
+    def exit_share(self, part: float) -> float:
+        """The part of a token's work that is left where only this `part` of the layers runs."""
+        return (self.active_layers * part + self.embedding) / self.active
+
+
+def count_parameters(config: Mapping[str, Any]) -> Parameters | None:
+    """What a config.json tells; None where it is not of a shape that is known here."""
+    told = _Told(config)
+    hidden, vocabulary = told.number("hidden_size", "n_embd"), told.number("vocab_size")
+    layers = told.number("num_hidden_layers", "n_layer")
+    mlp = _mlp(told, layers)
+    mixers = [_mixer(told, kind) for kind in _kinds(told, layers)]
+    if not (hidden and vocabulary and layers) or mlp is None or None in mixers:
+        return None
+    mixing = sum(mixer or 0 for mixer in mixers)
+    tied = told.flag("tie_word_embeddings", "tie_embedding", default=_tied_by_default(told))
+    return Parameters(hidden * vocabulary, tied, mixing + mlp[0], mixing + mlp[1])
+
+
+class _Told:
+    """A config, or the part of it that is about text, asked with care."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        nested = config.get("text_config")
+        self.values = {**config, **nested} if isinstance(nested, Mapping) else dict(config)
+        self.model_type = str(self.values.get("model_type"))
+
+    def number(self, *keys: str, default: int = 0) -> int:
+        """The first whole number above 0 and below reason, else the default."""
+        for key in keys:
+            value = self.values.get(key)
+            if type(value) is int and 0 < value <= _LARGEST:
+                return value
+        return default
+
+    def flag(self, *keys: str, default: bool) -> bool:
+        values = (self.values.get(key) for key in keys)
+        return next((value for value in values if isinstance(value, bool)), default)
+
+
+def _tied_by_default(told: _Told) -> bool:
+    return told.model_type.startswith(("gemma", "lfm2"))
+
+
+def _kinds(told: _Told, layers: int) -> list[str]:
+    """What mixes the tokens in each layer, as `layer_types` names it."""
+    types = told.values.get("layer_types")
+    if isinstance(types, list) and len(types) == layers and all(isinstance(x, str) for x in types):
+        return types
+    if layers > 10_000:
+        return ["unknown"]
+    attention = told.values.get("full_attn_idxs")
+    if isinstance(attention, list):
+        return ["full_attention" if i in attention else "conv" for i in range(layers)]
+    interval = told.number("full_attention_interval")
+    if interval:
+        kinds = ("full_attention", "linear_attention")
+        return [kinds[0] if (i + 1) % interval == 0 else kinds[1] for i in range(layers)]
+    known = told.number("num_attention_heads", "n_head") and not _is_unusual(told)
+    return ["full_attention" if known else "unknown"] * layers
+
+
+def _is_unusual(told: _Told) -> bool:
+    """Whether the attention is compressed, or stands beside a state space: not counted here."""
+    return any(
+        told.values.get(key) is not None
+        for key in ("kv_lora_rank", "ssm_cfg", "state_size", "mamba_d_state", "ssm_state_size")
+    )
+
+
+def _mixer(told: _Told, kind: str) -> int | None:
+    """The weights of what mixes the tokens in one layer."""
+    hidden = told.number("hidden_size", "n_embd")
+    heads = told.number("num_attention_heads", "n_head", default=1)
+    if kind in ("full_attention", "sliding_attention"):
+        width = told.number("head_dim", default=hidden // heads)
+        keys = told.number("num_key_value_heads", default=heads)
+        gate = 1 if told.flag("attn_output_gate", default=_is_gated(told)) else 0
+        return hidden * width * (heads * (2 + gate) + 2 * keys)
+    if kind == "linear_attention":
+        keys = told.number("linear_num_key_heads") * told.number("linear_key_head_dim")
+        value_heads = told.number("linear_num_value_heads")
+        values = value_heads * told.number("linear_value_head_dim")
+        return hidden * (2 * keys + 3 * values + 2 * value_heads) if keys and values else None
+    return 4 * hidden * hidden if kind == "conv" else None
+
+
+def _is_gated(told: _Told) -> bool:
+    return told.model_type.startswith(("qwen3_5", "qwen3_next"))
+
+
+def _mlp(told: _Told, layers: int) -> tuple[int, int] | None:
+    """The weights of all layers' other halves: all of them, and those that one token needs."""
+    hidden = told.number("hidden_size", "n_embd")
+    dense = 3 * hidden * _inner(told)
+    experts = told.number("num_local_experts", "num_experts", "n_routed_experts")
+    if not experts:
+        return (layers * dense, layers * dense) if dense else None
+    asked = told.number("num_experts_per_tok", "experts_per_token", "top_k_experts")
+    expert = 3 * hidden * told.number("moe_intermediate_size", "intermediate_size")
+    shared = 3 * hidden * told.number("shared_expert_intermediate_size")
+    shared += expert * told.number("n_shared_experts")
+    if not (asked and expert):
+        return None
+    plain = min(told.number("first_k_dense_replace", "num_dense_layers"), layers)
+    mixed = layers - plain
+    always = plain * dense + mixed * (shared + hidden * experts)
+    return always + mixed * experts * expert, always + mixed * min(asked, experts) * expert
+
+
+def _inner(told: _Told) -> int:
+    """How wide the inside of a dense layer is."""
+    inner = told.number("intermediate_size", "n_inner", "block_ff_dim")
+    if told.model_type == "lfm2" and told.flag("block_auto_adjust_ff_dim", default=True):
+        multiple = told.number("block_multiple_of", default=256)
+        return -(-(2 * inner // 3) // multiple) * multiple
+    return inner

@@ -1,0 +1,133 @@
+"""Whether a drafter speaks the target's tokens.
+
+A drafter proposes token ids, and the target checks ids: they must mean the same text on both
+sides. Sizes do not tell (Gemma 2's 2B and 27B have equally long tables that differ at token
+139), so the tables themselves are compared, by id. The rule is not symmetric:
+
+- A token that only the target has is fine. The drafter never proposes it (q = 0), and the
+  target writes it itself when it wants to.
+- A token that only the drafter has, or has under another id, is not: its proposals would mean
+  something else to the target, or lie past the target's last row. Special tokens count like all
+  others: one side's end of turn must not be the other's call of a tool.
+- Ids without any token, which pad an output layer to a round number of rows, are no tokens and
+  are not compared; whoever samples must give them no probability.
+
+The merges must be equal too: with others, the drafter was trained on text cut in other places.
+What else a tokenizer.json says (normalizer, pre-tokenizer, flags of added tokens) is how one side
+turns text into ids. Only the target's is ever run, so the drafter's does not matter; and the same
+rule is written in several ways by different versions of the libraries, which would be told apart.
+"""
+
+import filecmp
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, Literal
+
+from models.errors import Problem
+from models.folders import read_json_object
+
+MAXIMUM_TOKENIZER_BYTES = 200_000_000
+_SHOWN_CHARACTERS = 40
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first place where two tokenizers differ.
+
+    index: a token id, or the position of a merge rule; target, drafter: the texts there, None
+    where there is none.
+    """
+
+    kind: Literal["token", "merge"]
+    index: int
+    target: str | None
+    drafter: str | None
+
+    def between(self, target: str, drafter: str) -> str:
+        """In words, for tokenizers that are called so."""
+        texts = ((self.target, target), (self.drafter, drafter))
+        there = " and ".join(f"{_shown(text)} in {name}" for text, name in texts)
+        return f"{self.kind} {self.index} is {there}"
+
+
+@dataclass(frozen=True)
+class TokenTable:
+    """Token by id, special and added ones included, and the merge rules as "left right"."""
+
+    tokens: dict[int, str]
+    merges: list[str]
+
+
+def require_same_tokens(target: Path, drafter: Path) -> None:
+    """Raise Problem, naming the first difference, unless `drafter` can draft for `target`."""
+    difference = first_difference(target, drafter)
+    if difference is not None:
+        raise Problem(
+            f"{drafter.name} cannot draft for {target.name}: "
+            f"{difference.between(target.name, drafter.name)}.",
+            "Choose a drafter of the same model family, or draft without a model.",
+        )
+
+
+def first_difference(target: Path, drafter: Path) -> Difference | None:
+    """Compare the tokenizers of two model folders by the rule above; None if they fit.
+
+    Raises Problem if a folder has no readable tokenizer.json.
+    """
+    return compare(read_table(target), read_table(drafter))
+
+
+def compare(target: TokenTable, drafter: TokenTable) -> Difference | None:
+    """The first difference that matters, by the rule above; None if there is none."""
+    ours, theirs = target.tokens, drafter.tokens
+    if ours != theirs:
+        for index in sorted(theirs):
+            if ours.get(index) != theirs[index]:
+                return Difference("token", index, ours.get(index), theirs[index])
+    if target.merges != drafter.merges:
+        for index, (our, their) in enumerate(zip_longest(target.merges, drafter.merges)):
+            if our != their:
+                return Difference("merge", index, our, their)
+    return None
+
+
+def same_file(target: Path, drafter: Path) -> bool:
+    """Whether two folders hold the same tokenizer.json byte by byte; much quicker than reading."""
+    try:
+        return filecmp.cmp(target / "tokenizer.json", drafter / "tokenizer.json", shallow=False)
+    except OSError:
+        return False
+
+
+def read_table(folder: Path) -> TokenTable:
+    """The tokens of a model folder. Raises Problem if it has no readable tokenizer.json."""
+    path = folder / "tokenizer.json"
+    document = read_json_object(path, maximum_bytes=MAXIMUM_TOKENIZER_BYTES)
+    try:
+        model = document["model"]
+        tokens = {index: token for token, index in _vocabulary(model["vocab"])}
+        tokens |= {added["id"]: added["content"] for added in document.get("added_tokens") or ()}
+        merges = [
+            rule if isinstance(rule, str) else " ".join(rule) for rule in model.get("merges") or ()
+        ]
+        if all(type(index) is int for index in tokens) and set(map(type, tokens.values())) <= {str}:
+            return TokenTable(tokens, merges)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        pass
+    raise Problem(f"{path} holds no table of tokens.", "Download or import the model again.")
+
+
+def _vocabulary(vocabulary: Any) -> Iterable[tuple[str, int]]:
+    """BPE and WordPiece list text to id; Unigram lists (text, score) in the order of ids."""
+    if isinstance(vocabulary, dict):
+        return vocabulary.items()
+    return ((token, index) for index, (token, _) in enumerate(vocabulary))
+
+
+def _shown(text: str | None) -> str:
+    if text is None:
+        return "nothing"
+    shown = ascii(text) if not text.isprintable() else repr(text)
+    return shown if len(shown) <= _SHOWN_CHARACTERS else f"{shown[:_SHOWN_CHARACTERS]}..."
