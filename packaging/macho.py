@@ -1,8 +1,7 @@
 """What a Mach-O file says of itself: architecture, oldest system, libraries, imports, signature.
 
-Knows the container alone: headers, load commands, symbol tables, and how to change the three
-things that building here needs changed (one architecture out of several, the version stamps, room
-for a signature). Knows nothing of bundles, and not what a signature holds (see code_signature).
+Knows the container alone: headers, load commands, symbol tables, and how to make room for a
+signature. Knows nothing of bundles, and not what a signature holds (see code_signature).
 
 Sources: Apple's <mach-o/loader.h>, <mach-o/fat.h>, <mach-o/nlist.h> and <mach-o/fixup-chains.h>.
 """
@@ -123,21 +122,6 @@ def architectures(data: bytes) -> tuple[str, ...]:
     raise MachoError("not a Mach-O file")
 
 
-def only_arm64(data: bytes) -> bytes:
-    """The arm64 image out of a file of several architectures; a file of one comes back as it is.
-
-    The signature stays valid: each image has its own. Raises MachoError if there is no arm64.
-    """
-    if "arm64" not in architectures(data):
-        raise MachoError("the file has no arm64 code")
-    if data[:4] == MAGIC_64:
-        return data
-    offset, size_bytes = next((at, size) for cpu, at, size in _slices(data) if cpu == ARM64)
-    if offset + size_bytes > len(data):
-        raise MachoError("the file ends within its arm64 code")
-    return data[offset : offset + size_bytes]
-
-
 def read(data: bytes) -> Macho:
     """What the load commands of a 64-bit image of one architecture say.
 
@@ -149,19 +133,6 @@ def read(data: bytes) -> Macho:
         return _read(data)
     except (struct.error, IndexError, UnicodeDecodeError) as error:
         raise MachoError(f"damaged Mach-O file: {error}") from error
-
-
-def with_versions(data: bytes, *, minimum_macos: Version, sdk: Version) -> bytes:
-    """The same image with other version stamps. Do this before signing.
-
-    Raises MachoError if the image has no LC_BUILD_VERSION.
-    """
-    changed = bytearray(data)
-    for command, offset, _ in _commands(data):
-        if command == _BUILD_VERSION:
-            struct.pack_into("<II", changed, offset + 12, _packed(minimum_macos), _packed(sdk))
-            return bytes(changed)
-    raise MachoError("the file has no build version to change")
 
 
 def with_room_for_signature(data: bytes, signature_bytes: int) -> bytes:
@@ -336,10 +307,6 @@ def _name_at(data: bytes, offset: int) -> str:
 
 def _version(packed: int) -> Version:
     return packed >> 16, packed >> 8 & 0xFF, packed & 0xFF
-
-
-def _packed(version: Version) -> int:
-    return version[0] << 16 | version[1] << 8 | version[2]
 
 
 def _cpu_name(cpu: int) -> str:

@@ -1,0 +1,56 @@
+"""Symbols of the system's libraries that came after macOS 14.0, and since when each is there.
+
+A library that wants one does not load on an older system, whatever its version stamp says. A list
+cannot be complete: it holds what compilers and libraries of today are known to reach for without
+saying so. What the wheels at hand need, the tests on the older systems show.
+
+Sources: libc++'s ABI changelog (libcxx/lib/abi/CHANGELOG.TXT) and <__configuration/availability.h>
+for which LLVM has what and which macOS has that LLVM; Apple's <os/os_sync_wait_on_address.h>.
+"""
+
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class NewerSymbols:
+    """Symbols that came together; `pattern` fits the mangled name whole, `macos` is (14, 4) etc."""
+
+    pattern: re.Pattern[str]
+    macos: tuple[int, int]
+    what: str
+
+
+def _newer(pattern: str, macos: tuple[int, int], what: str) -> NewerSymbols:
+    return NewerSymbols(re.compile(pattern), macos, what)
+
+
+NEWER_SYMBOLS = (
+    _newer(r"_os_sync_(wait|wake)_.*", (14, 4), "waiting on an address"),
+    _newer(r"___cxa_init_primary_exception", (15, 0), "exceptions without a throw (LLVM 18)"),
+    _newer(
+        r"__ZNSt3__1(19__is_posix_terminal|18__get_ostream_file).*", (15, 0), "<print> (LLVM 18)"
+    ),
+    _newer(
+        r"__ZN?K?(T[ISV]N)?St3__1(17bad_function_call|19bad_expected_accessIvE).*",
+        (15, 4),
+        "std::bad_function_call in the library (LLVM 19)",
+    ),
+    _newer(r"__ZNSt3__16chrono.*tzdb.*", (15, 4), "time zones (LLVM 19)"),
+    _newer(r"_strchrnul", (15, 4), "strchrnul"),
+    _newer(r"__ZNSt3__1\d+__from_chars_floating_point.*", (26, 0), "std::from_chars (LLVM 20)"),
+    _newer(r"__ZNSt3__113__hash_memoryEPKvm", (26, 0), "hashing in the library (LLVM 21)"),
+    _newer(r"__ZNSt3__1\d+__atomic_\w*(native|global).*", (26, 0), "atomic waits (LLVM 22)"),
+    _newer(
+        r"__ZNSt13exception_ptr31__from_native_exception_pointer.*", (26, 0), "std::exception_ptr"
+    ),
+    _newer(r"___f(max|min)f16", (26, 0), "half-precision arithmetic"),
+)
+
+
+def newer_than(symbol: str, oldest: tuple[int, int]) -> NewerSymbols | None:
+    """Why `symbol` is missing on macOS `oldest`; None as far as is known it is there."""
+    for newer in NEWER_SYMBOLS:
+        if newer.macos > oldest and newer.pattern.fullmatch(symbol):
+            return newer
+    return None

@@ -1,0 +1,74 @@
+"""Verifies a bundle: `python packaging/verify.py dist/Slipstream.app`.
+
+Runs every check and prints a line for each finding; the exit status is 1 if there are any. a Mac can tell is not checked here: whether it loads, draws, computes and is let through.
+"""
+
+import sys
+import tomllib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import verify_contents
+import verify_notices
+import verify_programs
+import verify_seals
+from configuration import PACKAGING, REPOSITORY, Configuration, read_configuration
+from finding import Finding
+
+type Release = tuple[int, int]
+
+
+def verify_bundle(app: Path, *, config: Configuration) -> list[Finding]:
+    """Everything that is wrong with `app`, in the order of the checks. Raises OSError alone."""
+    return list(_findings(app, config))
+
+
+def _findings(app: Path, config: Configuration) -> Iterator[Finding]:
+    oldest = _release(config.application.minimum_macos)
+    architecture = config.application.architecture
+    programs = verify_programs.read_programs(app, architecture=architecture)
+    yield from verify_contents.information(app, config=config)
+    yield from verify_contents.essentials(app, config=config)
+    yield from programs.faults
+    yield from verify_programs.minimum_macos(programs, oldest=oldest, allowed=_stamps())
+    yield from verify_programs.libraries(programs)
+    yield from verify_programs.newer_symbols(programs, oldest=oldest)
+    yield from verify_programs.metal_libraries(app, oldest=oldest)
+    yield from verify_contents.wheels(app, oldest=oldest, architecture=architecture)
+    yield from verify_contents.strays(app, python=config.runtime.version.rpartition(".")[0])
+    yield from verify_contents.compiled_by(app)
+    yield from verify_contents.build_paths(app, machine_paths=(REPOSITORY,))
+    yield from verify_contents.size(app, most_bytes=config.budget.app_bytes)
+    yield from verify_notices.licence_texts(app)
+    yield from verify_notices.bill_of_materials(app)
+    yield from verify_seals.links(app)
+    yield from verify_seals.signatures(app)
+    yield from verify_seals.seals(app)
+
+
+def _stamps() -> dict[str, Release]:
+    """Which files may be stamped for a newer system, and how new: out of slipstream.toml."""
+    tables = tomllib.loads((PACKAGING / "slipstream.toml").read_text(encoding="utf-8"))
+    stamps: dict[str, str] = tables.get("verify", {}).get("stamped_newer", {})
+    return {pattern: _release(version) for pattern, version in stamps.items()}
+
+
+def _release(version: str) -> Release:
+    major, _, minor = version.partition(".")
+    return int(major), int(minor or 0)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Verify the one bundle named. 0 nothing found, 1 something, 2 called wrongly."""
+    if len(arguments) != 1 or not Path(arguments[0]).is_dir():
+        print("Name the bundle: python packaging/verify.py dist/Slipstream.app", file=sys.stderr)
+        return 2
+    findings = verify_bundle(Path(arguments[0]), config=read_configuration())
+    for finding in findings:
+        print(finding)
+    print(f"{len(findings)} findings" if len(findings) != 1 else "1 finding")
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

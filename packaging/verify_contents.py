@@ -1,0 +1,175 @@
+"""Checks of what is in a bundle beside programs: Info.plist, what must and must not come along.
+
+Knows the bundle's layout as assemble makes it, and what it is said to be in slipstream.toml.
+"""
+
+import plistlib
+import re
+from collections.abc import Iterator
+from email.parser import BytesParser
+from pathlib import Path
+from xml.parsers.expat import ExpatError
+
+import macho
+from configuration import Configuration
+from finding import Finding
+
+# Without these the window or the engine could not start. Patterns, relative to Contents.
+ESSENTIAL = (
+    "MacOS/python3",
+    "Resources/python/bases/lib/Python",
+    "Resources/python/stdlib/encodings/__init__.py",
+    "Resources/python/lib/*.so",
+    "Resources/site-packages/mlx/lib/mlx.metallib",
+    "Resources/site-packages/PySide6/Qt/plugins/platforms/libqcocoa.dylib",
+    "Resources/slipstream/app/__main__.py",
+    "Resources/slipstream/engine/__main__.py",
+    "Resources/slipstream/models/__init__.py",
+)
+STARTER = "Contents/Resources/slipstream/resources/starter"
+
+_STRAY_FOLDERS = re.compile(r"^(tests?|idle_test|\.git|\.hypothesis|.*\.dSYM)$")
+_STRAY_FILES = re.compile(r"^(\._.*|\.DS_Store|\.git.*|.*\.(pyo|o|a|orig|rej|swp|whl))$")
+# What tells of the machine that built it, in files that tools read paths from.
+_PATH_FILES = re.compile(
+    r"^(.*\.(pth|egg-link|la|pc)|direct_url\.json|pyvenv\.cfg|_sysconfig.*\.py)$"
+)
+_MACHINE = re.compile(rb"/(Users|home|root|private|build|opt|usr/local)/")
+_UNCHECKED_HASH = 0b01  # PEP 552: made from a hash of the source, and never compared with it
+
+
+def information(app: Path, *, config: Configuration) -> Iterator[Finding]:
+    """Info.plist: what is missing in it, or is not what the configuration says."""
+    path = "Contents/Info.plist"
+    try:
+        content = plistlib.loads((app / path).read_bytes())
+    except (OSError, ValueError, ExpatError, plistlib.InvalidFileException) as error:
+        yield Finding("Info.plist", path, f"cannot be read: {error}")
+        return
+    expected = {
+        "CFBundleIdentifier": config.application.identifier,
+        "CFBundleName": config.application.name,
+        "CFBundleExecutable": config.application.name,
+        "CFBundlePackageType": "APPL",
+        "CFBundleShortVersionString": config.version,
+        "CFBundleVersion": config.version,
+        "LSMinimumSystemVersion": config.application.minimum_macos,
+        "LSApplicationCategoryType": config.application.category,
+        "NSHighResolutionCapable": True,
+    }
+    for key, value in expected.items():
+        if content.get(key) != value:
+            yield Finding("Info.plist", path, f"{key} is {content.get(key)!r}, not {value!r}")
+    if content.get("NSRequiresAquaSystemAppearance"):
+        yield Finding("Info.plist", path, "refuses the dark appearance")
+    icon = app / "Contents" / "Resources" / str(content.get("CFBundleIconFile", ""))
+    if not icon.is_file() and not icon.with_suffix(".icns").is_file():
+        yield Finding("Info.plist", path, "names no icon that is there")
+
+
+def essentials(app: Path, *, config: Configuration) -> Iterator[Finding]:
+    """What has to be in the bundle, and programs that may not be run."""
+    for pattern in (f"MacOS/{config.application.name}", *ESSENTIAL):
+        if not any((app / "Contents").glob(pattern)):
+            yield Finding("contents", f"Contents/{pattern}", "missing")
+    for file in sorted((app / "Contents" / "MacOS").glob("*")):
+        path = file.relative_to(app).as_posix()
+        if not macho.is_macho(file):
+            yield Finding("contents", path, "not a program")
+        elif file.stat().st_mode & 0o111 != 0o111:
+            yield Finding("contents", path, "may not be run by everybody")
+
+
+def strays(app: Path, *, python: str) -> Iterator[Finding]:
+    """Tests, leftovers of tools, and compiled files that Python `python` ("3.13") would not use."""
+    tag = f"cpython-{python.replace('.', '')}"
+    for file in sorted(app.rglob("*")):
+        path = file.relative_to(app).as_posix()
+        if file.is_symlink():
+            continue
+        if file.is_dir():
+            if _STRAY_FOLDERS.match(file.name):
+                yield Finding("strays", path, "does not belong into a bundle")
+        elif _STRAY_FILES.match(file.name):
+            yield Finding("strays", path, "does not belong into a bundle")
+        elif file.suffix == ".pyc" and (fault := _compiled_fault(file, tag)) is not None:
+            yield Finding("strays", path, fault)
+
+
+def _compiled_fault(file: Path, tag: str) -> str | None:
+    name, _, found_tag = file.stem.rpartition(".")
+    if file.parent.name != "__pycache__" or found_tag != tag:
+        return f"compiled, and not as __pycache__/NAME.{tag}.pyc"
+    if not (file.parent.parent / f"{name}.py").is_file():
+        return "compiled from a source that is not there"
+    with file.open("rb") as opened:
+        header = opened.read(8)
+    if header[4:8] != _UNCHECKED_HASH.to_bytes(4, "little"):
+        return "compiled to be compared with its source; the bundle wants unchecked hashes"
+    return None
+
+
+def compiled_by(app: Path) -> Iterator[Finding]:
+    """Compiled files of which the first four bytes are not those of all others."""
+    magics: dict[bytes, list[Path]] = {}
+    for file in sorted(app.rglob("*.pyc")):
+        with file.open("rb") as opened:
+            magics.setdefault(opened.read(4), []).append(file)
+    usual = max(magics.values(), key=len, default=[])
+    for files in magics.values():
+        if files is not usual:
+            for file in files:
+                yield Finding(
+                    "strays", file.relative_to(app).as_posix(), "compiled by another Python"
+                )
+
+
+def build_paths(app: Path, *, machine_paths: tuple[Path, ...]) -> Iterator[Finding]:
+    """Files that name a folder of the machine that built the bundle.
+
+    `machine_paths` are looked for in every file; what looks like anybody's machine only in files
+    that tools read paths from, as examples in documentation look the same.
+    """
+    wanted = [f"{path}/".encode() for path in machine_paths]
+    for file in sorted(app.rglob("*")):
+        if file.is_symlink() or not file.is_file():
+            continue
+        data = file.read_bytes()
+        path = file.relative_to(app).as_posix()
+        for name in wanted:
+            if name in data:
+                yield Finding("build paths", path, f"names {name.decode()}")
+        if _PATH_FILES.match(file.name) and (found := _MACHINE.search(data)) is not None:
+            yield Finding("build paths", path, f"names a folder under {found[0].decode()}")
+
+
+def wheels(app: Path, *, oldest: tuple[int, int], architecture: str) -> Iterator[Finding]:
+    """Packages of which the wheel was for a newer macOS, or for no such Mac at all."""
+    for file in sorted(app.rglob("*.dist-info/WHEEL")):
+        tags: list[str] = BytesParser().parsebytes(file.read_bytes()).get_all("Tag") or []
+        if tags and not any(_suits(tag, oldest, architecture) for tag in tags):
+            path = file.relative_to(app).as_posix()
+            yield Finding("wheels", path, f"is for {', '.join(tags)}")
+
+
+def _suits(tag: str, oldest: tuple[int, int], architecture: str) -> bool:
+    platform = tag.rpartition("-")[2]
+    if platform == "any":
+        return True
+    found = re.fullmatch(r"macosx_(\d+)_(\d+)_(\w+)", platform)
+    if found is None or found[3] not in (architecture, "universal2"):
+        return False
+    return (int(found[1]), int(found[2])) <= oldest
+
+
+def size(app: Path, *, most_bytes: int) -> Iterator[Finding]:
+    """Whether the bundle without the starter's weights is larger than it may be."""
+    starter = app / STARTER
+    size_bytes = sum(
+        file.lstat().st_size
+        for file in app.rglob("*")
+        if (file.is_symlink() or file.is_file()) and not file.is_relative_to(starter)
+    )
+    if size_bytes > most_bytes:
+        message = f"{size_bytes / 1e6:.1f} MB without the starter, more than {most_bytes / 1e6:.1f}"
+        yield Finding("size", "", message)
