@@ -47,7 +47,8 @@ def load(folder: Path) -> LoadedModel:
         with redirect_stdout(StringIO()) as said:  # some modules print and exit
             model, config = load_weights(folder, lazy=True)
         precision = _expand(model) if mx.default_device() == mx.cpu else _precision(model)
-        mx.eval(model.parameters())
+        for module in model.modules():  # at once, packed and expanded weights would all be there
+            mx.eval(_arrays(module))
         tokenizer = load_tokenizer(
             folder, {"trust_remote_code": False}, eos_token_ids=config.get("eos_token_id")
         )

@@ -1,0 +1,118 @@
+"""What memory this machine has for models.
+
+Knows the operating system's figures; nothing of models, and nothing of MLX. What is said of macOS
+has not been tried on a Mac.
+"""
+
+import platform
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+_GIB = 1 << 30
+_SECONDS = 10.0
+# Python, its libraries and a tokenizer, and what the allocator keeps back: 0.3 GB were measured.
+_OWN_BYTES = 400_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """`memory_bytes` is all there is, `available_bytes` what models may have of it.
+
+    `unified`: graphics share the memory, and models run on Metal; else on the CPU.
+    """
+
+    name: str
+    memory_bytes: int
+    available_bytes: int
+    unified: bool
+
+    def once_freed(self, size_bytes: int) -> "Machine":
+        """The same once this process has given so much back; Metal's limit is not affected."""
+        if self.unified:
+            return self
+        return replace(self, available_bytes=self.available_bytes + size_bytes)
+
+
+def this_machine() -> Machine:
+    """The machine that this runs on."""
+    if sys.platform == "darwin":
+        names = ("hw.memsize", "iogpu.wired_limit_mb")
+        return mac(_sysctl("machdep.cpu.brand_string"), {name: _sysctl(name) for name in names})
+    return linux(Path("/"))
+
+
+def mac(name: str, settings: Mapping[str, str]) -> Machine:
+    """From what sysctl says. Metal's recommended working set is the limit that was set, else a
+    share: two thirds of less than 36 GiB, three quarters of more. Newer systems give more."""
+    memory, limit = _whole(settings.get("hw.memsize", "")), settings.get("iogpu.wired_limit_mb", "")
+    share = memory * 3 // 4 if memory >= 36 * _GIB else memory * 2 // 3
+    available = min(_whole(limit) << 20, memory) or share
+    return Machine(name or "Mac", memory, available, unified=True)
+
+
+def linux(root: Path) -> Machine:
+    """From /proc/meminfo under `root`, and the limits of the control groups that this runs in."""
+    figures = {}
+    for line in _text(root / "proc/meminfo").splitlines():
+        key, _, value = line.partition(":")
+        figures[key] = _whole(value.removesuffix("kB")) * 1024
+    memory, free = figures.get("MemTotal", 0), figures.get("MemAvailable", 0)
+    for limit, left in _control_groups(root):
+        memory, free = min(memory, limit), min(free, left)
+    return Machine(platform.machine(), memory, max(free - _OWN_BYTES, 0), unified=False)
+
+
+def _control_groups(root: Path) -> list[tuple[int, int]]:
+    """(limit, what is left of it), bytes, of each group that has a limit, versions 1 and 2."""
+    found = []
+    for line in _text(root / "proc/self/cgroup").splitlines():
+        _, controllers, path = (*line.split(":", 2), "", "")[:3]
+        if controllers == "":
+            base, files = "sys/fs/cgroup", ("memory.max", "memory.current")
+        elif "memory" in controllers.split(","):
+            base = "sys/fs/cgroup/memory"
+            files = ("memory.limit_in_bytes", "memory.usage_in_bytes")
+        else:
+            continue
+        group = Path(path.strip("/"))
+        for place in (group, *group.parents):  # a limit above holds below
+            folder = root / base / place
+            limit, used = (_text(folder / name).strip() for name in files)
+            if limit.isdecimal() and used.isdecimal():
+                kept = _kept_back(folder)
+                found.append((int(limit), max(int(limit) - int(used) + kept, 0)))
+    return found
+
+
+def _kept_back(folder: Path) -> int:
+    """Bytes of files that were read, and can be dropped."""
+    for line in _text(folder / "memory.stat").splitlines():
+        key, _, value = line.partition(" ")
+        if key in ("inactive_file", "total_inactive_file"):
+            return _whole(value)
+    return 0
+
+
+def _sysctl(name: str) -> str:
+    try:
+        command = ["/usr/sbin/sysctl", "-n", name]
+        return subprocess.run(
+            command, capture_output=True, text=True, timeout=_SECONDS, check=False
+        ).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return ""
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except (OSError, ValueError):
+        return ""
+
+
+def _whole(text: str) -> int:
+    text = text.strip()
+    return int(text) if text.isascii() and text.isdecimal() else 0

@@ -1,0 +1,113 @@
+"""How large a model is: counted in a folder's headers, else reckoned from the size of its files.
+
+Knows configs and safetensors headers; nothing of machines, and nothing of what is done with a
+model. No weights are loaded.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from models.drafter_folders import HEAD_MODEL_TYPE, WEIGHTS_NAME, describe_head, is_head
+from models.folders import inspect, read_json_object
+from models.safetensors_file import TensorLayout, check_safetensors
+
+# What mlx-lm leaves out of a repository that holds more than a text model.
+_NOT_LOADED = (
+    "vision_tower",
+    "visual",
+    "multi_modal_projector",
+    "mtp",
+    "audio_tower",
+    "vision_model",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSize:
+    """A model, or a drafter head, as far as memory goes.
+
+    `size_bytes`: its weight files. The rest is counted by `weigh`, and 0 where there is no folder
+    yet: `values`, how many weights there are; `value_bytes`, of one that is not quantized.
+    """
+
+    name: str
+    size_bytes: int
+    config: Mapping[str, Any]
+    values: int = 0
+    value_bytes: int = 0
+
+    @property
+    def is_head(self) -> bool:
+        return self.config.get("model_type") == HEAD_MODEL_TYPE
+
+
+def weigh(folder: Path) -> ModelSize:
+    """The model or head in `folder`, by its config and its headers. Raises Problem."""
+    if is_head(folder):
+        described, path = describe_head(folder), folder / WEIGHTS_NAME
+        return _count(folder.name, described.config, check_safetensors(path))
+    inspect(folder)
+    config = read_json_object(folder / "config.json")
+    layouts: dict[str, TensorLayout] = {}
+    for path in sorted(folder.glob("model*.safetensors")):
+        layouts |= check_safetensors(path)
+    loaded = {
+        name: layout
+        for name, layout in layouts.items()
+        if not any(part in _NOT_LOADED for part in name.split("."))
+    }
+    return _count(folder.name, config, loaded)
+
+
+def _count(name: str, config: Mapping[str, Any], layouts: Mapping[str, TensorLayout]) -> ModelSize:
+    """By the tensors that are loaded. Packed ones hold 32 bits of weights in each number."""
+    values, widths = 0, {"F32": 4, "F16": 2, "BF16": 2}
+    floats: dict[int, int] = {}
+    for tensor, layout in layouts.items():
+        size = layout.size_bytes
+        if layout.dtype == "U32":
+            values += size * 8 // _bits(config, tensor.removesuffix(".weight"))
+        elif not tensor.endswith((".scales", ".biases")):
+            values += size // widths.get(layout.dtype, 4)
+        if layout.dtype in widths:
+            floats[widths[layout.dtype]] = floats.get(widths[layout.dtype], 0) + size
+    return ModelSize(
+        name,
+        sum(layout.size_bytes for layout in layouts.values()),
+        config,
+        values,
+        max(floats, key=floats.__getitem__, default=0),
+    )
+
+
+def _bits(config: Mapping[str, Any], layer: str = "") -> int:
+    """Bits of a quantized layer's weights: its own, else the model's; a head has 8."""
+    settings = config.get("quantization") or config.get("quantization_config")
+    if not isinstance(settings, Mapping):
+        return 8
+    own = settings.get(layer)
+    for table in (own, settings):
+        bits = table.get("bits") if isinstance(table, Mapping) else None
+        if type(bits) is int and 1 <= bits <= 16:
+            return bits
+    return 8
+
+
+def count_values(size: ModelSize) -> int:
+    """How many weights: as counted, else by the bits that each one has, with scales and biases."""
+    if size.values:
+        return size.values
+    settings = size.config.get("quantization") or size.config.get("quantization_config")
+    if size.is_head or isinstance(settings, Mapping):
+        group = settings.get("group_size") if isinstance(settings, Mapping) else None
+        group = group if type(group) is int and group > 0 else 64
+        return round(size.size_bytes * 8 / (_bits(size.config) + 32 / group))
+    return size.size_bytes // float_bytes(size)
+
+
+def float_bytes(size: ModelSize) -> int:
+    """Of a number that is not quantized, and so of what the model makes of tokens."""
+    named = size.config.get("torch_dtype") or size.config.get("dtype")
+    return size.value_bytes or (4 if named == "float32" else 2)
