@@ -264,6 +264,11 @@ class Queue:
         return []
 
 
+def repository_of(download: Download) -> str:
+    """The hub's repository that it is about, in small letters; one file of it may be named."""
+    return "/".join(download.repository.lower().split("/")[:2])
+
+
 def _parse(path: Path) -> list[Download]:
     """Raises ValueError unless all of it is as we write it."""
     try:

@@ -16,8 +16,8 @@ from models.drafter_folders import is_head
 from models.errors import Problem
 from models.last_used import forget_used
 from models.marks import unmark
-from models.queue import UNFINISHED, Queue
-from models.records import Download, Incomplete, Installed
+from models.queue import UNFINISHED, Queue, repository_of
+from models.records import Incomplete, Installed
 from models.removal import remove_file, remove_folder_of_ours, remove_partial, remove_snapshot
 from models.snapshots import (
     cache_folder,
@@ -58,7 +58,9 @@ def incomplete(*, home: Path | None = None, cache: Path | None = None) -> list[I
     cannot be read.
     """
     found = [Incomplete(name, str(path), size_bytes(path)) for name, path in _our_leftovers(home)]
-    queued = [one.repository.lower() for one in Queue(home=home).downloads() if _unfinished(one)]
+    queued = {
+        repository_of(one) for one in Queue(home=home).downloads() if one.standing in UNFINISHED
+    }
     for repository in repositories(_cache(cache)):
         if repository.name.lower() in queued or any(map(is_in_use, repository.partial)):
             continue
@@ -210,10 +212,6 @@ def _nothing_in(folder: Path) -> Installed:
             f"slipstream models folders --remove {str(folder)!r}",
         ),
     )
-
-
-def _unfinished(download: Download) -> bool:
-    return download.standing in UNFINISHED
 
 
 def _not_ours(model: Installed) -> Problem:

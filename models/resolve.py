@@ -1,0 +1,166 @@
+"""From what a person wrote to the model that is meant: a path, a hub id, or a name.
+
+Knows what is installed; fetches nothing. A name that is not here is a Problem that says how to
+get it, or which one may have been meant.
+"""
+
+import difflib
+import os
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from models.drafter_folders import describe_head, is_head
+from models.errors import Problem
+from models.folders import open_model
+from models.queue import UNFINISHED, Queue, repository_of
+from models.records import Installed, Role
+from models.starter import models_folder
+from models.store import incomplete, installed
+
+_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+(@[\w./+-]+)?", re.ASCII)
+_NEAR = 3  # names to suggest
+
+
+def resolve_target(
+    text: str,
+    *,
+    home: Path | None = None,
+    cache: Path | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Path:
+    """The folder of the model to chat with that `text` names: a path, a hub id, or a name.
+
+    A path of an MLX folder or a GGUF file (which is imported first; `progress(done, total)` in
+    bytes); `organization/model`, also with `@revision`; or the name of what is installed, in short
+    where that is unique. Raises Problem if there is no such model, if it is not whole, and if it
+    only drafts.
+    """
+    found = _find(text, home=home, cache=cache, role="chat")
+    if isinstance(found, Installed) and found.role != "chat":
+        raise Problem(
+            f"{found.name} only drafts for another model.",
+            f"Name it as the drafter: --drafter {text}",
+        )
+    return _open(found, home, progress)
+
+
+def resolve_drafter(
+    text: str,
+    *,
+    home: Path | None = None,
+    cache: Path | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Path:
+    """The folder of the drafting model, or of the drafter head, that `text` names.
+
+    As `resolve_target`, and heads are found too.
+    """
+    found = _find(text, home=home, cache=cache)
+    path = Path(found.path) if isinstance(found, Installed) else found
+    if is_head(path):
+        return describe_head(path).path
+    return _open(found, home, progress)
+
+
+def find(text: str, *, models: Sequence[Installed]) -> Installed:
+    """The one of `models` that `text` names: by its name, a part of it, a hub id with revision.
+
+    Raises Problem if it is none or several of them; those that were meant, perhaps, are named.
+    """
+    wanted = text.lower().rstrip("/")
+    for matches in (
+        [model for model in models if model.name.lower() == wanted],
+        [model for model in models if _is_revision(model, wanted)],
+        [model for model in models if wanted in _short_names(model)],
+    ):
+        usable = [model for model in matches if not model.problem] or matches
+        names = sorted({model.name for model in usable})
+        if len(names) > 1:
+            raise Problem(
+                f"{text!r} can mean several models: {', '.join(names)}.",
+                "Write the whole name of one of them.",
+            )
+        if usable:
+            return usable[0]
+    raise _unknown(text, models)
+
+
+def _find(
+    text: str, *, home: Path | None, cache: Path | None, role: Role | None = None
+) -> Path | Installed:
+    """The path that was written, or what is installed by that name; those of `role` go first."""
+    path = Path(os.path.expanduser(text))
+    if text and (os.path.exists(path) or _looks_like_path(text)):
+        return path
+    models = installed(home=home, cache=cache)
+    models.sort(key=lambda model: role is not None and model.role != role)
+    try:
+        found = find(text, models=models)
+    except Problem as problem:
+        raise _unfinished(text, home, cache) or problem from None
+    if found.problem:
+        raise _unfinished(text, home, cache) or Problem(found.problem, found.remedy)
+    return found
+
+
+def _open(
+    found: Path | Installed, home: Path | None, progress: Callable[[int, int], None] | None
+) -> Path:
+    path = Path(found.path) if isinstance(found, Installed) else found
+    return open_model(path, imports=models_folder(home), progress=progress).path
+
+
+def _looks_like_path(text: str) -> bool:
+    return text.startswith((".", "~", os.sep)) or text.lower().endswith(".gguf")
+
+
+def _is_revision(model: Installed, wanted: str) -> bool:
+    """Whether `wanted` is the model's hub id with its revision, in full or from 7 digits on."""
+    repository, _, revision = wanted.partition("@")
+    of_hub = model.name.lower().partition("@")[0] == repository
+    return of_hub and len(revision) >= 7 and Path(model.path).name.startswith(revision)
+
+
+def _short_names(model: Installed) -> set[str]:
+    """What it may be called for short: without the organization, a GGUF file's repository too."""
+    name = model.name.lower()
+    parts = name.split("/")
+    return {parts[-1], parts[-1].removesuffix(".gguf"), "/".join(parts[:-1])} - {""}
+
+
+def _unfinished(text: str, home: Path | None, cache: Path | None) -> Problem | None:
+    """Why `text` is not there yet, where it is on its way or broke off."""
+    repository = text.partition("@")[0].lower()
+    for download in Queue(home=home).downloads():
+        names = (download.repository.lower(), repository_of(download))
+        if repository in names and download.standing in UNFINISHED:
+            name, why = download.repository, download.problem or f"it is {download.standing}"
+            return Problem(
+                f"{name} is not downloaded yet: {why.rstrip('.')}.",
+                f"Go on with it: slipstream models pull {name}",
+            )
+    for left in incomplete(home=home, cache=cache):
+        if left.name.lower() == repository:
+            return Problem(
+                f"{left.name} is not whole: a download of it broke off.",
+                f"Go on with it: slipstream models pull {left.name}",
+            )
+    return None
+
+
+def _unknown(text: str, models: Sequence[Installed]) -> Problem:
+    whole = {
+        name: model.name
+        for model in models
+        for name in sorted({*_short_names(model), model.name.lower()})
+    }
+    near = difflib.get_close_matches(text.lower(), whole, n=2 * _NEAR)
+    meant = " or ".join(list(dict.fromkeys(whole[name] for name in near))[:_NEAR])
+    if _HUB_ID.fullmatch(text):
+        hint = f"Did you mean {meant}? If not, fetch it" if meant else "Fetch it"
+        return Problem(f"{text} is not on this machine.", f"{hint}: slipstream models pull {text}")
+    return Problem(
+        f"There is no model {text!r} on this machine.",
+        f"Did you mean {meant}?" if meant else "See what there is: slipstream models list",
+    )
