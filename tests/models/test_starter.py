@@ -88,6 +88,28 @@ def test_the_starter_is_fetched_once(server: FileServer, starter: Starter, tmp_p
     assert visible == [folder]
 
 
+def test_a_starter_that_comes_with_the_application(
+    server: FileServer, starter: Starter, tmp_path: Path
+):
+    shipped, home = tmp_path / "shipped", tmp_path / "home"
+    made = ensure_starter(home=tmp_path, starter=starter, locate=located(server), shipped=shipped)
+    assert made == tmp_path / "models" / "tiny"  # there was none
+    (tmp_path / "models").rename(shipped)
+    shipped.chmod(0o500)
+
+    found = ensure_starter(home=home, starter=starter, locate=nowhere, shipped=shipped)
+
+    assert found == shipped / "tiny"
+    assert not home.exists()
+
+
+def test_a_part_of_a_starter_does_not_count(server: FileServer, starter: Starter, tmp_path: Path):
+    shipped = tmp_path / "shipped"
+    (shipped / "tiny").mkdir(parents=True)
+    found = ensure_starter(home=tmp_path, starter=starter, locate=located(server), shipped=shipped)
+    assert found == tmp_path / "models" / "tiny"
+
+
 def test_a_folder_without_its_marker_is_made_again(
     server: FileServer, starter: Starter, tmp_path: Path
 ):
