@@ -193,6 +193,10 @@ class Queue:
                 return None
             if downloads[found].standing == "running" or now.standing == "done":
                 downloads[found] = now
+            elif downloads[found].standing == "paused":
+                downloads[found] = dataclasses.replace(
+                    downloads[found], done_bytes=now.done_bytes, total_bytes=now.total_bytes
+                )
             return downloads[found]
 
     def _wanted(self, repository: str) -> bool:
@@ -273,6 +277,8 @@ def _parse(path: Path) -> list[Download]:
     """Raises ValueError unless all of it is as we write it."""
     try:
         entries = json.loads(path.read_bytes())["downloads"]
+        if not isinstance(entries, list):
+            raise ValueError("it holds no list")
         downloads = [_download(entry) for entry in entries]
     except (KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(str(error)) from error
@@ -281,7 +287,7 @@ def _parse(path: Path) -> list[Download]:
             f"{path} cannot be read: {error.strerror or error}.",
             "Check that the disk is there and that you may read the file.",
         ) from error
-    if len({one.repository for one in downloads}) < len(downloads):
+    if len({one.repository.lower() for one in downloads}) < len(downloads):
         raise ValueError("a repository stands there twice")
     return downloads
 
