@@ -82,6 +82,8 @@ COMMANDS: tuple[Command | str, ...] = (  # a text alone: a line in that menu
     Command("Answer", "race", "Race plain against speculative…", "Ctrl+Shift+P"),
     "Answer",
     Command("Answer", "sampling", "System prompt and sampling…", "Ctrl+Shift+T"),
+    Command("Engine", "library", "Library…", "Ctrl+L"),
+    "Engine",
     Command("Engine", "load", "Load a model folder…", "Ctrl+Shift+O"),
     Command("Engine", "starter", "Load the starter model"),
     Command("Engine", "restart", "Restart the engine"),

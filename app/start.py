@@ -18,6 +18,7 @@ from app.chat.highlight import USUAL, get_ready
 from app.clipboard import leave_texts
 from app.conversations.store import Store
 from app.garbage import Garbage
+from app.library.library import Library
 from app.pair.model_loader import ModelLoader
 from app.process.engine_log import EngineLog, log_folder
 from app.process.engine_process import EngineProcess
@@ -52,7 +53,7 @@ def run_window(arguments: Sequence[str], *, begin: Callable[[Window], None] = Wi
         EngineLog(home / "logs" if HOME_VARIABLE in os.environ else log_folder())
     )
     loader = ModelLoader(engine, settings, imports=home / "models")
-    window = Window(store, engine, loader=loader, settings=settings, theme=theme)
+    window = Window(store, engine, loader=loader, settings=settings, theme=theme, library=Library())
     window.painted.connect(lambda: begin(window))
     SignalWatch(window.close, parent=application)
     window.painted.connect(lambda: keep_quick(window))

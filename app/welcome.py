@@ -1,8 +1,8 @@
 """What stands where the messages will be, before there are any. Knows the model that is loaded."""
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QColor, QFont, QPalette
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from app.chat.formats import Formats
 from app.chat.provenance import Legend
@@ -16,7 +16,12 @@ _WIDEST = 480  # pixels
 
 
 class Welcome(QWidget):
-    """A word on what will be seen, and on where the model is."""
+    """A word on what will be seen, and on where the model is.
+
+    Signals: `library_asked()`, show which models there are.
+    """
+
+    library_asked = Signal()
 
     def __init__(self, loader: ModelLoader, theme: Theme) -> None:
         super().__init__()
@@ -28,6 +33,8 @@ class Welcome(QWidget):
             "The answer is the model\u2019s own, only sooner. Each token is marked by how it came:"
         )
         self._legend = Legend(theme.formats)
+        self._library = QPushButton("Models for this machine…")
+        self._library.clicked.connect(self.library_asked)
         column = QVBoxLayout()
         column.setSpacing(14)
         column.addStretch(2)
@@ -35,6 +42,7 @@ class Welcome(QWidget):
         column.addWidget(self._words)
         column.addWidget(self._legend, 0, Qt.AlignmentFlag.AlignHCenter)
         column.addWidget(self._model)
+        column.addWidget(self._library, 0, Qt.AlignmentFlag.AlignHCenter)
         column.addStretch(3)
         inner = QWidget()
         inner.setMaximumWidth(_WIDEST)

@@ -19,9 +19,11 @@ from app.chat.provenance import Legend
 from app.chat.transcript import Transcript
 from app.conversation import DEFAULTS, OpenConversation
 from app.conversations.store import Store
+from app.library.keeper import LibraryKeeper
+from app.library.library import Library
 from app.menus import KeysDialog, Menus
 from app.notices import Notices, Offer
-from app.pair.model_loader import ModelLoader
+from app.pair.model_loader import ModelLoader, target_name
 from app.pair.pair_bar import PairBar
 from app.pair.pair_keeper import PairKeeper
 from app.process.engine_news import EngineNews
@@ -32,7 +34,7 @@ from app.rounds.lane import DraftLane
 from app.rounds_side import RoundsSide
 from app.sampling.presets import presets_from_json, presets_to_json
 from app.sampling.sampling_dialog import SamplingDialog
-from app.settings import Settings
+from app.settings import Pair, Settings
 from app.shown_branch import ShownBranch
 from app.sidebar.sidebar import Sidebar
 from app.sidebar.sidebar_keeper import SidebarKeeper
@@ -62,6 +64,7 @@ class Window(QMainWindow):
         loader: ModelLoader,
         settings: Settings,
         theme: Theme,
+        library: Library,
     ) -> None:
         super().__init__()
         self.store, self.engine, self.loader = store, engine, loader
@@ -73,7 +76,8 @@ class Window(QMainWindow):
         self.notices, self.composer = Notices(), Composer()
         self.legend = Legend(theme.formats)
         self.transcript, self.lane = Transcript(theme.formats), DraftLane()
-        self.transcript.set_empty(Welcome(loader, theme))
+        self.welcome = Welcome(loader, theme)
+        self.transcript.set_empty(self.welcome)
         self.branch = ShownBranch(self.conversation, self.answers, self.transcript, self.lane)
         self.rounds = RoundsSide(self.conversation, self.answers, reference=settings.reference)
         self.news = EngineNews(
@@ -87,8 +91,9 @@ class Window(QMainWindow):
             engine,
             self.answers,
             settings=settings,
-            models=store.path.parent / "models",
+            library=library,
         )
+        self.library = LibraryKeeper(library, loader, parent=self)
         self.tokens = TokenCounter(self)
         self._race = Race(engine, loader, parent=self)
         self.editing = 0  # the message that is said otherwise; 0 for none
@@ -173,6 +178,13 @@ class Window(QMainWindow):
         self.shelf.told.connect(lambda line: self.notices.say("done", line, seconds=6.0))
         self.shelf.failed.connect(self._on_problem)
         self.pair.retry_asked.connect(self.news.try_again)
+        self.pair_bar.more_targets_asked.connect(self.library.open)
+        self.pair_bar.more_drafters_asked.connect(lambda: self.library.open("drafters"))
+        self.welcome.library_asked.connect(self.library.open)
+        self.library.chosen.connect(self.pair.use)
+        self.library.drafter_chosen.connect(self.pair.use_drafter)
+        self.library.ready.connect(self._on_ready)
+        self.library.told.connect(lambda line: self.notices.say("library", line, seconds=8.0))
         self.rounds.export_wanted.connect(self._ask_to_export_trace)
 
     def _connect_commands(self) -> None:
@@ -198,6 +210,7 @@ class Window(QMainWindow):
             "sampling": self._configure,
             "race": self.race,
             "about": self._tell_about,
+            "library": self.library.open,
             "load": self.pair.ask_for_target,
             "keys": lambda: KeysDialog(self.menus, self).open(),
         }
@@ -344,6 +357,10 @@ class Window(QMainWindow):
         if isinstance(last, Done):
             self.settings.measure(self.loader.names[0], last.stats)
 
+    def _on_ready(self, pair: Pair) -> None:
+        use = Offer("Use it", lambda: self.pair.use(pair))
+        self.notices.say("library", f"{target_name(pair.target)} has come.", offer=use)
+
     def _on_message(self, message: MessageWidget) -> None:
         message.copied.connect(lambda what: self.notices.say("copied", f"{what}.", seconds=2.0))
 
@@ -451,6 +468,7 @@ class Window(QMainWindow):
         self.settings.keep_place("rounds", self.rounds.parts.saveState())
         self.settings.save()
         self.hide()  # at once: the engine may take a moment
+        self.library.close()
         self.answers.close()
         self.engine.stop()
         self.answers.save()

@@ -31,6 +31,7 @@ from PySide6.QtWidgets import QApplication
 from app.benchmark.frames import Frame, Summary, by_thousand, growth, summarize
 from app.chat.transcript import FRAME_MILLISECONDS
 from app.conversations.store import Store
+from app.library.library import Library
 from app.pair.model_loader import ModelLoader
 from app.process.engine_log import EngineLog
 from app.process.engine_process import EngineProcess
@@ -246,6 +247,7 @@ def _open(application: QApplication, home: Path, command: Sequence[str]) -> Wind
         ),
         settings=settings,
         theme=Theme(application, settings),
+        library=Library(),
     )
     window.show()
     window.begin()

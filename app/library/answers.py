@@ -25,8 +25,11 @@ class Shelf:
     free_bytes: int = 0
 
     def find(self, name: str) -> Installed | None:
-        """The installed model of that name."""
-        return next((one for one in self.installed if one.name == name), None)
+        """The installed model of that name, or in that folder. Case tells no names apart."""
+        wanted = name.lower()
+        return next(
+            (one for one in self.installed if one.path == name or one.name.lower() == wanted), None
+        )
 
 
 def read_shelf(answer: Plain) -> Shelf:
@@ -58,11 +61,6 @@ def read_candidates(answer: Plain) -> tuple[Candidate, ...]:
 def read_download(answer: Plain) -> Download | None:
     """Of a line of `pull`; None where the line is about something else. Raises Problem."""
     return _record(Download, answer["download"]) if "download" in answer else None
-
-
-def read_installed(answer: Plain) -> Installed | None:
-    """Of a line of `pull`; None where the line is about something else. Raises Problem."""
-    return _record(Installed, answer["installed"]) if "installed" in answer else None
 
 
 def _records[R](kind: type[R], answer: Plain, key: str) -> tuple[R, ...]:

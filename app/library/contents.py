@@ -11,6 +11,7 @@ from app.library import words
 from app.library.answers import Shelf
 from app.library.downloads import Wish
 from app.library.rows import Content, Deed
+from app.rounds.figures import percent
 from models.records import Candidate, Download, Found, Incomplete, Installed
 
 DOT = " · "
@@ -143,7 +144,7 @@ def _installed_row(one: Installed, loaded: Loaded, now: float) -> Content:
     elif not one.removable:
         delete = "It lies in a folder of yours: delete it there."
     return Content(
-        f"model:{one.name}",
+        f"model:{one.path}",  # several may have one name
         one.name,
         DOT.join(filter(None, facts)),
         badge=used,
@@ -169,7 +170,7 @@ def _use_of(one: Installed, *, used: bool = False) -> tuple[Deed, ...]:
 
 def _incomplete_row(one: Incomplete) -> Content:
     return Content(
-        f"incomplete:{one.name}",
+        f"incomplete:{one.path}",
         one.name,
         f"{words.size(one.size_bytes)} that a broken download or import left",
         deeds=(Deed("clean", "Clean up"),),
@@ -209,7 +210,7 @@ def _candidate_row(one: Candidate, loaded: Loaded, download: Download | None) ->
     facts = [
         _KINDS.get(one.kind, one.kind),
         words.size(one.size_bytes) if one.size_bytes else "",
-        "" if cost is None else f"a guess costs {cost:.1%} of a pass",
+        "" if cost is None else f"a guess costs {percent(cost)} of a pass",
     ]
     deed, badge, progress = _USE, "", None
     if download is not None:
@@ -241,11 +242,11 @@ def drafter_title(one: Candidate) -> str:
 
 
 _KINDS = {
-    "lookup": "copies what followed the same words before",
-    "head": "a small network trained for this target",
-    "model": "a smaller model",
-    "early-exit": "the target\u2019s own first layers",
-    "none": "plain decoding",
+    "lookup": "Copies what followed the same words before",
+    "head": "A small network trained for this target",
+    "model": "A smaller model",
+    "early-exit": "The target\u2019s own first layers",
+    "none": "Plain decoding",
 }
 
 

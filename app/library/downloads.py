@@ -8,7 +8,7 @@ from typing import Literal
 
 from PySide6.QtCore import QObject, Signal
 
-from app.library.answers import read_download, read_installed
+from app.library.answers import read_download
 from app.library.commands import Commands, Plain, Running
 from models.errors import Problem
 from models.records import Download
@@ -20,13 +20,13 @@ _GOING: tuple[str, ...] = ("queued", "running")
 class Downloads(QObject):
     """Signals:
     changed(): what is told of any of them.
-    installed(Installed): one is whole, and can be used.
+    arrived(str): this repository is whole.
     failed(Problem): something that was asked could not be done.
-    ended(): a command of ours has ended, so the disk may be otherwise.
+    ended(): the disk may be otherwise now.
     """
 
     changed = Signal()
-    installed = Signal(object)
+    arrived = Signal(str)
     failed = Signal(object)
     ended = Signal()
 
@@ -118,20 +118,22 @@ class Downloads(QObject):
 
     def _hear(self, line: Plain) -> None:
         try:
-            download, installed = read_download(line), read_installed(line)
+            download = read_download(line)
         except Problem as problem:
             self.failed.emit(problem)
             return
-        if download is not None:
-            self._known[download.repository] = download
-            wish = self.wishes.get(download.repository)
-            if wish is not None and _heeded(wish, download):
-                del self.wishes[download.repository]
-            self.changed.emit()
-        if installed is not None:
-            self._known.pop(installed.name, None)
-            self.changed.emit()
-            self.installed.emit(installed)
+        if download is None:
+            return
+        repository = download.repository
+        before = self._known.get(repository)
+        self._known[repository] = download
+        wish = self.wishes.get(repository)
+        if wish is not None and _heeded(wish, download):
+            del self.wishes[repository]
+        self.changed.emit()
+        if download.standing == "done" and (before is None or before.standing != "done"):
+            self.arrived.emit(repository)  # long before the command ends, if others wait
+            self.ended.emit()
 
     def _on_end(self, running: Running, problem: Problem | None) -> None:
         lost = [

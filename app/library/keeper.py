@@ -2,7 +2,6 @@
 used is used. How a model is loaded is known elsewhere.
 """
 
-from dataclasses import dataclass
 from functools import partial
 
 from PySide6.QtCore import QObject, Qt, Signal
@@ -21,22 +20,14 @@ from models.errors import Problem
 from models.records import Installed, Offer
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """A pair that shall be used: the target, and a drafter's folder, or empty for any."""
-
-    target: Installed
-    drafter: str = ""
-
-
 class LibraryKeeper(QObject):
     """Attributes: `dialog`, None while it was never open; `wanted`, the offer that will be used
     when it is here.
 
     Signals:
-        chosen(Choice): use this pair.
+        chosen(Pair): use this.
         drafter_chosen(str): draft with this, as `--drafter` takes it.
-        ready(Choice): what was wanted a while ago is here; another pair was chosen since.
+        ready(Pair): what was wanted a while ago is here; another pair was chosen since.
         told(str): something happened while the window of the Library was not seen.
     """
 
@@ -52,8 +43,7 @@ class LibraryKeeper(QObject):
         self._shown: ShownLibrary | None = None
         self.wanted: Offer | None = None
         self._wanted_instead_of = Pair()
-        self._arrived: dict[str, Installed] = {}  # since the disk was last looked at
-        library.downloads.installed.connect(self._on_installed)
+        library.downloads.arrived.connect(self._on_arrived)
         library.shelf.changed.connect(self._on_shelf)
         library.told.connect(self._say)
         library.failed.connect(self._on_failed)
@@ -77,6 +67,12 @@ class LibraryKeeper(QObject):
         self.dialog.raise_()
         self.dialog.activateWindow()
         self.dialog.show_page(page)
+
+    def close(self) -> None:
+        """Pause the downloads, and be gone."""
+        if self.dialog is not None:
+            self.dialog.close()
+        self._library.close()
 
     def _connect(self, dialog: LibraryDialog) -> None:
         library = self._library
@@ -167,7 +163,7 @@ class LibraryKeeper(QObject):
         box.setTextFormat(Qt.TextFormat.PlainText)
         box.setIcon(QMessageBox.Icon.Warning)
         box.setWindowTitle("Delete a model")
-        box.setText(f"Delete {name}?")
+        box.setText(f"Delete {installed.name}?")
         box.setInformativeText(
             f"This frees {words.size(installed.size_bytes)}. Conversations stay as they are. "
             "To have the model again, it must be fetched again."
@@ -181,11 +177,16 @@ class LibraryKeeper(QObject):
 
     # What follows
 
-    def _on_installed(self, installed: Installed) -> None:
-        self._arrived[installed.name] = installed
-        if self.wanted is None or installed.name not in _parts(self.wanted):
-            self._say(f"{installed.name} is on this machine now.")
-        elif all(self._find(name) for name in _parts(self.wanted)):
+    def _on_arrived(self, repository: str) -> None:
+        if self.wanted is None or repository not in _parts(self.wanted):
+            self._say(f"{repository} is on this machine now.")
+
+    def _on_shelf(self) -> None:
+        """What was wanted may be there now."""
+        shelf = self._library.shelf
+        if self.wanted is None or shelf.asking or shelf.problem is not None:
+            return
+        if all(self._find(name) for name in _parts(self.wanted)):
             self._use_wanted()
 
     def _use_wanted(self) -> None:
@@ -195,26 +196,30 @@ class LibraryKeeper(QObject):
         target, drafter = self._find(offer.target), self._find(offer.drafter)
         if target is None:
             return
-        choice = Choice(target, drafter.path if drafter else "")
+        pair = self._pair(target, drafter)
         if self._loader.pair == self._wanted_instead_of:
             self._say(f"{offer_title(offer)} is being loaded.")
-            self.chosen.emit(choice)
+            self.chosen.emit(pair)
         else:
             self._say(f"{offer_title(offer)} is on this machine now.")
-            self.ready.emit(choice)
+            self.ready.emit(pair)
 
     def _use(self, name: str) -> None:
         installed = self._find(name)
         if installed is not None:
-            self._say(f"{words.short_name(name)} is being loaded.")
-            self.chosen.emit(Choice(installed))
+            self._say(f"{words.short_name(installed.name)} is being loaded.")
+            self.chosen.emit(self._pair(installed))
+
+    def _pair(self, target: Installed, drafter: Installed | None = None) -> Pair:
+        """As the loader takes it; without a drafter, the best of those that work."""
+        return Pair(
+            "" if target.origin == "starter" else target.path,
+            drafter.path if drafter else "auto",
+            self._loader.pair.draft_length,
+        )
 
     def _find(self, name: str) -> Installed | None:
-        return self._arrived.get(name) or self._library.shelf.value.find(name)
-
-    def _on_shelf(self) -> None:
-        if not self._library.shelf.asking and self._library.shelf.problem is None:
-            self._arrived.clear()
+        return self._library.shelf.value.find(name)
 
     def _on_loaded(self) -> None:
         if self._shown is not None:

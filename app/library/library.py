@@ -78,7 +78,7 @@ class Library(QObject):
             self.found.ask("search", "--json", "--", text)
 
     def remove(self, name: str) -> None:
-        """Delete a model from the disk."""
+        """Delete a model from the disk; its name, or its folder where several have that."""
         self._do("remove", "--json", "--yes", "--", name)
 
     def clean(self, name: str) -> None:

@@ -105,7 +105,7 @@ def offer_facts(offer: Offer) -> str:
                 words.context(offer.context),
                 offer.licence,
                 f"drafts by {', '.join(offer.drafter_kinds)}" if offer.drafter_kinds else "",
-                "" if offer.verified else "name and size not checked",
+                "" if offer.verified else "not checked on the hub",
             ),
         )
     )
@@ -128,12 +128,12 @@ def _class(sight: OfferSight) -> int:
 
 def _offer_row(sight: OfferSight) -> Content:
     offer = sight.offer
-    facts = f"{offer_facts(offer)}{DOT}needs {words.size(offer.needed_bytes)} of memory"
+    needs = "" if offer.reason else f"Needs {words.size(offer.needed_bytes)} of memory{DOT}"
     return Content(
         sight.key,
         offer_title(offer),
         offer.good_for,
-        remark=sight.state or facts,
+        remark=sight.state or needs + offer_facts(offer),
         badge="Answers now" if sight.used else "",
         reason=offer.reason,
         progress=sight.progress,

@@ -138,7 +138,7 @@ class TitledPage(Page):
         super().__init__(name)
         self._title = LineLabel(bold=True, elide=Qt.TextElideMode.ElideMiddle)
         self._row = QHBoxLayout()
-        self._row.setContentsMargins(0, 0, 8, 0)
+        self._row.setContentsMargins(10, 0, 8, 0)
         self._row.addWidget(self._title, 1)
         self.column.insertLayout(0, self._row)
 

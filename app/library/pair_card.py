@@ -1,14 +1,13 @@
 """The pair that this machine should have, as a card: what it is good for, what it takes, and one
 button. Knows what is said of an offer; not how it is fetched."""
 
-from PySide6.QtCore import QEvent, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QEvent, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPalette
-from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
+from app.library.bars import ThinBar
 from app.library.labels import Label, shown_colours
 from app.library.offer_contents import OfferSight, memory_line, offer_facts, offer_title
-
-_PARTS = 1000
 
 
 class PairCard(QWidget):
@@ -24,22 +23,20 @@ class PairCard(QWidget):
         self._good_for = Label()
         self._facts = Label(tone="muted", scale=0.92)
         self._memory = Label(tone="muted", scale=0.92)
-        self._bar = MemoryBar()
+        self._bar = ThinBar(ink="good")
         self._state = Label(tone="muted", scale=0.92)
-        self._progress = QProgressBar()
+        self._progress = ThinBar()
         self.button = QPushButton()
         self._arrange()
         self.button.clicked.connect(self._tell)
 
     def _arrange(self) -> None:
-        self._progress.setRange(0, _PARTS)
-        self._progress.setTextVisible(False)
-        self._progress.setFixedHeight(6)
         font = self.button.font()
         font.setBold(True)
         self.button.setFont(font)
         self.button.setAutoDefault(False)
         self.button.setMinimumSize(QSize(150, 34))
+        self.button.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         self._recolour()
         told = QVBoxLayout()
         told.setSpacing(4)
@@ -48,6 +45,7 @@ class PairCard(QWidget):
         told.addSpacing(6)
         told.addWidget(self._memory)
         told.addWidget(self._bar)
+        told.addSpacing(2)
         told.addWidget(self._state)
         told.addWidget(self._progress)
         row = QHBoxLayout(self)
@@ -65,11 +63,11 @@ class PairCard(QWidget):
         self._good_for.say(offer.good_for)
         self._facts.say(offer_facts(offer))
         self._memory.say(memory_line(offer))
-        self._bar.show_share(offer.needed_bytes, offer.available_bytes)
+        self._bar.show_share(offer.needed_bytes / max(1, offer.available_bytes))
+        self._bar.setAccessibleName("Memory")
         warns = any(one.standing == "failed" for one in sight.downloads)
         self._state.say(sight.state, "warning" if warns else "muted")
-        self._progress.setVisible(sight.progress is not None)
-        self._progress.setValue(round((sight.progress or 0.0) * _PARTS))
+        self._progress.show_share(sight.progress)
         self._progress.setAccessibleName(f"Progress of {offer_title(offer)}")
         self.button.setText(deed.text)
         self.button.setEnabled(not deed.reason)
@@ -110,33 +108,3 @@ class PairCard(QWidget):
         palette.setColor(QPalette.ColorGroup.Disabled, roles.Button, QColor(colours.hover))
         palette.setColor(QPalette.ColorGroup.Disabled, roles.ButtonText, QColor(colours.muted))
         self.button.setPalette(palette)
-
-
-class MemoryBar(QWidget):
-    """How much of the memory something takes."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._share = 0.0
-        self.setFixedHeight(8)
-        self.setMaximumWidth(420)
-
-    def show_share(self, needed_bytes: int, available_bytes: int) -> None:
-        self._share = needed_bytes / available_bytes if available_bytes > 0 else 1.0
-        self.setAccessibleName(f"{self._share:.0%} of the memory")
-        self.update()
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        colours = shown_colours(self)
-        whole = QRectF(self.rect())
-        part = QRectF(whole)
-        part.setWidth(max(whole.height(), whole.width() * min(1.0, self._share)))
-        with QPainter(self) as painter:
-            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-            painter.setPen(Qt.PenStyle.NoPen)
-            for box, colour in (
-                (whole, colours.edge),
-                (part, colours.warning if self._share > 1.0 else colours.kinds.accepted),
-            ):
-                painter.setBrush(QColor(colour))
-                painter.drawRoundedRect(box, 4, 4)

@@ -11,16 +11,14 @@ from PySide6.QtGui import QColor, QFocusEvent, QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
-    QProgressBar,
     QPushButton,
     QScrollArea,
     QVBoxLayout,
     QWidget,
 )
 
+from app.library.bars import ThinBar
 from app.library.labels import Label, LineLabel, shown_colours
-
-_PARTS = 1000  # of a progress bar
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +53,16 @@ class Content:
     heading: str = ""
 
     @property
+    def reasons(self) -> str:
+        """Why not all of it can be done; empty where all can."""
+        refused = dict.fromkeys(deed.reason for deed in self.deeds)
+        return self.reason or " ".join(one for one in refused if one and one != self.line)
+
+    @property
     def heard(self) -> str:
         """All of it, as it is read out."""
         name = f"{self.title}, not available" if self.reason and not self.warns else self.title
-        parts = (name, self.badge, self.line, self.remark, self.reason)
+        parts = (name, self.badge, self.line, self.remark, self.reasons)
         return ". ".join(part.rstrip(".") for part in parts if part)
 
 
@@ -76,7 +80,7 @@ class Row(QWidget):
         self._line = Label(tone="muted", scale=0.92)
         self._remark = Label(tone="muted", scale=0.92)
         self._reason = Label(tone="muted", scale=0.92, italic=True)
-        self._progress = QProgressBar()
+        self._progress = ThinBar()
         self._buttons: dict[str, QPushButton] = {}
         self._deeds = QHBoxLayout()
         self._arrange()
@@ -84,18 +88,15 @@ class Row(QWidget):
         self.show_content(content, heading=content.heading)
 
     def _arrange(self) -> None:
-        self._progress.setRange(0, _PARTS)
-        self._progress.setTextVisible(False)
-        self._progress.setFixedHeight(6)
         self._badge.setWordWrap(False)
-        self._heading.setContentsMargins(0, 12, 0, 2)
+        self._heading.setContentsMargins(10, 14, 0, 2)
         self._deeds.setSpacing(6)
         name = QHBoxLayout()
         name.setSpacing(8)
         name.addWidget(self._title, 1)
         name.addWidget(self._badge)
         told = QVBoxLayout()
-        told.setSpacing(2)
+        told.setSpacing(3)
         told.addLayout(name)
         for part in (self._line, self._remark, self._reason):
             told.addWidget(part)
@@ -120,9 +121,8 @@ class Row(QWidget):
         self._badge.say(content.badge)
         self._line.say(content.line)
         self._remark.say(content.remark)
-        self._reason.say(content.reason, "warning" if content.warns else "muted")
-        self._progress.setVisible(content.progress is not None)
-        self._progress.setValue(round((content.progress or 0.0) * _PARTS))
+        self._reason.say(content.reasons, "warning" if content.warns else "muted")
+        self._progress.show_share(content.progress)
         self._progress.setAccessibleName(f"Progress of {content.title}")
         self.setAccessibleName(content.heard)
         self._show_deeds()

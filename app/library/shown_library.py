@@ -5,7 +5,6 @@ from collections.abc import Callable
 
 from PySide6.QtCore import QObject
 
-from app.library import words
 from app.library.contents import (
     Loaded,
     candidate_rows,
@@ -17,6 +16,7 @@ from app.library.contents import (
 from app.library.library import Library
 from app.library.library_dialog import LibraryDialog
 from app.library.offer_contents import see_offers
+from app.pair.model_loader import target_name
 
 
 class ShownLibrary(QObject):
@@ -83,7 +83,7 @@ class ShownLibrary(QObject):
 
     def _show_drafters(self) -> None:
         library = self._library
-        name = words.model_name(library.target)
+        name = target_name(library.target) if library.target else ""
         self._dialog.drafters.set_title(f"What can draft for {name}" if name else "Drafters")
         self._dialog.drafters.show_contents(
             candidate_rows(

@@ -69,11 +69,3 @@ def context(tokens: int) -> str:
 def short_name(repository: str) -> str:
     """A repository without whose it is."""
     return repository.rstrip("/").rpartition("/")[2] or repository
-
-
-def model_name(path: str) -> str:
-    """What a model in a folder is called; in the hub's cache that is not the folder's name."""
-    parts = path.replace("\\", "/").rstrip("/").split("/")
-    if len(parts) >= 3 and parts[-2] == "snapshots" and parts[-3].startswith("models--"):
-        return parts[-3].rpartition("--")[2]
-    return parts[-1]

@@ -184,5 +184,8 @@ def is_gguf(target: str) -> bool:
 
 
 def target_name(target: str) -> str:
-    """What a target is called: the name of its folder."""
-    return Path(target).name or "the starter model"
+    """What a target is called: the name of its folder; in the hub's cache that is a number's."""
+    path = Path(target)
+    if path.parent.name == "snapshots" and path.parents[1].name.startswith("models--"):
+        return path.parents[1].name.rpartition("--")[2]
+    return path.name or "the starter model"

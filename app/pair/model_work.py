@@ -83,11 +83,6 @@ def _do(what: str, *where: str) -> str:
             from models.folders import open_model
 
             return str(open_model(Path(where[0]), imports=Path(where[1]), progress=_tell).path)
-        case "head":
-            from models.drafter_folders import find_head
-            from models.fingerprint import fingerprint
-
-            return str(find_head(fingerprint(Path(where[0]))) or "")
         case _:
             raise ValueError(what)
 

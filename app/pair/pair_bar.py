@@ -20,12 +20,13 @@ from PySide6.QtWidgets import (
 
 from app.chat.colours import chat_colours
 from app.pair.choice_box import Choice, ChoiceBox
+from app.pair.choices import drafter_choices
 from app.status_line import StatusLine
 
 Standing = Literal["empty", "loading", "loaded", "failed"]
 
 LONGEST_DRAFT = 16
-_OPEN_TARGET, _OPEN_DRAFTER = "open target", "open drafter"
+_FIND, _OPEN_TARGET, _OPEN_DRAFTER = "find", "open target", "open drafter"
 _BETWEEN_ANSWERS = "Can be changed when the answer is over."
 
 
@@ -38,12 +39,15 @@ class PairBar(QWidget):
         pair_chosen(str, str, str): a person chose another target (its path), drafter or draft
             length, the latter two written as for `engine.pair`.
         open_target_asked, open_drafter_asked: ask for a file or a folder.
+        more_targets_asked, more_drafters_asked: show what else there is, and what is not here.
         retry_asked: load what failed again.
     """
 
     pair_chosen = Signal(str, str, str)
     open_target_asked = Signal()
     open_drafter_asked = Signal()
+    more_targets_asked = Signal()
+    more_drafters_asked = Signal()
     retry_asked = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -59,13 +63,13 @@ class PairBar(QWidget):
         self._retry = QPushButton("Try again")
         self._arrange()
         self.set_targets(())
-        self.set_drafters(drafter_choices(head=False))
+        self.set_drafters(drafter_choices(()))
         self._length.set_choices(_lengths())
         self.set_pair("", drafter="auto", length="auto")
         for box in (self._target, self._drafter, self._length):
             box.chosen.connect(self._tell)
-        self._target.task_chosen.connect(self.open_target_asked)
-        self._drafter.task_chosen.connect(self.open_drafter_asked)
+        self._target.task_chosen.connect(self._do)
+        self._drafter.task_chosen.connect(self._do_for_drafter)
         self._retry.clicked.connect(self.retry_asked)
         self.setAccessibleName("Models")
         self._fit()
@@ -119,12 +123,18 @@ class PairBar(QWidget):
 
     def set_targets(self, choices: tuple[Choice, ...]) -> None:
         """Offer these targets; their values are paths."""
-        self._target.set_choices(choices, tasks=((_OPEN_TARGET, "Open model folder or GGUF…"),))
+        self._target.set_choices(
+            choices,
+            tasks=((_FIND, "Find more models…"), (_OPEN_TARGET, "Open model folder or GGUF…")),
+        )
         self._enable()
 
     def set_drafters(self, choices: tuple[Choice, ...]) -> None:
-        """Offer these drafters; see `drafter_choices`."""
-        self._drafter.set_choices(choices, tasks=((_OPEN_DRAFTER, "Choose drafter folder…"),))
+        """Offer these drafters; see `app.pair.choices`."""
+        self._drafter.set_choices(
+            choices,
+            tasks=((_FIND, "All drafters, and why…"), (_OPEN_DRAFTER, "Choose drafter folder…")),
+        )
 
     def set_pair(self, target: str, *, drafter: str, length: str) -> None:
         """Show what is chosen, without telling. What was not offered is offered from now on."""
@@ -210,30 +220,15 @@ class PairBar(QWidget):
             self._length.setEnabled(False)
         self.setToolTip("" if free else _BETWEEN_ANSWERS)
 
+    def _do(self, task: str) -> None:
+        (self.more_targets_asked if task == _FIND else self.open_target_asked).emit()
+
+    def _do_for_drafter(self, task: str) -> None:
+        (self.more_drafters_asked if task == _FIND else self.open_drafter_asked).emit()
+
     def _tell(self) -> None:
         self._enable()
         self.pair_chosen.emit(self.target, self.drafter, self.length)
-
-
-def drafter_choices(*, head: bool, folders: tuple[Choice, ...] = ()) -> tuple[Choice, ...]:
-    """The drafters there are for a target. `head`: whether one was trained for it.
-
-    `folders` are those that a person chose before.
-    """
-    best = "Lookup, then the trained head" if head else "Lookup; there is no head for this target"
-    return (
-        Choice("auto", "Automatic", best),
-        Choice("lookup", "Lookup", "Copies what followed the same words before"),
-        Choice(
-            "head",
-            "Head",
-            "A small network trained for this target",
-            "" if head else "No head was trained for this target (slipstream distil makes one)",
-        ),
-        Choice("early-exit", "Early exit", "The target's own first layers"),
-        Choice("none", "None", "Plain decoding, to compare with"),
-        *folders,
-    )
 
 
 def _lengths() -> tuple[Choice, ...]:

@@ -1,6 +1,6 @@
 """Keeps the pair bar in step with the engine, and has it load what is chosen there.
 
-Knows where models may lie; not how one is loaded.
+Knows what is offered, and when; not how a model is loaded.
 """
 
 from pathlib import Path
@@ -9,13 +9,13 @@ from PySide6.QtCore import QObject, Signal
 
 from app import files
 from app.answers import Answers
+from app.library.library import Library
 from app.pair.choice_box import Choice
+from app.pair.choices import drafter_choices, target_choices
 from app.pair.model_loader import ModelLoader, is_gguf, target_name
-from app.pair.model_work import run_model_work
-from app.pair.pair_bar import PairBar, drafter_choices
+from app.pair.pair_bar import PairBar
 from app.process.engine_process import EngineProcess
 from app.settings import Pair, Settings
-from app.steps import Stepper, Steps, in_thread
 from engine.protocol import Loaded, Loading
 from models.errors import Problem
 
@@ -36,14 +36,12 @@ class PairKeeper(QObject):
         answers: Answers,
         *,
         settings: Settings,
-        models: Path,
+        library: Library,
     ) -> None:
-        """`models` is the folder with the models that were fetched and imported."""
         super().__init__(bar)
         self._bar, self._loader, self._answers = bar, loader, answers
-        self._settings, self._models = settings, models
-        self._stepper = Stepper(self)
-        self._head = False
+        self._settings, self._library = settings, library
+        self._next: Pair | None = None  # when the answer is over
         self._offer()
         self._show_pair()
         bar.pair_chosen.connect(self._choose)
@@ -52,6 +50,8 @@ class PairKeeper(QObject):
         bar.retry_asked.connect(self.retry_asked)
         answers.begun.connect(self._mark_answering)
         answers.finished.connect(self._mark_answering)
+        library.shelf.changed.connect(self._on_library)
+        library.candidates.changed.connect(self._on_library)
         loader.fetch_began.connect(self._on_fetch)
         loader.fetched_so_far.connect(self._on_progress)
         loader.asked.connect(lambda: bar.set_loading(loader.names[0]))
@@ -94,26 +94,34 @@ class PairKeeper(QObject):
                 draft_length=length if length != pair.draft_length else None,
             )
 
+    def use(self, pair: Pair) -> None:
+        """Load this pair: now, or when the answer that is being written is over."""
+        self._next = pair
+        self._load_next()
+
+    def _load_next(self) -> None:
+        if self._next is not None and not self._answers.busy:
+            pair, self._next = self._next, None
+            self._loader.load(pair)
+            self._show_pair()
+
+    def use_drafter(self, drafter: str) -> None:
+        """Draft with this from the next answer on."""
+        self._loader.draft(drafter=drafter)
+        self._show_pair()
+
     def _offer(self) -> None:
         """What there is to choose from."""
-        targets = [Choice(_STARTER, self._settings.starter_name, "The starter model")]
-        offered = {self._settings.starter_name}
-        for path in (*map(Path, self._settings.paths("targets")), *self._fetched()):
-            if str(path) not in offered and path.name not in offered and path.exists():
-                offered.add(str(path))
-                targets.append(Choice(str(path), path.name, str(path.parent), tip=str(path)))
-        self._bar.set_targets(tuple(targets))
-        folders = tuple(
-            Choice(path, Path(path).name, "A drafter that you chose", tip=path)
-            for path in self._settings.paths("drafters")
-        )
-        self._bar.set_drafters(drafter_choices(head=self._head, folders=folders))
+        starter = Choice(_STARTER, self._settings.starter_name, "The starter model")
+        opened = [path for path in self._settings.paths("targets") if Path(path).exists()]
+        opened += filter(None, (self._loader.pair.target,))
+        shelf, candidates = self._library.shelf.value, self._library.candidates.value
+        self._bar.set_targets(target_choices(shelf.installed, starter=starter, opened=opened))
+        self._bar.set_drafters(drafter_choices(candidates, opened=self._settings.paths("drafters")))
 
-    def _fetched(self) -> list[Path]:
-        try:
-            return sorted(path.parent for path in self._models.glob("*/config.json"))
-        except OSError:
-            return []
+    def _on_library(self) -> None:
+        self._offer()
+        self._show_pair()
 
     def _show_pair(self) -> None:
         pair = self._loader.pair
@@ -121,6 +129,7 @@ class PairKeeper(QObject):
 
     def _mark_answering(self) -> None:
         self._bar.set_answering(self._answers.busy)
+        self._load_next()
 
     def _on_fetch(self) -> None:
         self._bar.set_loading(target_name(self._loader.pair.target))
@@ -140,16 +149,10 @@ class PairKeeper(QObject):
         self._offer()
         self._show_pair()
         self._bar.set_loaded(precision=loaded.precision, context_length=loaded.context_length)
-        target = Path(loaded.target)
-
-        def steps() -> Steps:
-            head = yield in_thread(lambda: has_head(target))
-            if self._loader.loaded is loaded and head != self._head:
-                self._head = head
-                self._offer()
-                self._show_pair()
-
-        self._stepper.run(steps(), failed=lambda problem: None)  # then none is offered
+        if not self._library.shelf.answered:
+            self._library.look()
+        if loaded.target != self._library.target:
+            self._library.look_for_drafters(loaded.target)
 
     def _on_failed(self, problem: Problem) -> None:
         loaded = self._loader.loaded
@@ -158,8 +161,3 @@ class PairKeeper(QObject):
             self._bar.set_failed(problem.message, problem.remedy)
         else:
             self._bar.set_loaded(precision=loaded.precision, context_length=loaded.context_length)
-
-
-def has_head(target: Path) -> bool:
-    """Whether a drafter head was trained for the model in this folder. Raises Problem."""
-    return run_model_work(("head", str(target))) != ""

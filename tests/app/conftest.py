@@ -9,7 +9,6 @@ from PySide6.QtWidgets import QApplication, QToolTip
 from pytestqt.qtbot import QtBot
 
 from app.clipboard import leave_texts
-from app.pair import pair_keeper
 from app.process.engine_process import Patience
 from app.window import Window
 from tests.app.engine_listener import TIMEOUT_SECONDS
@@ -45,12 +44,8 @@ def until(qtbot: QtBot) -> Until:
 
 
 @pytest.fixture
-def open_window(
-    plain_application: QApplication, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Open]:
+def open_window(plain_application: QApplication, tmp_path: Path) -> Iterator[Open]:
     """Opens a window whose engine takes these steps, and begins."""
-    # It asks another process, which ends with this one: in a test, too late.
-    monkeypatch.setattr(pair_keeper, "has_head", lambda target: False)
     windows: list[Window] = []
 
     def open_window(

@@ -16,7 +16,8 @@ from typing import Any
 from PySide6.QtCore import QTimer
 
 from app.conversations.records import Message
-from app.pair import model_loader, pair_keeper
+from app.library import commands
+from app.pair import model_loader
 from app.process import engine_process
 from app.start import HOME_VARIABLE, run_window
 from app.window import Window
@@ -82,7 +83,7 @@ def main(home: Path, speed: str) -> int:
     play = (sys.executable, "-m", "app.benchmark.host", str(CHARACTERS), speed)
     engine_process.host_command = lambda: play  # type: ignore[assignment]
     model_loader.fetch_starter = lambda progress: Path("/models/tiny")
-    pair_keeper.has_head = lambda target: False  # which starts a process that outlives a kill
+    commands.models_command = lambda: ("true",)  # the real one outlives a kill for a moment
     return run_window(["app"], begin=ask_on)
 
 

@@ -12,7 +12,6 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from app.pair import pair_keeper
 from app.process.engine_process import host_command
 from app.race.race import Result
 from app.window import Window
@@ -38,11 +37,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def window(
-    plain_application: QApplication, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Window]:
-    # It asks another process, which ends with this one: in a test, too late.
-    monkeypatch.setattr(pair_keeper, "has_head", lambda target: False)
+def window(plain_application: QApplication, model: Path, tmp_path: Path) -> Iterator[Window]:
     window = make_window(plain_application, tmp_path, host_command(), target=model)
     window.show()
     window.begin()

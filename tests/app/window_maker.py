@@ -8,6 +8,8 @@ from PySide6.QtCore import QSettings
 from PySide6.QtWidgets import QApplication
 
 from app.conversations.store import Store
+from app.library.commands import Commands
+from app.library.library import Library
 from app.pair.model_loader import ModelLoader
 from app.process.engine_log import EngineLog
 from app.process.engine_process import EngineProcess, Patience
@@ -15,6 +17,7 @@ from app.settings import Settings
 from app.theme import Theme
 from app.window import Window
 from engine.events import Event, to_json
+from tests.app.library.fake_commands import FakeCommands
 
 Open = Callable[..., Window]
 Until = Callable[[Callable[[], object]], None]
@@ -46,8 +49,10 @@ def make_window(
     target: Path = Path("/models/tiny"),
     patience: Patience | None = None,
     dark: bool = False,
+    commands: Commands | None = None,
 ) -> Window:
-    """A window on the data in `folder`; `target` is what it takes for the starter model."""
+    """A window on the data in `folder`; `target` is what it takes for the starter model, and
+    `commands`, which otherwise say nothing, for those on models."""
     settings = Settings(QSettings(str(folder / "settings.ini"), QSettings.Format.IniFormat))
     engine = EngineProcess(
         EngineLog(folder / "log"), command=command, patience=patience, delays_seconds=(0.05,)
@@ -59,4 +64,5 @@ def make_window(
         loader=loader,
         settings=settings,
         theme=Theme(application, settings, dark=lambda: dark),
+        library=Library(commands or FakeCommands()),
     )

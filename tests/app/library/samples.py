@@ -1,0 +1,219 @@
+"""Made-up answers of the commands on models, of every kind that there is."""
+
+import time
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import Any
+
+from models.records import Candidate, Download, Found, Incomplete, Installed, Offer
+
+GB = 1_000_000_000
+AVAILABLE = 12 * GB
+DAY = 86_400
+TARGET = "mlx-community/Qwen3-4B-4bit"
+DRAFTER = "mlx-community/Qwen3-0.6B-4bit"
+
+
+def plain(**records: Iterable[Any]) -> dict[str, Any]:
+    """An answer as JSON has it."""
+    return {name: [asdict(one) for one in many] for name, many in records.items()}
+
+
+def installed(name: str, **more: Any) -> Installed:
+    values = {
+        "path": f"/models/{name}",
+        "origin": "hub",
+        "role": "chat",
+        "size_bytes": GB,
+        "last_used": time.time() - 3 * DAY,
+        "model_type": "qwen3",
+        "quantization_bits": 4,
+        "context_length": 32_768,
+        "removable": True,
+    }
+    return Installed(name, **{**values, **more})
+
+
+def offer(target: str, drafter: str = "", **more: Any) -> Offer:
+    values = {
+        "family": "Qwen3",
+        "good_for": "Everyday questions, code and languages; thinks before it answers",
+        "licence": "Apache-2.0",
+        "context": 40_960,
+        "memory_class_gb": 16,
+        "drafter_kinds": ("model", "lookup"),
+        "download_bytes": 2_620_000_000,
+        "needed_bytes": 4_310_000_000,
+        "available_bytes": AVAILABLE,
+        "installed": False,
+        "recommended": False,
+        "verified": True,
+    }
+    return Offer(target, drafter, **{**values, **more})
+
+
+INSTALLED = (
+    installed(
+        "smollm2-135m-instruct",
+        origin="starter",
+        size_bytes=144_000_000,
+        model_type="llama",
+        quantization_bits=8,
+        context_length=8192,
+        last_used=time.time() - 60,
+    ),
+    installed("mlx-community/Llama-3.2-3B-Instruct-4bit", size_bytes=1_810_000_000),
+    installed(
+        "mlx-community/Qwen3-0.6B-4bit",
+        size_bytes=351_000_000,
+        last_used=time.time() - 40 * DAY,
+    ),
+    installed(
+        "mlx-community/EAGLE3-LLaMA3.1-Instruct-8B",
+        role="drafter",
+        size_bytes=820_000_000,
+        last_used=None,
+        context_length=None,
+        quantization_bits=None,
+    ),
+    installed(
+        "a-model-of-mine",
+        origin="folder",
+        removable=False,
+        size_bytes=7_900_000_000,
+        quantization_bits=None,
+        problem="It has no tokenizer.",
+        remedy="Put the tokenizer.json of its family into the folder.",
+    ),
+)
+INCOMPLETE = (Incomplete("mlx-community/gemma-3-4b-it-4bit", "/cache/x", 611_000_000),)
+DOWNLOADS = (
+    Download(TARGET, "a" * 40, "running", 1_240_000_000, 2_280_000_000, 31_400_000.0, 33.0),
+    Download(DRAFTER, "b" * 40, "queued", 0, 351_000_000),
+    Download("mlx-community/gpt-oss-20b-MXFP4-Q8", "c" * 40, "paused", 4 * GB, 12_100_000_000),
+    Download(
+        "someone/a-model-with-quite-a-long-name-that-goes-on-and-on-and-never-seems-to-end-4bit",
+        "d" * 40,
+        "failed",
+        900_000_000,
+        2 * GB,
+        problem="model.safetensors is damaged on the hub.",
+        remedy="Tell its owner, and choose another model meanwhile.",
+    ),
+)
+OFFERS = (
+    offer(TARGET, DRAFTER, recommended=True),
+    offer(
+        "mlx-community/gemma-3-4b-it-4bit",
+        "mlx-community/gemma-3-270m-it-4bit",
+        family="Gemma 3",
+        good_for="Many languages, pleasant prose",
+        licence="Gemma",
+        download_bytes=3_020_000_000,
+        needed_bytes=4_900_000_000,
+        verified=False,
+    ),
+    offer(
+        "mlx-community/SmolLM3-3B-4bit",
+        family="SmolLM",
+        good_for="Small and quick, on machines with little memory",
+        memory_class_gb=8,
+        drafter_kinds=("lookup",),
+        download_bytes=1_750_000_000,
+        needed_bytes=2_700_000_000,
+    ),
+    offer(
+        "mlx-community/gpt-oss-20b-MXFP4-Q8",
+        family="gpt-oss",
+        good_for="Reasoning and tools",
+        memory_class_gb=24,
+        download_bytes=12_100_000_000,
+        needed_bytes=14_600_000_000,
+        reason="Needs 14.6 GB of memory at 8k tokens; models can use 12.0 GB here. "
+        "It would fit a machine with 24 GB.",
+    ),
+    offer(
+        "mlx-community/Llama-3.3-70B-Instruct-4bit",
+        "mlx-community/Llama-3.2-1B-Instruct-4bit",
+        family="Llama 3",
+        good_for="Long, careful answers",
+        licence="Llama 3.3",
+        memory_class_gb=64,
+        download_bytes=40_500_000_000,
+        needed_bytes=44_100_000_000,
+        reason="Needs 44.1 GB of memory; models can use 12.0 GB here.",
+    ),
+)
+FOUND = (
+    Found(TARGET, 182_400, 311, "2025-06-02T11:20:00Z", False, "apache-2.0", 2_280_000_000),
+    Found(DRAFTER, 51_000, 40, "2025-06-02T11:20:00Z", False, "apache-2.0", 351_000_000),
+    Found(
+        "mlx-community/Qwen3-235B-A22B-4bit",
+        9_120,
+        51,
+        "2025-05-01T08:00:00Z",
+        False,
+        "apache-2.0",
+        132_000_000_000,
+        "Needs 139 GB of memory; models can use 12.0 GB here.",
+    ),
+    Found(
+        "Qwen/Qwen3-4B-GGUF",
+        410_000,
+        120,
+        "2025-05-09T08:00:00Z",
+        False,
+        "apache-2.0",
+        2_500_000_000,
+        "It has GGUF files alone. Download one, and open it with “Load a model folder”.",
+    ),
+    Found(
+        "meta-llama/Llama-3.2-3B-Instruct",
+        2_310_000,
+        1900,
+        "2024-10-24T08:00:00Z",
+        True,
+        "llama3.2",
+        6_400_000_000,
+        "Its owner asks for consent: agree on its page, then sign in with: hf auth login",
+    ),
+    Found(
+        "someone/Qwen3-4B-uncensored-and-merged-with-quite-a-few-others-GPTQ-Int4-128g",
+        812,
+        3,
+        "2025-07-11T08:00:00Z",
+        False,
+        "",
+        None,
+        "It has no safetensors weights: pickle files can run code, so they are not loaded.",
+    ),
+)
+CANDIDATES = (
+    Candidate("lookup", "lookup", True, "Needs nothing; pays where the answer repeats the prompt"),
+    Candidate(DRAFTER, "model", True, "Same 151,669 tokens", 0.16, True, 351_000_000),
+    Candidate(
+        "mlx-community/Qwen3-1.7B-4bit",
+        "model",
+        True,
+        "Same family; not downloaded",
+        0.43,
+        False,
+        984_000_000,
+    ),
+    Candidate("early-exit", "early-exit", True, "The first 9 of 36 layers", 0.31),
+    Candidate(
+        "mlx-community/Llama-3.2-3B-Instruct-4bit",
+        "model",
+        False,
+        "Other tokens: it has 128,256, the target 151,669; the first that differs is number 3",
+        0.8,
+        True,
+        1_810_000_000,
+    ),
+    Candidate("head", "head", False, "No head was trained for this target"),
+)
+SHELF: dict[str, Any] = {
+    **plain(installed=INSTALLED, incomplete=INCOMPLETE, downloads=DOWNLOADS),
+    "folders": ["/Volumes/Models and more/mlx"],
+    "free_bytes": 102 * GB,
+}
