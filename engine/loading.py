@@ -47,8 +47,10 @@ def load(folder: Path) -> LoadedModel:
         with redirect_stdout(StringIO()) as said:  # some modules print and exit
             model, config = load_weights(folder, lazy=True)
         precision = _expand(model) if mx.default_device() == mx.cpu else _precision(model)
-        for module in model.modules():  # at once, packed and expanded weights would all be there
-            mx.eval(_arrays(module))
+        # All at once, packed and expanded weights would be there together.
+        arrays = [array for module in model.modules() for array in _arrays(module)]
+        for array in sorted(arrays, key=lambda array: array.nbytes, reverse=True):
+            mx.eval(array)
         tokenizer = load_tokenizer(
             folder, {"trust_remote_code": False}, eos_token_ids=config.get("eos_token_id")
         )

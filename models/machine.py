@@ -80,10 +80,9 @@ def _control_groups(root: Path) -> list[tuple[int, int]]:
         group = Path(path.strip("/"))
         for place in (group, *group.parents):  # a limit above holds below
             folder = root / base / place
-            limit, used = (_text(folder / name).strip() for name in files)
-            if limit.isdecimal() and used.isdecimal():
-                kept = _kept_back(folder)
-                found.append((int(limit), max(int(limit) - int(used) + kept, 0)))
+            limit, used = (_whole(_text(folder / name)) for name in files)
+            if limit:
+                found.append((limit, max(limit - used + _kept_back(folder), 0)))
     return found
 
 

@@ -176,13 +176,13 @@ class _Pair:
         shape = _head_shape(size.config) if size.is_head else read_shape(size.config)
         held = weights_bytes(size, machine=self._machine, free_bytes=free_bytes)
         expanded = held != size.size_bytes
-        # While the largest matrix is expanded, it is there twice.
-        packed = shape.largest_matrix * size.size_bytes / max(count_values(size), 1)
+        # The largest matrix is expanded first, in two steps; the others have less than its room.
+        first = 9 * shape.largest_matrix if expanded else 0
         return _Model(
             shape,
             held,
             _FLOAT32 if expanded else float_bytes(size),
-            round(packed) if expanded else 0,
+            max(first - held, 0),
         )
 
     def _caches(self, model: _Model, context: int, bits: int | None = None) -> int:
