@@ -29,13 +29,13 @@ app = typer.Typer(
 )
 
 Target = Annotated[
-    Path | None,
-    typer.Option(help="The model that answers: an MLX model folder or a GGUF file."),
+    str | None,
+    typer.Option(help="The model that answers: a folder, a GGUF file, a hub id, or a name."),
 ]
 Drafter = Annotated[
     str,
     typer.Option(
-        help="auto, none, lookup, head, early-exit[:LAYERS], a folder, or several joined with +."
+        help="auto, none, lookup, head, early-exit[:LAYERS], a model, or several joined with +."
     ),
 ]
 DraftLengthOption = Annotated[
@@ -197,7 +197,7 @@ def bench(
     if from_ is not None:
         deliver(read_findings(from_), console, markdown=markdown, plot=plot)
         return
-    is_gguf = target is not None and target.suffix.lower() == ".gguf"
+    is_gguf = target is not None and target.lower().endswith(".gguf")
     options = BenchOptions(
         target=_folder(target),
         drafters=tuple(drafter or [_DEFAULT_DRAFTER]),
@@ -212,7 +212,7 @@ def bench(
         repeats=repeats,
         baselines=baselines,
         peers=peers,
-        gguf=target if gguf is None and is_gguf else gguf,
+        gguf=Path(target) if gguf is None and target is not None and is_gguf else gguf,
         cool_down=cool_down / 100,
         out=out,
     )
@@ -388,7 +388,7 @@ def host() -> None:
     serve()
 
 
-def open_session(target: Path | None, drafter: str, draft_length: str) -> "Session":
+def open_session(target: str | None, drafter: str, draft_length: str) -> "Session":
     """The pair that was asked for, loaded."""
     from engine.calibrations import Calibrations, calibration_folder
     from engine.loading import load
@@ -408,17 +408,17 @@ def open_session(target: Path | None, drafter: str, draft_length: str) -> "Sessi
     return session
 
 
-def _folder(target: Path | None) -> Path:
+def _folder(target: str | None) -> Path:
     """The model folder of a target; the starter model's where none is named."""
     from engine.library.progress import bytes_bar
-    from models.folders import open_model
-    from models.starter import ensure_starter, models_folder
+    from models.resolve import resolve_target
+    from models.starter import STARTER, ensure_starter
 
-    if target is None:
+    if target in (None, STARTER.name):
         with bytes_bar("Fetching the starter model") as show:
             return ensure_starter(progress=show)
-    with bytes_bar(f"Importing {target.name}") as show:
-        return open_model(target, imports=models_folder(), progress=show).path
+    with bytes_bar(f"Importing {target}") as show:
+        return resolve_target(target, progress=show)
 
 
 def _standard_input() -> str:

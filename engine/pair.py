@@ -2,8 +2,8 @@
 
 A drafter is named by one word, or by several joined with `+`, asked in that order:
 `none`, `lookup`, `head` (the one distilled for this target), `early-exit` (or `early-exit:12`,
-after that many layers), or the path of a folder with a model or a head. `auto` is the best that
-needs no choice: `lookup+head` where there is a head, else `lookup`.
+after that many layers), or a model or a head: its folder, its hub id or its name. `auto` is the
+best that needs no choice: `lookup+head` where there is a head, else `lookup`.
 """
 
 import os
@@ -28,6 +28,7 @@ from models.download import file_sha256
 from models.drafter_folders import WEIGHTS_NAME, find_head, is_head
 from models.errors import Problem
 from models.fingerprint import fingerprint
+from models.resolve import resolve_drafter
 from models.token_tables import require_same_tokens
 
 
@@ -61,12 +62,7 @@ def _one(
     if word == "early-exit" and (layers == "" or layers.isdecimal()):
         half = max(1, len(target.model.layers) // 2)
         return EarlyExitDrafter(decoder, layers=int(layers) if layers else half)
-    folder = _shipped_head(target) if name == "head" else Path(os.path.expanduser(name))
-    if not name or not os.path.exists(folder):  # pathlib raises where there is no such user
-        raise Problem(
-            f"There is no drafter and no folder {name!r}.",
-            "Choose auto, none, lookup, head, early-exit, a folder, or several joined with +.",
-        )
+    folder = _shipped_head(target) if name == "head" else _folder(name)
     if is_head(folder):
         known = fingerprint(target.folder)
         return HeadDrafter(
@@ -92,12 +88,28 @@ def identify(name: str, target: LoadedModel, decoder: Decoder) -> Pair:
 
 def _identify(name: str, target: LoadedModel) -> str:
     """One drafter: its name, or what its weights are."""
-    folder = _shipped_head(target) if name == "head" else Path(os.path.expanduser(name))
-    if not os.path.isdir(folder):
+    if name in ("none", "lookup") or name.startswith("early-exit"):
         return name
+    folder = _shipped_head(target) if name == "head" else _folder(name)
     if is_head(folder):
         return f"head {file_sha256(folder / WEIGHTS_NAME)[:16]}"
     return f"model {fingerprint(folder)}"
+
+
+def _folder(name: str) -> Path:
+    """The folder of the drafting model or the head that is called so. Raises `Problem`."""
+    path = os.path.expanduser(name)
+    if name and os.path.exists(path) and not name.lower().endswith(".gguf"):
+        return Path(path)
+    try:
+        return resolve_drafter(name)
+    except Problem as problem:
+        if os.path.exists(path) or (name.count("/") == 1 and name[0] not in "~./"):
+            raise  # a hub id: it is said how to fetch it
+        raise Problem(
+            f"There is no drafter and no folder {name!r} ({problem.message.rstrip('.')}).",
+            "Choose auto, none, lookup, head, early-exit, a model, or several joined with +.",
+        ) from problem
 
 
 def _shipped_head(target: LoadedModel) -> Path:

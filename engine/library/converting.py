@@ -4,6 +4,7 @@ Knows where the source is found and where the result belongs; how it is made is 
 `models.gguf`'s.
 """
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,11 +12,13 @@ from engine.library.convert import Quantization, convert
 from models.errors import Problem
 from models.gguf import import_gguf
 from models.machine import this_machine
+from models.resolve import find
 from models.starter import models_folder
+from models.store import installed
 
 
 def convert_source(
-    source: Path,
+    source: str,
     folder: Path | None,
     quantization: Quantization,
     *,
@@ -23,25 +26,32 @@ def convert_source(
 ) -> Path:
     """The new model folder. Raises `Problem`.
 
-    `source` is a model folder or a GGUF file; `folder`, by default one of Slipstream's own, named
-    after both. What `progress` raises ends the work, and nothing is left of it.
+    `source` is a folder, a GGUF file, or the name of a model here; `folder`, by default one of
+    Slipstream's own, is named after both. What `progress` raises ends the work, and nothing is
+    left of it.
     """
     quantization.check()
-    is_gguf = source.suffix.lower() == ".gguf" and source.is_file()
+    found = _find(source)
+    is_gguf = found.suffix.lower() == ".gguf" and found.is_file()
     if is_gguf and quantization != Quantization():
         raise Problem(
             "A GGUF file is quantized as it is, and is imported so.",
             "Leave out --bits, --group-size and --recipe.",
         )
     if is_gguf:
-        return import_gguf(source, folder or models_folder() / source.stem, progress=progress)
+        return import_gguf(found, folder or models_folder() / found.stem, progress=progress)
     return convert(
-        source,
-        folder or models_folder() / _name(source, quantization),
+        found,
+        folder or models_folder() / _name(found, quantization),
         quantization,
         available_bytes=this_machine().available_bytes,
         progress=progress,
     )
+
+
+def _find(source: str) -> Path:
+    path = Path(os.path.expanduser(source))
+    return path if path.exists() else Path(find(source, models=installed()).path)
 
 
 def _name(source: Path, quantization: Quantization) -> str:

@@ -6,16 +6,18 @@ a repository (`organization/model/file.gguf`), and the starter model.
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 from engine.library.pulling import split_file
 from models.errors import Problem
 from models.fetch import Stopped, fetch
-from models.folders import open_model
+from models.folders import inspect
 from models.hub import Hub
 from models.queue import Report
-from models.records import Download
+from models.records import Download, Installed
 from models.repository import Repository, is_commit
-from models.starter import STARTER, ensure_starter, models_folder
+from models.starter import STARTER, ensure_starter
+from models.store import installed
 
 
 def fetch_download(download: Download, report: Report, cancelled: Callable[[], bool]) -> None:
@@ -29,9 +31,7 @@ def fetch_download(download: Download, report: Report, cancelled: Callable[[], b
     name, gguf = split_file(download.repository)
     hub = Hub()
     repository = _describe(hub, name, download.revision)
-    path = fetch(repository, hub=hub, gguf=gguf or None, progress=report, cancelled=cancelled)
-    if gguf:
-        open_model(path, imports=models_folder())
+    fetch(repository, hub=hub, gguf=gguf or None, progress=report, cancelled=cancelled)
 
 
 def _describe(hub: Hub, name: str, revision: str) -> Repository:
@@ -57,4 +57,37 @@ def _fetch_starter(download: Download, report: Report, cancelled: Callable[[], b
 
 def installed_by(download: Download) -> Installed:
     """The model that a finished download made. Raises `Problem` where it cannot be found."""
-    return _installed(lambda model: model.name.lower() == download.repository.lower())
+    wanted = download.repository.lower()
+    named = [one for one in installed() if one.name.lower().partition("@")[0] == wanted]
+    # Of several revisions, this one; the starter and imported models have none.
+    exact = [one for one in named if download.revision in Path(one.path).parts]
+    return _only(exact or named, download.repository)
+
+
+def installed_at(folder: Path) -> Installed:
+    """The model in a folder that was just made, wherever that is. Raises `Problem`."""
+    found = [one for one in installed() if Path(one.path).resolve() == folder.resolve()]
+    return found[0] if found else _elsewhere(folder)
+
+
+def _only(found: list[Installed], name: str) -> Installed:
+    if not found:
+        raise Problem(f"{name} was fetched, and is gone again.", "Fetch it once more.")
+    return found[0]
+
+
+def _elsewhere(folder: Path) -> Installed:
+    """In none of the folders that are looked through."""
+    described = inspect(folder)
+    return Installed(
+        name=folder.name,
+        path=str(folder.absolute()),
+        origin="folder",
+        role="chat",
+        size_bytes=described.size_bytes,
+        last_used=None,
+        model_type=described.model_type,
+        quantization_bits=described.quantization_bits,
+        context_length=described.context_length,
+        removable=False,
+    )

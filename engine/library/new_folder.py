@@ -21,7 +21,9 @@ def new_folder(folder: Path) -> Iterator[Path]:
     What a killed attempt left is removed by the next one. Raises `Problem` where `folder` is
     there already, is being made, or cannot be written.
     """
-    partial = folder.with_name(f".{folder.name}.partial")
+    partial = folder.with_name(
+        f".{folder.name}.building"
+    )  # which models.store knows for a leftover
     try:
         if os.path.lexists(folder):
             raise Problem(f"{folder} exists already.", "Delete it, or choose another folder.")

@@ -58,7 +58,7 @@ def shelf() -> Shelf:
         incomplete=tuple(store.incomplete()),
         downloads=tuple(waiting),
         folders=tuple(map(str, _folders())),
-        free_bytes=_free_bytes(cache_folder()),
+        free_bytes=free_bytes(cache_folder()),
     )
 
 
@@ -80,13 +80,12 @@ def find_removable(name: str, *, incomplete: bool) -> Removable:
     if len(found) == 1:
         return found[0]
     if found:
-        raise Problem(
-            f"There are {len(found)} called {name}.", f"Name it by its folder. {_LIST}"
-        )
+        raise Problem(f"There are {len(found)} called {name}.", f"Name it by its folder. {_LIST}")
     what = "left over" if incomplete else "installed"
     near = get_close_matches(name, [called for called, _, _ in there], n=1)
     raise Problem(
-        f"Nothing called {name} is {what} here.", f"Did you mean {near[0]}?" if near else f"{_LIST}."
+        f"Nothing called {name} is {what} here.",
+        f"Did you mean {near[0]}?" if near else f"{_LIST}.",
     )
 
 
@@ -97,7 +96,7 @@ def _folders() -> list[Path]:
         return []
 
 
-def _free_bytes(place: Path) -> int:
-    """On the disk where `place` is, or will be."""
+def free_bytes(place: Path) -> int:
+    """What is free on the disk where `place` is, or will be."""
     there = next(folder for folder in (place, *place.absolute().parents) if folder.is_dir())
     return shutil.disk_usage(there).free

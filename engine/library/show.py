@@ -49,7 +49,8 @@ def show_shelf(console: Console, shelf: Shelf) -> None:
             decimal(rest.size_bytes))  # fmt: skip
     for folder in shelf.folders:
         _line(console, f"Also looked through: {folder}", style="dim")
-    sizes = [one.size_bytes for one in (*shelf.installed, *shelf.incomplete)]
+    sizes = [one.size_bytes for one in shelf.installed]
+    sizes += [one.size_bytes for one in shelf.incomplete]
     free = decimal(shelf.free_bytes)
     _line(console, f"{decimal(sum(sizes))} taken, {free} free on the disk.", style="dim")
 
