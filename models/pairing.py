@@ -1,98 +1,253 @@
-"""Whether a drafter speaks the target's tokens.
+"""What can draft for a target: every way and every model here, with a verdict and its reason.
 
-A drafter proposes token ids, and the target checks ids: they must mean the same text on both
-sides. Sizes do not tell (Gemma 2's 2B and 27B have equally long tables that differ at token
-139), so the tables themselves are compared, by id. The rule is not symmetric:
-
-- A token that only the target has is fine. The drafter never proposes it (q = 0), and the
-  target writes it itself when it wants to.
-- A token that only the drafter has, or has under another id, is not: its proposals would mean
-  something else to the target, or lie past the target's last row.
-- Ids without any token, which pad an output layer to a round number of rows, are no tokens and
-  are not compared; whoever samples must give them no probability.
-
-The merges must be equal too: with others, the drafter was trained on text cut in other places.
+Four things decide about a model: its tokens must be the target's (`models.token_tables`), the
+engine must be able to take its guesses back, both must have room, and it must cost less than what
+it saves. Says what is expected from files alone; what a pair is worth is measured when it runs.
+Loads no weights and runs nothing.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from itertools import zip_longest
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
+from models.catalog import Catalog, CatalogModel
+from models.drafter_folders import describe_head, find_head
 from models.errors import Problem
+from models.fingerprint import fingerprint
 from models.folders import read_json_object
+from models.machine import Machine
+from models.memory import DEFAULT_CONTEXT, fit
+from models.model_size import ModelSize, weigh
+from models.parameters import count_parameters
+from models.records import Candidate, Fit, Installed
+from models.roles import is_known
+from models.shape import read_shape
+from models.token_tables import TokenTable, compare, read_table, same_file
 
-MAXIMUM_TOKENIZER_BYTES = 200_000_000
+RARELY_PAYS = 0.5  # of a pass of the target for one guess: then most guesses must stand
+NEVER_PAYS = 1.0  # even if every guess stood
+_BEST_RATIO = 0.05  # much smaller models guess worse than they are cheap
+
+# Architectures whose caches mlx-lm makes of parts that the engine cannot cut: it copies them whole
+# before each round (`engine.cache`).
+COPIED_CACHES = frozenset(
+    ("baichuan_m1", "deepseek_v32", "deepseek_v41", "falcon_h1", "glm_moe_dsa", "llama4",
+     "longcat_flash", "longcat_flash_ngram", "minimax_m3_vl")
+)  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Difference:
-    """The first place where two tokenizers differ.
+def candidates(
+    target: Path,
+    *,
+    installed: Sequence[Installed],
+    machine: Machine,
+    catalog: Catalog | None = None,
+    context: int = DEFAULT_CONTEXT,
+    home: Path | None = None,
+) -> list[Candidate]:
+    """Every way of drafting for the model in `target`, best first, what will not do last.
 
-    index: a token id, or the position of a merge rule; target, drafter: the texts there, None
-    where there is none.
+    `installed` are the models here, the target among them; what the catalog has of its family and
+    is not here is listed too. Token tables are read, up to a second for each model. Raises Problem
+    where the target itself cannot be read.
     """
-
-    kind: Literal["token", "merge"]
-    index: int
-    target: str | None
-    drafter: str | None
-
-
-def require_same_tokens(target: Path, drafter: Path) -> None:
-    """Raise Problem, naming the first difference, unless `drafter` can draft for `target`."""
-    difference = first_difference(target, drafter)
-    if difference is None:
-        return
-    texts = " and ".join(
-        f"{'nothing' if text is None else repr(text)} in {folder.name}"
-        for text, folder in ((difference.target, target), (difference.drafter, drafter))
-    )
-    raise Problem(
-        f"{drafter.name} cannot draft for {target.name}: "
-        f"{difference.kind} {difference.index} is {texts}.",
-        "Choose a drafter of the same model family, or draft without a model.",
-    )
+    names = Counter(model.name for model in installed)
+    name = next((model.name for model in installed if _same(model.path, target)), target.name)
+    judge = _Judge(target, machine, context)
+    head = find_head(fingerprint(target), home=home)
+    found = [judge.lookup(), judge.none(), judge.early_exit(), judge.head(head)]
+    for model in installed:
+        if head is None or not _same(model.path, head):
+            found.append(judge.model(model, model.name if names[model.name] == 1 else model.path))
+    if catalog is not None:
+        family = _family(catalog, name, judge.size)
+        found += [judge.absent(model) for model in family if model.name not in names]
+    return sorted(found, key=_rank)
 
 
-def first_difference(target: Path, drafter: Path) -> Difference | None:
-    """Compare the tokenizers of two model folders by the rule above; None if they fit.
+def rollback_note(config: Mapping[str, Any]) -> str:
+    """What it costs to take a guess back from a drafting model; empty where it costs nothing.
 
-    Raises Problem if a folder has no readable tokenizer.json.
+    Keys and values are cut, whole or in a window. A recurrent state goes back to a mark, and what
+    was accepted since is read again. Any other cache is copied before each round.
     """
-    our_tokens, our_merges = _tables(target / "tokenizer.json")
-    their_tokens, their_merges = _tables(drafter / "tokenizer.json")
-    if our_tokens != their_tokens:
-        for index in sorted(their_tokens):
-            if our_tokens.get(index) != their_tokens[index]:
-                return Difference("token", index, our_tokens.get(index), their_tokens[index])
-    if our_merges != their_merges:
-        for index, (ours, theirs) in enumerate(zip_longest(our_merges, their_merges)):
-            if ours != theirs:
-                return Difference("merge", index, ours, theirs)
-    return None
+    if config.get("model_type") in COPIED_CACHES:
+        return "its caches are copied for each round, which costs more as a text grows"
+    if any(layer.kind == "recurrent" for layer in read_shape(config).layers):
+        return "its recurrent layers read a round again after a wrong guess"
+    return ""
 
 
-def _tables(path: Path) -> tuple[dict[int, str], list[str]]:
-    """Token by id, special and added ones included, and the merge rules as "left right"."""
-    document = read_json_object(path, maximum_bytes=MAXIMUM_TOKENIZER_BYTES)
+class _Judge:
+    """One target on one machine, read once. Attribute: `size`."""
+
+    def __init__(self, target: Path, machine: Machine, context: int) -> None:
+        self._target, self._machine = target, machine
+        self.size = weigh(target)
+        self._shape = read_shape(self.size.config)
+        self._context = min(max(context, 1), self._shape.context_length or context)
+
+    @cached_property
+    def _table(self) -> TokenTable:
+        return read_table(self._target)
+
+    def lookup(self) -> Candidate:
+        reason = "Copies what stood in the text before: needs no model, and costs nothing."
+        return Candidate("lookup", "lookup", True, reason, 0.0)
+
+    def none(self) -> Candidate:
+        return Candidate("none", "none", True, "Plain decoding, to compare with.")
+
+    def early_exit(self) -> Candidate:
+        layers = len(self._shape.layers)
+        if layers < 2:
+            return Candidate("early-exit", "early-exit", False, "The target has a single layer.")
+        parameters = count_parameters(self.size.config)
+        ratio = parameters.exit_share(layers // 2 / layers) if parameters else None
+        reason = _sentence(f"It is the first {layers // 2} of the target's layers", _cost(ratio))
+        return Candidate("early-exit", "early-exit", True, reason, ratio)
+
+    def head(self, folder: Path | None) -> Candidate:
+        """The head in `folder`, that was trained for these very weights."""
+        if folder is None:
+            reason = "No head was trained for these weights yet: slipstream distil makes one."
+            return Candidate("head", "head", False, reason, installed=False)
+        size = weigh(folder)
+        needed = self._fit(size)
+        ratio = self._ratio(needed, None)
+        reason = _sentence("It was trained for these weights", _cost(ratio))
+        if not needed.fits:
+            reason = needed.reason
+        return Candidate("head", "head", needed.fits, reason, ratio, size_bytes=size.size_bytes)
+
+    def model(self, model: Installed, drafter: str) -> Candidate:
+        """A model, or another target's head, that is here."""
+        kind = "head" if model.role == "head" else "model"
+        refused = Candidate(drafter, kind, False, model.problem, size_bytes=model.size_bytes)
+        try:
+            if model.problem:
+                return refused
+            if model.role == "head":
+                other = describe_head(Path(model.path)).target
+                return replace(refused, reason=f"It was trained for other weights, of {other}.")
+            return self._judged(refused, Path(model.path))
+        except Problem as problem:
+            return replace(refused, reason=problem.message)
+
+    def _judged(self, refused: Candidate, folder: Path) -> Candidate:
+        config = read_json_object(folder / "config.json")
+        if not is_known(config):
+            kind = ascii(config.get("model_type"))[:60]
+            return replace(refused, reason=f"mlx-lm does not know its architecture, {kind}.")
+        if not same_file(self._target, folder):
+            difference = compare(self._table, read_table(folder))
+            if difference is not None:
+                there = difference.between("the target", "this model")
+                return replace(refused, reason=f"It has other tokens: {there}.")
+        needed = self._fit(weigh(folder))
+        ratio = self._ratio(needed, config)
+        if not needed.fits:
+            return replace(refused, reason=needed.reason, cost_ratio=ratio)
+        reason = _sentence("It has the target's tokens", _cost(ratio), rollback_note(config))
+        return replace(refused, works=True, reason=reason, cost_ratio=ratio)
+
+    def absent(self, model: CatalogModel) -> Candidate:
+        """A model of the family that is not here."""
+        needed = fit(self.size, model.size, context=self._context, machine=self._machine)
+        ratio = self._ratio(needed, model.config)
+        get = f"slipstream models pull {model.name}"
+        reason = f"It is not downloaded, {model.download_bytes / 1e9:.1f} GB: {get}"
+        return Candidate(
+            model.name,
+            "model",
+            False,
+            reason if needed.fits else needed.reason,
+            ratio,
+            installed=False,
+            size_bytes=model.download_bytes,
+        )
+
+    def _fit(self, drafter: ModelSize) -> Fit:
+        return fit(self.size, drafter, context=self._context, machine=self._machine)
+
+    def _ratio(self, needed: Fit, config: Mapping[str, Any] | None) -> float | None:
+        """The weights that one guess reads over those of one pass; all of a head's (no config)."""
+        ours = _active_share(self.size.config)
+        theirs = 1.0 if config is None else _active_share(config)
+        if ours is None or theirs is None or not needed.weights_bytes:
+            return None
+        return needed.drafter_weights_bytes * theirs / (needed.weights_bytes * ours)
+
+
+def _active_share(config: Mapping[str, Any]) -> float | None:
+    """The part of the weights that one token needs; None where experts cannot be counted."""
+    parameters = count_parameters(config)
+    if parameters is not None:
+        return parameters.active_share
+    nested = config.get("text_config")
+    told = {**config, **nested} if isinstance(nested, Mapping) else config
+    return None if any("expert" in key for key in told) else 1.0
+
+
+def _cost(ratio: float | None) -> str:
+    """What a guess costs, and whether that can pay."""
+    if ratio is None:
+        return ""
+    if ratio >= NEVER_PAYS:
+        return "a guess costs no less than the target's own token, so it never pays"
+    cost = f"a guess costs {max(ratio, 0.001):.1%} of a pass of the target"
+    return f"{cost}, so it rarely pays" if ratio >= RARELY_PAYS else cost
+
+
+def _sentence(*parts: str) -> str:
+    return "; ".join(part for part in parts if part) + "."
+
+
+def _family(catalog: Catalog, name: str, target: ModelSize) -> list[CatalogModel]:
+    """What drafts for models of the target's family, by its name, else by architecture and rows."""
+    kind = target.config.get("model_type"), read_shape(target.config).vocabulary
+    known = catalog.models.get(name)
+    for model in catalog.models.values():
+        if (
+            known is None
+            and (model.config["model_type"], read_shape(model.config).vocabulary) == kind
+        ):
+            known = model
+    drafters = {
+        pair.drafter.name: pair.drafter
+        for pair in catalog.pairs
+        if pair.drafter is not None and known is not None and pair.target.family == known.family
+    }
+    return [
+        model for model in drafters.values() if model.name != name and _is_smaller(model, target)
+    ]
+
+
+def _is_smaller(model: CatalogModel, target: ModelSize) -> bool:
+    theirs, ours = model.parameters, count_parameters(target.config)
+    if theirs is None or ours is None:
+        return model.weights_bytes < target.size_bytes
+    return theirs.active < ours.active
+
+
+def _rank(candidate: Candidate) -> tuple[int, float]:
+    """Best first: by what is expected of a kind, then by how near to the best size a model is."""
+    ratio = candidate.cost_ratio
+    distance = abs(math.log(ratio / _BEST_RATIO)) if ratio else 0.0
+    if not candidate.works:
+        return (9 if candidate.installed or candidate.kind == "head" else 7), distance
+    if candidate.kind == "model":
+        group = 2 if ratio is None or ratio < RARELY_PAYS else 5 if ratio < NEVER_PAYS else 8
+        return group, distance
+    return {"head": 1, "lookup": 3, "early-exit": 4, "none": 6}[candidate.kind], 0.0
+
+
+def _same(path: str, other: Path) -> bool:
     try:
-        model = document["model"]
-        tokens = {index: token for token, index in _vocabulary(model["vocab"])}
-        tokens |= {added["id"]: added["content"] for added in document.get("added_tokens") or ()}
-        merges = [
-            rule if isinstance(rule, str) else " ".join(rule) for rule in model.get("merges") or ()
-        ]
-        if all(type(index) is int for index in tokens) and set(map(type, tokens.values())) <= {str}:
-            return tokens, merges
-    except (KeyError, TypeError, ValueError, AttributeError):
-        pass
-    raise Problem(f"{path} holds no table of tokens.", "Download or import the model again.")
-
-
-def _vocabulary(vocabulary: Any) -> Iterable[tuple[str, int]]:
-    """BPE and WordPiece list text to id; Unigram lists (text, score) in the order of ids."""
-    if isinstance(vocabulary, dict):
-        return vocabulary.items()
-    return ((token, index) for index, (token, _) in enumerate(vocabulary))
+        return Path(path).resolve() == other.resolve()
+    except (OSError, RuntimeError, ValueError):
+        return False

@@ -1,0 +1,261 @@
+"""The catalog is sound and agrees with itself; offers have a reason for every no."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from models.catalog import (
+    LEAVES_ROOM,
+    MEMORY_CLASSES_GB,
+    SPARE_DISK_BYTES,
+    VERSION,
+    Catalog,
+    load_catalog,
+    offers,
+)
+from models.errors import Problem
+from models.machine import Machine, mac
+from models.records import Installed, Offer
+from models.roles import is_known, role_of
+from models.starter import STARTER
+
+SHIPPED = Path(__file__).parents[2] / "resources" / "catalog.json"
+
+
+@pytest.fixture(scope="module")
+def catalog() -> Catalog:
+    return load_catalog()
+
+
+def a_mac(memory_gb: float) -> Machine:
+    return mac("Mac", {"hw.memsize": str(int(memory_gb * (1 << 30)))})
+
+
+def installed(name: str, *, problem: str = "") -> Installed:
+    return Installed(name, "/m", "hub", "chat", 1, None, "qwen3", 4, 1, True, problem)
+
+
+def recommended(found: list[Offer]) -> Offer:
+    (offer,) = [offer for offer in found if offer.recommended]
+    return offer
+
+
+# What stands in resources/catalog.json
+
+
+def test_all_families_and_memory_classes_are_there(catalog: Catalog):
+    assert len(catalog.pairs) >= 15
+    families = {pair.target.family for pair in catalog.pairs}
+    wanted = {"Qwen3", "Qwen3.5", "Llama 3", "Gemma 3", "SmolLM2", "SmolLM3", "Mistral"}
+    assert families >= wanted | {"gpt-oss", "LFM2"}
+    assert {pair.memory_class_gb for pair in catalog.pairs} == set(MEMORY_CLASSES_GB)
+    assert sum(pair.drafter is not None for pair in catalog.pairs) >= 15
+
+
+def test_every_model_is_one_that_mlx_lm_knows_and_is_used(catalog: Catalog):
+    used = {model.name for pair in catalog.pairs for model in pair.models}
+    assert used == catalog.models.keys()
+    for model in catalog.models.values():
+        assert is_known(model.config), model.name
+        assert role_of(model.config) == "chat", model.name
+        assert model.name == STARTER.name or model.name.startswith("mlx-community/")
+
+
+def test_sizes_agree_with_configs(catalog: Catalog):
+    for model in catalog.models.values():
+        assert model.parameters is not None
+        bits = 8 * model.weights_bytes / model.parameters.total
+        if "8bit" in model.name:
+            assert 8.4 < bits < 9, model.name
+        else:  # what sees pictures is in 16 bits, and the smaller the model, the more that is
+            most = 4.7 if model.name.count("gpt-oss") or not _sees(model.config) else 7.6
+            assert 4.2 < bits < most, model.name
+
+
+def _sees(config: Any) -> bool:
+    nested = "text_config" in config
+    return nested or config["model_type"] in ("gemma3_text",) or config["hidden_size"] == 576
+
+
+def test_drafters_are_much_cheaper_than_their_targets(catalog: Catalog):
+    for pair in catalog.pairs:
+        if pair.drafter is not None:
+            assert pair.drafter.parameters is not None
+            assert pair.target.parameters is not None
+            ratio = pair.drafter.parameters.active / pair.target.parameters.active
+            assert ratio < 0.4, pair.target.name
+            assert pair.drafter.family == pair.target.family
+
+
+def test_what_is_not_verified_says_what_is_known_of_it(catalog: Catalog):
+    for model in catalog.models.values():
+        assert "size from the config" not in model.source or not model.verified
+        assert "checked" in model.source or "named" in model.source or model.name == STARTER.name
+
+
+# Offers
+
+
+@pytest.mark.parametrize("memory_gb", MEMORY_CLASSES_GB)
+def test_one_is_recommended_and_every_no_has_a_reason(catalog: Catalog, memory_gb: int):
+    machine = a_mac(memory_gb)
+    found = offers(catalog, machine=machine)
+    assert len(found) == len(catalog.pairs)
+    best = recommended(found)
+    assert found[0] is best
+    assert best.reason == ""
+    assert best.needed_bytes <= LEAVES_ROOM * machine.available_bytes
+    for offer in found:
+        assert bool(offer.reason) == (offer.needed_bytes > machine.available_bytes)
+        if offer.reason:
+            assert f"{machine.available_bytes / 1e9:.1f} GB are available" in offer.reason
+    chosen = [not offer.reason for offer in found[1:]]
+    assert chosen == sorted(chosen, reverse=True)
+
+
+def test_more_memory_never_recommends_less(catalog: Catalog):
+    quality = {pair.target.name: pair.quality for pair in catalog.pairs}
+    found = [recommended(offers(catalog, machine=a_mac(gb))) for gb in range(4, 144, 10)]
+    best = [quality[offer.target] for offer in found]
+    assert best == sorted(best)
+    assert len(set(best)) >= 6
+
+
+def test_the_starter_is_recommended_where_nothing_fits(catalog: Catalog):
+    nothing = Machine("m", 4 << 30, 50_000_000, unified=True)
+    best = recommended(offers(catalog, machine=nothing))
+    assert best.target == STARTER.name
+    assert best.reason
+
+
+def test_a_processor_is_recommended_what_it_can_expand(catalog: Catalog):
+    processor = Machine("m", 32 << 30, 24_000_000_000, unified=False)
+    best = recommended(offers(catalog, machine=processor))
+    model = catalog.models[best.target]
+    assert model.parameters is not None
+    assert 4 * model.parameters.total < processor.available_bytes / 2
+    assert best.target != STARTER.name
+
+
+def test_what_is_here_is_not_downloaded_again(catalog: Catalog):
+    target, drafter = "mlx-community/Qwen3-8B-4bit", "mlx-community/Qwen3-0.6B-4bit"
+
+    def offer(*here: Installed) -> Offer:
+        found = offers(catalog, machine=a_mac(16), installed=here)
+        return next(offer for offer in found if offer.target == target)
+
+    sizes = {name: catalog.models[name].download_bytes for name in (target, drafter)}
+    assert offer().download_bytes == sizes[target] + sizes[drafter]
+    assert offer(installed(drafter)).download_bytes == sizes[target]
+    assert not offer(installed(drafter)).installed
+    assert offer(installed(drafter), installed(target)).download_bytes == 0
+    assert offer(installed(drafter), installed(target)).installed
+    assert not offer(installed(drafter), installed(target, problem="damaged")).installed
+
+
+def test_a_full_disk_is_a_reason_for_what_is_not_here_yet(catalog: Catalog):
+    target, drafter = "mlx-community/Qwen3-8B-4bit", "mlx-community/Qwen3-0.6B-4bit"
+    here = [installed(target), installed(drafter)]
+    found = offers(catalog, machine=a_mac(16), installed=here, free_bytes=SPARE_DISK_BYTES)
+    reasons = {offer.target: offer.reason for offer in found}
+    assert reasons[target] == ""
+    assert "of disk" in reasons["mlx-community/Qwen3.5-4B-MLX-4bit"]
+    assert recommended(found).target == target
+    plenty = offers(catalog, machine=a_mac(16), free_bytes=10**12)
+    assert plenty == offers(catalog, machine=a_mac(16))
+
+
+def test_a_longer_context_needs_more(catalog: Catalog):
+    def needed(context: int) -> int:
+        found = offers(catalog, machine=a_mac(64), context=context)
+        return next(o.needed_bytes for o in found if o.target.endswith("Qwen3-8B-4bit"))
+
+    assert needed(4096) < needed(32_768) < needed(40_960)
+    assert needed(40_960) == needed(10**6)  # its own context is the longest
+
+
+# A catalog from elsewhere
+
+
+def changed(path: Path, change: Callable[[dict[str, Any]], object]) -> Path:
+    document = json.loads(SHIPPED.read_text())
+    change(document)
+    path.write_text(json.dumps(document))
+    return path
+
+
+def test_a_newer_version_says_what_to_do(tmp_path: Path):
+    newer = changed(tmp_path / "c.json", lambda c: c.update(version=VERSION + 1))
+    with pytest.raises(Problem, match="version 2, which is newer") as problem:
+        load_catalog(newer)
+    assert "Update" in problem.value.remedy
+
+
+def _model(field: str, value: Any) -> Callable[[dict[str, Any]], object]:
+    return lambda c: c["models"]["mlx-community/Qwen3-8B-4bit"].update({field: value})
+
+
+def _pair(field: str, value: Any) -> Callable[[dict[str, Any]], object]:
+    return lambda c: c["pairs"][1].update({field: value})
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (lambda c: c.update(version=0), "version"),
+        (lambda c: c.update(version=True), "version"),
+        (lambda c: c.pop("version"), "version"),
+        (lambda c: c.update(more=1), "fields of the catalog"),
+        (lambda c: c.update(models=[]), "list of models"),
+        (lambda c: c.update(pairs={}), "list of models or pairs"),
+        (lambda c: c["models"].update({"../x": {}}), "name of a model"),
+        (lambda c: c["models"].update({"a/b": 3}), "fields of model 'a/b'"),
+        (_model("family", ""), "family"),
+        (_model("licence", "\x1b[31m"), "licence"),
+        (_model("source", "x" * 201), "source"),
+        (_model("weights_bytes", 0), "weights_bytes"),
+        (_model("weights_bytes", 4.5e9), "weights_bytes"),
+        (_model("weights_bytes", 10**14), "weights_bytes"),
+        (_model("download_bytes", 1), "less than its weights"),
+        (_model("context", True), "context"),
+        (_model("verified", 1), "verified"),
+        (_model("config", []), "config"),
+        (_model("config", {"model_type": "qwen3"}), "config"),
+        (_model("config", {"model_type": 3}), "config"),
+        (_model("more", 1), "fields of model"),
+        (_pair("target", "mlx-community/Unheard-of"), "a model"),
+        (_pair("target", ""), "a model"),
+        (_pair("drafter", None), "a model"),
+        (_pair("drafter", "mlx-community/SmolLM2-1.7B-Instruct-4bit"), "its drafter"),
+        (_pair("memory_class_gb", 17), "memory_class_gb"),
+        (_pair("memory_class_gb", 8.0), "pair"),
+        (_pair("memory_class_gb", [8]), "memory_class_gb"),
+        (_pair("quality", 0), "quality"),
+        (_pair("good_for", None), "good_for"),
+        (_pair("drafter_kinds", ["lookup"]), "drafter_kinds"),
+        (_pair("drafter_kinds", ["model", "magic"]), "drafter_kinds"),
+        (_pair("drafter_kinds", ["model", "model"]), "drafter_kinds"),
+        (_pair("drafter_kinds", [["model"]]), "drafter_kinds"),
+        (_pair("drafter_kinds", "model"), "drafter_kinds"),
+        (_pair("more", 1), "fields of a pair"),
+        (lambda c: c["pairs"].append(3), "fields of a pair"),
+        (lambda c: c["pairs"].append(c["pairs"][0]), "twice"),
+        (lambda c: c["pairs"].pop(0), "starter"),
+    ],
+)
+def test_every_field_is_checked(
+    tmp_path: Path, change: Callable[[dict[str, Any]], object], named: str
+):
+    with pytest.raises(Problem, match=named) as problem:
+        load_catalog(changed(tmp_path / "c.json", change))
+    assert problem.value.remedy
+    assert problem.value.message.isprintable()
+    assert len(problem.value.message) < 500
+
+
+def test_no_catalog_at_all(tmp_path: Path):
+    with pytest.raises(Problem, match="cannot be read"):
+        load_catalog(tmp_path / "none.json")

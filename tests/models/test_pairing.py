@@ -1,0 +1,269 @@
+"""Every way of drafting gets a verdict, a reason that says what decided, and its place."""
+
+import ast
+import importlib.util
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pytest
+from safetensors.numpy import save_file
+
+from models import drafter_folders
+from models.catalog import Catalog, load_catalog
+from models.drafter_folders import HEAD_MODEL_TYPE, WEIGHTS_NAME
+from models.errors import Problem
+from models.fingerprint import fingerprint
+from models.machine import Machine
+from models.pairing import COPIED_CACHES, candidates, rollback_note
+from models.records import Candidate, Installed, Role
+from tests.models.model_folders import LLAMA, QWEN3_5, model_folder
+
+MACHINE = Machine("a Mac", 16 << 30, 10_000_000_000, unified=True)
+
+
+@pytest.fixture(autouse=True)
+def no_shipped_heads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drafter_folders, "_SHIPPED", tmp_path / "shipped")
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    return model_folder(tmp_path / "target", weights_bytes=1_000_000)
+
+
+def here(folder: Path, *, name: str = "", role: Role = "chat") -> Installed:
+    size = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
+    name = name or folder.name
+    return Installed(name, str(folder), "folder", role, size, None, "llama", 4, 4096, False)
+
+
+def judged(target: Path, *installed: Installed, **more: Any) -> dict[str, Candidate]:
+    """By name, in order."""
+    more = {"machine": MACHINE, "home": target.parent / "home"} | more
+    found = candidates(target, installed=installed, **more)
+    assert all(candidate.reason and candidate.reason.isprintable() for candidate in found)
+    return {candidate.drafter: candidate for candidate in found}
+
+
+def test_what_needs_no_model_is_always_there(target: Path):
+    found = judged(target)
+    assert list(found) == ["lookup", "early-exit", "none", "head"]
+    assert [candidate.works for candidate in found.values()] == [True, True, True, False]
+    assert found["lookup"].cost_ratio == 0
+    assert found["early-exit"].cost_ratio == pytest.approx(0.5, abs=0.05)
+    assert "4 of the target's layers" in found["early-exit"].reason
+    assert "distil" in found["head"].reason
+
+
+def test_a_target_of_one_layer_has_no_early_exit(tmp_path: Path):
+    target = model_folder(tmp_path / "target", LLAMA | {"num_hidden_layers": 1})
+    assert not judged(target)["early-exit"].works
+
+
+def test_models_of_the_family_by_size(tmp_path: Path, target: Path):
+    sizes = {"tiny": 4_000, "right": 50_000, "half": 600_000, "twin": 1_000_000, "big": 3_000_000}
+    models = [
+        here(model_folder(tmp_path / name, weights_bytes=size)) for name, size in sizes.items()
+    ]
+    found = judged(target, *models)
+    order = ["right", "tiny", "lookup", "early-exit", "half", "none", "twin", "big", "head"]
+    assert list(found) == order
+    assert all(found[name].works for name in sizes)
+    assert found["right"].cost_ratio == pytest.approx(0.05)
+    assert "costs 5.0% of a pass" in found["right"].reason
+    assert "rarely pays" in found["half"].reason
+    for name in ("twin", "big"):
+        assert "never pays" in found[name].reason
+    assert "pays" not in found["right"].reason
+
+
+def test_the_target_itself_never_pays(target: Path):
+    assert "never pays" in judged(target, here(target))["target"].reason
+
+
+def test_other_tokens_and_merges_are_named(tmp_path: Path, target: Path):
+    other = model_folder(tmp_path / "other", words={"a": 0, "c": 1, "ab": 2})
+    more = model_folder(tmp_path / "more", words={"a": 0, "b": 1, "ab": 2, "abb": 3})
+    fewer = model_folder(tmp_path / "fewer", words={"a": 0, "b": 1})
+    merged = model_folder(tmp_path / "merged", merges=("b a",))
+    found = judged(target, *map(here, (other, more, fewer, merged)))
+    assert "token 1 is 'b' in the target and 'c' in this model" in found["other"].reason
+    assert "token 3 is nothing in the target" in found["more"].reason
+    assert "merge 0 is 'a b' in the target and 'b a'" in found["merged"].reason
+    assert [found[name].works for name in ("other", "more", "fewer", "merged")] == [
+        False, False, True, False,
+    ]  # fmt: skip
+
+
+def test_no_room_is_a_reason_with_numbers(tmp_path: Path, target: Path):
+    drafter = here(model_folder(tmp_path / "drafter", weights_bytes=50_000))
+    small = replace(MACHINE, available_bytes=1_000_000)
+    found = judged(target, drafter, machine=small)["drafter"]
+    assert not found.works
+    assert "GB are available" in found.reason
+    roomy = replace(MACHINE, available_bytes=40_000_000)
+    assert judged(target, drafter, machine=roomy, context=128)["drafter"].works
+    assert not judged(target, drafter, machine=roomy, context=4096)["drafter"].works
+
+
+def test_what_cannot_be_cut_says_what_that_costs(tmp_path: Path, target: Path):
+    recurrent = here(model_folder(tmp_path / "recurrent", QWEN3_5, weights_bytes=50_000))
+    copied = LLAMA | {"model_type": "llama4"}
+    found = judged(
+        target, recurrent, here(model_folder(tmp_path / "copied", copied, weights_bytes=50_000))
+    )
+    assert found["recurrent"].works
+    assert "read a round again" in found["recurrent"].reason
+    assert found["copied"].works
+    assert "copied for each round" in found["copied"].reason
+    windowed = LLAMA | {"model_type": "gemma3_text", "sliding_window": 16}
+    assert rollback_note(LLAMA) == rollback_note(windowed) == ""
+
+
+def test_the_copied_caches_are_those_that_mlx_lm_makes():
+    found = importlib.util.find_spec("mlx_lm")
+    assert found is not None
+    (place,) = found.submodule_search_locations or ()
+    sources = {path.stem: path.read_text() for path in Path(place).glob("models/*.py")}
+    odd = {
+        name
+        for name, source in sources.items()
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.FunctionDef) and node.name == "make_cache"
+        for call in ast.walk(node)
+        if isinstance(call, ast.Call) and getattr(call.func, "id", "").endswith(("Cache", "List"))
+        and getattr(call.func, "id", "") not in ("KVCache", "RotatingKVCache", "ArraysCache")
+    }  # fmt: skip
+    heirs = {
+        name
+        for name, source in sources.items()
+        for parent in odd
+        if f"from .{parent} import" in source and "def make_cache" not in source
+    }
+    assert odd | heirs >= COPIED_CACHES
+    assert odd <= COPIED_CACHES
+
+
+def test_experts_count_only_where_they_are_asked(tmp_path: Path):
+    mixture = LLAMA | {
+        "model_type": "qwen3_moe", "num_experts": 64, "num_experts_per_tok": 4,
+        "moe_intermediate_size": 128,
+    }  # fmt: skip
+    target = model_folder(tmp_path / "target", mixture, weights_bytes=1_000_000)
+    dense = here(model_folder(tmp_path / "dense", weights_bytes=50_000))
+    ratio = judged(target, dense)["dense"].cost_ratio
+    assert ratio is not None
+    assert 0.5 < ratio < 1  # a twelfth of the weights, but most of what a token needs
+    hidden = {key: mixture[key] for key in mixture if key != "num_experts_per_tok"}
+    unknown = model_folder(tmp_path / "unknown", hidden, weights_bytes=1_000_000)
+    found = judged(unknown, dense)["dense"]
+    assert found.works
+    assert found.cost_ratio is None
+
+
+def test_an_architecture_that_is_not_known(tmp_path: Path, target: Path):
+    drafter = model_folder(tmp_path / "mtp", LLAMA | {"model_type": "qwen3_5_mtp"})
+    found = judged(target, here(drafter, role="drafter"))["mtp"]
+    assert not found.works
+    assert "does not know its architecture, 'qwen3_5_mtp'" in found.reason
+
+
+def test_a_broken_model_hides_no_other(tmp_path: Path, target: Path):
+    gone = here(target, name="gone")
+    gone = replace(gone, path=str(tmp_path / "gone"))
+    broken = replace(here(target, name="broken"), problem="It is damaged.")
+    cut = model_folder(tmp_path / "cut")
+    (cut / "tokenizer.json").write_text("{}")
+    found = judged(target, gone, broken, here(cut), here(model_folder(tmp_path / "whole")))
+    assert found["whole"].works
+    assert not any(found[name].works for name in ("gone", "broken", "cut"))
+    assert found["broken"].reason == "It is damaged."
+    assert "cannot be read" in found["gone"].reason
+    assert "no table of tokens" in found["cut"].reason
+    with pytest.raises(Problem):
+        judged(tmp_path / "nothing")
+
+
+def test_models_of_the_same_name_go_by_their_paths(tmp_path: Path, target: Path):
+    first, second = model_folder(tmp_path / "1" / "m"), model_folder(tmp_path / "2" / "m")
+    assert {str(first), str(second)} < judged(target, here(first), here(second)).keys()
+
+
+def head_folder(path: Path, trained_for: Path) -> Path:
+    path.mkdir(parents=True)
+    save_file({"layer.weight": numpy.zeros(10_000, dtype=numpy.float16)}, path / WEIGHTS_NAME)
+    config = {key: value for key, value in LLAMA.items() if key != "vocab_size"}
+    config |= {"model_type": HEAD_MODEL_TYPE, "rows": 50, "layers": [2, 4, 8]}
+    config |= {"target": trained_for.name, "target_fingerprint": fingerprint(trained_for)}
+    (path / "config.json").write_text(json.dumps(config))
+    return path
+
+
+def test_a_head_drafts_for_its_own_target_only(tmp_path: Path, target: Path):
+    other = model_folder(tmp_path / "other", weights_bytes=1_000_000, seed=1)
+    head = head_folder(tmp_path / "home" / "drafters" / "mine", target)
+    installed = here(head, role="head")
+    found = judged(target, installed)
+    assert next(iter(found)) == "head"
+    assert "mine" not in found  # it is the head
+    assert found["head"].works
+    assert found["head"].cost_ratio == pytest.approx(0.02, rel=0.01)
+    assert found["head"].size_bytes == 20_000
+    found = judged(other, installed)
+    assert not found["head"].works
+    assert not found["mine"].works
+    assert "other weights, of target" in found["mine"].reason
+    small = replace(MACHINE, available_bytes=1_000_000)
+    assert "GB are available" in judged(target, installed, machine=small)["head"].reason
+
+
+@pytest.fixture(scope="module")
+def catalog() -> Catalog:
+    return load_catalog()
+
+
+def of_the_catalog(catalog: Catalog, name: str, path: Path) -> Path:
+    return model_folder(path, dict(catalog.models[name].config))
+
+
+def test_what_is_not_downloaded_is_named_by_family(tmp_path: Path, catalog: Catalog):
+    machine = Machine("a Mac", 64 << 30, 40_000_000_000, unified=True)
+    name = "mlx-community/Qwen3-8B-4bit"
+    target = of_the_catalog(catalog, name, tmp_path / "target")
+    found = judged(target, here(target, name=name), catalog=catalog, machine=machine)
+    absent = [candidate for candidate in found.values() if not candidate.installed]
+    names = {"mlx-community/Qwen3-0.6B-4bit", "mlx-community/Qwen3-1.7B-4bit"}
+    assert {candidate.drafter for candidate in absent} == {*names, "head"}
+    for drafter in names:
+        assert not found[drafter].works
+        assert f"slipstream models pull {drafter}" in found[drafter].reason
+        assert found[drafter].size_bytes == catalog.models[drafter].download_bytes
+    order = list(found)
+    assert order.index("none") < min(map(order.index, names)) < order.index("head")
+
+
+def test_a_family_is_known_by_its_architecture_too(tmp_path: Path, catalog: Catalog):
+    target = of_the_catalog(catalog, "mlx-community/Qwen3-8B-4bit", tmp_path / "mine")
+    assert "mlx-community/Qwen3-0.6B-4bit" in judged(target, catalog=catalog)
+    stranger = model_folder(tmp_path / "stranger")
+    assert not any("/" in name for name in judged(stranger, catalog=catalog))
+
+
+def test_what_is_here_or_no_smaller_is_not_to_be_downloaded(tmp_path: Path, catalog: Catalog):
+    smallest = "mlx-community/Qwen3-0.6B-4bit"
+    target = of_the_catalog(catalog, "mlx-community/Qwen3-1.7B-4bit", tmp_path / "target")
+    drafter = of_the_catalog(catalog, smallest, tmp_path / "drafter")
+    found = judged(target, here(drafter, name=smallest), catalog=catalog)
+    assert found[smallest].installed
+    assert "mlx-community/Qwen3-1.7B-4bit" not in found
+    assert not any(name.startswith("mlx") for name in judged(drafter, catalog=catalog))
+
+
+def test_no_room_for_what_is_not_downloaded(tmp_path: Path, catalog: Catalog):
+    target = of_the_catalog(catalog, "mlx-community/Qwen3-8B-4bit", tmp_path / "target")
+    small = replace(MACHINE, available_bytes=300_000_000)
+    reason = judged(target, catalog=catalog, machine=small)["mlx-community/Qwen3-0.6B-4bit"].reason
+    assert "GB are available" in reason
