@@ -118,8 +118,8 @@ class Candidate:
     """A way of drafting for a target, and whether it will do.
 
     `drafter` is as `slipstream --drafter` takes it; `kind` one of lookup, head, model,
-    early-exit, none. `cost_ratio`: one drafted token over one pass of the target, expected from sizes;
-    None where nothing tells. `reason` says why it works, or why not.
+    early-exit, none. `cost_ratio`: one drafted token over one pass of the target, expected from
+    sizes; None where nothing tells. `reason` says why it works, or why not.
     """
 
     drafter: str
