@@ -114,7 +114,7 @@ def remove_partial(repository: Path) -> int:
 
 
 def _first_hops(snapshot: Path) -> list[Path]:
-    return [snapshot, *(_first_hop(path) for path in files(snapshot))]
+    return [_first_hop(path) for path in (snapshot, *files(snapshot))]
 
 
 def _first_hop(path: Path) -> Path:

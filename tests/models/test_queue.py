@@ -10,7 +10,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.errors import Problem
@@ -344,6 +344,7 @@ def test_what_a_later_version_adds_is_not_damage(tmp_path: Path):
     assert Queue(home=tmp_path).downloads() == [Download("x/1", "main", "queued", 0, 0)]
 
 
+@settings(max_examples=40)
 @given(position=st.integers(0, 10_000), byte=st.integers(0, 255))
 def test_a_flipped_byte_is_read_or_told(
     tmp_path_factory: pytest.TempPathFactory, position: int, byte: int
@@ -356,6 +357,7 @@ def test_a_flipped_byte_is_read_or_told(
     assert bool(queue.downloads()) != bool(queue.notice)
 
 
+@settings(max_examples=40)
 @given(data=st.binary(max_size=50) | st.just(b"[" * 100_000) | st.just(b"9" * 5_000))
 def test_anything_else_in_the_file(tmp_path_factory: pytest.TempPathFactory, data: bytes):
     damage(tmp_path_factory.mktemp("home"), data)

@@ -125,4 +125,4 @@ class History(RuleBasedStateMachine):
 
 
 TestHistory = History.TestCase
-TestHistory.settings = settings(max_examples=60, stateful_step_count=20, deadline=None)
+TestHistory.settings = settings(max_examples=25, stateful_step_count=15, deadline=None)

@@ -1,0 +1,89 @@
+"""Models of a few bytes in the places where models are: our folder, a cache, other folders."""
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from models.drafter_folders import HEAD_MODEL_TYPE, WEIGHTS_NAME
+
+CONFIG = {
+    "model_type": "llama",
+    "architectures": ["LlamaForCausalLM"],
+    "vocab_size": 64,
+    "max_position_embeddings": 128,
+    "quantization": {"bits": 4, "group_size": 64},
+}
+
+
+def weights(size_bytes: int = 1_000, *, fill: int = 0) -> bytes:
+    """A sound safetensors file with one tensor."""
+    header = {"w": {"dtype": "U8", "shape": [size_bytes], "data_offsets": [0, size_bytes]}}
+    text = json.dumps(header).encode()
+    return len(text).to_bytes(8, "little") + text + bytes([fill]) * size_bytes
+
+
+def model_files(**config: Any) -> dict[str, bytes]:
+    """A whole model; `config` changes its config.json, None takes a key out."""
+    changed = {key: value for key, value in (CONFIG | config).items() if value is not None}
+    return {
+        "config.json": json.dumps(changed).encode(),
+        "tokenizer.json": b"{}",
+        "tokenizer_config.json": b"{}",
+        "model.safetensors": weights(),
+    }
+
+
+def head_files() -> dict[str, bytes]:
+    """A drafter head."""
+    config = {"model_type": HEAD_MODEL_TYPE, "target": "A target", "target_fingerprint": "0" * 16}
+    return {"config.json": json.dumps(config).encode(), WEIGHTS_NAME: weights()}
+
+
+def write(folder: Path, files: dict[str, bytes]) -> Path:
+    """The files in a folder of their own."""
+    for name, data in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    return folder
+
+
+def commit(letter: str) -> str:
+    """A revision that begins with that letter."""
+    return letter * 40
+
+
+def cached(
+    cache: Path,
+    name: str,
+    files: dict[str, bytes],
+    *,
+    revision: str = "a" * 40,
+    main: bool = True,
+) -> Path:
+    """A snapshot as the hub's own tools leave one: blobs, links, and a reference."""
+    home = cache / f"models--{name.replace('/', '--')}"
+    snapshot = home / "snapshots" / revision
+    snapshot.mkdir(parents=True)
+    (home / "blobs").mkdir(exist_ok=True)
+    for file_name, data in files.items():
+        blob = home / "blobs" / hashlib.sha256(data).hexdigest()
+        blob.write_bytes(data)
+        link = snapshot / file_name
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(os.path.relpath(blob, link.parent))
+    if main:
+        (home / "refs").mkdir(exist_ok=True)
+        (home / "refs" / "main").write_text(revision)
+    return snapshot
+
+
+def partial(cache: Path, name: str, size_bytes: int = 500) -> Path:
+    """What a broken download left of a large file."""
+    blobs = cache / f"models--{name.replace('/', '--')}" / "blobs"
+    blobs.mkdir(parents=True, exist_ok=True)
+    path = blobs / f"{'d' * 64}.0123abcd.incomplete"
+    path.write_bytes(bytes(size_bytes))
+    return path
