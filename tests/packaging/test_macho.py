@@ -1,0 +1,122 @@
+"""Reading Mach-O files: what they say, and that damaged ones are refused in order."""
+
+import contextlib
+from pathlib import Path
+
+import macho
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from macho import Import, Library, MachoError
+
+from tests.packaging.tiny_macho import ARM64, EXECUTE, X86_64, TinyMacho, universal
+
+SYSTEM = "/usr/lib/libSystem.B.dylib"
+
+
+def test_what_an_image_says() -> None:
+    image = macho.read(
+        TinyMacho(
+            file_type=EXECUTE,
+            minimum_macos=(14, 4),
+            libraries=(SYSTEM, "@rpath/libmlx.dylib"),
+            weak_libraries=("/usr/lib/libz.1.dylib",),
+            rpaths=("@loader_path/lib",),
+            imports=(("_printf", 1, False), ("_mlx", 2, True), ("_anywhere", 254, False)),
+        ).build()
+    )
+    assert image.architecture == "arm64"
+    assert image.file_type == macho.EXECUTE
+    assert image.minimum_macos == image.sdk == (14, 4, 0)
+    assert image.libraries == (
+        Library(SYSTEM, weak=False),
+        Library("@rpath/libmlx.dylib", weak=False),
+        Library("/usr/lib/libz.1.dylib", weak=True),
+    )
+    assert image.rpaths == ("@loader_path/lib",)
+    assert image.imports == (
+        Import("_printf", SYSTEM, weak=False),
+        Import("_mlx", "@rpath/libmlx.dylib", weak=True),
+        Import("_anywhere", "", weak=False),
+    )
+    assert image.signature_bytes == 0
+
+
+def test_imports_that_only_the_loader_s_own_table_has() -> None:
+    image = macho.read(TinyMacho(chained_imports=(("_a", 1, False), ("_b", 1, True))).build())
+    assert image.imports == (Import("_a", SYSTEM, weak=False), Import("_b", SYSTEM, weak=True))
+
+
+def test_several_architectures() -> None:
+    both = universal(TinyMacho(cpu=X86_64).build(), TinyMacho().build())
+    assert macho.architectures(both) == ("x86_64", "arm64")
+    with pytest.raises(MachoError, match="one architecture"):
+        macho.read(both)
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (TinyMacho().build(), True),
+        (universal(TinyMacho().build(), cpus=(ARM64,)), True),
+        (b"\xca\xfe\xba\xbe\x00\x00\x00\x41", False),  # a Java class of version 65
+        (b"\xca\xfe\xba\xbe", False),
+        (b"#!/bin/sh\n", False),
+        (b"", False),
+    ],
+)
+def test_what_counts_as_a_mach_o_file(tmp_path: Path, data: bytes, expected: bool) -> None:
+    (tmp_path / "file").write_bytes(data)
+    (tmp_path / "link").symlink_to("file")
+    assert macho.is_macho(tmp_path / "file") is expected
+    assert not macho.is_macho(tmp_path / "link")
+    assert not macho.is_macho(tmp_path)
+
+
+@given(st.data())
+def test_a_damaged_image_is_refused_in_order_or_read(data: st.DataObject) -> None:
+    image = bytearray(TinyMacho(imports=(("_a", 1, False),), rpaths=("@loader_path",)).build())
+    for _ in range(data.draw(st.integers(1, 4))):
+        place = data.draw(st.integers(4, 0x200) | st.integers(4, len(image) - 1))
+        image[place] = data.draw(st.integers(0, 255))
+    cut = data.draw(st.integers(0, len(image)) | st.just(len(image)))
+    with contextlib.suppress(MachoError):
+        macho.read(bytes(image[:cut]))
+
+
+@given(st.binary(max_size=64), st.sampled_from([*macho.MAGICS, b""]))
+def test_any_bytes_are_refused_in_order(rest: bytes, magic: bytes) -> None:
+    for reading in (macho.architectures, macho.read):
+        with contextlib.suppress(MachoError):
+            reading(magic + rest)
+
+
+def test_room_for_a_signature() -> None:
+    data = TinyMacho().build()
+    grown = macho.with_room_for_signature(data, 160)
+    image = macho.read(grown)
+    assert image.signature_offset == len(grown)
+    assert image.signature_bytes == 160
+    linkedit = image.segment("__LINKEDIT")
+    assert linkedit.file_offset + linkedit.file_bytes == len(grown) + 160
+    # Once more: the older signature goes, and no second command is added.
+    again = macho.with_room_for_signature(grown + bytes(160), 64)
+    assert len(again) == len(grown)
+    assert macho.read(again).signature_bytes == 64
+    assert macho.read(again).signature_command_offset == image.signature_command_offset
+
+
+def test_no_room_for_the_load_command() -> None:
+    commands_end = next(
+        size for size in range(0x100, 0x400) if _fits(TinyMacho(padding=size, code=bytes(64)))
+    )
+    with pytest.raises(MachoError, match="no room"):
+        macho.with_room_for_signature(TinyMacho(padding=commands_end).build(), 64)
+
+
+def _fits(tiny: TinyMacho) -> bool:
+    try:
+        tiny.build()
+    except AssertionError:
+        return False
+    return True

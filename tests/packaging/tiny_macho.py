@@ -1,0 +1,125 @@
+"""Mach-O files of a few hundred bytes, as a linker would lay them out; nothing that could run."""
+
+import struct
+from dataclasses import dataclass, field
+
+ARM64, X86_64 = 0x0100000C, 0x01000007
+EXECUTE, LIBRARY, MODULE = 2, 6, 8
+_LOAD, _LOAD_WEAK, _RPATH = 0xC, 0x80000018, 0x8000001C
+_SYMTAB, _SEGMENT, _BUILD_VERSION, _SIGNATURE = 0x2, 0x19, 0x32, 0x1D
+_CHAINED_FIXUPS = 0x80000034
+_CODE_START = 0x600
+
+
+@dataclass(frozen=True)
+class TinyMacho:
+    """What goes into the file. imports: symbol, number of the library from 1, whether weak."""
+
+    cpu: int = ARM64
+    file_type: int = LIBRARY
+    minimum_macos: tuple[int, int] = (14, 0)
+    libraries: tuple[str, ...] = ("/usr/lib/libSystem.B.dylib",)
+    weak_libraries: tuple[str, ...] = ()
+    rpaths: tuple[str, ...] = ()
+    imports: tuple[tuple[str, int, bool], ...] = ()
+    chained_imports: tuple[tuple[str, int, bool], ...] = ()
+    code: bytes = b"\xc0\x03\x5f\xd6" * 1200  # ret: more than one page, so that hashes are several
+    padding: int = field(default=_CODE_START)  # where load commands must end
+
+    def build(self) -> bytes:
+        """The bytes, unsigned."""
+        link_start = (self.padding + len(self.code) + 0xFFF) & ~0xFFF
+        symbols, strings = self._symbols()
+        fixups = self._fixups()
+        link = symbols + strings + fixups
+        link += bytes(-len(link) % 16)
+        section = struct.pack(
+            "<16s16sQQ8I", b"__text", b"__TEXT", 0, len(self.code), self.padding, 2, *[0] * 6
+        )
+        commands = [
+            self._segment(b"__TEXT", 0, link_start, section),
+            self._segment(b"__LINKEDIT", link_start, len(link)),
+            *(self._string(_LOAD, name, 16) for name in self.libraries),
+            *(self._string(_LOAD_WEAK, name, 16) for name in self.weak_libraries),
+            *(self._string(_RPATH, path, 4) for path in self.rpaths),
+            self._build_version(),
+            self._command(
+                _SYMTAB,
+                struct.pack(
+                    "<IIII",
+                    link_start,
+                    len(self.imports),
+                    link_start + len(symbols),
+                    len(strings),
+                ),
+            ),
+        ]
+        if fixups:
+            place = link_start + len(symbols) + len(strings)
+            commands.append(self._command(_CHAINED_FIXUPS, struct.pack("<II", place, len(fixups))))
+        body = b"".join(commands)
+        header = struct.pack(
+            "<4s7I",
+            b"\xcf\xfa\xed\xfe",
+            self.cpu,
+            0,
+            self.file_type,
+            len(commands),
+            len(body),
+            0x85,
+            0,
+        )
+        start = header + body
+        assert len(start) <= self.padding, "padding is too small"
+        return (start.ljust(self.padding, b"\0") + self.code).ljust(link_start, b"\0") + link
+
+    def _symbols(self) -> tuple[bytes, bytes]:
+        names = b"\0"
+        entries = b""
+        for symbol, library, weak in self.imports:
+            description = library << 8 | (0x40 if weak else 0)
+            entries += struct.pack("<IBBHQ", len(names), 0x01, 0, description, 0)
+            names += symbol.encode() + b"\0"
+        return entries, names
+
+    def _fixups(self) -> bytes:
+        if not self.chained_imports:
+            return b""
+        names = b"\0"
+        entries = b""
+        for symbol, library, weak in self.chained_imports:
+            entries += struct.pack("<I", library | weak << 8 | len(names) << 9)
+            names += symbol.encode() + b"\0"
+        count = len(self.chained_imports)
+        return struct.pack("<7I", 0, 28, 28, 28 + len(entries), count, 1, 0) + entries + names
+
+    def _segment(self, name: bytes, start: int, size: int, section: bytes = b"") -> bytes:
+        numbers = (start, size, start, size, 5, 5, bool(section), 0)
+        return self._command(_SEGMENT, struct.pack("<16s4Q4I", name, *numbers) + section)
+
+    def _build_version(self) -> bytes:
+        major, minor = self.minimum_macos
+        version = major << 16 | minor << 8
+        return self._command(_BUILD_VERSION, struct.pack("<4I", 1, version, version, 0))
+
+    def _string(self, command: int, text: str, numbers_bytes: int) -> bytes:
+        """A command with a string after its numbers, the first of which says where it begins."""
+        numbers = struct.pack("<I", 8 + numbers_bytes).ljust(numbers_bytes, b"\0")
+        return self._command(command, numbers + text.encode() + b"\0")
+
+    @staticmethod
+    def _command(number: int, payload: bytes) -> bytes:
+        payload += bytes(-len(payload) % 8)
+        return struct.pack("<II", number, len(payload) + 8) + payload
+
+
+def universal(*images: bytes, cpus: tuple[int, ...] = (X86_64, ARM64)) -> bytes:
+    """Images of several architectures in one file."""
+    offset = 0x1000
+    entries, body = b"", b""
+    for cpu, image in zip(cpus, images, strict=True):
+        image = image.ljust((len(image) + 0xFFF) & ~0xFFF, b"\0")
+        entries += struct.pack(">5I", cpu, 0, offset + len(body), len(image), 12)
+        body += image
+    start = struct.pack(">II", 0xCAFEBABE, len(images)) + entries
+    return start.ljust(offset, b"\0") + body
