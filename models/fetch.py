@@ -130,7 +130,7 @@ def _refuse_early(repository: Repository, hub: Hub) -> None:
         )
     if not known:
         raise Problem(
-            f"{repository.name} is of an architecture that MLX does not know: {model_type}.",
+            f"{repository.name} is of an architecture that MLX does not know: {model_type!r}.",
             "Choose another model, or update Slipstream.",
         )
 

@@ -7,6 +7,7 @@ this machine: no counters, and none of the client's looks at what else is instal
 
 import json
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -28,6 +29,7 @@ from models.repository import (
     parse_repository,
     why_not,
 )
+from models.verification import is_content
 
 _MAXIMUM_ANSWER_BYTES = 64_000_000
 _LARGEST_SEARCH = 100  # what the hub gives on one page
@@ -119,9 +121,15 @@ class Hub:
             )
         try:
             with self.stream(repository, file_name) as response:
-                return _body(response, maximum_bytes=maximum_bytes)
+                data = _body(response, maximum_bytes=maximum_bytes)
         except ERRORS as error:
             raise self.problem(error, repository.name) from error
+        if not is_content(data, listed.digest):
+            raise Problem(
+                f"{file_name} of {repository.name} came damaged.",
+                "Try again. If it happens again, the network alters what is sent.",
+            )
+        return data
 
     @contextmanager
     def stream(
@@ -203,7 +211,7 @@ def _found(told: dict[str, Any], *, signed_in: bool) -> Found | None:
     try:
         name = check_name(told["id"])
         names = [str(sibling["rfilename"]) for sibling in told.get("siblings") or ()]
-    except (LookupError, TypeError, Problem):
+    except (LookupError, TypeError, AttributeError, Problem):
         return None
     gated = bool(told.get("gated"))
     reason = why_not(names, told=told)
@@ -213,12 +221,17 @@ def _found(told: dict[str, Any], *, signed_in: bool) -> Found | None:
         repository=name,
         downloads=_count(told.get("downloads")),
         likes=_count(told.get("likes")),
-        updated=str(told.get("lastModified") or "")[:10],
+        updated=_day(told.get("lastModified")),
         gated=gated,
         licence=licence(told),
         size_bytes=_weights_bytes(told.get("safetensors")),
         reason=reason,
     )
+
+
+def _day(value: Any) -> str:
+    found = re.match(r"\d{4}-\d\d-\d\d", value, re.ASCII) if isinstance(value, str) else None
+    return found[0] if found else ""
 
 
 def _count(value: Any) -> int:

@@ -94,7 +94,7 @@ def is_commit(revision: str) -> bool:
 def parse_repository(told: Any, *, asked: str, revision: str | None) -> Repository:
     """The repository that the hub's answer describes. Raises Problem where that makes no sense."""
     try:
-        name, commit = told["id"], told["sha"]
+        name, commit = check_name(told["id"]), told["sha"]
         if not is_commit(commit):
             raise ValueError(commit)
         files = tuple(_parse_file(sibling) for sibling in told["siblings"])
@@ -111,7 +111,7 @@ def parse_repository(told: Any, *, asked: str, revision: str | None) -> Reposito
             )
     reference = "" if is_commit(revision or "") else (revision or "main")
     return Repository(
-        name=check_name(name),
+        name=name,
         revision=commit,
         reference=reference,
         files=files,
@@ -151,9 +151,19 @@ def licence(told: Any) -> str:
     if isinstance(named, list):
         named = ", ".join(map(str, named))
     if isinstance(named, str) and named:
-        return named
-    tags = [str(tag) for tag in told.get("tags") or ()]
-    return next((tag.removeprefix("license:") for tag in tags if tag.startswith("license:")), "")
+        return _line(named)
+    licences = [tag for tag in _tags(told) if tag.startswith("license:")]
+    return _line(licences[0].removeprefix("license:")) if licences else ""
+
+
+def _tags(told: Any) -> list[str]:
+    tags = told.get("tags")
+    return [tag for tag in tags if isinstance(tag, str)] if isinstance(tags, list) else []
+
+
+def _line(text: str) -> str:
+    """What somebody wrote, fit to be shown: no line breaks, nothing that steers a terminal."""
+    return "".join(filter(str.isprintable, text))[:100]
 
 
 def needed(repository: Repository, *, gguf: str | None = None) -> tuple[RepositoryFile, ...]:
@@ -214,7 +224,7 @@ def why_not(names: Iterable[str], *, told: Any = None) -> str:
     told = told if isinstance(told, dict) else {}
     task = told.get("pipeline_tag")
     if task not in _TEXT_TASKS:
-        return f"It is made for {task}, not for chatting."
+        return f"It is made for {_line(str(task))}, not for chatting."
     if not any(map(_WEIGHTS.fullmatch, names)):
         return _why_no_weights(names)
     if "config.json" not in names:
@@ -222,9 +232,9 @@ def why_not(names: Iterable[str], *, told: Any = None) -> str:
     config = told.get("config")
     model_type = config.get("model_type") if isinstance(config, dict) else None
     if isinstance(model_type, str) and not known_to_mlx(model_type):
-        if "custom_code" in (told.get("tags") or ()):
+        if "custom_code" in _tags(told):
             return "It needs program code that comes with it, which is never run here."
-        return f"MLX does not know its architecture, {model_type}."
+        return f"MLX does not know its architecture, {_line(model_type)}."
     return ""
 
 

@@ -19,7 +19,7 @@ from models.hub_problems import is_passing, retry_after_seconds
 from models.repository import Repository, RepositoryFile
 from models.stopping import Stop
 
-ATTEMPTS = 6  # in a row without a single new byte
+ATTEMPTS = 6  # in a row that bring it no further
 LONGEST_WAIT_SECONDS = 30.0
 LONGEST_ASKED_SECONDS = 300.0  # that the hub may ask for before a person is told
 
@@ -46,10 +46,12 @@ def transfer(
             f"Fetch it, then start again: hf download {repository.name} {file.name} "
             f"--revision {repository.revision}",
         )
+    if partial.is_symlink():
+        partial.unlink()  # never write to where a link leads
     if not partial.exists() or partial.stat().st_size > file.size_bytes:
         partial.write_bytes(b"")
-    failures = 0
-    while (before := partial.stat().st_size) < file.size_bytes:
+    failures, furthest = 0, partial.stat().st_size
+    while furthest < file.size_bytes:
         try:
             _request(hub, repository, file, partial, stop=stop, came=came)
             error: Exception = httpx2.RemoteProtocolError("the hub sends less than it lists")
@@ -58,7 +60,8 @@ def transfer(
         after = partial.stat().st_size
         if after == file.size_bytes:
             return
-        failures = 0 if after > before else failures + 1
+        failures = 0 if after > furthest else failures + 1
+        furthest = max(after, furthest)
         asked = retry_after_seconds(error)
         too_long = asked is not None and asked > LONGEST_ASKED_SECONDS
         if failures == ATTEMPTS or too_long or not is_passing(error):

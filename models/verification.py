@@ -18,12 +18,22 @@ def has_digest(path: Path, digest: str, *, size_bytes: int | None = None, stop: 
     size = path.stat().st_size
     if size_bytes is not None and size != size_bytes:
         return False
-    if len(digest) == 64:
-        hashed = hashlib.sha256()
-    else:
-        hashed = hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
+    hashed = _begin(digest, size)
     with path.open("rb") as file:
         while block := file.read(_BLOCK_BYTES):
             stop.check()
             hashed.update(block)
     return hashed.hexdigest() == digest
+
+
+def is_content(data: bytes, digest: str) -> bool:
+    """Whether the bytes hash to `digest`, as above."""
+    hashed = _begin(digest, len(data))
+    hashed.update(data)
+    return hashed.hexdigest() == digest
+
+
+def _begin(digest: str, size_bytes: int) -> "hashlib._Hash":
+    if len(digest) == 64:
+        return hashlib.sha256()
+    return hashlib.sha1(b"blob %d\0" % size_bytes, usedforsecurity=False)

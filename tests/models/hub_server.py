@@ -214,10 +214,10 @@ class _Handler(BaseHTTPRequestHandler):
         return files + self.hub.listed.get(name, [])
 
     def _model(self, name: str) -> dict[str, Any]:
-        told, config = self._told(name), None
+        told = self._told(name)
         try:
             config = json.loads(self.hub.repositories[name].get("config.json", b"null"))
-        except ValueError:
+        except (ValueError, RecursionError):
             config = None
         return {
             "id": name,
