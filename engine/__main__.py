@@ -48,6 +48,9 @@ TopP = Annotated[float, typer.Option(help="Keep the likeliest tokens of this mas
 MinP = Annotated[float, typer.Option(help="Drop tokens below this share of the likeliest.")]
 Seed = Annotated[int | None, typer.Option(help="The same seed writes the same text.")]
 MaxTokens = Annotated[int, typer.Option(min=1, help="The longest answer.")]
+Context = Annotated[
+    int | None, typer.Option(min=2, help="Tokens of a conversation that memory is kept for.")
+]
 
 Drafters = Annotated[list[str] | None, typer.Option("--drafter", help="Repeatable.")]
 Prompts = Annotated[
@@ -80,6 +83,7 @@ def generate(
     frequency_penalty: Annotated[float, typer.Option(help="0 is off.")] = 0.0,
     seed: Seed = None,
     max_tokens: MaxTokens = 512,
+    context: Context = None,
     stop: Annotated[list[str] | None, typer.Option(help="Ends the answer; repeatable.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one event per line.")] = False,
 ) -> None:
@@ -103,7 +107,7 @@ def generate(
     if not text.strip():
         raise Problem("The prompt is empty.", "Write something to answer.")
     messages = [Message("system", system)] * bool(system) + [Message("user", text)]
-    session = open_session(target, drafter, draft_length)
+    session = open_session(target, drafter, draft_length, context)
     request = Request(sampling=sampling, max_tokens=max_tokens, stops=tuple(stop or ()))
     events = session.answer(messages, request, generation=uuid4().hex)
     if json:
@@ -132,13 +136,14 @@ def chat(
     min_p: MinP = 0.0,
     seed: Seed = None,
     max_tokens: MaxTokens = 1024,
+    context: Context = None,
 ) -> None:
     """Chat in the terminal, and watch every guess being accepted or struck out."""
     from engine.chat import Chat
     from engine.request import Request, Sampling
 
     sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, seed=seed)
-    session = open_session(target, drafter, draft_length)
+    session = open_session(target, drafter, draft_length, context)
     request = Request(sampling=sampling, max_tokens=max_tokens)
     with suppress(ImportError):
         import readline  # noqa: F401  # gives input() its line editing
@@ -388,16 +393,26 @@ def host() -> None:
     serve()
 
 
-def open_session(target: str | None, drafter: str, draft_length: str) -> "Session":
-    """The pair that was asked for, loaded."""
+def open_session(
+    target: str | None, drafter: str, draft_length: str, context: int | None = None
+) -> "Session":
+    """The pair that was asked for, loaded, if there is room for it with `context` tokens."""
+    from dataclasses import replace
+
     from engine.calibrations import Calibrations, calibration_folder
+    from engine.library.fitting import require_pair
     from engine.loading import load
     from engine.pair import make_policy
     from engine.session import Session
+    from models.memory import DEFAULT_CONTEXT
 
     policy = make_policy(draft_length)
     calibrations = Calibrations(calibration_folder())
-    model = load(_folder(target))
+    folder = _folder(target)
+    require_pair(folder, drafter, context=context or DEFAULT_CONTEXT)
+    model = load(folder)
+    if context is not None:
+        model = replace(model, context_length=min(context, model.context_length))
     session = Session(model, drafter=drafter, policy=policy, calibrations=calibrations)
     with Console(stderr=True).status("Reading what drafting costs here") as status:
 

@@ -28,6 +28,7 @@ import mlx_lm
 from engine import protocol
 from engine.calibrations import Calibrations, calibration_folder
 from engine.events import Done, Failed, Stats
+from engine.library.fitting import require_pair
 from engine.loading import LoadedModel, load
 from engine.pair import make_policy
 from engine.protocol import Answer, Drafting, Generate, Load, Unload, Work
@@ -155,6 +156,7 @@ class Host:
         folder = Path(command.target).expanduser()
         policy = make_policy(command.draft_length)
         inspect(folder)
+        require_pair(folder, command.drafter, freed_bytes=held_bytes())
         loading = protocol.Loading(
             command.id, command.target, command.drafter, command.draft_length, measured=0.0
         )
@@ -174,6 +176,8 @@ class Host:
         drafter = self._drafter if command.drafter is None else command.drafter
         length = self._draft_length if command.draft_length is None else command.draft_length
         policy = make_policy(length)  # anew in any case: it has measured the old drafter
+        if command.drafter is not None:
+            require_pair(session.target.folder, drafter, freed_bytes=held_bytes())
         loading = protocol.Loading(
             command.id, str(session.target.folder), drafter, length, measured=0.0
         )
@@ -257,6 +261,11 @@ def failure(id: str, error: Exception) -> Failed:
     reason = next(iter(str(error).splitlines()), "").rstrip(".")
     message = f"{type(error).__name__}: {reason}." if reason else f"{type(error).__name__}."
     return Failed(id, message, "Try again; if it fails again, load the model again.")
+
+
+def held_bytes() -> int:
+    """What MLX holds, and can give back."""
+    return int(mx.get_active_memory() + mx.get_cache_memory())
 
 
 def give_memory_back() -> None:

@@ -16,6 +16,7 @@ from mlx_lm.utils import load_model as load_weights
 
 from models.errors import Problem
 from models.folders import inspect
+from models.machine import this_machine
 
 _UNKNOWN_CONTEXT = 1 << 20  # recurrent models have no limit of their own
 
@@ -104,9 +105,7 @@ def _values(module: nn.Module) -> int:
 
 
 def free_memory_bytes() -> int:
-    """Memory that can be had without swapping, bytes; Linux only, elsewhere none is promised."""
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-    except OSError:
-        return 0
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
+    """Memory that models can have without swapping, bytes; elsewhere than on Linux none is
+    promised."""
+    machine = this_machine()
+    return 0 if machine.unified else machine.available_bytes

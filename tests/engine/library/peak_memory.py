@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 
 import engine  # noqa: F401  # before MLX: it puts OpenBLAS in front
+
+# isort: split
 import mlx.core as mx
 
 from engine.draft_length import Fixed
