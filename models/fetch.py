@@ -5,6 +5,7 @@ that the hub publishes; only then do links make a model of them, config.json las
 comes the mark (models/marks.py). Until then nothing can be mistaken for a model.
 """
 
+import errno
 import os
 import shutil
 import time
@@ -54,23 +55,21 @@ def fetch(
     storage = Storage(_resolved(cache), repository.name)
     files = needed(repository, gguf=gguf)
     path = storage.snapshot(repository.revision) / (gguf or "")
-    if completed(path, home=home):
-        return path
-    work = _Work(repository, hub=hub, storage=storage, wait_seconds=wait_seconds)
     try:
-        storage.blob("").mkdir(parents=True, exist_ok=True)
-        storage.snapshot("").mkdir(exist_ok=True)  # a cache without is damaged, to its own tools
-        _check_space(repository, files, storage)
-        if gguf is None:
-            _refuse_early(repository, hub)
-        _bring_all(work, files, progress=progress, cancelled=cancelled)
-        _publish(repository, files, storage)
-        mark(path, {file.name: file.digest for file in files}, home=home)
+        if not completed(path, home=home):
+            storage.blob("").mkdir(parents=True, exist_ok=True)
+            storage.snapshot("").mkdir(exist_ok=True)  # for the cache's own tools there must be one
+            _check_space(repository, files, storage)
+            if gguf is None:
+                _refuse_early(repository, hub)
+            work = _Work(repository, hub=hub, storage=storage, wait_seconds=wait_seconds)
+            _bring_all(work, files, progress=progress, cancelled=cancelled)
+            _publish(repository, files, storage)
+            mark(path, {file.name: file.digest for file in files}, home=home)
+        if repository.reference:
+            put_reference(storage, repository.reference, repository.revision)
     except OSError as error:
-        raise Problem(
-            f"{repository.name} cannot be stored in {storage.cache}: {error.strerror or error}.",
-            "Make room on the disk and try again: the download goes on from where it stopped.",
-        ) from error
+        raise _cannot_store(repository, storage, error) from error
     return path
 
 
@@ -80,6 +79,15 @@ def remaining_bytes(
     """What fetching it would still bring. Raises Problem where it cannot be used."""
     files = needed(repository, gguf=gguf)
     return _remaining_bytes(files, Storage(_resolved(cache), repository.name))
+
+
+def _cannot_store(repository: Repository, storage: Storage, error: OSError) -> Problem:
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    remedy = "Make room on the disk" if full else "Check that you may write there"
+    return Problem(
+        f"{repository.name} cannot be stored in {storage.cache}: {error.strerror or error}.",
+        f"{remedy} and try again: the download goes on from where it stopped.",
+    )
 
 
 def _resolved(cache: Path | None) -> Path:
@@ -229,5 +237,3 @@ def _publish(repository: Repository, files: tuple[RepositoryFile, ...], storage:
     snapshot.mkdir(parents=True, exist_ok=True)
     for file in sorted(files, key=lambda file: file.name == "config.json"):
         put_link(snapshot / file.name, storage.blob(file.digest))
-    if repository.reference:
-        put_reference(storage, repository.reference, repository.revision)

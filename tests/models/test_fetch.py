@@ -10,7 +10,7 @@ from huggingface_hub import scan_cache_dir, snapshot_download
 from huggingface_hub.utils import close_session, disable_progress_bars
 
 from models.errors import Problem
-from models.fetch import Stopped, completed, remaining_bytes
+from models.fetch import Stopped, completed, fetch, remaining_bytes
 from models.folders import inspect
 from models.marks import adopt, mark_path, unmark
 from models.records import Download
@@ -53,6 +53,16 @@ def test_what_was_fetched_is_not_fetched_again(client: Client):
     asked = len(client.server.asked)
     client.fetch()
     assert [one.path for one in client.server.asked[asked:]] == [f"/api/models/{NAME}"]
+
+
+def test_a_commit_becomes_the_main_one_when_it_is_fetched_as_that(client: Client):
+    commit = client.server.commit(NAME)
+    as_commit = client.hub.describe(NAME, commit)
+    path = fetch(as_commit, hub=client.hub, cache=client.cache, home=client.home)
+    reference = client.folder / "refs" / "main"
+    assert not reference.exists()
+    assert client.fetch() == path
+    assert reference.read_text() == commit
 
 
 def test_the_hubs_own_client_sees_it_whole(client: Client):
