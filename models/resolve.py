@@ -14,11 +14,14 @@ from models.drafter_folders import describe_head, is_head
 from models.errors import Problem
 from models.folders import open_model
 from models.queue import UNFINISHED, Queue, repository_of
-from models.records import Installed, Role
+from models.records import Installed
+from models.repository import check_revision
+from models.snapshots import cache_folder, reference, repositories
 from models.starter import models_folder
 from models.store import incomplete, installed
 
-_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+(@[\w./+-]+)?", re.ASCII)
+_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+(?<!\.gguf)(/[\w.-]+\.gguf)?(@[\w./+-]+)?", re.ASCII | re.I)
+_HUB_FILE = re.compile(r"\w[\w.-]*/[\w.-]+/[^/]+", re.ASCII)  # as a GGUF file there is called
 _NEAR = 3  # names to suggest
 
 
@@ -36,7 +39,7 @@ def resolve_target(
     where that is unique. Raises Problem if there is no such model, if it is not whole, and if it
     only drafts.
     """
-    found = _find(text, home=home, cache=cache, role="chat")
+    found = _find(text, home=home, cache=cache, drafts=False)
     if isinstance(found, Installed) and found.role != "chat":
         raise Problem(
             f"{found.name} only drafts for another model.",
@@ -56,7 +59,7 @@ def resolve_drafter(
 
     As `resolve_target`, and heads are found too.
     """
-    found = _find(text, home=home, cache=cache)
+    found = _find(text, home=home, cache=cache, drafts=True)
     path = Path(found.path) if isinstance(found, Installed) else found
     if is_head(path):
         return describe_head(path).path
@@ -68,8 +71,16 @@ def find(text: str, *, models: Sequence[Installed]) -> Installed:
 
     Raises Problem if it is none or several of them; those that were meant, perhaps, are named.
     """
-    wanted = text.lower().rstrip("/")
+    found = _match(text, models)
+    if found is None:
+        raise _unknown(text, models)
+    return found
+
+
+def _match(text: str, models: Sequence[Installed]) -> Installed | None:
+    wanted = text.lower()
     for matches in (
+        [model for model in models if model.name == text],
         [model for model in models if model.name.lower() == wanted],
         [model for model in models if _is_revision(model, wanted)],
         [model for model in models if wanted in _short_names(model)],
@@ -83,25 +94,35 @@ def find(text: str, *, models: Sequence[Installed]) -> Installed:
             )
         if usable:
             return usable[0]
-    raise _unknown(text, models)
+    return None
 
 
-def _find(
-    text: str, *, home: Path | None, cache: Path | None, role: Role | None = None
-) -> Path | Installed:
-    """The path that was written, or what is installed by that name; those of `role` go first."""
+def _find(text: str, *, home: Path | None, cache: Path | None, drafts: bool) -> Path | Installed:
+    """The path that was written, or what is installed by that name; what has the right use first."""
     path = Path(os.path.expanduser(text))
-    if text and (os.path.exists(path) or _looks_like_path(text)):
+    if text and (os.path.exists(path) or text.startswith((".", "~", os.sep))):
         return path
     models = installed(home=home, cache=cache)
-    models.sort(key=lambda model: role is not None and model.role != role)
-    try:
-        found = find(text, models=models)
-    except Problem as problem:
-        raise _unfinished(text, home, cache) or problem from None
+    fitting = [model for model in models if (model.role != "chat") == drafts]
+    exact = _with_commit(text, cache)
+    found = _match(exact, fitting) or _match(exact, models)
+    if found is None:
+        raise _unfinished(text, home, cache) or _unknown(text, models)
     if found.problem:
         raise _unfinished(text, home, cache) or Problem(found.problem, found.remedy)
     return found
+
+
+def _with_commit(text: str, cache: Path | None) -> str:
+    """The same, with the commit that a branch or tag was at when it was fetched."""
+    name, at, revision = text.partition("@")
+    if not at:
+        return text
+    revision = check_revision(revision)
+    for repository in repositories(cache_folder() if cache is None else cache):
+        if repository.name.lower() == name.lower():
+            return f"{name}@{reference(repository.path / 'refs' / revision) or revision}"
+    return text
 
 
 def _open(
@@ -109,10 +130,6 @@ def _open(
 ) -> Path:
     path = Path(found.path) if isinstance(found, Installed) else found
     return open_model(path, imports=models_folder(home), progress=progress).path
-
-
-def _looks_like_path(text: str) -> bool:
-    return text.startswith((".", "~", os.sep)) or text.lower().endswith(".gguf")
 
 
 def _is_revision(model: Installed, wanted: str) -> bool:
@@ -129,19 +146,24 @@ def _short_names(model: Installed) -> set[str]:
     return {parts[-1], parts[-1].removesuffix(".gguf"), "/".join(parts[:-1])} - {""}
 
 
+def _parts(name: str) -> set[str]:
+    """A name, in full and without the organization."""
+    return {name.lower(), name.lower().rpartition("/")[2]}
+
+
 def _unfinished(text: str, home: Path | None, cache: Path | None) -> Problem | None:
     """Why `text` is not there yet, where it is on its way or broke off."""
-    repository = text.partition("@")[0].lower()
+    wanted = text.partition("@")[0].lower()
     for download in Queue(home=home).downloads():
-        names = (download.repository.lower(), repository_of(download))
-        if repository in names and download.standing in UNFINISHED:
+        names = {repository_of(download), *_parts(download.repository)}
+        if wanted in names and download.standing in UNFINISHED:
             name, why = download.repository, download.problem or f"it is {download.standing}"
             return Problem(
                 f"{name} is not downloaded yet: {why.rstrip('.')}.",
                 f"Go on with it: slipstream models pull {name}",
             )
     for left in incomplete(home=home, cache=cache):
-        if left.name.lower() == repository:
+        if wanted in _parts(left.name):
             return Problem(
                 f"{left.name} is not whole: a download of it broke off.",
                 f"Go on with it: slipstream models pull {left.name}",

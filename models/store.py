@@ -20,6 +20,7 @@ from models.queue import UNFINISHED, Queue, repository_of
 from models.records import Incomplete, Installed
 from models.removal import remove_file, remove_folder_of_ours, remove_partial, remove_snapshot
 from models.snapshots import (
+    CachedRepository,
     cache_folder,
     files,
     is_in_use,
@@ -86,6 +87,7 @@ def remove(model: Installed, *, home: Path | None = None, cache: Path | None = N
     if freed is None and snapshots:
         snapshot = snapshots[0]
         if snapshot.parents[2].resolve() == _cache(cache).resolve():
+            _refuse_while_downloading(read_repository(snapshot.parents[1]), home)
             unmark(path, home=home)
             alone = snapshot == path or gguf_files(snapshot) == [path]
             freed = remove_snapshot(snapshot) if alone else remove_file(path)
@@ -212,6 +214,18 @@ def _nothing_in(folder: Path) -> Installed:
             f"slipstream models folders --remove {str(folder)!r}",
         ),
     )
+
+
+def _refuse_while_downloading(repository: CachedRepository, home: Path | None) -> None:
+    """A download puts its files beside the model; they would go with it."""
+    running = {
+        repository_of(one) for one in Queue(home=home).downloads() if one.standing == "running"
+    }
+    if repository.name.lower() in running or any(map(is_in_use, repository.partial)):
+        raise Problem(
+            f"{repository.name} is being downloaded.",
+            f"Pause that first: slipstream models pull --pause {repository.name}",
+        )
 
 
 def _not_ours(model: Installed) -> Problem:

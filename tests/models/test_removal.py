@@ -16,6 +16,7 @@ from models.errors import Problem
 from models.folders import inspect
 from models.last_used import last_used, mark_used
 from models.marks import mark, mark_path
+from models.queue import Queue
 from models.records import Installed
 from models.starter import STARTER
 from tests.models.tiny_store import (
@@ -386,6 +387,27 @@ def test_what_somebody_downloads_into_is_left_alone(home: Path, cache: Path):
         assert store.remove_incomplete(found, home=home, cache=cache) == 0
         assert left.exists()
     assert store.clean_incomplete(home=home, cache=cache) == 500
+
+
+def test_a_model_is_not_removed_while_it_is_downloaded(home: Path, cache: Path):
+    snapshot = cached(cache, NAME, model_files())
+    model = find(NAME, home, cache)
+    left = partial(cache, NAME)
+    lock = cache / ".locks" / left.parent.parent.name / f"{'d' * 64}.lock"
+    lock.parent.mkdir(parents=True)
+    with FileLock(lock), pytest.raises(Problem, match="is being downloaded"):
+        store.remove(model, home=home, cache=cache)
+    left.unlink()
+
+    def fetch(*_: object) -> None:
+        with pytest.raises(Problem, match="is being downloaded"):
+            store.remove(model, home=home, cache=cache)
+
+    queue = Queue(home=home)
+    queue.enqueue(NAME.upper())
+    queue.run(fetch)
+    assert inspect(snapshot)
+    store.remove(model, home=home, cache=cache)
 
 
 def test_one_that_cannot_be_cleaned_does_not_keep_the_others(
