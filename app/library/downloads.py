@@ -83,7 +83,12 @@ class Downloads(QObject):
 
     def cancel(self, repository: str) -> None:
         """Take it off the queue."""
-        self._wish(repository, "cancel")
+        if self._failures.pop(repository, None) is None:
+            self._wish(repository, "cancel")
+            return
+        del self._known[repository]
+        self._commands.start("pull", "--json", "--cancel", repository)  # if it ever was there
+        self.changed.emit()
 
     def replace_all(self, downloads: tuple[Download, ...]) -> None:
         """As the queue on the disk has them. What failed here and is not told there stays."""
@@ -102,14 +107,9 @@ class Downloads(QObject):
     def _wish(self, repository: str, wish: Wish) -> None:
         self.wishes[repository] = wish
         running = self._commands.start("pull", "--json", f"--{wish}", repository)
-        running.done.connect(lambda answer: self._on_heeded(repository, wish))
+        running.done.connect(lambda answer: self.ended.emit())
         running.failed.connect(lambda problem: self._on_unheeded(repository, problem))
         self.changed.emit()
-
-    def _on_heeded(self, repository: str, wish: Wish) -> None:
-        if wish == "cancel":
-            self._failures.pop(repository, None)
-        self.ended.emit()
 
     def _on_unheeded(self, repository: str, problem: Problem) -> None:
         self.wishes.pop(repository, None)

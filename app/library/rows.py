@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from PySide6.QtCore import QEvent, QObject, Qt, Signal
 from PySide6.QtGui import QColor, QFocusEvent, QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import (
+    QApplication,
     QFrame,
     QHBoxLayout,
     QPushButton,
@@ -233,15 +234,18 @@ class Rows(QScrollArea):
     def show_contents(self, contents: tuple[Content, ...]) -> None:
         """Show these, in this order."""
         wanted = {content.key: content for content in contents}
-        for key in [key for key in self._rows if key not in wanted]:
-            self._take(key)
+        gone = [self._rows.pop(key) for key in list(self._rows) if key not in wanted]
+        lost = any(_has_focus(row) for row in gone)
+        for row in gone:
+            self._column.removeWidget(row)
+            row.hide()
+            row.deleteLater()
         heading, rows = "", {}
         for place, content in enumerate(wanted.values(), start=self._above):
             above = content.heading if content.heading != heading else ""
             heading = content.heading
-            row = self._rows.get(content.key)
-            if row is None:
-                row = Row(content)
+            row = self._rows.get(content.key) or Row(content)
+            if content.key not in self._rows:
                 row.asked.connect(self.asked)
                 row.installEventFilter(self)
             row.show_content(content, heading=above)
@@ -249,6 +253,8 @@ class Rows(QScrollArea):
                 self._column.insertWidget(place, row)
             rows[content.key] = row
         self._rows = rows
+        if lost and rows:
+            self.rows[0].setFocus()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if event.type() == QEvent.Type.KeyPress and isinstance(watched, Row):
@@ -266,12 +272,7 @@ class Rows(QScrollArea):
         place = min(max(rows.index(row) + by, 0), len(rows) - 1)
         rows[place].setFocus(Qt.FocusReason.OtherFocusReason)
 
-    def _take(self, key: str) -> None:
-        row = self._rows.pop(key)
-        focused = self.focusWidget()
-        had_focus = focused is not None and (focused is row or row.isAncestorOf(focused))
-        self._column.removeWidget(row)
-        row.hide()
-        row.deleteLater()
-        if had_focus and self._rows:
-            next(iter(self._rows.values())).setFocus()
+
+def _has_focus(row: Row) -> bool:
+    focused = QApplication.focusWidget()
+    return focused is not None and (focused is row or row.isAncestorOf(focused))

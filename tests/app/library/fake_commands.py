@@ -6,6 +6,7 @@ from typing import Any, cast
 from PySide6.QtCore import QObject, Signal
 
 from app.library.commands import Commands, Plain, Running
+from app.window import Window
 from models.errors import Problem
 from models.records import Download, Installed
 
@@ -77,3 +78,10 @@ class FakeCommands(Commands):
                 self.asked("--target").answer(candidates or {"candidates": []})
             else:
                 self.asked("pair").answer(offers)
+
+
+def commands_of(window: Window) -> FakeCommands:
+    """Those of a window that was made with them."""
+    found = window.library._library._commands
+    assert isinstance(found, FakeCommands)
+    return found

@@ -212,6 +212,14 @@ CANDIDATES = (
     ),
     Candidate("head", "head", False, "No head was trained for this target"),
 )
+
+
+def shelf(**records: Iterable[Any]) -> dict[str, Any]:
+    """An answer of `list`."""
+    none: dict[str, Any] = {"installed": [], "incomplete": [], "downloads": []}
+    return {**none, "folders": [], "free_bytes": 100 * GB, **plain(**records)}
+
+
 SHELF: dict[str, Any] = {
     **plain(installed=INSTALLED, incomplete=INCOMPLETE, downloads=DOWNLOADS),
     "folders": ["/Volumes/Models and more/mlx"],

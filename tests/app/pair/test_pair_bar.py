@@ -11,7 +11,9 @@ from pytestqt.qtbot import QtBot
 
 from app.chat.colours import DARK_CHAT
 from app.pair.choice_box import Choice
-from app.pair.pair_bar import PairBar, drafter_choices
+from app.pair.choices import drafter_choices
+from app.pair.pair_bar import PairBar
+from models.records import Candidate
 
 TARGETS = (
     Choice("/models/small", "Small", "4-bit, 78 MB"),
@@ -101,12 +103,13 @@ def test_what_is_chosen_outlives_another_list(bar: PairBar) -> None:
 
 @pytest.mark.parametrize("head", [True, False])
 def test_a_head_is_greyed_out_with_the_reason(bar: PairBar, head: bool) -> None:
-    bar.set_drafters(drafter_choices(head=head))
+    candidate = Candidate("head", "head", head, "It is fine." if head else "None was trained.")
+    bar.set_drafters(drafter_choices((candidate,)))
     chooser = box(bar, "Drafter")
     index = chooser.model().index(chooser.findText("Head"), 0)
     assert bool(index.flags() & Qt.ItemFlag.ItemIsEnabled) == head
     said = index.data(Qt.ItemDataRole.AccessibleTextRole)
-    assert said.startswith("Head. " if head else "Head, not available. No head was trained")
+    assert said.startswith("Head. " if head else "Head, not available. None was trained.")
 
 
 def test_things_to_do_are_not_choices(
@@ -116,6 +119,10 @@ def test_things_to_do_are_not_choices(
         choose(bar, "Target model", "Open model folder or GGUF…")
     with qtbot.waitSignal(bar.open_drafter_asked):
         choose(bar, "Drafter", "Choose drafter folder…")
+    with qtbot.waitSignal(bar.more_targets_asked):
+        choose(bar, "Target model", "Find more models…")
+    with qtbot.waitSignal(bar.more_drafters_asked):
+        choose(bar, "Drafter", "All drafters, and why…")
     assert box(bar, "Target model").currentText() == "Small"
     assert chosen == []
 

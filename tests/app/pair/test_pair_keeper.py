@@ -3,18 +3,20 @@
 from pathlib import Path
 
 import pytest
-from PySide6.QtWidgets import QComboBox
 
+from app.pair.choice_box import ChoiceBox
 from app.settings import Pair
 from app.window import Window
 from models.errors import Problem
+from tests.app.library.fake_commands import commands_of
+from tests.app.library.samples import CANDIDATES, DRAFTER, installed, plain, shelf
 from tests.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 
 
-def box(window: Window, name: str) -> QComboBox:
-    boxes = window.pair_bar.findChildren(QComboBox)
+def box(window: Window, name: str) -> ChoiceBox:
+    boxes = window.pair_bar.findChildren(ChoiceBox)
     return next(one for one in boxes if one.accessibleName() == name)
 
 
@@ -58,10 +60,12 @@ def test_another_target_is_offered_and_loaded(
     open_window: Open, until: Until, tmp_path: Path
 ) -> None:
     folder = tmp_path / "models" / "other"
-    folder.mkdir(parents=True)
-    (folder / "config.json").write_text("{}")
     window = open_window("ready take load take load serve")
     until(lambda: window.pair_bar.standing == "loaded")
+    here = (installed("someone/other", path=str(folder)), installed("head", role="head"))
+    commands_of(window).asked("list").answer(shelf(installed=here))
+    chooser = box(window, "Target model")
+    assert [chooser.itemText(place) for place in range(2)] == ["tiny", "other"]
     choose(window, "Target model", "other")
     until(lambda: window.loader.loaded and window.loader.loaded.target == str(folder))
     assert window.settings.pair.target == str(folder)
@@ -69,6 +73,33 @@ def test_another_target_is_offered_and_loaded(
     window.menus.actions["starter"].trigger()
     until(lambda: window.loader.loaded and window.loader.loaded.target == "/models/tiny")
     assert window.settings.pair.target == ""
+
+
+def test_drafters_that_do_not_work_say_why(open_window: Open, until: Until) -> None:
+    window = open_window()
+    until(lambda: window.pair_bar.standing == "loaded")
+    asked = commands_of(window).asked("pair", "--target", "/models/tiny")
+    asked.answer(plain(candidates=CANDIDATES))
+    chooser = box(window, "Drafter")
+    lines = chooser.choice_lines()
+    assert any(
+        line.startswith("Llama-3.2-3B-Instruct-4bit, not available. Other tokens") for line in lines
+    )
+    assert "Head, not available. No head was trained for this target" in lines
+    choose(window, "Drafter", "Qwen3-0.6B-4bit")
+    until(lambda: drafting(window)[0] == DRAFTER)
+
+
+def test_a_pair_that_is_used_waits_for_the_answer(open_window: Open, until: Until) -> None:
+    window = open_window("ready take load take text:begun take -- ready serve")
+    until(lambda: window.pair_bar.standing == "loaded")
+    window.composer.set_text("Go on.")
+    window.composer.send()
+    until(lambda: window.answers.busy and window.transcript.messages[-1].written == "begun")
+    window.pair.use(Pair("/models/better", "auto", "auto"))
+    assert window.loader.pair.target == ""
+    window.engine.restart()  # which ends the answer
+    until(lambda: window.loader.loaded and window.loader.loaded.target == "/models/better")
 
 
 def test_a_gguf_file_is_imported_first(
