@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from models.cached_models import models_of
 from models.drafter_folders import describe_head, is_head
 from models.errors import Problem
 from models.folders import open_model
@@ -98,31 +99,33 @@ def _match(text: str, models: Sequence[Installed]) -> Installed | None:
 
 
 def _find(text: str, *, home: Path | None, cache: Path | None, drafts: bool) -> Path | Installed:
-    """The path that was written, or what is installed by that name; what has the right use first."""
+    """The path that was written, or what is installed by that name, of the right use first."""
     path = Path(os.path.expanduser(text))
     if text and (os.path.exists(path) or text.startswith((".", "~", os.sep))):
         return path
+    found = _in_cache(text, home=home, cache=cache)
+    if found is not None and not found.problem:
+        return found
     models = installed(home=home, cache=cache)
     fitting = [model for model in models if (model.role != "chat") == drafts]
-    exact = _with_commit(text, cache)
-    found = _match(exact, fitting) or _match(exact, models)
+    found = _match(text, fitting) or _match(text, models) or found
     if found is None:
         raise _unfinished(text, home, cache) or _unknown(text, models)
     if found.problem:
-        raise _unfinished(text, home, cache) or Problem(found.problem, found.remedy)
+        raise _unfinished(found.name, home, cache) or Problem(found.problem, found.remedy)
     return found
 
 
-def _with_commit(text: str, cache: Path | None) -> str:
-    """The same, with the commit that a branch or tag was at when it was fetched."""
+def _in_cache(text: str, *, home: Path | None, cache: Path | None) -> Installed | None:
+    """The model of the Hugging Face cache with that very name, without a look at all others."""
     name, at, revision = text.partition("@")
-    if not at:
-        return text
-    revision = check_revision(revision)
     for repository in repositories(cache_folder() if cache is None else cache):
         if repository.name.lower() == name.lower():
-            return f"{name}@{reference(repository.path / 'refs' / revision) or revision}"
-    return text
+            if at:  # a branch or a tag is at some commit
+                path = repository.path / "refs" / check_revision(revision)
+                text = f"{name}@{reference(path) or revision}"
+            return _match(text, models_of(repository, origin="hub", home=home))
+    return None
 
 
 def _open(
@@ -143,7 +146,9 @@ def _short_names(model: Installed) -> set[str]:
     """What it may be called for short: without the organization, a GGUF file's repository too."""
     name = model.name.lower()
     parts = name.split("/")
-    return {parts[-1], parts[-1].removesuffix(".gguf"), "/".join(parts[:-1])} - {""}
+    if len(parts) > 2 and name.endswith(".gguf"):
+        return {parts[-1], parts[-1].removesuffix(".gguf"), parts[1], "/".join(parts[:2])}
+    return {parts[-1], parts[-1].removesuffix(".gguf")}
 
 
 def _parts(name: str) -> set[str]:

@@ -113,6 +113,20 @@ def test_one_that_is_not_there(home: Path, cache: Path):
     assert problem.remedy == f"Fetch it: slipstream models pull {NAME}"
 
 
+def test_an_organization_is_no_model(home: Path, cache: Path):
+    cached(cache, NAME, model_files())
+    assert "no model" in refusal("mlx-community", home, cache).message
+
+
+def test_a_broken_one_in_the_cache_and_a_sound_one_elsewhere(
+    home: Path, cache: Path, tmp_path: Path
+):
+    cached(cache, NAME, model_files() | {"model.safetensors": b""})
+    sound = write(tmp_path / "disk" / NAME, model_files())
+    added_folders.add_folder(tmp_path / "disk", home=home)
+    assert resolve_target(NAME, home=home, cache=cache) == sound
+
+
 def test_a_near_miss(home: Path, cache: Path):
     cached(cache, NAME, model_files())
     problem = refusal("mlx-community/Qwen3-4B-8bit", home, cache)
@@ -162,7 +176,13 @@ def test_a_gguf_file_in_the_cache(home: Path, cache: Path, tmp_path: Path):
     cached(cache, "org/some-gguf", {"Some-Q4.gguf": (tmp_path / "a.gguf").read_bytes()})
     folders = {
         resolve_target(text, home=home, cache=cache)
-        for text in ("org/some-gguf", "org/some-gguf/Some-Q4.gguf", "some-q4", "Some-Q4.gguf")
+        for text in (
+            "org/some-gguf",
+            "some-gguf",
+            "org/some-gguf/Some-Q4.gguf",
+            "some-q4",
+            "Some-Q4.gguf",
+        )
     }
     (folder,) = folders
     assert folder.parent == home / "models"
