@@ -104,8 +104,11 @@ def _pull(repositories: list[str], *, with_parent: bool, as_json: bool) -> None:
 
     console = Console(stderr=True)
     with endable(with_parent=with_parent) as ending, DownloadView(console) as view:
+        queue = Queue()
         report = paced(lambda download: say(download=download)) if as_json else view.show
-        ends = pull(repositories, Queue(), fetch_download, report=report, stopped=ending)
+        ends = pull(repositories, queue, fetch_download, report=report, stopped=ending)
+    if queue.notice:
+        console.print(queue.notice, markup=False)
     if not ends and not as_json:
         console.print("Nothing waits to be fetched.")
     for done in (one for one in ends if one.standing == "done"):

@@ -36,8 +36,8 @@ def show_shelf(console: Console, shelf: Shelf) -> None:
                 ago(model.last_used),
             )
         console.print(table)
-    elif not shelf.installed:
-        _line(console, "Nothing is installed yet.", style="bold")
+    if not any(model.role == "chat" for model in shelf.installed):
+        _line(console, "No model to chat with is installed yet.", style="bold")
         _line(console, "→ See what runs well here: slipstream models pair", indent=2)
     for broken in (model for model in shelf.installed if model.problem):
         _no(console, broken.name, f"{broken.problem} {broken.remedy}", decimal(broken.size_bytes))

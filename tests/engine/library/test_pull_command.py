@@ -1,0 +1,162 @@
+"""From the hub to an answer, and what is kept when a pull ends early."""
+
+import json
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from models.queue import Queue
+from models.records import Download, Installed
+from tests.engine.command_line.ended import Command, Run
+from tests.engine.library.repositories import NAME, answer_of, assert_refused, child, lines_of
+from tests.models.hub_server import HubServer
+from tests.models.tiny_gguf import TinyGguf
+
+WEIGHTS = 2  # files
+
+
+def test_from_a_hub_to_an_answer(run: Command, hub: HubServer) -> None:
+    asked = ("--prompt", "a b a b a b", "--max-tokens", 16, "--drafter", "lookup")
+    before = run("generate", "--target", NAME, *asked)
+    assert_refused(before, f"slipstream models pull {NAME}")
+
+    *told, last = lines_of(run("models", "pull", NAME, "--json"))
+    downloads = [Download(**one["download"]) for one in told]
+    assert [one.standing for one in downloads][:1] == ["running"]
+    assert downloads[-1].standing == "done"
+    assert downloads[-1].done_bytes == downloads[-1].total_bytes > 100_000
+    assert downloads[-1].revision == hub.commit(NAME)
+    model = Installed(**last["installed"])
+    assert (model.name, model.origin, model.role, model.problem) == (NAME, "hub", "chat", "")
+    assert len(list(Path(model.path).glob("*.safetensors"))) == WEIGHTS
+    assert not list(Path(model.path).glob("*.py"))
+
+    asked_before = len(hub.asked)
+    names = (NAME, NAME.upper(), "tiny-llama-8bit", f"{NAME}@{downloads[-1].revision}")
+    answers = {run("generate", "--target", name, *asked).out for name in names}
+    assert len(answers) == 1
+    assert len(answers.pop()) > 5
+    drafted = run("generate", "--target", model.path, *asked[:-1], NAME)
+    assert drafted.code == 0
+    assert "accepted" in drafted.err
+    assert len(hub.asked) == asked_before  # answering asks no hub
+
+
+def test_a_person_reads_what_was_fetched(run: Command, hub: HubServer) -> None:
+    ended = run("models", "pull", NAME)
+    assert (ended.code, ended.out) == (0, f"{NAME}\n")
+    assert "running" in ended.err
+    assert "done" in ended.err
+    sent = hub.sent_bytes
+    assert run("models", "pull", NAME).code == 0
+    assert hub.sent_bytes == sent
+    assert "Nothing waits" in run("models", "pull").err
+
+
+def test_what_is_not_there(run: Command, hub: HubServer) -> None:
+    *told, last = lines_of(run("models", "pull", "no/such", NAME, "--json"), code=2)
+    assert [one["installed"]["name"] for one in told if "installed" in one] == [NAME]
+    assert "no/such" in last["problem"][0]
+    failed = next(one for one in Queue().downloads() if one.standing == "failed")
+    assert [failed.problem, failed.remedy] == last["problem"]
+    assert "no/such" in run("models", "list").out
+    ended = run("models", "pull", "no/such")
+    assert ended.code == 2
+    assert "slipstream: " in ended.err
+    assert "no/such" in ended.err
+    assert answer_of(run("models", "pull", "--cancel", "no/such", "--json")) == {
+        "cancelled": "no/such"
+    }
+    assert_refused(run("models", "pull", "--pause", "no/such"), "not among the downloads")
+    assert_refused(run("models", "pull", "not a name"), "not a name", "organization/model")
+
+
+def await_half(hub: HubServer) -> None:
+    """Until half of the weights have come, and the hub keeps the rest back."""
+    assert hub.held.wait(60)
+
+
+def ended(process: "subprocess.Popen[str]") -> Run:
+    out, err = process.communicate(timeout=60)
+    return Run(process.returncode, out, err)
+
+
+def last_download(ending: Run) -> Download:
+    return Download(**json.loads(ending.out.splitlines()[-1])["download"])
+
+
+@pytest.mark.parametrize("how", ["Ctrl-C", "SIGTERM", "the parent's end", "the queue"])
+def test_a_pause_is_gone_on_with(how: str, run: Command, hub: HubServer) -> None:
+    hub.hold_after = 100_000
+    words = ["--with-parent"] if how == "the parent's end" else []
+    with child("models", "pull", NAME, "--json", *words) as process:
+        await_half(hub)
+        assert process.stdin is not None
+        match how:
+            case "Ctrl-C":
+                process.send_signal(signal.SIGINT)
+            case "SIGTERM":
+                process.send_signal(signal.SIGTERM)
+            case "the parent's end":
+                process.stdin.close()
+                process.stdin = None
+            case _:
+                paused = answer_of(run("models", "pull", "--pause", NAME, "--json"))
+                assert paused["download"]["standing"] == "paused"
+        ending = ended(process)
+    codes = {"Ctrl-C": 130, "SIGTERM": 143, "the parent's end": 143, "the queue": 0}
+    assert ending.code == codes[how], ending
+    assert last_download(ending).standing == "paused"
+    assert ("slipstream models pull goes on" in ending.err) == (how != "the queue")
+    assert_refused(run("generate", "--target", NAME, "--prompt", "x"), NAME, "models pull")
+    assert "paused" in run("models", "list").out
+
+    sent, hub.hold_after = hub.sent_bytes, None
+    hub.release.set()
+    last = lines_of(run("models", "pull", "--json"))[-1]
+    assert last["installed"]["name"] == NAME
+    whole = sum(map(len, hub.repositories[NAME].values()))
+    assert hub.sent_bytes - sent < whole - 50_000  # what had come was kept
+    assert run("generate", "--target", NAME, "--prompt", "x", "--max-tokens", 4).code == 0
+
+
+def test_a_second_command_watches_the_first(run: Command, hub: HubServer) -> None:
+    hub.repositories["tiny/other"] = hub.repositories[NAME]
+    hub.hold_after = 100_000
+    with child("models", "pull", NAME, "--json") as first:
+        await_half(hub)
+        with child("models", "pull", "tiny/other", "--json") as second:
+            assert second.stdout is not None
+            while not any(one.repository == "tiny/other" for one in Queue().downloads()):
+                pass
+            hub.release.set()
+            watched = ended(second)
+        fetched = ended(first)
+    assert lines_of(fetched)[-1]["installed"]["name"] == NAME
+    assert lines_of(watched)[-1]["installed"]["name"] == "tiny/other"
+
+
+@pytest.mark.parametrize("words", [["list"], ["pair"], ["pull", NAME, "--json"]])
+def test_nobody_listens(words: list[str], hub: HubServer) -> None:
+    with child("models", *words) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        process.stdout = None
+        ending = ended(process)
+    assert "Traceback" not in ending.err
+    assert ending.code in (0, 1)
+
+
+def test_a_file_of_a_repository(run: Command, hub: HubServer, tmp_path: Path) -> None:
+    path = tmp_path / "tiny.gguf"
+    TinyGguf().write(path)
+    hub.repositories["tiny/files"] = {"tiny.gguf": path.read_bytes(), "other.gguf": b"GGUF"}
+    refusal = lines_of(run("models", "pull", "tiny/files", "--json"), code=2)[-1]
+    assert "tiny.gguf" in " ".join(refusal["problem"])
+    *_, last = lines_of(run("models", "pull", "tiny/files/tiny.gguf", "--json"))
+    assert last["installed"]["name"] == "tiny/files/tiny.gguf"
+    asked = ("--prompt", "x", "--max-tokens", 4)
+    assert run("generate", "--target", "tiny/files/tiny.gguf", *asked).code == 0
