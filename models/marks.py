@@ -12,8 +12,9 @@ from pathlib import Path
 
 from filelock import FileLock
 
+from models.drafter_folders import is_head
 from models.errors import Problem
-from models.folders import read_json_object
+from models.folders import inspect, read_json_object
 from models.hub_storage import storage_of
 from models.json_file import write_json
 from models.repository import is_gguf_name, is_needed_name, is_weights_name
@@ -86,7 +87,7 @@ def _is_unchanged(path: Path, *, home: Path | None) -> bool:
     names = {file.name for file in files}
     if is_gguf_name(path.name):
         return path.name in names
-    return names.issuperset(name for name in _names(snapshot) if is_weights_name(name))
+    return names.issuperset(name for name in os.listdir(snapshot) if is_weights_name(name))
 
 
 def unmark(path: Path, *, home: Path | None = None) -> None:
@@ -130,9 +131,11 @@ def adopt(
         raise Problem(f"{path} is not in the Hugging Face cache.", "Give a model's snapshot there.")
     pull = f"Fetch it again: slipstream models pull {found[0].name}"
     try:
-        names = (
-            [path.name] if path != snapshot else sorted(filter(is_needed_name, _names(snapshot)))
-        )
+        names = [path.name]
+        if not is_gguf_name(path.name):
+            if not is_head(snapshot):
+                inspect(snapshot)  # all the weights that the index names, for one
+            names = sorted(filter(is_needed_name, os.listdir(snapshot)))
         sizes = {name: (snapshot / name).stat().st_size for name in names}
         digests: dict[str, str] = {}
         done = 0
@@ -152,10 +155,6 @@ def adopt(
             f"{found[0].name} in the Hugging Face cache is not whole: {error.strerror or error}.",
             pull,
         ) from error
-
-
-def _names(snapshot: Path) -> list[str]:
-    return os.listdir(snapshot)
 
 
 def _snapshot(path: Path) -> Path:

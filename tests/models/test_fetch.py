@@ -152,6 +152,29 @@ def test_a_file_that_is_no_link_into_the_cache_is_not_adopted(client: Client, tm
         adopt(path, home=client.home)
 
 
+def test_a_snapshot_with_a_part_missing_is_not_adopted(client: Client):
+    path = client.fetch()
+    unmark(path, home=client.home)
+    (path / "model-2-of-2.safetensors").unlink()
+    with pytest.raises(Problem, match="lacks 'model-2-of-2"):
+        adopt(path, home=client.home)
+    assert not completed(path, home=client.home)
+
+
+def test_a_cache_may_be_reached_by_a_link(client: Client, tmp_path: Path):
+    path = client.fetch()
+    (tmp_path / "link").symlink_to(client.cache)
+    same = tmp_path / "link" / path.relative_to(client.cache)
+    assert completed(same, home=client.home)
+    unmark(same, home=client.home)
+    assert not completed(path, home=client.home)
+    adopt(same, home=client.home)
+    assert completed(path, home=client.home)
+    assert not completed(client.cache, home=client.home)
+    with pytest.raises(Problem, match="not in the Hugging Face cache"):
+        adopt(tmp_path, home=client.home)
+
+
 @pytest.mark.parametrize("change", ["shorter", "gone", "rewritten", "elsewhere", "more", "mark"])
 def test_a_mark_holds_for_what_was_checked_only(client: Client, tmp_path: Path, change: str):
     path = client.fetch()

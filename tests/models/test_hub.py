@@ -176,6 +176,12 @@ def test_offline_nothing_is_asked(server: HubServer, monkeypatch: pytest.MonkeyP
     assert server.asked == []
 
 
+def test_the_hub_is_where_the_environment_says(server: HubServer, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("HF_ENDPOINT", f"{server.endpoint}/")
+    hub = Hub()
+    assert hub.config(hub.describe(NAME)) == CONFIG
+
+
 def test_nothing_is_told_about_this_machine(server: HubServer, hub: Hub):
     hub.search("tiny")
     hub.config(hub.describe(NAME))
@@ -268,10 +274,8 @@ def test_a_hostile_name_condemns_the_repository(server: HubServer, hub: Hub, nam
     assert "\n" not in str(raised.value)
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=50),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=9), inner),
-)
+LEAF = st.sampled_from([None, True, -1, 0, 7, 1.5, float("nan"), "", "x", "a\nb\x1b[2J", "../x"])
+JSON = LEAF | st.lists(LEAF, max_size=2) | st.dictionaries(st.sampled_from("ab"), LEAF, max_size=2)
 BLOB, COMMIT, SHA256 = st.just("0" * 40), st.just("1" * 40), st.just("2" * 64)
 
 
