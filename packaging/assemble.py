@@ -150,7 +150,9 @@ def _own_components(
 
 def _add_own(folder: Path, configuration: Configuration, *, starter: bool) -> Path:
     """Put our packages into `folder` as pip would; their *.dist-info."""
-    is_left_out = left_out(configuration.prune.own)
+    lines = configuration.prune.own
+    lines += "" if starter else configuration.prune.own_without_starter
+    is_left_out = left_out(lines)
     for package in _OWN:
         for path in sorted((REPOSITORY / package).rglob("*")):
             name = path.relative_to(REPOSITORY).as_posix()

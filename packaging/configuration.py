@@ -50,12 +50,17 @@ class Runtime:
 
 @dataclass(frozen=True)
 class Prune:
-    """What is left out of each part, as lines of a .gitignore."""
+    """What is left out of each part, as lines of a .gitignore.
+
+    `own` is of our own packages, and `own_without_starter` beside it where the starter's weights
+    do not come along.
+    """
 
     stdlib: str
     extensions: str
     packages: str
     own: str
+    own_without_starter: str
 
 
 @dataclass(frozen=True)

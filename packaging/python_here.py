@@ -37,7 +37,7 @@ class PythonHere:
 
 
 def find_python() -> PythonHere:
-    """The first that runs: $SLIPSTREAM_PYTHON_3_13, on the path, pyenv's. Raises Problem if none."""
+    """The first that runs: $SLIPSTREAM_PYTHON_3_13, the path's, pyenv's. Raises Problem if none."""
     for path in _candidates():
         asked = subprocess.run([path, "-I", "-c", _ASK], capture_output=True)
         if asked.returncode == 0:

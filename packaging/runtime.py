@@ -104,9 +104,9 @@ def have_source(runtime: Runtime) -> Path:
     cached = CACHE / runtime.source
     given = os.environ.get(SOURCE_VARIABLE)
     path = Path(given) if given else cached
-    if path.is_file() or (not given and _fetch_from_debian(cached)):
-        if file_sha256(path) == runtime.source_sha256:
-            return path
+    is_there = path.is_file() or (not given and _fetch_from_debian(path))
+    if is_there and file_sha256(path) == runtime.source_sha256:
+        return path
     raise Problem(
         f"The source archive of Python {runtime.version} is not here.",
         f"Get {runtime.source} (Debian's package python3.13; sha256 {runtime.source_sha256}), "
