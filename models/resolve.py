@@ -22,7 +22,6 @@ from models.starter import models_folder
 from models.store import incomplete, installed
 
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+(?<!\.gguf)(/[\w.-]+\.gguf)?(@[\w./+-]+)?", re.ASCII | re.I)
-_HUB_FILE = re.compile(r"\w[\w.-]*/[\w.-]+/[^/]+", re.ASCII)  # as a GGUF file there is called
 _NEAR = 3  # names to suggest
 
 
