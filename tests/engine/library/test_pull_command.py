@@ -88,7 +88,15 @@ def last_download(ending: Run) -> Download:
     return Download(**json.loads(ending.out.splitlines()[-1])["download"])
 
 
-@pytest.mark.parametrize("how", ["Ctrl-C", "SIGTERM", "the parent's end", "the queue"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        "Ctrl-C",
+        pytest.param("SIGTERM", marks=pytest.mark.slow),
+        "the parent's end",
+        pytest.param("the queue", marks=pytest.mark.slow),
+    ],
+)
 def test_a_pause_is_gone_on_with(how: str, run: Command, hub: HubServer) -> None:
     hub.hold_after = 100_000
     words = ["--with-parent"] if how == "the parent's end" else []
@@ -123,6 +131,7 @@ def test_a_pause_is_gone_on_with(how: str, run: Command, hub: HubServer) -> None
     assert run("generate", "--target", NAME, "--prompt", "x", "--max-tokens", 4).code == 0
 
 
+@pytest.mark.slow
 def test_a_second_command_watches_the_first(run: Command, hub: HubServer) -> None:
     hub.repositories["tiny/other"] = hub.repositories[NAME]
     hub.hold_after = 100_000
@@ -131,7 +140,8 @@ def test_a_second_command_watches_the_first(run: Command, hub: HubServer) -> Non
         with child("models", "pull", "tiny/other", "--json") as second:
             assert second.stdout is not None
             while not any(one.repository == "tiny/other" for one in Queue().downloads()):
-                pass
+                time.sleep(0.01)
+            hub.hold_after = None
             hub.release.set()
             watched = ended(second)
         fetched = ended(first)
