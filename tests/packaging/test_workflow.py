@@ -1,0 +1,107 @@
+"""The workflow that tries the bundle on Macs: what must hold of it, whoever changes it."""
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+FILE = ROOT / ".github" / "workflows" / "macos.yml"
+SIGNING = ROOT / "packaging" / "sign_notarize.sh"
+EXPRESSION = re.compile(r"\$\{\{.*?\}\}")
+
+
+@pytest.fixture(scope="module")
+def workflow() -> dict[str, Any]:
+    loaded: dict[str, Any] = yaml.safe_load(FILE.read_text(encoding="utf-8"))
+    return loaded
+
+
+def steps(workflow: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    return [(name, step) for name, job in workflow["jobs"].items() for step in job["steps"]]
+
+
+def test_actions_are_pinned_by_their_commit() -> None:
+    used = re.findall(r"uses: (.*)", FILE.read_text(encoding="utf-8"))
+    assert len(used) > 5
+    for action in used:
+        assert re.fullmatch(r"actions/[\w-]+@[0-9a-f]{40} # v[\d.]+", action), action
+
+
+def test_it_is_tried_on_every_system_that_it_is_for(workflow: dict[str, Any]) -> None:
+    for job in ("test", "lossless"):
+        systems = workflow["jobs"][job]["strategy"]["matrix"]["os"]
+        assert systems == ["macos-14", "macos-15", "macos-26"]
+
+
+def test_only_a_release_has_secrets_and_may_write(workflow: dict[str, Any]) -> None:
+    assert workflow["permissions"] == {"contents": "read"}
+    for name, job in workflow["jobs"].items():
+        assert ("permissions" in job) is (name == "release")
+        assert ("secrets." in str(job)) is (name == "release")
+    release = workflow["jobs"]["release"]
+    assert release["if"] == "startsWith(github.ref, 'refs/tags/v')"
+    assert set(release["needs"]) == {"test", "lossless"}
+    assert workflow["jobs"]["test"]["needs"] == "build"
+
+
+def test_a_release_is_signed_only_where_the_secrets_are(workflow: dict[str, Any]) -> None:
+    for step in workflow["jobs"]["release"]["steps"]:
+        if "secrets." in str(step.get("env", "")):
+            assert step["if"] == "env.CAN_SIGN == 'true'"
+    scripts = " ".join(step.get("run", "") for _, step in steps(workflow))
+    assert "--draft" in scripts
+    assert "SHA256SUMS" in scripts
+
+
+def test_no_expression_stands_in_a_script(workflow: dict[str, Any]) -> None:
+    # What a tag or a title is called would be run: values reach scripts by the environment.
+    for _, step in steps(workflow):
+        assert not EXPRESSION.search(step.get("run", "")), step
+
+
+def test_every_job_ends_some_time(workflow: dict[str, Any]) -> None:
+    assert all(job["timeout-minutes"] <= 60 for job in workflow["jobs"].values())
+
+
+def test_what_it_names_is_there(workflow: dict[str, Any]) -> None:
+    scripts = "\n".join(step.get("run", "") for _, step in steps(workflow))
+    for name in re.findall(r"\b((?:packaging|tests)/[\w/]+\.\w+)", scripts):
+        assert (ROOT / name).is_file(), name
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    for line in re.findall(r"^ *make (.*)", scripts, re.MULTILINE):
+        assert set(line.split()) <= set(targets), line
+    assert os.access(SIGNING, os.X_OK)
+
+
+def test_scripts_are_sound_shell(workflow: dict[str, Any], tmp_path: Path) -> None:
+    shellcheck = shutil.which("shellcheck")
+    if shellcheck is None:
+        pytest.skip("shellcheck is not installed")
+    files = [SIGNING]
+    for number, (_, step) in enumerate(steps(workflow)):
+        if "run" in step:
+            files.append(tmp_path / f"{number}.sh")
+            files[-1].write_text(f"#!/bin/bash\nset -e\n{step['run']}")
+    checked = subprocess.run([shellcheck, *map(str, files)], capture_output=True, text=True)
+    assert checked.returncode == 0, checked.stdout
+
+
+def test_actionlint_has_nothing_to_say() -> None:
+    actionlint = shutil.which("actionlint")
+    if actionlint is None:
+        pytest.skip("actionlint is not installed")
+    checked = subprocess.run([actionlint, str(FILE)], capture_output=True, text=True, cwd=ROOT)
+    assert checked.returncode == 0, checked.stdout
+
+
+def test_the_script_that_signs_says_how_it_is_used() -> None:
+    called = subprocess.run(["bash", str(SIGNING)], capture_output=True, text=True)
+    assert called.returncode == 2
+    assert called.stderr.startswith("Signs Slipstream.app with a Developer ID")
+    assert "KEYCHAIN" in called.stderr.splitlines()[-1]
