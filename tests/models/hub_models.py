@@ -2,8 +2,13 @@
 
 import json
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+import pytest
+from huggingface_hub.utils import close_session
 
 from models.fetch import fetch
 from models.hub import Hub
@@ -11,6 +16,7 @@ from models.repository import Repository
 from tests.models.hub_server import HubServer
 
 NAME = "tiny-org/Tiny-1B-4bit"
+TOKEN = "hf_of_the_test"
 CONFIG = {"model_type": "llama", "vocab_size": 64, "max_position_embeddings": 128}
 
 
@@ -48,6 +54,18 @@ NEEDED = {
     "model-1-of-2.safetensors",
     "model-2-of-2.safetensors",
 }
+
+
+@contextmanager
+def loopback_session() -> Iterator[None]:
+    """The hub's client, without proxies and tokens of this machine; its connections end here."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NO_PROXY", "127.0.0.1,localhost")
+        patch.delenv("HF_HUB_OFFLINE", raising=False)
+        patch.setenv("HF_TOKEN", TOKEN)
+        close_session()
+        yield
+        close_session()
 
 
 class Client:

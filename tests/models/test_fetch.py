@@ -7,24 +7,21 @@ from pathlib import Path
 
 import pytest
 from huggingface_hub import scan_cache_dir, snapshot_download
-from huggingface_hub.utils import close_session, disable_progress_bars
+from huggingface_hub.utils import disable_progress_bars
 
 from models.errors import Problem
 from models.fetch import Stopped, completed, fetch, remaining_bytes
 from models.folders import inspect
 from models.marks import adopt, mark_path, unmark
 from models.records import Download
-from tests.models.hub_models import NAME, NEEDED, Client, model_files
+from tests.models.hub_models import NAME, NEEDED, TOKEN, Client, loopback_session, model_files
 from tests.models.hub_server import HubServer, serving_hub, sha256
 
 
-@pytest.fixture(autouse=True)
-def surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1,localhost")
-    monkeypatch.setenv("HF_TOKEN", "hf_of_the_test")
-    close_session()
-    yield
-    close_session()
+@pytest.fixture(autouse=True, scope="module")
+def session() -> Iterator[None]:
+    with loopback_session():
+        yield
 
 
 @pytest.fixture
@@ -266,10 +263,10 @@ def test_the_token_goes_to_the_hub_alone(client: Client):
     assert all(asked.token is None for asked in cdn)
     assert all("localhost" in asked.origin for asked in cdn)
     rest = [asked for asked in client.server.asked if asked not in cdn]
-    assert {asked.token for asked in rest} == {"hf_of_the_test"}
+    assert {asked.token for asked in rest} == {TOKEN}
     kept = [path for path in (*client.cache.rglob("*"), *client.home.rglob("*")) if path.is_file()]
     assert kept
-    assert not any(b"hf_of_the_test" in path.read_bytes() for path in kept)
+    assert not any(TOKEN.encode() in path.read_bytes() for path in kept)
 
 
 def test_a_chosen_gguf_file(server: HubServer, tmp_path: Path):

@@ -11,25 +11,22 @@ from io import FileIO
 from pathlib import Path
 
 import pytest
-from huggingface_hub.utils import close_session
 
 from models import transfer
 from models.errors import Problem
 from models.fetch import completed, remaining_bytes
 from models.hub import Hub
 from models.stopping import Stop
-from tests.models.hub_models import NAME, NEEDED, Client, model_files
+from tests.models.hub_models import NAME, NEEDED, Client, loopback_session, model_files
 from tests.models.hub_server import HubServer, Refusal, Told, serving_hub, sha256
 
 WEIGHTS = "model-1-of-2.safetensors"
 
 
-@pytest.fixture(autouse=True)
-def surroundings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1,localhost")
-    close_session()
-    yield
-    close_session()
+@pytest.fixture(autouse=True, scope="module")
+def session() -> Iterator[None]:
+    with loopback_session():
+        yield
 
 
 @pytest.fixture
@@ -93,7 +90,7 @@ def test_a_hub_that_sends_nothing_is_given_up(client: Client, pauses: list[float
 
 
 def test_a_hub_that_stalls_is_given_up_and_resumed(client: Client):
-    client.hub = Hub(endpoint=client.server.endpoint, timeout_seconds=0.2)
+    client.hub = Hub(endpoint=client.server.endpoint, timeout_seconds=0.05)
     client.server.hold_after = 100_000
     fails(client, "cannot be reached.*timed out")
     client.server.hold_after = None

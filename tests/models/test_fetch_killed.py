@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 from huggingface_hub import scan_cache_dir
-from huggingface_hub.utils import close_session
 
 from models.errors import Problem
 from models.fetch import completed, remaining_bytes
 from models.folders import inspect
-from tests.models.hub_models import NAME, NEEDED, Client, model_files
+from tests.models.hub_models import NAME, NEEDED, Client, loopback_session, model_files
 from tests.models.hub_server import HubServer, serving_hub
 
 ROOT = Path(__file__).parent.parent.parent
@@ -48,12 +47,10 @@ print(seen)
 """
 
 
-@pytest.fixture(autouse=True)
-def surroundings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1,localhost")
-    close_session()
-    yield
-    close_session()
+@pytest.fixture(autouse=True, scope="module")
+def session() -> Iterator[None]:
+    with loopback_session():
+        yield
 
 
 @pytest.fixture

@@ -7,26 +7,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from huggingface_hub.utils import close_session
 from hypothesis import given
 from hypothesis import strategies as st
 
 from models.errors import Problem
 from models.hub import Hub
 from models.repository import needed, parse_repository
-from tests.models.hub_models import CONFIG, NAME, NEEDED, model_files, safetensors
+from tests.models.hub_models import CONFIG, NAME, NEEDED, loopback_session, model_files, safetensors
 from tests.models.hub_server import HubServer, Refusal, Told, git_sha1, serving_hub, sha256
 
 
+@pytest.fixture(autouse=True, scope="module")
+def session() -> Iterator[None]:
+    with loopback_session():
+        yield
+
+
 @pytest.fixture(autouse=True)
-def surroundings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1,localhost")
-    monkeypatch.delenv("HF_TOKEN", raising=False)
-    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+def nobody_signed_in(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("models.hub.get_token", lambda: None)
-    close_session()
-    yield
-    close_session()
 
 
 @pytest.fixture
