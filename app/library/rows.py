@@ -251,6 +251,7 @@ class Rows(QScrollArea):
             row.show_content(content, heading=above)
             if self._column.indexOf(row) != place:
                 self._column.insertWidget(place, row)
+                row.show()  # now, that it can have the focus
             rows[content.key] = row
         self._rows = rows
         if lost and rows:
