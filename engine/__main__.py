@@ -404,6 +404,7 @@ def open_session(
     from engine.loading import load
     from engine.pair import make_policy
     from engine.session import Session
+    from models.last_used import mark_used
     from models.memory import DEFAULT_CONTEXT
 
     policy = make_policy(draft_length)
@@ -411,6 +412,7 @@ def open_session(
     folder = _folder(target)
     require_pair(folder, drafter, context=context or DEFAULT_CONTEXT)
     model = load(folder)
+    mark_used(folder)
     if context is not None:
         model = replace(model, context_length=min(context, model.context_length))
     session = Session(model, drafter=drafter, policy=policy, calibrations=calibrations)

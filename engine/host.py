@@ -35,6 +35,8 @@ from engine.protocol import Answer, Drafting, Generate, Load, Unload, Work
 from engine.session import Session
 from models.errors import Problem
 from models.folders import inspect
+from models.last_used import mark_used
+from models.resolve import resolve_target
 
 _GRACE_SECONDS = 5  # for what runs to notice that it shall end
 
@@ -154,6 +156,8 @@ class Host:
     def _load(self, command: Load) -> None:
         # What can be seen to be wrong without loading leaves the old model where it is.
         folder = Path(command.target).expanduser()
+        if not folder.exists():
+            folder = resolve_target(command.target)  # the name of a model that is installed
         policy = make_policy(command.draft_length)
         inspect(folder)
         require_pair(folder, command.drafter, freed_bytes=held_bytes())
@@ -164,6 +168,7 @@ class Host:
         if self._target is not None:
             self._unload(command.id)  # first, as there may be no room for both
         target = load(folder)
+        mark_used(folder)
         calibrations = Calibrations(calibration_folder())
         session = Session(target, drafter=command.drafter, policy=policy, calibrations=calibrations)
         self._calibrate(session, loading)

@@ -28,6 +28,7 @@ from models.download import file_sha256
 from models.drafter_folders import WEIGHTS_NAME, find_head, is_head
 from models.errors import Problem
 from models.fingerprint import fingerprint
+from models.last_used import mark_used
 from models.resolve import resolve_drafter
 from models.token_tables import require_same_tokens
 
@@ -69,6 +70,7 @@ def _one(
             decoder, load_head(folder, fingerprint=known, vocabulary=decoder.vocabulary)
         )
     require_same_tokens(target.folder, folder)
+    mark_used(folder)
     return ModelDrafter(Decoder(load(folder).model), vocabulary=decoder.vocabulary)
 
 

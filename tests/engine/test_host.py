@@ -119,6 +119,19 @@ def test_measuring_a_new_pair_is_told(fresh: Callable[[], Child], folder: Path) 
     assert [type(told) for told in fixed] == [Loading, Unloaded, Loaded], "nothing is measured"
 
 
+def test_models_go_by_their_names(fresh: Callable[[], Child], tmp_path: Path) -> None:
+    folder = tmp_path / "home" / "models" / "by name"  # under the child's home
+    write_folder("llama", folder)
+    child = fresh()
+    child.next()
+    loaded = child.ask(Load("1", "by name", "by name", "3"))[-1]
+    assert isinstance(loaded, Loaded)
+    assert loaded.target == str(folder)
+    failed = child.ask(Load("2", "no/such"))[-1]
+    assert isinstance(failed, Failed)
+    assert "slipstream models pull no/such" in failed.remedy
+
+
 def test_a_prompt_is_not_read_twice(child: Child) -> None:
     child.ask(generate("g1"))
     prefill = child.ask(generate("g2"))[0]

@@ -1,6 +1,8 @@
 """`slipstream models ...`: the JSON that the window builds on, and what a person reads."""
 
 import json
+import os
+import time
 from dataclasses import fields
 from pathlib import Path
 
@@ -139,6 +141,24 @@ def test_cleaning_up(run: Command, surroundings: Path, tmp_path: Path) -> None:
     arguments = ("--json", "--yes", "--incomplete", "--", "left/over")
     assert answer_of(run("models", "remove", *arguments)) == {"freed_bytes": 4}
     assert answer_of(run("models", "list", "--json"))["incomplete"] == []
+
+
+def test_what_was_used_is_noted(run: Command, imported: Path, surroundings: Path) -> None:
+    tiny.write_folder("llama", models_folder() / "never", seed=1)
+    tiny.write_folder("llama", models_folder() / "drafts", seed=2)
+    asked = ("--drafter", "drafts", "--prompt", "x", "--max-tokens", 2)
+    began = time.time() - 1
+    for folder in models_folder().iterdir():
+        for path in folder.iterdir():
+            os.utime(path, (0, 0))
+    assert run("generate", "--target", "my model", *asked).code == 0
+    found = {one["name"]: one for one in answer_of(run("models", "list", "--json"))["installed"]}
+    assert found["my model"]["last_used"] > began
+    assert found["drafts"]["last_used"] > began
+    assert found["never"]["last_used"] < began
+    shown = run("models", "list").out
+    assert "just now" in shown
+    assert "years ago" in shown
 
 
 # The hub
