@@ -4,6 +4,7 @@ Knows configs and file names; nothing is asked of the hub, and nothing changed. 
 safetensors and GGUF files are ours to list; what else tools keep there is not.
 """
 
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -33,7 +34,7 @@ def models_of(
     for snapshot in repository.snapshots:
         if kind_of(snapshot, repository) != "model":
             continue
-        if (snapshot.path / "config.json").is_file():
+        if os.path.lexists(snapshot.path / "config.json"):
             name = f"{repository.name}@{snapshot.revision[:8]}"
             place = Place(name, snapshot.path, origin, removable)
             revisions.append(describe(place, home=home))
@@ -49,14 +50,21 @@ def models_of(
 
 
 def kind_of(snapshot: Snapshot, repository: CachedRepository) -> Kind:
-    """What a snapshot of `repository` is to us."""
+    """What a snapshot of `repository` is to us. Where nobody can tell, its reason will say so."""
+    try:
+        return _kind_of(snapshot, repository)
+    except OSError:
+        return "model"
+
+
+def _kind_of(snapshot: Snapshot, repository: CachedRepository) -> Kind:
     if snapshot.path.name != snapshot.revision:
         return "incomplete"  # half of it is removed
     config_path = snapshot.path / "config.json"
     try:
         config = read_json_object(config_path) if config_path.is_file() else None
     except Problem:
-        return "model"  # nobody can tell: its reason will say so
+        return "model"
     if config is not None and not writes_text(config):
         return "other"
     if not snapshot.is_whole or _lacks_weights(snapshot.path):
@@ -71,14 +79,14 @@ def kind_of(snapshot: Snapshot, repository: CachedRepository) -> Kind:
 def leftover_bytes(repository: CachedRepository) -> int | None:
     """What cleaning it would free, as far as files tell; None if nothing in it is broken."""
     kinds = [(kind_of(snapshot, repository), snapshot) for snapshot in repository.snapshots]
-    if not kinds:
+    if not files(repository.path / "snapshots"):
         return size_bytes(repository.path) or None
     if all(kind == "other" for kind, _ in kinds):
-        return None
+        return None  # or a snapshot that is hidden
     broken = [snapshot.path for kind, snapshot in kinds if kind == "incomplete"]
-    if not broken and not repository.partial:
+    if not broken and not repository.loose:
         return None
-    return sum(path.lstat().st_size for path in repository.partial) + sum(map(size_bytes, broken))
+    return sum(path.lstat().st_size for path in repository.loose) + sum(map(size_bytes, broken))
 
 
 def gguf_files(snapshot: Path) -> list[Path]:

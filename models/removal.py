@@ -6,7 +6,6 @@ delete, others say.
 """
 
 import dataclasses
-import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -15,7 +14,15 @@ from huggingface_hub import DeleteCacheStrategy, HFCacheInfo, scan_cache_dir
 from huggingface_hub.errors import CacheNotFound
 
 from models.errors import Problem
-from models.snapshots import REMOVING, files, is_in_use, read_repository, reference, size_bytes
+from models.snapshots import (
+    REMOVING,
+    files,
+    first_hop,
+    is_in_use,
+    read_repository,
+    reference,
+    size_bytes,
+)
 
 _BY_HAND = "Look at it and delete it yourself, if that is what you want."
 
@@ -46,8 +53,8 @@ def remove_snapshot(snapshot: Path) -> int:
     Raises Problem where links lead out of the repository, or the disk refuses.
     """
     repository = snapshot.parent.parent
-    _require_inside(repository, *_first_hops(snapshot))
     try:
+        _require_inside(repository, *_first_hops(snapshot))
         for path in files(repository / "refs"):
             if not (repository / "snapshots" / (reference(path) or ".")).is_dir() or (
                 reference(path) == snapshot.name
@@ -62,12 +69,12 @@ def remove_snapshot(snapshot: Path) -> int:
         for path in files(repository / "snapshots"):
             if not path.exists():  # it leads nowhere, and the library would stumble over it
                 path.unlink()
-        partial = sum(path.lstat().st_size for path in read_repository(repository).partial)
+        loose = sum(path.lstat().st_size for path in read_repository(repository).loose)
     except OSError as error:
         raise _refused(snapshot, error) from error
     strategy = _scan(repository).delete_revisions(aside.name)
     _execute(strategy, repository=repository, gone=aside)
-    return strategy.expected_freed_size + (partial if strategy.repos else 0)
+    return strategy.expected_freed_size + (loose if strategy.repos else 0)
 
 
 def remove_file(file: Path) -> int:
@@ -76,7 +83,7 @@ def remove_file(file: Path) -> int:
     Raises Problem as `remove_snapshot`.
     """
     repository = next(place for place in file.parents if place.name == "snapshots").parent
-    _require_inside(repository, file, _first_hop(file))
+    _require_inside(repository, file, first_hop(file))
     info = _scan(repository)
     real = file.parent.resolve() / file.name
     listed = [
@@ -99,13 +106,13 @@ def remove_partial(repository: Path) -> int:
     freed = 0
     try:
         known = read_repository(repository)
-        if any(map(is_in_use, known.partial)):
+        if any(map(is_in_use, known.loose)):
             return 0
-        _require_inside(repository, *known.partial)
-        for path in known.partial:
+        _require_inside(repository, *known.loose)
+        for path in known.loose:
             freed += path.lstat().st_size
             path.unlink()
-        if not known.snapshots:
+        if not files(repository / "snapshots"):
             freed += size_bytes(repository)
             shutil.rmtree(repository)
     except OSError as error:
@@ -114,12 +121,7 @@ def remove_partial(repository: Path) -> int:
 
 
 def _first_hops(snapshot: Path) -> list[Path]:
-    return [_first_hop(path) for path in (snapshot, *files(snapshot))]
-
-
-def _first_hop(path: Path) -> Path:
-    """Where a link leads, which may be a link again: the blob in the repository."""
-    return Path(os.path.normpath(path.parent / os.readlink(path))) if path.is_symlink() else path
+    return [first_hop(path) for path in (snapshot, *files(snapshot))]
 
 
 def _require_inside(repository: Path, *paths: Path) -> None:

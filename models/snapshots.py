@@ -34,13 +34,20 @@ class Snapshot:
 class CachedRepository:
     """A model repository in the cache. `snapshots` has the main one first, then the newest.
 
-    `partial` are the files that a download has not finished, or never will.
+    `partial` are the files that a download has not finished, or never will; `orphans` such that
+    have come whole, and that no snapshot uses yet, or ever will.
     """
 
     name: str
     path: Path
     snapshots: tuple[Snapshot, ...]
     partial: tuple[Path, ...]
+    orphans: tuple[Path, ...]
+
+    @property
+    def loose(self) -> tuple[Path, ...]:
+        """The files that are no part of any snapshot."""
+        return self.partial + self.orphans
 
 
 def cache_folder() -> Path:
@@ -82,8 +89,29 @@ def read_repository(place: Path) -> CachedRepository:
         if folder.is_dir() and not folder.name.startswith(".")
     ]
     snapshots.sort(key=lambda one: (one.is_main, one.path.stat().st_mtime), reverse=True)
-    partial = sorted((place / "blobs").glob("*.incomplete"))
-    return CachedRepository(name, place, tuple(snapshots), tuple(partial))
+    used = {identity for path in files(folders) if (identity := _identity(path))}
+    blobs = [path for path in sorted((place / "blobs").glob("*")) if path.is_file()]
+    partial = [path for path in blobs if path.name.endswith(".incomplete")]
+    orphans = [
+        path
+        for path in blobs
+        if path not in partial and not path.is_symlink() and _identity(path) not in used
+    ]
+    return CachedRepository(name, place, tuple(snapshots), tuple(partial), tuple(orphans))
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """What file it is, however it is called; None where it leads nowhere."""
+    try:
+        state = path.stat()
+    except OSError:
+        return None
+    return state.st_dev, state.st_ino
+
+
+def first_hop(path: Path) -> Path:
+    """Where a link leads, which may be a link again: the blob in the repository."""
+    return Path(os.path.normpath(path.parent / os.readlink(path))) if path.is_symlink() else path
 
 
 def reference(path: Path) -> str:
@@ -95,8 +123,17 @@ def reference(path: Path) -> str:
 
 
 def files(folder: Path) -> list[Path]:
-    """All files and links below `folder`, those that lead nowhere too."""
-    return [Path(place, name) for place, _, names in os.walk(folder) for name in names]
+    """All files and links below `folder`, those that lead nowhere too; none if it is not there.
+
+    Raises OSError where a folder may not be read: what is in it must not be taken for nothing.
+    """
+
+    def failed(error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError | NotADirectoryError):
+            raise error
+
+    walk = os.walk(folder, onerror=failed)
+    return [Path(place, name) for place, _, names in walk for name in names]
 
 
 def size_bytes(folder: Path) -> int:
@@ -111,10 +148,10 @@ def size_bytes(folder: Path) -> int:
     return sum(sizes.values())
 
 
-def is_in_use(partial: Path) -> bool:
-    """Whether a living process downloads into that file: it holds the lock of its blob."""
-    repository = partial.parent.parent
-    etag = partial.name.split(".")[0]
+def is_in_use(loose: Path) -> bool:
+    """Whether a living process works on that file in `blobs`: it holds the blob's lock."""
+    repository = loose.parent.parent
+    etag = loose.name.split(".")[0]
     path = repository.parent / ".locks" / repository.name / f"{etag}.lock"
     if not path.exists():
         return False

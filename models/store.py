@@ -63,9 +63,12 @@ def incomplete(*, home: Path | None = None, cache: Path | None = None) -> list[I
         repository_of(one) for one in Queue(home=home).downloads() if one.standing in UNFINISHED
     }
     for repository in repositories(_cache(cache)):
-        if repository.name.lower() in queued or any(map(is_in_use, repository.partial)):
+        if repository.name.lower() in queued or any(map(is_in_use, repository.loose)):
             continue
-        left = leftover_bytes(repository)
+        try:
+            left = leftover_bytes(repository)
+        except OSError:
+            continue  # what may not be read is nobody's to clean
         if left is not None:
             found.append(Incomplete(repository.name, str(repository.path), left))
     return found
@@ -149,10 +152,12 @@ def _our_places(home: Path | None) -> Iterator[Place]:
             yield Place(path.name, path, "starter", removable=False)
 
 
-def _folders(place: Path) -> list[Path]:
+def _folders(place: Path, *, hidden: bool = False) -> list[Path]:
     try:
         return sorted(
-            path for path in place.iterdir() if path.is_dir() and not path.name.startswith(".")
+            path
+            for path in place.iterdir()
+            if path.is_dir() and (hidden or not path.name.startswith("."))
         )
     except OSError:
         return []  # there are none yet, or whoever writes there will meet the problem
@@ -160,14 +165,9 @@ def _folders(place: Path) -> list[Path]:
 
 def _our_leftovers(home: Path | None) -> Iterator[tuple[str, Path]]:
     """(name, folder) of what broke off in our own folder."""
-    models = models_folder(home)
-    try:
-        folders = sorted(path for path in models.iterdir() if path.is_dir())
-    except OSError:
-        return
-    for path in folders:
+    for path in _folders(models_folder(home), hidden=True):
         if _BEING_REMOVED.fullmatch(path.name):
-            yield next((child.name for child in path.iterdir()), path.name), path
+            yield next((child.name for child in _folders(path)), path.name), path
         elif path.name == ".downloads" or _is_half_starter(path):
             if _is_settled(path):
                 yield STARTER.name, path
@@ -180,7 +180,10 @@ def _is_half_starter(path: Path) -> bool:
 
 
 def _is_settled(folder: Path) -> bool:
-    newest = max(path.lstat().st_mtime for path in (folder, *files(folder)))
+    try:
+        newest = max(path.lstat().st_mtime for path in (folder, *files(folder)))
+    except OSError:
+        return False  # it changes, or may not be read
     return newest < time.time() - SETTLED_SECONDS
 
 
@@ -221,7 +224,7 @@ def _refuse_while_downloading(repository: CachedRepository, home: Path | None) -
     running = {
         repository_of(one) for one in Queue(home=home).downloads() if one.standing == "running"
     }
-    if repository.name.lower() in running or any(map(is_in_use, repository.partial)):
+    if repository.name.lower() in running or any(map(is_in_use, repository.loose)):
         raise Problem(
             f"{repository.name} is being downloaded.",
             f"Pause that first: slipstream models pull --pause {repository.name}",

@@ -18,6 +18,7 @@ from models.last_used import last_used, mark_used
 from models.marks import mark, mark_path
 from models.queue import Queue
 from models.records import Installed
+from models.snapshots import read_repository
 from models.starter import STARTER
 from tests.models.tiny_store import (
     cached,
@@ -347,11 +348,54 @@ def test_a_download_that_never_became_a_snapshot(home: Path, cache: Path):
 def test_partial_files_beside_a_whole_model(home: Path, cache: Path):
     snapshot = cached(cache, NAME, model_files())
     left = partial(cache, NAME)
+    whole = left.with_name("f" * 64)  # of a revision of which other files are still to come
+    whole.write_bytes(b"x" * 70)
     (found,) = store.incomplete(home=home, cache=cache)
-    assert (found.name, found.size_bytes) == (NAME, 500)
-    assert store.clean_incomplete(home=home, cache=cache) == 500
+    assert (found.name, found.size_bytes) == (NAME, 570)
+    assert store.clean_incomplete(home=home, cache=cache) == 570
     assert not left.exists()
+    assert not whole.exists()
     assert inspect(snapshot)
+
+
+@pytest.mark.parametrize("how", ["absolute links", "hidden snapshot", "through a link", "copies"])
+def test_blobs_in_use_are_never_taken_for_left_over(
+    home: Path, cache: Path, tmp_path: Path, how: str
+):
+    snapshot = cached(cache, NAME, model_files())
+    (tmp_path / "link").symlink_to(cache)
+    for link in snapshot.iterdir():
+        blob = link.resolve()
+        if how == "absolute links":
+            link.unlink()
+            link.symlink_to(blob)
+        if how == "copies":
+            link.unlink()
+            os.link(blob, link)
+    if how == "hidden snapshot":
+        snapshot.rename(snapshot.with_name(".kept"))
+    place = tmp_path / "link" if how in ("absolute links", "through a link") else cache
+    assert store.incomplete(home=home, cache=place) == []
+    left = store.Incomplete(NAME, str(place / snapshot.parent.parent.name), 0)
+    assert store.remove_incomplete(left, home=home, cache=place) == 0
+    assert len(list((snapshot.parent.parent / "blobs").iterdir())) == 3
+
+
+def test_a_snapshot_that_may_not_be_read_is_not_taken_for_empty(
+    home: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+):
+    snapshot = cached(cache, NAME, model_files())
+    scan = os.scandir
+
+    def refuse(path: str) -> object:
+        if Path(path) == snapshot:
+            raise PermissionError(13, "Permission denied")
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    assert store.incomplete(home=home, cache=cache) == []
+    with pytest.raises(OSError, match="Permission denied"):
+        read_repository(snapshot.parent.parent)
 
 
 def test_a_snapshot_that_lacks_weights(home: Path, cache: Path):

@@ -1,0 +1,121 @@
+"""From the hub through the queue onto the shelf, and off it again, with all the parts joined."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from huggingface_hub import close_session
+
+from models import store
+from models.errors import Problem
+from models.fetch import Stopped, fetch
+from models.marks import completed
+from models.queue import Cancelled, Queue, Report
+from models.records import Download
+from models.resolve import resolve_target
+from tests.models.hub_models import NAME, Client, model_files, safetensors
+from tests.models.hub_server import serving_hub
+
+
+@pytest.fixture
+def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1,localhost")
+    monkeypatch.setattr(store, "_SHIPPED", tmp_path / "shipped")
+    close_session()
+    with serving_hub({NAME: model_files()}) as server:
+        yield Client(server, tmp_path)
+    close_session()
+
+
+def names(client: Client) -> list[str]:
+    return [one.name for one in store.installed(home=client.home, cache=client.cache)]
+
+
+def left_over(client: Client) -> list[str]:
+    return [one.name for one in store.incomplete(home=client.home, cache=client.cache)]
+
+
+def fetch_from(client: Client):
+    def fetch_one(download: Download, report: Report, cancelled: Cancelled) -> None:
+        fetch(
+            client.hub.describe(download.repository, download.revision or None),
+            hub=client.hub,
+            cache=client.cache,
+            home=client.home,
+            progress=report,
+            cancelled=cancelled,
+        )
+
+    return fetch_one
+
+
+def test_fetched_used_removed_and_fetched_again(client: Client):
+    queue = Queue(home=client.home)
+    for _ in range(2):
+        queue.enqueue(NAME)
+        queue.run(fetch_from(client))
+        (done,) = queue.downloads()
+        assert (done.standing, done.revision) == ("done", client.server.commit(NAME))
+        assert done.done_bytes == done.total_bytes > 0
+        (model,) = store.installed(home=client.home, cache=client.cache)
+        assert (model.name, model.problem, model.path) == (NAME, "", str(client.snapshot))
+        assert left_over(client) == []
+        assert resolve_target("tiny-1b-4bit", home=client.home, cache=client.cache) == Path(
+            model.path
+        )
+        assert completed(client.snapshot, home=client.home)
+        freed = store.remove(model, home=client.home, cache=client.cache)
+        assert freed == model.size_bytes
+        assert names(client) == []
+        assert left_over(client) == []
+        assert not completed(client.snapshot, home=client.home)
+        assert list(client.cache.glob("models--*")) == []
+
+
+def test_paused_it_is_the_queues_and_cancelled_it_is_left_over(client: Client):
+    queue = Queue(home=client.home)
+    queue.enqueue(NAME)
+
+    client.server.hold_after = 120_000
+
+    def pausing(download: Download, report: Report, cancelled: Cancelled) -> None:
+        def look() -> bool:
+            if client.server.held.is_set():
+                Queue(home=client.home).pause(NAME)
+                client.server.release.set()
+            return cancelled()
+
+        fetch_from(client)(download, report, look)
+
+    queue.run(pausing)
+    assert [one.standing for one in queue.downloads()] == ["paused"]
+    assert (names(client), left_over(client)) == ([], [])
+    with pytest.raises(Problem, match="not downloaded yet"):
+        resolve_target(NAME, home=client.home, cache=client.cache)
+    queue.cancel(NAME)
+    assert left_over(client) == [NAME]
+    with pytest.raises(Problem, match="not whole"):
+        resolve_target(NAME, home=client.home, cache=client.cache)
+    assert store.clean_incomplete(home=client.home, cache=client.cache) > 0
+    assert list(client.cache.glob("models--*")) == []
+
+
+def test_a_broken_download_beside_an_older_revision(client: Client):
+    client.fetch()
+    client.server.repositories[NAME]["model-2-of-2.safetensors"] = safetensors(7, 150_000)
+    client.server.hold_after = client.server.sent_bytes + 50_000
+
+    def stop() -> bool:
+        if client.server.held.is_set():
+            client.server.release.set()
+        return client.server.held.is_set()
+
+    with pytest.raises(Stopped):
+        client.fetch(cancelled=stop)
+    assert left_over(client) == [NAME]
+    (model,) = store.installed(home=client.home, cache=client.cache)
+    assert (model.name, model.problem) == (NAME, "")
+    assert store.clean_incomplete(home=client.home, cache=client.cache) > 0
+    assert left_over(client) == []
+    assert names(client) == [NAME]
+    assert completed(Path(model.path), home=client.home)
