@@ -11,7 +11,6 @@ from app.library import words
 from app.library.answers import Shelf
 from app.library.downloads import Wish
 from app.library.rows import Content, Deed
-from app.rounds.figures import percent
 from models.records import Candidate, Download, Found, Incomplete, Installed
 
 DOT = " · "
@@ -120,11 +119,11 @@ def disk_rows(shelf: Shelf, loaded: Loaded, *, now: float | None = None) -> tupl
 
 
 def _installed_row(one: Installed, loaded: Loaded, now: float) -> Content:
-    drafts = one.path == loaded.drafter
+    drafts = loaded.drafter in (one.path, one.name)
     used = "Answers now" if one.path == loaded.target else "Drafts now" if drafts else ""
     role = {"chat": "", "drafter": "made to draft", "head": "a drafter head"}[one.role]
     origin = {
-        "starter": "the starter model",
+        "starter": "the starter model" if one.role == "chat" else "comes with Slipstream",
         "hub": "from the hub",
         "imported": "imported",
         "folder": "in a folder of yours",
@@ -142,7 +141,10 @@ def _installed_row(one: Installed, loaded: Loaded, now: float) -> Content:
     if used:
         delete = "It is loaded: choose another model first."
     elif not one.removable:
-        delete = "It lies in a folder of yours: delete it there."
+        place = (
+            "comes with Slipstream." if one.origin == "starter" else "lies in a folder of yours."
+        )
+        delete = f"It is not deleted here: it {place}"
     return Content(
         f"model:{one.path}",  # several may have one name
         one.name,
@@ -198,41 +200,52 @@ def disk_summary(shelf: Shelf) -> str:
 
 
 def candidate_rows(
-    candidates: Sequence[Candidate], loaded: Loaded, *, downloads: Sequence[Download]
+    candidates: Sequence[Candidate],
+    loaded: Loaded,
+    *,
+    shelf: Shelf,
+    downloads: Sequence[Download],
 ) -> tuple[Content, ...]:
     """What can draft for the target, and why the rest cannot."""
     going = {one.repository: one for one in downloads}
-    return tuple(_candidate_row(one, loaded, going.get(one.drafter)) for one in candidates)
+    model = shelf.find(loaded.drafter)
+    used = {loaded.drafter, *((model.name, model.path) if model else ())}
+    return tuple(_candidate_row(one, used, going.get(one.drafter)) for one in candidates)
 
 
-def _candidate_row(one: Candidate, loaded: Loaded, download: Download | None) -> Content:
-    cost = one.cost_ratio
-    facts = [
-        _KINDS.get(one.kind, one.kind),
-        words.size(one.size_bytes) if one.size_bytes else "",
-        "" if cost is None else f"a guess costs {percent(cost)} of a pass",
-    ]
+def _candidate_row(one: Candidate, used: set[str], download: Download | None) -> Content:
+    facts = [_KINDS.get(one.kind, ""), words.size(one.size_bytes) if one.size_bytes else ""]
     deed, badge, progress = _USE, "", None
+    gettable = can_be_fetched(one)
+    reason = "" if one.works or gettable else one.reason
+    heading = "These work" if one.works else "These do not"
+    if gettable:
+        heading = "These will do when they are here"
     if download is not None:
         badge, progress = _standing(download), _progress(download)
         deed = Deed("get", "Get", "It is being downloaded: see Downloads.")
-    elif not one.installed:
-        deed = Deed("get", "Get", "" if one.works else one.reason)
+    elif one.kind == "model" and not one.installed:
+        deed = Deed("get", "Get", reason)
     elif not one.works:
-        deed = Deed("use", "Use", one.reason)
-    elif one.drafter == loaded.drafter:
+        deed = Deed("use", "Use", reason)
+    elif one.drafter in used:
         badge, deed = "Drafts now", Deed("use", "Use", "It drafts already.")
     return Content(
         one.drafter,
         drafter_title(one),
         DOT.join(filter(None, facts)),
         remark=one.reason if one.works else "",
-        reason="" if one.works else one.reason,
+        reason=reason,
         badge=badge,
         progress=progress,
         deeds=(deed,),
-        heading="These work" if one.works else "These do not",
+        heading=heading,
     )
+
+
+def can_be_fetched(one: Candidate) -> bool:
+    """Whether all that speaks against it is that it is not here: then its reason is the remedy."""
+    return not one.installed and one.reason.endswith(f"pull {one.drafter}")
 
 
 def drafter_title(one: Candidate) -> str:
@@ -241,13 +254,7 @@ def drafter_title(one: Candidate) -> str:
     return own.get(one.drafter) or words.short_name(one.drafter)
 
 
-_KINDS = {
-    "lookup": "Copies what followed the same words before",
-    "head": "A small network trained for this target",
-    "model": "A smaller model",
-    "early-exit": "The target\u2019s own first layers",
-    "none": "Plain decoding",
-}
+_KINDS = {"head": "A small network", "model": "A model"}
 
 
 def _standing(download: Download) -> str:

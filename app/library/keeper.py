@@ -15,7 +15,7 @@ from app.library.library_dialog import LibraryDialog, PageName
 from app.library.offer_contents import offer_key, offer_title
 from app.library.shown_library import ShownLibrary
 from app.pair.model_loader import ModelLoader
-from app.settings import Pair
+from app.settings import STARTER_NAME, Pair
 from models.errors import Problem
 from models.records import Installed, Offer
 
@@ -95,6 +95,9 @@ class LibraryKeeper(QObject):
 
     def _on_offer(self, key: str, deed: str) -> None:
         offer = next(one for one in self._library.offers.value if offer_key(one) == key)
+        if offer.target == STARTER_NAME:  # which the loader fetches itself
+            self.chosen.emit(Pair("", "auto", self._loader.pair.draft_length))
+            return
         self.wanted, self._wanted_instead_of = offer, self._loader.pair
         missing = [name for name in _parts(offer) if self._find(name) is None]
         if missing:
@@ -214,7 +217,7 @@ class LibraryKeeper(QObject):
         """As the loader takes it; without a drafter, the best of those that work."""
         return Pair(
             "" if target.origin == "starter" else target.path,
-            drafter.path if drafter else "auto",
+            drafter.name if drafter else "auto",
             self._loader.pair.draft_length,
         )
 

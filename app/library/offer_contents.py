@@ -57,7 +57,7 @@ class OfferSight:
         if self.used:
             return Deed("use", "In use", "It answers now.")
         if self.offer.reason:
-            return Deed("get", "Get and use", self.offer.reason)
+            return Deed("get", "Get and use", _reason(self.offer))
         if self.going:
             then = "It will be used when it is here." if self.wanted else "See Downloads."
             return Deed("get", "Downloading…", f"It is being downloaded. {then}")
@@ -104,7 +104,7 @@ def offer_facts(offer: Offer) -> str:
                 "on this machine" if offer.installed else fetch and f"{fetch} to download",
                 words.context(offer.context),
                 offer.licence,
-                f"drafts by {', '.join(offer.drafter_kinds)}" if offer.drafter_kinds else "",
+                f"drafters: {', '.join(offer.drafter_kinds)}" if offer.drafter_kinds else "",
                 "" if offer.verified else "not checked on the hub",
             ),
         )
@@ -118,12 +118,16 @@ def memory_line(offer: Offer) -> str:
 
 
 def offer_rows(sights: Sequence[OfferSight]) -> tuple[Content, ...]:
-    """All of these, by the memory they are meant for."""
-    return tuple(_offer_row(sight) for sight in sorted(sights, key=_class))
+    """All of these, as they come: the better first, what does not fit last."""
+    return tuple(_offer_row(sight) for sight in sights)
 
 
-def _class(sight: OfferSight) -> int:
-    return sight.offer.memory_class_gb
+def _reason(offer: Offer) -> str:
+    """Without the names, which stand above it already."""
+    names, colon, rest = offer.reason.partition(": ")
+    if not colon or not names.startswith(offer.target):
+        return offer.reason
+    return rest[:1].upper() + rest[1:]
 
 
 def _offer_row(sight: OfferSight) -> Content:
@@ -132,10 +136,10 @@ def _offer_row(sight: OfferSight) -> Content:
     return Content(
         sight.key,
         offer_title(offer),
-        offer.good_for,
+        f"Good for {offer.good_for}",
         remark=sight.state or needs + offer_facts(offer),
         badge="Answers now" if sight.used else "",
-        reason=offer.reason,
+        reason=_reason(offer),
         progress=sight.progress,
         deeds=(sight.deed,),
         heading=f"For {offer.memory_class_gb} GB of memory and more",

@@ -60,7 +60,7 @@ class PairCard(QWidget):
         offer, deed = sight.offer, sight.deed
         self._above.say("Recommended for this machine")
         self._title.say(offer_title(offer))
-        self._good_for.say(offer.good_for)
+        self._good_for.say(f"Good for {offer.good_for}")
         self._facts.say(offer_facts(offer))
         self._memory.say(memory_line(offer))
         self._bar.show_share(offer.needed_bytes / max(1, offer.available_bytes))
@@ -75,7 +75,7 @@ class PairCard(QWidget):
         self.button.setAccessibleName(f"{deed.text}: {offer_title(offer)}")
         self.button.setAccessibleDescription(deed.reason)
         self.setAccessibleName(
-            f"Recommended for this machine: {offer_title(offer)}. {offer.good_for}. "
+            f"Recommended for this machine: {offer_title(offer)}. Good for {offer.good_for}. "
             f"{offer_facts(offer)}. {memory_line(offer)}"
         )
 

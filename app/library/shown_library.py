@@ -87,7 +87,10 @@ class ShownLibrary(QObject):
         self._dialog.drafters.set_title(f"What can draft for {name}" if name else "Drafters")
         self._dialog.drafters.show_contents(
             candidate_rows(
-                library.candidates.value, self._loaded(), downloads=library.downloads.all
+                library.candidates.value,
+                self._loaded(),
+                shelf=library.shelf.value,
+                downloads=library.downloads.all,
             ),
             asking="Comparing the models here with the target…"
             if library.candidates.asking

@@ -5,6 +5,7 @@ Knows records of models; not where they come from.
 
 from collections.abc import Sequence
 
+from app.library.contents import can_be_fetched
 from app.pair.choice_box import Choice
 from app.pair.model_loader import target_name
 from models.records import Candidate, Installed
@@ -57,8 +58,9 @@ def drafter_choices(
         reason = candidate.reason if candidate is not None and not candidate.works else ""
         choices[own.value] = Choice(own.value, own.name, own.line, reason)
     for one in told.values():
-        missing = "It is not on this machine: see \u201cAll drafters\u201d below."
-        reason = one.reason if not one.works else "" if one.installed else missing
+        reason = "" if one.works else one.reason
+        if can_be_fetched(one):
+            reason = "Not on this machine: see \u201cAll drafters\u201d below."
         choices[one.drafter] = Choice(
             one.drafter, target_name(one.drafter), one.reason, reason, tip=one.drafter
         )

@@ -37,7 +37,7 @@ def installed(name: str, **more: Any) -> Installed:
 def offer(target: str, drafter: str = "", **more: Any) -> Offer:
     values = {
         "family": "Qwen3",
-        "good_for": "Everyday questions, code and languages; thinks before it answers",
+        "good_for": "chat, code and reasoning",
         "licence": "Apache-2.0",
         "context": 40_960,
         "memory_class_gb": 16,
@@ -107,7 +107,7 @@ OFFERS = (
         "mlx-community/gemma-3-4b-it-4bit",
         "mlx-community/gemma-3-270m-it-4bit",
         family="Gemma 3",
-        good_for="Many languages, pleasant prose",
+        good_for="chat in many languages",
         licence="Gemma",
         download_bytes=3_020_000_000,
         needed_bytes=4_900_000_000,
@@ -116,7 +116,7 @@ OFFERS = (
     offer(
         "mlx-community/SmolLM3-3B-4bit",
         family="SmolLM",
-        good_for="Small and quick, on machines with little memory",
+        good_for="chat and reasoning in six languages",
         memory_class_gb=8,
         drafter_kinds=("lookup",),
         download_bytes=1_750_000_000,
@@ -125,23 +125,25 @@ OFFERS = (
     offer(
         "mlx-community/gpt-oss-20b-MXFP4-Q8",
         family="gpt-oss",
-        good_for="Reasoning and tools",
+        good_for="reasoning and tools, quick for its size",
         memory_class_gb=24,
         download_bytes=12_100_000_000,
         needed_bytes=14_600_000_000,
-        reason="Needs 14.6 GB of memory at 8k tokens; models can use 12.0 GB here. "
-        "It would fit a machine with 24 GB.",
+        reason="mlx-community/gpt-oss-20b-MXFP4-Q8: it needs 14.6 GB at 4,096 tokens (weights "
+        "12.1, cache 0.23, working memory 0.15), and 12.0 GB are available.",
     ),
     offer(
         "mlx-community/Llama-3.3-70B-Instruct-4bit",
         "mlx-community/Llama-3.2-1B-Instruct-4bit",
         family="Llama 3",
-        good_for="Long, careful answers",
+        good_for="writing and knowledge",
         licence="Llama 3.3",
         memory_class_gb=64,
         download_bytes=40_500_000_000,
         needed_bytes=44_100_000_000,
-        reason="Needs 44.1 GB of memory; models can use 12.0 GB here.",
+        reason="mlx-community/Llama-3.3-70B-Instruct-4bit with mlx-community/Llama-3.2-1B-Instruct"
+        "-4bit: it needs 42.1 GB at 4,096 tokens (weights 39.7, cache 1.4, drafter 0.84, working "
+        "memory 0.18), and 12.0 GB are available.",
     ),
 )
 FOUND = (
@@ -189,28 +191,57 @@ FOUND = (
     ),
 )
 CANDIDATES = (
-    Candidate("lookup", "lookup", True, "Needs nothing; pays where the answer repeats the prompt"),
-    Candidate(DRAFTER, "model", True, "Same 151,669 tokens", 0.16, True, 351_000_000),
+    Candidate(
+        DRAFTER,
+        "model",
+        True,
+        "It has the target's tokens; a guess costs 16.0% of a pass of the target.",
+        0.16,
+        True,
+        351_000_000,
+    ),
+    Candidate(
+        "lookup",
+        "lookup",
+        True,
+        "Copies what stood in the text before: needs no model, and costs nothing.",
+        0.0,
+    ),
+    Candidate(
+        "early-exit",
+        "early-exit",
+        True,
+        "It is the first 18 of the target's layers; a guess costs 50.0% of a pass of the target, "
+        "so it rarely pays.",
+        0.5,
+    ),
+    Candidate("none", "none", True, "Plain decoding, to compare with."),
     Candidate(
         "mlx-community/Qwen3-1.7B-4bit",
         "model",
-        True,
-        "Same family; not downloaded",
+        False,
+        "It is not downloaded, 1.0 GB: slipstream models pull mlx-community/Qwen3-1.7B-4bit",
         0.43,
         False,
         984_000_000,
     ),
-    Candidate("early-exit", "early-exit", True, "The first 9 of 36 layers", 0.31),
     Candidate(
         "mlx-community/Llama-3.2-3B-Instruct-4bit",
         "model",
         False,
-        "Other tokens: it has 128,256, the target 151,669; the first that differs is number 3",
+        "It has other tokens: number 3 is \u201c$\u201d for the target and \u201c#\u201d for "
+        "this model.",
         0.8,
         True,
         1_810_000_000,
     ),
-    Candidate("head", "head", False, "No head was trained for this target"),
+    Candidate(
+        "head",
+        "head",
+        False,
+        "No head was trained for these weights yet: slipstream distil makes one.",
+        installed=False,
+    ),
 )
 
 

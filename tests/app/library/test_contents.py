@@ -98,16 +98,25 @@ def test_what_is_on_the_disk() -> None:
     assert disk_summary(SHELF) == "5 models, 11.6 GB in all · 102 GB free"
     head = replace(INSTALLED[0], role="head")
     assert deeds(disk_rows(Shelf((head,)), Loaded())[0]) == {"delete": True}
+    (shipped,) = disk_rows(Shelf((replace(head, removable=False),)), Loaded())
+    assert shipped.reasons.endswith("it comes with Slipstream.")
 
 
 def test_candidates_with_their_reasons() -> None:
-    rows = by_key(candidate_rows(CANDIDATES, Loaded("/t", "lookup"), downloads=()))
+    rows = by_key(candidate_rows(CANDIDATES, Loaded("/t", "lookup"), shelf=SHELF, downloads=()))
     assert rows["lookup"].badge == "Drafts now"
     assert deeds(rows[DRAFTER]) == {"use": True}
-    assert "16\u2009% of a pass" in rows[DRAFTER].line
-    assert deeds(rows["mlx-community/Qwen3-1.7B-4bit"]) == {"get": True}
+    assert rows[DRAFTER].line == "A model · 351 MB"
+    assert "a guess costs 16.0%" in rows[DRAFTER].remark
+    missing = rows["mlx-community/Qwen3-1.7B-4bit"]
+    assert (deeds(missing), missing.reasons) == ({"get": True}, "")
+    too_large = replace(CANDIDATES[4], reason="It has no room.")
+    (row,) = candidate_rows((too_large,), Loaded(), shelf=SHELF, downloads=())
+    assert deeds(row) == {"get": False}
+    path = Loaded("/t", f"/models/{DRAFTER}")
+    assert by_key(candidate_rows(CANDIDATES, path, shelf=SHELF, downloads=()))[DRAFTER].badge
     assert deeds(rows["head"]) == {"use": False}
-    assert rows["head"].reasons == "No head was trained for this target"
+    assert rows["head"].reasons.startswith("No head was trained for these weights")
     assert rows["head"].heading != rows["lookup"].heading
 
 
@@ -128,7 +137,7 @@ def test_offers_and_how_far_they_are() -> None:
     assert "used when it is here" in best.deed.reason
     paused = sights[offer_key(OFFERS[3])]
     assert paused.state == "Paused · 4.00 of 12.1 GB"
-    assert paused.deed.reason == OFFERS[3].reason
+    assert paused.deed.reason.startswith("It needs 14.6 GB at 4,096 tokens (weights 12.1")
     (failed,) = see_offers(
         OFFERS[:1], shelf=Shelf(), downloads=(replace(DOWNLOADS[3], repository=TARGET),),
         loaded=Loaded(), wanted="",
@@ -142,11 +151,11 @@ def test_offers_and_how_far_they_are() -> None:
     assert (here.used, here.deed.text) == (True, "In use")
 
 
-def test_offers_stand_by_the_memory_they_are_for() -> None:
+def test_offers_stand_as_they_come_under_the_memory_they_are_for() -> None:
     sights = see_offers(OFFERS, shelf=Shelf(), downloads=(), loaded=Loaded(), wanted="")
     headings = [row.heading for row in offer_rows(sights)]
     assert headings == [
-        f"For {gigabytes} GB of memory and more" for gigabytes in (8, 16, 16, 24, 64)
+        f"For {gigabytes} GB of memory and more" for gigabytes in (16, 16, 8, 24, 64)
     ]
 
 
@@ -204,7 +213,7 @@ def test_nothing_is_greyed_out_without_a_reason(
     sights = see_offers(offers, shelf=shelf, downloads=going, loaded=loaded, wanted="")
     rows = (
         *found_rows(found, shelf=shelf, downloads=going),
-        *candidate_rows(candidates, loaded, downloads=going),
+        *candidate_rows(candidates, loaded, shelf=shelf, downloads=going),
         *offer_rows(sights),
         *disk_rows(shelf, loaded),
         *download_rows(going, wishes={}),

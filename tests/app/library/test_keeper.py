@@ -125,7 +125,7 @@ def test_the_recommended_pair_is_got_and_used(opened: Opened) -> None:
     opened.arrive(DRAFTER)
     opened.answer(*HERE)
     opened.until(lambda: opened.target == "/models/target")
-    assert opened.window.settings.pair == Pair("/models/target", "/models/drafter", "auto")
+    assert opened.window.settings.pair == Pair("/models/target", DRAFTER, "auto")
     assert opened.window.pair_bar.target == "/models/target"
     opened.until(lambda: card.button.text() == "In use")
 
