@@ -4,13 +4,14 @@
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+PACKAGING_READY := $(VENV)/.ready-for-packaging
 NEW_ENOUGH := -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 12))'
 
 # The prompt as it was typed: it travels in the environment, so that quotes and dollars survive.
 override PROMPT := $(value PROMPT)
 export PROMPT
 
-.PHONY: help run test test-all lint format bench clean
+.PHONY: help run test test-all lint format bench app dmg twin locks clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -29,7 +30,7 @@ test-all: $(READY) ## the slow tests too
 lint: $(READY) ## style, types, and which package imports which
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	$(BIN)/mypy --strict app engine models
+	$(BIN)/mypy --strict app engine models packaging
 	$(BIN)/lint-imports
 
 format: $(READY) ## rewrite the code in the house style
@@ -38,6 +39,18 @@ format: $(READY) ## rewrite the code in the house style
 
 bench: $(READY) ## measure speculative against plain decoding on this machine
 	$(BIN)/slipstream bench
+
+app: $(PACKAGING_READY) ## dist/Slipstream.app for Macs, made on Linux too; STARTER=no leaves its weights out
+	$(BIN)/python packaging/build.py app $(if $(filter no,$(STARTER)),--without-starter)
+
+dmg: $(PACKAGING_READY) ## the disk image and the .zip of dist/Slipstream.app
+	$(BIN)/python packaging/build.py image
+
+twin: $(PACKAGING_READY) ## the same application for Linux, in build/twin, and its self-test
+	$(BIN)/python packaging/build.py twin
+
+locks: $(PACKAGING_READY) ## pick the wheels that are shipped anew
+	$(BIN)/python packaging/resolve.py
 
 clean: ## remove builds and caches; keeps .venv and downloaded weights
 	rm -rf build dist *.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
@@ -64,5 +77,13 @@ $(READY): pyproject.toml
 		fi; \
 		$(BIN)/python -m pip --version >/dev/null 2>&1 || $(BIN)/python -m ensurepip; \
 		$(BIN)/python -m pip install --quiet --editable '.[dev]'; \
+	fi
+	@touch $@
+
+$(PACKAGING_READY): $(READY)
+	@if uv --version >/dev/null 2>&1; then \
+		uv pip install --quiet --python $(BIN)/python --editable '.[dev,packaging]'; \
+	else \
+		$(BIN)/python -m pip install --quiet --editable '.[dev,packaging]'; \
 	fi
 	@touch $@
