@@ -28,8 +28,15 @@ _FAT = {b"\xca\xfe\xba\xbe": ">IIIII", b"\xca\xfe\xba\xbf": ">IIQQIxxxx"}
 _MOST_SLICES = 64  # a Java class begins with the same four bytes as a file of several architectures
 _SEGMENT_64, _SYMTAB, _CODE_SIGNATURE, _BUILD_VERSION = 0x19, 0x2, 0x1D, 0x32
 _RPATH, _CHAINED_FIXUPS, _VERSION_MIN_MACOSX = 0x8000001C, 0x80000034, 0x24
-_LOAD_WEAK_DYLIB = 0x80000018
-_LIBRARIES = {0xC, _LOAD_WEAK_DYLIB, 0x8000001F, 0x20, 0x80000023}  # load, re-export, lazy, upward
+_LOAD_WEAK_DYLIB, _REEXPORT_DYLIB = 0x80000018, 0x8000001F
+_EXPORTS_TRIE, _DYLD_INFO = 0x80000033, {0x22, 0x80000022}
+_LIBRARIES = {
+    0xC,
+    _LOAD_WEAK_DYLIB,
+    _REEXPORT_DYLIB,
+    0x20,
+    0x80000023,
+}  # load, re-export, lazy, upward
 _MACOS = 1
 _HEADER_BYTES = 32
 _CODE_SIGNATURE_COMMAND_BYTES = 16
@@ -44,10 +51,14 @@ class MachoError(ValueError):
 
 @dataclass(frozen=True)
 class Library:
-    """A library that the file wants: the name as written, and whether it may be missing."""
+    """A library that the file wants: the name as written, and whether it may be missing.
+
+    `reexported`: its symbols count as the file's own.
+    """
 
     name: str
     weak: bool
+    reexported: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,6 +95,7 @@ class Macho:
     libraries: tuple[Library, ...]
     rpaths: tuple[str, ...]
     imports: tuple[Import, ...]
+    exports: frozenset[str]
     segments: tuple[Segment, ...]
     signature_offset: int
     signature_bytes: int
@@ -207,6 +219,7 @@ def _read(data: bytes) -> Macho:
     libraries: list[Library] = []
     rpaths: list[str] = []
     imports: list[Import] = []
+    exports: set[str] = set()
     segments: list[Segment] = []
     signature = (0, 0, 0)
     tables: list[tuple[int, int]] = []
@@ -216,7 +229,8 @@ def _read(data: bytes) -> Macho:
             segments.append(Segment(_text(name), file_offset, file_bytes, offset))
         elif command in _LIBRARIES:
             name = _string_in(data, offset, size_bytes)
-            libraries.append(Library(name, weak=command == _LOAD_WEAK_DYLIB))
+            weak, reexported = command == _LOAD_WEAK_DYLIB, command == _REEXPORT_DYLIB
+            libraries.append(Library(name, weak, reexported))
         elif command == _RPATH:
             rpaths.append(_string_in(data, offset, size_bytes))
         elif command == _BUILD_VERSION:
@@ -230,6 +244,10 @@ def _read(data: bytes) -> Macho:
             signature = (*struct.unpack_from("<II", data, offset + 8), offset)
         elif command in (_SYMTAB, _CHAINED_FIXUPS):
             tables.append((command, offset))
+        elif command == _EXPORTS_TRIE:
+            exports |= _exports(data, *struct.unpack_from("<II", data, offset + 8))
+        elif command in _DYLD_INFO:
+            exports |= _exports(data, *struct.unpack_from("<II", data, offset + 40))
     for command, offset in tables:  # last, as both name libraries by their number
         found = _symbol_table if command == _SYMTAB else _chained_imports
         imports += found(data, offset, libraries)
@@ -241,6 +259,7 @@ def _read(data: bytes) -> Macho:
         libraries=tuple(libraries),
         rpaths=tuple(rpaths),
         imports=tuple(dict.fromkeys(imports)),
+        exports=frozenset(exports),
         segments=tuple(segments),
         signature_offset=signature[0],
         signature_bytes=signature[1],
@@ -281,6 +300,43 @@ def _chained_imports(data: bytes, command: int, libraries: list[Library]) -> Ite
             ordinal, weak, name = entry & 0xFF, entry >> 8 & 1, entry >> 9
         symbol = _name_at(data, start + symbols + name)
         yield Import(symbol, _library(libraries, ordinal), bool(weak))
+
+
+def _exports(data: bytes, start: int, size_bytes: int) -> set[str]:
+    """The names in an export trie: each node ends a name or not, and leads on by pieces of one."""
+    trie = data[start : start + size_bytes]
+    names: set[str] = set()
+    seen: set[int] = set()
+    waiting = [(0, b"")] if trie else []
+    while waiting:
+        place, name = waiting.pop()
+        if place in seen:
+            raise MachoError("the exports lead in a circle")
+        seen.add(place)
+        payload_bytes, place = _uleb128(trie, place)
+        if payload_bytes:
+            names.add(name.decode())
+        place += payload_bytes
+        children, place = trie[place], place + 1
+        for _ in range(children):
+            end = trie.find(b"\0", place)
+            if end < 0:
+                raise MachoError("a name reaches beyond the exports")
+            child, after = _uleb128(trie, end + 1)
+            waiting.append((child, name + trie[place:end]))
+            place = after
+    return names
+
+
+def _uleb128(data: bytes, place: int) -> tuple[int, int]:
+    """A number in groups of seven bits, the lowest first, and where it ends."""
+    value = shift = 0
+    while True:
+        byte = data[place]
+        value |= (byte & 0x7F) << shift
+        place, shift = place + 1, shift + 7
+        if byte < 0x80:
+            return value, place
 
 
 def _library(libraries: list[Library], ordinal: int) -> str:

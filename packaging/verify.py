@@ -33,6 +33,8 @@ def _findings(app: Path, config: Configuration) -> Iterator[Finding]:
     yield from programs.faults
     yield from verify_programs.minimum_macos(programs, oldest=oldest, allowed=_stamps())
     yield from verify_programs.libraries(programs)
+    yield from verify_programs.symbols(programs)
+    yield from verify_programs.python_symbols(programs)
     yield from verify_programs.newer_symbols(programs, oldest=oldest)
     yield from verify_programs.metal_libraries(app, oldest=oldest)
     yield from verify_contents.wheels(app, oldest=oldest, architecture=architecture)

@@ -13,20 +13,20 @@ from xml.parsers.expat import ExpatError
 import macho
 from configuration import Configuration
 from finding import Finding
+from runtime import LIBRARY
+from starter_weights import size_bytes, starter_bytes
 
-# Without these the window or the engine could not start. Patterns, relative to Contents.
+# Without these the window or the engine could not start. Patterns, relative to Python's library.
 ESSENTIAL = (
-    "MacOS/python3",
-    "Resources/python/bases/lib/Python",
-    "Resources/python/stdlib/encodings/__init__.py",
-    "Resources/python/lib/*.so",
-    "Resources/site-packages/mlx/lib/mlx.metallib",
-    "Resources/site-packages/PySide6/Qt/plugins/platforms/libqcocoa.dylib",
-    "Resources/slipstream/app/__main__.py",
-    "Resources/slipstream/engine/__main__.py",
-    "Resources/slipstream/models/__init__.py",
+    "bases/lib/Python",
+    "encodings/__init__.py",
+    "lib-dynload/*.so",
+    "site-packages/mlx/lib/mlx.metallib",
+    "site-packages/PySide6/Qt/plugins/platforms/libqcocoa.dylib",
+    "site-packages/app/__main__.py",
+    "site-packages/engine/__main__.py",
+    "site-packages/models/__init__.py",
 )
-STARTER = "Contents/Resources/slipstream/resources/starter"
 
 _STRAY_FOLDERS = re.compile(r"^(tests?|idle_test|\.git|\.hypothesis|.*\.dSYM)$")
 _STRAY_FILES = re.compile(r"^(\._.*|\.DS_Store|\.git.*|.*\.(pyo|o|a|orig|rej|swp|whl))$")
@@ -69,9 +69,11 @@ def information(app: Path, *, config: Configuration) -> Iterator[Finding]:
 
 def essentials(app: Path, *, config: Configuration) -> Iterator[Finding]:
     """What has to be in the bundle, and programs that may not be run."""
-    for pattern in (f"MacOS/{config.application.name}", *ESSENTIAL):
-        if not any((app / "Contents").glob(pattern)):
-            yield Finding("contents", f"Contents/{pattern}", "missing")
+    library = f"Contents/Resources/python/{LIBRARY.as_posix()}"
+    programs = [f"Contents/MacOS/{name}" for name in (config.application.name, "python3")]
+    for pattern in (*programs, *(f"{library}/{name}" for name in ESSENTIAL)):
+        if not any(app.glob(pattern)):
+            yield Finding("contents", pattern, "missing")
     for file in sorted((app / "Contents" / "MacOS").glob("*")):
         path = file.relative_to(app).as_posix()
         if not macho.is_macho(file):
@@ -164,12 +166,7 @@ def _suits(tag: str, oldest: tuple[int, int], architecture: str) -> bool:
 
 def size(app: Path, *, most_bytes: int) -> Iterator[Finding]:
     """Whether the bundle without the starter's weights is larger than it may be."""
-    starter = app / STARTER
-    size_bytes = sum(
-        file.lstat().st_size
-        for file in app.rglob("*")
-        if (file.is_symlink() or file.is_file()) and not file.is_relative_to(starter)
-    )
-    if size_bytes > most_bytes:
-        message = f"{size_bytes / 1e6:.1f} MB without the starter, more than {most_bytes / 1e6:.1f}"
+    without = size_bytes(app) - starter_bytes(app)
+    if without > most_bytes:
+        message = f"{without / 1e6:.1f} MB without the starter, more than {most_bytes / 1e6:.1f}"
         yield Finding("size", "", message)

@@ -144,6 +144,45 @@ def newer_symbols(programs: Programs, *, oldest: Release) -> Iterator[Finding]:
                 )
 
 
+def symbols(programs: Programs) -> Iterator[Finding]:
+    """Imports that libraries of the bundle should have and have not."""
+    images = {programs.app / program.path: program.image for program in programs.readable}
+    for program in programs.readable:
+        for wanted in program.image.imports:
+            if wanted.weak or not wanted.library.startswith("@"):
+                continue
+            path = resolve(programs, program, wanted.library)
+            if path in images and not _has(programs, path, images, wanted.symbol):
+                message = f"imports {wanted.symbol}, which {wanted.library} does not have"
+                yield Finding("symbols", program.path, message)
+
+
+def python_symbols(programs: Programs) -> Iterator[Finding]:
+    """Imports of extension modules, which look for Python anywhere, that this Python has not."""
+    exports = frozenset[str]().union(*(program.image.exports for program in programs.readable))
+    for program in programs.readable:
+        for wanted in program.image.imports:
+            if wanted.weak or wanted.library or not wanted.symbol.startswith(("_Py", "__Py")):
+                continue
+            if wanted.symbol not in exports:
+                yield Finding("symbols", program.path, f"{wanted.symbol}: not in this Python")
+
+
+def _has(programs: Programs, path: Path, images: Mapping[Path, Macho], symbol: str) -> bool:
+    """Whether the library at `path` exports `symbol`, or one does that it passes on."""
+    if symbol in images[path].exports:
+        return True
+    program = Program(path.relative_to(programs.app).as_posix(), images[path])
+    for library in program.image.libraries:
+        if library.reexported:
+            passed_on = resolve(programs, program, library.name)
+            if passed_on is None or passed_on not in images:
+                return True  # a system's: what it has cannot be told here
+            if passed_on != path and _has(programs, passed_on, images, symbol):
+                return True
+    return False
+
+
 def metal_libraries(app: Path, *, oldest: Release) -> Iterator[Finding]:
     """Compiled Metal kernels that are for a newer system. The header says so from byte 12 on."""
     found = sorted(app.rglob("*.metallib"))

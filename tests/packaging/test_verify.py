@@ -87,7 +87,7 @@ LICENCES = "Contents/Resources/licences"
 BILL = "Contents/Resources/sbom.cdx.json"
 QT_LICENCES = f"{LICENCES}/pyside6-essentials-6.11.3"
 PLIST = "Contents/Info.plist"
-CODE = "Contents/Resources/slipstream/app"
+CODE = f"{SITE}/app"
 
 # Made before signing, so that nothing but the check that is meant can find them.
 BEFORE_SIGNING = [
@@ -149,6 +149,18 @@ BEFORE_SIGNING = [
         "newer symbols",
         "since macOS 15.4",
     ),
+    Fault(
+        "library of another version",
+        put(tiny_bundle.LIBMLX, TinyMacho(exports=("_mlx_sub",))),
+        "symbols",
+        "core.cpython-313-darwin.so: imports _mlx_add, which @rpath/libmlx.dylib does not have",
+    ),
+    Fault(
+        "another Python",
+        put(f"{tiny_bundle.PYTHON}/bases/lib/Python", TinyMacho()),
+        "symbols",
+        "_PyLong_Type: not in this Python",
+    ),
     Fault("wheel of mlx for macOS 26", mlx_for_26, "wheels", "macosx_26_0_arm64"),
     Fault(
         "kernels for macOS 26",
@@ -162,7 +174,7 @@ BEFORE_SIGNING = [
     Fault("wrong system", inform(LSMinimumSystemVersion="15.0"), "Info.plist", "is '15.0'"),
     Fault("no icon", remove("Contents/Resources/Slipstream.icns"), "Info.plist", "no icon"),
     Fault("always light", inform(NSRequiresAquaSystemAppearance=True), "Info.plist", "dark"),
-    Fault("no engine", remove("Contents/Resources/slipstream/engine"), "contents", "engine"),
+    Fault("no engine", remove(f"{SITE}/engine"), "contents", "engine"),
     Fault("no interpreter", remove("Contents/MacOS/python3"), "contents", "MacOS/python3: missing"),
     Fault(
         "a program that may not be run",
@@ -335,6 +347,18 @@ def test_what_may_be_missing_is_no_fault(app: Path) -> None:
     write(app / tiny_bundle.QT_CORE_BINDING, weak.build())
     tiny_bundle.sign(app)
     assert verify.verify_bundle(app, config=configuration()) == []
+
+
+def test_what_a_library_passes_on_is_its_own(app: Path) -> None:
+    passing = TinyMacho(reexported=("@loader_path/libother.dylib",), exports=())
+    write(app / tiny_bundle.LIBMLX, passing.build())
+    other = (app / tiny_bundle.LIBMLX).with_name("libother.dylib")
+    write(other, TinyMacho(exports=("_mlx_add",)).build())
+    tiny_bundle.sign(app)
+    assert verify.verify_bundle(app, config=configuration()) == []
+    write(other, TinyMacho().build())
+    found = verify.verify_bundle(app, config=configuration())
+    assert any(one.check == "symbols" and "_mlx_add" in one.message for one in found)
 
 
 @pytest.mark.parametrize(

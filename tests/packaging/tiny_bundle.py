@@ -14,13 +14,14 @@ from configuration import Configuration, read_configuration
 from tests.packaging.tiny_macho import EXECUTE, MODULE, TinyMacho
 
 CPP = "/usr/lib/libc++.1.dylib"
-SITE = "Contents/Resources/site-packages"
+PYTHON = "Contents/Resources/python/lib/python3.13"
+SITE = f"{PYTHON}/site-packages"
 QT = f"{SITE}/PySide6/Qt/lib/QtCore.framework"
 LIBMLX = f"{SITE}/mlx/lib/libmlx.dylib"
 MLX_CORE = f"{SITE}/mlx/core.cpython-313-darwin.so"
 QT_CORE_BINDING = f"{SITE}/PySide6/QtCore.abi3.so"
 METALLIB = f"{SITE}/mlx/lib/mlx.metallib"
-PYC = "Contents/Resources/slipstream/app/__pycache__/__main__.cpython-313.pyc"
+PYC = f"{SITE}/app/__pycache__/__main__.cpython-313.pyc"
 
 _PACKAGES = {
     "mlx": ("0.32.4", "MIT", "macosx_14_0_arm64"),
@@ -86,15 +87,17 @@ def _write_programs(app: Path, config: Configuration) -> None:
     for name in (config.application.name, "python3"):
         path = write(app / "Contents/MacOS" / name, TinyMacho(file_type=EXECUTE).build())
         path.chmod(0o755)
-    python = "Contents/Resources/python"
-    write(app / f"{python}/bases/lib/Python", TinyMacho().build())
+    write(app / f"{PYTHON}/bases/lib/Python", TinyMacho(exports=("_PyLong_Type",)).build())
     extension = TinyMacho(file_type=MODULE, libraries=("@loader_path/../bases/lib/Python",))
-    write(app / f"{python}/lib/_json.cpython-313-darwin.so", extension.build())
+    write(app / f"{PYTHON}/lib-dynload/_json.cpython-313-darwin.so", extension.build())
     core = TinyMacho(
-        file_type=MODULE, libraries=("@rpath/libmlx.dylib", CPP), rpaths=("@loader_path/lib",)
+        file_type=MODULE,
+        libraries=("@rpath/libmlx.dylib", CPP),
+        rpaths=("@loader_path/lib",),
+        imports=(("_mlx_add", 1, False), ("_mlx_new", 1, True), ("_PyLong_Type", 254, False)),
     )
     write(app / MLX_CORE, core.build())
-    write(app / LIBMLX, TinyMacho().build())
+    write(app / LIBMLX, TinyMacho(exports=("_mlx_add", "_mlx_sub")).build())
     binding = TinyMacho(
         file_type=MODULE,
         minimum_macos=(15, 0),
@@ -114,9 +117,9 @@ def _write_contents(app: Path) -> None:
     resources = app / "Contents/Resources"
     write(resources / "Slipstream.icns", b"icns")
     write(app / METALLIB, b"MTLB" + bytes(8) + b"\x0e\0\0\0" + bytes(16))
-    write(resources / "python/stdlib/encodings/__init__.py", b"")
+    write(app / PYTHON / "encodings/__init__.py", b"")
     for module in ("app/__main__.py", "engine/__main__.py", "models/__init__.py"):
-        write(resources / "slipstream" / module, b"")
+        write(app / SITE / module, b"")
     write(app / PYC, b"\xf3\r\r\n\x01\0\0\0" + bytes(8))
 
 

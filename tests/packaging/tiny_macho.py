@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 
 ARM64, X86_64 = 0x0100000C, 0x01000007
 EXECUTE, LIBRARY, MODULE = 2, 6, 8
-_LOAD, _LOAD_WEAK, _RPATH = 0xC, 0x80000018, 0x8000001C
+_LOAD, _LOAD_WEAK, _REEXPORT, _RPATH = 0xC, 0x80000018, 0x8000001F, 0x8000001C
+_EXPORTS_TRIE = 0x80000033
 _SYMTAB, _SEGMENT, _BUILD_VERSION, _SIGNATURE = 0x2, 0x19, 0x32, 0x1D
 _CHAINED_FIXUPS = 0x80000034
 _CODE_START = 0x600
@@ -20,9 +21,11 @@ class TinyMacho:
     minimum_macos: tuple[int, int] = (14, 0)
     libraries: tuple[str, ...] = ("/usr/lib/libSystem.B.dylib",)
     weak_libraries: tuple[str, ...] = ()
+    reexported: tuple[str, ...] = ()
     rpaths: tuple[str, ...] = ()
     imports: tuple[tuple[str, int, bool], ...] = ()
     chained_imports: tuple[tuple[str, int, bool], ...] = ()
+    exports: tuple[str, ...] = ()
     code: bytes = b"\xc0\x03\x5f\xd6" * 1200  # ret: more than one page, so that hashes are several
     padding: int = field(default=_CODE_START)  # where load commands must end
 
@@ -31,7 +34,8 @@ class TinyMacho:
         link_start = (self.padding + len(self.code) + 0xFFF) & ~0xFFF
         symbols, strings = self._symbols()
         fixups = self._fixups()
-        link = symbols + strings + fixups
+        exports = self._exports_trie()
+        link = symbols + strings + fixups + exports
         link += bytes(-len(link) % 16)
         section = struct.pack(
             "<16s16sQQ8I", b"__text", b"__TEXT", 0, len(self.code), self.padding, 2, *[0] * 6
@@ -41,6 +45,7 @@ class TinyMacho:
             self._segment(b"__LINKEDIT", link_start, len(link)),
             *(self._string(_LOAD, name, 16) for name in self.libraries),
             *(self._string(_LOAD_WEAK, name, 16) for name in self.weak_libraries),
+            *(self._string(_REEXPORT, name, 16) for name in self.reexported),
             *(self._string(_RPATH, path, 4) for path in self.rpaths),
             self._build_version(),
             self._command(
@@ -57,6 +62,9 @@ class TinyMacho:
         if fixups:
             place = link_start + len(symbols) + len(strings)
             commands.append(self._command(_CHAINED_FIXUPS, struct.pack("<II", place, len(fixups))))
+        if exports:
+            place = link_start + len(symbols) + len(strings) + len(fixups)
+            commands.append(self._command(_EXPORTS_TRIE, struct.pack("<II", place, len(exports))))
         body = b"".join(commands)
         header = struct.pack(
             "<4s7I",
@@ -92,6 +100,19 @@ class TinyMacho:
             names += symbol.encode() + b"\0"
         count = len(self.chained_imports)
         return struct.pack("<7I", 0, 28, 28, 28 + len(entries), count, 1, 0) + entries + names
+
+    def _exports_trie(self) -> bytes:
+        """A root with a branch for each name; one byte is enough for every offset."""
+        if not self.exports:
+            return b""
+        branches = [name.encode() + b"\0" for name in self.exports]
+        first = 2 + sum(len(branch) + 1 for branch in branches)
+        leaf = b"\x02\0\0\0"  # two bytes of flags and address; no further branches
+        root = b"\0" + bytes((len(branches),))
+        for number, branch in enumerate(branches):
+            root += branch + bytes((first + number * len(leaf),))
+        assert first + len(branches) * len(leaf) < 0x80, "too many exports"
+        return root + leaf * len(branches)
 
     def _segment(self, name: bytes, start: int, size: int, section: bytes = b"") -> bytes:
         numbers = (start, size, start, size, 5, 5, bool(section), 0)
