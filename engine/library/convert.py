@@ -35,7 +35,7 @@ COPIED = (  # never *.py: nothing of what is copied is run
 )  # fmt: skip
 
 _BASE_BYTES = 256_000_000  # Python, MLX and the model's outline
-_COPIES = 4  # of the largest tensor: as stored, as cast, and what quantizing it needs and makes
+_COPIES = 3  # of the largest tensor: as stored, as stacked or cast, and as quantized
 _TYPES = {
     "float32": "F32", "float16": "F16", "bfloat16": "BF16", "bool": "BOOL",
     "uint8": "U8", "uint16": "U16", "uint32": "U32", "uint64": "U64",

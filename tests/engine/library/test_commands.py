@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import time
 from dataclasses import fields
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import mlx.core as mx
 import pytest
 
-from engine.library import commands
+from engine.library import commands, json_lines
 from models.queue import Queue
 from models.records import Candidate, Download, Fit, Found, Incomplete, Installed, Offer
 from models.starter import models_folder
@@ -267,6 +268,20 @@ def test_converting(run: Command, surroundings: Path, tmp_path: Path) -> None:
     assert_refused(run("convert", "nonsense"), "nonsense")
     elsewhere = lines_of(run("convert", source, tmp_path / "x", "--json"))[-1]["installed"]
     assert (elsewhere["name"], elsewhere["origin"]) == ("x", "folder")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_conversion_that_is_stopped_leaves_nothing(
+    number: int, run: Command, surroundings: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = surroundings / "Tiny"
+    tiny.write_folder("llama", source)
+    monkeypatch.setattr(json_lines, "say", lambda **_: signal.raise_signal(number))
+    ended = run("convert", source, surroundings / "made", "--json")
+    assert (ended.code, ended.out) == (128 + number, "")
+    assert "nothing was kept" in ended.err
+    assert sorted(path.name for path in surroundings.iterdir() if path.is_dir()) == ["Tiny"]
+    assert signal.getsignal(number) in (signal.default_int_handler, signal.SIG_DFL)
 
 
 def test_converting_what_the_hub_brought(run: Command, hub: HubServer, tmp_path: Path) -> None:

@@ -4,12 +4,16 @@ import json
 import signal
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from engine.library import fetching
 from models.queue import Queue
 from models.records import Download, Installed
+from models.starter import MARKER_NAME, STARTER, models_folder
+from tests.engine import tiny
 from tests.engine.command_line.ended import Command, Run
 from tests.engine.library.repositories import NAME, answer_of, assert_refused, child, lines_of
 from tests.models.hub_server import HubServer
@@ -97,7 +101,7 @@ def last_download(ending: Run) -> Download:
         pytest.param("the queue", marks=pytest.mark.slow),
     ],
 )
-def test_a_pause_is_gone_on_with(how: str, run: Command, hub: HubServer) -> None:
+def test_a_pause_is_gone_on_with(how: str, run: Command, hub: HubServer, tmp_path: Path) -> None:
     hub.hold_after = 100_000
     words = ["--with-parent"] if how == "the parent's end" else []
     with child("models", "pull", NAME, "--json", *words) as process:
@@ -128,6 +132,8 @@ def test_a_pause_is_gone_on_with(how: str, run: Command, hub: HubServer) -> None
     assert last["installed"]["name"] == NAME
     whole = sum(map(len, hub.repositories[NAME].values()))
     assert hub.sent_bytes - sent < whole - 50_000  # what had come was kept
+    (main,) = (tmp_path / "hub").glob("models--*/refs/main")  # for other tools, as without a pause
+    assert main.read_text() == hub.commit(NAME)
     assert run("generate", "--target", NAME, "--prompt", "x", "--max-tokens", 4).code == 0
 
 
@@ -170,3 +176,23 @@ def test_a_file_of_a_repository(run: Command, hub: HubServer, tmp_path: Path) ->
     assert last["installed"]["name"] == "tiny/files/tiny.gguf"
     asked = ("--prompt", "x", "--max-tokens", 4)
     assert run("generate", "--target", "tiny/files/tiny.gguf", *asked).code == 0
+
+
+def test_the_starter_goes_by_its_name(
+    run: Command, surroundings: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ensure(*, progress: Callable[[int, int], None]) -> Path:
+        progress(5, 10)
+        folder = models_folder() / STARTER.name
+        tiny.write_folder("llama", folder)
+        (folder / MARKER_NAME).write_text(STARTER.gguf_sha256)
+        progress(10, 10)
+        return folder
+
+    monkeypatch.setattr(fetching, "ensure_starter", ensure)
+    *told, last = lines_of(run("models", "pull", STARTER.name, "--json"))
+    assert told[-1]["download"]["standing"] == "done"
+    assert told[-1]["download"]["total_bytes"] == 10
+    assert (last["installed"]["name"], last["installed"]["origin"]) == (STARTER.name, "starter")
+    refusal = lines_of(run("models", "pull", f"{STARTER.name}@v1", "--json"), code=2)[-1]
+    assert "no revisions" in refusal["problem"][0]
