@@ -48,8 +48,7 @@ def transfer(
         )
     if partial.is_symlink():
         partial.unlink()  # never write to where a link leads
-    if not partial.exists() or partial.stat().st_size > file.size_bytes:
-        partial.write_bytes(b"")
+    partial.touch()
     failures, furthest = 0, partial.stat().st_size
     while furthest < file.size_bytes:
         try:

@@ -213,6 +213,18 @@ def test_a_hub_that_cannot_resume_starts_over(client: Client):
     assert len(client.server.requests(f"/cdn/{NAME}")) == 3  # each of the large ones once
 
 
+def test_a_start_over_that_breaks_off_leaves_nothing_of_before(client: Client):
+    client.server.ranges, client.server.drop_after = False, 50_000
+    data = client.server.repositories[NAME][WEIGHTS]
+    partial = client.folder / "blobs" / f"{sha256(data)}.slipstream.incomplete"
+    partial.parent.mkdir(parents=True)
+    partial.write_bytes(b"z" * 140_000)
+    fails(client, "cannot be reached")
+    client.server.ranges, client.server.drop_after = True, None
+    recovers(client)
+    assert client.server.requests(f"/{WEIGHTS}")[-1].range == "bytes=50000-"
+
+
 def test_a_hub_that_resumes_at_the_wrong_place(client: Client, pauses: list[float]):
     client.server.wrong_start = True
     client.server.drop_after = 90_000
