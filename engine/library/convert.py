@@ -108,7 +108,6 @@ def convert(
         _write(weights, partial, progress)
         save_config(config, partial / "config.json", keep_vision_config=keep_vision)
         _copy_files(source, partial)
-        inspect(partial)
     return folder
 
 

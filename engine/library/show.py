@@ -99,17 +99,18 @@ def show_offers(console: Console, offers: Sequence[Offer]) -> None:
     for offer in offers:
         if offer.recommended:
             _recommended(console, offer)
-    others = [one for one in offers if not one.recommended and not one.reason]
+    others = [one for one in offers if not one.recommended]
     if others:
-        table = _table("Also for this machine", "", "drafts", "needs", "to fetch", "good for")
-        for offer in others:
-            table.add_row(
-                _name(offer.target), _drafts(offer), decimal(offer.needed_bytes),
-                _fetched(offer), _name(offer.good_for),
-            )  # fmt: skip
-        console.print(table)
-    for offer in (one for one in offers if one.reason and not one.recommended):
-        _no(console, offer.target, offer.reason)
+        _line(console, "Also in the catalog", style="bold")
+    for offer in others:
+        if offer.reason:
+            _no(console, offer.target, _bare(offer.reason, offer.target))
+            continue
+        fetched = "here" if offer.installed else f"{decimal(offer.download_bytes)} to fetch"
+        facts = f"needs {decimal(offer.needed_bytes)}, {fetched}"
+        _entry(console, "✓", "green", offer.target, facts)
+        drafter = f"with {offer.drafter}; " if offer.drafter else ""
+        _line(console, f"{drafter}{offer.good_for}", indent=2)
     if any(not offer.verified for offer in offers):
         _line(console, "Names and sizes are as of the catalog; the hub may differ.", style="dim")
 
@@ -120,7 +121,8 @@ def show_candidates(console: Console, target: str, candidates: Sequence[Candidat
     for one in candidates:
         facts = [] if one.installed else ["not here yet"]
         if one.works and one.cost_ratio is not None:
-            facts.append(f"a guess costs {one.cost_ratio:.0%} of a pass".replace("%", " %"))
+            share = f"{one.cost_ratio:.0%} of a pass".replace("%", " %")
+            facts.append(f"a guess costs {share if one.cost_ratio else 'nothing'}")
         mark, style = ("✓", "green") if one.works else ("✗", "bold red")
         _entry(console, mark, style, one.drafter, ", ".join(facts))
         _line(console, one.reason, indent=2)
@@ -182,6 +184,12 @@ def _recommended(console: Console, offer: Offer) -> None:
         _line(console, f"→ slipstream models pull {words}  ({_fetched(offer)})", indent=2)
 
 
+def _bare(reason: str, name: str) -> str:
+    """The reason without the name in front, which stands above it already."""
+    before, _, rest = reason.partition(": ")
+    return rest[:1].upper() + rest[1:] if rest and before.startswith(name) else reason
+
+
 def _drafts(offer: Offer) -> str:
     return ", ".join(offer.drafter_kinds) or "none"
 
@@ -195,7 +203,7 @@ def _table(title: str, *headings: str) -> Table:
     table = Table(title=title, title_justify="left", title_style="bold", box=None,
                   padding=(0, 2, 0, 0), header_style="dim")  # fmt: skip
     for number, heading in enumerate(headings):
-        figures = heading in ("size", "bits", "context", "downloads", "needs", "to fetch")
+        figures = heading in ("size", "bits", "context", "downloads")
         table.add_column(
             heading,
             overflow="fold",

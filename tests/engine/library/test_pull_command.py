@@ -60,6 +60,18 @@ def test_a_person_reads_what_was_fetched(run: Command, hub: HubServer) -> None:
     assert "Nothing waits" in run("models", "pull").err
 
 
+def test_a_newer_revision_takes_the_name_over(run: Command, hub: HubServer) -> None:
+    first = lines_of(run("models", "pull", NAME, "--json"))[-1]["installed"]
+    hub.repositories[NAME]["README.md"] = b"# Another text"
+    second = lines_of(run("models", "pull", NAME, "--json"))[-1]["installed"]
+    assert Path(first["path"]).name != Path(second["path"]).name == hub.commit(NAME)
+    assert first["name"] == second["name"] == NAME
+    again = lines_of(run("models", "pull", f"{NAME}@{Path(second['path']).name}", "--json"))
+    assert again[-1]["installed"] == second
+    listed = answer_of(run("models", "list", "--json"))["installed"]
+    assert f"{NAME}@{Path(first['path']).name[:8]}" in [one["name"] for one in listed]
+
+
 def test_what_is_not_there(run: Command, hub: HubServer) -> None:
     *told, last = lines_of(run("models", "pull", "no/such", NAME, "--json"), code=2)
     assert [one["installed"]["name"] for one in told if "installed" in one] == [NAME]
