@@ -60,9 +60,8 @@ class Downloads(QObject):
 
     def pull(self, *repositories: str) -> None:
         """Begin, or go on where it stopped."""
-        ours = {one for pulled in self._pulls.values() for one in pulled}
-        going = {name for name, one in self._known.items() if one.standing in _GOING}
-        wanted = tuple(one for one in dict.fromkeys(repositories) if one not in ours & going)
+        going = self._going()
+        wanted = tuple(one for one in dict.fromkeys(repositories) if one not in going)
         if not wanted:
             return
         for repository in wanted:
@@ -91,8 +90,10 @@ class Downloads(QObject):
         self.changed.emit()
 
     def replace_all(self, downloads: tuple[Download, ...]) -> None:
-        """As the queue on the disk has them. What failed here and is not told there stays."""
-        self._known = {one.repository: one for one in downloads}
+        """As the queue on the disk had them a moment ago. What is ours and on its way is known
+        better here; what failed here and is not told there stays."""
+        ours = {name: self._known[name] for name in self._going() if name not in self.wishes}
+        self._known = {one.repository: one for one in downloads} | ours
         for repository, failure in self._failures.items():
             told = self._known.get(repository)
             if told is None or told.standing not in ("failed", "done"):
@@ -103,6 +104,11 @@ class Downloads(QObject):
             if name in self._known and not _heeded(wish, self._known[name])
         }
         self.changed.emit()
+
+    def _going(self) -> set[str]:
+        """Those that commands of ours fetch or will fetch."""
+        ours = {one for pulled in self._pulls.values() for one in pulled}
+        return {name for name in ours & set(self._known) if self._known[name].standing in _GOING}
 
     def _wish(self, repository: str, wish: Wish) -> None:
         self.wishes[repository] = wish

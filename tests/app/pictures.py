@@ -12,6 +12,7 @@ from app.chat.provenance import laid_over
 from app.race.race_dialog import RaceDialog
 from app.window import Window
 from engine.events import Draft, Event, Verdict
+from tests.app.library.pictures import draw_library
 from tests.app.made_traces import made_trace
 from tests.app.screenshots import (
     ANSWER,
@@ -92,6 +93,7 @@ class Photographer:
         self._until(lambda: _list(window, "Found").isVisible())
         self._rest()
         save("search", lambda path: _grab(window, path))
+        draw_library(window, save)
         window.close()
 
     def _seed(self) -> None:

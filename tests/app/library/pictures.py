@@ -5,11 +5,9 @@ from dataclasses import replace
 
 from PySide6.QtTest import QTest
 
-from app.library.keeper import LibraryKeeper
-from app.library.library import Library
 from app.library.library_dialog import LibraryDialog
 from app.window import Window
-from tests.app.library.fake_commands import FakeCommands
+from tests.app.library.fake_commands import commands_of
 from tests.app.library.samples import CANDIDATES, FOUND, OFFERS, SHELF, plain
 
 Save = Callable[[str, Callable[[str], None]], None]
@@ -18,8 +16,7 @@ QUIET = {**SHELF, "downloads": []}
 
 def draw_library(window: Window, save: Save) -> None:
     """Every page, in turn, beside that window."""
-    commands = FakeCommands()
-    keeper = LibraryKeeper(Library(commands), window.loader, parent=window)
+    commands, keeper = commands_of(window), window.library
     keeper.open()
     dialog = keeper.dialog
     assert dialog is not None

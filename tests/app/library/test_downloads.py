@@ -65,8 +65,8 @@ def test_it_tells_how_far_it_is_until_it_is_here(downloading: Downloading) -> No
     assert downloading.commands.waits("list")  # though the command goes on with the other
     pull.download(replace(A, standing="done", done_bytes=100))
     assert downloading.arrived == ["a/a"]
-    downloading.look(replace(A, repository="b/b", standing="done"))
     pull.answer()
+    downloading.look(replace(A, repository="b/b", standing="done"))
     assert downloading.standings == {}
     assert not downloading.downloads.running
 
@@ -89,6 +89,26 @@ def test_pausing_and_going_on(downloading: Downloading) -> None:
     assert downloading.standings == {"a/a": "queued"}
     assert downloading.downloads.find("a/a") == replace(A, standing="queued", bytes_per_second=5.0)
     assert downloading.commands.waits("pull", "a/a", "--with-parent")
+
+
+def test_a_look_from_before_forgets_nothing(downloading: Downloading) -> None:
+    downloading.library.look()
+    downloading.downloads.pull("a/a", "b/b")
+    downloading.look(replace(A, standing="paused"))  # as it was before
+    assert downloading.standings == {"a/a": "queued", "b/b": "queued"}
+    downloading.commands.asked("pull").download(A)
+    downloading.downloads.cancel("b/b")
+    downloading.look(A)
+    assert downloading.standings == {"a/a": "running"}
+
+
+def test_what_waits_is_paused_though_its_command_says_nothing(downloading: Downloading) -> None:
+    downloading.downloads.pull("a/a", "b/b")
+    downloading.downloads.pause("b/b")
+    downloading.commands.asked("--pause").answer()
+    downloading.look(A, replace(A, repository="b/b", standing="paused"))
+    assert downloading.standings == {"a/a": "queued", "b/b": "paused"}
+    assert downloading.downloads.wishes == {}
 
 
 def test_a_wish_that_fails_is_told_and_forgotten(downloading: Downloading) -> None:
@@ -128,8 +148,6 @@ def test_a_death_is_a_failure_that_can_be_tried_again(downloading: Downloading) 
     downloading.look(replace(A, standing="paused"), replace(A, repository="c/c", standing="paused"))
     assert downloading.standings == {"a/a": "failed", "c/c": "paused"}
     downloading.downloads.pull("a/a")
-    downloading.look(replace(A, standing="running"))
-    assert downloading.standings == {"a/a": "running"}
     downloading.commands.asked("pull").download(replace(A, standing="done"))
     downloading.look()
     assert downloading.standings == {}
