@@ -315,6 +315,8 @@ SOUND = asdict(Download("x/1", "main", "queued", 0, 0))
     "downloads",
     [
         3,
+        "",
+        {},
         [3],
         [{}],
         [SOUND, SOUND],

@@ -142,6 +142,20 @@ def test_no_name_at_all(home: Path, cache: Path, text: str):
     refusal(text, home, cache)
 
 
+def test_an_empty_name_is_not_this_folder(
+    home: Path, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(write(tmp_path / "model", model_files()))
+    assert refusal("", home, cache).message == "There is no model '' on this machine."
+
+
+@pytest.mark.parametrize("revision", ["../../../../outside", "/outside", ""])
+def test_a_hostile_revision(home: Path, cache: Path, tmp_path: Path, revision: str):
+    cached(cache, NAME, model_files())
+    (tmp_path / "outside").write_text(commit("a"))
+    assert "is not a revision" in refusal(f"{NAME}@{revision}", home, cache).message
+
+
 def test_an_ambiguous_name_lists_what_it_may_mean(home: Path, cache: Path):
     first = cached(cache, "org-a/model", model_files())
     cached(cache, "org-b/model", model_files())
@@ -228,6 +242,21 @@ def test_one_that_is_being_downloaded(home: Path, cache: Path):
     queue.resume(NAME)
     queue.run(fail)
     assert "The disk is full." in refusal(NAME, home, cache).message
+
+
+def test_one_that_was_downloaded_and_removed(home: Path, cache: Path):
+    queue = Queue(home=home)
+    queue.enqueue(NAME)
+    queue.run(lambda *_: None)
+    assert [one.standing for one in queue.downloads()] == ["done"]
+    assert "is not on this machine" in refusal(NAME, home, cache).message
+
+
+def test_a_broken_one_that_is_being_mended(home: Path, cache: Path):
+    cached(cache, NAME, model_files() | {"model.safetensors": b""})
+    Queue(home=home).enqueue(NAME)
+    for text in (NAME, "qwen3-4b-4bit"):
+        assert "not downloaded yet: it is queued" in refusal(text, home, cache).message
 
 
 def test_a_new_download_of_what_is_there_changes_nothing(home: Path, cache: Path):
