@@ -38,6 +38,8 @@ def _findings(app: Path, config: Configuration) -> Iterator[Finding]:
     yield from verify_programs.newer_symbols(programs, oldest=oldest)
     yield from verify_programs.metal_libraries(app, oldest=oldest)
     yield from verify_contents.wheels(app, oldest=oldest, architecture=architecture)
+    yield from verify_contents.names(app)
+    yield from verify_contents.permissions(app)
     yield from verify_contents.strays(app, python=config.runtime.version.rpartition(".")[0])
     yield from verify_contents.compiled_by(app)
     yield from verify_contents.build_paths(app, machine_paths=(REPOSITORY,))

@@ -5,6 +5,7 @@ Knows the bundle's layout as assemble makes it, and what it is said to be in sli
 
 import plistlib
 import re
+import unicodedata
 from collections.abc import Iterator
 from email.parser import BytesParser
 from pathlib import Path
@@ -80,6 +81,27 @@ def essentials(app: Path, *, config: Configuration) -> Iterator[Finding]:
             yield Finding("contents", path, "not a program")
         elif file.stat().st_mode & 0o111 != 0o111:
             yield Finding("contents", path, "may not be run by everybody")
+
+
+def names(app: Path) -> Iterator[Finding]:
+    """Files that are one and the same on a Mac's usual volume, which takes B for b."""
+    seen: dict[str, str] = {}
+    for file in sorted(app.rglob("*")):
+        path = file.relative_to(app).as_posix()
+        other = seen.setdefault(unicodedata.normalize("NFD", path).casefold(), path)
+        if other != path:
+            yield Finding("names", path, f"on a Mac the same as {other}")
+
+
+def permissions(app: Path) -> Iterator[Finding]:
+    """Files that not everybody may read, or others than their owner may change."""
+    for file in sorted(app.rglob("*")):
+        mode = file.lstat().st_mode
+        if file.is_symlink():
+            continue
+        wanted = 0o555 if file.is_dir() else 0o444
+        if mode & wanted != wanted or mode & 0o6022:
+            yield Finding("permissions", file.relative_to(app).as_posix(), f"{mode & 0o7777:04o}")
 
 
 def strays(app: Path, *, python: str) -> Iterator[Finding]:

@@ -3,7 +3,7 @@
 import os
 import plistlib
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,6 +19,13 @@ from tests.packaging.tiny_macho import EXECUTE, MODULE, X86_64, TinyMacho, unive
 SYSTEM = "/usr/lib/libSystem.B.dylib"
 OLD_QT = TinyMacho(file_type=MODULE, minimum_macos=(15, 0), libraries=(SYSTEM, CPP))
 PYC = b"\xf3\r\r\n\x01\0\0\0" + bytes(8)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def usual_permissions() -> Iterator[None]:
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
 
 
 @pytest.fixture(scope="module")
@@ -181,6 +188,24 @@ BEFORE_SIGNING = [
         lambda app: (app / "Contents/MacOS/python3").chmod(0o644),
         "contents",
         "may not be run",
+    ),
+    Fault(
+        "names that are one on a Mac",
+        put(f"{SITE}/App/__main__.py", b""),
+        "names",
+        "app: on a Mac the same as",
+    ),
+    Fault(
+        "not for everybody to read",
+        lambda app: (app / tiny_bundle.PYC).chmod(0o600),
+        "permissions",
+        "__main__.cpython-313.pyc: 0600",
+    ),
+    Fault(
+        "for everybody to change",
+        lambda app: (app / tiny_bundle.PYC).chmod(0o666),
+        "permissions",
+        "__main__.cpython-313.pyc: 0666",
     ),
     Fault("tests", put(f"{SITE}/numpy/tests/test_a.py", b""), "strays", "numpy/tests"),
     Fault("leftover", put(f"{SITE}/.DS_Store", b""), "strays", ".DS_Store"),
