@@ -150,6 +150,11 @@ def test_the_largest_context_is_the_models_own_where_there_is_room() -> None:
     assert fit(short, context=1, machine=plenty).largest_context == 1000
 
 
+@pytest.mark.parametrize(("asked", "taken"), [(-5, 1), (0, 1), (10**30, 1 << 24)])
+def test_contexts_that_cannot_be(asked: int, taken: int) -> None:
+    assert fit(BIG, context=asked, machine=MAC).context == taken
+
+
 def test_what_fits_is_let_through() -> None:
     assert require_fit(BIG, SMALL, machine=MAC).context == 4096
     short = ModelSize("short", GB, LLAMA | {"max_position_embeddings": 1000})

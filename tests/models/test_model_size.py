@@ -92,6 +92,8 @@ def test_a_folder_that_is_no_model(tmp_path: Path) -> None:
         ({"quantization_config": {"bits": 8, "group_size": 32}}, 1000),
         ({"quantization": {"bits": 8}}, 9000 // 8.5),
         ({"quantization": {"bits": "x", "group_size": None}}, 9000 // 8.5),
+        ({"quantization": {"bits": 4, "group_size": "64"}}, 2000),
+        ({"quantization": {"bits": 4, "group_size": -1}}, 2000),
         ({"torch_dtype": "float32"}, 1125 // 4),
         ({"torch_dtype": "bfloat16"}, 1125 // 2),
         ({"quantization": "none"}, 1125 // 2),
