@@ -53,7 +53,16 @@ def refused(
 # What it makes
 
 
-@pytest.mark.parametrize("architecture", tiny.ARCHITECTURES)
+_QUICK = ("llama", "gemma3_text", "lfm2")
+
+
+@pytest.mark.parametrize(
+    "architecture",
+    [
+        pytest.param(name, marks=() if name in _QUICK else pytest.mark.slow)
+        for name in tiny.ARCHITECTURES
+    ],
+)
 def test_every_architecture_loads_and_answers(architecture: str, tmp_path: Path) -> None:
     tiny.write_folder(architecture, tmp_path / "source", dtype=mx.bfloat16)
     made = convert(tmp_path / "source", tmp_path / "made", Quantization(bits=4, group_size=32))
@@ -300,7 +309,6 @@ _DENSE = {"intermediate_size": 4096}
 @pytest.mark.parametrize(
     ("more", "cast_to", "bits"),
     [
-        (_DENSE, "", 3),
         (_EXPERTS, "bfloat16", 8),
         *(
             pytest.param(more, cast_to, bits, marks=pytest.mark.slow)

@@ -167,7 +167,10 @@ def test_a_second_command_watches_the_first(run: Command, hub: HubServer) -> Non
     assert lines_of(watched)[-1]["installed"]["name"] == "tiny/other"
 
 
-@pytest.mark.parametrize("words", [["list"], ["pair"], ["pull", NAME, "--json"]])
+@pytest.mark.parametrize(
+    "words",
+    [["list"], ["pull", NAME, "--json"], pytest.param(["pair"], marks=pytest.mark.slow)],
+)
 def test_nobody_listens(words: list[str], hub: HubServer) -> None:
     with child("models", *words) as process:
         assert process.stdout is not None
