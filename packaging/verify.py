@@ -41,7 +41,6 @@ def _findings(app: Path, config: Configuration) -> Iterator[Finding]:
     yield from verify_contents.names(app)
     yield from verify_contents.permissions(app)
     yield from verify_contents.strays(app, python=config.runtime.version.rpartition(".")[0])
-    yield from verify_contents.compiled_by(app)
     yield from verify_contents.build_paths(app, machine_paths=(REPOSITORY,))
     yield from verify_contents.size(app, most_bytes=config.budget.app_bytes)
     yield from verify_notices.licence_texts(app)

@@ -36,6 +36,7 @@ _PATH_FILES = re.compile(
     r"^(.*\.(pth|egg-link|la|pc)|direct_url\.json|pyvenv\.cfg|_sysconfig.*\.py)$"
 )
 _MACHINE = re.compile(rb"/(Users|home|root|private|build|opt|usr/local)/")
+_MAGIC = (3571).to_bytes(2, "little") + b"\r\n"  # of Python 3.13, whatever its third number
 _UNCHECKED_HASH = 0b01  # PEP 552: made from a hash of the source, and never compared with it
 
 
@@ -128,24 +129,11 @@ def _compiled_fault(file: Path, tag: str) -> str | None:
         return "compiled from a source that is not there"
     with file.open("rb") as opened:
         header = opened.read(8)
+    if header[:4] != _MAGIC:
+        return "compiled by another Python"
     if header[4:8] != _UNCHECKED_HASH.to_bytes(4, "little"):
         return "compiled to be compared with its source; the bundle wants unchecked hashes"
     return None
-
-
-def compiled_by(app: Path) -> Iterator[Finding]:
-    """Compiled files of which the first four bytes are not those of all others."""
-    magics: dict[bytes, list[Path]] = {}
-    for file in sorted(app.rglob("*.pyc")):
-        with file.open("rb") as opened:
-            magics.setdefault(opened.read(4), []).append(file)
-    usual = max(magics.values(), key=len, default=[])
-    for files in magics.values():
-        if files is not usual:
-            for file in files:
-                yield Finding(
-                    "strays", file.relative_to(app).as_posix(), "compiled by another Python"
-                )
 
 
 def build_paths(app: Path, *, machine_paths: tuple[Path, ...]) -> Iterator[Finding]:

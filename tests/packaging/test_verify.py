@@ -223,6 +223,12 @@ BEFORE_SIGNING = [
         "a source that is not there",
     ),
     Fault(
+        "compiled by another Python",
+        put(tiny_bundle.PYC, b"\xcb\r\r\n\x01\0\0\0" + bytes(8)),
+        "strays",
+        "compiled by another Python",
+    ),
+    Fault(
         "compiled by time",
         put(tiny_bundle.PYC, b"\xf3\r\r\n\0\0\0\0" + bytes(8)),
         "strays",
