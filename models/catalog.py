@@ -106,7 +106,7 @@ def load_catalog(path: Path | None = None) -> Catalog:
     version = document.get("version")
     if type(version) is int and version > VERSION:
         raise Problem(
-            f"{path} is a catalog of version {version:.6g}, which is newer than this program.",
+            f"{path} is a catalog of version {min(version, 10**9)}, newer than this program.",
             "Update Slipstream, or use the catalog that came with it.",
         )
     check = _Check(path)

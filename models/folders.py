@@ -5,14 +5,13 @@ weights are loaded, nothing in the folder is run, nothing is unpickled.
 """
 
 import hashlib
-import importlib.util
 import json
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from models.architectures import known_to_mlx
 from models.errors import Problem
 from models.gguf import import_gguf
 from models.safetensors_file import check_safetensors
@@ -99,7 +98,7 @@ def read_json_object(path: Path, *, maximum_bytes: int = MAXIMUM_CONFIG_BYTES) -
     try:
         with path.open("rb") as file:
             data = file.read(maximum_bytes + 1)
-        value = json.loads(data) if len(data) <= maximum_bytes else None
+        value = json.loads(data.decode()) if len(data) <= maximum_bytes else None
     except (ValueError, RecursionError):
         value = None
     except OSError as error:
@@ -117,23 +116,12 @@ def _is_gguf(path: Path) -> bool:
 
 
 def _refuse_code(folder: Path, config: dict[str, Any], model_type: str) -> None:
-    wants_code = "model_file" in config or ("auto_map" in config and not _known_to_mlx(model_type))
+    wants_code = "model_file" in config or ("auto_map" in config and not known_to_mlx(model_type))
     if wants_code:
         raise Problem(
             f"The model in {folder} wants to run program code that comes with it.",
             "Slipstream never runs such code: use a model of an architecture that MLX knows.",
         )
-
-
-def _known_to_mlx(model_type: str) -> bool:
-    """Whether mlx-lm has a module of that name; looked up without importing it."""
-    found = importlib.util.find_spec("mlx_lm")
-    if found is None or re.fullmatch(r"\w+", model_type, re.ASCII) is None:
-        return False
-    return any(
-        (Path(place) / "models" / f"{model_type}.py").is_file()
-        for place in found.submodule_search_locations or ()
-    )
 
 
 def _checked_weights(folder: Path) -> list[Path]:
@@ -149,16 +137,20 @@ def _checked_weights(folder: Path) -> list[Path]:
     index_path = folder / "model.safetensors.index.json"
     if index_path.is_file():
         places = read_json_object(index_path).get("weight_map")
-        names = set(map(str, places.values())) if isinstance(places, dict) else set()
+        names = set(map(_text, places.values())) if isinstance(places, dict) else set()
         missing = sorted(names - {path.name for path in weights})
         if missing:
             raise Problem(
-                f"{folder} lacks {missing[0]!r}, which holds a part of the weights.",
+                f"{folder} lacks {repr(missing[0])[:120]}, which holds a part of the weights.",
                 "Download the model again; what is there is kept.",
             )
     for path in weights:
         check_safetensors(path)
     return weights
+
+
+def _text(name: object) -> str:
+    return name if isinstance(name, str) else "a file without a name"
 
 
 def _number(config: dict[str, Any], *keys: str) -> int | None:

@@ -7,6 +7,7 @@ writer wants every tensor in memory at once.
 import json
 import math
 import os
+import reprlib
 import struct
 from collections.abc import Buffer, Mapping
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from typing import Any, Self
 from models.errors import Problem
 
 MAXIMUM_HEADER_BYTES = 100_000_000  # the format's own limit
+MAXIMUM_DIMENSIONS = 64  # the product of millions of numbers would take hours
 BITS_PER_ELEMENT = {
     "BOOL": 8, "U8": 8, "I8": 8, "F8_E5M2": 8, "F8_E4M3": 8, "F8_E8M0": 8,
     "U16": 16, "I16": 16, "F16": 16, "BF16": 16,
@@ -52,7 +54,7 @@ def check_safetensors(path: Path) -> dict[str, TensorLayout]:
             (header_bytes,) = struct.unpack("<Q", prefix)
             if header_bytes > min(size_bytes - 8, MAXIMUM_HEADER_BYTES):
                 raise _broken(path, "it ends inside its header")
-            header = json.loads(file.read(header_bytes))
+            header = json.loads(file.read(header_bytes).decode())
     except (ValueError, RecursionError) as error:
         raise _broken(path, "its header is not valid JSON") from error
     except OSError as error:
@@ -67,7 +69,7 @@ def check_safetensors(path: Path) -> dict[str, TensorLayout]:
     end = 0
     for start, stop, _, name in extents:
         if start != end:
-            raise _broken(path, f"tensor {name!r} begins at {start}, not at {end}")
+            raise _broken(path, f"tensor {ascii(name)[:120]} begins at {start}, not at {end}")
         end = stop
     if end != size_bytes - 8 - header_bytes:
         raise _broken(path, f"its tensors need {end:,} bytes of {size_bytes - 8 - header_bytes:,}")
@@ -80,11 +82,12 @@ def _extent(path: Path, name: str, entry: Any) -> tuple[int, int, tuple[str, tup
         dtype: Any = entry.get("dtype")
         shape: Any = entry.get("shape")
         offsets: Any = entry.get("data_offsets")
-        if isinstance(dtype, str) and _whole(shape) and _whole(offsets) and len(offsets) == 2:
+        sound = isinstance(dtype, str) and _whole(shape) and _whole(offsets)
+        if sound and len(shape) <= MAXIMUM_DIMENSIONS and len(offsets) == 2:
             bits = math.prod(shape) * BITS_PER_ELEMENT.get(dtype, -1)
             if bits >= 0 and bits == (offsets[1] - offsets[0]) * 8:
                 return offsets[0], offsets[1], (dtype, tuple(shape))
-    raise _broken(path, f"tensor {name!r} is described as {str(entry)[:120]}")
+    raise _broken(path, f"tensor {ascii(name)[:120]} is described as {reprlib.repr(entry)}")
 
 
 def _whole(value: Any) -> bool:

@@ -232,7 +232,7 @@ class _Reader:
                     value = value[min(at, len(value) - 1)]
                 if type(value) is int and value > most:
                     raise Problem(
-                        f"The model's config.json says that its {name} is {value:.4g}.",
+                        f"The model's config.json says that its {name} is {_shown(value)}.",
                         "Download the model again, or choose another.",
                     )
                 if type(value) is int and value > 0:
@@ -252,7 +252,12 @@ class _Reader:
 def _sane(state: int) -> int:
     if state > _LARGEST_STATE:
         raise Problem(
-            f"The model's config.json asks for {state:.4g} numbers of state in a layer.",
+            f"The model's config.json asks for {_shown(state)} numbers of state in a layer.",
             "Download the model again, or choose another.",
         )
     return state
+
+
+def _shown(number: int) -> str:
+    """Shortly; no number in JSON is too large for that, though many are for a float."""
+    return f"{min(number, 10**300):.4g}"

@@ -28,7 +28,7 @@ from typing import Any, Literal
 from models.errors import Problem
 from models.folders import read_json_object
 
-MAXIMUM_TOKENIZER_BYTES = 200_000_000
+MAXIMUM_TOKENIZER_BYTES = 100_000_000  # the largest known have 35
 _SHOWN_CHARACTERS = 40
 
 

@@ -15,6 +15,8 @@ def test_known(model_type: str):
     assert known_to_mlx(model_type)
 
 
-@pytest.mark.parametrize("model_type", ["", "own", "../llama", "llama.py", "llama\n", "/llama"])
+@pytest.mark.parametrize(
+    "model_type", ["", "own", "../llama", "llama.py", "llama\n", "/llama", "x" * 5000]
+)
 def test_not_known(model_type: str):
     assert not known_to_mlx(model_type)

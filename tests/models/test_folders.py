@@ -158,3 +158,26 @@ def test_a_config_that_is_no_table(folder: Path, data: bytes):
     (folder / "config.json").write_bytes(data)
     with pytest.raises(Problem, match="JSON"):
         inspect(folder)
+
+
+def test_a_name_too_long_for_a_file_is_no_architecture(folder: Path):
+    change_config(folder, model_type="x" * 5000, auto_map={"AutoModel": "m.M"})
+    with pytest.raises(Problem, match="program code"):
+        inspect(folder)
+
+
+@pytest.mark.parametrize("name", ["\ud800\x1b[31m" * 500, ["x"], None])
+def test_an_index_may_name_anything(folder: Path, name: Any):
+    index = folder / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": {"a": name}}))
+    with pytest.raises(Problem, match="lacks") as problem:
+        inspect(folder)
+    assert problem.value.message.isprintable()
+    assert len(problem.value.message) < 500
+
+
+def test_configs_are_utf_8(folder: Path):
+    config = (folder / "config.json").read_text()
+    (folder / "config.json").write_bytes(config.encode("utf-16-le"))  # which json guesses
+    with pytest.raises(Problem, match="JSON"):
+        inspect(folder)

@@ -123,3 +123,33 @@ def test_the_writer_refuses_what_was_not_announced(tmp_path: Path):
         SafetensorsWriter(tmp_path / "3", layouts) as w,
     ):
         w.write("x", b"12")
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        {"\ud800\x1b[31m": GOOD["a"]},  # cannot be printed
+        {"a": "\ud800" * 500},
+        {"x" * 100_000: {**GOOD["a"], "data_offsets": [1, 25]}},
+    ],
+)
+def test_what_stands_in_a_header_is_shown_shortly_and_escaped(tmp_path: Path, header: Any):
+    with pytest.raises(Problem) as problem:
+        check_safetensors(written(tmp_path / "x.safetensors", header))
+    assert problem.value.message.isprintable()
+    assert len(problem.value.message) < 300
+
+
+def test_a_header_is_utf_8(tmp_path: Path):
+    text = json.dumps(GOOD)
+    check_safetensors(written(tmp_path / "8.safetensors", text.encode()))
+    with pytest.raises(Problem):  # which json guesses, and no loader takes
+        check_safetensors(written(tmp_path / "16.safetensors", text.encode("utf-16-le")))
+
+
+def test_a_tensor_of_very_many_dimensions_is_none(tmp_path: Path):
+    many = {"a": {"dtype": "U8", "shape": [25] + [1] * 64, "data_offsets": [0, 25]}}
+    good = {"a": {"dtype": "U8", "shape": [25] + [1] * 63, "data_offsets": [0, 25]}}
+    check_safetensors(written(tmp_path / "64.safetensors", good))
+    with pytest.raises(Problem):
+        check_safetensors(written(tmp_path / "65.safetensors", many))

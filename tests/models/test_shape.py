@@ -236,3 +236,8 @@ def test_any_config_is_a_shape_or_a_problem(
 def test_any_table_is_a_shape_or_a_problem(config: dict[str, Any]) -> None:
     with suppress(Problem):
         read_shape(config)
+
+
+def test_a_number_too_large_for_a_float_is_refused_like_any_other() -> None:
+    with pytest.raises(Problem, match=r"1e\+300"):
+        read_shape({"model_type": "llama", "hidden_size": 10**400})

@@ -1,0 +1,76 @@
+"""Broken catalogs, configs, tokenizers and headers: a Problem or a reading each, and no harm.
+
+A few hundred of each here; ten thousand in the slow form, in a process that may take little memory
+and is stopped by the first thing that a file makes it run, look up or write elsewhere.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.models.mutation_subjects import SUBJECTS
+from tests.models.mutations import read_mutations
+
+ROOT = Path(__file__).parents[2]
+FEW, MANY = 250, 10_000
+
+
+@pytest.mark.parametrize("name", SUBJECTS)
+def test_a_few(name: str, tmp_path: Path):
+    came = read_mutations(SUBJECTS[name], FEW, tmp_path)
+    assert came.total() >= FEW
+    assert came["problem"] > FEW / 10
+    assert came["reading"] > 0
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SUBJECTS)
+def test_many_in_a_process_that_may_do_nothing_else(name: str, tmp_path: Path):
+    command = [sys.executable, "-m", "tests.models.mutations", name, str(MANY)]
+    ended = subprocess.run(
+        command, cwd=ROOT, env={"TMPDIR": str(tmp_path)}, capture_output=True, text=True
+    )
+    assert ended.returncode == 0, ended.stderr[-5000:]
+    came = json.loads(ended.stdout)
+    assert sum(came.values()) >= MANY
+    assert came["problem"] > MANY / 10
+    assert came["reading"] > 0
+
+
+def test_the_guard_stops_what_is_run_and_written(tmp_path: Path):
+    """In a process of its own: an audit hook cannot be taken off again."""
+    script = """
+import sys
+from pathlib import Path
+from tests.models.mutations import Guard
+place, elsewhere = Path(sys.argv[1]), Path(sys.argv[2])
+place.mkdir()
+guard = Guard()
+def stopped(act):
+    try:
+        with guard.armed(place):
+            act()
+    except AssertionError:
+        return True
+    return False
+(place / "x").write_text("before")
+import os, pickle, socket
+assert not stopped(lambda: (place / "x").write_text("in its place"))
+assert not stopped(lambda: sys.argv[0])
+assert stopped(lambda: elsewhere.write_text("elsewhere"))
+assert stopped(lambda: eval("1"))
+assert stopped(lambda: os.system("true"))
+assert stopped(lambda: __import__("colorsys"))
+assert stopped(lambda: pickle.loads(b"cos\\nsystem\\n."))
+assert stopped(lambda: socket.getaddrinfo("localhost", 1))
+"""
+    arguments = [str(tmp_path / "place"), str(tmp_path / "elsewhere")]
+    ended = subprocess.run(
+        [sys.executable, "-c", script, *arguments], cwd=ROOT, capture_output=True, text=True
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert not (tmp_path / "elsewhere").exists()
