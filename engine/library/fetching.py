@@ -57,23 +57,22 @@ def _fetch_starter(download: Download, report: Report, cancelled: Callable[[], b
 
 def installed_by(download: Download) -> Installed:
     """The model that a finished download made. Raises `Problem` where it cannot be found."""
-    wanted = download.repository.lower()
-    named = [one for one in installed() if one.name.lower().partition("@")[0] == wanted]
-    # Of several revisions, this one; the starter and imported models have none.
-    exact = [one for one in named if download.revision in Path(one.path).parts]
-    return _only(exact or named, download.repository)
+    wanted, file = download.repository.lower(), split_file(download.repository)[1].lower()
+    for model in installed():
+        place = Path(model.path)
+        if download.revision:  # a renamed repository has its new name by now
+            found = download.revision in place.parts and place.name.lower().endswith(file)
+        else:  # the starter
+            found = model.name.lower() == wanted
+        if found:
+            return model
+    raise Problem(f"{download.repository} was fetched, and is gone again.", "Fetch it once more.")
 
 
 def installed_at(folder: Path) -> Installed:
     """The model in a folder that was just made, wherever that is. Raises `Problem`."""
     found = [one for one in installed() if Path(one.path).resolve() == folder.resolve()]
     return found[0] if found else _elsewhere(folder)
-
-
-def _only(found: list[Installed], name: str) -> Installed:
-    if not found:
-        raise Problem(f"{name} was fetched, and is gone again.", "Fetch it once more.")
-    return found[0]
 
 
 def _elsewhere(folder: Path) -> Installed:

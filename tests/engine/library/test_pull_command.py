@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import time
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
@@ -70,6 +71,13 @@ def test_a_newer_revision_takes_the_name_over(run: Command, hub: HubServer) -> N
     assert again[-1]["installed"] == second
     listed = answer_of(run("models", "list", "--json"))["installed"]
     assert f"{NAME}@{Path(first['path']).name[:8]}" in [one["name"] for one in listed]
+
+
+def test_a_renamed_repository(run: Command, hub: HubServer) -> None:
+    with urllib.request.urlopen(f"{hub.endpoint}/api/models/{NAME}?blobs=true") as answer:
+        hub.answers["/api/models/old/name"] = answer.read()
+    *_, last = lines_of(run("models", "pull", "old/name", "--json"))
+    assert last["installed"]["name"] == NAME
 
 
 def test_what_is_not_there(run: Command, hub: HubServer) -> None:
