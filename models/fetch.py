@@ -57,8 +57,8 @@ def fetch(
     path = storage.snapshot(repository.revision) / (gguf or "")
     try:
         if not completed(path, home=home):
-            storage.blob("").mkdir(parents=True, exist_ok=True)
-            storage.snapshot("").mkdir(exist_ok=True)  # for the cache's own tools there must be one
+            storage.snapshot("").mkdir(parents=True, exist_ok=True)  # the cache's own tools want it
+            storage.blob("").mkdir(exist_ok=True)
             _check_space(repository, files, storage)
             if gguf is None:
                 _refuse_early(repository, hub)

@@ -110,7 +110,7 @@ def check_nothing_loads_wrongly(client: Client) -> None:
         pass
     else:
         assert client.is_right()
-    if client.cache.exists():
+    if client.folder.exists() and any(client.folder.iterdir()):
         assert not scan_cache_dir(client.cache).warnings
 
 
@@ -155,16 +155,16 @@ def test_one_download_killed_twenty_times(client: Client):
 
 
 @pytest.mark.slow
-def test_killed_before_each_change_to_the_disk(server: HubServer, tmp_path: Path):
+def test_killed_before_every_second_change_to_the_disk(server: HubServer, tmp_path: Path):
     whole = start(Client(server, tmp_path / "whole"))
-    changes = int(whole.communicate()[0])
-    assert changes >= 20
+    points = range(1, int(whole.communicate()[0]) + 1, 2)
+    assert len(points) >= 20
     died = 0
-    for die_at in range(1, changes + 1):
+    for die_at in points:
         client = Client(server, tmp_path / str(die_at))
         process = start(client, die_at=die_at)
         process.communicate()
         died += process.returncode == -signal.SIGKILL
         check_nothing_loads_wrongly(client)
         finish(client)
-    assert died >= changes - 3  # which thread waits for which lock is chance
+    assert died >= len(points) - 3  # which thread waits for which lock is chance

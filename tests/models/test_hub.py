@@ -273,6 +273,40 @@ def test_a_hostile_name_condemns_the_repository(server: HubServer, hub: Hub, nam
     assert "\n" not in str(raised.value)
 
 
+SOUND = {"rfilename": "x", "size": 1, "blobId": "0" * 40}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"size": -1},
+        {"size": None},
+        {"size": 1.0},
+        {"size": True},
+        {"blobId": "../../x"},
+        {"blobId": None},
+        {"lfs": {"size": 1, "sha256": "../../x"}},
+        {"lfs": {"size": 1, "sha256": "A" * 64}},
+        {"lfs": {"size": -1, "sha256": "0" * 64}},
+        {"lfs": {"size": 1}},
+        {"lfs": 3},
+    ],
+    ids=str,
+)
+def test_a_listing_that_makes_no_sense(server: HubServer, hub: Hub, wrong: dict[str, Any]):
+    server.listed[NAME] = [SOUND]
+    hub.describe(NAME)
+    server.listed[NAME] = [SOUND | wrong]
+    with pytest.raises(Problem, match="cannot be understood"):
+        hub.describe(NAME)
+
+
+@pytest.mark.parametrize("commit", ["main", "../..", "0" * 39, "0" * 41, "A" * 40, 3, None])
+def test_a_commit_that_is_none(commit: Any):
+    with pytest.raises(Problem, match="cannot be understood"):
+        parse_repository({"id": NAME, "sha": commit, "siblings": []}, asked=NAME, revision=None)
+
+
 LEAF = st.sampled_from([None, True, -1, 0, 7, 1.5, float("nan"), "", "x", "a\nb\x1b[2J", "../x"])
 JSON = LEAF | st.lists(LEAF, max_size=2) | st.dictionaries(st.sampled_from("ab"), LEAF, max_size=2)
 BLOB, COMMIT, SHA256 = st.just("0" * 40), st.just("1" * 40), st.just("2" * 64)
