@@ -19,6 +19,7 @@ from rich.progress import (
     TextColumn,
     TransferSpeedColumn,
 )
+from rich.table import Column
 from rich.text import Text
 
 from engine.library.show import show_download
@@ -56,9 +57,13 @@ class DownloadView:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._progress = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=None),
-            _Figures(),
+            TextColumn(
+                "{task.description}",
+                markup=False,
+                table_column=Column(no_wrap=True, overflow="ellipsis"),
+            ),
+            BarColumn(bar_width=None, table_column=Column(ratio=1)),
+            _Figures(table_column=Column(no_wrap=True)),
             console=console,
             transient=True,
             expand=True,

@@ -43,6 +43,8 @@ def show_shelf(console: Console, shelf: Shelf) -> None:
         _no(console, broken.name, f"{broken.problem} {broken.remedy}", decimal(broken.size_bytes))
     for download in shelf.downloads:
         show_download(console, download)
+    if any(one.standing != "running" for one in shelf.downloads):
+        _line(console, "→ Go on with what waits: slipstream models pull", indent=2)
     for rest in shelf.incomplete:
         again = f"slipstream models remove --incomplete {rest.name}"
         _no(console, rest.name, f"It is incomplete. Fetch it again, or {again}",
@@ -69,8 +71,6 @@ def show_download(console: Console, download: Download) -> None:
     _entry(console, mark, style, download.repository, facts)
     if download.problem:
         _line(console, f"→ {download.problem} {download.remedy}", indent=2)
-    elif download.standing == "paused":
-        _line(console, "→ Go on with it: slipstream models pull", indent=2)
 
 
 def show_found(console: Console, text: str, found: Sequence[Found]) -> None:

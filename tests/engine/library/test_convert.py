@@ -128,6 +128,16 @@ def test_floats_become_what_the_config_says(source: Path, tmp_path: Path) -> Non
     assert kinds == {mx.bfloat16, mx.uint32}
 
 
+def test_what_must_stay_float32_does(tmp_path: Path) -> None:
+    tiny.write_folder("qwen3_5", tmp_path / "source")
+    path = tmp_path / "source" / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"torch_dtype": "bfloat16"}))
+    model, _ = load_model(convert(tmp_path / "source", tmp_path / "made", Quantization()))
+    kept = [name for name, array in tree_flatten(model.parameters()) if array.dtype == mx.float32]
+    assert kept
+    assert all(name.endswith("A_log") for name in kept)
+
+
 def test_weights_in_several_files(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -90,12 +90,13 @@ def test_a_shelf(console: Console) -> None:
     assert "Fetch it again." in text
     assert "remove --incomplete half/one" in text
     assert "Gone. Look." in text
+    assert "Go on with what waits: slipstream models pull" in text
     assert "4.0 MB taken, 1.0 GB free" in text
 
 
 @pytest.mark.parametrize(
     ("standing", "word"),
-    [("queued", "…"), ("running", "↓"), ("paused", "models pull"), ("failed", "✗"), ("done", "✓")],
+    [("queued", "…"), ("running", "↓"), ("paused", "‖"), ("failed", "✗"), ("done", "✓")],
 )
 def test_a_download(standing: Standing, word: str, console: Console) -> None:
     show_download(console, Download("o/a", "", standing, 500_000, 1_000_000))
