@@ -51,7 +51,7 @@ class LibraryKeeper(QObject):
 
     def open(self, page: PageName = "offers") -> None:
         """Show the Library's window, and look at what there is."""
-        if self.dialog is None:
+        if self.dialog is None or self._shown is None:
             self.dialog = LibraryDialog(self._window)
             self._connect(self.dialog)
             self._shown = ShownLibrary(
@@ -67,6 +67,7 @@ class LibraryKeeper(QObject):
         self.dialog.raise_()
         self.dialog.activateWindow()
         self.dialog.show_page(page)
+        self._shown.refresh()
 
     def close(self) -> None:
         """Pause the downloads, and be gone."""
@@ -227,7 +228,7 @@ class LibraryKeeper(QObject):
     def _on_loaded(self) -> None:
         if self._shown is not None:
             self._look_for_drafters()
-            self._shown.show_all()
+            self._shown.refresh()
 
     def _look_for_drafters(self) -> None:
         target = self._loaded().target

@@ -75,6 +75,7 @@ class Row(QWidget):
     def __init__(self, content: Content) -> None:
         super().__init__()
         self.content = content
+        self._shown: tuple[Content, str] | None = None
         self._heading = Label(tone="muted", scale=0.88, bold=True)
         self._title = LineLabel(bold=True, elide=Qt.TextElideMode.ElideMiddle)
         self._badge = Label(tone="good", scale=0.85, bold=True)
@@ -116,7 +117,9 @@ class Row(QWidget):
 
     def show_content(self, content: Content, *, heading: str) -> None:
         """Show this from now on, under that heading if it is not empty."""
-        self.content = content
+        if (content, heading) == self._shown:
+            return
+        self.content, self._shown = content, (content, heading)
         self._heading.say(heading)
         self._title.say(content.title)
         self._badge.say(content.badge)

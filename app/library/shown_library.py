@@ -1,5 +1,8 @@
 """Keeps the Library's pages as the Library's answers are. Knows which answer is on which page;
-what is done there is for others."""
+what is done there is for others.
+
+Only the page that is seen is kept so; the others are brought up to date when they come to be seen.
+"""
 
 from collections.abc import Callable
 
@@ -14,13 +17,13 @@ from app.library.contents import (
     found_rows,
 )
 from app.library.library import Library
-from app.library.library_dialog import LibraryDialog
+from app.library.library_dialog import LibraryDialog, PageName
 from app.library.offer_contents import see_offers
 from app.pair.model_loader import target_name
 
 
 class ShownLibrary(QObject):
-    """Shows what is, now and whenever it changes."""
+    """Shows what is, whenever it changes and a person can see it."""
 
     def __init__(
         self,
@@ -34,24 +37,26 @@ class ShownLibrary(QObject):
         super().__init__(dialog)
         self._library, self._dialog = library, dialog
         self._loaded, self._wanted = loaded, wanted
-        library.shelf.changed.connect(self.show_all)
-        library.offers.changed.connect(self._show_offers)
-        library.found.changed.connect(self._show_found)
-        library.candidates.changed.connect(self._show_drafters)
-        library.downloads.changed.connect(self._on_downloads)
-        self.show_all()
+        self._pages: dict[PageName, Callable[[], None]] = {
+            "offers": self._show_offers,
+            "search": self._show_found,
+            "drafters": self._show_drafters,
+            "downloads": self._show_downloads,
+            "disk": self._show_disk,
+        }
+        library.shelf.changed.connect(self.refresh)
+        library.offers.changed.connect(lambda: self.refresh("offers"))
+        library.found.changed.connect(lambda: self.refresh("search"))
+        library.candidates.changed.connect(lambda: self.refresh("drafters"))
+        library.downloads.changed.connect(self.refresh)
+        dialog.shown.connect(lambda page: self.refresh())
 
-    def show_all(self) -> None:
-        """As it is now."""
-        self._on_downloads()
-        self._show_disk()
-
-    def _on_downloads(self) -> None:
-        """Many times a second while something comes."""
-        self._show_offers()
-        self._show_found()
-        self._show_drafters()
-        self._show_downloads()
+    def refresh(self, *changed: PageName) -> None:
+        """Show the page that is seen as it is now, if it is one of those; none stand for all."""
+        self._dialog.set_downloads(len(self._library.downloads.all))
+        page = self._dialog.page
+        if self._dialog.isVisible() and page in (changed or self._pages):
+            self._pages[page]()
 
     def _show_offers(self) -> None:
         library = self._library
@@ -104,7 +109,6 @@ class ShownLibrary(QObject):
     def _show_downloads(self) -> None:
         downloads, shelf = self._library.downloads, self._library.shelf
         standings = {one.standing for one in downloads.all}
-        self._dialog.set_downloads(len(downloads.all))
         self._dialog.pause_all.setEnabled(bool(standings & {"queued", "running"}))
         self._dialog.resume_all.setEnabled(bool(standings & {"paused", "failed"}))
         self._dialog.downloads.set_title("What is on its way" if downloads.all else "")

@@ -7,7 +7,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QFileDialog, QMessageBox, QPushButton
 
-from app.library.library_dialog import LibraryDialog
+from app.library.library_dialog import LibraryDialog, PageName
 from app.library.pages import Page
 from app.settings import Pair
 from app.window import Window
@@ -53,8 +53,13 @@ class Opened:
             plain(candidates=CANDIDATES),
         )
 
-    def press(self, page: Page, key: str, deed: str) -> None:
-        page.rows.row(key).press(deed)
+    def see(self, name: PageName) -> Page:
+        """Go to a page; it is up to date when it is seen."""
+        self.dialog.show_page(name)
+        return self.dialog.pages[name]
+
+    def press(self, name: PageName, key: str, deed: str) -> None:
+        self.see(name).rows.row(key).press(deed)
 
     def arrive(self, *repositories: str) -> None:
         """The download that was asked for last is over."""
@@ -80,11 +85,11 @@ def test_every_page_says_what_it_waits_for_and_why_it_is_empty(opened: Opened) -
     dialog = opened.dialog
     assert not dialog.isModal()
     assert dialog.page == "offers"
-    assert dialog.offers.said == "Looking at what this machine can hold…"
-    assert dialog.disk.said == "Looking at what is on this machine…"
-    assert dialog.drafters.said == "Comparing the models here with the target…"
+    assert opened.see("offers").said == "Looking at what this machine can hold…"
+    assert opened.see("disk").said == "Looking at what is on this machine…"
+    assert opened.see("drafters").said == "Comparing the models here with the target…"
     opened.commands.answer_all(shelf(), plain(offers=()), plain(candidates=()))
-    assert {name: page.said.partition(".")[0] for name, page in dialog.pages.items()} == {
+    assert {name: opened.see(name).said.partition(".")[0] for name in dialog.pages} == {
         "offers": "The catalog has no pairs",
         "search": "Search the hub for a model by its name",
         "drafters": "Nothing is known to draft for this model",
@@ -93,16 +98,24 @@ def test_every_page_says_what_it_waits_for_and_why_it_is_empty(opened: Opened) -
     }
 
 
+def test_only_the_page_that_is_seen_is_drawn(opened: Opened) -> None:
+    opened.answer(*INSTALLED)
+    assert opened.dialog.disk.rows.rows == ()
+    assert opened.see("disk").rows.rows
+    opened.dialog.close()
+    opened.window.library._library.look()
+    opened.answer()
+    assert len(opened.dialog.disk.rows.rows) > len(INSTALLED)
+    opened.window.library.open("disk")
+    assert len(opened.dialog.disk.rows.rows) == len(INCOMPLETE)
+
+
 def test_a_problem_is_said_and_can_be_tried_again(opened: Opened) -> None:
     opened.commands.asked("list").fail("The list is damaged.", "Delete it.")
-    disk = opened.dialog.disk
+    disk = opened.see("disk")
     assert disk.said == "The list is damaged. Delete it."
-    opened.dialog.show_page("disk")
-    (again,) = (
-        one
-        for one in disk.findChildren(QPushButton)
-        if one.text() == "Try again" and one.isVisible()
-    )
+    buttons = [one for one in disk.findChildren(QPushButton) if one.isVisible()]
+    (again,) = (one for one in buttons if one.text() == "Try again")
     again.click()
     assert disk.said == "Looking at what is on this machine…"
     opened.answer(*INSTALLED)
@@ -153,9 +166,9 @@ def test_a_choice_made_meanwhile_stands(opened: Opened) -> None:
 def test_what_cannot_be_used_is_greyed_out(opened: Opened) -> None:
     opened.answer()
     key = "mlx-community/gpt-oss-20b-MXFP4-Q8+"
-    opened.press(opened.dialog.offers, key, "get")
+    opened.press("offers", key, "get")
     assert not opened.commands.waits("pull")
-    row = opened.dialog.offers.rows.row(key)
+    row = opened.see("offers").rows.row(key)
     assert "not available" in row.accessibleName()
     assert "12.0 GB" in row.content.reasons
 
@@ -171,7 +184,7 @@ def test_searching_and_getting(opened: Opened) -> None:
     assert search.said == "Searching the hub for “qwen”…"
     opened.commands.asked("search").answer(plain(found=FOUND))
     assert len(search.rows.rows) == len(FOUND)
-    opened.press(search, TARGET, "get")
+    opened.press("search", TARGET, "get")
     opened.commands.asked("pull").download(Download(TARGET, "", "running", 1, 4))
     row = search.rows.row(TARGET)
     assert (row.content.badge, row.content.progress) == ("Downloading", 0.25)
@@ -179,12 +192,12 @@ def test_searching_and_getting(opened: Opened) -> None:
     opened.answer(*HERE)
     assert dialog.line.text == f"{TARGET} is on this machine now."
     assert opened.target == "/models/tiny"  # nobody has said to use it
-    opened.press(search, TARGET, "use")
+    opened.press("search", TARGET, "use")
     opened.until(lambda: opened.target == "/models/target")
 
 
 @pytest.mark.parametrize("page", ["search", "offers"])
-def test_without_a_network(opened: Opened, page: str) -> None:
+def test_without_a_network(opened: Opened, page: PageName) -> None:
     dialog = opened.dialog
     if page == "search":
         dialog.search.searched.emit("qwen")
@@ -193,14 +206,13 @@ def test_without_a_network(opened: Opened, page: str) -> None:
         one for one in opened.commands.started if word in one.words and "--target" not in one.words
     )
     asked.fail("The hub cannot be reached.", "Connect, and try again.")
-    shown = dialog.search if page == "search" else dialog.offers
-    assert shown.said == "The hub cannot be reached. Connect, and try again."
+    assert opened.see(page).said == "The hub cannot be reached. Connect, and try again."
 
 
 def test_nothing_found_says_so(opened: Opened) -> None:
     opened.dialog.search.searched.emit("xyz")
     opened.commands.asked("search").answer(plain(found=()))
-    assert opened.dialog.search.said.startswith("Nothing on the hub is called “xyz”.")
+    assert opened.see("search").said.startswith("Nothing on the hub is called “xyz”.")
 
 
 def test_downloads_are_paused_gone_on_with_and_cancelled(opened: Opened) -> None:
@@ -208,8 +220,8 @@ def test_downloads_are_paused_gone_on_with_and_cancelled(opened: Opened) -> None
     paused = Download("b/b", "", "paused", 1, 4)
     opened.answer(downloads=(running, paused))
     dialog, commands = opened.dialog, opened.commands
-    page = dialog.downloads
-    opened.press(page, "a/a", "pause")
+    page = opened.see("downloads")
+    opened.press("downloads", "a/a", "pause")
     assert page.rows.row("a/a").content.line == "It is being paused."
     commands.asked("--pause", "a/a").answer()
     opened.answer(downloads=(replace(running, standing="paused"), paused))
@@ -220,11 +232,11 @@ def test_downloads_are_paused_gone_on_with_and_cancelled(opened: Opened) -> None
     dialog.pause_all.click()
     assert commands.waits("--pause", "a/a")
     assert commands.waits("--pause", "b/b")
-    opened.press(page, "a/a", "pause")  # it is being paused already
+    opened.press("downloads", "a/a", "pause")  # it is being paused already
     assert len([one for one in commands.started if {"--pause", "a/a"} <= {*one.words}]) == 2
     commands.asked("--pause", "b/b").answer()
     opened.answer(downloads=(paused,))
-    opened.press(page, "b/b", "cancel")
+    opened.press("downloads", "b/b", "cancel")
     assert commands.waits("--cancel", "b/b")
     assert "clean it up" in dialog.line.text
 
@@ -233,7 +245,7 @@ def test_cancelling_half_a_pair_means_not_to_use_it(opened: Opened) -> None:
     opened.answer()
     opened.dialog.offers.card.button.click()
     opened.commands.asked("pull").download(Download(DRAFTER, "", "running", 1, 4))
-    opened.press(opened.dialog.downloads, DRAFTER, "cancel")
+    opened.press("downloads", DRAFTER, "cancel")
     assert opened.window.library.wanted is None
 
 
@@ -242,11 +254,12 @@ def test_a_download_that_dies_can_be_tried_again(opened: Opened) -> None:
     opened.dialog.offers.card.button.click()
     opened.commands.asked("pull").fail("It was ended by SIGKILL.", "Try again.")
     opened.answer()
-    row = opened.dialog.downloads.rows.row(TARGET)
+    row = opened.see("downloads").rows.row(TARGET)
     assert row.content.reasons == "It was ended by SIGKILL. Try again."
+    opened.see("offers")
     assert opened.dialog.offers.card.button.text() == "Go on and use"
-    opened.press(opened.dialog.downloads, TARGET, "resume")
-    opened.press(opened.dialog.downloads, DRAFTER, "resume")
+    opened.press("downloads", TARGET, "resume")
+    opened.press("downloads", DRAFTER, "resume")
     opened.arrive(DRAFTER)
     opened.arrive(TARGET)
     opened.answer(*HERE)
@@ -258,7 +271,7 @@ def test_deleting_is_asked_about(opened: Opened) -> None:
     key = "model:/models/drafter"
 
     def ask() -> QMessageBox:
-        opened.press(opened.dialog.disk, key, "delete")
+        opened.press("disk", key, "delete")
         (box,) = (one for one in opened.dialog.findChildren(QMessageBox) if one.isVisible())
         return box
 
@@ -276,12 +289,12 @@ def test_deleting_is_asked_about(opened: Opened) -> None:
     opened.commands.asked("remove").answer({"freed_bytes": 1_000_000_000})
     opened.answer(HERE[0], STARTER)
     assert opened.dialog.line.text == "Freed 1.00 GB."
-    assert key not in [row.content.key for row in opened.dialog.disk.rows.rows]
+    assert key not in [row.content.key for row in opened.see("disk").rows.rows]
 
 
 def test_what_is_loaded_cannot_be_deleted(opened: Opened) -> None:
     opened.answer(replace(STARTER, path="/models/tiny"))
-    row = opened.dialog.disk.rows.row("model:/models/tiny")
+    row = opened.see("disk").rows.row("model:/models/tiny")
     assert row.content.badge == "Answers now"
     row.press("delete")
     assert not opened.dialog.findChildren(QMessageBox)
@@ -291,14 +304,14 @@ def test_the_starter_model_is_used_as_such(opened: Opened) -> None:
     opened.window.loader.load(Pair("/models/other", "auto", "auto"))
     opened.until(lambda: opened.target == "/models/other")
     opened.answer(STARTER)
-    opened.press(opened.dialog.disk, f"model:{STARTER.path}", "use")
+    opened.press("disk", f"model:{STARTER.path}", "use")
     opened.until(lambda: opened.target == "/models/tiny")  # what is taken for the starter here
     assert opened.window.settings.pair.target == ""
 
 
 def test_cleaning_up_and_folders(opened: Opened) -> None:
     opened.answer()
-    opened.press(opened.dialog.disk, "incomplete:/cache/x", "clean")
+    opened.press("disk", "incomplete:/cache/x", "clean")
     assert opened.commands.asked("remove").words[-2:] == ("--", "/cache/x")
     opened.dialog.add_folder.click()
     (chooser,) = opened.dialog.findChildren(QFileDialog)
@@ -310,7 +323,7 @@ def test_cleaning_up_and_folders(opened: Opened) -> None:
     assert opened.dialog.line.text == "There is no such folder. Choose another."
     assert opened.dialog.line.standing == "warning"
     opened.commands.asked("list").answer({**shelf(), "folders": ["/folder of mine"]})
-    opened.press(opened.dialog.disk, "folder:/folder of mine", "forget")
+    opened.press("disk", "folder:/folder of mine", "forget")
     assert opened.commands.asked("folders").words[-2:] == ("--remove", "/folder of mine")
 
 
@@ -318,19 +331,19 @@ def test_drafters_are_shown_with_reasons_and_chosen(opened: Opened) -> None:
     opened.answer(*INSTALLED)
     opened.window.pair_bar.more_drafters_asked.emit()
     assert opened.dialog.page == "drafters"
-    rows = opened.dialog.drafters.rows
+    rows = opened.see("drafters").rows
     assert len(rows.rows) == len(CANDIDATES)
-    opened.press(opened.dialog.drafters, DRAFTER, "use")
+    opened.press("drafters", DRAFTER, "use")
     loader = opened.window.loader
     opened.until(lambda: loader.loaded and loader.loaded.drafter == DRAFTER)
     opened.until(lambda: rows.row(DRAFTER).content.badge == "Drafts now")
-    opened.press(opened.dialog.drafters, "mlx-community/Qwen3-1.7B-4bit", "get")
+    opened.press("drafters", "mlx-community/Qwen3-1.7B-4bit", "get")
     assert opened.commands.waits("pull", "mlx-community/Qwen3-1.7B-4bit")
 
 
 def test_with_the_dialog_closed_the_window_tells(opened: Opened) -> None:
     opened.answer()
-    opened.press(opened.dialog.offers, f"{OFFERS[2].target}+", "get")
+    opened.press("offers", f"{OFFERS[2].target}+", "get")
     opened.dialog.close()
     pull = opened.commands.asked("pull")
     pull.download(Download(OFFERS[2].target, "", "failed", 1, 4, problem="No.", remedy="Wait."))

@@ -121,7 +121,9 @@ def test_from_a_search_to_an_answer(open_real: Callable[[], Window], until: Unti
     kept = window.store.message(answer.id).result()
     assert kept.content
     assert (kept.target, kept.state) == ("Tiny-Llama-8bit", "complete")
+    dialog.show_page("disk")
     until(lambda: any(row.content.badge == "Answers now" for row in dialog.disk.rows.rows))
+    dialog.show_page("drafters")
     until(lambda: len(dialog.drafters.rows.rows) > 3)
     assert "Lookup" in [row.content.title for row in dialog.drafters.rows.rows]
 
@@ -160,6 +162,7 @@ def test_a_download_that_is_killed_says_so_and_goes_on(
     dialog = library_of(window)
     window.library._library.downloads.pull(NAME)
     until(hub.held.is_set)
+    dialog.show_page("downloads")
     os.kill(pull_of(window), signal.SIGKILL)
     hub.hold_after = None
     hub.release.set()
@@ -182,12 +185,14 @@ def test_pausing_and_cancelling_a_real_download(
     downloads = window.library._library.downloads
     downloads.pull(NAME)
     until(lambda: downloads.all[0].done_bytes > 0)
+    dialog.show_page("downloads")
     dialog.downloads.rows.row(NAME).press("pause")
     until(lambda: downloads.all[0].standing == "paused" and not downloads.running)
     assert 0 < downloads.all[0].done_bytes < downloads.all[0].total_bytes
     dialog.downloads.rows.row(NAME).press("cancel")
     until(lambda: not downloads.all)
     until(lambda: window.library._library.shelf.value.incomplete)
+    dialog.show_page("disk")
     (left,) = (row for row in dialog.disk.rows.rows if "incomplete:" in row.content.key)
     left.press("clean")
     until(lambda: window.library._library.shelf.value.incomplete == ())
