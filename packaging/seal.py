@@ -86,7 +86,7 @@ def differences(root: Path, sealed: bytes, *, executable: str) -> Iterator[Diffe
         rules: dict[str, Any] = dict(content["rules2"])
         found = set(_files(root, executable))
         wanted = {path for path in found if not _rule(path, rules).get("omit")}
-    except (plistlib.InvalidFileException, ExpatError, KeyError, TypeError, re.error) as error:
+    except (ValueError, ExpatError, KeyError, TypeError, re.error) as error:
         raise ValueError(f"CodeResources is damaged: {error}") from error
     for path in sorted(wanted - listed.keys()):
         yield path, "is not in the seal"

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from xml.parsers.expat import ExpatError
 
 import code_signature
 import macho
@@ -58,7 +59,7 @@ def sign_bundle(app: Path, *, identifier: str, entitlements: Path = ENTITLEMENTS
             identifier=identifier,
             entitlements=signer.entitlements,
         )
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, ExpatError) as error:
         raise Problem(
             f"{app.name} cannot be signed: {error}",
             "Assemble it anew; every program must be arm64 alone.",

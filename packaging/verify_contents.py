@@ -45,7 +45,7 @@ def information(app: Path, *, config: Configuration) -> Iterator[Finding]:
     path = "Contents/Info.plist"
     try:
         content = plistlib.loads((app / path).read_bytes())
-    except (OSError, ValueError, ExpatError, plistlib.InvalidFileException) as error:
+    except (OSError, ValueError, ExpatError) as error:
         yield Finding("Info.plist", path, f"cannot be read: {error}")
         return
     expected = {

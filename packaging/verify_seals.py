@@ -7,6 +7,7 @@ macOS accepts the whole, only `codesign --verify --strict` on a Mac can say.
 import plistlib
 from collections.abc import Iterator
 from pathlib import Path
+from xml.parsers.expat import ExpatError
 
 import code_signature
 import macho
@@ -77,7 +78,7 @@ def _roots(app: Path) -> Iterator[Root]:
         yield contents, contents / "MacOS" / name, information
         for framework in frameworks(app):
             yield framework.content, framework.executable, framework.information
-    except (ValueError, KeyError, plistlib.InvalidFileException):
+    except (ValueError, KeyError, ExpatError):
         return  # the checks of Info.plist and of links say what is wrong
 
 

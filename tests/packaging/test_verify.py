@@ -313,6 +313,10 @@ AFTER_SIGNING = [
     Fault("changed resource", put(tiny_bundle.PYC, PYC + b"x"), "seal", "is not as it was sealed"),
     Fault("unsealed resource", put(f"{CODE}/new.py", b""), "seal", "new.py: is not in the seal"),
     Fault("sealed and gone", remove(f"{CODE}/__pycache__"), "seal", "in the seal and missing"),
+    Fault("damaged seal", put(f"Contents/{SEAL}", b"<plist>"), "seal", "is damaged"),
+    Fault("no plist in the seal", put(f"Contents/{SEAL}", b"text"), "seal", "is damaged"),
+    Fault("damaged Info.plist", put(PLIST, b"<plist>"), "Info.plist", "cannot be read"),
+    Fault("no Info.plist", remove(PLIST), "Info.plist", "cannot be read"),
     Fault("no seal", remove(f"Contents/{SEAL}"), "seal", "CodeResources: missing"),
     Fault(
         "unsealed in a framework",
