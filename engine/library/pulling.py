@@ -46,7 +46,7 @@ def pull(
     Returns how each of them stands in the end. Where `stopped()`, those that are not done are
     paused. Raises `Problem` for names that cannot be any, and where the queue cannot be used.
     """
-    asked = [_split(text) for text in dict.fromkeys(wanted)]
+    asked = [_split(text) for text in wanted]
     if asked:
         downloads = [queue.enqueue(name, revision) for name, revision in asked]
     else:
