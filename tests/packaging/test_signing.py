@@ -97,12 +97,16 @@ def test_changed_entitlements_are_found() -> None:
         code_signature.check(data.replace(b"<key>a.b<", b"<key>a.c<"), MINE)
 
 
-def test_a_signature_that_covers_less_is_found() -> None:
+@pytest.mark.parametrize(
+    ("field", "less", "named"), [(28, 1, "number of pages"), (32, 4096, "length")]
+)
+def test_a_signature_that_covers_less_is_found(field: int, less: int, named: str) -> None:
     data = bytearray(signed())
-    limit = macho.read(bytes(data)).signature_offset
-    place = data.index(struct.pack(">I", limit), limit)
-    data[place : place + 4] = struct.pack(">I", limit - 4096)
-    with pytest.raises(SignatureError, match="length"):
+    start = macho.read(bytes(data)).signature_offset
+    (directory,) = struct.unpack_from(">I", data, start + 16)
+    (number,) = struct.unpack_from(">I", data, start + directory + field)
+    struct.pack_into(">I", data, start + directory + field, number - less)
+    with pytest.raises(SignatureError, match=named):
         code_signature.check(bytes(data), MINE)
 
 
@@ -198,18 +202,20 @@ def _contents(app: Path) -> dict[str, bytes]:
     }
 
 
-def test_a_signature_that_holds_is_kept_and_one_that_does_not_is_made_anew(tmp_path: Path) -> None:
+def test_a_library_s_signature_that_holds_is_kept_and_others_are_made_anew(tmp_path: Path) -> None:
     app = tiny_bundle.unsigned_bundle(tmp_path / "Slipstream.app")
     kept = signed()
     (app / tiny_bundle.LIBMLX).write_bytes(kept)
     broken = bytearray(kept)
     broken[0x700] ^= 1
     (app / tiny_bundle.MLX_CORE).write_bytes(broken)
+    (app / "Contents/MacOS/python3").write_bytes(signed(TinyMacho(file_type=EXECUTE)))
     tiny_bundle.sign(app)
     assert (app / tiny_bundle.LIBMLX).read_bytes() == kept
-    assert code_signature.check((app / tiny_bundle.MLX_CORE).read_bytes()).identifier.startswith(
-        "core"
-    )
+    core = code_signature.check((app / tiny_bundle.MLX_CORE).read_bytes())
+    assert core.identifier == "core.cpython-313-darwin"
+    python = code_signature.check((app / "Contents/MacOS/python3").read_bytes())
+    assert python.identifier.endswith(".python3")
 
 
 @pytest.mark.parametrize("name", ["Contents/MacOS/notes.txt", "Contents/notes.txt"])

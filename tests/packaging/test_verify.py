@@ -211,6 +211,12 @@ BEFORE_SIGNING = [
     Fault("leftover", put(f"{SITE}/.DS_Store", b""), "strays", ".DS_Store"),
     Fault("old compiled file", put(f"{CODE}/old.pyc", PYC), "strays", "app/old.pyc: compiled"),
     Fault(
+        "compiled beside its source",
+        put(f"{CODE}/__main__.cpython-313.pyc", PYC),
+        "strays",
+        "app/__main__.cpython-313.pyc: compiled, and not as",
+    ),
+    Fault(
         "compiled for another Python",
         put(f"{CODE}/__pycache__/__main__.cpython-312.pyc", PYC),
         "strays",
