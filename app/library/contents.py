@@ -3,6 +3,7 @@
 Pure functions; knows records and how they are worded, and no widgets.
 """
 
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from app.library.rows import Content, Deed
 from models.records import Candidate, Download, Found, Incomplete, Installed
 
 DOT = " · "
+_NAME = re.compile(r"[\w.-]+/[\w.-]+(/[^/]+\.gguf)?", re.ASCII | re.IGNORECASE)
 _GET, _USE = Deed("get", "Get"), Deed("use", "Use")
 
 
@@ -33,6 +35,18 @@ def found_rows(
     return tuple(
         _found_row(one, shelf.find(one.repository), going.get(one.repository)) for one in found
     )
+
+
+def named_row(
+    name: str, found: Sequence[Found], *, shelf: Shelf, downloads: Sequence[Download]
+) -> tuple[Content, ...]:
+    """A repository, or one GGUF file in it, that was named in full and that a search does not
+    find; nothing where the name is none."""
+    known = {one.repository.lower() for one in (*found, *downloads)}
+    if _NAME.fullmatch(name) is None or name.lower() in known or shelf.find(name) is not None:
+        return ()
+    line = "The search did not find it; it can be fetched by its name if the hub has it"
+    return (Content(name, name, line, deeds=(_GET,)),)
 
 
 def _found_row(found: Found, installed: Installed | None, download: Download | None) -> Content:

@@ -53,6 +53,12 @@ class Downloads(QObject):
         """The commands that download now."""
         return tuple(self._pulls)
 
+    @property
+    def elsewhere(self) -> bool:
+        """Whether another process downloads, of which only the disk tells."""
+        ours = self._going()
+        return any(one.standing == "running" for one in self.all if one.repository not in ours)
+
     def find(self, repository: str) -> Download | None:
         """How far it is; None where it is not being downloaded."""
         found = self._known.get(repository)

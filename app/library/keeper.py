@@ -4,7 +4,7 @@ used is used. How a model is loaded is known elsewhere.
 
 from functools import partial
 
-from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtCore import QObject, Qt, QTimer, Signal
 from PySide6.QtWidgets import QMessageBox, QWidget
 
 from app import files
@@ -18,6 +18,8 @@ from app.pair.model_loader import ModelLoader
 from app.settings import STARTER_NAME, Pair
 from models.errors import Problem
 from models.records import Installed, Offer
+
+_LOOK_MS = 3000  # between two looks at what another process downloads
 
 
 class LibraryKeeper(QObject):
@@ -43,11 +45,15 @@ class LibraryKeeper(QObject):
         self._shown: ShownLibrary | None = None
         self.wanted: Offer | None = None
         self._wanted_instead_of = Pair()
+        self._loading = ""  # what the engine was asked for here, in words
         library.downloads.arrived.connect(self._on_arrived)
         library.shelf.changed.connect(self._on_shelf)
         library.told.connect(self._say)
         library.failed.connect(self._on_failed)
         loader.loaded_now.connect(self._on_loaded)
+        loader.failed.connect(self._on_not_loaded)
+        self._watch = QTimer(self, interval=_LOOK_MS)
+        self._watch.timeout.connect(self._look_elsewhere)
 
     def open(self, page: PageName = "offers") -> None:
         """Show the Library's window, and look at what there is."""
@@ -60,6 +66,7 @@ class LibraryKeeper(QObject):
                 loaded=self._loaded,
                 wanted=lambda: offer_key(self.wanted) if self.wanted else "",
             )
+        self._watch.start()
         self._library.look()
         self._library.look_at_offers()
         self._look_for_drafters()
@@ -97,7 +104,7 @@ class LibraryKeeper(QObject):
     def _on_offer(self, key: str, deed: str) -> None:
         offer = next(one for one in self._library.offers.value if offer_key(one) == key)
         if offer.target == STARTER_NAME:  # which the loader fetches itself
-            self.chosen.emit(Pair("", "auto", self._loader.pair.draft_length))
+            self._load(Pair("", "auto", self._loader.pair.draft_length), offer_title(offer))
             return
         self.wanted, self._wanted_instead_of = offer, self._loader.pair
         missing = [name for name in _parts(offer) if self._find(name) is None]
@@ -202,8 +209,7 @@ class LibraryKeeper(QObject):
             return
         pair = self._pair(target, drafter)
         if self._loader.pair == self._wanted_instead_of:
-            self._say(f"{offer_title(offer)} is being loaded.")
-            self.chosen.emit(pair)
+            self._load(pair, offer_title(offer))
         else:
             self._say(f"{offer_title(offer)} is on this machine now.")
             self.ready.emit(pair)
@@ -211,8 +217,12 @@ class LibraryKeeper(QObject):
     def _use(self, name: str) -> None:
         installed = self._find(name)
         if installed is not None:
-            self._say(f"{words.short_name(installed.name)} is being loaded.")
-            self.chosen.emit(self._pair(installed))
+            self._load(self._pair(installed), words.short_name(installed.name))
+
+    def _load(self, pair: Pair, name: str) -> None:
+        self._loading = name
+        self._say(f"{name} is being loaded.")
+        self.chosen.emit(pair)
 
     def _pair(self, target: Installed, drafter: Installed | None = None) -> Pair:
         """As the loader takes it; without a drafter, the best of those that work."""
@@ -226,9 +236,24 @@ class LibraryKeeper(QObject):
         return self._library.shelf.value.find(name)
 
     def _on_loaded(self) -> None:
+        if self._loading:
+            self._say(f"{self._loading} answers now.")
+            self._loading = ""
         if self._shown is not None:
             self._look_for_drafters()
             self._shown.refresh()
+
+    def _on_not_loaded(self, problem: Problem) -> None:
+        """The window says so as well."""
+        if self._loading and self.dialog is not None:
+            self._loading = ""
+            self.dialog.line.say(str(problem), "warning")
+
+    def _look_elsewhere(self) -> None:
+        if self.dialog is None or not self.dialog.isVisible():
+            self._watch.stop()
+        elif self._library.downloads.elsewhere and not self._library.shelf.asking:
+            self._library.look()
 
     def _look_for_drafters(self) -> None:
         target = self._loaded().target

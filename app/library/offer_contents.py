@@ -95,7 +95,7 @@ def offer_title(offer: Offer) -> str:
 
 
 def offer_facts(offer: Offer) -> str:
-    """Sizes, licence and what drafts, in a line."""
+    """Sizes and licence, in a line."""
     fetch = words.size(offer.download_bytes) if offer.download_bytes else ""
     return DOT.join(
         filter(
@@ -104,11 +104,17 @@ def offer_facts(offer: Offer) -> str:
                 "on this machine" if offer.installed else fetch and f"{fetch} to download",
                 words.context(offer.context),
                 offer.licence,
-                f"drafters: {', '.join(offer.drafter_kinds)}" if offer.drafter_kinds else "",
                 "" if offer.verified else "not checked on the hub",
             ),
         )
     )
+
+
+def drafters_line(offer: Offer) -> str:
+    """What can draft for it, as far as the catalog knows."""
+    names = {"model": "a smaller model", "head": "a trained head", "early-exit": "its own layers"}
+    kinds = [names.get(kind, kind) for kind in offer.drafter_kinds]
+    return f"Drafters: {', '.join(kinds)}" if kinds else ""
 
 
 def memory_line(offer: Offer) -> str:

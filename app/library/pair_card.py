@@ -7,7 +7,13 @@ from PySide6.QtWidgets import QHBoxLayout, QPushButton, QSizePolicy, QVBoxLayout
 
 from app.library.bars import ThinBar
 from app.library.labels import Label, shown_colours
-from app.library.offer_contents import OfferSight, memory_line, offer_facts, offer_title
+from app.library.offer_contents import (
+    OfferSight,
+    drafters_line,
+    memory_line,
+    offer_facts,
+    offer_title,
+)
 
 
 class PairCard(QWidget):
@@ -22,6 +28,7 @@ class PairCard(QWidget):
         self._title = Label(scale=1.5, bold=True)
         self._good_for = Label()
         self._facts = Label(tone="muted", scale=0.92)
+        self._drafters = Label(tone="muted", scale=0.92)
         self._memory = Label(tone="muted", scale=0.92)
         self._bar = ThinBar(ink="good")
         self._state = Label(tone="muted", scale=0.92)
@@ -40,7 +47,7 @@ class PairCard(QWidget):
         self._recolour()
         told = QVBoxLayout()
         told.setSpacing(4)
-        for part in (self._above, self._title, self._good_for, self._facts):
+        for part in (self._above, self._title, self._good_for, self._facts, self._drafters):
             told.addWidget(part)
         told.addSpacing(6)
         told.addWidget(self._memory)
@@ -62,6 +69,7 @@ class PairCard(QWidget):
         self._title.say(offer_title(offer))
         self._good_for.say(f"Good for {offer.good_for}")
         self._facts.say(offer_facts(offer))
+        self._drafters.say(drafters_line(offer))
         self._memory.say(memory_line(offer))
         self._bar.show_share(offer.needed_bytes / max(1, offer.available_bytes))
         self._bar.setAccessibleName("Memory")

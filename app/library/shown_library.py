@@ -15,6 +15,7 @@ from app.library.contents import (
     disk_summary,
     download_rows,
     found_rows,
+    named_row,
 )
 from app.library.library import Library
 from app.library.library_dialog import LibraryDialog, PageName
@@ -77,8 +78,12 @@ class ShownLibrary(QObject):
         library = self._library
         found, searched = library.found, library.searched
         nothing = f"Nothing on the hub is called “{searched}”. Try fewer words, or one of a name."
+        shelf, downloads = library.shelf.value, library.downloads.all
+        rows = found_rows(found.value, shelf=shelf, downloads=downloads)
+        if found.answered:
+            rows += named_row(searched, found.value, shelf=shelf, downloads=downloads)
         self._dialog.search.show_contents(
-            found_rows(found.value, shelf=library.shelf.value, downloads=library.downloads.all),
+            rows,
             asking=f"Searching the hub for “{searched}”…" if found.asking else "",
             problem=found.problem,
             empty=nothing

@@ -16,6 +16,7 @@ from app.library.contents import (
     disk_summary,
     download_rows,
     found_rows,
+    named_row,
 )
 from app.library.offer_contents import offer_key, offer_rows, see_offers
 from app.library.rows import Content
@@ -58,6 +59,21 @@ def test_what_a_search_found() -> None:
     assert "132 GB · 9.1 k downloads · apache-2.0 · updated 2025-05-01" in large.heard
     alone = found_rows(FOUND[:1], shelf=Shelf(), downloads=())
     assert deeds(alone[0]) == {"get": True}
+
+
+def test_what_is_named_in_full_can_be_fetched_though_it_was_not_found() -> None:
+    def named(name: str) -> list[str]:
+        rows = named_row(name, FOUND, shelf=SHELF, downloads=DOWNLOADS)
+        assert all(deeds(row) == {"get": True} for row in rows)
+        return [row.key for row in rows]
+
+    for name in ("someone/model", "someone/model/file-Q4_0.gguf"):
+        assert named(name) == [name]
+    for name in (
+        *("qwen", "a b/c", "a/b/c", "/a/b", "a/b/", "a//b.gguf", FOUND[3].repository.upper()),
+        *(DOWNLOADS[2].repository, INSTALLED[1].name),
+    ):
+        assert named(name) == []
 
 
 def test_downloads_of_every_standing() -> None:

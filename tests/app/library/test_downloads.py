@@ -102,6 +102,16 @@ def test_a_look_from_before_forgets_nothing(downloading: Downloading) -> None:
     assert downloading.standings == {"a/a": "running"}
 
 
+def test_what_another_process_downloads_is_known_as_such(downloading: Downloading) -> None:
+    downloading.look(A)
+    assert downloading.downloads.elsewhere
+    downloading.look(replace(A, standing="paused"))
+    assert not downloading.downloads.elsewhere
+    downloading.downloads.pull("a/a")
+    downloading.commands.asked("pull").download(A)
+    assert not downloading.downloads.elsewhere
+
+
 def test_what_waits_is_paused_though_its_command_says_nothing(downloading: Downloading) -> None:
     downloading.downloads.pull("a/a", "b/b")
     downloading.downloads.pause("b/b")

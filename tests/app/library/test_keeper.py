@@ -11,6 +11,7 @@ from app.library.library_dialog import LibraryDialog, PageName
 from app.library.pages import Page
 from app.settings import Pair
 from app.window import Window
+from models.errors import Problem
 from models.records import Download, Installed
 from tests.app.library.fake_commands import FakeCommands, commands_of
 from tests.app.library.samples import (
@@ -161,6 +162,31 @@ def test_a_choice_made_meanwhile_stands(opened: Opened) -> None:
     assert opened.target == "/models/other"
     opened.window.notices.press("library")
     opened.until(lambda: opened.target == "/models/target")
+
+
+def test_loading_is_told_of_to_its_end(opened: Opened) -> None:
+    opened.answer(*HERE)
+    opened.press("disk", "model:/models/target", "use")
+    assert opened.dialog.line.text == "Qwen3-4B-4bit is being loaded."
+    opened.until(lambda: opened.dialog.line.text == "Qwen3-4B-4bit answers now.")
+    opened.press("disk", "model:/models/drafter", "use")
+    opened.window.loader.failed.emit(Problem("It does not fit.", "Choose another."))
+    assert opened.dialog.line.text == "It does not fit. Choose another."
+    opened.window.loader.failed.emit(Problem("Something else.", ""))
+    assert opened.dialog.line.text == "It does not fit. Choose another."
+
+
+def test_downloads_of_another_process_are_followed(opened: Opened) -> None:
+    there = Download("a/a", "", "running", 1, 4)
+    opened.answer(downloads=(there,))
+    opened.window.library._watch.timeout.emit()
+    assert opened.commands.waits("list")
+    opened.answer(downloads=(replace(there, standing="paused"),))
+    opened.window.library._watch.timeout.emit()
+    assert not opened.commands.waits("list")
+    opened.dialog.close()
+    opened.window.library._watch.timeout.emit()
+    assert not opened.window.library._watch.isActive()
 
 
 def test_what_cannot_be_used_is_greyed_out(opened: Opened) -> None:

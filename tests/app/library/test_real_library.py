@@ -205,7 +205,8 @@ def test_a_hub_that_is_not_there(
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     window = open_real()
     dialog = library_of(window)
+    until(lambda: dialog.offers.card.isVisible())  # the catalog needs no hub
+    dialog.show_page("search")
     dialog.search.searched.emit("tiny")
     until(lambda: window.library._library.found.problem)
     assert dialog.search.said == str(window.library._library.found.problem)
-    until(lambda: dialog.offers.card.isVisible())  # the catalog needs no hub
