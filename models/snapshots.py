@@ -20,7 +20,7 @@ class Snapshot:
     """A revision of a repository, as a folder of links.
 
     `is_main`: the one that tools take where no revision is named; `is_whole`: no link of it leads
-    nowhere, and nobody began to remove it.
+    nowhere. Where `path` is not called like the revision, somebody began to remove it.
     """
 
     repository: str
@@ -82,8 +82,7 @@ def read_repository(place: Path) -> CachedRepository:
             revision=folder.name.removeprefix(REMOVING),
             path=folder,
             is_main=folder.name == main,
-            is_whole=not folder.name.startswith(REMOVING)
-            and all(map(os.path.exists, files(folder))),
+            is_whole=all(map(os.path.exists, files(folder))),
         )
         for folder in (sorted(folders.iterdir()) if folders.is_dir() else ())
         if folder.is_dir() and not folder.name.startswith(".")

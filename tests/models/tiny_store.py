@@ -6,7 +6,9 @@ import os
 from pathlib import Path
 from typing import Any
 
+from models import store
 from models.drafter_folders import HEAD_MODEL_TYPE, WEIGHTS_NAME
+from models.records import Installed
 
 CONFIG = {
     "model_type": "llama",
@@ -87,3 +89,13 @@ def partial(cache: Path, name: str, size_bytes: int = 500) -> Path:
     path = blobs / f"{'d' * 64}.0123abcd.incomplete"
     path.write_bytes(bytes(size_bytes))
     return path
+
+
+def find(name: str, home: Path, cache: Path) -> Installed:
+    """The one of that name among what is installed."""
+    return next(one for one in store.installed(home=home, cache=cache) if one.name == name)
+
+
+def disk_bytes(folder: Path) -> int:
+    """Of all files in it, those that links lead to left out."""
+    return sum(path.lstat().st_size for path in folder.rglob("*") if path.is_file())
