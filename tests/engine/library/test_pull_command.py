@@ -38,6 +38,7 @@ def test_from_a_hub_to_an_answer(run: Command, hub: HubServer) -> None:
     assert (model.name, model.origin, model.role, model.problem) == (NAME, "hub", "chat", "")
     assert len(list(Path(model.path).glob("*.safetensors"))) == WEIGHTS
     assert not list(Path(model.path).glob("*.py"))
+    assert answer_of(run("models", "list", "--json"))["downloads"] == []
 
     asked_before = len(hub.asked)
     names = (NAME, NAME.upper(), "tiny-llama-8bit", f"{NAME}@{downloads[-1].revision}")
@@ -219,3 +220,18 @@ def test_the_starter_goes_by_its_name(
     assert (last["installed"]["name"], last["installed"]["origin"]) == (STARTER.name, "starter")
     refusal = lines_of(run("models", "pull", f"{STARTER.name}@v1", "--json"), code=2)[-1]
     assert "no revisions" in refusal["problem"][0]
+
+
+def test_the_starter_can_be_paused(
+    run: Command, surroundings: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ensure(*, progress: Callable[[int, int], None]) -> Path:
+        signal.raise_signal(signal.SIGINT)
+        progress(5, 10)
+        pytest.fail("it goes on")
+
+    monkeypatch.setattr(fetching, "ensure_starter", ensure)
+    ended = run("models", "pull", STARTER.name)
+    assert ended.code == 130
+    assert "Paused" in ended.err
+    assert [one.standing for one in Queue().downloads()] == ["paused"]
