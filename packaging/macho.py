@@ -207,7 +207,7 @@ def _commands(data: bytes) -> Iterator[tuple[int, int, int]]:
     for _ in range(count):
         command, size_bytes = struct.unpack_from("<II", data, offset)
         if size_bytes < 8 or offset + size_bytes > len(data):
-            raise MachoError("a load command reaches beyond the file")
+            raise MachoError("a load command of no sensible size")
         yield command, offset, size_bytes
         offset += size_bytes
 

@@ -84,6 +84,22 @@ def test_a_damaged_image_is_refused_in_order_or_read(data: st.DataObject) -> Non
         macho.read(bytes(image[:cut]))
 
 
+@pytest.mark.parametrize("size_bytes", [0, 7, 0x10000000])
+def test_a_load_command_of_no_sensible_size(size_bytes: int) -> None:
+    image = bytearray(TinyMacho().build())
+    image[36:40] = size_bytes.to_bytes(4, "little")
+    with pytest.raises(MachoError, match="load command"):
+        macho.read(bytes(image))
+
+
+def test_exports_that_lead_in_a_circle() -> None:
+    image = TinyMacho(exports=("_a",)).build()
+    assert macho.read(image).exports == {"_a"}
+    leaf = image.index(b"\x01_a\0") + 4
+    with pytest.raises(MachoError, match="circle"):
+        macho.read(image[:leaf] + b"\0" + image[leaf + 1 :])
+
+
 @given(st.binary(max_size=64), st.sampled_from([*macho.MAGICS, b""]))
 def test_any_bytes_are_refused_in_order(rest: bytes, magic: bytes) -> None:
     for reading in (macho.architectures, macho.read):

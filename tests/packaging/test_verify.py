@@ -170,6 +170,12 @@ BEFORE_SIGNING = [
     ),
     Fault("wheel of mlx for macOS 26", mlx_for_26, "wheels", "macosx_26_0_arm64"),
     Fault(
+        "wheel for another processor",
+        change(f"{SITE}/mlx-0.32.4.dist-info/WHEEL", b"_arm64", b"_x86_64"),
+        "wheels",
+        "macosx_14_0_x86_64",
+    ),
+    Fault(
         "kernels for macOS 26",
         put(tiny_bundle.METALLIB, b"MTLB" + bytes(8) + b"\x1a\0\x02\0"),
         "Metal kernels",
