@@ -22,7 +22,7 @@ from python_here import PythonHere
 
 from models.errors import Problem
 
-_SELF_TEST_SECONDS = 600
+_SELF_TEST_SECONDS = 300
 _UNSHARE = ("unshare", "--mount", "--propagation", "private")
 _MOUNTS = """
 set -e
@@ -49,7 +49,7 @@ class Ran:
 def run_in_twin(app: Path, python: PythonHere, command: Sequence[str]) -> Ran:
     """Run `command`, whose first word is a program of the twin's, with nothing else around.
 
-    Raises Problem where anything in the twin has changed since, or it takes over ten minutes.
+    Raises Problem where anything in the twin has changed since, or it takes over five minutes.
     """
     before = _state(app)
     with TemporaryDirectory() as folder:
