@@ -65,7 +65,9 @@ def pull(
     *,
     repositories: Annotated[
         list[str] | None,
-        typer.Argument(help="organization/model[@revision]; none: go on with what waits."),
+        typer.Argument(
+            help="organization/model[/file.gguf][@revision]; none: go on with what waits."
+        ),
     ] = None,
     pause: Annotated[str, typer.Option(metavar="REPOSITORY", help="Stop fetching this.")] = "",
     cancel: Annotated[str, typer.Option(metavar="REPOSITORY", help="Forget this.")] = "",

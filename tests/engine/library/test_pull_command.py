@@ -193,11 +193,13 @@ def test_nobody_listens(words: list[str], hub: HubServer) -> None:
 def test_a_file_of_a_repository(run: Command, hub: HubServer, tmp_path: Path) -> None:
     path = tmp_path / "tiny.gguf"
     TinyGguf().write(path)
-    hub.repositories["tiny/files"] = {"tiny.gguf": path.read_bytes(), "other.gguf": b"GGUF"}
+    files = dict.fromkeys(("another.gguf", "tiny.gguf"), path.read_bytes())
+    hub.repositories["tiny/files"] = files | {"another.gguf": files["tiny.gguf"] + b"\0" * 32}
     refusal = lines_of(run("models", "pull", "tiny/files", "--json"), code=2)[-1]
     assert "tiny.gguf" in " ".join(refusal["problem"])
-    *_, last = lines_of(run("models", "pull", "tiny/files/tiny.gguf", "--json"))
-    assert last["installed"]["name"] == "tiny/files/tiny.gguf"
+    for name in ("tiny/files/another.gguf", "tiny/files/tiny.gguf"):
+        *_, last = lines_of(run("models", "pull", name, "--json"))
+        assert last["installed"]["name"] == name
     asked = ("--prompt", "x", "--max-tokens", 4)
     assert run("generate", "--target", "tiny/files/tiny.gguf", *asked).code == 0
 
