@@ -235,6 +235,7 @@ def test_a_stopped_download_goes_on_where_it_was(client: Client):
 
     with pytest.raises(Stopped):
         client.fetch(cancelled=cancelled, wait_seconds=600.0)
+    assert len(server.requests("/cdn/")) <= 3  # each at most once: nobody tried again
     assert not client.snapshot.exists()
     came = remaining_bytes(client.describe(), cache=client.cache)
     total = sum(len(client.server.repositories[NAME][name]) for name in NEEDED)
@@ -298,6 +299,8 @@ def test_a_whole_model_can_be_inspected(client: Client):
 def test_contents_that_are_the_same_come_once(client: Client):
     files = client.server.repositories[NAME]
     files["model-2-of-2.safetensors"] = files["model-1-of-2.safetensors"]
-    client.fetch()
+    seen: list[Download] = []
+    client.fetch(progress=seen.append)
+    assert seen[-1].done_bytes == seen[-1].total_bytes
     assert client.is_right()
     assert len(client.server.requests("/cdn/")) == 2  # that one and the tokenizer
