@@ -80,7 +80,9 @@ def leftover_bytes(repository: CachedRepository) -> int | None:
     """What cleaning it would free, as far as files tell; None if nothing in it is broken."""
     kinds = [(kind_of(snapshot, repository), snapshot) for snapshot in repository.snapshots]
     if not files(repository.path / "snapshots"):
-        return size_bytes(repository.path) or None
+        left = size_bytes(repository.path)
+        # Files without content are notes of tools: what the hub was asked for and does not have.
+        return left if left or not files(repository.path) else None
     if all(kind == "other" for kind, _ in kinds):
         return None  # or a snapshot that is hidden
     broken = [snapshot.path for kind, snapshot in kinds if kind == "incomplete"]

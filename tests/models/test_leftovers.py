@@ -150,6 +150,15 @@ def test_one_that_is_half_removed(home: Path, cache: Path):
     assert list(cache.glob("models--*")) == []
 
 
+def test_empty_folders_of_a_repository(home: Path, cache: Path):
+    left = cache / "models--org--husk" / "blobs"
+    left.mkdir(parents=True)
+    (found,) = store.incomplete(home=home, cache=cache)
+    assert (found.name, found.size_bytes) == ("org/husk", 0)
+    store.clean_incomplete(home=home, cache=cache)
+    assert list(cache.iterdir()) == []
+
+
 def test_partial_files_of_what_is_not_ours(home: Path, cache: Path):
     cached(cache, NAME, model_files(model_type="bert", architectures=["BertForMaskedLM"]))
     partial(cache, NAME)
