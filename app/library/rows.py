@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from PySide6.QtCore import QEvent, QObject, Qt, Signal
 from PySide6.QtGui import QColor, QFocusEvent, QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import (
-    QApplication,
     QFrame,
     QHBoxLayout,
     QPushButton,
@@ -238,7 +237,6 @@ class Rows(QScrollArea):
         """Show these, in this order."""
         wanted = {content.key: content for content in contents}
         gone = [self._rows.pop(key) for key in list(self._rows) if key not in wanted]
-        lost = any(_has_focus(row) for row in gone)
         for row in gone:
             self._column.removeWidget(row)
             row.hide()
@@ -257,8 +255,6 @@ class Rows(QScrollArea):
                 row.show()  # now, that it can have the focus
             rows[content.key] = row
         self._rows = rows
-        if lost and rows:
-            self.rows[0].setFocus()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if event.type() == QEvent.Type.KeyPress and isinstance(watched, Row):
@@ -275,8 +271,3 @@ class Rows(QScrollArea):
         rows = self.rows
         place = min(max(rows.index(row) + by, 0), len(rows) - 1)
         rows[place].setFocus(Qt.FocusReason.OtherFocusReason)
-
-
-def _has_focus(row: Row) -> bool:
-    focused = QApplication.focusWidget()
-    return focused is not None and (focused is row or row.isAncestorOf(focused))

@@ -97,22 +97,26 @@ def test_what_is_dropped_is_not_heard_and_ends(start: Start, until: Until) -> No
     until(lambda: heard.lines)
     child = psutil.Process(heard.running.pid)
     heard.running.drop()
+    heard.running._child.said.emit(b'{"a": 2}')  # it was on its way already
     until(lambda: not child.is_running())
     assert heard.ends == []
+    assert heard.lines == [{"a": 1}]
 
 
 def test_closing_lets_downloads_put_things_in_order(
     commands: Commands, start: Start, until: Until, tmp_path: Any
 ) -> None:
     """Their input ends, and that is waited for; the others are killed."""
-    mark = tmp_path / "paused"
-    patient = start(f"""print('{{}}', flush=True)
-import sys; from pathlib import Path; sys.stdin.read(); Path({str(mark)!r}).touch()""")
-    other = start("""import time; print('{}', flush=True); time.sleep(3600)""")
+    program = """print('{{}}', flush=True)
+import sys; from pathlib import Path; sys.stdin.read(); Path({!r}).touch()"""
+    paused, not_killed = tmp_path / "paused", tmp_path / "not killed"
+    patient = start(program.format(str(paused)))
+    other = start(program.format(str(not_killed)))
     until(lambda: patient.lines and other.lines)
     children = [psutil.Process(one.running.pid) for one in (patient, other)]
     commands.close(patient=(patient.running,))
-    assert mark.exists()
+    assert paused.exists()
+    assert not not_killed.exists()
     assert not any(one.is_running() for one in children)
     assert patient.ends == other.ends == []
 

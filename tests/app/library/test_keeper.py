@@ -207,6 +207,7 @@ def test_searching_and_getting(opened: Opened) -> None:
     QTest.keyClicks(search.field, "qwen")
     QTest.keyClick(search.field, Qt.Key.Key_Return)
     assert dialog.isVisible()  # nothing else was pressed by that
+    assert len([one for one in opened.commands.started if "search" in one.words]) == 1
     assert search.said == "Searching the hub for “qwen”…"
     opened.commands.asked("search").answer(plain(found=FOUND))
     assert len(search.rows.rows) == len(FOUND)

@@ -62,6 +62,10 @@ def test_only_the_latest_answer_counts(commands: FakeCommands, library: Library)
     commands.asked("search").answer(plain(found=FOUND[:1]))
     assert library.found.value == FOUND[:1]
     assert not library.found.asking
+    library.look()
+    look = commands.asked("list")
+    library.look()
+    assert look.dropped
 
 
 def test_what_failed_keeps_what_was_known(commands: FakeCommands, library: Library) -> None:
