@@ -7,6 +7,8 @@ does not depend on what an allocator keeps back, and in small models Python woul
 import json
 import resource
 import sys
+from contextlib import closing
+from itertools import islice
 from pathlib import Path
 
 import engine  # noqa: F401  # before MLX: it puts OpenBLAS in front
@@ -15,12 +17,14 @@ import engine  # noqa: F401  # before MLX: it puts OpenBLAS in front
 import mlx.core as mx
 
 from engine.draft_length import Fixed
+from engine.events import Verdict
 from engine.loading import load
 from engine.request import Request, Sampling
 from engine.session import Session
 
 _TURNS = 4
 _ANSWER_TOKENS = 40
+_ROUNDS = 2  # of each answer, after which it is cancelled: later ones need no more
 
 
 def measure(target: Path, drafter: str, context: int) -> dict[str, int]:
@@ -30,8 +34,9 @@ def measure(target: Path, drafter: str, context: int) -> dict[str, int]:
     text = [(7 * i + 3) % min(session.decoder.vocabulary, 250) for i in range(context)]
     request = Request(sampling=Sampling(temperature=0.8, seed=1), max_tokens=_ANSWER_TOKENS)
     for turn in range(1, _TURNS + 1):
-        for _ in session.complete(text[: context * turn // _TURNS - _ANSWER_TOKENS], request):
-            pass
+        prompt = text[: context * turn // _TURNS - _ANSWER_TOKENS]
+        with closing(session.complete(prompt, request)) as events:
+            list(islice((event for event in events if isinstance(event, Verdict)), _ROUNDS))
     return {
         "peak_bytes": mx.get_peak_memory(),
         "loaded_bytes": loaded,
