@@ -20,7 +20,9 @@ QTabBar::tab {
 }
 QTabBar::tab:hover { color: palette(text); }
 QTabBar::tab:selected { color: palette(text); border-bottom-color: palette(link); }
-QTabBar::tab:selected:focus { background: palette(midlight); }
+QTabBar::tab:selected:focus {
+    background: palette(midlight); border-bottom: 2px solid palette(link);
+}
 """
 PageName = Literal["offers", "search", "drafters", "downloads", "disk"]
 
