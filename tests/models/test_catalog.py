@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +108,7 @@ def test_one_is_recommended_and_every_no_has_a_reason(catalog: Catalog, memory_g
     best = recommended(found)
     assert found[0] is best
     assert best.reason == ""
+    assert best.drafter  # though without one, larger targets would do
     assert best.needed_bytes <= LEAVES_ROOM * machine.available_bytes
     for offer in found:
         assert bool(offer.reason) == (offer.needed_bytes > machine.available_bytes)
@@ -122,6 +124,30 @@ def test_more_memory_never_recommends_less(catalog: Catalog):
     best = [quality[offer.target] for offer in found]
     assert best == sorted(best)
     assert len(set(best)) >= 6
+
+
+def test_what_fits_without_room_to_spare_is_not_recommended(catalog: Catalog):
+    best = recommended(offers(catalog, machine=a_mac(16)))
+    tight = Machine("m", 16 << 30, best.needed_bytes + 1, unified=True)
+    found = offers(catalog, machine=tight)
+    assert next(offer for offer in found if offer.target == best.target).reason == ""
+    assert recommended(found).target != best.target
+
+
+def test_more_than_a_machine_is_meant_for_is_not_recommended(catalog: Catalog):
+    raised = Machine("m", 16 << 30, 16 << 30, unified=True)  # a limit that somebody raised
+    found = offers(catalog, machine=raised)
+    assert any(offer.memory_class_gb > 16 and not offer.reason for offer in found)
+    assert recommended(found).memory_class_gb <= 16
+
+
+def test_a_pair_is_as_verified_as_the_less_known_of_the_two(catalog: Catalog):
+    pair = next(pair for pair in catalog.pairs if pair.drafter and pair.target.verified)
+    assert pair.drafter
+    doubtful = replace(pair, drafter=replace(pair.drafter, verified=False))
+    pairs = tuple(doubtful if each is pair else each for each in catalog.pairs)
+    found = offers(replace(catalog, pairs=pairs), machine=a_mac(16))
+    assert not next(offer for offer in found if offer.target == pair.target.name).verified
 
 
 def test_the_starter_is_recommended_where_nothing_fits(catalog: Catalog):
@@ -159,7 +185,7 @@ def test_what_is_here_is_not_downloaded_again(catalog: Catalog):
 def test_a_full_disk_is_a_reason_for_what_is_not_here_yet(catalog: Catalog):
     target, drafter = "mlx-community/Qwen3-8B-4bit", "mlx-community/Qwen3-0.6B-4bit"
     here = [installed(target), installed(drafter)]
-    found = offers(catalog, machine=a_mac(16), installed=here, free_bytes=SPARE_DISK_BYTES)
+    found = offers(catalog, machine=a_mac(16), installed=here, free_bytes=SPARE_DISK_BYTES - 1)
     reasons = {offer.target: offer.reason for offer in found}
     assert reasons[target] == ""
     assert "of disk" in reasons["mlx-community/Qwen3.5-4B-MLX-4bit"]

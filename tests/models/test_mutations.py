@@ -15,7 +15,7 @@ from tests.models.mutation_subjects import SUBJECTS
 from tests.models.mutations import read_mutations
 
 ROOT = Path(__file__).parents[2]
-FEW, MANY = 250, 10_000
+FEW, MANY = 120, 10_000
 
 
 @pytest.mark.parametrize("name", SUBJECTS)
@@ -23,7 +23,6 @@ def test_a_few(name: str, tmp_path: Path):
     came = read_mutations(SUBJECTS[name], FEW, tmp_path)
     assert came.total() >= FEW
     assert came["problem"] > FEW / 10
-    assert came["reading"] > 0
     assert list(tmp_path.iterdir()) == []
 
 

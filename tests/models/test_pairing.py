@@ -45,7 +45,9 @@ def judged(target: Path, *installed: Installed, **more: Any) -> dict[str, Candid
     more = {"machine": MACHINE, "home": target.parent / "home"} | more
     found = candidates(target, installed=installed, **more)
     assert all(candidate.reason and candidate.reason.isprintable() for candidate in found)
-    return {candidate.drafter: candidate for candidate in found}
+    by_name = {candidate.drafter: candidate for candidate in found}
+    assert len(by_name) == len(found)
+    return by_name
 
 
 def test_what_needs_no_model_is_always_there(target: Path):
@@ -106,7 +108,9 @@ def test_no_room_is_a_reason_with_numbers(tmp_path: Path, target: Path):
     assert "GB are available" in found.reason
     roomy = replace(MACHINE, available_bytes=40_000_000)
     assert judged(target, drafter, machine=roomy, context=128)["drafter"].works
-    assert not judged(target, drafter, machine=roomy, context=4096)["drafter"].works
+    long = judged(target, drafter, machine=roomy, context=4096)["drafter"]
+    assert not long.works
+    assert long == judged(target, drafter, machine=roomy, context=10**6)["drafter"]
 
 
 def test_what_cannot_be_cut_says_what_that_costs(tmp_path: Path, target: Path):

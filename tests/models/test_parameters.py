@@ -86,3 +86,20 @@ def test_any_config_is_counted_or_not(changed: dict[str, Any]):
     for config in (changed, {**LLAMA, **changed}, {**LLAMA, "text_config": changed}):
         counted = count_parameters(config)
         assert counted is None or 0 < counted.active <= counted.total
+
+
+def test_experts_that_all_tokens_share_and_layers_without_experts():
+    mixture = LLAMA | {
+        "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32,
+        "n_shared_experts": 1, "first_k_dense_replace": 1,
+    }  # fmt: skip
+    counted, dense = count_parameters(mixture), count_parameters(LLAMA)
+    assert counted is not None
+    assert dense is not None
+    expert, router, mlp = 3 * 64 * 32, 64 * 8, 3 * 64 * 128
+    attention = dense.layers - 4 * mlp
+    assert counted.layers == attention + mlp + 3 * (8 * expert + expert + router)
+    assert counted.active_layers == attention + mlp + 3 * (2 * expert + expert + router)
+    more = count_parameters(mixture | {"num_experts_per_tok": 20})  # than there are
+    assert more is not None
+    assert more.active_layers == more.layers
