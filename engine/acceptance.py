@@ -20,7 +20,7 @@ _COPIED = (0.35, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8)  # what to expect t
 _DRAFTED = 0.5  # of a token from a model
 
 _OWN = 4.0  # tokens' worth of what was expected from the start, or from the neighbour
-_USUAL = 15.0  # tokens' worth of what is usual, against one text
+_USUAL = 30.0  # tokens' worth of what is usual, against one text
 _REMEMBERED = 20.0  # at most so many tokens' worth go to disk
 _MEMORY = 0.97  # of what was counted before, in each round
 
@@ -141,8 +141,8 @@ class Acceptance:
             if drafter in rungs:
                 rungs[drafter].settle(share)
 
-    def begin(self, *, share: float = 0.3) -> None:
-        """Another text."""
+    def begin(self, *, share: float = 0.1) -> None:
+        """Another text: what is usual says more of it than the one before does."""
         for each in (*self._copied.values(), *self._drafted.values()):
             each.begin(share)
 

@@ -160,7 +160,7 @@ class Automatic:
     as it goes; `acceptance` is what was seen of the pair before.
     """
 
-    _TO_PAY, _TO_RESUME, _IN_DEBT = 1.0, 1.03, 1.1  # times plain decoding
+    _TO_PAY, _IN_DEBT = 1.0, 1.1  # times plain decoding
     _STEADY = 0.01  # so much of a round must be won by changing the length
     _CHECK_EVERY = 4  # rounds between two plain ones that are to show what plain costs
     _CHECK_AT_LAST = 64  # rounds without one, even where drafting surely pays: if it is believed to
@@ -283,32 +283,17 @@ class Automatic:
 
     def _best(self, offers: Mapping[str, list[Offer]]) -> Offer | None:
         """What to draft; None where nothing pays."""
-        paying = [
-            max(each, key=lambda offer: offer.gain)
-            for name, each in offers.items()
-            if max(offer.gain for offer in each) >= self._required(name)
-        ]
-        if not paying:
+        required = self._IN_DEBT if self._ledger.in_debt else self._TO_PAY
+        candidates = [offer for each in offers.values() for offer in each if offer.gain >= required]
+        if not candidates:
             return None
-        speed = self._pace.speed(max(offer.gain for offer in paying))
-        candidates = [
-            offer
-            for each in paying
-            for offer in offers[each.drafter]
-            if offer.gain >= self._required(each.drafter)
-        ]
+        speed = self._pace.speed(max(offer.gain for offer in candidates))
         best = max(candidates, key=lambda offer: offer.value(speed))
         for offer in candidates:
             same = self._last is not None and offer.alike(self._last)
             if same and offer.value(speed) >= best.value(speed) - self._STEADY * best.tokens:
                 return offer
         return best
-
-    def _required(self, drafter: str) -> float:
-        parking = self._parking.get(drafter)
-        if self._ledger.in_debt:
-            return self._IN_DEBT
-        return self._TO_PAY if parking is None or parking.left is None else self._TO_RESUME
 
     def _draft(
         self, offer: Offer, offered: list[Offer], prospect: Prospect, context: int
@@ -411,7 +396,7 @@ class Automatic:
             for match in MATCHES:
                 prospect = Prospect(name, _GLIMPSE, match)
                 each = self._offers(prospect, _GLIMPSE, passes, context)
-                if max(offer.gain for offer in each) >= self._TO_RESUME:
+                if max(offer.gain for offer in each) >= self._TO_PAY:
                     least = min(least, match)
                     break
         return least
