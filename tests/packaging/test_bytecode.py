@@ -29,7 +29,7 @@ def _compiled(folder: Path) -> dict[str, bytes]:
 
 
 def test_the_same_bytes_wherever_it_is_done(tmp_path: Path):
-    one, two = _write(tmp_path / "one", NAMES), _write(tmp_path / "another place", NAMES[::-1])
+    one, two = _write(tmp_path / "one", NAMES), _write(tmp_path / "another place", NAMES)
     compile_all(one, Path(sys.executable))
     compile_all(two, Path(sys.executable))
     assert len(_compiled(one)) == len(NAMES)
@@ -38,6 +38,21 @@ def test_the_same_bytes_wherever_it_is_done(tmp_path: Path):
         assert name.endswith(".cpython-313.pyc")
         assert data[4:8] == UNCHECKED_HASH
         assert str(tmp_path).encode() not in data
+
+
+def test_every_share_is_the_same_whatever_order_a_disk_lists_files_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    folder = _write(tmp_path, NAMES)
+    shares: list[list[list[str]]] = []
+    for paths in (sorted(folder.rglob("*.py")), sorted(folder.rglob("*.py"), reverse=True)):
+        asked: list[list[str]] = []
+        with monkeypatch.context() as patched:
+            patched.setattr(Path, "rglob", lambda *_, paths=paths: iter(paths))
+            patched.setattr(bytecode, "_compile", lambda *given, to=asked: to.append(given[2]))
+            compile_all(folder, Path(sys.executable))
+        shares.append(sorted(asked))
+    assert shares[0] == shares[1]
 
 
 def test_what_is_left_out_is_not_compiled(tmp_path: Path):

@@ -62,6 +62,9 @@ def test_an_archive_that_is_like_it(app: Path, tmp_path: Path):
     assert archive_is_like(app, tmp_path / "a.zip")
     with zipfile.ZipFile(tmp_path / "a.zip") as archive:
         modes = {info.filename: info.external_attr >> 16 for info in archive.infolist()}
+        times = {info.date_time for info in archive.infolist()}
+    assert list(modes) == sorted(modes)
+    assert times == {(2025, 1, 1, 0, 0, 0)}
     assert modes["Slipstream.app/Contents/MacOS/Slipstream"] == 0o100755
     assert stat.S_ISLNK(modes[next(name for name in modes if name.endswith("/link"))])
 
@@ -114,6 +117,7 @@ def test_another_reader_finds_every_file(app: Path, tmp_path: Path, configuratio
     made, *_ = make_downloads(app, tmp_path, configuration)
     listed = subprocess.run(["7zz", "l", made], capture_output=True, text=True, check=True)
     assert "Slipstream/Applications" in listed.stdout
+    assert "Created = 2025-01-01 00:00:00\n" in listed.stdout
     # It refuses to make the way to Applications, as that leads out.
     subprocess.run(["7zz", "x", "-xr!Applications", f"-o{tmp_path / 'out'}", made], check=True)
 

@@ -124,23 +124,26 @@ def test_another_libpython(contents: Path, tmp_path: Path):
     assert ran.stderr.splitlines()[0].endswith("libpython lacks Py_DecodeLocale. Install it again.")
 
 
-def test_it_claims_no_newer_system_than_its_oldest(tmp_path: Path):
-    def program(sdk: int) -> bytes:
-        commands = struct.pack("<4I", 0x1B, 16, 0, 0)
-        commands += struct.pack("<6I", 0x32, 24, 1, 14 << 16, sdk, 0)
-        return struct.pack("<8I", 0xFEEDFACF, 0, 0, 2, 2, len(commands), 0, 0) + commands + b"rest"
+def _mac_program(sdk: int) -> bytes:
+    """The head of one, with two load commands."""
+    commands = struct.pack("<4I", 0x1B, 16, 0, 0)
+    commands += struct.pack("<6I", 0x32, 24, 1, 14 << 16, sdk, 0)
+    return struct.pack("<8I", 0xFEEDFACF, 0, 0, 2, 2, len(commands), 0, 0) + commands + b"rest"
 
+
+def test_it_claims_no_newer_system_than_its_oldest(tmp_path: Path):
     path = tmp_path / "program"
-    path.write_bytes(program(27 << 16))
+    path.write_bytes(_mac_program(27 << 16))
     _claim_no_newer_system(path)
-    assert path.read_bytes() == program(14 << 16)
+    assert path.read_bytes() == _mac_program(14 << 16)
 
 
 def test_a_linux_program_stays_as_it_is(tmp_path: Path):
     path = tmp_path / "program"
-    path.write_bytes(b"\x7fELF" + bytes(100))
+    data = b"\x7fELF" + _mac_program(27 << 16)[4:]
+    path.write_bytes(data)
     _claim_no_newer_system(path)
-    assert path.read_bytes() == b"\x7fELF" + bytes(100)
+    assert path.read_bytes() == data
 
 
 @pytest.mark.slow

@@ -89,10 +89,10 @@ def test_another_archive_is_refused(
     assert runtime.have_source(configuration.runtime) == given
 
 
-def _mirror(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
-    """Have apt tell that it uses the server at `url`."""
-    parts = urlsplit(url)
-    told = subprocess.CompletedProcess([], 0, f"{parts.scheme}://{parts.netloc}/debian\n", "")
+def _mirror(monkeypatch: pytest.MonkeyPatch, *urls: str) -> None:
+    """Have apt tell that it uses the servers at `urls`."""
+    sites = [urlsplit(url)._replace(path="/debian").geturl() for url in urls]
+    told = subprocess.CompletedProcess([], 0, "\n".join(sites), "")
     monkeypatch.setattr(runtime.subprocess, "run", lambda *_, **__: told)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
 
@@ -107,6 +107,19 @@ def test_the_archive_comes_from_the_mirror_of_this_machine(
         assert runtime.have_source(configuration.runtime) == cached
         assert runtime.have_source(configuration.runtime) == cached
     assert len(server.asked) == 1
+
+
+def test_the_next_mirror_may_have_it(
+    configuration: Configuration, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    cached = tmp_path / "cache" / configuration.runtime.source
+    cached.unlink()
+    with serving(_source()) as one, serving(_source()) as two:
+        first, _ = sorted((one, two), key=lambda server: server.url)
+        first.status = 404
+        _mirror(monkeypatch, one.url, two.url)
+        assert runtime.have_source(configuration.runtime) == cached
+    assert len(first.asked) == 1
 
 
 @pytest.mark.parametrize("status", [None, 404], ids=["another", "none"])
