@@ -80,6 +80,9 @@ int main(int argc, char **argv) {
     int (*run)(int, char **) = symbol("Py_BytesMain");
     if (missing) return FAILED;
 
+    /* Not covered by -I: on a Mac, what says that another is sys.executable; plugins of a Qt. */
+    unsetenv("PYTHONEXECUTABLE");
+    unsetenv("__PYVENV_LAUNCHER__");
     unsetenv("QT_PLUGIN_PATH");
     unsetenv("QT_QPA_PLATFORM_PLUGIN_PATH");
     snprintf(python, sizeof python, "%s/Resources/python", bundle);

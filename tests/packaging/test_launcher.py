@@ -26,7 +26,8 @@ wchar_t *Py_DecodeLocale(const char *text, size_t *size) {
 void Py_SetProgramName(const wchar_t *given) { wcsncpy(name, given, 4095); }
 void Py_SetPythonHome(const wchar_t *given) { wcsncpy(home, given, 4095); }
 int Py_BytesMain(int count, char **arguments) {
-    printf("[\"%ls\", \"%ls\", \"%s\"", name, home, getenv("QT_PLUGIN_PATH") ? "Qt" : "");
+    printf("[\"%ls\", \"%ls\", \"%s\"", name, home, getenv("QT_PLUGIN_PATH") || getenv("__PYVENV_LAUNCHER__") || getenv("PYTHONEXECUTABLE")
+               ? "leaked" : "");
     for (int i = 0; i < count; i++) printf(", \"%s\"", arguments[i]);
     printf("]\n");
     return arguments[count] == NULL ? 7 : 1;
@@ -62,7 +63,8 @@ def contents(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _run(program: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {"QT_PLUGIN_PATH": "/usr/lib/qt", "PYTHONHOME": "/usr"}
+    names = ("QT_PLUGIN_PATH", "PYTHONEXECUTABLE", "__PYVENV_LAUNCHER__")
+    environment = {name: "/usr/lib" for name in names}
     return subprocess.run(
         [program, *arguments], env=environment, capture_output=True, text=True, cwd="/"
     )
@@ -80,11 +82,11 @@ OPTIONS = ["-I", "-B", "-X", "utf8"]
 def test_what_python_is_told(contents: Path, program: str, module: list[str]):
     ran = _run(contents / "MacOS" / program, "-c", "a b", "--x")
     assert ran.returncode == 7, ran.stderr
-    name, home, qt, *arguments = json.loads(ran.stdout)
+    name, home, leaked, *arguments = json.loads(ran.stdout)
     executable = str(contents / "MacOS" / "python3")
     assert name == executable
     assert home == str(contents / "Resources" / "python")
-    assert qt == ""
+    assert leaked == ""
     assert arguments == [executable, *OPTIONS, *module, "-c", "a b", "--x"]
 
 
