@@ -3,23 +3,62 @@
 Imports no Qt before it is known that there is a display: without one it may not even load.
 """
 
+import importlib
 import importlib.util
 import os
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 
 from app.display import has_display
 
 
 def main() -> int:
     """Run until the window is closed; the process's exit status."""
-    if "--benchmark" in sys.argv[1:]:
-        return _benchmark()
+    if arguments := sys.argv[1:]:  # a click gives none: it need not wait for a parser
+        return _do(arguments)
     if not has_display():
         print("There is no display here, so Slipstream chats in the terminal.", flush=True)
         os.execv(sys.executable, [sys.executable, "-m", "engine", "chat"])
     from app.start import run_window
 
     return run_window(sys.argv)
+
+
+def _do(arguments: Sequence[str]) -> int:
+    if "--benchmark" in arguments:
+        return _benchmark()
+    import argparse
+
+    parser = argparse.ArgumentParser(
+        prog="Slipstream",
+        description="Open Slipstream's window. The commands are those of `python -m engine`.",
+    )
+    parser.add_argument("--version", action="store_true", help="which version this is")
+    parser.add_argument(
+        "--self-test", action="store_true", help="see whether it works here; prints JSON"
+    )
+    parser.add_argument(
+        "--self-test-picture", type=Path, metavar="PNG", help="test, and keep a picture of it"
+    )
+    parser.add_argument("--self-test-window", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--benchmark", action="store_true", help="measure the window's frames (not in the bundle)"
+    )
+    options = parser.parse_args(arguments)
+    picture: Path | None = options.self_test_picture
+    if options.version:
+        from importlib import metadata
+
+        print(f"Slipstream {metadata.version('slipstream')}")
+        return 0
+    if options.self_test_window is not None:
+        from app import self_test_window
+
+        return self_test_window.main(options.self_test_window, picture)
+    from app import self_test
+
+    return self_test.main(picture)
 
 
 def _benchmark() -> int:
