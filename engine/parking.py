@@ -4,7 +4,7 @@ FIRST, LONGEST = 4, 512  # tokens between two probes
 _DOUBLINGS = 7
 _SERIES = 3  # probes at most, before it is parked for longer
 _SPENT = 0.0015  # of the time is not worth saving by rarer probes
-_LOAN, _MOST, _ALLOWED = 1.75, 2.25, 0.01  # plain passes; the last for each token
+_LOAN, _MOST, _ALLOWED = 1.25, 2.25, 0.01  # plain passes; the last for each token
 
 
 class Parking:
