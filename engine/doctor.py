@@ -34,7 +34,7 @@ from engine.symptoms import (
 )
 from models.errors import Problem
 from models.folders import inspect
-from models.starter import STARTER, models_folder
+from models.starter import STARTER, models_folder, shipped_starter
 
 _KV_PROBE = 64
 _GIB = 2**30
@@ -83,8 +83,8 @@ def diagnose(
 
 
 def starter_if_here() -> Path | None:
-    """The starter model's folder, if it was fetched; nothing is."""
-    folder = models_folder() / STARTER.name
+    """The starter model's folder, if it came along or was fetched; nothing is fetched."""
+    folder = shipped_starter() or models_folder() / STARTER.name
     return folder if folder.is_dir() else None
 
 

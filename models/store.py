@@ -28,7 +28,7 @@ from models.snapshots import (
     repositories,
     size_bytes,
 )
-from models.starter import MARKER_NAME, STARTER, models_folder
+from models.starter import MARKER_NAME, STARTER, models_folder, shipped_starter
 
 SETTLED_SECONDS = 600  # a folder in which nothing has changed for so long is nobody's work
 _SHIPPED = Path(__file__).parent.parent / "resources" / "drafters"
@@ -139,9 +139,12 @@ def _cache(cache: Path | None) -> Path:
 
 def _our_places(home: Path | None) -> Iterator[Place]:
     models = models_folder(home)
+    came_along = shipped_starter()
+    if came_along is not None:
+        yield Place(STARTER.name, came_along, "starter", removable=False)
     for path in _folders(models):
         if path.name == STARTER.name:
-            if (path / MARKER_NAME).exists():
+            if (path / MARKER_NAME).exists() and came_along is None:
                 yield Place(path.name, path, "starter", not path.is_symlink())
         else:
             yield Place(path.name, path, "imported", not path.is_symlink())

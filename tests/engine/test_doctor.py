@@ -133,6 +133,11 @@ def test_without_the_starter_model_slipstream_is_usable() -> None:
     assert found.curve is None
 
 
+def test_a_starter_that_came_along_is_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "shipped_starter", lambda: tmp_path)
+    assert starter_if_here() == tmp_path
+
+
 def test_weights_that_do_not_fit_are_not_loaded(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -71,6 +71,20 @@ def test_ours(home: Path, cache: Path, tmp_path: Path):
     ]
 
 
+def test_a_starter_that_came_along_is_the_one_and_stays(
+    home: Path, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    shipped = write(tmp_path / "application" / STARTER.name, model_files())
+    monkeypatch.setattr(store, "shipped_starter", lambda: shipped)
+    fetched = write(home / "models" / STARTER.name, model_files())
+    (fetched / MARKER_NAME).write_text("")
+    model = listed(home, cache)[STARTER.name]
+    assert (model.path, model.origin, model.removable) == (str(shipped), "starter", False)
+    with pytest.raises(Problem, match="comes with Slipstream"):
+        store.remove(model, home=home, cache=cache)
+    assert shipped.exists()
+
+
 def test_what_is_told_of_a_model(home: Path, cache: Path):
     snapshot = cached(cache, NAME, model_files())
     files = model_files()
