@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from models import added_folders, store
+from models.errors import Problem
 from models.last_used import mark_used
 from models.marks import adopt, mark
 from models.queue import Queue
