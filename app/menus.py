@@ -88,6 +88,10 @@ COMMANDS: tuple[Command | str, ...] = (  # a text alone: a line in that menu
     Command("Engine", "starter", "Load the starter model"),
     Command("Engine", "restart", "Restart the engine"),
     Command("Help", "keys", "Keyboard", _KEY.HelpContents),
+    "Help",
+    Command("Help", "updates", "Check for updates"),
+    Command("Help", "automatic_updates", "Check for updates automatically", checkable=True),
+    "Help",
     Command("Help", "about", "About Slipstream", role=QAction.MenuRole.AboutRole),
 )
 # Keys of parts of the window, which have no command of their own.

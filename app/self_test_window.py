@@ -31,6 +31,7 @@ def main(home: Path, picture: Path | None) -> int:
     os.environ[HOME_VARIABLE] = str(home)
     settings = Settings(stored_settings(home))
     settings.pair = Pair(draft_length=_DRAFT_LENGTH)
+    settings.automatic_updates = False
     settings.save()
     return run_window(["Slipstream"], begin=lambda window: Examination(window, picture).begin())
 

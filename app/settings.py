@@ -1,6 +1,7 @@
 """What the window remembers between runs, apart from conversations. Knows QSettings, no widget."""
 
 from dataclasses import dataclass
+from datetime import datetime
 
 from PySide6.QtCore import QByteArray, QSettings
 
@@ -100,6 +101,40 @@ class Settings:
     @unsent.setter
     def unsent(self, text: str) -> None:
         self._stored.setValue("unsent", text)
+
+    @property
+    def automatic_updates(self) -> bool:
+        """Whether the app may ask by itself whether there is a newer version."""
+        return self._text("updates/automatic", "True") == "True"
+
+    @automatic_updates.setter
+    def automatic_updates(self, on: bool) -> None:
+        self._stored.setValue("updates/automatic", str(on))
+
+    @property
+    def updates_checked(self) -> float:
+        """When it asked last, in seconds since 1970; 0 for never."""
+        try:
+            return float(self._text("updates/checked", "0"))
+        except ValueError:
+            return 0.0
+
+    @updates_checked.setter
+    def updates_checked(self, seconds: float) -> None:
+        self._stored.setValue("updates/checked", repr(seconds))
+
+    @property
+    def newest_feed(self) -> str:
+        """When the newest feed was made that was seen, as ISO 8601; empty for none."""
+        text = self._text("updates/newest_feed", "")
+        try:
+            return text if datetime.fromisoformat(text).tzinfo else ""
+        except ValueError:
+            return ""
+
+    @newest_feed.setter
+    def newest_feed(self, made: str) -> None:
+        self._stored.setValue("updates/newest_feed", made)
 
     def switched(self, name: str, *, default: bool) -> bool:
         """Whether the part or view `name` is on."""

@@ -25,6 +25,8 @@ from app.process.engine_process import EngineProcess
 from app.settings import Settings
 from app.signals import SignalWatch
 from app.theme import Theme
+from app.updates.origin import Origin
+from app.updates.shown_updates import ShownUpdates
 from app.window import Window
 from models.errors import Problem
 
@@ -57,6 +59,9 @@ def run_window(arguments: Sequence[str], *, begin: Callable[[Window], None] = Wi
     window.painted.connect(lambda: begin(window))
     SignalWatch(window.close, parent=application)
     window.painted.connect(lambda: keep_quick(window))
+    updates = ShownUpdates(window, origin=Origin())
+    window.painted.connect(updates.keeper.begin)
+    application.aboutToQuit.connect(updates.keeper.close)
     application.aboutToQuit.connect(leave_texts)
     window.show()
     return application.exec()
