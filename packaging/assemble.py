@@ -22,7 +22,7 @@ from launcher import compile_launchers, mac_target
 from prune import left_out
 from python_here import PythonHere
 from resolve import Platform, Wheel, fetch, linux, macos, read_lock
-from runtime import LIBRARY, install_for_mac, install_for_twin, runtime_wheel
+from runtime import LIBRARY, install_for_mac, install_for_twin, openssl_version, runtime_wheel
 from wheels import unpack
 
 from models.starter import STARTER, ensure_starter
@@ -68,6 +68,7 @@ def assemble_for_mac(
             licence="Python-2.0.1",
             metadata=None,
         ),
+        _openssl(openssl_version(resources / "python")),
     ]
     return components + _own_components(configuration, own, starter=starter)
 
@@ -120,6 +121,18 @@ def _component(wheel: Wheel, metadata: Path | None, *, licence: str = "") -> Com
         purl=f"pkg:pypi/{wheel.name}@{wheel.version}",
         licence=licence,
         metadata=metadata,
+    )
+
+
+def _openssl(version: str) -> Component:
+    """What comes with Python's binaries."""
+    return Component(
+        name="openssl",
+        version=version,
+        sha256="",
+        purl=f"pkg:generic/openssl@{version}",
+        licence="Apache-2.0",
+        metadata=None,
     )
 
 

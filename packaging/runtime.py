@@ -82,6 +82,18 @@ def install_for_mac(folder: Path, configuration: Configuration) -> None:
     data.write_text(_SYSCONFIG_DATA, encoding="utf-8")
 
 
+def openssl_version(folder: Path) -> str:
+    """The version of the OpenSSL in `folder`, as its library says. Raises Problem if it does not."""
+    data = (folder / LIBRARY / "bases" / "lib" / "libcrypto.3.dylib").read_bytes()
+    found = re.search(rb"OpenSSL (\d+\.\d+\.\d+) ", data)
+    if found is None:
+        raise Problem(
+            "The OpenSSL that comes with Python does not say which one it is.",
+            "Look its version up, and say it in packaging/runtime.py.",
+        )
+    return found[1].decode()
+
+
 def install_for_twin(folder: Path, python: PythonHere, prune: Prune) -> None:
     """Make `folder` out of `python`. Raises Problem where it has no shared libpython."""
     if not (python.library.suffix != ".a" and python.library.is_file()):

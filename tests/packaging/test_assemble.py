@@ -45,6 +45,7 @@ def small_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(assemble, "compile_launchers", compile_launchers)
     monkeypatch.setattr(assemble, "install_for_mac", install)
     monkeypatch.setattr(assemble, "install_for_twin", install)
+    monkeypatch.setattr(assemble, "openssl_version", lambda folder: "3.0.1")
     monkeypatch.setattr(assemble, "read_lock", lambda path: [wheel])
     monkeypatch.setattr(assemble, "ensure_starter", lambda *, home: weights)
     monkeypatch.setattr(assemble, "compile_all", lambda *_, **__: None)
@@ -110,7 +111,14 @@ def test_without_the_starter(tmp_path: Path):
 def test_what_it_is_made_of(tmp_path: Path):
     app = tmp_path / "Slipstream.app"
     components = {component.name: component for component in _assemble(app)}
-    assert components.keys() == {"tiny", "freeze-core", "python", "slipstream", STARTER.name}
+    assert components.keys() == {
+        "tiny",
+        "freeze-core",
+        "openssl",
+        "python",
+        "slipstream",
+        STARTER.name,
+    }
     assert components["python"].sha256 == CONFIGURATION.runtime.source_sha256
     assert components[STARTER.name].sha256 == STARTER.gguf_sha256
     assert components["tiny"].purl == "pkg:pypi/tiny@1"

@@ -13,7 +13,7 @@ import resolve
 import runtime
 from configuration import Configuration, read_configuration
 from python_here import PythonHere
-from runtime import LIBRARY, install_for_mac, install_for_twin
+from runtime import LIBRARY, install_for_mac, install_for_twin, openssl_version
 
 from models.errors import Problem
 from tests.models.file_server import serving
@@ -74,6 +74,16 @@ def test_for_the_mac(configuration: Configuration, tmp_path: Path):
     assert (library / "bases" / "lib" / "Python").read_bytes() == b"arm"
     assert (library / "lib-dynload" / "_ssl.so").read_bytes() == b"arm"
     assert (library / "os.py").read_text() == "Lib/os.py"
+
+
+def test_openssl_says_which_one_it_is(tmp_path: Path):
+    library = tmp_path / LIBRARY / "bases" / "lib" / "libcrypto.3.dylib"
+    library.parent.mkdir(parents=True)
+    library.write_bytes(b"\0OpenSSL\0OpenSSL 3.0.21 9 Jun 2026\0")
+    assert openssl_version(tmp_path) == "3.0.21"
+    library.write_bytes(b"OpenSSL 3")
+    with pytest.raises(Problem, match="does not say"):
+        openssl_version(tmp_path)
 
 
 def test_another_archive_is_refused(
