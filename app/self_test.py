@@ -6,6 +6,7 @@ happens in a temporary home. Knows what has to be seen there; opens no window it
 that crashes or hangs is told of too.
 """
 
+import importlib
 import json
 import multiprocessing
 import os
@@ -101,7 +102,7 @@ def examine(
     except Problem as problem:
         failures.append(str(problem))
     spawned = spawn()
-    failures += judge_spawned(spawned)
+    failures += judge_spawned(spawned) + load_check()
     unchanged = not bundle or state(bundle) == before
     if not unchanged:
         failures.append("Something was written into the bundle.")
@@ -244,6 +245,15 @@ def judge_spawned(spawned: Mapping[str, Any]) -> list[str]:
         return [f"multiprocessing cannot start a process: {spawned['failure']}."]
     if spawned["executable"] != sys.executable or spawned["pid"] == os.getpid():
         return [f"multiprocessing starts another program: {spawned['executable']}."]
+    return []
+
+
+def load_check(module: str = "app.updates.check") -> list[str]:
+    """What is wrong with the module that asks for updates, whose libraries nobody else loads."""
+    try:
+        importlib.import_module(module)
+    except ImportError as error:
+        return [f"Updates cannot be looked for: {error}."]
     return []
 
 

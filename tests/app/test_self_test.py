@@ -133,6 +133,12 @@ def test_a_process_that_cannot_be_spawned_is_told_of(monkeypatch: pytest.MonkeyP
     assert "failure" in spawn()
 
 
+def test_libraries_that_are_missing_are_told_of() -> None:
+    assert self_test.load_check() == []
+    (told,) = self_test.load_check("app.updates.nothing")
+    assert "nothing" in told
+
+
 @pytest.fixture
 def no_starter(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(self_test, "lend_starter", lambda home: None)

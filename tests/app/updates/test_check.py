@@ -94,6 +94,13 @@ def test_an_https_feed_is_not_led_to_this_machine(monkeypatch: pytest.MonkeyPatc
         assert server.connections == 0
 
 
+def test_an_https_feed_has_no_links_to_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = made_feed(release=replace(RELEASE, page="http://127.0.0.1/page"))
+    monkeypatch.setattr("app.updates.check.fetch", lambda address, seconds: data)
+    with pytest.raises(Problem, match="not HTTPS"):
+        check("https://example.org/feed.json", public_key=PUBLIC_KEY, seen=None, now=NOW)
+
+
 def test_redirections_come_to_an_end() -> None:
     with serving(b"") as server:
         server.redirect = server.address
