@@ -70,8 +70,11 @@ class Patience:
 
 
 def host_command() -> tuple[str, ...]:
-    """What starts the engine; in a bundle `sys.executable` is the Python inside it."""
-    return (sys.executable, "-m", "engine", "host")
+    """What starts the engine; in a bundle `sys.executable` is the Python inside it.
+
+    That one hears no PYTHON* variables: that a crash tells where is said here.
+    """
+    return (sys.executable, "-X", "faulthandler", "-m", "engine", "host")
 
 
 class EngineProcess(QObject):

@@ -15,7 +15,7 @@ from PySide6.QtCore import QTimer
 from pytestqt.qtbot import QtBot
 
 from app.process.engine_log import EngineLog
-from app.process.engine_process import EngineProcess, Patience, State
+from app.process.engine_process import EngineProcess, Patience, State, host_command
 from engine.events import Done, Draft, Failed, Prefill, Text, Verdict
 from engine.request import Message, Request, Sampling
 from engine.stats import tally
@@ -263,3 +263,11 @@ def test_text_arrives_while_it_is_written(start: Start, folder: Path) -> None:
     heard.engine.cancel(id)
     heard.end_of(id)
     assert not heard.engine.answering
+
+
+def test_a_crash_of_the_engine_tells_where_without_variables_too() -> None:
+    """In a bundle Python is isolated."""
+    python, *options = host_command()[: host_command().index("-m")]
+    code = "import faulthandler; print(faulthandler.is_enabled())"
+    done = subprocess.run([python, "-I", *options, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "True\n"

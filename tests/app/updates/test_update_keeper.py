@@ -6,7 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QSettings
+from PySide6.QtCore import QSettings, Qt
 from PySide6.QtWidgets import QApplication, QLabel
 
 from app.library.commands import Commands
@@ -233,7 +233,10 @@ def test_the_dialog_shows_plain_text_and_opens_the_page(qapp: QApplication) -> N
     opened: list[str] = []
     release: Release = replace(RELEASE, notes="<b>New</b>\nand \u202egnp.exe")
     dialog = UpdateDialog(release, version="0.1.0", opening=opened.append)
-    shown = " ".join(label.text() for label in dialog.findChildren(QLabel))
+    labels = dialog.findChildren(QLabel)
+    shown = " ".join(label.text() for label in labels)
+    announced = [label for label in labels if label.text() not in ("Page", "Size", "SHA-256")]
+    assert {label.textFormat() for label in announced} == {Qt.TextFormat.PlainText}
     for text in (RELEASE.version, "0.1.0", RELEASE.page, "110.2 MB", RELEASE.sha256):
         assert text in shown
     assert dialog.notes.toPlainText() == "<b>New</b>\nand gnp.exe"
