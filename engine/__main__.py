@@ -374,7 +374,7 @@ def import_model(
 ) -> None:
     """Turn a GGUF file into an MLX model folder."""
     from engine.library.progress import bytes_bar
-    from models.gguf import import_gguf
+    from models.gguf.importing import import_gguf
 
     with bytes_bar(f"Importing {source.name}") as show:
         import_gguf(source, folder, progress=show)
@@ -404,8 +404,8 @@ def open_session(
     from engine.loading import load
     from engine.pair import make_policy
     from engine.session import Session
-    from models.last_used import mark_used
-    from models.memory import DEFAULT_CONTEXT
+    from models.installed.last_used import mark_used
+    from models.memory.fit import DEFAULT_CONTEXT
 
     policy = make_policy(draft_length)
     calibrations = Calibrations(calibration_folder())
@@ -428,7 +428,7 @@ def open_session(
 def _folder(target: str | None) -> Path:
     """The model folder of a target; the starter model's where none is named."""
     from engine.library.progress import bytes_bar
-    from models.resolve import resolve_target
+    from models.installed.resolve import resolve_target
     from models.starter import STARTER, ensure_starter
 
     if target in (None, STARTER.name):

@@ -35,8 +35,8 @@ from engine.protocol import Answer, Drafting, Generate, Load, Unload, Work
 from engine.session import Session
 from models.errors import Problem
 from models.folders import inspect
-from models.last_used import mark_used
-from models.resolve import resolve_target
+from models.installed.last_used import mark_used
+from models.installed.resolve import resolve_target
 
 _GRACE_SECONDS = 5  # for what runs to notice that it shall end
 

@@ -16,7 +16,7 @@ from mlx_lm.utils import load_model as load_weights
 
 from models.errors import Problem
 from models.folders import inspect
-from models.machine import this_machine
+from models.memory.machine import this_machine
 
 _UNKNOWN_CONTEXT = 1 << 20  # recurrent models have no limit of their own
 

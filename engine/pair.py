@@ -28,8 +28,8 @@ from models.download import file_sha256
 from models.drafter_folders import WEIGHTS_NAME, find_head, is_head
 from models.errors import Problem
 from models.fingerprint import fingerprint
-from models.last_used import mark_used
-from models.resolve import resolve_drafter
+from models.installed.last_used import mark_used
+from models.installed.resolve import resolve_drafter
 from models.token_tables import require_same_tokens
 
 

@@ -14,12 +14,12 @@ from typing import Any, NoReturn
 
 from models.errors import Problem
 from models.folders import read_json_object
-from models.machine import Machine
-from models.memory import DEFAULT_CONTEXT, fit
-from models.model_size import ModelSize
-from models.parameters import Parameters, count_parameters
+from models.memory.fit import DEFAULT_CONTEXT, fit
+from models.memory.machine import Machine
+from models.memory.model_size import ModelSize
+from models.memory.parameters import Parameters, count_parameters
+from models.memory.shape import read_shape
 from models.records import Fit, Installed, Offer
-from models.shape import read_shape
 from models.starter import STARTER
 
 VERSION = 1

@@ -13,7 +13,7 @@ from typing import Any
 
 from models.architectures import known_to_mlx
 from models.errors import Problem
-from models.gguf import import_gguf
+from models.gguf.importing import import_gguf
 from models.safetensors_file import check_safetensors
 
 MAXIMUM_CONFIG_BYTES = 16_000_000

@@ -19,13 +19,13 @@ from models.drafter_folders import describe_head, find_head
 from models.errors import Problem
 from models.fingerprint import fingerprint
 from models.folders import read_json_object
-from models.machine import Machine
-from models.memory import DEFAULT_CONTEXT, fit
-from models.model_size import ModelSize, weigh
-from models.parameters import count_parameters
+from models.installed.roles import is_known
+from models.memory.fit import DEFAULT_CONTEXT, fit
+from models.memory.machine import Machine
+from models.memory.model_size import ModelSize, weigh
+from models.memory.parameters import count_parameters
+from models.memory.shape import read_shape
 from models.records import Candidate, Fit, Installed
-from models.roles import is_known
-from models.shape import read_shape
 from models.token_tables import TokenTable, compare, read_table, same_file
 
 RARELY_PAYS = 0.5  # of a pass of the target for one guess: then most guesses must stand

@@ -26,7 +26,7 @@ from platformdirs import user_data_path
 from models.download import download, file_sha256
 from models.errors import Problem
 from models.folders import inspect
-from models.gguf import import_gguf
+from models.gguf.importing import import_gguf
 
 HOME_VARIABLE = "SLIPSTREAM_HOME"
 GGUF_VARIABLE = "SLIPSTREAM_STARTER_GGUF"

@@ -83,7 +83,7 @@ def install_for_mac(folder: Path, configuration: Configuration) -> None:
 
 
 def openssl_version(folder: Path) -> str:
-    """The version of the OpenSSL in `folder`, as its library says. Raises Problem if it does not."""
+    """The version of the OpenSSL in `folder`, as it says itself. Raises Problem if it does not."""
     data = (folder / LIBRARY / "bases" / "lib" / "libcrypto.3.dylib").read_bytes()
     found = re.search(rb"OpenSSL (\d+\.\d+\.\d+) ", data)
     if found is None:

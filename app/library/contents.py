@@ -42,7 +42,8 @@ def named_row(
 ) -> tuple[Content, ...]:
     """A repository, or one GGUF file in it, that was named in full and that a search does not
     find; nothing where the name is none."""
-    known = {one.repository.lower() for one in (*found, *downloads)}
+    known = {one.repository.lower() for one in found}
+    known |= {one.repository.lower() for one in downloads}
     if _NAME.fullmatch(name) is None or name.lower() in known or shelf.find(name) is not None:
         return ()
     line = "The search did not find it; it can be fetched by its name if the hub has it"

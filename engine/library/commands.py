@@ -50,7 +50,7 @@ def search(
     """Look for models on the hub."""
     from engine.library.json_lines import problems_told, say
     from engine.library.show import show_found
-    from models.hub import Hub
+    from models.hub.client import Hub
 
     with problems_told(json):
         found = Hub().search(text, limit=limit)
@@ -76,7 +76,7 @@ def pull(
 ) -> None:
     """Fetch models from the hub; Ctrl-C pauses, and the next pull goes on."""
     from engine.library.json_lines import problems_told, say
-    from models.queue import Queue
+    from models.hub.queue import Queue
 
     with problems_told(json):
         if not pause and not cancel:
@@ -102,7 +102,7 @@ def _pull(repositories: list[str], *, with_parent: bool, as_json: bool) -> None:
     from engine.library.json_lines import say
     from engine.library.progress import DownloadView
     from engine.library.pulling import paced, pull
-    from models.queue import Queue
+    from models.hub.queue import Queue
 
     console = Console(stderr=True)
     with endable(with_parent=with_parent) as ending, DownloadView(console) as view:
@@ -271,8 +271,8 @@ def folders(
 ) -> None:
     """Further folders in which models are looked for."""
     from engine.library.json_lines import problems_told, say
-    from models.added_folders import add_folder, remove_folder
-    from models.added_folders import folders as added
+    from models.installed.added_folders import add_folder, remove_folder
+    from models.installed.added_folders import folders as added
 
     with problems_told(json):
         if add is not None:

@@ -1,7 +1,7 @@
 """What `slipstream convert` was asked for becomes a model folder: quantized, or imported from GGUF.
 
 Knows where the source is found and where the result belongs; how it is made is convert.py's and
-`models.gguf`'s.
+`models.gguf.importing`'s.
 """
 
 import os
@@ -10,11 +10,11 @@ from pathlib import Path
 
 from engine.library.convert import Quantization, convert
 from models.errors import Problem
-from models.gguf import import_gguf
-from models.machine import this_machine
-from models.resolve import find
+from models.gguf.importing import import_gguf
+from models.installed.resolve import find
+from models.installed.store import installed
+from models.memory.machine import this_machine
 from models.starter import models_folder
-from models.store import installed
 
 
 def convert_source(

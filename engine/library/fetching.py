@@ -10,14 +10,14 @@ from pathlib import Path
 
 from engine.library.pulling import split_file
 from models.errors import Problem
-from models.fetch import Stopped, fetch
 from models.folders import inspect
-from models.hub import Hub
-from models.queue import Report
+from models.hub.client import Hub
+from models.hub.fetch import Stopped, fetch
+from models.hub.queue import Report
+from models.hub.repository import Repository, is_commit
+from models.installed.store import installed
 from models.records import Download, Installed
-from models.repository import Repository, is_commit
 from models.starter import STARTER, ensure_starter
-from models.store import installed
 
 
 def fetch_download(download: Download, report: Report, cancelled: Callable[[], bool]) -> None:

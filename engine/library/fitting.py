@@ -1,7 +1,7 @@
 """A pair is refused before it is loaded where there is no room for it.
 
 Knows how a drafter is written, see `engine.pair`, and finds its folder; what fits is
-`models.memory`'s to say. Reads configs and headers, and no MLX.
+`models.memory.fit`'s to say. Reads configs and headers, and no MLX.
 """
 
 import os
@@ -10,11 +10,11 @@ from pathlib import Path
 from models.drafter_folders import find_head
 from models.errors import Problem
 from models.fingerprint import fingerprint
-from models.machine import Machine, this_machine
-from models.memory import DEFAULT_CONTEXT, fit, require_fit
-from models.model_size import ModelSize, weigh
+from models.installed.resolve import resolve_drafter
+from models.memory.fit import DEFAULT_CONTEXT, fit, require_fit
+from models.memory.machine import Machine, this_machine
+from models.memory.model_size import ModelSize, weigh
 from models.records import Fit
-from models.resolve import resolve_drafter
 
 
 def require_pair(

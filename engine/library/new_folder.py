@@ -21,9 +21,8 @@ def new_folder(folder: Path) -> Iterator[Path]:
     What a killed attempt left is removed by the next one. Raises `Problem` where `folder` is
     there already, is being made, or cannot be written.
     """
-    partial = folder.with_name(
-        f".{folder.name}.building"
-    )  # which models.store knows for a leftover
+    # The store knows it by its name for a leftover.
+    partial = folder.with_name(f".{folder.name}.building")
     try:
         if os.path.lexists(folder):
             raise Problem(f"{folder} exists already.", "Delete it, or choose another folder.")

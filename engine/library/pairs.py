@@ -11,18 +11,18 @@ from models.catalog import load_catalog, offers
 from models.drafter_folders import find_head
 from models.errors import Problem
 from models.fingerprint import fingerprint
-from models.gguf_config import mlx_config
-from models.gguf_file import read_gguf
-from models.hub import Hub
-from models.machine import this_machine
-from models.memory import fit
-from models.model_size import ModelSize, weigh
+from models.gguf.config import mlx_config
+from models.gguf.file import read_gguf
+from models.hub.client import Hub
+from models.hub.repository import is_weights_name, needed
+from models.hub.snapshots import cache_folder
+from models.installed.resolve import resolve_drafter, resolve_target
+from models.installed.store import installed
+from models.memory.fit import fit
+from models.memory.machine import this_machine
+from models.memory.model_size import ModelSize, weigh
 from models.pairing import candidates
 from models.records import Candidate, Fit, Offer
-from models.repository import is_weights_name, needed
-from models.resolve import resolve_drafter, resolve_target
-from models.snapshots import cache_folder
-from models.store import installed
 
 
 def offers_here() -> list[Offer]:

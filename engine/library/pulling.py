@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable, Sequence
 
 from models.errors import Problem
-from models.queue import Fetch, Queue, Report
+from models.hub.queue import Fetch, Queue, Report
+from models.hub.repository import check_name, check_revision
 from models.records import Download
-from models.repository import check_name, check_revision
 
 REPORT_SECONDS = 0.25  # between two reports of one download while its standing is the same
 _LOOK_SECONDS = 0.25  # between two looks at what another process does

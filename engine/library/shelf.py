@@ -10,12 +10,12 @@ from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 
-from models import store
-from models.added_folders import folders
 from models.errors import Problem
-from models.queue import Queue
+from models.hub.queue import Queue
+from models.hub.snapshots import cache_folder
+from models.installed import store
+from models.installed.added_folders import folders
 from models.records import Download, Incomplete, Installed
-from models.snapshots import cache_folder
 
 _LIST = "See what there is: slipstream models list"
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from huggingface_hub.utils import close_session
 
-from models.fetch import fetch
-from models.hub import Hub
-from models.repository import Repository
+from models.hub.client import Hub
+from models.hub.fetch import fetch
+from models.hub.repository import Repository
 from tests.models.hub_server import HubServer
 
 NAME = "tiny-org/Tiny-1B-4bit"

@@ -14,16 +14,16 @@ from gguf import GGMLQuantizationType
 from models.catalog import load_catalog, offers
 from models.fingerprint import fingerprint
 from models.folders import inspect, read_json_object
-from models.gguf import import_gguf
-from models.gguf_file import read_gguf
-from models.machine import Machine
-from models.memory import fit
-from models.model_size import weigh
+from models.gguf.file import read_gguf
+from models.gguf.importing import import_gguf
+from models.installed.roles import is_known, role_of, writes_text
+from models.memory.fit import fit
+from models.memory.machine import Machine
+from models.memory.model_size import weigh
+from models.memory.parameters import count_parameters
+from models.memory.shape import read_shape
 from models.pairing import candidates, rollback_note
-from models.parameters import count_parameters
-from models.roles import is_known, role_of, writes_text
 from models.safetensors_file import check_safetensors
-from models.shape import read_shape
 from models.token_tables import read_table
 from tests.models.model_folders import LLAMA, QWEN3_5, model_folder
 from tests.models.tiny_gguf import TinyGguf

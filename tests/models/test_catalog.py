@@ -18,9 +18,9 @@ from models.catalog import (
     offers,
 )
 from models.errors import Problem
-from models.machine import Machine, mac
+from models.installed.roles import is_known, role_of
+from models.memory.machine import Machine, mac
 from models.records import Installed, Offer
-from models.roles import is_known, role_of
 from models.starter import STARTER
 
 SHIPPED = Path(__file__).parents[2] / "resources" / "catalog.json"

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 from huggingface_hub import close_session
 
-from models import store
 from models.errors import Problem
-from models.fetch import Stopped, fetch
-from models.marks import completed
-from models.queue import Cancelled, Queue, Report
+from models.hub.fetch import Stopped, fetch
+from models.hub.marks import completed
+from models.hub.queue import Cancelled, Queue, Report
+from models.installed import store
+from models.installed.resolve import resolve_target
 from models.records import Download
-from models.resolve import resolve_target
 from tests.models.hub_models import NAME, Client, model_files, safetensors
 from tests.models.hub_server import serving_hub
 

@@ -16,7 +16,7 @@ from models.catalog import Catalog, load_catalog
 from models.drafter_folders import HEAD_MODEL_TYPE, WEIGHTS_NAME
 from models.errors import Problem
 from models.fingerprint import fingerprint
-from models.machine import Machine
+from models.memory.machine import Machine
 from models.pairing import COPIED_CACHES, candidates, rollback_note
 from models.records import Candidate, Installed, Role
 from tests.models.model_folders import LLAMA, QWEN3_5, model_folder

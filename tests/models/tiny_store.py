@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from models import store
 from models.drafter_folders import HEAD_MODEL_TYPE, WEIGHTS_NAME
+from models.installed import store
 from models.records import Installed
 
 CONFIG = {

@@ -11,7 +11,7 @@ import mlx.core as mx
 import pytest
 
 from engine.library import commands, json_lines
-from models.queue import Queue
+from models.hub.queue import Queue
 from models.records import Candidate, Download, Fit, Found, Incomplete, Installed, Offer
 from models.starter import models_folder
 from tests.engine import tiny

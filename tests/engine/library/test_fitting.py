@@ -25,9 +25,9 @@ from engine.loading import load
 from engine.protocol import Answer, Drafting, Load, Loaded, Loading
 from models.errors import Problem
 from models.fingerprint import fingerprint
-from models.machine import Machine, this_machine
-from models.memory import fit
-from models.model_size import weigh
+from models.memory.fit import fit
+from models.memory.machine import Machine, this_machine
+from models.memory.model_size import weigh
 from models.records import Fit
 from models.starter import STARTER, models_folder
 from tests.engine.heads import untrained

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from engine.library import fetching
-from models.queue import Queue
+from models.hub.queue import Queue
 from models.records import Download, Installed
 from models.starter import MARKER_NAME, STARTER, models_folder
 from tests.engine import tiny
@@ -45,7 +45,7 @@ def test_from_a_hub_to_an_answer(run: Command, hub: HubServer) -> None:
     answers = {run("generate", "--target", name, *asked).out for name in names}
     assert len(answers) == 1
     assert len(answers.pop()) > 5
-    drafted = run("generate", "--target", model.path, *asked[:-1], NAME)
+    drafted = run("generate", "--target", model.path, *asked[:-1], NAME, "--draft-length", 2)
     assert drafted.code == 0
     assert "accepted" in drafted.err
     assert len(hub.asked) == asked_before  # answering asks no hub

@@ -9,7 +9,7 @@ import pytest
 
 from engine.library.pulling import paced, pull
 from models.errors import Problem
-from models.queue import Cancelled, Fetch, Queue, Report
+from models.hub.queue import Cancelled, Fetch, Queue, Report
 from models.records import Download
 
 Standings = list[tuple[str, str]]

@@ -1,0 +1,1 @@
+"""GGUF files become MLX model folders. `importing.py` is the front door."""

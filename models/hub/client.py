@@ -1,0 +1,261 @@
+"""Asks the Hugging Face hub: which models there are, and what a repository holds.
+
+Knows the hub's addresses and answers; writes nothing to disk. The token is the hub client's own
+(`hf auth login`, HF_TOKEN): it is sent to the hub alone, and never kept here. Nothing is told about
+this machine: no counters, and none of the client's looks at what else is installed.
+"""
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx2
+from huggingface_hub import constants, get_token, hf_hub_url
+from huggingface_hub.errors import OfflineModeIsEnabled
+from huggingface_hub.utils._http import get_session, hf_raise_for_status
+
+from models.errors import Problem
+from models.folders import MAXIMUM_CONFIG_BYTES
+from models.hub.problems import explain, offline_problem
+from models.hub.repository import (
+    Repository,
+    check_name,
+    check_revision,
+    licence,
+    parse_repository,
+    why_not,
+)
+from models.hub.verification import is_content
+from models.records import Found
+
+_MAXIMUM_ANSWER_BYTES = 64_000_000
+_LARGEST_SEARCH = 100  # what the hub gives on one page
+_ASKED_OF_EACH = [
+    *("cardData", "config", "downloads", "gated", "lastModified", "likes"),
+    *("pipeline_tag", "safetensors", "siblings", "tags"),
+]
+_BYTES_OF_DTYPE = {
+    **dict.fromkeys(("F64", "I64", "U64"), 8),
+    **dict.fromkeys(("F32", "I32", "U32"), 4),
+    **dict.fromkeys(("F16", "BF16", "I16", "U16"), 2),
+    **dict.fromkeys(("F8_E4M3", "F8_E5M2", "F8_E8M0", "I8", "U8", "BOOL"), 1),
+}
+ERRORS = (httpx2.HTTPError, httpx2.InvalidURL, OfflineModeIsEnabled)  # what the client raises
+
+
+class Hub:
+    """The hub at `endpoint`: HF_ENDPOINT, or the public one, unless given.
+
+    With `offline`, or HF_HUB_OFFLINE set, every request is a Problem. `token` replaces the one of
+    `hf auth login`. A request that hears nothing for `timeout_seconds` ends.
+    """
+
+    def __init__(
+        self,
+        *,
+        endpoint: str | None = None,
+        offline: bool = False,
+        token: str | None = None,
+        timeout_seconds: float = constants.HF_HUB_DOWNLOAD_TIMEOUT,
+    ) -> None:
+        given = endpoint or os.environ.get("HF_ENDPOINT") or constants.ENDPOINT
+        self.endpoint = given.rstrip("/")
+        self.offline = offline or _is_set("HF_HUB_OFFLINE") or constants.HF_HUB_OFFLINE
+        self._token = token
+        self._timeout_seconds = timeout_seconds
+
+    def page(self, name: str) -> str:
+        """Where a person reads about the repository."""
+        return f"{self.endpoint}/{name}"
+
+    def search(self, text: str, *, limit: int = 20) -> list[Found]:
+        """Up to `limit` repositories with `text` in their names, those for MLX first.
+
+        Each that cannot be chosen says why; they come after those that can. Raises Problem.
+        """
+        limit = max(1, min(limit, _LARGEST_SEARCH))
+        found = self._search(text, limit=limit, library="mlx")
+        if len(found) < limit:
+            known = {one.repository for one in found}
+            others = self._search(text, limit=limit, library=None)
+            found += [one for one in others if one.repository not in known]
+        return sorted(found, key=lambda one: bool(one.reason))[:limit]
+
+    def describe(self, name: str, revision: str | None = None) -> Repository:
+        """What the repository `name` holds at `revision`, by default its main branch.
+
+        Raises Problem: no such model or revision, gated, offline, too many requests, ...
+        """
+        path = f"/api/models/{check_name(name)}"
+        if revision is not None:
+            path += f"/revision/{check_revision(revision).replace('/', '%2F')}"
+        told = self._json(path, {"blobs": True}, name=name)
+        return parse_repository(told, asked=name, revision=revision)
+
+    def config(self, repository: Repository) -> dict[str, Any]:
+        """Its config.json, without fetching anything else. Raises Problem."""
+        data = self.read(repository, "config.json", maximum_bytes=MAXIMUM_CONFIG_BYTES)
+        try:
+            value = json.loads(data)
+        except (ValueError, RecursionError):
+            value = None
+        if not isinstance(value, dict):
+            raise Problem(
+                f"The config.json of {repository.name} is not a JSON object.",
+                "Choose another model.",
+            )
+        return value
+
+    def read(self, repository: Repository, file_name: str, *, maximum_bytes: int) -> bytes:
+        """One file of it, in memory. Raises Problem if it is not listed, or larger than that."""
+        listed = repository.file(file_name)
+        if listed is None:
+            raise Problem(f"{repository.name} has no {file_name}.", "Choose another model.")
+        if listed.size_bytes > maximum_bytes:
+            raise Problem(
+                f"The {file_name} of {repository.name} is too large: {listed.size_bytes:,} bytes.",
+                "Choose another model.",
+            )
+        try:
+            with self.stream(repository, file_name) as response:
+                data = _body(response, maximum_bytes=maximum_bytes)
+        except ERRORS as error:
+            raise self.problem(error, repository.name) from error
+        if not is_content(data, listed.digest):
+            raise Problem(
+                f"{file_name} of {repository.name} came damaged.",
+                "Try again. If it happens again, the network alters what is sent.",
+            )
+        return data
+
+    @contextmanager
+    def stream(
+        self, repository: Repository, file_name: str, *, start: int = 0
+    ) -> Iterator[httpx2.Response]:
+        """The answer with the bytes of a file from `start` on, as the hub sends them.
+
+        Raises what the client raises (see `problem`), and Problem when offline.
+        """
+        url = hf_hub_url(repository.name, file_name, revision=repository.revision)
+        url = self.endpoint + url.removeprefix(constants.ENDPOINT)
+        headers = {"Accept-Encoding": "identity"}  # ranges count the bytes of the file itself
+        if start:
+            headers["Range"] = f"bytes={start}-"
+        with self._stream(url, {}, headers) as response:
+            yield response
+
+    def problem(self, error: Exception, name: str) -> Problem:
+        """What an error that the hub's client raised about `name` means."""
+        return explain(error, name=name, page=self.page(name))
+
+    @contextmanager
+    def _stream(
+        self, url: str, params: dict[str, Any], headers: dict[str, str]
+    ) -> Iterator[httpx2.Response]:
+        if self.offline:
+            raise offline_problem()
+        headers = {"User-Agent": "slipstream", **headers}
+        if token := self._find_token():
+            headers["Authorization"] = f"Bearer {token}"
+        with get_session().stream(
+            "GET", url, params=params, headers=headers, timeout=self._timeout_seconds
+        ) as response:
+            if response.is_error:
+                response.read()  # so that the client can tell what the hub says about it
+            hf_raise_for_status(response)
+            yield response
+
+    def _find_token(self) -> str | None:
+        if self._token is not None or constants.HF_HUB_DISABLE_IMPLICIT_TOKEN:
+            return self._token
+        try:
+            return get_token()
+        except OSError as error:
+            raise Problem(
+                "The token of the hub cannot be read.", "Sign in again: hf auth login"
+            ) from error
+
+    def _json(self, path: str, params: dict[str, Any], *, name: str) -> Any:
+        try:
+            with self._stream(self.endpoint + path, params, {}) as response:
+                body = _body(response, maximum_bytes=_MAXIMUM_ANSWER_BYTES)
+        except ERRORS as error:
+            raise self.problem(error, name) from error
+        try:
+            return json.loads(body)
+        except (ValueError, RecursionError) as error:
+            raise Problem(
+                "What answered is not the hub.",
+                "Check the network connection: it may want you to sign in; or check HF_ENDPOINT.",
+            ) from error
+
+    def _search(self, text: str, *, limit: int, library: str | None) -> list[Found]:
+        params: dict[str, Any] = {"sort": "downloads", "limit": limit, "expand": _ASKED_OF_EACH}
+        if text.strip():
+            params["search"] = text.strip()
+        if library is not None:
+            params["filter"] = library
+        listed = self._json("/api/models", params, name="the search")
+        if not isinstance(listed, list):
+            raise Problem("What answered is not the hub.", "Check its address (HF_ENDPOINT).")
+        signed_in = bool(self._find_token())
+        found = [_found(told, signed_in=signed_in) for told in listed if isinstance(told, dict)]
+        return [one for one in found if one is not None]
+
+
+def _found(told: dict[str, Any], *, signed_in: bool) -> Found | None:
+    """A search result; None where the hub's answer makes no sense."""
+    try:
+        name = check_name(told["id"])
+        names = [str(sibling["rfilename"]) for sibling in told.get("siblings") or ()]
+    except (LookupError, TypeError, AttributeError, Problem):
+        return None
+    gated = bool(told.get("gated"))
+    reason = why_not(names, told=told)
+    if gated and not signed_in and not reason:
+        reason = "It is gated: ask on its page, then sign in with `hf auth login`."
+    return Found(
+        repository=name,
+        downloads=_count(told.get("downloads")),
+        likes=_count(told.get("likes")),
+        updated=_day(told.get("lastModified")),
+        gated=gated,
+        licence=licence(told),
+        size_bytes=_weights_bytes(told.get("safetensors")),
+        reason=reason,
+    )
+
+
+def _day(value: Any) -> str:
+    found = re.match(r"\d{4}-\d\d-\d\d", value, re.ASCII) if isinstance(value, str) else None
+    return found[0] if found else ""
+
+
+def _count(value: Any) -> int:
+    return value if type(value) is int and value >= 0 else 0
+
+
+def _weights_bytes(told: Any) -> int | None:
+    """What the hub counted in the headers: how many numbers there are of each type."""
+    parameters = told.get("parameters") if isinstance(told, dict) else None
+    if not isinstance(parameters, dict) or not parameters:
+        return None
+    if not all(dtype in _BYTES_OF_DTYPE for dtype in parameters):
+        return None
+    return sum(_BYTES_OF_DTYPE[dtype] * _count(number) for dtype, number in parameters.items())
+
+
+def _is_set(variable: str) -> bool:
+    return os.environ.get(variable, "").upper() in constants.ENV_VARS_TRUE_VALUES
+
+
+def _body(response: httpx2.Response, *, maximum_bytes: int) -> bytes:
+    body = bytearray()
+    for chunk in response.iter_bytes():
+        body += chunk
+        if len(body) > maximum_bytes:
+            raise Problem("The hub's answer is too long.", "Check the address of the hub.")
+    return bytes(body)

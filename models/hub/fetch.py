@@ -1,0 +1,239 @@
+"""Fetches a model from the hub into the Hugging Face cache, whole or not at all.
+
+What is there already is kept, what is broken off goes on. Every file is checked against the hash
+that the hub publishes; only then do links make a model of them, config.json last; and last of all
+comes the mark (marks.py). Until then nothing can be mistaken for a model.
+"""
+
+import errno
+import os
+import shutil
+import time
+from collections.abc import Callable
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from models.architectures import known_to_mlx
+from models.drafter_folders import HEAD_MODEL_TYPE
+from models.errors import Problem
+from models.hub.client import Hub
+from models.hub.marks import completed, mark
+from models.hub.meter import Meter
+from models.hub.repository import Repository, RepositoryFile, needed
+from models.hub.snapshots import cache_folder
+from models.hub.stopping import Stop, Stopped
+from models.hub.storage import Storage, put_link, put_reference
+from models.hub.transfer import transfer
+from models.hub.verification import has_digest
+from models.records import Download
+
+PARALLEL = 4
+LOOK_SECONDS = 0.1
+
+__all__ = ["Stopped", "completed", "fetch", "remaining_bytes"]
+
+
+def fetch(
+    repository: Repository,
+    *,
+    hub: Hub,
+    cache: Path | None = None,
+    home: Path | None = None,
+    gguf: str | None = None,
+    progress: Callable[[Download], None] | None = None,
+    cancelled: Callable[[], bool] | None = None,
+    wait_seconds: float = 1.0,
+) -> Path:
+    """Fetch what `repository.needed` names; the snapshot folder, or the chosen GGUF file.
+
+    `cache` is by default what HF_HUB_CACHE and HF_HOME say. `progress` and `cancelled` are called
+    a few times a second, in the thread of the caller; where `cancelled` returns true, Stopped is
+    raised. `wait_seconds` is the first pause after a failure. Raises Problem. What came is kept
+    whatever happens, even when the process is killed.
+    """
+    storage = Storage(_resolved(cache), repository.name)
+    files = needed(repository, gguf=gguf)
+    path = storage.snapshot(repository.revision) / (gguf or "")
+    try:
+        if not completed(path, home=home):
+            storage.snapshot("").mkdir(parents=True, exist_ok=True)  # the cache's own tools want it
+            storage.blob("").mkdir(exist_ok=True)
+            _check_space(repository, files, storage)
+            if gguf is None:
+                _refuse_early(repository, hub)
+            work = _Work(repository, hub=hub, storage=storage, wait_seconds=wait_seconds)
+            _bring_all(work, files, progress=progress, cancelled=cancelled)
+            _publish(repository, files, storage)
+            mark(path, {file.name: file.digest for file in files}, home=home)
+        if repository.reference:
+            put_reference(storage, repository.reference, repository.revision)
+    except OSError as error:
+        raise _cannot_store(repository, storage, error) from error
+    return path
+
+
+def remaining_bytes(
+    repository: Repository, *, cache: Path | None = None, gguf: str | None = None
+) -> int:
+    """What fetching it would still bring. Raises Problem where it cannot be used."""
+    files = needed(repository, gguf=gguf)
+    return _remaining_bytes(files, Storage(_resolved(cache), repository.name))
+
+
+def _cannot_store(repository: Repository, storage: Storage, error: OSError) -> Problem:
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    remedy = "Make room on the disk" if full else "Check that you may write there"
+    return Problem(
+        f"{repository.name} cannot be stored in {storage.cache}: {error.strerror or error}.",
+        f"{remedy} and try again: the download goes on from where it stopped.",
+    )
+
+
+def _resolved(cache: Path | None) -> Path:
+    return (cache or cache_folder()).expanduser().resolve()
+
+
+def _remaining_bytes(files: tuple[RepositoryFile, ...], storage: Storage) -> int:
+    contents = {file.digest: file.size_bytes for file in files}
+    return sum(size - _present_bytes(storage, digest, size) for digest, size in contents.items())
+
+
+def _present_bytes(storage: Storage, digest: str, size_bytes: int) -> int:
+    for path in (storage.blob(digest), storage.partial(digest)):
+        try:
+            size = path.stat().st_size
+        except OSError:
+            continue
+        if size <= size_bytes:
+            return size
+    return 0
+
+
+def _check_space(
+    repository: Repository, files: tuple[RepositoryFile, ...], storage: Storage
+) -> None:
+    """Before anything comes. Raises Problem."""
+    remaining = _remaining_bytes(files, storage)
+    free = shutil.disk_usage(storage.folder).free
+    if remaining > free:
+        raise Problem(
+            f"{repository.name} needs {remaining / 1e9:.2f} GB more, and the disk with "
+            f"{storage.cache} has {free / 1e9:.2f} GB left.",
+            "Make room, or set HF_HUB_CACHE to a folder on another disk.",
+        )
+
+
+def _refuse_early(repository: Repository, hub: Hub) -> None:
+    """Look at the config before gigabytes come. Raises Problem."""
+    config = hub.config(repository)
+    model_type = config.get("model_type")
+    known = isinstance(model_type, str) and (
+        model_type == HEAD_MODEL_TYPE or known_to_mlx(model_type)
+    )
+    if "model_file" in config or ("auto_map" in config and not known):
+        raise Problem(
+            f"{repository.name} wants to run program code that comes with it.",
+            "Slipstream never runs such code: use a model of an architecture that MLX knows.",
+        )
+    if not known:
+        raise Problem(
+            f"{repository.name} is of an architecture that MLX does not know: {model_type!r}.",
+            "Choose another model, or update Slipstream.",
+        )
+
+
+@dataclass
+class _Work:
+    """What the threads of one fetch share. `done` counts bytes by digest, each thread its own."""
+
+    repository: Repository
+    hub: Hub
+    storage: Storage
+    wait_seconds: float
+    stop: Stop = field(default_factory=Stop)
+    done: dict[str, int] = field(default_factory=dict)
+
+    def bring(self, file: RepositoryFile) -> None:
+        """Have the file's content in the cache, checked. Raises Problem, Stopped, OSError."""
+        digest, blob = file.digest, self.storage.blob(file.digest)
+        partial = self.storage.partial(digest)
+        with self.storage.locked(digest, stop=self.stop):
+            if has_digest(blob, digest, size_bytes=file.size_bytes, stop=self.stop):
+                self.done[digest] = file.size_bytes
+                return
+            for _ in range(2):
+                transfer(
+                    self.hub,
+                    self.repository,
+                    file,
+                    partial,
+                    stop=self.stop,
+                    came=lambda size: self.done.__setitem__(digest, size),
+                    wait_seconds=self.wait_seconds,
+                )
+                if has_digest(partial, digest, size_bytes=file.size_bytes, stop=self.stop):
+                    _settle(partial, blob)
+                    return
+                partial.unlink()
+        raise Problem(
+            f"{file.name} of {self.repository.name} came damaged twice, and was thrown away.",
+            "Try again. If it happens again, the network alters what is sent.",
+        )
+
+
+def _settle(partial: Path, blob: Path) -> None:
+    """The checked file under its own name, on the disk before anything says so."""
+    with partial.open("rb") as file:
+        os.fsync(file.fileno())
+    partial.replace(blob)
+
+
+def _bring_all(
+    work: _Work,
+    files: tuple[RepositoryFile, ...],
+    *,
+    progress: Callable[[Download], None] | None,
+    cancelled: Callable[[], bool] | None,
+) -> None:
+    """All contents at once, a few at a time; the first failure ends the others."""
+    contents = {file.digest: file for file in files}
+    for digest, file in contents.items():
+        work.done[digest] = _present_bytes(work.storage, digest, file.size_bytes)
+    meter = Meter()
+    total = sum(file.size_bytes for file in contents.values())
+    with ThreadPoolExecutor(PARALLEL, thread_name_prefix="fetch") as pool:
+        tasks: set[Future[None]] = {pool.submit(work.bring, file) for file in contents.values()}
+        try:
+            while tasks:
+                ended, tasks = wait(tasks, LOOK_SECONDS, FIRST_EXCEPTION)
+                for task in ended:
+                    task.result()
+                if progress is not None:
+                    progress(_report(work, meter, total))
+                if cancelled is not None and cancelled():
+                    raise Stopped
+        finally:
+            work.stop.ask()  # none is left where all went well
+
+
+def _report(work: _Work, meter: Meter, total_bytes: int) -> Download:
+    done = sum(work.done.values())
+    meter.tell(time.monotonic(), done)
+    return Download(
+        repository=work.repository.name,
+        revision=work.repository.revision,
+        standing="running",
+        done_bytes=done,
+        total_bytes=total_bytes,
+        bytes_per_second=meter.bytes_per_second,
+        seconds_left=meter.seconds_left(total_bytes - done),
+    )
+
+
+def _publish(repository: Repository, files: tuple[RepositoryFile, ...], storage: Storage) -> None:
+    """Make a model of the contents: links under the files' names, without config.json none."""
+    snapshot = storage.snapshot(repository.revision)
+    snapshot.mkdir(parents=True, exist_ok=True)
+    for file in sorted(files, key=lambda file: file.name == "config.json"):
+        put_link(snapshot / file.name, storage.blob(file.digest))

@@ -1,0 +1,173 @@
+"""The mark that a model from the hub is complete: written last, in Slipstream's own folder.
+
+It says which files a snapshot in the cache has, and what they were when each was checked against
+the hub's hash. Looking is cheap: names, sizes and times. Knows nothing of where files come from.
+"""
+
+import hashlib
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from filelock import FileLock
+
+from models.drafter_folders import is_head
+from models.errors import Problem
+from models.folders import inspect, read_json_object
+from models.hub.repository import is_gguf_name, is_needed_name, is_weights_name
+from models.hub.stopping import Stop
+from models.hub.storage import storage_of
+from models.hub.verification import has_digest
+from models.json_file import write_json
+from models.starter import models_folder
+
+
+@dataclass(frozen=True, slots=True)
+class _Marked:
+    name: str
+    size_bytes: int
+    modified_ns: int
+    digest: str
+
+
+def mark(path: Path, digests: dict[str, str], *, home: Path | None = None) -> None:
+    """Note that the model at `path`, a snapshot or a GGUF file in one, is complete.
+
+    `digests` names its files, each of which has been checked, with their hashes. Raises Problem.
+    """
+    snapshot = _snapshot(path)
+    files = []
+    for name, digest in digests.items():
+        state = (snapshot / name).stat()
+        files.append([name, state.st_size, state.st_mtime_ns, digest])
+    place = mark_path(path, home=home)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    found = storage_of(snapshot)
+    with FileLock(place.parent / ".lock"):
+        write_json(
+            place,
+            {
+                "repository": found[0].name if found else "",
+                "revision": found[1] if found else "",
+                "snapshot": str(snapshot),
+                "files": files,
+            },
+        )
+
+
+def completed(path: Path, *, home: Path | None = None) -> bool:
+    """Whether the model at `path`, a snapshot or a GGUF file in one, is whole and was checked.
+
+    Reads no weights: every file has the size and the time that it had when it was checked, lies in
+    the cache, and no weights have come along since.
+    """
+    try:
+        return _is_unchanged(path, home=home)
+    except (OSError, Problem, LookupError, TypeError, ValueError):
+        return False
+
+
+def _is_unchanged(path: Path, *, home: Path | None) -> bool:
+    snapshot = _snapshot(path)
+    found = storage_of(snapshot)
+    place = mark_path(path, home=home)
+    if found is None or not place.is_file():
+        return False
+    told = read_json_object(place)
+    files = [_Marked(*values) for values in told["files"]]
+    if told["snapshot"] != str(snapshot) or not files:
+        return False
+    for file in files:
+        state = (snapshot / file.name).stat()
+        if (state.st_size, state.st_mtime_ns) != (file.size_bytes, file.modified_ns):
+            return False
+        if not (snapshot / file.name).resolve().is_relative_to(found[0].cache):
+            return False
+    names = {file.name for file in files}
+    if is_gguf_name(path.name):
+        return path.name in names
+    return names.issuperset(name for name in os.listdir(snapshot) if is_weights_name(name))
+
+
+def unmark(path: Path, *, home: Path | None = None) -> None:
+    """Take the mark away, before anything at `path` is changed or deleted. Raises Problem."""
+    try:
+        mark_path(path, home=home).unlink(missing_ok=True)
+    except OSError as error:
+        raise Problem(
+            f"The mark of {path.name} cannot be removed: {error.strerror or error}.",
+            "Check that you may write in Slipstream's data folder.",
+        ) from error
+
+
+def mark_path(path: Path, *, home: Path | None = None) -> Path:
+    """Where the mark for the model at `path` is, or would be."""
+    snapshot = _snapshot(path)
+    name = f"{snapshot.parent.parent.name}@{snapshot.name}"
+    if is_gguf_name(path.name):
+        name += f"@{hashlib.sha256(path.name.encode()).hexdigest()[:12]}"
+    return models_folder(home) / ".hub" / f"{name}.json"
+
+
+def adopt(
+    path: Path,
+    *,
+    home: Path | None = None,
+    stop: Stop | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> None:
+    """Check a snapshot that others filled (mlx-lm, `hf download`), and mark it. Asks nobody.
+
+    Files in the cache are named by their hashes, so all of it can be read and compared.
+    `progress(done, total)` is in bytes. Raises Problem where a file is damaged, missing, or not a
+    link into the cache; and Stopped. Does nothing where the mark is there.
+    """
+    if completed(path, home=home):
+        return
+    snapshot = _snapshot(path)
+    found = storage_of(snapshot)
+    if found is None:
+        raise Problem(f"{path} is not in the Hugging Face cache.", "Give a model's snapshot there.")
+    pull = f"Fetch it again: slipstream models pull {found[0].name}"
+    try:
+        names = [path.name]
+        if not is_gguf_name(path.name):
+            if not is_head(snapshot):
+                inspect(snapshot)  # all the weights that the index names, for one
+            names = sorted(filter(is_needed_name, os.listdir(snapshot)))
+        sizes = {name: (snapshot / name).stat().st_size for name in names}
+        digests: dict[str, str] = {}
+        done = 0
+        for name in names:
+            blob = _blob(snapshot / name)
+            if blob is None:
+                raise Problem(f"{name} of {found[0].name} cannot be checked here.", pull)
+            if not has_digest(blob, blob.name, stop=stop or Stop()):
+                raise Problem(f"{name} of {found[0].name} is damaged.", pull)
+            digests[name] = blob.name
+            done += sizes[name]
+            if progress is not None:
+                progress(done, sum(sizes.values()))
+        mark(path, digests, home=home)
+    except OSError as error:
+        raise Problem(
+            f"{found[0].name} in the Hugging Face cache is not whole: {error.strerror or error}.",
+            pull,
+        ) from error
+
+
+def _snapshot(path: Path) -> Path:
+    """Whichever way a GGUF file or its folder is written: links in a snapshot are not followed."""
+    folder = path.parent if is_gguf_name(path.name) else path
+    return folder.resolve()
+
+
+def _blob(link: Path) -> Path | None:
+    """The file in `blobs` that it leads to at first; that may lead on, into a shared store."""
+    if not link.is_symlink():
+        return None
+    blob = link.parent / os.readlink(link)
+    blob = blob.parent.resolve() / blob.name
+    known = len(blob.name) in (40, 64) and not set(blob.name) - set("0123456789abcdef")
+    return blob if known and blob.parent == link.parent.parent.parent.resolve() / "blobs" else None

@@ -1,0 +1,111 @@
+"""Brings one file of a repository over, block by block, and goes on where it was broken off.
+
+Range requests of our own, as the hub's client (2.4) throws a broken download away and cannot be
+stopped between blocks. Files that the hub keeps in Xet come by plain HTTP, which it offers up to
+50 GB. Knows neither the cache nor what the file is for.
+"""
+
+import re
+from collections.abc import Callable
+from io import FileIO
+from pathlib import Path
+
+import httpx2
+from huggingface_hub.constants import MAX_HTTP_DOWNLOAD_SIZE
+
+from models.errors import Problem
+from models.hub.client import ERRORS, Hub
+from models.hub.problems import is_passing, retry_after_seconds
+from models.hub.repository import Repository, RepositoryFile
+from models.hub.stopping import Stop
+
+ATTEMPTS = 6  # in a row that bring it no further
+LONGEST_WAIT_SECONDS = 30.0
+LONGEST_ASKED_SECONDS = 300.0  # that the hub may ask for before a person is told
+
+
+def transfer(
+    hub: Hub,
+    repository: Repository,
+    file: RepositoryFile,
+    partial: Path,
+    *,
+    stop: Stop,
+    came: Callable[[int], None],
+    wait_seconds: float = 1.0,
+) -> None:
+    """Bring `partial` to the file's full length, from what is there on; its content is not checked.
+
+    `came(size)` is told the length as it grows. Broken connections, overload (429) and failures
+    (5xx) are tried again, after `wait_seconds`, then twice that, ..., or as long as the hub asks.
+    Raises Problem, Stopped, or OSError where `partial` cannot be written; what came is kept.
+    """
+    if file.size_bytes > MAX_HTTP_DOWNLOAD_SIZE:
+        raise Problem(
+            f"{file.name} is too large to be fetched without Xet: {file.size_bytes:,} bytes.",
+            f"Fetch it, then start again: hf download {repository.name} {file.name} "
+            f"--revision {repository.revision}",
+        )
+    if partial.is_symlink():
+        partial.unlink()  # never write to where a link leads
+    partial.touch()
+    failures, furthest = 0, partial.stat().st_size
+    while furthest < file.size_bytes:
+        try:
+            _request(hub, repository, file, partial, stop=stop, came=came)
+            error: Exception = httpx2.RemoteProtocolError("the hub sends less than it lists")
+        except ERRORS as raised:
+            error = raised
+        after = partial.stat().st_size
+        if after == file.size_bytes:
+            return
+        failures = 0 if after > furthest else failures + 1
+        furthest = max(after, furthest)
+        asked = retry_after_seconds(error)
+        too_long = asked is not None and asked > LONGEST_ASKED_SECONDS
+        if failures == ATTEMPTS or too_long or not is_passing(error):
+            raise hub.problem(error, repository.name) from error
+        wait = min(wait_seconds * 2 ** max(0, failures - 1), LONGEST_WAIT_SECONDS)
+        stop.pause(wait if asked is None else asked)
+
+
+def _request(
+    hub: Hub,
+    repository: Repository,
+    file: RepositoryFile,
+    partial: Path,
+    *,
+    stop: Stop,
+    came: Callable[[int], None],
+) -> None:
+    """One request for what `partial` lacks; from the first byte on if the hub does not resume."""
+    stop.check()
+    start = partial.stat().st_size
+    with hub.stream(repository, file.name, start=start) as response:
+        if response.status_code == 206:
+            span = re.match(r"bytes (\d+)-\d+/(\d+)$", response.headers.get("Content-Range", ""))
+            if span is None or (int(span[1]), int(span[2])) != (start, file.size_bytes):
+                partial.write_bytes(b"")
+                raise httpx2.RemoteProtocolError("the hub resumed at the wrong place")
+        else:
+            start = 0
+        done = start
+        with partial.open("r+b", buffering=0) as output:  # a killed process loses nothing
+            output.seek(start)
+            output.truncate()
+            for block in response.iter_raw():
+                stop.check()
+                done += len(block)
+                if done > file.size_bytes:
+                    raise Problem(
+                        f"The hub sends more of {file.name} than the {file.size_bytes:,} bytes "
+                        "it lists.",
+                        "Try again. If it happens again, the network alters what is sent.",
+                    )
+                _write(output, block)
+                came(done)
+
+
+def _write(output: FileIO, block: bytes) -> None:
+    while block:  # a nearly full disk takes a part
+        block = block[output.write(block) :]

@@ -1,0 +1,248 @@
+"""What is installed on this machine: our models and heads, the Hugging Face cache, added folders.
+
+Knows the places, what lies in them as plain records, and which of it is ours to delete. Each model
+that cannot be used has its reason, and a broken one hides no other. Loads nothing.
+"""
+
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from models.drafter_folders import is_head
+from models.errors import Problem
+from models.hub.marks import unmark
+from models.hub.queue import UNFINISHED, Queue, repository_of
+from models.hub.snapshots import (
+    CachedRepository,
+    cache_folder,
+    files,
+    is_in_use,
+    read_repository,
+    repositories,
+    size_bytes,
+)
+from models.installed import added_folders
+from models.installed.cached_models import gguf_files, in_caches, kind_of, leftover_bytes, models_of
+from models.installed.description import Place, describe, nothing_at
+from models.installed.last_used import forget_used
+from models.installed.removal import (
+    remove_file,
+    remove_folder_of_ours,
+    remove_partial,
+    remove_snapshot,
+)
+from models.records import Incomplete, Installed
+from models.starter import MARKER_NAME, STARTER, models_folder, shipped_starter
+
+SETTLED_SECONDS = 600  # a folder in which nothing has changed for so long is nobody's work
+_SHIPPED = Path(__file__).parents[2] / "resources" / "drafters"
+_BEING_MADE = re.compile(r"\.(.+)\.[a-z0-9_]{8}")  # as tempfile names what an import writes
+_BEING_REMOVED = re.compile(r"\.removing-[a-z0-9_]{8}")
+_SEE = "See what there is: slipstream models list"
+
+
+def installed(*, home: Path | None = None, cache: Path | None = None) -> list[Installed]:
+    """All models and heads on this machine, usable or not: ours, the cache's, the added folders'.
+
+    `home` is the data folder, `cache` the Hugging Face cache; by default the user's.
+    """
+    found = [describe(place, home=home) for place in _our_places(home)]
+    for repository in repositories(_cache(cache)):
+        found += models_of(repository, origin="hub", home=home)
+    found += _in_added_folders(home)
+    first: dict[Path, Installed] = {}
+    for model in found:
+        first.setdefault(Path(model.path).resolve(), model)
+    return list(first.values())
+
+
+def incomplete(*, home: Path | None = None, cache: Path | None = None) -> list[Incomplete]:
+    """What broken downloads, imports and removals left, and nobody works on.
+
+    What the queue of downloads will go on with is not among them. Raises Problem where the queue
+    cannot be read.
+    """
+    found = [Incomplete(name, str(path), size_bytes(path)) for name, path in _our_leftovers(home)]
+    queued = {
+        repository_of(one) for one in Queue(home=home).downloads() if one.standing in UNFINISHED
+    }
+    for repository in repositories(_cache(cache)):
+        if repository.name.lower() in queued or any(map(is_in_use, repository.loose)):
+            continue
+        try:
+            left = leftover_bytes(repository)
+        except OSError:
+            continue  # what may not be read is nobody's to clean
+        if left is not None:
+            found.append(Incomplete(repository.name, str(repository.path), left))
+    return found
+
+
+def remove(model: Installed, *, home: Path | None = None, cache: Path | None = None) -> int:
+    """Delete `model` from the disk; the bytes freed. What others need too stays.
+
+    Raises Problem if it is not ours to delete, or the disk refuses.
+    """
+    path, models = Path(model.path), models_folder(home)
+    if not path.exists():
+        raise Problem(f"{model.name} is gone already.", _SEE)
+    freed = None
+    for place in (models, models.parent / "drafters"):
+        if path.parent.resolve() == place.resolve():
+            freed = remove_folder_of_ours(path, inside=place)
+    snapshots = [place for place in (path, *path.parents) if place.parent.name == "snapshots"]
+    if freed is None and snapshots:
+        snapshot = snapshots[0]
+        if snapshot.parents[2].resolve() == _cache(cache).resolve():
+            _refuse_while_downloading(read_repository(snapshot.parents[1]), home)
+            unmark(path, home=home)
+            alone = snapshot == path or gguf_files(snapshot) == [path]
+            freed = remove_snapshot(snapshot) if alone else remove_file(path)
+    if freed is None:
+        raise _not_ours(model)
+    forget_used(path, home=home)
+    return freed
+
+
+def remove_incomplete(
+    left: Incomplete, *, home: Path | None = None, cache: Path | None = None
+) -> int:
+    """Delete what `left` tells of; the bytes freed. Raises Problem where the disk refuses."""
+    path, models = Path(left.path), models_folder(home)
+    if path.parent.resolve() == models.resolve():
+        return remove_folder_of_ours(path, inside=models)
+    if path.parent.resolve() != _cache(cache).resolve():
+        raise Problem(f"{path} is not in a folder of Slipstream.", "Delete it yourself.")
+    freed = 0
+    repository = read_repository(path)
+    for snapshot in repository.snapshots:
+        if kind_of(snapshot, repository) == "incomplete":
+            freed += remove_snapshot(snapshot.path)
+    return freed + (remove_partial(path) if path.exists() else 0)
+
+
+def clean_incomplete(*, home: Path | None = None, cache: Path | None = None) -> int:
+    """Delete all that `incomplete` lists; the bytes freed.
+
+    Raises the first Problem there was, when all the others are done.
+    """
+    freed, first = 0, None
+    for left in incomplete(home=home, cache=cache):
+        try:
+            freed += remove_incomplete(left, home=home, cache=cache)
+        except Problem as problem:
+            first = first or problem
+    if first is not None:
+        raise first
+    return freed
+
+
+def _cache(cache: Path | None) -> Path:
+    return cache_folder() if cache is None else cache
+
+
+def _our_places(home: Path | None) -> Iterator[Place]:
+    models = models_folder(home)
+    came_along = shipped_starter()
+    if came_along is not None:
+        yield Place(STARTER.name, came_along, "starter", removable=False)
+    for path in _folders(models):
+        if path.name == STARTER.name:
+            if (path / MARKER_NAME).exists() and came_along is None:
+                yield Place(path.name, path, "starter", not path.is_symlink())
+        else:
+            yield Place(path.name, path, "imported", not path.is_symlink())
+    for path in _folders(models.parent / "drafters"):
+        yield Place(path.name, path, "imported", not path.is_symlink())
+    for path in _folders(_SHIPPED):
+        if is_head(path):
+            yield Place(path.name, path, "starter", removable=False)
+
+
+def _folders(place: Path, *, hidden: bool = False) -> list[Path]:
+    try:
+        return sorted(
+            path
+            for path in place.iterdir()
+            if path.is_dir() and (hidden or not path.name.startswith("."))
+        )
+    except OSError:
+        return []  # there are none yet, or whoever writes there will meet the problem
+
+
+def _our_leftovers(home: Path | None) -> Iterator[tuple[str, Path]]:
+    """(name, folder) of what broke off in our own folder."""
+    for path in _folders(models_folder(home), hidden=True):
+        if _BEING_REMOVED.fullmatch(path.name):
+            yield next((child.name for child in _folders(path)), path.name), path
+        elif path.name == ".downloads" or _is_half_starter(path):
+            if _is_settled(path):
+                yield STARTER.name, path
+        elif (made := _BEING_MADE.fullmatch(path.name)) and _is_settled(path):
+            yield made[1], path
+
+
+def _is_half_starter(path: Path) -> bool:
+    return path.name == STARTER.name and not (path / MARKER_NAME).exists()
+
+
+def _is_settled(folder: Path) -> bool:
+    try:
+        newest = max(path.lstat().st_mtime for path in (folder, *files(folder)))
+    except OSError:
+        return False  # it changes, or may not be read
+    return newest < time.time() - SETTLED_SECONDS
+
+
+def _in_added_folders(home: Path | None) -> Iterator[Installed]:
+    try:
+        listed = added_folders.folders(home=home)
+    except Problem as problem:
+        path = models_folder(home).parent / added_folders.FILE_NAME
+        yield nothing_at(Place(path.name, path, "folder", removable=False), problem)
+        return
+    for folder in listed:
+        found = [
+            model
+            for repository in in_caches(folder)
+            for model in models_of(repository, origin="folder", home=home)
+        ]
+        found += [
+            describe(Place(name, path, "folder", removable=False), home=home)
+            for name, path in added_folders.places(folder)
+        ]
+        yield from found or [_nothing_in(folder)]
+
+
+def _nothing_in(folder: Path) -> Installed:
+    there = folder.is_dir()
+    return nothing_at(
+        Place(folder.name, folder, "folder", removable=False),
+        Problem(
+            f"There is no model in {folder}." if there else f"{folder} is not there.",
+            f"{'Put one there' if there else 'Connect its disk'}, or leave the folder out: "
+            f"slipstream models folders --remove {str(folder)!r}",
+        ),
+    )
+
+
+def _refuse_while_downloading(repository: CachedRepository, home: Path | None) -> None:
+    """A download puts its files beside the model; they would go with it."""
+    running = {
+        repository_of(one) for one in Queue(home=home).downloads() if one.standing == "running"
+    }
+    if repository.name.lower() in running or any(map(is_in_use, repository.loose)):
+        raise Problem(
+            f"{repository.name} is being downloaded.",
+            f"Pause that first: slipstream models pull --pause {repository.name}",
+        )
+
+
+def _not_ours(model: Installed) -> Problem:
+    if model.origin == "folder":
+        return Problem(
+            f"{model.name} lies in a folder that you added, so it is not deleted here.",
+            "Delete it there, or have the folder left out: slipstream models folders --remove PATH",
+        )
+    return Problem(f"{model.name} comes with Slipstream, and stays.", _SEE)

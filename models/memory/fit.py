@@ -1,0 +1,298 @@
+"""Whether a pair has room in memory, reckoned from config.json and the sizes of files.
+
+Follows what `engine` does: how it loads (`engine.loading`), what its caches hold
+(`engine.cache`), how many rows its passes have (`engine.decoder`). Tests measure both. Loads
+nothing; on Metal what it says was not measured yet.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from models.errors import Problem
+from models.memory.machine import Machine
+from models.memory.model_size import ModelSize as ModelSize
+from models.memory.model_size import count_values, float_bytes
+from models.memory.shape import Layer, Shape, read_shape
+from models.records import Fit
+
+DEFAULT_CONTEXT = 4096
+MOST_CONTEXT = 1 << 24
+
+_BLOCK = 128  # positions by which caches grow on the CPU, and windows everywhere
+_METAL_STEP = 256
+_PREFILL_ROWS = 512
+_ROUND_ROWS = 17  # the longest draft, and the target's own token
+_BOOKMARKS = 4  # ends of prompts that what cannot be cut is kept of
+_RECORDED = 2048  # positions whose hidden states a head finds
+_FUSED_HEAD_DIMS = (64, 80, 128)  # for which Metal never holds a table of scores
+_FLOAT32 = 4
+# Arrays of a round's rows over the vocabulary that are alive at once, by measuring.
+_ROUND_COPIES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class _Model:
+    """A model as it will be in memory; `held_bytes` is one number of what it makes of tokens."""
+
+    shape: Shape
+    weights_bytes: int
+    held_bytes: int
+    unpacking_bytes: int
+
+
+def fit(
+    target: ModelSize,
+    drafter: ModelSize | None = None,
+    *,
+    context: int,
+    machine: Machine,
+    cache_bits: int | None = None,
+) -> Fit:
+    """What a pair needs once `context` tokens are read, and whether that is there.
+
+    `cache_bits`: of quantized caches. Raises Problem where a config makes no sense.
+    """
+    pair = _Pair(target, drafter, machine, cache_bits)
+    needed = pair.needs(min(max(context, 1), MOST_CONTEXT))
+    largest = pair.largest_context()
+    fits = needed.needed_bytes <= machine.available_bytes
+    needed = replace(needed, largest_context=largest, fits=fits)
+    return replace(needed, reason=_reason(needed))
+
+
+def require_fit(
+    target: ModelSize,
+    drafter: ModelSize | None = None,
+    *,
+    machine: Machine,
+    context: int = DEFAULT_CONTEXT,
+    cache_bits: int | None = None,
+) -> Fit:
+    """As `fit`, of no more than the model's own context. Raises Problem where it does not fit."""
+    own = None if target.is_head else read_shape(target.config).context_length
+    asked = min(context, own or context)
+    found = fit(target, drafter, context=asked, machine=machine, cache_bits=cache_bits)
+    if found.fits:
+        return found
+    smaller = "choose a smaller model or one with fewer bits, or close other programs"
+    if found.largest_context:
+        remedy = f"{found.largest_context:,} tokens would fit; for more, {smaller}."
+    elif drafter is not None and fit(target, context=asked, machine=machine).fits:
+        remedy = f"Without {drafter.name} it would fit: draft with lookup, or {smaller}."
+    else:
+        remedy = f"No context would fit: {smaller}."
+    raise Problem(f"There is no room for {found.reason}", remedy)
+
+
+def weights_bytes(size: ModelSize, *, machine: Machine, free_bytes: int | None = None) -> int:
+    """What weights take once loaded: as on the disk, or as float32 on a CPU with twice the room.
+
+    `free_bytes`, as the loader will find it; the machine's, unless given.
+    """
+    expanded = _FLOAT32 * count_values(size)
+    free = machine.available_bytes if free_bytes is None else free_bytes
+    if machine.unified or (expanded > free // 2 and not size.is_head):
+        return size.size_bytes
+    return expanded
+
+
+def cache_bytes(
+    shape: Shape,
+    context: int,
+    *,
+    machine: Machine,
+    value_bytes: int,
+    cache_bits: int | None = None,
+) -> int:
+    """What the caches of all layers hold once `context` tokens are read, in bytes.
+
+    With what is remembered of earlier turns, so that windows and recurrent states can go back.
+    """
+    held = 0
+    for layer in shape.layers:
+        if layer.kind == "recurrent":
+            rows = _chunk_rows(shape, machine)
+            one = (layer.state + rows * layer.row_state) * value_bytes
+            held += (2 + _BOOKMARKS) * (one + _FLOAT32 * layer.exact_state)
+        elif layer.kind != "none":
+            width = layer.key_width + layer.value_width
+            number = _number_bytes(value_bytes, cache_bits if layer.kind == "full" else None)
+            copies = 1 + (_BOOKMARKS if layer.kind == "window" else 0)
+            held += copies * round(_positions(layer, context, machine) * width * number)
+    return held
+
+
+class _Pair:
+    """A target and its drafter on a machine."""
+
+    def __init__(
+        self,
+        target: ModelSize,
+        drafter: ModelSize | None,
+        machine: Machine,
+        cache_bits: int | None,
+    ) -> None:
+        self._machine, self._cache_bits = machine, cache_bits
+        self._names = target.name, drafter.name if drafter else ""
+        self._target = self._model(target, machine.available_bytes)
+        left = max(machine.available_bytes - self._target.weights_bytes, 0)
+        self._drafter = None if drafter is None else self._model(drafter, left)
+        self._recorded_layers = _recorded_layers(drafter)
+
+    def needs(self, context: int) -> Fit:
+        """The numbers; whether they are there is for others to say."""
+        drafter = self._drafter
+        return Fit(
+            target=self._names[0],
+            drafter=self._names[1],
+            context=context,
+            weights_bytes=self._target.weights_bytes,
+            cache_bytes=self._caches(self._target, context, self._cache_bits),
+            drafter_weights_bytes=drafter.weights_bytes if drafter else 0,
+            drafter_cache_bytes=self._caches(drafter, context) if drafter else 0,
+            working_bytes=self._working(context),
+            available_bytes=self._machine.available_bytes,
+            largest_context=0,
+            fits=False,
+            reason="",
+        )
+
+    def largest_context(self) -> int:
+        """The longest that fits, in whole blocks; as long as the model's own context at most."""
+        most = min(self._target.shape.context_length or MOST_CONTEXT, MOST_CONTEXT)
+        if self._fits(most):
+            return most
+        low, high = 0, most // _BLOCK + 1
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self._fits(middle * _BLOCK) else (low, middle)
+        return low * _BLOCK
+
+    def _fits(self, context: int) -> bool:
+        return self.needs(context).needed_bytes <= self._machine.available_bytes
+
+    def _model(self, size: ModelSize, free_bytes: int) -> _Model:
+        shape = _head_shape(size.config) if size.is_head else read_shape(size.config)
+        held = weights_bytes(size, machine=self._machine, free_bytes=free_bytes)
+        expanded = held != size.size_bytes
+        # The largest matrix is expanded first, in two steps; the others have less than its room.
+        first = 9 * shape.largest_matrix if expanded else 0
+        return _Model(
+            shape,
+            held,
+            _FLOAT32 if expanded else float_bytes(size),
+            max(first - held, 0),
+        )
+
+    def _caches(self, model: _Model, context: int, bits: int | None = None) -> int:
+        return cache_bytes(
+            model.shape,
+            context,
+            machine=self._machine,
+            value_bytes=model.held_bytes,
+            cache_bits=bits,
+        )
+
+    def _working(self, context: int) -> int:
+        """The most that is there for a while: one reads, the other reads, both take turns."""
+        states, waiting = self._recorded(context)
+        reading = self._pass(self._target, context, self._rows(self._target)) + waiting
+        row = _ROUND_ROWS * _FLOAT32 * self._target.shape.vocabulary
+        judging = _ROUND_COPIES * row + self._pass(self._target, context, _ROUND_ROWS)
+        phases = [reading, judging]
+        if self._drafter is not None:
+            phases = [reading, judging + row, row + self._pass(self._drafter, context, _ROUND_ROWS)]
+            if not self._recorded_layers:
+                phases.append(self._pass(self._drafter, context, self._rows(self._drafter)))
+            else:  # a head reads in steps, and less and less waits for it
+                begun, all_of_it = (
+                    min(context, _PREFILL_ROWS),
+                    self._pass(self._drafter, context, _PREFILL_ROWS),
+                )
+                phases.append(waiting + self._pass(self._drafter, begun, _PREFILL_ROWS))
+                phases.append(waiting * _PREFILL_ROWS // _RECORDED + all_of_it)
+        models = [self._target] + ([self._drafter] if self._drafter else [])
+        return max(states + max(phases), *(model.unpacking_bytes for model in models))
+
+    def _rows(self, model: _Model) -> int:
+        """How many rows of a prompt it reads at once."""
+        return _chunk_rows(model.shape, self._machine)
+
+    def _pass(self, model: _Model, context: int, rows: int) -> int:
+        """What a pass over `rows` rows makes on its way: scores, and what lies between layers."""
+        shape = model.shape
+        seen = max((_positions(layer, context, self._machine) for layer in shape.layers), default=0)
+        scores = _FLOAT32 * shape.attention_heads * min(rows, context) * seen
+        if self._machine.unified and shape.head_dim in _FUSED_HEAD_DIMS:
+            scores = 0
+        between = min(rows, context) * (8 * shape.hidden_size + 3 * shape.active_width)
+        return scores + between * model.held_bytes
+
+    def _recorded(self, context: int) -> tuple[int, int]:
+        """Bytes of hidden states for a head, and of what waits with them until it reads them: of
+        every pass since, the last layer's cache as it was."""
+        if not self._recorded_layers:
+            return 0, 0
+        shape, number = self._target.shape, self._target.held_bytes
+        rows = _chunk_rows(shape, self._machine)
+        positions = min(context, _RECORDED + rows)
+        states = positions * self._recorded_layers * shape.hidden_size * number
+        last = next((layer for layer in reversed(shape.layers) if layer.kind != "none"), None)
+        if last is None or last.kind == "recurrent":
+            return states, 0
+        width = (last.key_width + last.value_width) * number
+        ends = range(context, max(context - positions, 0), -rows)
+        return states, sum(_positions(last, end, self._machine) * width for end in ends)
+
+
+def _head_shape(config: Mapping[str, Any]) -> Shape:
+    """A head is a Llama of one layer."""
+    rows = config.get("rows")
+    return read_shape({**config, "model_type": "llama", "num_hidden_layers": 1, "vocab_size": rows})
+
+
+def _recorded_layers(drafter: ModelSize | None) -> int:
+    """How many of the target's layers are recorded for a drafter."""
+    layers = drafter.config.get("layers") if drafter is not None and drafter.is_head else None
+    return len(layers) if isinstance(layers, list) else 0
+
+
+def _chunk_rows(shape: Shape, machine: Machine) -> int:
+    """Of a prompt, how many rows a pass reads."""
+    blocks = any(layer.kind in ("full", "window") for layer in shape.layers)
+    return _BLOCK if blocks and not machine.unified else _PREFILL_ROWS
+
+
+def _positions(layer: Layer, context: int, machine: Machine) -> int:
+    """How many positions a layer has room for, once `context` are read."""
+    if layer.kind not in ("full", "window"):
+        return 0
+    aligned = -(-(context + 1) // _BLOCK) * _BLOCK - 1
+    if layer.kind == "full":
+        return -(-context // _METAL_STEP) * _METAL_STEP if machine.unified else aligned
+    rows = _PREFILL_ROWS if machine.unified else 0
+    return min(aligned, layer.window + rows + 2 * _BLOCK - 1)
+
+
+def _number_bytes(value_bytes: int, bits: int | None) -> float:
+    """Of one number in a cache; quantized ones have a scale and a bias for every 64."""
+    return value_bytes if bits is None else bits / 8 + 2 * value_bytes / 64
+
+
+def _reason(fit: Fit) -> str:
+    """The numbers in one line."""
+    parts = [("weights", fit.weights_bytes), ("cache", fit.cache_bytes)]
+    parts.append(("drafter", fit.drafter_weights_bytes + fit.drafter_cache_bytes))
+    parts.append(("working memory", fit.working_bytes))
+    named = ", ".join(f"{name} {_size(size)}" for name, size in parts if size)
+    pair = f"{fit.target} with {fit.drafter}" if fit.drafter else fit.target
+    return (
+        f"{pair}: it needs {_size(fit.needed_bytes)} GB at {fit.context:,} tokens ({named}), "
+        f"and {_size(fit.available_bytes)} GB are available."
+    )
+
+
+def _size(size_bytes: int) -> str:
+    """In GB, two digits at least."""
+    return f"{size_bytes / 1e9:.1f}" if size_bytes >= 1e9 else f"{size_bytes / 1e9:.2f}"

@@ -1,0 +1,183 @@
+"""A tokenizer rebuilt from GGUF metadata gives the ids that the model's own tokenizer gives."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tokenizers import Tokenizer
+from transformers import AutoTokenizer
+
+from models.errors import Problem
+from models.gguf.file import read_gguf
+from models.gguf.importing import import_gguf
+from models.gguf.tokenizer import tokenizer_files
+from models.starter import GGUF_VARIABLE, STARTER, models_folder
+from tests.models.tiny_gguf import TOKENS, TinyGguf
+
+DATA = Path(__file__).parents[1] / "data"
+TEXTS: list[str] = json.loads((DATA / "texts.json").read_text())
+KINDS = ["smollm", "qwen2", "gpt-2", "sentencepiece"]
+
+
+def fixture_metadata(kind: str) -> tuple[dict[str, Any], list[int], list[list[int]]]:
+    """Metadata with the cut-down table, the real id of each of its rows, the expected ids."""
+    data = json.loads((DATA / f"tokenizer_{kind}.json").read_text())
+    rows = list(data["tokens"].items())
+    metadata: dict[str, Any] = {
+        "tokenizer.ggml.model": data["model"],
+        "tokenizer.ggml.pre": data["pre"],
+        "tokenizer.ggml.tokens": [token for token, _ in rows],
+        "tokenizer.ggml.token_type": [row[1] for _, row in rows],
+    }
+    if "merges" in data:
+        metadata["tokenizer.ggml.merges"] = data["merges"]
+    else:
+        metadata["tokenizer.ggml.scores"] = [row[2] for _, row in rows]
+    return metadata, [row[0] for _, row in rows], data["expected"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_ids_equal_those_of_the_real_tokenizer(kind: str):
+    metadata, real_ids, expected = fixture_metadata(kind)
+    tokenizer = Tokenizer.from_str(tokenizer_files(metadata)["tokenizer.json"])
+    for text, ids in zip(TEXTS, expected, strict=True):
+        found = [real_ids[i] for i in tokenizer.encode(text, add_special_tokens=False).ids]
+        assert found == ids, text
+
+
+@pytest.mark.parametrize("kind", ["smollm", "gpt-2"])
+def test_decoding_gives_the_text_back(kind: str):
+    metadata, _, _ = fixture_metadata(kind)
+    tokenizer = Tokenizer.from_str(tokenizer_files(metadata)["tokenizer.json"])
+    for text in TEXTS:
+        ids = tokenizer.encode(text, add_special_tokens=False).ids
+        assert tokenizer.decode(ids, skip_special_tokens=False) == text
+
+
+def test_transformers_keeps_the_tokenizer_as_it_is(tmp_path: Path):
+    """Its tokenizer classes replace the pre-tokenizer of some model types; not of these."""
+    metadata, real_ids, expected = fixture_metadata("qwen2")
+    extra = {key: metadata[key] for key in metadata if key != "tokenizer.ggml.pre"} | {
+        "tokenizer.ggml.pre": "qwen2",
+        "tokenizer.ggml.eos_token_id": metadata["tokenizer.ggml.tokens"].index("<|im_end|>"),
+        "tokenizer.ggml.bos_token_id": metadata["tokenizer.ggml.tokens"].index("<|endoftext|>"),
+    }
+    for architecture in ("qwen2", "llama"):
+        source, folder = tmp_path / f"{architecture}.gguf", tmp_path / architecture
+        TinyGguf(architecture, rows=len(real_ids), extra=extra).write(source)
+        tokenizer = AutoTokenizer.from_pretrained(import_gguf(source, folder))
+        for text, ids in zip(TEXTS, expected, strict=True):
+            found = tokenizer.encode(text, add_special_tokens=False)
+            assert [real_ids[i] for i in found] == ids, (architecture, text)
+
+
+def test_llama3_splits_digits_by_three_and_takes_whole_words_first():
+    digits = ["123", "456", "12", "45", "Ġword"]
+    metadata = TinyGguf().metadata() | {
+        "tokenizer.ggml.pre": "llama-bpe",
+        "tokenizer.ggml.tokens": [*TOKENS, *digits],
+        "tokenizer.ggml.token_type": [1] * (len(TOKENS) - 3) + [3] * 3 + [1] * len(digits),
+        "tokenizer.ggml.merges": ["1 2", "12 3", "4 5", "45 6"],
+    }
+    tokenizer = Tokenizer.from_str(tokenizer_files(metadata)["tokenizer.json"])
+    encoded = tokenizer.encode("1234567 word")
+    assert encoded.tokens == ["<|im_start|>", "123", "456", "7", "Ġword"]
+
+
+@pytest.mark.parametrize("adds", [True, False])
+def test_the_beginning_of_text_token(adds: bool):
+    metadata = TinyGguf(extra={"tokenizer.ggml.add_bos_token": adds}).metadata()
+    files = tokenizer_files(metadata)
+    tokens = Tokenizer.from_str(files["tokenizer.json"]).encode("a").tokens
+    assert tokens == (["<|im_start|>", "a"] if adds else ["a"])
+    assert json.loads(files["tokenizer_config.json"])["add_bos_token"] is adds
+
+
+def test_padding_of_the_table_is_no_token():
+    metadata = TinyGguf().metadata()
+    metadata["tokenizer.ggml.tokens"] = [*TOKENS, "[PAD0]", "[PAD0]"]
+    metadata["tokenizer.ggml.token_type"] = [*metadata["tokenizer.ggml.token_type"], 5, 5]
+    tokenizer = Tokenizer.from_str(tokenizer_files(metadata)["tokenizer.json"])
+    assert tokenizer.token_to_id("[PAD0]") is None
+    assert tokenizer.get_vocab_size() == len(TOKENS)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"tokenizer.ggml.tokens": None},
+        {"tokenizer.ggml.tokens": [1, 2]},
+        {"tokenizer.ggml.tokens": [*TOKENS[:-1], TOKENS[0]]},
+        {"tokenizer.ggml.token_type": [1]},
+        {"tokenizer.ggml.merges": None},
+        {"tokenizer.ggml.merges": ["nospace"]},
+        {"tokenizer.ggml.merges": ["a zz"]},
+        {"tokenizer.ggml.eos_token_id": -1},
+        {"tokenizer.ggml.bos_token_id": "x"},
+        {"tokenizer.ggml.model": "bert"},
+        {"tokenizer.ggml.model": "llama"},
+        {"tokenizer.ggml.pre": ["x"]},
+    ],
+)
+def test_a_broken_tokenizer_is_a_problem(change: dict[str, Any]):
+    with pytest.raises(Problem):
+        tokenizer_files(TinyGguf().metadata() | change)
+
+
+SMALL_TEXTS = st.text(alphabet="ab$:{}<>▁ \0", max_size=4)
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow])
+@given(
+    model=st.sampled_from(["gpt2", "llama"]),
+    tokens=st.lists(SMALL_TEXTS, max_size=8),
+    kinds=st.lists(st.integers(0, 7), max_size=8),
+    merges=st.lists(SMALL_TEXTS, max_size=4),
+    scores=st.lists(st.floats(), max_size=8),
+    special=st.integers(-1, 9),
+    adds=st.booleans(),
+)
+def test_any_table_is_a_problem_or_a_tokenizer(
+    model: str,
+    tokens: list[str],
+    kinds: list[int],
+    merges: list[str],
+    scores: list[float],
+    special: int,
+    adds: bool,
+):
+    metadata = {
+        "tokenizer.ggml.model": model,
+        "tokenizer.ggml.tokens": tokens,
+        "tokenizer.ggml.token_type": (kinds + [1] * 8)[: len(tokens)],
+        "tokenizer.ggml.merges": merges,
+        "tokenizer.ggml.scores": (scores + [0.0] * 8)[: len(tokens)],
+        "tokenizer.ggml.bos_token_id": special,
+        "tokenizer.ggml.add_bos_token": adds,
+    }
+    try:
+        files = tokenizer_files(metadata)
+    except Problem:
+        return
+    Tokenizer.from_str(files["tokenizer.json"]).encode("ab a$A")
+
+
+@pytest.mark.slow
+@pytest.mark.starter
+def test_the_starter_tokenizer_gives_the_real_ids():
+    given_path = os.environ.get(GGUF_VARIABLE)
+    expected = json.loads((DATA / "tokenizer_smollm.json").read_text())["expected"]
+    if given_path:
+        files = tokenizer_files(read_gguf(Path(given_path)).metadata)
+        tokenizer = Tokenizer.from_str(files["tokenizer.json"])
+    else:
+        path = models_folder() / STARTER.name / "tokenizer.json"
+        if not path.is_file():
+            pytest.skip("the starter model is not in the data folder")
+        tokenizer = Tokenizer.from_file(str(path))
+    for text, ids in zip(TEXTS, expected, strict=True):
+        assert tokenizer.encode(text, add_special_tokens=False).ids == ids, text

@@ -1,0 +1,364 @@
+"""The hub is asked and understood; what it refuses, and what it should not say, is explained."""
+
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.errors import Problem
+from models.hub.client import Hub
+from models.hub.repository import needed, parse_repository
+from tests.models.hub_models import CONFIG, NAME, NEEDED, loopback_session, model_files, safetensors
+from tests.models.hub_server import HubServer, Refusal, Told, git_sha1, serving_hub, sha256
+
+
+@pytest.fixture(autouse=True, scope="module")
+def session() -> Iterator[None]:
+    with loopback_session():
+        yield
+
+
+@pytest.fixture(autouse=True)
+def nobody_signed_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("models.hub.client.get_token", lambda: None)
+
+
+@pytest.fixture
+def server() -> Iterator[HubServer]:
+    with serving_hub({NAME: model_files()}) as served:
+        yield served
+
+
+@pytest.fixture
+def hub(server: HubServer) -> Hub:
+    return Hub(endpoint=server.endpoint)
+
+
+def test_a_repository_is_described(server: HubServer, hub: Hub):
+    told = hub.describe(NAME)
+    files = server.repositories[NAME]
+    assert (told.name, told.revision, told.reference) == (NAME, server.commit(NAME), "main")
+    assert (told.gated, told.licence) == (False, "apache-2.0")
+    assert {file.name: file.size_bytes for file in told.files} == {
+        name: len(data) for name, data in files.items()
+    }
+    config, weights = told.file("config.json"), told.file("model-1-of-2.safetensors")
+    assert config is not None
+    assert config.sha256 is None
+    assert config.digest == git_sha1(files["config.json"])
+    assert weights is not None
+    assert weights.digest == weights.sha256 == sha256(files["model-1-of-2.safetensors"])
+    assert {file.name for file in needed(told)} == NEEDED
+
+
+def test_a_revision_is_described(server: HubServer, hub: Hub):
+    commit = server.commit(NAME)
+    assert hub.describe(NAME, "v1.0").reference == "v1.0"
+    assert hub.describe(NAME, commit).reference == ""
+    with pytest.raises(Problem, match="no such revision"):
+        hub.describe(NAME, "v2.0")
+
+
+def test_a_config_is_read_alone(server: HubServer, hub: Hub):
+    repository = hub.describe(NAME)
+    assert hub.config(repository) == CONFIG
+    assert [asked.path for asked in server.asked][1:] == [
+        f"/{NAME}/resolve/{repository.revision}/config.json"
+    ]
+    with pytest.raises(Problem, match="too large"):
+        hub.read(repository, "tokenizer.json", maximum_bytes=10_000)
+    with pytest.raises(Problem, match=r"has no other.json"):
+        hub.read(repository, "other.json", maximum_bytes=10_000)
+
+
+@pytest.mark.parametrize("config", [b"[]", b"{", b"[" * 100_000, b"\xff"])
+def test_a_config_that_is_none(server: HubServer, hub: Hub, config: bytes):
+    server.repositories[NAME]["config.json"] = config
+    with pytest.raises(Problem, match="not a JSON object"):
+        hub.config(hub.describe(NAME))
+
+
+def test_a_file_that_came_damaged_is_not_believed(server: HubServer, hub: Hub):
+    server.corrupt["config.json"] = 1
+    with pytest.raises(Problem, match="came damaged"):
+        hub.config(hub.describe(NAME))
+
+
+@pytest.mark.parametrize("name", ["", "a/b/c", "../x", "a/..", "a b", "-a/b", "a/b.git", "a--b/c"])
+def test_a_name_that_is_none_is_not_asked_for(server: HubServer, hub: Hub, name: str):
+    with pytest.raises(Problem, match="not the name of a model"):
+        hub.describe(name)
+    assert server.asked == []
+
+
+@pytest.mark.parametrize("revision", ["", "..", "a/../b", "/a", "a b", "a\n", "x" * 300])
+def test_a_revision_that_is_none_is_not_asked_for(server: HubServer, hub: Hub, revision: str):
+    with pytest.raises(Problem, match="not a revision"):
+        hub.describe(NAME, revision)
+    assert server.asked == []
+
+
+@pytest.mark.parametrize(
+    ("refusal", "message", "remedy"),
+    [
+        (Refusal(401), "does not accept the token", "hf auth login"),
+        (Refusal(401, headers={"X-Error-Code": "RepoNotFound"}), "There is no", "private"),
+        (Refusal(403), "does not give", "hf auth login"),
+        (Refusal(403, headers={"X-Error-Code": "GatedRepo"}), "is gated", "hf auth login"),
+        (
+            Refusal(403, headers={"X-Error-Message": "Access to this resource is disabled."}),
+            "has closed",
+            "another model",
+        ),
+        (Refusal(404), "answered 404", "later"),
+        (Refusal(429), "asked too often", "later"),
+        (Refusal(429, headers={"Retry-After": "77"}), "asked too often", "in 77 seconds"),
+        (Refusal(500), "answered 500", "later"),
+        (Refusal(503, body=b"<html>"), "answered 503", "later"),
+        (Refusal(200, body=b"<html>sign in</html>"), "not the hub", "sign in"),
+        (Refusal(200, body=b"{}"), "cannot be understood", "HF_ENDPOINT"),
+    ],
+    ids=lambda value: str(getattr(value, "status", ""))[:30],
+)
+def test_refusals_are_explained(
+    server: HubServer, hub: Hub, refusal: Refusal, message: str, remedy: str
+):
+    server.refusals["/api/models"] = refusal
+    with pytest.raises(Problem) as raised:
+        hub.describe(NAME)
+    assert message in raised.value.message
+    assert remedy in raised.value.remedy
+    assert "\n" not in str(raised.value)
+
+
+def test_a_model_that_is_not_there(hub: Hub):
+    with pytest.raises(Problem, match="There is no org/other on the hub, or it is private"):
+        hub.describe("org/other")
+
+
+def test_a_hub_that_is_not_there(hub: Hub):
+    with serving_hub({}) as gone:
+        endpoint = gone.endpoint
+    with pytest.raises(Problem, match="cannot be reached"):
+        Hub(endpoint=endpoint).describe(NAME)
+    with pytest.raises(Problem, match="cannot be reached"):
+        Hub(endpoint="nonsense://x").describe(NAME)
+
+
+def test_a_gated_model_says_how_to_get_it(server: HubServer, hub: Hub):
+    server.told[NAME] = Told(gated="manual")
+    server.granted = {"hf_good"}
+    repository = hub.describe(NAME)
+    assert repository.gated
+    for refused in (hub, Hub(endpoint=server.endpoint, token="hf_bad")):
+        with pytest.raises(Problem) as raised:
+            refused.config(repository)
+        assert "gated" in raised.value.message
+        assert f"{server.endpoint}/{NAME}" in raised.value.remedy
+        assert "hf auth login" in raised.value.remedy
+    assert Hub(endpoint=server.endpoint, token="hf_good").config(repository) == CONFIG
+
+
+def test_offline_nothing_is_asked(server: HubServer, monkeypatch: pytest.MonkeyPatch):
+    hub = Hub(endpoint=server.endpoint, offline=True)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    for offline in (hub, Hub(endpoint=server.endpoint)):
+        with pytest.raises(Problem, match="offline mode is on"):
+            offline.describe(NAME)
+        with pytest.raises(Problem, match="offline mode is on"):
+            offline.search("tiny")
+    assert server.asked == []
+
+
+def test_the_hub_is_where_the_environment_says(server: HubServer, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("HF_ENDPOINT", f"{server.endpoint}/")
+    hub = Hub()
+    assert hub.config(hub.describe(NAME)) == CONFIG
+
+
+def test_nothing_is_told_about_this_machine(server: HubServer, hub: Hub):
+    hub.search("tiny")
+    hub.config(hub.describe(NAME))
+    assert {asked.agent for asked in server.asked} == {"slipstream"}
+    assert not [asked for asked in server.asked if "harness" in asked.path]
+
+
+def model() -> dict[str, bytes]:
+    return {"config.json": json.dumps(CONFIG).encode(), "model.safetensors": safetensors(1, 10)}
+
+
+@pytest.mark.parametrize(
+    ("files", "told", "reason"),
+    [
+        (model(), Told(), ""),
+        (model(), Told(gated="auto"), "gated"),
+        (model(), Told(pipeline_tag="text-to-image"), "made for text-to-image"),
+        ({"x-Q4.gguf": b"GGUF"}, Told(), "GGUF files only"),
+        ({"config.json": b"{}", "pytorch_model.bin": b"x"}, Told(), "pickled"),
+        ({"config.json": b"{}", "weights.npz": b"x"}, Told(), "no safetensors"),
+        ({"adapter_config.json": b"{}", "adapters.safetensors": b"x"}, Told(), "adapter"),
+        ({"model.safetensors": b"x"}, Told(), "no config.json"),
+        (model() | {"config.json": b'{"model_type": "nonesuch"}'}, Told(), "nonesuch"),
+        (
+            model() | {"config.json": b'{"model_type": "nonesuch"}'},
+            Told(tags=["mlx", "custom_code"]),
+            "program code",
+        ),
+        (model() | {"config.json": b'{"model_type": "mistral"}'}, Told(), ""),
+    ],
+)
+def test_a_search_says_why_not(
+    server: HubServer, hub: Hub, files: dict[str, bytes], told: Told, reason: str
+):
+    server.repositories["org/wanted"], server.told["org/wanted"] = files, told
+    (found,) = hub.search("wanted")
+    assert found.repository == "org/wanted"
+    assert reason in found.reason
+    assert bool(found.reason) == bool(reason)
+
+
+def test_a_search_lists_what_can_be_used_first(server: HubServer, hub: Hub):
+    server.repositories |= {"a/tiny-gguf": {"x.gguf": b"x"}, "b/tiny-torch": model()}
+    server.told |= {
+        "a/tiny-gguf": Told(downloads=900),
+        "b/tiny-torch": Told(
+            downloads=500,
+            tags=["license:mit"],
+            card={},
+            safetensors={"parameters": {"U32": 10, "BF16": 3}, "total": 13},
+        ),
+    }
+    found = hub.search(" Tiny ")
+    assert [one.repository for one in found] == [NAME, "b/tiny-torch", "a/tiny-gguf"]
+    assert [one.size_bytes for one in found] == [None, 46, None]
+    assert (found[1].licence, found[1].updated, found[1].downloads) == ("mit", "2026-03-01", 500)
+    assert [one.repository for one in hub.search("tiny", limit=1)] == ["a/tiny-gguf"]
+    assert hub.search("nothing like it") == []
+    assert len(hub.search("")) == 3
+
+
+def test_a_signed_in_person_may_choose_gated_models(server: HubServer):
+    server.told[NAME] = Told(gated="auto")
+    (found,) = Hub(endpoint=server.endpoint, token="hf_x").search("tiny")
+    assert found.gated
+    assert found.reason == ""
+
+
+HOSTILE = [
+    "../escape.safetensors",
+    "/etc/model.safetensors",
+    "C:\\model.safetensors",
+    "C:model.safetensors",
+    "\\\\server\\share\\model.safetensors",
+    "sub/../../model.safetensors",
+    "sub\\..\\..\\x",
+    "..",
+    "",
+    "model\n.safetensors",
+    "model\u202e.safetensors",
+    "sub/C:/x",
+]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_name_condemns_the_repository(server: HubServer, hub: Hub, name: str):
+    server.listed[NAME] = [{"rfilename": name, "size": 1, "blobId": "0" * 40}]
+    with pytest.raises(Problem, match=r"would lie outside|cannot be understood") as raised:
+        hub.describe(NAME)
+    assert "\n" not in str(raised.value)
+
+
+SOUND = {"rfilename": "x", "size": 1, "blobId": "0" * 40}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"size": -1},
+        {"size": None},
+        {"size": 1.0},
+        {"size": True},
+        {"blobId": "../../x"},
+        {"blobId": None},
+        {"lfs": {"size": 1, "sha256": "../../x"}},
+        {"lfs": {"size": 1, "sha256": "A" * 64}},
+        {"lfs": {"size": -1, "sha256": "0" * 64}},
+        {"lfs": {"size": 1}},
+        {"lfs": 3},
+    ],
+    ids=str,
+)
+def test_a_listing_that_makes_no_sense(server: HubServer, hub: Hub, wrong: dict[str, Any]):
+    server.listed[NAME] = [SOUND]
+    hub.describe(NAME)
+    server.listed[NAME] = [SOUND | wrong]
+    with pytest.raises(Problem, match="cannot be understood"):
+        hub.describe(NAME)
+
+
+@pytest.mark.parametrize("commit", ["main", "../..", "0" * 39, "0" * 41, "A" * 40, 3, None])
+def test_a_commit_that_is_none(commit: Any):
+    with pytest.raises(Problem, match="cannot be understood"):
+        parse_repository({"id": NAME, "sha": commit, "siblings": []}, asked=NAME, revision=None)
+
+
+LEAF = st.sampled_from([None, True, -1, 0, 7, 1.5, float("nan"), "", "x", "a\nb\x1b[2J", "../x"])
+JSON = LEAF | st.lists(LEAF, max_size=2) | st.dictionaries(st.sampled_from("ab"), LEAF, max_size=2)
+BLOB, COMMIT, SHA256 = st.just("0" * 40), st.just("1" * 40), st.just("2" * 64)
+
+
+def mostly(usual: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """Usually what belongs there; anything now and then."""
+    return st.integers(0, 9).flatmap(lambda chance: usual if chance else JSON)
+
+
+LARGE = st.fixed_dictionaries({"size": mostly(st.integers(-1, 9)), "sha256": mostly(SHA256)})
+SIBLING = st.fixed_dictionaries(
+    {
+        "rfilename": mostly(st.sampled_from(sorted(NEEDED)) | st.sampled_from(HOSTILE)),
+        "size": mostly(st.integers(-1, 9)),
+        "blobId": mostly(BLOB),
+    },
+    optional={"lfs": mostly(LARGE)},
+)
+ANSWER = st.fixed_dictionaries(
+    {
+        "id": mostly(st.just(NAME)),
+        "sha": mostly(COMMIT),
+        "siblings": mostly(st.lists(mostly(SIBLING), max_size=5)),
+    },
+    optional={
+        "cardData": mostly(st.fixed_dictionaries({"license": JSON})),
+        "config": mostly(st.fixed_dictionaries({"model_type": JSON})),
+        **dict.fromkeys(("tags", "gated", "pipeline_tag", "safetensors", "likes"), JSON),
+    },
+)
+
+
+@given(told=mostly(ANSWER))
+def test_any_answer_is_a_repository_or_a_problem(told: Any):
+    try:
+        repository = parse_repository(told, asked=NAME, revision=None)
+        chosen = needed(repository)
+    except Problem:
+        return
+    folder = Path("/cache/snapshots/x")
+    assert all((folder / file.name).resolve().parent == folder for file in chosen)
+    assert all(type(file.size_bytes) is int and file.size_bytes >= 0 for file in repository.files)
+    assert "\n" not in repository.licence
+
+
+@given(told=mostly(st.lists(mostly(ANSWER), max_size=3)))
+def test_any_answer_to_a_search_is_a_list_or_a_problem(told: Any):
+    class Canned(Hub):
+        def _json(self, path: str, params: dict[str, Any], *, name: str) -> Any:
+            return told
+
+    with suppress(Problem):
+        found = Canned(endpoint="http://127.0.0.1:9", token="hf_x").search("x")
+        assert all("\n" not in one.reason + one.licence for one in found)

@@ -1,0 +1,306 @@
+"""A model is fetched into the shared cache, whole, and marked; what is there is taken over."""
+
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from huggingface_hub import scan_cache_dir, snapshot_download
+from huggingface_hub.utils import disable_progress_bars
+
+from models.errors import Problem
+from models.folders import inspect
+from models.hub.fetch import Stopped, completed, fetch, remaining_bytes
+from models.hub.marks import adopt, mark_path, unmark
+from models.records import Download
+from tests.models.hub_models import NAME, NEEDED, TOKEN, Client, loopback_session, model_files
+from tests.models.hub_server import HubServer, serving_hub, sha256
+
+
+@pytest.fixture(autouse=True, scope="module")
+def session() -> Iterator[None]:
+    with loopback_session():
+        yield
+
+
+@pytest.fixture
+def server() -> Iterator[HubServer]:
+    with serving_hub({NAME: model_files()}) as served:
+        yield served
+
+
+@pytest.fixture
+def client(server: HubServer, tmp_path: Path) -> Client:
+    return Client(server, tmp_path)
+
+
+def test_a_model_is_fetched_and_complete(client: Client):
+    path = client.fetch()
+    assert path == client.snapshot
+    assert client.is_right()
+    assert completed(path, home=client.home)
+    assert (client.folder / "refs" / "main").read_text() == path.name
+    assert not list((client.folder / "blobs").glob("*.incomplete"))
+    assert {link.name for link in path.iterdir()} == NEEDED
+
+
+def test_what_was_fetched_is_not_fetched_again(client: Client):
+    client.fetch()
+    asked = len(client.server.asked)
+    client.fetch()
+    assert [one.path for one in client.server.asked[asked:]] == [f"/api/models/{NAME}"]
+
+
+def test_a_commit_becomes_the_main_one_when_it_is_fetched_as_that(client: Client):
+    commit = client.server.commit(NAME)
+    as_commit = client.hub.describe(NAME, commit)
+    path = fetch(as_commit, hub=client.hub, cache=client.cache, home=client.home)
+    reference = client.folder / "refs" / "main"
+    assert not reference.exists()
+    assert client.fetch() == path
+    assert reference.read_text() == commit
+
+
+def test_the_hubs_own_client_sees_it_whole(client: Client):
+    path = client.fetch()
+    disable_progress_bars()
+    sent = client.server.sent_bytes
+    theirs = snapshot_download(
+        NAME,
+        cache_dir=client.cache,
+        endpoint=client.server.endpoint,
+        allow_patterns=sorted(NEEDED),
+        revision=path.name,
+    )
+    assert Path(theirs) == path
+    assert client.server.sent_bytes == sent
+    info = scan_cache_dir(client.cache)
+    assert not info.warnings
+    assert not info.incomplete_files
+    (repository,) = info.repos
+    assert repository.repo_id == NAME
+    assert repository.refs.keys() == {"main"}
+
+
+def test_what_the_hubs_own_client_fetched_is_taken_over(client: Client):
+    disable_progress_bars()
+    theirs = Path(
+        snapshot_download(
+            NAME,
+            cache_dir=client.cache,
+            endpoint=client.server.endpoint,
+            allow_patterns=sorted(NEEDED),
+        )
+    )
+    assert not completed(theirs, home=client.home)
+    sent = client.server.sent_bytes
+    assert client.fetch() == theirs
+    assert client.server.sent_bytes - sent < 1_000  # the config, which is looked at first
+    assert completed(theirs, home=client.home)
+
+
+def test_a_snapshot_is_adopted_offline(client: Client):
+    path = client.fetch()
+    unmark(path, home=client.home)
+    assert not completed(path, home=client.home)
+    asked = len(client.server.asked)
+    seen: list[tuple[int, int]] = []
+    adopt(path, home=client.home, progress=lambda *told: seen.append(told))
+    assert completed(path, home=client.home)
+    assert len(client.server.asked) == asked
+    assert seen[-1][0] == seen[-1][1] > 300_000
+    adopt(path, home=client.home, progress=lambda *told: pytest.fail("it is marked"))
+
+
+def damage(blob: Path) -> None:
+    """Change a byte, and nothing that can be seen from outside."""
+    state, data = blob.stat(), bytearray(blob.read_bytes())
+    data[-1] ^= 1
+    blob.write_bytes(data)
+    os.utime(blob, ns=(state.st_atime_ns, state.st_mtime_ns))
+
+
+def test_a_damaged_file_is_not_adopted_but_fetched_again(client: Client):
+    path = client.fetch()
+    unmark(path, home=client.home)
+    damage((path / "model-1-of-2.safetensors").resolve())
+    with pytest.raises(Problem, match=r"model-1-of-2.safetensors of .* is damaged.*pull"):
+        adopt(path, home=client.home)
+    assert not completed(path, home=client.home)
+    client.fetch()
+    assert client.is_right()
+
+
+def test_a_file_that_is_no_link_into_the_cache_is_not_adopted(client: Client, tmp_path: Path):
+    path = client.fetch()
+    unmark(path, home=client.home)
+    link = path / "config.json"
+    data = link.read_bytes()
+    link.unlink()
+    link.write_bytes(data)
+    with pytest.raises(Problem, match="cannot be checked"):
+        adopt(path, home=client.home)
+    link.unlink()
+    outside = tmp_path / sha256(data)
+    outside.write_bytes(data)
+    link.symlink_to(outside)
+    with pytest.raises(Problem, match="cannot be checked"):
+        adopt(path, home=client.home)
+
+
+def test_a_snapshot_with_a_part_missing_is_not_adopted(client: Client):
+    path = client.fetch()
+    unmark(path, home=client.home)
+    (path / "model-2-of-2.safetensors").unlink()
+    with pytest.raises(Problem, match="lacks 'model-2-of-2"):
+        adopt(path, home=client.home)
+    assert not completed(path, home=client.home)
+
+
+def test_a_cache_may_be_reached_by_a_link(client: Client, tmp_path: Path):
+    path = client.fetch()
+    (tmp_path / "link").symlink_to(client.cache)
+    same = tmp_path / "link" / path.relative_to(client.cache)
+    assert completed(same, home=client.home)
+    unmark(same, home=client.home)
+    assert not completed(path, home=client.home)
+    adopt(same, home=client.home)
+    assert completed(path, home=client.home)
+    assert not completed(client.cache, home=client.home)
+    with pytest.raises(Problem, match="not in the Hugging Face cache"):
+        adopt(tmp_path, home=client.home)
+
+
+@pytest.mark.parametrize("change", ["shorter", "gone", "rewritten", "elsewhere", "more", "mark"])
+def test_a_mark_holds_for_what_was_checked_only(client: Client, tmp_path: Path, change: str):
+    path = client.fetch()
+    weights = path / "model-2-of-2.safetensors"
+    blob = weights.resolve()
+    match change:
+        case "shorter":
+            os.truncate(blob, 100)
+        case "gone":
+            blob.unlink()
+        case "rewritten":
+            blob.write_bytes(bytes(blob.stat().st_size))
+        case "elsewhere":
+            outside = blob.rename(tmp_path / "outside")
+            weights.unlink()
+            weights.symlink_to(outside)
+        case "more":
+            (path / "model-3-of-2.safetensors").symlink_to(blob)
+        case "mark":
+            mark_path(path, home=client.home).write_text('{"files": [1]}')
+    assert not completed(path, home=client.home)
+
+
+def test_a_mark_for_another_cache_says_nothing(client: Client, tmp_path: Path):
+    path = client.fetch()
+    moved = client.cache.rename(tmp_path / "moved") / path.relative_to(client.cache)
+    assert not completed(moved, home=client.home)
+    assert not completed(path, home=client.home)
+
+
+def test_progress_is_told_in_the_callers_thread(client: Client):
+    client.server.block_seconds = 0.02
+    seen: list[Download] = []
+    threads = set()
+
+    def progress(told: Download) -> None:
+        seen.append(told)
+        threads.add(threading.current_thread())
+
+    client.fetch(progress=progress)
+    total = sum(len(client.server.repositories[NAME][name]) for name in NEEDED)
+    assert threads == {threading.current_thread()}
+    assert {one.total_bytes for one in seen} == {total}
+    assert seen[-1].done_bytes == total
+    assert len(seen) >= 2
+    done = [one.done_bytes for one in seen]
+    assert done == sorted(done)
+    assert seen[-1].standing == "running"
+    assert seen[-1].revision == client.snapshot.name
+    assert any(one.bytes_per_second > 0 for one in seen)
+
+
+def test_a_stopped_download_goes_on_where_it_was(client: Client):
+    server = client.server
+    server.hold_after = 120_000
+
+    def cancelled() -> bool:
+        if server.held.is_set():
+            server.release.set()  # the connections break; the pauses after that are cut short
+        return server.held.is_set()
+
+    with pytest.raises(Stopped):
+        client.fetch(cancelled=cancelled, wait_seconds=600.0)
+    assert len(server.requests("/cdn/")) <= 3  # each at most once: nobody tried again
+    assert not client.snapshot.exists()
+    came = remaining_bytes(client.describe(), cache=client.cache)
+    total = sum(len(client.server.repositories[NAME][name]) for name in NEEDED)
+    assert 0 < came < total
+    client.server.hold_after, before = None, client.server.sent_bytes
+    client.fetch()
+    assert client.is_right()
+    assert client.server.sent_bytes - before < came + 1_000
+    assert any(asked.range for asked in client.server.requests("/cdn/"))
+
+
+def test_an_exception_of_the_callers_ends_the_download(client: Client):
+    def progress(told: Download) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        client.fetch(progress=progress)
+    client.fetch()
+    assert client.is_right()
+
+
+def test_the_token_goes_to_the_hub_alone(client: Client):
+    client.fetch()
+    cdn = client.server.requests("/cdn/")
+    assert cdn
+    assert all(asked.token is None for asked in cdn)
+    assert all("localhost" in asked.origin for asked in cdn)
+    rest = [asked for asked in client.server.asked if asked not in cdn]
+    assert {asked.token for asked in rest} == {TOKEN}
+    kept = [path for path in (*client.cache.rglob("*"), *client.home.rglob("*")) if path.is_file()]
+    assert kept
+    assert not any(TOKEN.encode() in path.read_bytes() for path in kept)
+
+
+def test_a_chosen_gguf_file(server: HubServer, tmp_path: Path):
+    name = "org/tiny-GGUF"
+    server.repositories[name] = {
+        "README.md": b"#",
+        "tiny-Q4.gguf": b"GGUF" + bytes(5_000),
+        "tiny-Q8.gguf": b"GGUF" + bytes(9_000),
+    }
+    client = Client(server, tmp_path, name=name)
+    with pytest.raises(Problem, match=r"GGUF files only.*tiny-Q4.gguf, tiny-Q8.gguf"):
+        client.fetch()
+    with pytest.raises(Problem, match=r"no GGUF file called 'other.gguf'"):
+        client.fetch(gguf="other.gguf")
+    path = client.fetch(gguf="tiny-Q4.gguf")
+    assert path.read_bytes() == server.repositories[name]["tiny-Q4.gguf"]
+    assert completed(path, home=client.home)
+    assert [one.name for one in path.parent.iterdir()] == ["tiny-Q4.gguf"]
+    other = client.fetch(gguf="tiny-Q8.gguf")
+    assert completed(other, home=client.home)
+    assert completed(path, home=client.home)
+    assert not completed(path.parent, home=client.home)
+
+
+def test_a_whole_model_can_be_inspected(client: Client):
+    assert inspect(client.fetch()).model_type == "llama"
+
+
+def test_contents_that_are_the_same_come_once(client: Client):
+    files = client.server.repositories[NAME]
+    files["model-2-of-2.safetensors"] = files["model-1-of-2.safetensors"]
+    seen: list[Download] = []
+    client.fetch(progress=seen.append)
+    assert seen[-1].done_bytes == seen[-1].total_bytes
+    assert client.is_right()
+    assert len(client.server.requests("/cdn/")) == 2  # that one and the tokenizer

@@ -1,0 +1,354 @@
+"""Whatever goes wrong with a download, it goes on later or says why not; nothing loads wrongly."""
+
+import errno
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from io import FileIO
+from pathlib import Path
+
+import pytest
+
+from models.errors import Problem
+from models.hub import transfer
+from models.hub.client import Hub
+from models.hub.fetch import completed, remaining_bytes
+from models.hub.stopping import Stop
+from tests.models.hub_models import NAME, NEEDED, Client, loopback_session, model_files
+from tests.models.hub_server import HubServer, Refusal, Told, serving_hub, sha256
+
+WEIGHTS = "model-1-of-2.safetensors"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def session() -> Iterator[None]:
+    with loopback_session():
+        yield
+
+
+@pytest.fixture
+def server() -> Iterator[HubServer]:
+    with serving_hub({NAME: model_files()}) as served:
+        yield served
+
+
+@pytest.fixture
+def client(server: HubServer, tmp_path: Path) -> Client:
+    return Client(server, tmp_path)
+
+
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The seconds that a transfer would have waited."""
+    waited: list[float] = []
+    monkeypatch.setattr(Stop, "pause", lambda self, seconds: waited.append(seconds))
+    return waited
+
+
+def fails(client: Client, match: str, **changes: object) -> Problem:
+    """Fetching fails so, and leaves nothing that could be taken for a model."""
+    with pytest.raises(Problem, match=match) as raised:
+        client.fetch(**changes)
+    assert not client.snapshot.exists()
+    assert not completed(client.snapshot, home=client.home)
+    assert "\n" not in str(raised.value)
+    return raised.value
+
+
+def recovers(client: Client) -> None:
+    assert client.fetch() == client.snapshot
+    assert client.is_right()
+    assert completed(client.snapshot, home=client.home)
+    assert not list(client.folder.rglob("*.incomplete"))
+
+
+def test_broken_connections_are_resumed(client: Client):
+    client.server.drop_after = 30_000
+    recovers(client)
+    ranges = [asked.range for asked in client.server.requests(f"/cdn/{NAME}") if asked.range]
+    assert ranges.count("bytes=30000-") == 2
+    assert ranges.count("bytes=150000-") == 2
+    total = sum(len(client.server.repositories[NAME][name]) for name in NEEDED)
+    assert client.server.sent_bytes < total + 1_000
+
+
+def test_a_hub_that_sends_nothing_is_given_up(client: Client, pauses: list[float]):
+    client.server.drop_after = 0
+    client.server.repositories[NAME] = {
+        name: data
+        for name, data in model_files().items()
+        if name in ("config.json", "tokenizer.json", WEIGHTS)
+    }
+    client.server.answers[f"/{NAME}/resolve/{client.server.commit(NAME)}/config.json"] = (
+        client.server.repositories[NAME]["config.json"]
+    )
+    fails(client, "cannot be reached", wait_seconds=1.0)
+    assert {1.0, 2.0, 4.0, 8.0, 16.0} >= set(pauses) >= {1.0, 2.0, 4.0}
+
+
+def test_a_hub_that_stalls_is_given_up_and_resumed(client: Client):
+    client.hub = Hub(endpoint=client.server.endpoint, timeout_seconds=0.05)
+    client.server.hold_after = 100_000
+    fails(client, "cannot be reached.*timed out")
+    client.server.hold_after = None
+    client.hub = Hub(endpoint=client.server.endpoint)
+    left = remaining_bytes(client.describe(), cache=client.cache)
+    assert left < 250_000
+    recovers(client)
+
+
+def test_a_slow_hub_is_waited_for(client: Client):
+    client.server.block_seconds = 0.01
+    recovers(client)
+
+
+@pytest.mark.parametrize("times", [1, 3])
+@pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504])
+def test_passing_refusals_are_tried_again(
+    client: Client, pauses: list[float], status: int, times: int
+):
+    client.server.refusals[f"/resolve/{client.server.commit(NAME)}/{WEIGHTS}"] = Refusal(
+        status, times
+    )
+    client.fetch(wait_seconds=1.0)
+    assert client.is_right()
+    assert pauses == [1.0, 2.0, 4.0][:times]
+
+
+def test_the_hub_says_how_long_to_wait(client: Client, pauses: list[float]):
+    client.server.refusals["/cdn/"] = Refusal(429, 2, headers={"Retry-After": "11"})
+    client.fetch()
+    assert client.is_right()
+    assert pauses == [11.0, 11.0]
+
+
+def test_a_long_wait_is_left_to_the_person(client: Client, pauses: list[float]):
+    client.server.refusals["/cdn/"] = Refusal(429, headers={"Retry-After": "4000"})
+    assert "in 4000 seconds" in fails(client, "asked too often").remedy
+    assert pauses == []
+    client.server.refusals.clear()
+    recovers(client)
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "message"),
+    [
+        (401, {}, "does not accept the token"),
+        (403, {}, "does not give"),
+        (403, {"X-Error-Code": "GatedRepo"}, "is gated"),
+        (404, {"X-Error-Code": "EntryNotFound"}, "a file is gone"),
+        (404, {"X-Error-Code": "RevisionNotFound"}, "no such revision"),
+        (410, {}, "answered 410"),
+        (429, {}, "asked too often"),
+        (500, {}, "answered 500"),
+    ],
+)
+def test_refusals_end_the_download_and_say_why(
+    client: Client, pauses: list[float], status: int, headers: dict[str, str], message: str
+):
+    client.server.refusals[f"/{WEIGHTS}"] = Refusal(status, headers=headers)
+    fails(client, message)
+    asked = client.server.requests(f"/{WEIGHTS}")
+    assert len(asked) == (transfer.ATTEMPTS if status in (429, 500) else 1)
+    client.server.refusals.clear()
+    recovers(client)
+
+
+def test_a_gated_repository(client: Client):
+    client.server.told[NAME] = Told(gated="manual")
+    client.server.granted = {"hf_good"}
+    assert "hf auth login" in fails(client, "is gated").remedy
+    client.hub = Hub(endpoint=client.server.endpoint, token="hf_good")
+    recovers(client)
+
+
+@pytest.mark.parametrize("name", [WEIGHTS, "tokenizer.json", "README.md"])
+def test_a_damaged_file_is_fetched_once_more(client: Client, name: str):
+    client.server.corrupt[name] = 1
+    recovers(client)
+    assert client.server.corrupt[name] == 0
+
+
+@pytest.mark.parametrize("name", [WEIGHTS, "tokenizer.json", "README.md"])
+def test_a_file_that_stays_damaged_is_thrown_away(client: Client, name: str):
+    client.server.corrupt[name] = 2
+    fails(client, f"{name} of .* came damaged twice")
+    right = list(client.server.repositories[NAME].values())
+    for path in (client.folder / "blobs").iterdir():
+        assert any(data.startswith(path.read_bytes()) for data in right)
+    recovers(client)
+
+
+def test_a_damaged_part_of_a_file_is_found(client: Client):
+    data = client.server.repositories[NAME][WEIGHTS]
+    partial = client.folder / "blobs" / f"{sha256(data)}.slipstream.incomplete"
+    partial.parent.mkdir(parents=True)
+    partial.write_bytes(bytes(100_000))
+    recovers(client)
+    assert [asked.range for asked in client.server.requests(f"/{WEIGHTS}")] == [
+        *["bytes=100000-"] * 2,
+        *[None] * 2,
+    ]
+
+
+@pytest.mark.parametrize("length", [150_080, 150_081, 900_000])
+def test_a_part_of_another_length(client: Client, length: int):
+    data = client.server.repositories[NAME][WEIGHTS]
+    partial = client.folder / "blobs" / f"{sha256(data)}.slipstream.incomplete"
+    partial.parent.mkdir(parents=True)
+    partial.write_bytes(data + bytes(max(0, length - len(data))))
+    recovers(client)
+
+
+def test_a_hub_that_cannot_resume_starts_over(client: Client):
+    client.server.ranges = False
+    data = client.server.repositories[NAME][WEIGHTS]
+    partial = client.folder / "blobs" / f"{sha256(data)}.slipstream.incomplete"
+    partial.parent.mkdir(parents=True)
+    partial.write_bytes(b"z" * 140_000)
+    recovers(client)
+    assert len(client.server.requests(f"/cdn/{NAME}")) == 3  # each of the large ones once
+
+
+def test_a_start_over_that_breaks_off_leaves_nothing_of_before(client: Client):
+    client.server.ranges, client.server.drop_after = False, 50_000
+    data = client.server.repositories[NAME][WEIGHTS]
+    partial = client.folder / "blobs" / f"{sha256(data)}.slipstream.incomplete"
+    partial.parent.mkdir(parents=True)
+    partial.write_bytes(b"z" * 140_000)
+    fails(client, "cannot be reached")
+    client.server.ranges, client.server.drop_after = True, None
+    recovers(client)
+    assert client.server.requests(f"/{WEIGHTS}")[-1].range == "bytes=50000-"
+
+
+def test_a_hub_that_resumes_at_the_wrong_place(client: Client, pauses: list[float]):
+    client.server.wrong_start = True
+    client.server.drop_after = 90_000
+    fails(client, "resumed at the wrong place|without sending complete")
+    client.server.wrong_start = False
+    client.fetch()
+    assert client.is_right()
+
+
+def test_a_hub_that_sends_too_much(client: Client):
+    client.server.excess = b"more"
+    client.server.answers[f"/{NAME}/resolve/{client.server.commit(NAME)}/config.json"] = (
+        client.server.repositories[NAME]["config.json"]
+    )
+    fails(client, "sends more of .* than the .* bytes it lists")
+    client.server.excess = b""
+    recovers(client)
+
+
+def test_there_must_be_room(client: Client, monkeypatch: pytest.MonkeyPatch):
+    with monkeypatch.context() as patch:
+        full = shutil._ntuple_diskusage(10**6, 10**6 - 300_000, 300_000)
+        patch.setattr(shutil, "disk_usage", lambda path: full)
+        assert "Make room" in fails(client, "needs 0.00 GB more").remedy
+        assert not client.server.requests("/resolve/")
+    recovers(client)
+
+
+def test_a_disk_that_fills_up(client: Client, monkeypatch: pytest.MonkeyPatch):
+    written = 0
+
+    def write(output: FileIO, block: bytes) -> None:
+        nonlocal written
+        written += len(block)
+        if written > 100_000:
+            output.write(block[:10])
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        output.write(block)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(transfer, "_write", write)
+        assert "Make room" in fails(client, "cannot be stored in .*No space left").remedy
+    total = sum(len(client.server.repositories[NAME][name]) for name in NEEDED)
+    assert remaining_bytes(client.describe(), cache=client.cache) < total
+    recovers(client)
+
+
+@pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="mounts a small disk")
+def test_a_disk_of_one_megabyte(server: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    server.repositories[NAME] = model_files(size_bytes=600_000)
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", disk], capture_output=True
+    )
+    if mounted.returncode != 0:
+        pytest.skip("may not mount")
+    try:
+        client = Client(server, tmp_path)
+        client.cache = disk / "cache"
+        fails(client, "needs 0.00 GB more, and the disk with .* has 0.00 GB left")
+        with monkeypatch.context() as patch:  # as if others had filled it since
+            usage = shutil._ntuple_diskusage(10**9, 0, 10**9)
+            patch.setattr(shutil, "disk_usage", lambda path: usage)
+            fails(client, "cannot be stored in .*No space left on device")
+        came = sum(path.stat().st_size for path in (client.folder / "blobs").iterdir())
+        assert came > 500_000
+        before = server.sent_bytes
+        subprocess.run(["mount", "-o", "remount,size=8m", disk], check=True)
+        recovers(client)
+        assert server.sent_bytes - before < 1_300_000 - came + 50_000
+    finally:
+        subprocess.run(["umount", disk], check=True)
+
+
+def test_a_cache_that_may_not_be_written(client: Client):
+    client.cache.parent.mkdir(exist_ok=True)
+    client.cache.write_text("a file")
+    with pytest.raises(Problem, match=r"cannot be stored.*may write there"):
+        client.fetch()
+
+
+def test_links_in_the_cache_are_not_written_through(client: Client, tmp_path: Path):
+    data = client.server.repositories[NAME][WEIGHTS]
+    outside = tmp_path / "precious"
+    outside.write_bytes(b"precious")
+    blobs = client.folder / "blobs"
+    blobs.mkdir(parents=True)
+    client.snapshot.mkdir(parents=True)
+    (blobs / f"{sha256(data)}.slipstream.incomplete").symlink_to(outside)
+    (blobs / sha256(data)).symlink_to(outside)
+    (client.snapshot / "config.json").symlink_to(outside)
+    (client.snapshot / WEIGHTS).symlink_to(outside)
+    client.fetch()
+    assert client.is_right()
+    assert outside.read_bytes() == b"precious"
+
+
+def test_code_is_refused_before_anything_comes(client: Client):
+    files = client.server.repositories[NAME]
+    for config, reason in (
+        (b'{"model_type": "llama", "model_file": "modeling_tiny.py"}', "program code"),
+        (b'{"model_type": "own", "auto_map": {"AutoModel": "x.Y"}}', "program code"),
+        (b'{"model_type": "own"}', "does not know: 'own'"),
+        (b'{"model_type": 3}', "does not know: 3"),
+    ):
+        files["config.json"] = config
+        fails(client, reason)
+    assert not client.server.requests("/cdn/")
+
+
+def test_two_at_once_fetch_it_once(client: Client, tmp_path: Path):
+    client.server.block_seconds = 0.01
+    paths: list[Path] = []
+    threads = [threading.Thread(target=lambda: paths.append(client.fetch())) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert paths == [client.snapshot] * 2
+    assert client.is_right()
+    assert len(client.server.requests("/cdn/")) == 3
+
+
+def test_a_file_that_needs_xet(client: Client, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(transfer, "MAX_HTTP_DOWNLOAD_SIZE", 100_000)
+    assert f"hf download {NAME} model-" in fails(client, "too large to be fetched").remedy

@@ -1,0 +1,393 @@
+"""The queue keeps its order, survives kills and damage, and has one runner at a time."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models.errors import Problem
+from models.hub.queue import FILE_NAME, SAVE_SECONDS, Cancelled, Queue, Report, repository_of
+from models.records import Download
+
+GIVE_UP = Problem("It cannot be had.", "Try another one.")
+
+
+@pytest.fixture
+def queue(tmp_path: Path) -> Queue:
+    return Queue(home=tmp_path)
+
+
+def standings(queue: Queue) -> dict[str, str]:
+    return {one.repository: one.standing for one in queue.downloads()}
+
+
+def fetch_all(download: Download, report: Report, cancelled: Cancelled) -> None:
+    report(replace(download, done_bytes=7, total_bytes=7))
+
+
+def test_nothing_is_queued_and_nothing_is_made(tmp_path: Path):
+    assert Queue(home=tmp_path / "new").downloads() == []
+    assert not (tmp_path / "new").exists()
+
+
+def test_the_same_repository_is_queued_once(queue: Queue):
+    for name in ("a/b", "c/d", "A/b"):
+        queue.enqueue(name)
+    assert standings(queue) == {"a/b": "queued", "c/d": "queued"}
+
+
+def test_another_revision_takes_the_place(queue: Queue):
+    queue.enqueue("a/b")
+    queue.enqueue("c/d")
+    queue.enqueue("a/b", "v2")
+    queue.enqueue("a/b")
+    assert [(one.repository, one.revision) for one in queue.downloads()] == [
+        ("a/b", "v2"),
+        ("c/d", ""),
+    ]
+
+
+def test_another_process_sees_the_same(queue: Queue, tmp_path: Path):
+    queue.enqueue("a/b")
+    other = Queue(home=tmp_path)
+    other.pause("a/b")
+    assert standings(queue) == {"a/b": "paused"}
+    queue.resume("a/b")
+    assert standings(other) == {"a/b": "queued"}
+    other.cancel("a/b")
+    assert standings(queue) == {}
+
+
+@pytest.mark.parametrize("action", ["pause", "resume", "cancel"])
+def test_what_is_not_in_the_queue(queue: Queue, action: str):
+    queue.enqueue("a/b")
+    with pytest.raises(Problem, match="c/d is not among the downloads"):
+        getattr(queue, action)("c/d")
+
+
+def test_all_are_fetched_in_order(queue: Queue):
+    fetched, told = [], []
+    for name in ("x/1", "x/2", "x/3"):
+        queue.enqueue(name)
+    queue.pause("x/2")
+
+    def fetch(download: Download, report: Report, cancelled: Cancelled) -> None:
+        assert standings(queue)[download.repository] == "running"
+        fetched.append(download.repository)
+        fetch_all(download, report, cancelled)
+
+    queue.run(fetch, report=told.append)
+    assert fetched == ["x/1", "x/3"]
+    assert standings(queue) == {"x/1": "done", "x/2": "paused", "x/3": "done"}
+    assert [(one.repository, one.standing, one.done_bytes) for one in told] == [
+        (name, standing, done)
+        for name in ("x/1", "x/3")
+        for standing, done in (("running", 0), ("running", 7), ("done", 7))
+    ]
+
+
+def test_one_that_is_added_meanwhile_is_fetched_too(queue: Queue, tmp_path: Path):
+    queue.enqueue("x/1")
+
+    def fetch(download: Download, report: Report, cancelled: Cancelled) -> None:
+        if download.repository == "x/1":
+            Queue(home=tmp_path).enqueue("x/2")
+
+    queue.run(fetch)
+    assert standings(queue) == {"x/1": "done", "x/2": "done"}
+
+
+def test_a_failure_is_kept_with_its_remedy_and_the_next_one_begins(queue: Queue):
+    def fetch(download: Download, report: Report, cancelled: Cancelled) -> None:
+        report(replace(download, done_bytes=3, total_bytes=7, bytes_per_second=9.0))
+        if download.repository == "x/1":
+            raise GIVE_UP
+
+    queue.enqueue("x/1")
+    queue.enqueue("x/2")
+    queue.run(fetch)
+    failed, done = queue.downloads()
+    assert (failed.standing, failed.problem, failed.remedy) == (
+        "failed",
+        GIVE_UP.message,
+        GIVE_UP.remedy,
+    )
+    assert (failed.done_bytes, failed.total_bytes, failed.bytes_per_second) == (3, 7, 0.0)
+    assert (done.standing, done.done_bytes) == ("done", 7)
+    again = queue.resume("x/1")
+    assert (again.standing, again.problem, again.remedy) == ("queued", "", "")
+
+
+@pytest.mark.parametrize("raised", [GIVE_UP, RuntimeError("stopped")])
+@pytest.mark.parametrize(("action", "left"), [("pause", "paused"), ("cancel", None)])
+def test_pausing_and_cancelling_a_running_one(
+    queue: Queue, tmp_path: Path, action: str, left: str | None, raised: Exception
+):
+    queue.enqueue("x/1")
+    queue.enqueue("x/2")
+    other = Queue(home=tmp_path)
+
+    def fetch(download: Download, report: Report, cancelled: Cancelled) -> None:
+        if download.repository == "x/1":
+            assert not cancelled()
+            getattr(other, action)("x/1")
+            assert cancelled()
+            raise raised
+
+    queue.run(fetch)
+    assert standings(queue) == {**({"x/1": left} if left else {}), "x/2": "done"}
+
+
+def test_progress_does_not_undo_a_pause(queue: Queue, tmp_path: Path):
+    queue.enqueue("x/1")
+    seconds = iter(range(0, 1000, int(SAVE_SECONDS)))
+
+    def fetch(download: Download, report: Report, cancelled: Cancelled) -> None:
+        Queue(home=tmp_path).pause("x/1")
+        report(replace(download, done_bytes=3, total_bytes=7))
+        assert cancelled()
+        raise GIVE_UP
+
+    queue.run(fetch, clock=lambda: next(seconds))
+    (paused,) = queue.downloads()
+    assert (paused.standing, paused.done_bytes) == ("paused", 3)
+
+
+def test_paused_and_resumed_at_once_it_is_fetched_again(queue: Queue, tmp_path: Path):
+    queue.enqueue("x/1")
+    other, begun = Queue(home=tmp_path), []
+
+    def fetch(download: Download, report: Report, cancelled: Cancelled) -> None:
+        begun.append(download.repository)
+        if len(begun) == 1:
+            other.pause("x/1")
+            other.resume("x/1")
+            assert cancelled()
+            raise GIVE_UP
+
+    queue.run(fetch)
+    assert begun == ["x/1", "x/1"]
+    assert standings(queue) == {"x/1": "done"}
+
+
+def test_a_new_revision_while_the_old_one_runs(queue: Queue, tmp_path: Path):
+    queue.enqueue("x/1", "v1")
+    begun = []
+
+    def fetch(download: Download, report: Report, cancelled: Cancelled) -> None:
+        begun.append(download.revision)
+        if download.revision == "v1":
+            Queue(home=tmp_path).enqueue("x/1", "v2")
+            assert cancelled()
+            raise GIVE_UP
+
+    queue.run(fetch)
+    assert begun == ["v1", "v2"]
+
+
+def test_stopped_it_is_paused_and_the_rest_waits(queue: Queue):
+    queue.enqueue("x/1")
+    queue.enqueue("x/2")
+    stop = threading.Event()
+
+    def fetch(download: Download, report: Report, cancelled: Cancelled) -> None:
+        stop.set()
+        assert cancelled()
+        raise GIVE_UP
+
+    queue.run(fetch, stopped=stop.is_set)
+    assert standings(queue) == {"x/1": "paused", "x/2": "queued"}
+    assert {one.standing for one in queue.resume_all()} == {"queued"}
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), ZeroDivisionError()])
+def test_an_error_goes_on_to_the_caller_and_the_download_is_paused(
+    queue: Queue, error: BaseException
+):
+    def fetch(download: Download, report: Report, cancelled: Cancelled) -> None:
+        raise error
+
+    queue.enqueue("x/1")
+    with pytest.raises(type(error)):
+        queue.run(fetch)
+    assert standings(queue) == {"x/1": "paused"}
+
+
+def test_one_runner_at_a_time(queue: Queue, tmp_path: Path):
+    queue.enqueue("x/1")
+
+    def fetch(download: Download, report: Report, cancelled: Cancelled) -> None:
+        assert standings(Queue(home=tmp_path)) == {"x/1": "running"}
+        with pytest.raises(Problem, match="running already"):
+            Queue(home=tmp_path).run(fetch_all)
+
+    queue.run(fetch)
+    assert standings(queue) == {"x/1": "done"}
+    queue.run(fetch_all)
+    assert standings(queue) == {}  # what is done is forgotten with the next run
+
+
+KILLED = """
+import sys, time
+from pathlib import Path
+from models.hub.queue import Queue
+def fetch(download, report, cancelled):
+    print("begun", flush=True)
+    sys.stdin.read()
+Queue(home=Path(sys.argv[1])).run(fetch)
+"""
+
+
+def test_a_runner_that_is_killed_leaves_a_paused_download(queue: Queue, tmp_path: Path):
+    queue.enqueue("x/1")
+    queue.enqueue("x/2")
+    with subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as runner:
+        assert runner.stdout is not None
+        assert runner.stdout.readline() == b"begun\n"
+        assert standings(queue) == {"x/1": "running", "x/2": "queued"}
+        with pytest.raises(Problem, match="running already"):
+            queue.run(fetch_all)
+        runner.send_signal(signal.SIGKILL)
+    assert standings(queue) == {"x/1": "paused", "x/2": "queued"}
+    queue.run(fetch_all)
+    assert standings(queue) == {"x/1": "paused", "x/2": "done"}
+    queue.resume("x/1")
+    queue.run(fetch_all)
+    assert standings(queue) == {"x/1": "done"}
+
+
+def test_progress_is_seen_by_others_now_and_then(queue: Queue, tmp_path: Path):
+    now, seen = [0.0], []
+    queue.enqueue("x/1")
+
+    def fetch(download: Download, report: Report, cancelled: Cancelled) -> None:
+        for done in (1, 2, 3):
+            now[0] += SAVE_SECONDS / 2
+            report(replace(download, revision="abc", done_bytes=done, total_bytes=4))
+            seen.append(Queue(home=tmp_path).downloads()[0].done_bytes)
+
+    queue.run(fetch, clock=lambda: now[0])
+    assert seen == [0, 2, 2]
+    assert queue.downloads() == [Download("x/1", "abc", "done", 4, 4)]
+
+
+def some_file(home: Path) -> bytes:
+    queue = Queue(home=home)
+    queue.enqueue("x/1", "main")
+    queue.enqueue("x/2")
+    return (home / FILE_NAME).read_bytes()
+
+
+def damage(home: Path, data: bytes) -> None:
+    (home / FILE_NAME).write_bytes(data)
+    queue = Queue(home=home)
+    assert queue.downloads() == []
+    aside = home / "downloads.damaged.json"
+    assert aside.read_bytes() == data
+    assert "damaged" in queue.notice
+    assert str(aside) in queue.notice
+    queue.enqueue("y/1")
+    assert standings(Queue(home=home)) == {"y/1": "queued"}
+
+
+def test_a_truncated_file_is_kept_aside_and_told(tmp_path: Path):
+    data = some_file(tmp_path)
+    for length in range(0, len(data), 37):
+        damage(tmp_path, data[:length])
+
+
+SOUND = asdict(Download("x/1", "main", "queued", 0, 0))
+
+
+@pytest.mark.parametrize(
+    "downloads",
+    [
+        3,
+        "",
+        {},
+        [3],
+        [{}],
+        [SOUND, SOUND],
+        [SOUND, SOUND | {"repository": "X/1"}],
+        [SOUND | {"standing": "flying"}],
+        [SOUND | {"standing": ["queued"]}],
+        [SOUND | {"repository": ""}],
+        [SOUND | {"repository": 7}],
+        [SOUND | {"revision": None}],
+        [SOUND | {"problem": []}],
+        [SOUND | {"done_bytes": -1}],
+        [SOUND | {"total_bytes": 1.5}],
+        [SOUND | {"total_bytes": True}],
+        [SOUND | {"bytes_per_second": float("nan")}],
+        [SOUND | {"seconds_left": float("inf")}],
+        [SOUND | {"seconds_left": "soon"}],
+    ],
+    ids=str,
+)
+def test_entries_that_are_none(tmp_path: Path, downloads: object):
+    damage(tmp_path, json.dumps({"downloads": downloads}).encode())
+
+
+def test_what_a_later_version_adds_is_not_damage(tmp_path: Path):
+    entries = {"downloads": [SOUND | {"mirror": "x"}], "version": 7}
+    (tmp_path / FILE_NAME).write_text(json.dumps(entries))
+    assert Queue(home=tmp_path).downloads() == [Download("x/1", "main", "queued", 0, 0)]
+
+
+@settings(max_examples=40)
+@given(position=st.integers(0, 10_000), byte=st.integers(0, 255))
+def test_a_flipped_byte_is_read_or_told(
+    tmp_path_factory: pytest.TempPathFactory, position: int, byte: int
+):
+    home = tmp_path_factory.mktemp("home")
+    data = bytearray(some_file(home))
+    data[position % len(data)] = byte
+    (home / FILE_NAME).write_bytes(data)
+    queue = Queue(home=home)
+    assert bool(queue.downloads()) != bool(queue.notice)
+
+
+@settings(max_examples=40)
+@given(data=st.binary(max_size=50) | st.just(b"[" * 100_000) | st.just(b"9" * 5_000))
+def test_anything_else_in_the_file(tmp_path_factory: pytest.TempPathFactory, data: bytes):
+    damage(tmp_path_factory.mktemp("home"), data)
+
+
+def test_a_disk_that_refuses_is_explained(
+    queue: Queue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    queue.enqueue("a/b")
+    before = (tmp_path / FILE_NAME).read_bytes()
+
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(Problem, match="No space left"):
+        queue.enqueue("c/d")
+    assert (tmp_path / FILE_NAME).read_bytes() == before
+
+
+def test_a_file_in_place_of_the_data_folder(tmp_path: Path):
+    (tmp_path / "home").write_text("")
+    with pytest.raises(Problem, match="cannot be made"):
+        Queue(home=tmp_path / "home").enqueue("a/b")
+
+
+@pytest.mark.parametrize(
+    ("named", "repository"), [("Org/Name", "org/name"), ("org/name/a.gguf", "org/name"), ("x", "x")]
+)
+def test_the_repository_of_a_download(named: str, repository: str):
+    assert repository_of(Download(named, "", "queued", 0, 0)) == repository

@@ -1,0 +1,112 @@
+"""Folders that a person adds are remembered, searched two levels deep, and never changed."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from models.errors import Problem
+from models.installed.added_folders import FILE_NAME, add_folder, folders, places, remove_folder
+from tests.models.tiny_store import model_files, write
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Path:
+    return write(tmp_path / "disk", {"a file": b""})
+
+
+def test_none_are_added(home: Path):
+    assert folders(home=home) == []
+    assert not home.exists()
+
+
+def test_adding_and_removing(home: Path, disk: Path, monkeypatch: pytest.MonkeyPatch):
+    (disk / "b").mkdir()
+    assert add_folder(disk, home=home) == [disk]
+    monkeypatch.chdir(disk)
+    assert add_folder(Path("b"), home=home) == [disk, disk / "b"]
+    assert add_folder(Path("."), home=home) == [disk, disk / "b"]
+    assert folders(home=home) == [disk, disk / "b"]
+    assert remove_folder(Path("."), home=home) == [disk / "b"]
+    assert folders(home=home) == [disk / "b"]
+    assert (disk / "a file").exists()
+
+
+def test_one_that_is_gone_can_be_removed(home: Path, disk: Path):
+    (disk / "b").mkdir()
+    add_folder(disk / "b", home=home)
+    (disk / "b").rmdir()
+    assert folders(home=home) == [disk / "b"]
+    assert remove_folder(disk / "b", home=home) == []
+
+
+def test_what_is_no_folder(home: Path, disk: Path):
+    for path in (disk / "a file", disk / "nowhere"):
+        with pytest.raises(Problem, match="no folder"):
+            add_folder(path, home=home)
+    with pytest.raises(Problem, match="not among the folders"):
+        remove_folder(disk, home=home)
+
+
+@pytest.mark.parametrize("listed", [3, {}, [3], [""], None])
+def test_a_damaged_list_is_not_overwritten(home: Path, disk: Path, listed: object):
+    home.mkdir()
+    path = home / FILE_NAME
+    path.write_text(json.dumps({"folders": listed}))
+    for use in (folders, lambda home: add_folder(disk, home=home)):
+        with pytest.raises(Problem, match="damaged") as problem:
+            use(home=home)
+        assert str(path) in str(problem.value)
+    assert json.loads(path.read_text()) == {"folders": listed}
+
+
+def test_a_file_in_place_of_the_data_folder(home: Path, disk: Path):
+    home.write_text("")
+    with pytest.raises(Problem, match="cannot be made"):
+        add_folder(disk, home=home)
+
+
+def test_where_models_may_lie(disk: Path):
+    write(disk / "org" / "model", model_files())
+    write(disk / "org" / "model" / "part of it", model_files())
+    write(disk / "flat", model_files())
+    write(disk / "x" / "y" / "z", model_files())
+    write(disk / ".hidden", model_files())
+    write(disk / "org" / ".hidden", model_files())
+    write(disk / "org", {"a.gguf": b"", "b.GGUF": b"", "c.bin": b"", ".d.gguf": b""})
+    write(disk / "x" / "y", {"e.gguf": b""})
+    assert list(places(disk)) == [
+        ("flat", disk / "flat"),
+        ("org/a.gguf", disk / "org" / "a.gguf"),
+        ("org/b.GGUF", disk / "org" / "b.GGUF"),
+        ("org/model", disk / "org" / "model"),
+        ("x/y/e.gguf", disk / "x" / "y" / "e.gguf"),
+    ]
+    assert list(places(disk / "flat")) == [("flat", disk / "flat")]
+    assert list(places(disk / "nowhere")) == []
+
+
+def test_a_folder_of_links_to_itself_ends(disk: Path):
+    (disk / "again").symlink_to(disk)
+    (disk / "itself").symlink_to(disk / "itself")
+    write(disk / "model", model_files())
+    assert [name for name, _ in places(disk)] == ["again/model", "model"]
+
+
+def test_one_that_may_not_be_read_hides_no_other(disk: Path, monkeypatch: pytest.MonkeyPatch):
+    refused = write(disk / "a" / "b", model_files()).parent
+    write(disk / "c", model_files())
+    iterate = Path.iterdir
+
+    def iterdir(path: Path):
+        if path == refused:
+            raise PermissionError(13, "Permission denied")
+        return iterate(path)
+
+    monkeypatch.setattr(Path, "iterdir", iterdir)
+    assert [name for name, _ in places(disk)] == ["c"]

@@ -1,0 +1,213 @@
+"""What broken downloads, imports and removals left is found and cleaned, and nothing else is."""
+
+import os
+from pathlib import Path
+
+import pytest
+from filelock import FileLock
+
+from models.errors import Problem
+from models.folders import inspect
+from models.hub.snapshots import read_repository
+from models.installed import store
+from models.starter import STARTER
+from tests.models.tiny_store import (
+    cached,
+    commit,
+    disk_bytes,
+    find,
+    model_files,
+    partial,
+    weights,
+    write,
+)
+
+NAME = "org/Model-4bit"
+LONG_AGO = 1_000_000_000
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    return tmp_path / "cache"
+
+
+def settled(folder: Path) -> Path:
+    for path in (*folder.rglob("*"), folder):
+        os.utime(path, (LONG_AGO, LONG_AGO))
+    return folder
+
+
+def test_what_broken_imports_left(home: Path, cache: Path):
+    left = write(home / "models" / ".tiny.0a1b2c3d" / "tiny", model_files())
+    assert store.incomplete(home=home, cache=cache) == []  # somebody may be at it
+    settled(left.parent)
+    (found,) = store.incomplete(home=home, cache=cache)
+    assert (found.name, found.path) == ("tiny", str(left.parent))
+    assert found.size_bytes == disk_bytes(left)
+    assert store.clean_incomplete(home=home, cache=cache) == found.size_bytes
+    assert list((home / "models").iterdir()) == []
+
+
+def test_what_a_broken_starter_left(home: Path, cache: Path):
+    write(home / "models" / ".downloads", {"starter.whl.partial": b"x" * 100})
+    write(home / "models" / STARTER.name, model_files())
+    write(home / "models" / ".hub", {"mark.json": b"{}"})
+    settled(home / "models")
+    found = store.incomplete(home=home, cache=cache)
+    assert [one.name for one in found] == [STARTER.name, STARTER.name]
+    store.clean_incomplete(home=home, cache=cache)
+    assert [path.name for path in (home / "models").iterdir()] == [".hub"]
+
+
+def test_a_download_that_never_became_a_snapshot(home: Path, cache: Path):
+    left = partial(cache, NAME)
+    (left.parent / ("f" * 64)).write_bytes(b"x" * 70)
+    (left.parent.parent / "snapshots").mkdir()
+    (found,) = store.incomplete(home=home, cache=cache)
+    assert (found.name, found.size_bytes) == (NAME, 570)
+    assert store.clean_incomplete(home=home, cache=cache) == 570
+    assert not left.parent.parent.exists()
+
+
+def test_partial_files_beside_a_whole_model(home: Path, cache: Path):
+    snapshot = cached(cache, NAME, model_files())
+    left = partial(cache, NAME)
+    whole = left.with_name("f" * 64)  # of a revision of which other files are still to come
+    whole.write_bytes(b"x" * 70)
+    (found,) = store.incomplete(home=home, cache=cache)
+    assert (found.name, found.size_bytes) == (NAME, 570)
+    assert store.clean_incomplete(home=home, cache=cache) == 570
+    assert not left.exists()
+    assert not whole.exists()
+    assert inspect(snapshot)
+
+
+@pytest.mark.parametrize("how", ["absolute links", "hidden snapshot", "through a link", "copies"])
+def test_blobs_in_use_are_never_taken_for_left_over(
+    home: Path, cache: Path, tmp_path: Path, how: str
+):
+    snapshot = cached(cache, NAME, model_files())
+    (tmp_path / "link").symlink_to(cache)
+    for link in snapshot.iterdir():
+        blob = link.resolve()
+        if how == "absolute links":
+            link.unlink()
+            link.symlink_to(blob)
+        if how == "copies":
+            link.unlink()
+            os.link(blob, link)
+    if how == "hidden snapshot":
+        snapshot.rename(snapshot.with_name(".kept"))
+    place = tmp_path / "link" if how in ("absolute links", "through a link") else cache
+    assert store.incomplete(home=home, cache=place) == []
+    left = store.Incomplete(NAME, str(place / snapshot.parent.parent.name), 0)
+    assert store.remove_incomplete(left, home=home, cache=place) == 0
+    assert len(list((snapshot.parent.parent / "blobs").iterdir())) == 3
+
+
+def test_a_snapshot_that_may_not_be_read_is_not_taken_for_empty(
+    home: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+):
+    snapshot = cached(cache, NAME, model_files())
+    scan = os.scandir
+
+    def refuse(path: str) -> object:
+        if Path(path) == snapshot:
+            raise PermissionError(13, "Permission denied")
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    assert store.incomplete(home=home, cache=cache) == []
+    with pytest.raises(OSError, match="Permission denied"):
+        read_repository(snapshot.parent.parent)
+
+
+def test_a_snapshot_that_lacks_weights(home: Path, cache: Path):
+    index = b'{"weight_map": {"w": "model-1.safetensors", "v": "model-2.safetensors"}}'
+    files = {name: data for name, data in model_files().items() if name != "model.safetensors"}
+    files |= {"model.safetensors.index.json": index, "model-1.safetensors": weights()}
+    broken = cached(cache, NAME, files, revision=commit("b"))
+    whole = cached(cache, NAME, model_files(), revision=commit("a"), main=False)
+    assert find(NAME, home, cache).path == str(whole)
+    (found,) = store.incomplete(home=home, cache=cache)
+    assert found.name == NAME
+    store.clean_incomplete(home=home, cache=cache)
+    assert not broken.exists()
+    assert inspect(whole)
+
+
+def test_one_that_is_half_removed(home: Path, cache: Path):
+    snapshot = cached(cache, NAME, model_files())
+    snapshot.rename(snapshot.with_name(f"removing-{snapshot.name}"))
+    assert not any(one.origin == "hub" for one in store.installed(home=home, cache=cache))
+    assert [one.name for one in store.incomplete(home=home, cache=cache)] == [NAME]
+    store.clean_incomplete(home=home, cache=cache)
+    assert list(cache.glob("models--*")) == []
+
+
+def test_empty_folders_of_a_repository(home: Path, cache: Path):
+    left = cache / "models--org--husk" / "blobs"
+    left.mkdir(parents=True)
+    (found,) = store.incomplete(home=home, cache=cache)
+    assert (found.name, found.size_bytes) == ("org/husk", 0)
+    store.clean_incomplete(home=home, cache=cache)
+    assert list(cache.iterdir()) == []
+
+
+def test_partial_files_of_what_is_not_ours(home: Path, cache: Path):
+    cached(cache, NAME, model_files(model_type="bert", architectures=["BertForMaskedLM"]))
+    partial(cache, NAME)
+    assert store.incomplete(home=home, cache=cache) == []
+
+
+def test_a_link_to_a_shared_payload_is_left_to_the_librarys_tools(home: Path, cache: Path):
+    snapshot = cached(cache, NAME, model_files())
+    shared = write(cache / "blobs" / "ee", {"e" * 64: b"x"}) / ("e" * 64)
+    (snapshot.parent.parent / "blobs" / ("f" * 64)).symlink_to(shared)
+    assert store.incomplete(home=home, cache=cache) == []
+
+
+def test_links_that_lead_nowhere(home: Path, cache: Path):
+    snapshot = cached(cache, NAME, model_files())
+    (snapshot / "model.safetensors").resolve().unlink()
+    assert [one.name for one in store.incomplete(home=home, cache=cache)] == [NAME]
+    assert not any(one.origin == "hub" for one in store.installed(home=home, cache=cache))
+    store.clean_incomplete(home=home, cache=cache)
+    assert not snapshot.exists()
+
+
+def test_what_somebody_downloads_into_is_left_alone(home: Path, cache: Path):
+    left = partial(cache, NAME)
+    lock = cache / ".locks" / left.parent.parent.name / f"{'d' * 64}.lock"
+    lock.parent.mkdir(parents=True)
+    (found,) = store.incomplete(home=home, cache=cache)
+    with FileLock(lock):
+        assert store.incomplete(home=home, cache=cache) == []
+        assert store.remove_incomplete(found, home=home, cache=cache) == 0
+        assert left.exists()
+    assert store.clean_incomplete(home=home, cache=cache) == 500
+
+
+def test_one_that_cannot_be_cleaned_does_not_keep_the_others(
+    home: Path, cache: Path, tmp_path: Path
+):
+    cached(cache, "org/a", model_files())
+    left = partial(cache, "org/a")
+    left.parent.rename(tmp_path / "blobs")
+    left.parent.symlink_to(tmp_path / "blobs")
+    partial(cache, "org/b")
+    with pytest.raises(Problem, match="link"):
+        store.clean_incomplete(home=home, cache=cache)
+    assert (tmp_path / "blobs" / left.name).exists()
+    assert not (cache / "models--org--b").exists()
+
+
+def test_leftovers_elsewhere_are_refused(home: Path, cache: Path, tmp_path: Path):
+    (found,) = [store.Incomplete("x", str(write(tmp_path / "x" / "y", {"z": b""})), 0)]
+    with pytest.raises(Problem, match="not in a folder of Slipstream"):
+        store.remove_incomplete(found, home=home, cache=cache)

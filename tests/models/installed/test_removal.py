@@ -1,0 +1,337 @@
+"""What is removed is gone, what others need stays, and a kill leaves nothing that looks whole."""
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from filelock import FileLock
+from huggingface_hub import scan_cache_dir
+
+from models.errors import Problem
+from models.folders import inspect
+from models.hub.marks import mark, mark_path
+from models.hub.queue import Queue
+from models.installed import added_folders, removal, store
+from models.installed.last_used import last_used, mark_used
+from tests.models.tiny_store import (
+    cached,
+    commit,
+    disk_bytes,
+    find,
+    head_files,
+    model_files,
+    partial,
+    weights,
+    write,
+)
+
+NAME = "org/Model-4bit"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    return tmp_path / "cache"
+
+
+@pytest.mark.parametrize("place", ["models", "drafters"])
+def test_ours(home: Path, cache: Path, place: str):
+    folder = write(home / place / "a", model_files() if place == "models" else head_files())
+    other = write(home / place / "b", model_files())
+    size = disk_bytes(folder)
+    mark_used(folder, home=home)
+    assert store.remove(find("a", home, cache), home=home, cache=cache) == size
+    assert not folder.exists()
+    assert sorted(path.name for path in (home / place).iterdir()) == [other.name]
+    assert last_used(folder, home=home) is None
+
+
+def test_a_whole_repository(home: Path, cache: Path):
+    snapshot = cached(cache, NAME, model_files())
+    cached(cache, "org/other", model_files())
+    mark(snapshot, {path.name: path.resolve().name for path in snapshot.iterdir()}, home=home)
+    left = partial(cache, NAME)
+    model = find(NAME, home, cache)
+    freed = store.remove(model, home=home, cache=cache)
+    assert freed == model.size_bytes + 500
+    assert not left.parent.parent.exists()
+    assert not mark_path(snapshot, home=home).exists()
+    hub = [one.name for one in store.installed(home=home, cache=cache) if one.origin == "hub"]
+    assert hub == ["org/other"]
+    assert store.incomplete(home=home, cache=cache) == []
+
+
+def test_blobs_that_another_revision_needs_stay(home: Path, cache: Path):
+    old = cached(cache, NAME, model_files(), revision=commit("a"), main=False)
+    main = cached(cache, NAME, model_files(vocab_size=65), revision=commit("b"))
+    config_size = (old / "config.json").stat().st_size
+    model = find(f"{NAME}@aaaaaaaa", home, cache)
+    assert store.remove(model, home=home, cache=cache) == config_size
+    assert inspect(main).vocabulary_size == 65
+    assert not old.exists()
+    (repository,) = scan_cache_dir(cache).repos
+    assert [revision.commit_hash for revision in repository.revisions] == [commit("b")]
+
+
+def test_the_main_revision_of_two(home: Path, cache: Path):
+    old = cached(cache, NAME, model_files(), revision=commit("a"), main=False)
+    main = cached(cache, NAME, model_files(vocab_size=65), revision=commit("b"))
+    store.remove(find(NAME, home, cache), home=home, cache=cache)
+    assert (old.exists(), main.exists()) == (True, False)
+    assert find(NAME, home, cache).path == str(old)
+    assert not scan_cache_dir(cache).warnings
+
+
+def test_one_gguf_file_of_two_and_then_the_other(home: Path, cache: Path):
+    cached(cache, NAME, {"a.gguf": b"a" * 10, "b.gguf": b"b" * 20})
+    assert store.remove(find(f"{NAME}/a.gguf", home, cache), home=home, cache=cache) == 10
+    assert store.remove(find(f"{NAME}/b.gguf", home, cache), home=home, cache=cache) == 20
+    assert list(cache.glob("models--*")) == []
+
+
+def test_payloads_shared_by_repositories_stay_until_the_last_one(home: Path, cache: Path):
+    """The hub's own tools may keep one payload for several repositories, with a list of links."""
+    payload, digest = weights(5_000), "e" * 64
+    shared = cache / "blobs" / digest[:2] / digest
+    snapshots = []
+    for name in ("org/a", "org/b"):
+        snapshot = cached(cache, name, model_files())
+        blob = (snapshot / "model.safetensors").resolve()
+        write(shared.parent, {digest: payload})
+        blob.unlink()
+        blob.symlink_to(os.path.relpath(shared, blob.parent))
+        snapshots.append(blob)
+    (cache / "blobs" / ".huggingface-shared-blobs").write_text("1\n")
+    links = [os.path.relpath(blob, cache) for blob in snapshots]
+    shared.with_name(f"{digest}.refs").write_text("".join(f"{link}\n" for link in links))
+    first = store.remove(find("org/a", home, cache), home=home, cache=cache)
+    assert shared.read_bytes() == payload
+    assert inspect(Path(find("org/b", home, cache).path))
+    second = store.remove(find("org/b", home, cache), home=home, cache=cache)
+    assert second - first == len(payload)
+    assert not shared.exists()
+
+
+def test_what_a_person_added_is_refused(home: Path, cache: Path, tmp_path: Path):
+    folder = write(tmp_path / "disk" / "model", model_files())
+    nested = cached(tmp_path / "disk" / "hub", NAME, model_files())
+    added_folders.add_folder(tmp_path / "disk", home=home)
+    for name, path in (("model", folder), (NAME, nested)):
+        with pytest.raises(Problem, match="that you added"):
+            store.remove(find(name, home, cache), home=home, cache=cache)
+        assert inspect(path)
+
+
+def test_what_comes_along_is_refused(
+    home: Path, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(store, "_SHIPPED", tmp_path / "shipped")
+    folder = write(tmp_path / "shipped" / "head", head_files())
+    with pytest.raises(Problem, match="comes with Slipstream"):
+        store.remove(find("head", home, cache), home=home, cache=cache)
+    assert folder.exists()
+
+
+def test_what_is_gone_already(home: Path, cache: Path):
+    folder = write(home / "models" / "a", model_files())
+    model = find("a", home, cache)
+    shutil.rmtree(folder)
+    with pytest.raises(Problem, match="gone already"):
+        store.remove(model, home=home, cache=cache)
+
+
+def test_a_link_in_our_folder_is_refused(home: Path, cache: Path, tmp_path: Path):
+    outside = write(tmp_path / "outside", model_files())
+    (home / "models").mkdir(parents=True)
+    (home / "models" / "a").symlink_to(outside)
+    model = find("a", home, cache)
+    assert not model.removable
+    with pytest.raises(Problem, match="is a link"):
+        store.remove(model, home=home, cache=cache)
+    assert inspect(outside)
+
+
+def test_a_link_to_another_of_ours_is_refused(home: Path, cache: Path):
+    folder = write(home / "models" / "b", model_files())
+    (home / "models" / "a").symlink_to(folder)
+    model = find("a", home, cache)
+    with pytest.raises(Problem, match="is a link"):
+        store.remove(model, home=home, cache=cache)
+    assert inspect(folder)
+
+
+def test_a_gguf_file_that_lies_elsewhere_is_refused(home: Path, cache: Path, tmp_path: Path):
+    snapshot = cached(cache, NAME, {"a.gguf": b"a" * 10, "b.gguf": b"b" * 20})
+    precious = write(tmp_path / "precious", {"a.gguf": b"c" * 30}) / "a.gguf"
+    (snapshot / "a.gguf").unlink()
+    (snapshot / "a.gguf").symlink_to(precious)
+    with pytest.raises(Problem, match="link"):
+        store.remove(find(f"{NAME}/a.gguf", home, cache), home=home, cache=cache)
+    assert precious.exists()
+
+
+def test_a_record_from_elsewhere_is_refused(home: Path, cache: Path, tmp_path: Path):
+    write(home / "models" / "a", model_files())
+    outside = write(tmp_path / "models" / "a", model_files())
+    model = replace(find("a", home, cache), path=str(outside))
+    with pytest.raises(Problem):
+        store.remove(model, home=home, cache=cache)
+    tricky = replace(model, path=str(home / "models" / "a" / ".." / ".." / ".." / "models" / "a"))
+    with pytest.raises(Problem):
+        store.remove(tricky, home=home, cache=cache)
+    assert inspect(outside)
+
+
+@pytest.mark.parametrize("what", ["repository", "blobs", "file", "other repository"])
+def test_links_that_lead_out_of_the_cache_are_refused(
+    home: Path, cache: Path, tmp_path: Path, what: str
+):
+    snapshot = cached(cache, NAME, model_files(), main=False)
+    cached(cache, NAME, model_files(vocab_size=65), revision=commit("b"))
+    precious = write(tmp_path / "precious", {"model.safetensors": weights()})
+    repository = snapshot.parent.parent
+    if what in ("repository", "blobs"):
+        moved = repository / "blobs" if what == "blobs" else repository
+        moved.rename(tmp_path / "moved")
+        moved.symlink_to(tmp_path / "moved")
+    elif what == "file":
+        (snapshot / "model.safetensors").unlink()
+        (snapshot / "model.safetensors").symlink_to(precious / "model.safetensors")
+    else:
+        other = cached(cache, "org/other", {"x": weights()}) / "x"
+        (snapshot / "model.safetensors").unlink()
+        (snapshot / "model.safetensors").symlink_to(os.path.relpath(other.resolve(), snapshot))
+    before = disk_bytes(tmp_path)
+    model = find(f"{NAME}@aaaaaaaa", home, cache)
+    with pytest.raises(Problem, match="link"):
+        store.remove(model, home=home, cache=cache)
+    assert disk_bytes(tmp_path) == before
+    assert not find(f"{NAME}@aaaaaaaa", home, cache).problem
+
+
+def test_a_snapshot_that_lies_elsewhere_is_not_cleaned(home: Path, cache: Path, tmp_path: Path):
+    snapshot = cached(cache, NAME, model_files())
+    snapshot.rename(tmp_path / "moved")
+    snapshot.symlink_to(tmp_path / "moved")  # now the links in it lead nowhere
+    with pytest.raises(Problem, match="link"):
+        store.clean_incomplete(home=home, cache=cache)
+    assert snapshot.is_symlink()
+    assert len(list((tmp_path / "moved").iterdir())) == len(model_files())
+
+
+def test_a_disk_that_refuses_is_explained(home: Path, cache: Path, monkeypatch: pytest.MonkeyPatch):
+    cached(cache, NAME, model_files())
+    write(home / "models" / "a", model_files())
+    models = [find(name, home, cache) for name in (NAME, "a")]
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "rename", refuse)
+    for model in models:
+        with pytest.raises(Problem, match="Permission denied"):
+            store.remove(model, home=home, cache=cache)
+        assert inspect(Path(model.path))
+
+
+def test_what_the_library_could_not_delete_is_told(
+    home: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+):
+    cached(cache, NAME, model_files())
+    model = find(NAME, home, cache)
+    monkeypatch.setattr(removal.DeleteCacheStrategy, "execute", lambda self: None)
+    with pytest.raises(Problem, match="could not be deleted"):
+        store.remove(model, home=home, cache=cache)
+
+
+def test_a_cache_that_the_library_cannot_read_is_explained(home: Path, cache: Path):
+    snapshot = cached(cache, NAME, model_files())
+    (snapshot.parent / "stray").write_text("")
+    with pytest.raises(Problem, match="stray"):
+        store.remove(find(NAME, home, cache), home=home, cache=cache)
+    assert not any(one.name == NAME for one in store.installed(home=home, cache=cache))
+
+
+def test_a_model_is_not_removed_while_it_is_downloaded(home: Path, cache: Path):
+    snapshot = cached(cache, NAME, model_files())
+    model = find(NAME, home, cache)
+    left = partial(cache, NAME)
+    lock = cache / ".locks" / left.parent.parent.name / f"{'d' * 64}.lock"
+    lock.parent.mkdir(parents=True)
+    with FileLock(lock), pytest.raises(Problem, match="is being downloaded"):
+        store.remove(model, home=home, cache=cache)
+    left.unlink()
+
+    def fetch(*_: object) -> None:
+        with pytest.raises(Problem, match="is being downloaded"):
+            store.remove(model, home=home, cache=cache)
+
+    queue = Queue(home=home)
+    queue.enqueue(NAME.upper())
+    queue.run(fetch)
+    assert inspect(snapshot)
+    store.remove(model, home=home, cache=cache)
+
+
+STEPS = """
+import os, sys
+from pathlib import Path
+from models.installed import store
+home, cache, name, last = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], int(sys.argv[4])
+model = next(one for one in store.installed(home=home, cache=cache) if one.name == name)
+done = 0
+def step(event, arguments):
+    global done
+    if event in ("os.rename", "os.remove", "os.rmdir", "shutil.rmtree"):
+        done += 1
+        if done == last:
+            os.kill(os.getpid(), 9)
+sys.addaudithook(step)
+store.remove(model, home=home, cache=cache)
+"""
+
+
+def killed_at(step: int, name: str, home: Path, cache: Path) -> bool:
+    """Remove a model in a process that is killed before its step on the disk of that number."""
+    command = [sys.executable, "-c", STEPS, str(home), str(cache), name, str(step)]
+    ended = subprocess.run(command, capture_output=True, check=False)
+    assert ended.returncode in (0, -9), ended.stderr.decode()
+    return ended.returncode == -9
+
+
+@pytest.mark.parametrize("step", [2, 5, pytest.param(0, marks=pytest.mark.slow)])
+def test_killed_while_removing(home: Path, cache: Path, step: int):
+    for last in [step] if step else range(1, 40):
+        for folder in (home, cache):
+            shutil.rmtree(folder, ignore_errors=True)
+        write(home / "models" / "a", model_files())
+        old = cached(cache, NAME, model_files(), revision=commit("a"), main=False)
+        cached(cache, NAME, model_files(vocab_size=65), revision=commit("b"))
+        snapshot = cached(cache, "org/single", model_files())
+        for name, path in (
+            ("a", home / "models" / "a"),
+            (f"{NAME}@aaaaaaaa", old),
+            ("org/single", snapshot),
+        ):
+            assert killed_at(last, name, home, cache) or last > 3
+            names = {one.name: one for one in store.installed(home=home, cache=cache)}
+            if name in names:  # then nothing of it is gone yet
+                assert not names[name].problem
+                assert inspect(path).model_type == "llama"
+                store.remove(names[name], home=home, cache=cache)
+            store.clean_incomplete(home=home, cache=cache)
+            assert not path.exists()
+        assert store.incomplete(home=home, cache=cache) == []
+        assert {path.name for path in (home / "models").iterdir()} <= {".hub"}
+        assert [path.name for path in cache.glob("models--*")] == ["models--org--Model-4bit"]
+        assert find(NAME, home, cache).problem == ""
+        (repository,) = scan_cache_dir(cache).repos
+        assert repository.nb_files == 3  # no blob is left that nothing needs

@@ -1,0 +1,295 @@
+"""What a person writes is the one model that is meant, or a line that says why there is none."""
+
+import contextlib
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from models.errors import Problem
+from models.hub.queue import Queue
+from models.installed import added_folders, store
+from models.installed.resolve import find, resolve_drafter, resolve_target
+from models.records import Installed
+from tests.models.tiny_gguf import TinyGguf
+from tests.models.tiny_store import cached, commit, head_files, model_files, partial, write
+
+NAME = "mlx-community/Qwen3-4B-4bit"
+
+
+@pytest.fixture(autouse=True)
+def nothing_shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "_SHIPPED", tmp_path / "shipped")
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path / "empty")
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    return tmp_path / "cache"
+
+
+def refusal(text: str, home: Path, cache: Path) -> Problem:
+    with pytest.raises(Problem) as caught:
+        resolve_target(text, home=home, cache=cache)
+    assert "\n" not in str(caught.value)
+    return caught.value
+
+
+def test_a_path(home: Path, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    folder = write(tmp_path / "models" / "a", model_files())
+    monkeypatch.chdir(tmp_path)
+    assert resolve_target(str(folder), home=home, cache=cache) == folder
+    assert resolve_target("models/a", home=home, cache=cache) == Path("models/a")
+    assert resolve_target("./models/a/", home=home, cache=cache) == Path("models/a")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert resolve_target("~/models/a", home=home, cache=cache) == folder
+
+
+def test_a_gguf_file_is_imported(home: Path, cache: Path, tmp_path: Path):
+    TinyGguf().write(tmp_path / "a.gguf")
+    calls: list[tuple[int, int]] = []
+    folder = resolve_target(
+        str(tmp_path / "a.gguf"),
+        home=home,
+        cache=cache,
+        progress=lambda done, total: calls.append((done, total)),
+    )
+    assert folder.parent == home / "models"
+    assert calls
+    assert resolve_target(folder.name, home=home, cache=cache) == folder
+
+
+@pytest.mark.parametrize("text", ["./a", "/a/b/c", "~nobody/a", "../a", "a.gguf", "org/a.gguf"])
+def test_a_path_to_nothing(home: Path, cache: Path, text: str):
+    problem = refusal(text, home, cache)
+    assert "no model" in problem.message or "not on this machine" in problem.message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        NAME,
+        NAME.lower(),
+        "Qwen3-4B-4bit",
+        "qwen3-4b-4bit",
+        f"{NAME}@{commit('a')}",
+        f"{NAME}@aaaaaaa",
+    ],
+)
+def test_what_is_in_the_cache(home: Path, cache: Path, text: str):
+    snapshot = cached(cache, NAME, model_files())
+    cached(cache, "org/other", model_files())
+    assert resolve_target(text, home=home, cache=cache) == snapshot
+
+
+def test_a_revision(home: Path, cache: Path):
+    old = cached(cache, NAME, model_files(), revision=commit("a"), main=False)
+    main = cached(cache, NAME, model_files(), revision=commit("b"))
+    assert resolve_target(NAME, home=home, cache=cache) == main
+    assert resolve_target(f"{NAME}@{commit('a')}", home=home, cache=cache) == old
+    assert resolve_target(f"{NAME}@aaaaaaaa", home=home, cache=cache) == old
+    assert resolve_target(f"{NAME}@{commit('b')}", home=home, cache=cache) == main
+    problem = refusal(f"{NAME}@{commit('c')}", home, cache)
+    assert problem.remedy.endswith(f"slipstream models pull {NAME}@{commit('c')}")
+    assert "not on this machine" in refusal(f"{NAME}@aaaa", home, cache).message
+
+
+def test_what_main_is_may_be_said(home: Path, cache: Path):
+    cached(cache, NAME, model_files(), revision=commit("a"), main=False)
+    main = cached(cache, NAME, model_files(), revision=commit("b"))
+    assert resolve_target(f"{NAME}@main", home=home, cache=cache) == main
+
+
+def test_one_that_is_not_there(home: Path, cache: Path):
+    problem = refusal(NAME, home, cache)
+    assert problem.message == f"{NAME} is not on this machine."
+    assert problem.remedy == f"Fetch it: slipstream models pull {NAME}"
+
+
+def test_an_organization_is_no_model(home: Path, cache: Path):
+    cached(cache, NAME, model_files())
+    assert "no model" in refusal("mlx-community", home, cache).message
+
+
+def test_a_broken_one_in_the_cache_and_a_sound_one_elsewhere(
+    home: Path, cache: Path, tmp_path: Path
+):
+    cached(cache, NAME, model_files() | {"model.safetensors": b""})
+    sound = write(tmp_path / "disk" / NAME, model_files())
+    added_folders.add_folder(tmp_path / "disk", home=home)
+    assert resolve_target(NAME, home=home, cache=cache) == sound
+
+
+def test_a_near_miss(home: Path, cache: Path):
+    cached(cache, NAME, model_files())
+    problem = refusal("mlx-community/Qwen3-4B-8bit", home, cache)
+    assert f"Did you mean {NAME}?" in problem.remedy
+    assert "slipstream models pull mlx-community/Qwen3-4B-8bit" in problem.remedy
+    assert refusal("Qwen3-4b", home, cache).remedy == f"Did you mean {NAME}?"
+    assert "slipstream models list" in refusal("nothing alike", home, cache).remedy
+
+
+@pytest.mark.parametrize("text", ["", " ", "/", "@", "a@", "@a", "a/b/c", "a//b", "..", "org/"])
+def test_no_name_at_all(home: Path, cache: Path, text: str):
+    cached(cache, NAME, model_files())
+    refusal(text, home, cache)
+
+
+def test_an_empty_name_is_not_this_folder(
+    home: Path, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(write(tmp_path / "model", model_files()))
+    assert refusal("", home, cache).message == "There is no model '' on this machine."
+
+
+@pytest.mark.parametrize("revision", ["../../../../outside", "/outside", ""])
+def test_a_hostile_revision(home: Path, cache: Path, tmp_path: Path, revision: str):
+    cached(cache, NAME, model_files())
+    (tmp_path / "outside").write_text(commit("a"))
+    assert "is not a revision" in refusal(f"{NAME}@{revision}", home, cache).message
+
+
+def test_an_ambiguous_name_lists_what_it_may_mean(home: Path, cache: Path):
+    first = cached(cache, "org-a/model", model_files())
+    cached(cache, "org-b/model", model_files())
+    problem = refusal("model", home, cache)
+    assert "org-a/model, org-b/model" in problem.message
+    assert resolve_target("org-a/model", home=home, cache=cache) == first
+
+
+def test_a_whole_name_beats_a_part_of_others(home: Path, cache: Path):
+    cached(cache, "org/model", model_files())
+    ours = write(home / "models" / "model", model_files())
+    assert resolve_target("model", home=home, cache=cache) == ours
+
+
+def test_a_usable_one_beats_a_broken_one(home: Path, cache: Path):
+    sound = cached(cache, "org-a/model", model_files())
+    cached(cache, "org-b/model", model_files() | {"model.safetensors": b""})
+    assert resolve_target("model", home=home, cache=cache) == sound
+    problem = refusal("org-b/model", home, cache)
+    assert "damaged" in problem.message
+
+
+def test_the_same_model_in_two_places(home: Path, cache: Path, tmp_path: Path):
+    write(tmp_path / "disk" / NAME, model_files())
+    ours = cached(cache, NAME, model_files())
+    added_folders.add_folder(tmp_path / "disk", home=home)
+    assert resolve_target(NAME, home=home, cache=cache) == ours
+
+
+def test_a_gguf_file_in_the_cache(home: Path, cache: Path, tmp_path: Path):
+    TinyGguf().write(tmp_path / "a.gguf")
+    cached(cache, "org/some-gguf", {"Some-Q4.gguf": (tmp_path / "a.gguf").read_bytes()})
+    folders = {
+        resolve_target(text, home=home, cache=cache)
+        for text in (
+            "org/some-gguf",
+            "some-gguf",
+            "org/some-gguf/Some-Q4.gguf",
+            "some-q4",
+            "Some-Q4.gguf",
+        )
+    }
+    (folder,) = folders
+    assert folder.parent == home / "models"
+
+
+def test_heads_and_what_only_drafts(home: Path, cache: Path):
+    head = write(home / "drafters" / "own", head_files())
+    eagle = cached(cache, "org/eagle", model_files(architectures=["LlamaForCausalLMEagle3"]))
+    for text, path in (("own", head), (str(head), head), ("eagle", eagle)):
+        assert resolve_drafter(text, home=home, cache=cache) == path
+    for text in ("own", "eagle", "org/eagle"):
+        problem = refusal(text, home, cache)
+        assert "only drafts" in problem.message
+        assert f"--drafter {text}" in problem.remedy
+
+
+def test_a_head_and_a_model_of_one_name(home: Path, cache: Path):
+    head = write(home / "drafters" / "a", head_files())
+    model = cached(cache, "org/a", model_files())
+    assert resolve_target("a", home=home, cache=cache) == model
+    assert resolve_drafter("a", home=home, cache=cache) == head
+
+
+def test_a_damaged_head(home: Path, cache: Path):
+    head = write(home / "drafters" / "own", head_files() | {"config.json": b"{}"})
+    for text in ("own", str(head)):
+        with pytest.raises(Problem, match="no drafter head"):
+            resolve_drafter(text, home=home, cache=cache)
+
+
+def test_one_that_is_being_downloaded(home: Path, cache: Path):
+    queue = Queue(home=home)
+    queue.enqueue(NAME)
+    queue.pause(NAME)
+    for text in (NAME, NAME.lower(), f"{NAME}@main"):
+        problem = refusal(text, home, cache)
+        assert "not downloaded yet: it is paused" in problem.message
+        assert problem.remedy.endswith(f"slipstream models pull {NAME}")
+
+    def fail(*_: object) -> None:
+        raise Problem("The disk is full.", "Make room.")
+
+    queue.resume(NAME)
+    queue.run(fail)
+    assert "The disk is full." in refusal(NAME, home, cache).message
+
+
+def test_one_that_was_downloaded_and_removed(home: Path, cache: Path):
+    queue = Queue(home=home)
+    queue.enqueue(NAME)
+    queue.run(lambda *_: None)
+    assert [one.standing for one in queue.downloads()] == ["done"]
+    assert "is not on this machine" in refusal(NAME, home, cache).message
+
+
+def test_a_broken_one_that_is_being_mended(home: Path, cache: Path):
+    cached(cache, NAME, model_files() | {"model.safetensors": b""})
+    Queue(home=home).enqueue(NAME)
+    for text in (NAME, "qwen3-4b-4bit"):
+        assert "not downloaded yet: it is queued" in refusal(text, home, cache).message
+
+
+def test_a_new_download_of_what_is_there_changes_nothing(home: Path, cache: Path):
+    snapshot = cached(cache, NAME, model_files())
+    Queue(home=home).enqueue(NAME)
+    assert resolve_target(NAME, home=home, cache=cache) == snapshot
+
+
+def test_a_download_that_broke_off(home: Path, cache: Path):
+    partial(cache, NAME)
+    problem = refusal(NAME, home, cache)
+    assert "not whole" in problem.message
+    assert problem.remedy.endswith(f"slipstream models pull {NAME}")
+    assert "not whole" in refusal("qwen3-4b-4bit", home, cache).message
+
+
+def test_a_snapshot_of_others_must_be_whole(home: Path, cache: Path):
+    index = b'{"weight_map": {"w": "model.safetensors", "v": "model-2.safetensors"}}'
+    cached(cache, NAME, model_files() | {"model.safetensors.index.json": index})
+    assert "not whole" in refusal(NAME, home, cache).message
+
+
+TEXT = st.text(st.sampled_from("aAbB/@.-~"), max_size=8)
+
+
+@example(text="a", names=["A", "a"])
+@given(text=TEXT, names=st.lists(TEXT.filter(bool), max_size=4))
+def test_any_text_is_one_of_them_or_a_problem(text: str, names: list[str]):
+    models = [
+        Installed(name, f"/x/{name}", "hub", "chat", 0, None, "llama", 4, 8, True) for name in names
+    ]
+    if text in names:
+        assert find(text, models=models).name == text
+        return
+    with contextlib.suppress(Problem):
+        assert find(text, models=models) in models

@@ -1,0 +1,350 @@
+"""Everything that is there is listed, with the reason where it cannot be used."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from models.errors import Problem
+from models.hub.marks import adopt, mark
+from models.hub.queue import Queue
+from models.installed import added_folders, store
+from models.installed.last_used import mark_used
+from models.records import Installed
+from models.starter import MARKER_NAME, STARTER
+from tests.models.tiny_gguf import TinyGguf
+from tests.models.tiny_store import cached, commit, head_files, model_files, weights, write
+
+NAME = "org/Model-4bit"
+
+
+@pytest.fixture(autouse=True)
+def nothing_shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "_SHIPPED", tmp_path / "shipped")
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    return tmp_path / "cache"
+
+
+def listed(home: Path, cache: Path) -> dict[str, Installed]:
+    models = store.installed(home=home, cache=cache)
+    named = {model.name: model for model in models}
+    assert len(named) == len(models)
+    return named
+
+
+def test_nothing_is_there(home: Path, cache: Path):
+    assert store.installed(home=home, cache=cache) == []
+    assert store.incomplete(home=home, cache=cache) == []
+    assert not home.exists()
+
+
+def test_ours(home: Path, cache: Path, tmp_path: Path):
+    starter = write(home / "models" / STARTER.name, model_files())
+    assert STARTER.name not in listed(home, cache)
+    (starter / MARKER_NAME).write_text("")
+    write(home / "models" / "tiny-0123abcd", model_files())
+    write(home / "models" / ".hub", model_files())
+    (home / "models" / "a file").write_text("")
+    write(home / "drafters" / "own", head_files())
+    write(tmp_path / "shipped" / "theirs", head_files())
+    write(tmp_path / "shipped" / "no head", {"README": b""})
+    found = [
+        (one.name, one.origin, one.role, one.removable, one.problem)
+        for one in store.installed(home=home, cache=cache)
+    ]
+    assert found == [
+        (STARTER.name, "starter", "chat", True, ""),
+        ("tiny-0123abcd", "imported", "chat", True, ""),
+        ("own", "imported", "head", True, ""),
+        ("theirs", "starter", "head", False, ""),
+    ]
+
+
+def test_a_starter_that_came_along_is_the_one_and_stays(
+    home: Path, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    shipped = write(tmp_path / "application" / STARTER.name, model_files())
+    monkeypatch.setattr(store, "shipped_starter", lambda: shipped)
+    fetched = write(home / "models" / STARTER.name, model_files())
+    (fetched / MARKER_NAME).write_text("")
+    model = listed(home, cache)[STARTER.name]
+    assert (model.path, model.origin, model.removable) == (str(shipped), "starter", False)
+    with pytest.raises(Problem, match="comes with Slipstream"):
+        store.remove(model, home=home, cache=cache)
+    assert shipped.exists()
+
+
+def test_what_is_told_of_a_model(home: Path, cache: Path):
+    snapshot = cached(cache, NAME, model_files())
+    files = model_files()
+    os.utime((snapshot / "tokenizer_config.json").resolve(), (1_000, 2_000))
+    (model,) = store.installed(home=home, cache=cache)
+    assert model == Installed(
+        name=NAME,
+        path=str(snapshot),
+        origin="hub",
+        role="chat",
+        # tokenizer.json and tokenizer_config.json are the same bytes: one blob
+        size_bytes=sum(map(len, files.values())) - len(files["tokenizer.json"]),
+        last_used=1_000.0,
+        model_type="llama",
+        quantization_bits=4,
+        context_length=128,
+        removable=True,
+    )
+    mark_used(snapshot, home=home)
+    (model,) = store.installed(home=home, cache=cache)
+    assert model.last_used is not None
+    assert model.last_used > 1_000_000
+    (model,) = store.installed(home=home.with_name("other home"), cache=cache)
+    assert model.last_used == 1_000.0  # looking at it is no use of it
+
+
+def test_a_note_that_cannot_be_written_costs_nothing_else(home: Path):
+    home.write_text("")
+    mark_used(home / "model", home=home)
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"config.json": b"{"}, "not a JSON object"),
+        ({"tokenizer.json": None}, "no tokenizer.json"),
+        ({"model.safetensors": weights()[:-1]}, "damaged"),
+        ({"config.json": b'{"model_type": "llama", "model_file": "x.py"}'}, "program code"),
+        ({"config.json": b'{"model_type": "new", "architectures": ["NewForCausalLM"]}'}, "MLX"),
+    ],
+)
+def test_a_broken_one_has_its_reason_and_hides_no_other(
+    home: Path, cache: Path, changes: dict[str, bytes | None], problem: str
+):
+    files = {name: data for name, data in (model_files() | changes).items() if data is not None}
+    cached(cache, "org/broken", files)
+    cached(cache, NAME, model_files())
+    write(home / "models" / "broken", files)
+    write(home / "models" / "sound", model_files())
+    models = listed(home, cache)
+    for name in ("org/broken", "broken"):
+        assert problem in models[name].problem
+        assert models[name].remedy
+    assert not models[NAME].problem
+    assert not models["sound"].problem
+
+
+def test_a_folder_without_weights_of_ours(home: Path, cache: Path):
+    write(home / "models" / "empty", {"notes.txt": b""})
+    assert "config.json" in listed(home, cache)["empty"].problem
+
+
+def test_a_folder_that_may_not_be_read(home: Path, cache: Path, monkeypatch: pytest.MonkeyPatch):
+    refused = write(home / "models" / "a", model_files()) / "config.json"
+    write(home / "models" / "b", model_files())
+    cached(cache, "org/a", model_files())
+    cached(cache, "org/b", model_files())
+    real, snapshots = Path.is_file, cache / "models--org--a" / "snapshots"
+    iterate = Path.iterdir
+
+    def is_file(path: Path) -> bool:
+        if path == refused:
+            raise PermissionError(13, "Permission denied")
+        return real(path)
+
+    def iterdir(path: Path) -> Any:
+        if path == snapshots:
+            raise PermissionError(13, "Permission denied")
+        return iterate(path)
+
+    monkeypatch.setattr(Path, "is_file", is_file)
+    monkeypatch.setattr(Path, "iterdir", iterdir)
+    models = listed(home, cache)
+    assert set(models) == {"a", "b", "org/b"}
+    assert "Permission denied" in models["a"].problem
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        model_files(model_type="bert", architectures=["BertForMaskedLM"]),
+        model_files(model_type="whisper", architectures=["WhisperForConditionalGeneration"]),
+        {"model_index.json": b"{}", "unet/model.safetensors": weights()},
+        {"config.json": model_files()["config.json"], "tokenizer.json": b"{}"},
+        {"adapter_config.json": b"{}", "adapters.safetensors": weights()},
+        {"config.json": model_files()["config.json"], "pytorch_model.bin": b""},
+    ],
+    ids=["encoder", "speech", "pictures", "tokenizer only", "adapter", "pickled"],
+)
+def test_what_is_not_ours_to_list(home: Path, cache: Path, files: dict[str, bytes]):
+    cached(cache, "org/other", files)
+    assert store.installed(home=home, cache=cache) == []
+    assert store.incomplete(home=home, cache=cache) == []
+
+
+def test_other_kinds_of_repositories(home: Path, cache: Path):
+    snapshot = cached(cache, NAME, model_files())
+    snapshot.parent.parent.rename(cache / "datasets--org--Model-4bit")
+    (cache / "models--a-file").write_text("")
+    assert store.installed(home=home, cache=cache) == []
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"architectures": ["LlamaForCausalLMEagle3"]},
+        {"architectures": ["LlamaForCausalLM"], "draft_vocab_size": 32_000},
+        {"model_type": "mlp_speculator", "architectures": ["MLPSpeculatorPreTrainedModel"]},
+        {"architectures": ["MedusaLlamaModel"]},
+        {"architectures": ["DeepSeekMTPModel"], "model_type": "deepseek_mtp"},
+        {"architectures": ["DFlashDraftModel"], "model_type": "qwen3"},
+        {"architectures": ["Gemma4AssistantForCausalLM"], "model_type": "gemma4_assistant"},
+    ],
+)
+def test_what_only_drafts_is_never_for_chatting(home: Path, cache: Path, config: dict[str, Any]):
+    cached(cache, "org/drafter", model_files(**config))
+    assert listed(home, cache)["org/drafter"].role == "drafter"
+
+
+@pytest.mark.parametrize("model_type", ["llama", "qwen3", "gpt_oss", "mistral", "gemma3"])
+def test_what_is_for_chatting(home: Path, cache: Path, model_type: str):
+    cached(cache, NAME, model_files(model_type=model_type, num_nextn_predict_layers=1))
+    assert (listed(home, cache)[NAME].role, listed(home, cache)[NAME].problem) == ("chat", "")
+
+
+def test_of_several_revisions_the_main_one_has_the_name(home: Path, cache: Path):
+    cached(cache, NAME, model_files(), revision=commit("a"))
+    main = cached(cache, NAME, model_files(vocab_size=65), revision=commit("b"))
+    newest = cached(cache, NAME, model_files(vocab_size=66), revision=commit("c"), main=False)
+    os.utime(newest, (2e9, 2e9))
+    models = listed(home, cache)
+    assert set(models) == {NAME, f"{NAME}@aaaaaaaa", f"{NAME}@cccccccc"}
+    assert models[NAME].path == str(main)
+    (main / "tokenizer.json").unlink()
+    assert listed(home, cache)[NAME].path == str(newest)
+
+
+def test_gguf_files_in_the_cache(home: Path, cache: Path, tmp_path: Path):
+    TinyGguf().write(tmp_path / "a.gguf")
+    data = (tmp_path / "a.gguf").read_bytes()
+    cached(cache, "org/gguf", {"q4/a.gguf": data, "b.GGUF": b"GGUF and no more", "README.md": b""})
+    models = listed(home, cache)
+    assert set(models) == {"org/gguf/q4/a.gguf", "org/gguf/b.GGUF"}
+    sound = models["org/gguf/q4/a.gguf"]
+    assert (sound.problem, sound.model_type, sound.context_length) == ("", "llama", 512)
+    assert (sound.size_bytes, sound.removable) == (len(data), True)
+    assert models["org/gguf/b.GGUF"].problem
+
+
+def test_a_marked_one_that_has_changed(home: Path, cache: Path):
+    snapshot = cached(cache, NAME, model_files())
+    checked_and_marked(snapshot, home)
+    assert not listed(home, cache)[NAME].problem
+    (snapshot / "model.safetensors").write_bytes(weights(fill=1))
+    model = listed(home, cache)[NAME]
+    assert "has changed" in model.problem
+    assert model.remedy.endswith(f"slipstream models pull {NAME}")
+
+
+def checked_and_marked(snapshot: Path, home: Path) -> None:
+    digests = {path.name: path.resolve().name for path in snapshot.iterdir()}
+    mark(snapshot, digests, home=home)
+    adopt(snapshot, home=home)  # does nothing: it is complete
+
+
+def test_added_folders(home: Path, cache: Path, tmp_path: Path):
+    disk = tmp_path / "disk"
+    write(disk / "lmstudio" / "org" / "model", model_files())
+    write(disk / "lmstudio" / "flat", model_files())
+    write(disk / "lmstudio" / "too" / "deep" / "down", model_files())
+    write(disk / "lmstudio" / ".hidden", model_files())
+    write(disk / "lmstudio" / "flat" / "inner", model_files())
+    TinyGguf().write(disk / "lmstudio" / "org" / "a.gguf")
+    write(disk / "one", model_files())
+    cached(disk / "huggingface" / "hub", NAME, model_files())
+    for name in ("lmstudio", "one", "huggingface"):
+        added_folders.add_folder(disk / name, home=home)
+    models = listed(home, cache)
+    assert set(models) == {"org/model", "flat", "org/a.gguf", "one", NAME}
+    assert {(one.origin, one.removable, one.problem) for one in models.values()} == {
+        ("folder", False, "")
+    }
+
+
+def test_the_same_model_twice_is_listed_once(home: Path, cache: Path, tmp_path: Path):
+    cached(cache, NAME, model_files())
+    write(tmp_path / "disk" / "a", model_files())
+    (tmp_path / "disk" / "b").symlink_to(tmp_path / "disk" / "a")
+    added_folders.add_folder(cache, home=home)
+    added_folders.add_folder(tmp_path / "disk", home=home)
+    added_folders.add_folder(tmp_path / "disk" / "a", home=home)
+    assert {name: one.origin for name, one in listed(home, cache).items()} == {
+        NAME: "hub",
+        "a": "folder",
+    }
+
+
+def test_an_added_folder_with_nothing_says_so(home: Path, cache: Path, tmp_path: Path):
+    for name in ("empty", "gone"):
+        (tmp_path / name).mkdir()
+        added_folders.add_folder(tmp_path / name, home=home)
+    (tmp_path / "gone").rmdir()
+    models = listed(home, cache)
+    assert "no model in" in models["empty"].problem
+    assert "is not there" in models["gone"].problem
+    assert "folders --remove" in models["gone"].remedy
+
+
+def test_a_damaged_list_of_folders_hides_nothing(home: Path, cache: Path):
+    cached(cache, NAME, model_files())
+    home.mkdir()
+    (home / added_folders.FILE_NAME).write_text('{"folders": [3]}')
+    models = listed(home, cache)
+    assert not models[NAME].problem
+    assert "damaged" in models[added_folders.FILE_NAME].problem
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=5,
+)
+KEYS = st.sampled_from([*model_files(), "model_type", "architectures", "draft_vocab_size"])
+
+
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60
+)
+@given(config=st.dictionaries(KEYS, JSON) | JSON)
+def test_any_config_is_listed_or_not_ours(home: Path, cache: Path, config: Any):
+    folder = write(home / "models" / "any", model_files())
+    (folder / "config.json").write_text(json.dumps(config))
+    if not cache.exists():
+        cached(cache, NAME, model_files())
+    (cache / "models--org--Model-4bit" / "snapshots" / commit("a") / "config.json").write_text(
+        json.dumps(config)
+    )
+    models = listed(home, cache)
+    assert "any" in models
+    assert set(models) <= {"any", NAME}
+
+
+def test_what_is_queued_is_not_listed_as_left_over(home: Path, cache: Path):
+    snapshot = cached(cache, NAME, {"README.md": b"x" * 10}, main=False)
+    (snapshot / "README.md").unlink()
+    snapshot.rmdir()
+    assert [one.name for one in store.incomplete(home=home, cache=cache)] == [NAME]
+    for queued in (NAME.lower(), f"{NAME}/a.gguf"):
+        Queue(home=home).enqueue(queued)
+        assert store.incomplete(home=home, cache=cache) == []
+        Queue(home=home).cancel(queued)
+    assert [one.name for one in store.incomplete(home=home, cache=cache)] == [NAME]

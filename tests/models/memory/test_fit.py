@@ -1,0 +1,209 @@
+"""What a pair needs by the figures, and when it is refused. The slow test that these figures are
+right is in tests/engine/library."""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models.errors import Problem
+from models.memory.fit import ModelSize, cache_bytes, fit, require_fit, weights_bytes
+from models.memory.machine import Machine
+from models.memory.shape import read_shape
+from tests.models.memory.test_shape import CONFIGS, GEMMA3, JSON, KEYS, LFM2, LLAMA, QWEN3_NEXT
+
+GB = 10**9
+LINUX = Machine("box", 64 * GB, 60 * GB, unified=False)
+MAC = Machine("Mac", 64 * GB, 48 * GB, unified=True)
+QUANTIZED = {"quantization": {"bits": 4, "group_size": 64}}
+BIG = ModelSize("big", 4_500_000_000, LLAMA | QUANTIZED)
+SMALL = ModelSize(
+    "small", 700_000_000, LLAMA | QUANTIZED | {"num_hidden_layers": 16, "hidden_size": 2048}
+)
+HEAD = ModelSize(
+    "head",
+    10_000_000,
+    {
+        "model_type": "slipstream-head",
+        "hidden_size": 4096,
+        "layers": [10, 20, 32],
+        "rows": 8192,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "head_dim": 128,
+        "intermediate_size": 14336,
+    },
+)
+
+
+def test_weights_on_metal_are_as_on_the_disk() -> None:
+    assert weights_bytes(BIG, machine=MAC) == BIG.size_bytes
+    assert weights_bytes(HEAD, machine=MAC) == HEAD.size_bytes
+
+
+def test_weights_on_a_cpu_are_expanded_into_half_of_what_is_free() -> None:
+    values = 4_500_000_000 * 8 // 4.5
+    assert weights_bytes(BIG, machine=LINUX, free_bytes=80 * GB) == pytest.approx(4 * values)
+    assert weights_bytes(BIG, machine=LINUX) == BIG.size_bytes
+    counted = replace(BIG, values=5 * GB)
+    assert weights_bytes(counted, machine=LINUX, free_bytes=40 * GB) == 20 * GB
+    assert weights_bytes(counted, machine=LINUX, free_bytes=40 * GB - 2) == BIG.size_bytes
+
+
+def test_a_head_is_always_expanded() -> None:
+    counted = replace(HEAD, values=9 * 10**6)
+    assert weights_bytes(counted, machine=LINUX, free_bytes=0) == 36 * 10**6
+
+
+@pytest.mark.parametrize(("kind", "wide"), [("float32", 4), ("bfloat16", 2), (None, 2)])
+def test_weights_that_are_not_quantized(kind: str | None, wide: int) -> None:
+    float_model = ModelSize("floats", 8 * GB, LLAMA | {"torch_dtype": kind})
+    assert weights_bytes(float_model, machine=LINUX, free_bytes=100 * GB) == 8 * GB // wide * 4
+
+
+def test_an_expanded_target_leaves_its_drafter_less() -> None:
+    target, drafter = replace(BIG, values=5 * GB), replace(SMALL, values=5 * GB)
+    found = fit(target, drafter, context=1, machine=LINUX)
+    assert (found.weights_bytes, found.drafter_weights_bytes) == (20 * GB, 20 * GB)
+    less = replace(LINUX, available_bytes=60 * GB - 1)
+    found = fit(target, drafter, context=1, machine=less)
+    assert (found.weights_bytes, found.drafter_weights_bytes) == (20 * GB, SMALL.size_bytes)
+
+
+@pytest.mark.parametrize(
+    ("context", "cpu", "metal"), [(1, 127, 256), (127, 127, 256), (128, 255, 256), (300, 383, 512)]
+)
+def test_full_attention_is_kept_in_blocks(context: int, cpu: int, metal: int) -> None:
+    shape = read_shape(LLAMA)
+    position = 32 * 2 * 1024 * 2
+    assert cache_bytes(shape, context, machine=LINUX, value_bytes=2) == position * cpu
+    assert cache_bytes(shape, context, machine=MAC, value_bytes=2) == position * metal
+
+
+def test_quantized_caches() -> None:
+    shape = read_shape(LLAMA)
+    wide = cache_bytes(shape, 4096, machine=MAC, value_bytes=2)
+    narrow = cache_bytes(shape, 4096, machine=MAC, value_bytes=2, cache_bits=8)
+    assert narrow == wide * (8 / 8 + 4 / 64) / 2
+
+
+def test_windows_do_not_grow_and_are_kept_of_earlier_turns() -> None:
+    shape = read_shape(GEMMA3)
+    position = 2 * 1024 * 2
+    at_most = (1024 + 2 * 128 - 1) * 5 * 29 * position
+    long = cache_bytes(shape, 32767, machine=LINUX, value_bytes=2)
+    assert long == at_most + 32767 * 5 * position
+    assert cache_bytes(shape, 511, machine=LINUX, value_bytes=2) == 511 * position * (5 * 29 + 5)
+
+
+def test_recurrent_states_do_not_grow() -> None:
+    shape = read_shape(QWEN3_NEXT)
+    state = 6 * 36 * (3 * 8192 * 2 + 32 * 128 * 128 * 4)
+    for context in (127, 1023):
+        grown = cache_bytes(shape, context, machine=LINUX, value_bytes=2)
+        assert grown == state + context * 12 * 2 * 512 * 2
+
+
+def test_convolutions_keep_their_latest_rows() -> None:
+    shape = read_shape(LFM2)
+    rows = cache_bytes(shape, 127, machine=LINUX, value_bytes=4) - 127 * 6 * 2 * 512 * 4
+    assert rows == 6 * 10 * 128 * 1024 * 4
+
+
+def test_the_reason_is_one_line_with_the_numbers() -> None:
+    found = fit(BIG, SMALL, context=8192, machine=MAC)
+    assert found.fits
+    assert found.needed_bytes < found.available_bytes
+    parts = ["big with small", "8,192 tokens", "weights 4.5", "cache 1.1", "drafter 0.97"]
+    assert all(part in found.reason for part in [*parts, "48.0 GB are available"]), found.reason
+    alone = fit(BIG, context=8192, machine=MAC)
+    assert "drafter" not in alone.reason
+    assert alone.drafter_weights_bytes == alone.drafter_cache_bytes == 0
+
+
+def test_a_head_needs_the_targets_states() -> None:
+    with_head = fit(BIG, HEAD, context=4096, machine=MAC)
+    alone = fit(BIG, context=4096, machine=MAC)
+    states = min(4096, 2048 + 512) * 3 * 4096 * 2
+    assert with_head.working_bytes - alone.working_bytes > states
+    assert with_head.drafter_cache_bytes == 4096 * 2 * 1024 * 2
+
+
+@pytest.mark.parametrize("machine", [LINUX, MAC], ids=["linux", "mac"])
+def test_the_largest_context_is_the_largest(machine: Machine) -> None:
+    for available in (6 * GB, 8 * GB, 12 * GB):
+        small = replace(machine, available_bytes=available)
+        largest = fit(BIG, SMALL, context=1, machine=small).largest_context
+        assert largest % 128 == 0
+        assert 0 < largest < 131072
+        assert fit(BIG, SMALL, context=largest, machine=small).fits
+        assert not fit(BIG, SMALL, context=largest + 256, machine=small).fits
+
+
+def test_the_largest_context_is_the_models_own_where_there_is_room() -> None:
+    plenty = replace(MAC, available_bytes=1 << 50)
+    assert fit(BIG, context=1, machine=plenty).largest_context == 131072
+    short = ModelSize("short", GB, LLAMA | {"max_position_embeddings": 1000})
+    assert fit(short, context=1, machine=plenty).largest_context == 1000
+
+
+@pytest.mark.parametrize(("asked", "taken"), [(-5, 1), (0, 1), (10**30, 1 << 24)])
+def test_contexts_that_cannot_be(asked: int, taken: int) -> None:
+    assert fit(BIG, context=asked, machine=MAC).context == taken
+
+
+def test_what_fits_is_let_through() -> None:
+    assert require_fit(BIG, SMALL, machine=MAC).context == 4096
+    short = ModelSize("short", GB, LLAMA | {"max_position_embeddings": 1000})
+    assert require_fit(short, machine=MAC).context == 1000
+
+
+def test_a_refusal_names_the_context_that_would_fit() -> None:
+    small = replace(MAC, available_bytes=6 * GB)
+    largest = fit(BIG, SMALL, context=8192, machine=small).largest_context
+    with pytest.raises(Problem) as refused:
+        require_fit(BIG, SMALL, machine=small, context=8192)
+    assert f"{largest:,} tokens would fit" in refused.value.remedy
+    assert "6.0 GB are available" in refused.value.message
+    assert "\n" not in str(refused.value)
+
+
+def test_a_refusal_names_the_drafter_where_that_is_it() -> None:
+    small = replace(MAC, available_bytes=5_100_000_000)
+    with pytest.raises(Problem, match="Without small it would fit"):
+        require_fit(BIG, SMALL, machine=small, context=2048)
+
+
+def test_a_refusal_says_that_nothing_helps() -> None:
+    with pytest.raises(Problem, match="No context would fit: choose a smaller model"):
+        require_fit(BIG, SMALL, machine=replace(MAC, available_bytes=GB))
+
+
+@settings(max_examples=150)
+@given(
+    st.sampled_from(CONFIGS),
+    st.dictionaries(st.sampled_from([*KEYS, "dtype"]), JSON, max_size=4),
+    st.integers(0, 1 << 42),
+    st.integers(0, 1 << 40),
+    st.sampled_from([LINUX, MAC]),
+)
+def test_any_config_is_a_fit_or_a_problem(
+    config: dict[str, Any], changes: dict[str, Any], size: int, context: int, machine: Machine
+) -> None:
+    try:
+        found = fit(
+            ModelSize("any", size, config | changes),
+            replace(HEAD, config=dict(HEAD.config) | changes),
+            context=context,
+            machine=machine,
+        )
+    except Problem:
+        return
+    assert found.fits == (found.needed_bytes <= found.available_bytes)
+    assert found.working_bytes > 0
+    assert found.largest_context >= 0
+    assert math.isfinite(found.needed_bytes)
+    assert "\n" not in found.reason

@@ -1,0 +1,89 @@
+"""What memory there is, from the files and figures of systems that are written here."""
+
+from pathlib import Path
+
+import pytest
+
+from models.memory.machine import Machine, linux, mac, this_machine
+
+GIB = 1 << 30
+OWN = 400_000_000
+MEMINFO = "MemTotal:       16777216 kB\nMemFree:  1 kB\nMemAvailable:   8388608 kB\n"
+
+
+def put(root: Path, **files: str) -> None:
+    for name, text in files.items():
+        path = root / name.replace("__", "/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def test_linux_has_what_is_available_less_our_own(tmp_path: Path) -> None:
+    put(tmp_path, proc__meminfo=MEMINFO)
+    machine = linux(tmp_path)
+    assert machine.memory_bytes == 16 * GIB
+    assert machine.available_bytes == 8 * GIB - OWN
+    assert not machine.unified
+
+
+@pytest.mark.parametrize("group", ["", "user/one"])
+def test_a_control_group_limits_it(group: str, tmp_path: Path) -> None:
+    put(tmp_path, proc__meminfo=MEMINFO, proc__self__cgroup="0::/user/one\n")
+    folder = tmp_path / "sys/fs/cgroup" / group
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "memory.max").write_text(f"{4 * GIB}\n")
+    (folder / "memory.current").write_text(f"{3 * GIB}\n")
+    (folder / "memory.stat").write_text(f"anon 5\ninactive_file {GIB}\n")
+    machine = linux(tmp_path)
+    assert machine.memory_bytes == 4 * GIB
+    assert machine.available_bytes == 2 * GIB - OWN
+
+
+def test_a_control_group_of_the_first_version(tmp_path: Path) -> None:
+    put(tmp_path, proc__meminfo=MEMINFO, proc__self__cgroup="5:cpu:/\n4:memory:/a\n0::/\n")
+    folder = tmp_path / "sys/fs/cgroup/memory/a"
+    folder.mkdir(parents=True)
+    (folder / "memory.limit_in_bytes").write_text(f"{4 * GIB}\n")
+    (folder / "memory.usage_in_bytes").write_text(f"{GIB}\n")
+    (folder.parent / "memory.limit_in_bytes").write_text("9223372036854771712\n")
+    (folder.parent / "memory.usage_in_bytes").write_text(f"{GIB}\n")
+    assert linux(tmp_path).available_bytes == 3 * GIB - OWN
+
+
+@pytest.mark.parametrize("limit", ["max", "", "-1", "many", "\u0661"])
+def test_a_group_without_a_limit(limit: str, tmp_path: Path) -> None:
+    put(tmp_path, proc__meminfo=MEMINFO, proc__self__cgroup="0::/\nnonsense\n")
+    (tmp_path / "sys/fs/cgroup").mkdir(parents=True)
+    (tmp_path / "sys/fs/cgroup/memory.max").write_text(limit)
+    (tmp_path / "sys/fs/cgroup/memory.current").write_text("1")
+    assert linux(tmp_path).available_bytes == 8 * GIB - OWN
+
+
+def test_a_linux_that_says_nothing(tmp_path: Path) -> None:
+    assert linux(tmp_path).available_bytes == 0
+
+
+@pytest.mark.parametrize(
+    ("memory", "limit", "available"),
+    [
+        (16 * GIB, "0", 16 * GIB * 2 // 3),
+        (24 * GIB, "", 16 * GIB),
+        (36 * GIB, "0", 27 * GIB),
+        (128 * GIB, "0", 96 * GIB),
+        (16 * GIB, "12288", 12 * GIB),
+        (16 * GIB, "999999", 16 * GIB),
+    ],
+)
+def test_a_mac_gives_its_graphics_a_share(memory: int, limit: str, available: int) -> None:
+    machine = mac("Apple M9", {"hw.memsize": str(memory), "iogpu.wired_limit_mb": limit})
+    assert machine == Machine("Apple M9", memory, available, unified=True)
+
+
+def test_what_is_freed_counts_where_free_memory_does() -> None:
+    assert Machine("x", 8, 4, unified=False).once_freed(2).available_bytes == 6
+    assert Machine("x", 8, 4, unified=True).once_freed(2).available_bytes == 4
+
+
+def test_this_machine() -> None:
+    machine = this_machine()
+    assert 0 < machine.available_bytes < machine.memory_bytes < 1 << 50

@@ -1,0 +1,103 @@
+"""How large models are, by the headers of files that are made here."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from models.errors import Problem
+from models.memory.model_size import ModelSize, count_values, float_bytes, weigh
+from models.safetensors_file import SafetensorsWriter, TensorLayout
+
+CONFIG = {"model_type": "llama", "hidden_size": 64, "vocab_size": 128, "num_hidden_layers": 1}
+
+
+def write(folder: Path, layouts: dict[str, TensorLayout], *, name: str = "model") -> None:
+    folder.mkdir(exist_ok=True)
+    with SafetensorsWriter(folder / f"{name}.safetensors", layouts) as writer:
+        for tensor, layout in layouts.items():
+            writer.write(tensor, bytes(layout.size_bytes))
+
+
+def model(folder: Path, layouts: dict[str, TensorLayout], **config: Any) -> Path:
+    write(folder, layouts)
+    (folder / "config.json").write_text(json.dumps(CONFIG | config))
+    (folder / "tokenizer.json").write_text("{}")
+    return folder
+
+
+def packed(name: str, *, bits: int, rows: int = 128, group: int = 64) -> dict[str, TensorLayout]:
+    """A matrix of `rows` times 64 in groups."""
+    return {
+        f"{name}.weight": TensorLayout("U32", (rows, 64 * bits // 32)),
+        f"{name}.scales": TensorLayout("F16", (rows, 64 // group)),
+        f"{name}.biases": TensorLayout("F16", (rows, 64 // group)),
+    }
+
+
+def test_weights_of_mixed_widths_are_counted(tmp_path: Path) -> None:
+    layouts = packed("embed", bits=8) | packed("up", bits=4) | {"norm": TensorLayout("F16", (64,))}
+    settings = {"bits": 4, "group_size": 64, "embed": {"bits": 8, "group_size": 64}}
+    size = weigh(model(tmp_path / "mixed", layouts, quantization=settings))
+    assert size.name == "mixed"
+    assert size.size_bytes == 128 * 64 * 12 // 8 + 4 * 128 * 2 + 128
+    assert count_values(size) == 2 * 128 * 64 + 64
+    assert float_bytes(size) == 2
+
+
+@pytest.mark.parametrize(("dtype", "wide"), [("F32", 4), ("F16", 2), ("BF16", 2)])
+def test_floats(dtype: str, wide: int, tmp_path: Path) -> None:
+    size = weigh(model(tmp_path / "floats", {"embed.weight": TensorLayout(dtype, (128, 64))}))
+    assert (count_values(size), float_bytes(size)) == (128 * 64, wide)
+    assert size.size_bytes == 128 * 64 * wide
+
+
+def test_what_is_not_loaded_does_not_count(tmp_path: Path) -> None:
+    layouts = {
+        "model.embed.weight": TensorLayout("BF16", (128, 64)),
+        "vision_tower.layers.0.weight": TensorLayout("BF16", (512, 64)),
+        "model.mtp.0.weight": TensorLayout("BF16", (512, 64)),
+    }
+    assert count_values(weigh(model(tmp_path / "seeing", layouts))) == 128 * 64
+
+
+def test_all_files_count(tmp_path: Path) -> None:
+    folder = model(tmp_path / "split", {"a": TensorLayout("F16", (64,))})
+    write(folder, {"b": TensorLayout("F16", (64,))}, name="model-00002-of-00002")
+    write(folder, {"c": TensorLayout("F16", (64,))}, name="consolidated")
+    assert weigh(folder).size_bytes == 256
+
+
+def test_a_head(tmp_path: Path) -> None:
+    folder = tmp_path / "head"
+    layouts = packed("fuse", bits=8) | {"kept": TensorLayout("I32", (8,))}
+    write(folder, layouts, name="head")
+    config = {"model_type": "slipstream-head", "target_fingerprint": "0" * 16, "target": "t"}
+    (folder / "config.json").write_text(json.dumps(config))
+    size = weigh(folder)
+    assert size.is_head
+    assert count_values(size) == 128 * 64 + 8
+
+
+def test_a_folder_that_is_no_model(tmp_path: Path) -> None:
+    with pytest.raises(Problem, match="not a model folder"):
+        weigh(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("config", "values"),
+    [
+        ({"quantization": {"bits": 4, "group_size": 64}}, 2000),
+        ({"quantization_config": {"bits": 8, "group_size": 32}}, 1000),
+        ({"quantization": {"bits": 8}}, 9000 // 8.5),
+        ({"quantization": {"bits": "x", "group_size": None}}, 9000 // 8.5),
+        ({"quantization": {"bits": 4, "group_size": "64"}}, 2000),
+        ({"quantization": {"bits": 4, "group_size": -1}}, 2000),
+        ({"torch_dtype": "float32"}, 1125 // 4),
+        ({"torch_dtype": "bfloat16"}, 1125 // 2),
+        ({"quantization": "none"}, 1125 // 2),
+    ],
+)
+def test_without_a_folder_size_and_bits_tell(config: dict[str, Any], values: int) -> None:
+    assert count_values(ModelSize("far", 1125, CONFIG | config)) == pytest.approx(values, abs=1)

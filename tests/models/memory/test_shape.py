@@ -1,0 +1,243 @@
+"""Configs as the families publish them, and as nobody should."""
+
+from collections import Counter
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models.errors import Problem
+from models.memory.shape import Layer, read_shape
+
+LLAMA = {
+    "model_type": "llama",
+    "hidden_size": 4096,
+    "num_hidden_layers": 32,
+    "intermediate_size": 14336,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "max_position_embeddings": 131072,
+    "vocab_size": 128256,
+}
+GEMMA3 = {
+    "model_type": "gemma3",
+    "text_config": {
+        "model_type": "gemma3_text",
+        "hidden_size": 2560,
+        "num_hidden_layers": 34,
+        "intermediate_size": 10240,
+        "sliding_window": 1024,
+    },
+}
+GPT_OSS = {
+    "model_type": "gpt_oss",
+    "hidden_size": 2880,
+    "num_hidden_layers": 24,
+    "intermediate_size": 2880,
+    "num_attention_heads": 64,
+    "num_key_value_heads": 8,
+    "head_dim": 64,
+    "num_local_experts": 32,
+    "num_experts_per_tok": 4,
+    "sliding_window": 128,
+    "vocab_size": 201088,
+}
+QWEN3_NEXT = {
+    "model_type": "qwen3_next",
+    "hidden_size": 2048,
+    "num_hidden_layers": 48,
+    "intermediate_size": 5120,
+    "num_attention_heads": 16,
+    "num_key_value_heads": 2,
+    "head_dim": 256,
+    "full_attention_interval": 4,
+    "linear_num_value_heads": 32,
+    "linear_num_key_heads": 16,
+    "linear_key_head_dim": 128,
+    "linear_value_head_dim": 128,
+    "linear_conv_kernel_dim": 4,
+    "num_experts": 512,
+    "num_experts_per_tok": 10,
+    "moe_intermediate_size": 512,
+    "shared_expert_intermediate_size": 512,
+    "vocab_size": 151936,
+}
+LFM2 = {
+    "model_type": "lfm2",
+    "hidden_size": 1024,
+    "num_hidden_layers": 16,
+    "block_ff_dim": 6656,
+    "num_attention_heads": 16,
+    "num_key_value_heads": 8,
+    "conv_L_cache": 3,
+    "full_attn_idxs": [2, 5, 8, 10, 12, 14],
+    "vocab_size": 65536,
+}
+MAMBA = {
+    "model_type": "mamba",
+    "hidden_size": 768,
+    "intermediate_size": 1536,
+    "state_size": 16,
+    "num_hidden_layers": 24,
+    "conv_kernel": 4,
+    "vocab_size": 50280,
+}
+DEEPSEEK = LLAMA | {
+    "model_type": "deepseek_v3",
+    "kv_lora_rank": 512,
+    "qk_rope_head_dim": 64,
+    "qk_nope_head_dim": 128,
+    "v_head_dim": 128,
+}
+NEMOTRON = LLAMA | {
+    "model_type": "nemotron_h",
+    "num_hidden_layers": 4,
+    "hybrid_override_pattern": "M-*E",
+    "ssm_state_size": 128,
+    "mamba_num_heads": 64,
+    "mamba_head_dim": 64,
+    "n_groups": 8,
+}
+CONFIGS: list[dict[str, Any]] = [
+    LLAMA, GEMMA3, GPT_OSS, QWEN3_NEXT, LFM2, MAMBA, DEEPSEEK, NEMOTRON,
+]  # fmt: skip
+
+
+def kinds(config: dict[str, Any]) -> Counter[str]:
+    return Counter(layer.kind for layer in read_shape(config).layers)
+
+
+def test_a_plain_model() -> None:
+    shape = read_shape(LLAMA)
+    assert shape.layers == (Layer("full", 1024, 1024),) * 32
+    assert (shape.attention_heads, shape.head_dim, shape.vocabulary) == (32, 128, 128256)
+    assert shape.active_width == 14336
+    assert shape.context_length == 131072
+
+
+def test_windows_of_gemma_and_what_its_configs_leave_out() -> None:
+    shape = read_shape(GEMMA3)
+    assert kinds(GEMMA3) == {"window": 29, "full": 5}
+    assert [i for i, layer in enumerate(shape.layers) if layer.kind == "full"] == [
+        5,
+        11,
+        17,
+        23,
+        29,
+    ]
+    assert shape.layers[0] == Layer("window", 1024, 1024, window=1024)
+    assert shape.vocabulary == 262208
+
+
+def test_windows_of_gpt_oss_alternate() -> None:
+    shape = read_shape(GPT_OSS)
+    assert [layer.kind for layer in shape.layers[:4]] == ["window", "full", "window", "full"]
+    named = GPT_OSS | {"layer_types": ["full_attention", "sliding_attention"] * 12}
+    assert [layer.kind for layer in read_shape(named).layers[:2]] == ["full", "window"]
+    assert shape.active_width == 4 * 2880
+
+
+def test_a_window_that_mlx_does_not_use() -> None:
+    stated = {"sliding_window": 4096, "layer_types": ["sliding_attention"] * 32}
+    assert kinds(LLAMA | stated | {"model_type": "qwen2"}) == {"full": 32}
+    assert kinds(LLAMA | stated) == {"window": 32}
+    assert kinds(LLAMA | {"sliding_window": 4096}) == {"full": 32}, "Mistral 0.1 states one"
+
+
+def test_hybrids() -> None:
+    shape = read_shape(QWEN3_NEXT)
+    assert kinds(QWEN3_NEXT) == {"recurrent": 36, "full": 12}
+    mixed = 2 * 16 * 128 + 32 * 128
+    exact = 32 * 128 * 128
+    assert shape.layers[0] == Layer("recurrent", state=3 * mixed, exact_state=exact)
+    assert shape.layers[3] == Layer("full", 512, 512)
+    assert shape.active_width == 11 * 512
+    assert shape.largest_matrix == 512 * 512 * 2048
+    assert kinds(LFM2) == {"recurrent": 10, "full": 6}
+    named = {key: value for key, value in LFM2.items() if key != "full_attn_idxs"}
+    assert kinds(named | {"layer_types": ["conv", "full_attention"] * 8}) == {
+        "recurrent": 8,
+        "full": 8,
+    }
+    assert kinds(NEMOTRON) == {"recurrent": 1, "none": 2, "full": 1}
+    assert kinds(LLAMA | {"attn_layer_period": 8, "attn_layer_offset": 4}) == {
+        "recurrent": 28,
+        "full": 4,
+    }
+
+
+def test_recurrent_models_keep_no_positions() -> None:
+    shape = read_shape(MAMBA)
+    assert kinds(MAMBA) == {"recurrent": 24}
+    assert shape.layers[0] == Layer("recurrent", state=(3 + 16) * 1536)
+
+
+def test_latent_attention() -> None:
+    assert read_shape(DEEPSEEK).layers[0] == Layer("full", 512, 64)
+    expanded = read_shape(DEEPSEEK | {"model_type": "deepseek_v2"}).layers[0]
+    assert expanded == Layer("full", 32 * 192, 32 * 128)
+
+
+def test_layers_that_share_what_others_keep() -> None:
+    assert kinds(LLAMA | {"num_kv_shared_layers": 20}) == {"full": 12, "none": 20}
+
+
+@pytest.mark.parametrize("key", ["hidden_size", "num_hidden_layers", "vocab_size"])
+@pytest.mark.parametrize("value", [None, True, -1, 0, 1.5, "8", [], {}, [[]]])
+def test_what_is_missing_is_a_problem(key: str, value: Any) -> None:
+    with pytest.raises(Problem, match=f"does not say its {key}"):
+        read_shape(LLAMA | {key: value})
+
+
+@pytest.mark.parametrize("key", [*LLAMA, "head_dim", "num_experts", "sliding_window"])
+def test_absurd_values_are_refused(key: str) -> None:
+    if key == "model_type":
+        return
+    with pytest.raises(Problem, match=key):
+        read_shape(LLAMA | {key: 10**12})
+
+
+def test_absurd_states_are_refused() -> None:
+    absurd = {"linear_num_value_heads": 1 << 26, "linear_value_head_dim": 1 << 26}
+    with pytest.raises(Problem, match="numbers of state"):
+        read_shape(QWEN3_NEXT | absurd)
+    with pytest.raises(Problem, match="numbers of state"):
+        read_shape(MAMBA | {"intermediate_size": 1 << 26, "state_size": 1 << 26})
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner),
+    max_leaves=4,
+)
+KEYS = sorted({key for config in CONFIGS for key in config} | {
+    "layer_types", "text_config", "sliding_window_pattern", "attn_layer_period",
+    "num_kv_shared_layers", "quantization", "layers_block_type", "num_global_key_value_heads",
+})  # fmt: skip
+
+
+@settings(max_examples=100)
+@given(st.sampled_from(CONFIGS), st.dictionaries(st.sampled_from(KEYS), JSON, max_size=4))
+def test_any_config_is_a_shape_or_a_problem(
+    config: dict[str, Any], changes: dict[str, Any]
+) -> None:
+    try:
+        shape = read_shape(config | changes)
+    except Problem:
+        return
+    assert 0 < len(shape.layers) <= 4096
+    assert all(layer.state >= 0 <= layer.key_width for layer in shape.layers)
+
+
+@settings(max_examples=40)
+@given(st.dictionaries(st.text(max_size=20) | st.sampled_from(KEYS), JSON))
+def test_any_table_is_a_shape_or_a_problem(config: dict[str, Any]) -> None:
+    with suppress(Problem):
+        read_shape(config)
+
+
+def test_a_number_too_large_for_a_float_is_refused_like_any_other() -> None:
+    with pytest.raises(Problem, match=r"1e\+300"):
+        read_shape({"model_type": "llama", "hidden_size": 10**400})
