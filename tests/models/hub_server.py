@@ -79,6 +79,13 @@ class HubServer:
     held: threading.Event = field(default_factory=threading.Event)
     release: threading.Event = field(default_factory=threading.Event)
     lock: threading.Lock = field(default_factory=threading.Lock)
+    sending: int = 0  # files, at the moment
+    ended: threading.Condition = field(default_factory=threading.Condition)
+
+    def settle(self) -> None:
+        """Wait until nothing is sent any more: that a client was killed shows late."""
+        with self.ended:
+            assert self.ended.wait_for(lambda: self.sending == 0, timeout=30)
 
     def commit(self, name: str) -> str:
         """The commit that the repository is at: another when a file changes."""
@@ -314,7 +321,14 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         if self.command != "HEAD":
-            self._send_blocks(body[: hub.drop_after])
+            with hub.ended:
+                hub.sending += 1
+            try:
+                self._send_blocks(body[: hub.drop_after])
+            finally:
+                with hub.ended:
+                    hub.sending -= 1
+                    hub.ended.notify_all()
 
     def _send_blocks(self, body: bytes) -> None:
         hub = self.hub

@@ -117,6 +117,7 @@ def check_nothing_loads_wrongly(client: Client) -> None:
 def finish(client: Client) -> None:
     """Fetch the rest, and not what was there."""
     left = remaining_bytes(client.describe(), cache=client.cache)
+    client.server.settle()
     before = client.server.sent_bytes
     client.fetch()
     assert client.is_right()
