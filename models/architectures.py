@@ -28,7 +28,7 @@ def known_to_mlx(model_type: str) -> bool:
     if model_type in BUILT_AS_ANOTHER:
         return True
     found = importlib.util.find_spec("mlx_lm")
-    if found is None or re.fullmatch(r"\w{1,100}", model_type, re.ASCII) is None:
+    if found is None or re.fullmatch(r"[\w-]{1,100}", model_type, re.ASCII) is None:
         return False
     return any(
         (Path(place) / "models" / f"{model_type}.py").is_file()

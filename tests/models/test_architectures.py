@@ -10,7 +10,9 @@ def test_the_list_of_others_is_that_of_mlx_lm():
     assert mlx_lm.utils.MODEL_REMAPPING.keys() == BUILT_AS_ANOTHER
 
 
-@pytest.mark.parametrize("model_type", ["llama", "qwen3", "mistral", "gpt_oss", "phi-msft"])
+@pytest.mark.parametrize(
+    "model_type", ["llama", "qwen3", "mistral", "gpt_oss", "lfm2-vl", "phi-msft"]
+)
 def test_known(model_type: str):
     assert known_to_mlx(model_type)
 
