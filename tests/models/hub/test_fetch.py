@@ -2,7 +2,6 @@
 
 import os
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,25 +13,8 @@ from models.folders import inspect
 from models.hub.fetch import Stopped, completed, fetch, remaining_bytes
 from models.hub.marks import adopt, mark_path, unmark
 from models.records import Download
-from tests.models.hub_models import NAME, NEEDED, TOKEN, Client, loopback_session, model_files
-from tests.models.hub_server import HubServer, serving_hub, sha256
-
-
-@pytest.fixture(autouse=True, scope="module")
-def session() -> Iterator[None]:
-    with loopback_session():
-        yield
-
-
-@pytest.fixture
-def server() -> Iterator[HubServer]:
-    with serving_hub({NAME: model_files()}) as served:
-        yield served
-
-
-@pytest.fixture
-def client(server: HubServer, tmp_path: Path) -> Client:
-    return Client(server, tmp_path)
+from tests.models.hub_models import NAME, NEEDED, TOKEN, Client
+from tests.models.hub_server import HubServer, sha256
 
 
 def test_a_model_is_fetched_and_complete(client: Client):

@@ -6,7 +6,6 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from io import FileIO
 from pathlib import Path
 
@@ -17,27 +16,10 @@ from models.hub import transfer
 from models.hub.client import Hub
 from models.hub.fetch import completed, remaining_bytes
 from models.hub.stopping import Stop
-from tests.models.hub_models import NAME, NEEDED, Client, loopback_session, model_files
-from tests.models.hub_server import HubServer, Refusal, Told, serving_hub, sha256
+from tests.models.hub_models import NAME, NEEDED, Client, model_files
+from tests.models.hub_server import HubServer, Refusal, Told, sha256
 
 WEIGHTS = "model-1-of-2.safetensors"
-
-
-@pytest.fixture(autouse=True, scope="module")
-def session() -> Iterator[None]:
-    with loopback_session():
-        yield
-
-
-@pytest.fixture
-def server() -> Iterator[HubServer]:
-    with serving_hub({NAME: model_files()}) as served:
-        yield served
-
-
-@pytest.fixture
-def client(server: HubServer, tmp_path: Path) -> Client:
-    return Client(server, tmp_path)
 
 
 @pytest.fixture

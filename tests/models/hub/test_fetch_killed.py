@@ -4,7 +4,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,8 +12,8 @@ from huggingface_hub import scan_cache_dir
 from models.errors import Problem
 from models.folders import inspect
 from models.hub.fetch import completed, remaining_bytes
-from tests.models.hub_models import NAME, NEEDED, Client, loopback_session, model_files
-from tests.models.hub_server import HubServer, serving_hub
+from tests.models.hub_models import NAME, NEEDED, Client
+from tests.models.hub_server import HubServer
 
 ROOT = Path(__file__).parents[3]
 PATIENCE_SECONDS = 60
@@ -45,23 +44,6 @@ sys.addaudithook(count)
 fetch(repository, hub=hub, cache=Path(cache), home=Path(home), wait_seconds=0.0)
 print(seen)
 """
-
-
-@pytest.fixture(autouse=True, scope="module")
-def session() -> Iterator[None]:
-    with loopback_session():
-        yield
-
-
-@pytest.fixture
-def server() -> Iterator[HubServer]:
-    with serving_hub({NAME: model_files()}) as served:
-        yield served
-
-
-@pytest.fixture
-def client(server: HubServer, tmp_path: Path) -> Client:
-    return Client(server, tmp_path)
 
 
 def start(client: Client, *, die_at: int = 0) -> subprocess.Popen[bytes]:
