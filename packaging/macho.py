@@ -1,7 +1,8 @@
 """What a Mach-O file says of itself: architecture, oldest system, libraries, imports, signature.
 
-Knows the container alone: headers, load commands, symbol tables, and how to make room for a
-signature. Knows nothing of bundles, and not what a signature holds (see code_signature).
+Knows the container alone: headers, load commands, symbol tables, how to take one architecture out
+of a universal binary, and how to make room for a signature. Knows nothing of bundles, and not what
+a signature holds (see code_signature).
 
 Sources: Apple's <mach-o/loader.h>, <mach-o/fat.h>, <mach-o/nlist.h> and <mach-o/fixup-chains.h>.
 """
@@ -24,8 +25,11 @@ ARM64 = 0x0100000C
 EXECUTE = 2  # MH_EXECUTE, as file_type
 
 _CPU_NAMES = {ARM64: "arm64", 0x01000007: "x86_64", 7: "i386", 0x0200000C: "arm64_32"}
-_FAT = {b"\xca\xfe\xba\xbe": ">IIIII", b"\xca\xfe\xba\xbf": ">IIQQIxxxx"}
-_MOST_SLICES = 64  # a Java class begins with the same four bytes as a file of several architectures
+_FAT = {
+    b"\xca\xfe\xba\xbe": struct.Struct(">I4xII4x"),
+    b"\xca\xfe\xba\xbf": struct.Struct(">I4xQQ8x"),
+}
+_MOST_SLICES = 30  # a Java class begins with the same four bytes, and a version from 45 on
 _SEGMENT_64, _SYMTAB, _CODE_SIGNATURE, _BUILD_VERSION = 0x19, 0x2, 0x1D, 0x32
 _RPATH, _CHAINED_FIXUPS, _VERSION_MIN_MACOSX = 0x8000001C, 0x80000034, 0x24
 _LOAD_WEAK_DYLIB, _REEXPORT_DYLIB = 0x80000018, 0x8000001F
@@ -116,15 +120,18 @@ def is_macho(path: Path) -> bool:
     with path.open("rb") as file:
         start = file.read(8)
     if start[:4] in _FAT:
-        return len(start) == 8 and 0 < int.from_bytes(start[4:8], "big") <= _MOST_SLICES
+        return _announced(start) > 0
     return start[:4] in MAGICS
 
 
 def architectures(data: bytes) -> tuple[str, ...]:
     """The architectures in a Mach-O file, in its order. Raises MachoError if it is none."""
     try:
-        if data[:4] in _FAT:
-            return tuple(_cpu_name(cpu) for cpu, _, _ in _slices(data))
+        if count := _announced(data):
+            found = tuple(_cpu_name(cpu) for cpu, _, _ in _slices(data))
+            if len(found) == count:
+                return found
+            raise MachoError("the file ends within its header")
         if data[:4] == MAGIC_64:
             return (_cpu_name(struct.unpack_from("<I", data, 4)[0]),)
     except struct.error as error:
@@ -132,6 +139,19 @@ def architectures(data: bytes) -> tuple[str, ...]:
     if data[:4] in MAGICS:
         return ("32 bits or big-endian",)
     raise MachoError("not a Mach-O file")
+
+
+def thin(data: bytes, architecture: str) -> bytes:
+    """The image for `architecture`, byte for byte; data that is no universal binary stays.
+
+    Raises MachoError where a universal binary has no such image, or is cut off.
+    """
+    if not _announced(data):
+        return data
+    for cpu, offset, size_bytes in _slices(data):
+        if _cpu_name(cpu) == architecture and offset + size_bytes <= len(data):
+            return data[offset : offset + size_bytes]
+    raise MachoError(f"A universal binary has no whole part for {architecture}.")
 
 
 def read(data: bytes) -> Macho:
@@ -189,15 +209,17 @@ def _first_section(data: bytearray, image: Macho) -> int:
     return min((offset for offset in offsets if offset), default=text.file_bytes)
 
 
+def _announced(data: bytes) -> int:
+    """How many images a universal binary says it has; 0 where the file is none."""
+    count = int.from_bytes(data[4:8], "big") if len(data) >= 8 else 0
+    return count if data[:4] in _FAT and count <= _MOST_SLICES else 0
+
+
 def _slices(data: bytes) -> Iterator[tuple[int, int, int]]:
-    """CPU type, offset and size in bytes of each image in a file of several architectures."""
-    layout = _FAT[data[:4]]
-    (count,) = struct.unpack_from(">I", data, 4)
-    for index in range(min(count, _MOST_SLICES)):
-        cpu, _, offset, size_bytes, _ = struct.unpack_from(
-            layout, data, 8 + index * struct.calcsize(layout)
-        )
-        yield cpu, offset, size_bytes
+    """CPU type, offset and size in bytes of each image that a universal binary lists in full."""
+    entry = _FAT[data[:4]]
+    table = data[8 : 8 + _announced(data) * entry.size]
+    return entry.iter_unpack(table[: len(table) // entry.size * entry.size])
 
 
 def _commands(data: bytes) -> Iterator[tuple[int, int, int]]:

@@ -20,10 +20,10 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 from configuration import CACHE, Configuration, Prune, Runtime
+from macho import thin
 from prune import left_out
 from python_here import PythonHere
 from resolve import Wheel, fetch, macos
-from thin import thin
 
 from models.download import file_sha256
 from models.errors import Problem

@@ -9,8 +9,8 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
+from macho import thin
 from resolve import Wheel
-from thin import thin
 
 _DATA = re.compile(r"[^/]+\.data/(\w+)/(.+)")  # what is put elsewhere than beside the others
 

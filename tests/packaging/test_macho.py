@@ -1,13 +1,14 @@
 """Reading Mach-O files: what they say, and that damaged ones are refused in order."""
 
 import contextlib
+import struct
 from pathlib import Path
 
 import macho
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from macho import Import, Library, MachoError
+from macho import Import, Library, MachoError, thin
 
 from tests.packaging.tiny_macho import ARM64, EXECUTE, X86_64, TinyMacho, universal
 
@@ -48,7 +49,7 @@ def test_imports_that_only_the_loader_s_own_table_has() -> None:
 
 
 def test_several_architectures() -> None:
-    both = universal(TinyMacho(cpu=X86_64).build(), TinyMacho().build())
+    both = universal({X86_64: TinyMacho(cpu=X86_64).build(), ARM64: TinyMacho().build()})
     assert macho.architectures(both) == ("x86_64", "arm64")
     with pytest.raises(MachoError, match="one architecture"):
         macho.read(both)
@@ -58,8 +59,9 @@ def test_several_architectures() -> None:
     ("data", "expected"),
     [
         (TinyMacho().build(), True),
-        (universal(TinyMacho().build(), cpus=(ARM64,)), True),
-        (b"\xca\xfe\xba\xbe\x00\x00\x00\x41", False),  # a Java class of version 65
+        (universal({ARM64: TinyMacho().build()}), True),
+        (b"\xca\xfe\xba\xbe\x00\x00\x00\x2d", False),  # the oldest Java class: version 45
+        (b"\xca\xfe\xba\xbe\x00\x00\x00\x41", False),  # of version 65
         (b"\xca\xfe\xba\xbe", False),
         (b"#!/bin/sh\n", False),
         (b"", False),
@@ -71,6 +73,41 @@ def test_what_counts_as_a_mach_o_file(tmp_path: Path, data: bytes, expected: boo
     assert macho.is_macho(tmp_path / "file") is expected
     assert not macho.is_macho(tmp_path / "link")
     assert not macho.is_macho(tmp_path)
+
+
+@given(intel=st.binary(), arm=st.binary())
+def test_the_part_that_is_asked_for(intel: bytes, arm: bytes) -> None:
+    data = universal({X86_64: intel, ARM64: arm})
+    assert thin(data, "arm64") == arm
+    assert thin(data, "x86_64") == intel
+
+
+def test_the_wide_form_of_a_universal_binary() -> None:
+    head = struct.pack(">II", 0xCAFEBABF, 1) + struct.pack(">IIQQII", ARM64, 0, 40, 3, 0, 0)
+    assert thin(head + b"arm", "arm64") == b"arm"
+
+
+@given(st.binary().filter(lambda data: data[:4] not in (b"\xca\xfe\xba\xbe", b"\xca\xfe\xba\xbf")))
+def test_what_is_no_universal_binary_stays(data: bytes) -> None:
+    assert thin(data, "arm64") == data
+
+
+@pytest.mark.parametrize("version", [45, 65])
+def test_a_java_class_stays(version: int) -> None:
+    data = struct.pack(">II", 0xCAFEBABE, version) + bytes(100)
+    assert thin(data, "arm64") == data
+
+
+def test_an_architecture_that_is_not_there() -> None:
+    with pytest.raises(ValueError, match="arm64"):
+        thin(universal({X86_64: b"intel"}), "arm64")
+
+
+@given(st.integers(min_value=8))
+def test_an_architecture_that_is_cut_off(length: int) -> None:
+    data = universal({ARM64: b"whole"})
+    with pytest.raises(ValueError, match="arm64"):
+        thin(data[: min(length, len(data) - 1)], "arm64")
 
 
 @given(st.data())

@@ -13,7 +13,7 @@ import macho
 import pytest
 import verify_contents
 import verify_programs
-from thin import thin
+from macho import thin
 from verify_programs import Programs
 
 pytestmark = pytest.mark.slow

@@ -17,7 +17,8 @@ from runtime import LIBRARY, install_for_mac, install_for_twin, openssl_version
 
 from models.errors import Problem
 from tests.models.file_server import serving
-from tests.packaging.tiny_wheel import ARM64, X86_64, universal, zipped
+from tests.packaging.tiny_macho import ARM64, X86_64, universal
+from tests.packaging.tiny_wheel import zipped
 
 BINARIES = ("Python", "libssl.3.dylib", "libcrypto.3.dylib", "Tcl")
 

@@ -16,10 +16,11 @@ from code_signature import Belongings, SignatureError
 
 from models.errors import Problem
 from tests.packaging import tiny_bundle
-from tests.packaging.tiny_macho import EXECUTE, TinyMacho, universal
+from tests.packaging.tiny_macho import ARM64, EXECUTE, X86_64, TinyMacho, universal
 
 MINE = Belongings(information=b"<plist/>", seal=b"<seal/>")
 ENTITLEMENTS = {"a.b": True}
+BOTH = universal({X86_64: TinyMacho(cpu=X86_64).build(), ARM64: TinyMacho().build()})
 
 
 def signed(tiny: TinyMacho | None = None) -> bytes:
@@ -228,7 +229,7 @@ def test_other_files_where_only_programs_may_stand(tmp_path: Path, name: str) ->
 
 def test_a_universal_library_is_refused(tmp_path: Path) -> None:
     app = tiny_bundle.unsigned_bundle(tmp_path / "Slipstream.app")
-    (app / tiny_bundle.LIBMLX).write_bytes(universal(TinyMacho().build(), TinyMacho().build()))
+    (app / tiny_bundle.LIBMLX).write_bytes(BOTH)
     with pytest.raises(Problem, match="one architecture"):
         tiny_bundle.sign(app)
 
@@ -238,6 +239,6 @@ def test_signing_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFix
     assert signing.main([str(app)]) == 0
     assert code_signature.check((app / tiny_bundle.LIBMLX).read_bytes()).is_ad_hoc
     assert signing.main([str(tmp_path)]) == 2
-    (app / tiny_bundle.LIBMLX).write_bytes(universal(TinyMacho().build(), TinyMacho().build()))
+    (app / tiny_bundle.LIBMLX).write_bytes(BOTH)
     assert signing.main([str(app)]) == 1
     assert "cannot be signed" in capsys.readouterr().err

@@ -14,7 +14,7 @@ from seal import SEAL
 
 from tests.packaging import tiny_bundle
 from tests.packaging.tiny_bundle import CPP, SITE, configuration, write
-from tests.packaging.tiny_macho import EXECUTE, MODULE, X86_64, TinyMacho, universal
+from tests.packaging.tiny_macho import ARM64, EXECUTE, MODULE, X86_64, TinyMacho, universal
 
 SYSTEM = "/usr/lib/libSystem.B.dylib"
 OLD_QT = TinyMacho(file_type=MODULE, minimum_macos=(15, 0), libraries=(SYSTEM, CPP))
@@ -379,8 +379,8 @@ def test_a_fault_from_after_signing(app: Path, fault: Fault) -> None:
 
 
 def test_a_universal_library(app: Path) -> None:
-    images = TinyMacho(cpu=X86_64).build(), TinyMacho().build()
-    write(app / tiny_bundle.LIBMLX, universal(*images))
+    images = {X86_64: TinyMacho(cpu=X86_64).build(), ARM64: TinyMacho().build()}
+    write(app / tiny_bundle.LIBMLX, universal(images))
     found = verify.verify_bundle(app, config=configuration())
     assert any("x86_64 and arm64, not arm64 alone" in str(one) for one in found)
 

@@ -7,7 +7,8 @@ import resolve
 from prune import left_out
 from wheels import unpack
 
-from tests.packaging.tiny_wheel import ARM64, X86_64, universal, write_wheel
+from tests.packaging.tiny_macho import ARM64, X86_64, universal
+from tests.packaging.tiny_wheel import write_wheel
 
 
 @pytest.fixture(autouse=True)

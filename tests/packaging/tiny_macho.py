@@ -134,13 +134,11 @@ class TinyMacho:
         return struct.pack("<II", number, len(payload) + 8) + payload
 
 
-def universal(*images: bytes, cpus: tuple[int, ...] = (X86_64, ARM64)) -> bytes:
-    """Images of several architectures in one file."""
-    offset = 0x1000
-    entries, body = b"", b""
-    for cpu, image in zip(cpus, images, strict=True):
-        image = image.ljust((len(image) + 0xFFF) & ~0xFFF, b"\0")
-        entries += struct.pack(">5I", cpu, 0, offset + len(body), len(image), 12)
-        body += image
-    start = struct.pack(">II", 0xCAFEBABE, len(images)) + entries
-    return start.ljust(offset, b"\0") + body
+def universal(parts: dict[int, bytes]) -> bytes:
+    """A file of several architectures: what is in it, by CPU type."""
+    head = struct.pack(">II", 0xCAFEBABE, len(parts))
+    offset, body = 8 + 20 * len(parts), b""
+    for cpu, data in parts.items():
+        head += struct.pack(">5I", cpu, 0, offset + len(body), len(data), 0)
+        body += data
+    return head + body

@@ -1,24 +1,11 @@
-"""Small wheels, universal binaries and lines of a lock, for tests."""
+"""Small wheels and lines of a lock, for tests."""
 
 import hashlib
 import io
-import struct
 import zipfile
 from pathlib import Path
 
 from resolve import Wheel
-
-ARM64, X86_64 = 0x0100000C, 0x01000007
-
-
-def universal(parts: dict[int, bytes]) -> bytes:
-    """A universal binary with these parts, by CPU type."""
-    head = struct.pack(">II", 0xCAFEBABE, len(parts))
-    offset, body = 8 + 20 * len(parts), b""
-    for cpu_type, data in parts.items():
-        head += struct.pack(">5I", cpu_type, 0, offset + len(body), len(data), 0)
-        body += data
-    return head + body
 
 
 def zipped(members: dict[str, bytes]) -> bytes:
