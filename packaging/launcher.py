@@ -5,18 +5,16 @@ with the other's: the same source, and the same compiler, for both.
 """
 
 import os
-import struct
 import subprocess
 import sys
 from pathlib import Path
 
+import macho
 from configuration import CACHE, PACKAGING
 
 from models.errors import Problem
 
 _LINUX_TARGET = "x86_64-linux-gnu.2.31"
-_MACH_O_64 = 0xFEEDFACF
-_BUILD_VERSION = 0x32  # mach-o/loader.h: command, size, platform, minimum OS, SDK
 
 
 def mac_target(minimum_macos: str) -> str:
@@ -49,19 +47,6 @@ def _compile(program: Path, target: str, definitions: list[str]) -> None:
         first = done.stderr.strip().splitlines() or ["no reason given"]
         raise Problem(f"The launcher does not compile: {first[0]}", "Correct launcher.c.")
     program.chmod(0o755)
-    _claim_no_newer_system(program)
-
-
-def _claim_no_newer_system(program: Path) -> None:
-    """The compiler says that a later SDK was used than there is; macOS would behave accordingly."""
-    data = bytearray(program.read_bytes())
-    magic, commands = struct.unpack_from("<I12xI", data)
-    if magic != _MACH_O_64:
-        return
-    offset = 32
-    for _ in range(commands):
-        command, size, _, minimum = struct.unpack_from("<4I", data, offset)
-        if command == _BUILD_VERSION:
-            struct.pack_into("<I", data, offset + 16, minimum)
-        offset += size
-    program.write_bytes(data)
+    if macho.is_macho(program):
+        # The compiler names a later SDK than there is; macOS would behave accordingly.
+        program.write_bytes(macho.without_newer_sdk(program.read_bytes()))

@@ -1,16 +1,24 @@
 """What a Mach-O file says of itself: architecture, oldest system, libraries, imports, signature.
 
-Knows the container alone: headers, load commands, symbol tables, how to take one architecture out
-of a universal binary, and how to make room for a signature. Knows nothing of bundles, and not what
-a signature holds (see code_signature).
+Knows the container alone. LIEF reads it, and reads of a damaged file what it can; so what it found
+is counted against what the file announces, and a file of which a fault could hide is refused. Only
+exports are taken as they come: one that is not read makes `verify` find more, never less.
+
+Two things are done by hand, as LIEF lays out anew whatever it writes, and signatures hold for the
+bytes as they were: taking one architecture out of a universal binary, and making room for a
+signature. Knows nothing of bundles, and not what a signature holds (see code_signature).
 
 Sources: Apple's <mach-o/loader.h>, <mach-o/fat.h>, <mach-o/nlist.h> and <mach-o/fixup-chains.h>.
 """
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+import lief
+from lief import MachO
 
 MAGIC_64 = b"\xcf\xfa\xed\xfe"  # little-endian, 64 bits: every Mac since 2006
 MAGICS = (
@@ -30,18 +38,11 @@ _FAT = {
     b"\xca\xfe\xba\xbf": struct.Struct(">I4xQQ8x"),
 }
 _MOST_SLICES = 30  # a Java class begins with the same four bytes, and a version from 45 on
-_SEGMENT_64, _SYMTAB, _CODE_SIGNATURE, _BUILD_VERSION = 0x19, 0x2, 0x1D, 0x32
-_RPATH, _CHAINED_FIXUPS, _VERSION_MIN_MACOSX = 0x8000001C, 0x80000034, 0x24
-_LOAD_WEAK_DYLIB, _REEXPORT_DYLIB = 0x80000018, 0x8000001F
-_EXPORTS_TRIE, _DYLD_INFO = 0x80000033, {0x22, 0x80000022}
-_LIBRARIES = {
-    0xC,
-    _LOAD_WEAK_DYLIB,
-    _REEXPORT_DYLIB,
-    0x20,
-    0x80000023,
-}  # load, re-export, lazy, upward
-_MACOS = 1
+_COMMANDS = MachO.LoadCommand.TYPE
+_MACOS = (1).to_bytes(4, "little")  # PLATFORM_MACOS, as LC_BUILD_VERSION has it
+_CODE_SIGNATURE = 0x1D
+_FIXUPS = struct.Struct("<16xIII")  # dyld_chained_fixups_header, from imports_count on
+_IMPORT_LAYOUTS, _PLAIN_IMPORTS = (1, 2, 3), 1  # the others list a symbol once for each addend
 _HEADER_BYTES = 32
 _CODE_SIGNATURE_COMMAND_BYTES = 16
 _PAGE_BYTES = 0x4000  # of arm64
@@ -89,7 +90,8 @@ class Macho:
     """One architecture's image, as its load commands describe it.
 
     minimum_macos and sdk are None where the file names none or is for another system;
-    signature_offset and signature_bytes are both 0 where it is not signed.
+    signature_offset and signature_bytes are both 0 where it is not signed. spare_bytes: by how much
+    the load commands may grow.
     """
 
     architecture: str
@@ -101,6 +103,7 @@ class Macho:
     imports: tuple[Import, ...]
     exports: frozenset[str]
     segments: tuple[Segment, ...]
+    spare_bytes: int
     signature_offset: int
     signature_bytes: int
     signature_command_offset: int
@@ -159,12 +162,49 @@ def read(data: bytes) -> Macho:
 
     Raises MachoError for anything else, and where offsets lead outside the file.
     """
-    if data[:4] != MAGIC_64:
-        raise MachoError(f"not a 64-bit Mach-O file of one architecture: {architectures(data)}")
-    try:
-        return _read(data)
-    except (struct.error, IndexError, UnicodeDecodeError) as error:
-        raise MachoError(f"damaged Mach-O file: {error}") from error
+    with _opened(data) as image:
+        cpu, _, file_type = struct.unpack_from("<III", data, 4)
+        libraries = tuple(
+            Library(
+                _text(command.name),
+                weak=command.command == _COMMANDS.LOAD_WEAK_DYLIB,
+                reexported=command.command == _COMMANDS.REEXPORT_DYLIB,
+            )
+            for command in image.libraries
+            if command.command != _COMMANDS.ID_DYLIB  # what the file itself is called
+        )
+        minimum_macos, sdk = _systems(image)
+        signature = image.code_signature
+        return Macho(
+            architecture=_cpu_name(cpu),
+            file_type=file_type,
+            minimum_macos=minimum_macos,
+            sdk=sdk,
+            libraries=libraries,
+            rpaths=tuple(_text(command.path) for command in image.rpaths),
+            imports=tuple(dict.fromkeys(_imports(image, libraries))),
+            exports=frozenset(_exports(image)),
+            segments=tuple(
+                Segment(_text(part.name), part.file_offset, part.file_size, part.command_offset)
+                for part in image.segments
+            ),
+            spare_bytes=image.available_command_space,
+            signature_offset=signature.data_offset if signature else 0,
+            signature_bytes=signature.data_size if signature else 0,
+            signature_command_offset=signature.command_offset if signature else 0,
+        )
+
+
+def without_newer_sdk(data: bytes) -> bytes:
+    """The image with the oldest system that it is for named as the one whose SDK it was made with.
+
+    Raises MachoError as `read` does.
+    """
+    with _opened(data) as image:
+        if image.build_version is None:
+            return data
+        oldest = image.build_version.command_offset + 12
+    return data[: oldest + 4] + data[oldest : oldest + 4] + data[oldest + 8 :]
 
 
 def with_room_for_signature(data: bytes, signature_bytes: int) -> bytes:
@@ -191,22 +231,11 @@ def _add_signature_command(changed: bytearray, image: Macho) -> int:
     count, commands_bytes = struct.unpack_from("<II", changed, 16)
     offset = _HEADER_BYTES + int(commands_bytes)
     after = offset + _CODE_SIGNATURE_COMMAND_BYTES
-    if after > _first_section(changed, image) or any(changed[offset:after]):
+    if image.spare_bytes < _CODE_SIGNATURE_COMMAND_BYTES or any(changed[offset:after]):
         raise MachoError("no room for a signature's load command")
     struct.pack_into("<II", changed, offset, _CODE_SIGNATURE, _CODE_SIGNATURE_COMMAND_BYTES)
     struct.pack_into("<II", changed, 16, count + 1, commands_bytes + _CODE_SIGNATURE_COMMAND_BYTES)
     return offset
-
-
-def _first_section(data: bytearray, image: Macho) -> int:
-    """Where the first section's bytes begin in the file: load commands may grow up to there."""
-    text = image.segment("__TEXT")
-    (sections,) = struct.unpack_from("<I", data, text.command_offset + 64)
-    offsets = [
-        struct.unpack_from("<I", data, text.command_offset + 72 + 80 * index + 48)[0]
-        for index in range(sections)
-    ]
-    return min((offset for offset in offsets if offset), default=text.file_bytes)
 
 
 def _announced(data: bytes) -> int:
@@ -222,169 +251,107 @@ def _slices(data: bytes) -> Iterator[tuple[int, int, int]]:
     return entry.iter_unpack(table[: len(table) // entry.size * entry.size])
 
 
-def _commands(data: bytes) -> Iterator[tuple[int, int, int]]:
-    """Number, offset and size in bytes of each load command."""
-    (count,) = struct.unpack_from("<I", data, 16)
-    offset = _HEADER_BYTES
-    for _ in range(count):
-        command, size_bytes = struct.unpack_from("<II", data, offset)
-        if size_bytes < 8 or offset + size_bytes > len(data):
-            raise MachoError("a load command of no sensible size")
-        yield command, offset, size_bytes
-        offset += size_bytes
+@contextmanager
+def _opened(data: bytes) -> Iterator[MachO.Binary]:
+    """LIEF's view of a 64-bit image of one architecture. What is taken out of it goes with it."""
+    if data[:4] != MAGIC_64:
+        raise MachoError(f"not a 64-bit Mach-O file of one architecture: {architectures(data)}")
+    if len(data) < _HEADER_BYTES:  # LIEF would take so few bytes for the name of a file
+        raise MachoError("damaged Mach-O file: it ends within its header")
+    config = MachO.ParserConfig()
+    config.parse_dyld_bindings = config.parse_dyld_rebases = False
+    with lief.logging.level_scope(lief.logging.LEVEL.OFF):
+        found = MachO.parse(data, config)
+        image = found.at(0) if found is not None else None
+        if image is None:
+            raise MachoError("damaged Mach-O file: it cannot be read")
+        try:
+            _check_that_all_was_read(data, image)
+            yield image
+        except UnicodeDecodeError as error:
+            raise MachoError(f"damaged Mach-O file: {error}") from error
 
 
-def _read(data: bytes) -> Macho:
-    cpu, _, file_type = struct.unpack_from("<III", data, 4)
-    minimum_macos: Version | None = None
-    sdk: Version | None = None
-    libraries: list[Library] = []
-    rpaths: list[str] = []
-    imports: list[Import] = []
-    exports: set[str] = set()
-    segments: list[Segment] = []
-    signature = (0, 0, 0)
-    tables: list[tuple[int, int]] = []
-    for command, offset, size_bytes in _commands(data):
-        if command == _SEGMENT_64:
-            name, file_offset, file_bytes = struct.unpack_from("<16s16xQQ", data, offset + 8)
-            segments.append(Segment(_text(name), file_offset, file_bytes, offset))
-        elif command in _LIBRARIES:
-            name = _string_in(data, offset, size_bytes)
-            weak, reexported = command == _LOAD_WEAK_DYLIB, command == _REEXPORT_DYLIB
-            libraries.append(Library(name, weak, reexported))
-        elif command == _RPATH:
-            rpaths.append(_string_in(data, offset, size_bytes))
-        elif command == _BUILD_VERSION:
-            platform, oldest, newest = struct.unpack_from("<III", data, offset + 8)
-            if platform == _MACOS:
-                minimum_macos, sdk = _version(oldest), _version(newest)
-        elif command == _VERSION_MIN_MACOSX:
-            oldest, newest = struct.unpack_from("<II", data, offset + 8)
-            minimum_macos, sdk = _version(oldest), _version(newest)
-        elif command == _CODE_SIGNATURE:
-            signature = (*struct.unpack_from("<II", data, offset + 8), offset)
-        elif command in (_SYMTAB, _CHAINED_FIXUPS):
-            tables.append((command, offset))
-        elif command == _EXPORTS_TRIE:
-            exports |= _exports(data, *struct.unpack_from("<II", data, offset + 8))
-        elif command in _DYLD_INFO:
-            exports |= _exports(data, *struct.unpack_from("<II", data, offset + 40))
-    for command, offset in tables:  # last, as both name libraries by their number
-        found = _symbol_table if command == _SYMTAB else _chained_imports
-        imports += found(data, offset, libraries)
-    return Macho(
-        architecture=_cpu_name(cpu),
-        file_type=file_type,
-        minimum_macos=minimum_macos,
-        sdk=sdk,
-        libraries=tuple(libraries),
-        rpaths=tuple(rpaths),
-        imports=tuple(dict.fromkeys(imports)),
-        exports=frozenset(exports),
-        segments=tuple(segments),
-        signature_offset=signature[0],
-        signature_bytes=signature[1],
-        signature_command_offset=signature[2],
-    )
+def _check_that_all_was_read(data: bytes, image: MachO.Binary) -> None:
+    """Raises MachoError where LIEF left something out, of which only its log tells."""
+    (commands,) = struct.unpack_from("<I", data, 16)
+    if len(image.commands) != commands or any(command.size < 8 for command in image.commands):
+        raise MachoError("a load command of no sensible size")
+    for segment in image.segments:
+        if segment.file_offset + segment.file_size > len(data):
+            raise MachoError(f"the segment {_text(segment.name)} reaches beyond the file")
+    table = image.symbol_command
+    if table is not None and len(_symbol_table(image)) != table.numberof_symbols:
+        raise MachoError("the symbol table reaches beyond the file")
+    fixups = image.dyld_chained_fixups
+    if fixups is not None:
+        if len(fixups.payload) != fixups.data_size or fixups.data_size < _FIXUPS.size:
+            raise MachoError("the imports reach beyond the file")
+        count, layout, compressed = _FIXUPS.unpack_from(fixups.payload)
+        if compressed or layout not in _IMPORT_LAYOUTS:
+            raise MachoError(f"imports in an unknown layout: {layout}, {compressed}")
+        if layout == _PLAIN_IMPORTS and len(_bound(image)) != count:
+            raise MachoError("an import's name reaches beyond the file")
 
 
-def _symbol_table(data: bytes, command: int, libraries: list[Library]) -> Iterator[Import]:
-    """The undefined external symbols of LC_SYMTAB; the library's number is n_desc's high byte."""
-    symbols, count, strings, strings_bytes = struct.unpack_from("<IIII", data, command + 8)
-    table = data[strings : strings + strings_bytes]
-    for name, kind, section, description in struct.iter_unpack(
-        "<IBBh8x", data[symbols : symbols + 16 * count]
-    ):
-        external, undefined = kind & 0x01, kind & 0x0E == 0
-        if kind & 0xE0 or not (external and undefined) or section:
-            continue
-        ordinal, weak = description >> 8 & 0xFF, bool(description & 0x40)
-        yield Import(_name_at(table, name), _library(libraries, ordinal), weak)
+def _systems(image: MachO.Binary) -> tuple[Version, Version] | tuple[None, None]:
+    """The oldest macOS and the SDK."""
+    build, older = image.build_version, image.version_min
+    # By its bytes: build.platform warns of a number that LIEF has no name for.
+    if build is not None and bytes(build.data[8:12]) == _MACOS:
+        return _version(build.minos), _version(build.sdk)
+    if older is not None and older.command == _COMMANDS.VERSION_MIN_MACOSX:
+        return _version(older.version), _version(older.sdk)
+    return None, None
 
 
-def _chained_imports(data: bytes, command: int, libraries: list[Library]) -> Iterator[Import]:
-    """The imports that LC_DYLD_CHAINED_FIXUPS lists: what dyld itself binds."""
-    start, _ = struct.unpack_from("<II", data, command + 8)
-    _, _, imports, symbols, count, layout, packed = struct.unpack_from("<7I", data, start)
-    if packed:
-        raise MachoError("compressed symbol names")
-    entry_bytes = {1: 4, 2: 8, 3: 16}.get(layout)
-    if entry_bytes is None:
-        raise MachoError(f"unknown layout {layout} of imports")
-    for index in range(count):
-        at = start + imports + entry_bytes * index
-        if layout == 3:
-            (entry,) = struct.unpack_from("<Q", data, at)
-            ordinal, weak, name = entry & 0xFFFF, entry >> 16 & 1, entry >> 32
-        else:
-            (entry,) = struct.unpack_from("<I", data, at)
-            ordinal, weak, name = entry & 0xFF, entry >> 8 & 1, entry >> 9
-        symbol = _name_at(data, start + symbols + name)
-        yield Import(symbol, _library(libraries, ordinal), bool(weak))
+def _imports(image: MachO.Binary, libraries: Sequence[Library]) -> Iterator[Import]:
+    """The undefined external symbols of the symbol table, and what dyld itself binds."""
+    for symbol in _symbol_table(image):
+        is_undefined = symbol.raw_type & 0xEF == 0x01 and not symbol.numberof_sections
+        if is_undefined:
+            weak, ordinal = bool(symbol.description & 0x40), symbol.description >> 8 & 0xFF
+            yield _import(symbol, libraries, ordinal, weak=weak)
+    for symbol, binding in _bound(image):
+        yield _import(symbol, libraries, binding.library_ordinal, weak=binding.weak_import)
 
 
-def _exports(data: bytes, start: int, size_bytes: int) -> set[str]:
-    """The names in an export trie: each node ends a name or not, and leads on by pieces of one."""
-    trie = data[start : start + size_bytes]
-    names: set[str] = set()
-    seen: set[int] = set()
-    waiting = [(0, b"")] if trie else []
-    while waiting:
-        place, name = waiting.pop()
-        if place in seen:
-            raise MachoError("the exports lead in a circle")
-        seen.add(place)
-        payload_bytes, place = _uleb128(trie, place)
-        if payload_bytes:
-            names.add(name.decode())
-        place += payload_bytes
-        children, place = trie[place], place + 1
-        for _ in range(children):
-            end = trie.find(b"\0", place)
-            if end < 0:
-                raise MachoError("a name reaches beyond the exports")
-            child, after = _uleb128(trie, end + 1)
-            waiting.append((child, name + trie[place:end]))
-            place = after
-    return names
+def _import(
+    symbol: MachO.Symbol, libraries: Sequence[Library], ordinal: int, *, weak: bool
+) -> Import:
+    """Libraries are numbered from 1; 0 is the file itself, all else means "look anywhere"."""
+    if not symbol.name:
+        raise MachoError("an import's name reaches beyond the file")
+    library = libraries[ordinal - 1].name if 0 < ordinal <= len(libraries) else ""
+    return Import(_text(symbol.name), library, weak)
 
 
-def _uleb128(data: bytes, place: int) -> tuple[int, int]:
-    """A number in groups of seven bits, the lowest first, and where it ends."""
-    value = shift = 0
-    while True:
-        byte = data[place]
-        value |= (byte & 0x7F) << shift
-        place, shift = place + 1, shift + 7
-        if byte < 0x80:
-            return value, place
+def _symbol_table(image: MachO.Binary) -> list[MachO.Symbol]:
+    """Without those that LIEF adds for exports and bindings."""
+    return [one for one in image.symbols if one.origin == MachO.Symbol.ORIGIN.SYMTAB]
 
 
-def _library(libraries: list[Library], ordinal: int) -> str:
-    """Libraries are numbered from 1; 0 is the file itself, the highest mean "look anywhere"."""
-    return libraries[ordinal - 1].name if 0 < ordinal <= len(libraries) else ""
+def _bound(image: MachO.Binary) -> list[tuple[MachO.Symbol, MachO.BindingInfo]]:
+    """The imports that LC_DYLD_CHAINED_FIXUPS lists."""
+    found = image.symbols if image.dyld_chained_fixups is not None else ()
+    return [(symbol, binding) for symbol in found if (binding := symbol.binding_info) is not None]
 
 
-def _string_in(data: bytes, offset: int, size_bytes: int) -> str:
-    """The string of a load command, whose first field says where in the command it begins."""
-    (begin,) = struct.unpack_from("<I", data, offset + 8)
-    return _text(data[offset + begin : offset + size_bytes])
+def _exports(image: MachO.Binary) -> Iterator[str]:
+    for table in (image.dyld_info, image.dyld_exports_trie):
+        for export in table.exports if table is not None else ():
+            if export.symbol is not None:
+                yield _text(export.symbol.name)
 
 
-def _text(padded: bytes) -> str:
-    return padded.partition(b"\0")[0].decode()
+def _text(name: str | bytes) -> str:
+    """LIEF gives bytes where a name is no UTF-8."""
+    return name if isinstance(name, str) else name.decode()
 
 
-def _name_at(data: bytes, offset: int) -> str:
-    end = data.find(b"\0", offset)
-    if end < 0:
-        raise MachoError("a name reaches beyond the file")
-    return data[offset:end].decode()
-
-
-def _version(packed: int) -> Version:
-    return packed >> 16, packed >> 8 & 0xFF, packed & 0xFF
+def _version(numbers: Sequence[int]) -> Version:
+    major, minor, patch = numbers
+    return major, minor, patch
 
 
 def _cpu_name(cpu: int) -> str:

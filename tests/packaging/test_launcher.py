@@ -4,13 +4,13 @@ import importlib.util
 import json
 import os
 import shutil
-import struct
 import subprocess
 from pathlib import Path
 
+import macho
 import pytest
 from configuration import PACKAGING
-from launcher import _claim_no_newer_system, compile_launchers, mac_target
+from launcher import compile_launchers, mac_target
 
 STAND_IN = r"""
 #include <stdio.h>
@@ -128,28 +128,6 @@ def test_another_libpython(contents: Path, tmp_path: Path):
     assert ran.stderr.splitlines()[0].endswith("libpython lacks Py_DecodeLocale. Install it again.")
 
 
-def _mac_program(sdk: int) -> bytes:
-    """The head of one, with two load commands."""
-    commands = struct.pack("<4I", 0x1B, 16, 0, 0)
-    commands += struct.pack("<6I", 0x32, 24, 1, 14 << 16, sdk, 0)
-    return struct.pack("<8I", 0xFEEDFACF, 0, 0, 2, 2, len(commands), 0, 0) + commands + b"rest"
-
-
-def test_it_claims_no_newer_system_than_its_oldest(tmp_path: Path):
-    path = tmp_path / "program"
-    path.write_bytes(_mac_program(27 << 16))
-    _claim_no_newer_system(path)
-    assert path.read_bytes() == _mac_program(14 << 16)
-
-
-def test_a_linux_program_stays_as_it_is(tmp_path: Path):
-    path = tmp_path / "program"
-    data = b"\x7fELF" + _mac_program(27 << 16)[4:]
-    path.write_bytes(data)
-    _claim_no_newer_system(path)
-    assert path.read_bytes() == data
-
-
 @pytest.mark.slow
 @needs_zig
 def test_what_is_made_for_a_mac(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -161,7 +139,8 @@ def test_what_is_made_for_a_mac(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         made.append([(tmp_path / place / name).read_bytes() for name in ("Slipstream", "python3")])
     assert made[0] == made[1]
     for data in made[0]:
-        magic, cpu_type = struct.unpack_from("<II", data)
-        assert (magic, cpu_type) == (0xFEEDFACF, 0x0100000C)
+        image = macho.read(data)
+        assert image.architecture == "arm64"
+        assert image.minimum_macos == image.sdk == (14, 0, 0)
         assert str(tmp_path).encode() not in data
         assert str(PACKAGING).encode() not in data

@@ -1,7 +1,9 @@
 """Reading Mach-O files: what they say, and that damaged ones are refused in order."""
 
 import contextlib
+import os
 import struct
+from collections.abc import Callable
 from pathlib import Path
 
 import macho
@@ -10,7 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from macho import Import, Library, MachoError, thin
 
-from tests.packaging.tiny_macho import ARM64, EXECUTE, X86_64, TinyMacho, universal
+from tests.packaging.tiny_macho import (
+    ARM64,
+    EXECUTE,
+    X86_64,
+    TinyMacho,
+    universal,
+    with_circular_exports,
+)
 
 SYSTEM = "/usr/lib/libSystem.B.dylib"
 
@@ -19,7 +28,7 @@ def test_what_an_image_says() -> None:
     image = macho.read(
         TinyMacho(
             file_type=EXECUTE,
-            minimum_macos=(14, 4),
+            minimum_macos=(14, 2),
             libraries=(SYSTEM, "@rpath/libmlx.dylib"),
             weak_libraries=("/usr/lib/libz.1.dylib",),
             rpaths=("@loader_path/lib",),
@@ -28,7 +37,8 @@ def test_what_an_image_says() -> None:
     )
     assert image.architecture == "arm64"
     assert image.file_type == macho.EXECUTE
-    assert image.minimum_macos == image.sdk == (14, 4, 0)
+    assert image.minimum_macos == (14, 2, 0)
+    assert image.sdk == (14, 4, 0)
     assert image.libraries == (
         Library(SYSTEM, weak=False),
         Library("@rpath/libmlx.dylib", weak=False),
@@ -63,6 +73,7 @@ def test_several_architectures() -> None:
         (b"\xca\xfe\xba\xbe\x00\x00\x00\x2d", False),  # the oldest Java class: version 45
         (b"\xca\xfe\xba\xbe\x00\x00\x00\x41", False),  # of version 65
         (b"\xca\xfe\xba\xbe", False),
+        (b"\x7fELF\x02\x01\x01\0", False),  # a program for Linux
         (b"#!/bin/sh\n", False),
         (b"", False),
     ],
@@ -129,12 +140,40 @@ def test_a_load_command_of_no_sensible_size(size_bytes: int) -> None:
         macho.read(bytes(image))
 
 
-def test_exports_that_lead_in_a_circle() -> None:
+def test_exports_that_lead_in_a_circle_are_none() -> None:
     image = TinyMacho(exports=("_a",)).build()
     assert macho.read(image).exports == {"_a"}
-    leaf = image.index(b"\x01_a\0") + 4
-    with pytest.raises(MachoError, match="circle"):
-        macho.read(image[:leaf] + b"\0" + image[leaf + 1 :])
+    assert macho.read(with_circular_exports(image, "_a")).exports == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (lambda image: image.index(b"__TEXT") + 0x28, 0x7FFFFFFF),  # size in the file
+        (lambda image: image.index(b"\x02\0\0\0\x18\0\0\0") + 12, 0x10000),  # how many symbols
+        (lambda image: image.index(b"\x34\0\0\x80") + 12, 0x10000),  # size of the fixups
+    ],
+    ids=["segment", "symbols", "imports"],
+)
+def test_what_reaches_beyond_the_file(place: Callable[[bytes], int], value: int) -> None:
+    # LIEF would go on with what is left, and a library that is missed would not be looked for.
+    tiny = TinyMacho(imports=(("_a", 1, False),), chained_imports=(("_b", 1, False),))
+    image = bytearray(tiny.build())
+    struct.pack_into("<I", image, place(bytes(image)), value)
+    with pytest.raises(MachoError, match="beyond the file"):
+        macho.read(bytes(image))
+
+
+@pytest.mark.parametrize("size", [4, 7, 31])
+def test_a_file_that_ends_within_its_header(
+    size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # LIEF would take so few bytes for a file's name, and read that file.
+    monkeypatch.chdir(tmp_path)
+    start = TinyMacho().build()[:size]
+    (tmp_path / os.fsdecode(start.partition(b"\0")[0])).write_bytes(TinyMacho().build())
+    with pytest.raises(MachoError, match="within its header"):
+        macho.read(start)
 
 
 @given(st.binary(max_size=64), st.sampled_from([*macho.MAGICS, b""]))
@@ -144,10 +183,16 @@ def test_any_bytes_are_refused_in_order(rest: bytes, magic: bytes) -> None:
             reading(magic + rest)
 
 
+def test_an_sdk_that_is_newer_than_the_oldest_system() -> None:
+    data = TinyMacho(minimum_macos=(14, 0), sdk=(27, 1)).build()
+    assert macho.read(data).sdk == (27, 1, 0)
+    assert macho.without_newer_sdk(data) == TinyMacho(minimum_macos=(14, 0), sdk=(14, 0)).build()
+
+
 def test_room_for_a_signature() -> None:
     data = TinyMacho().build()
     grown = macho.with_room_for_signature(data, 160)
-    image = macho.read(grown)
+    image = macho.read(grown + bytes(160))
     assert image.signature_offset == len(grown)
     assert image.signature_bytes == 160
     linkedit = image.segment("__LINKEDIT")
@@ -155,8 +200,8 @@ def test_room_for_a_signature() -> None:
     # Once more: the older signature goes, and no second command is added.
     again = macho.with_room_for_signature(grown + bytes(160), 64)
     assert len(again) == len(grown)
-    assert macho.read(again).signature_bytes == 64
-    assert macho.read(again).signature_command_offset == image.signature_command_offset
+    assert macho.read(again + bytes(64)).signature_bytes == 64
+    assert macho.read(again + bytes(64)).signature_command_offset == image.signature_command_offset
 
 
 def test_no_room_for_the_load_command() -> None:

@@ -14,7 +14,15 @@ from seal import SEAL
 
 from tests.packaging import tiny_bundle
 from tests.packaging.tiny_bundle import CPP, SITE, configuration, write
-from tests.packaging.tiny_macho import ARM64, EXECUTE, MODULE, X86_64, TinyMacho, universal
+from tests.packaging.tiny_macho import (
+    ARM64,
+    EXECUTE,
+    MODULE,
+    X86_64,
+    TinyMacho,
+    universal,
+    with_circular_exports,
+)
 
 SYSTEM = "/usr/lib/libSystem.B.dylib"
 OLD_QT = TinyMacho(file_type=MODULE, minimum_macos=(15, 0), libraries=(SYSTEM, CPP))
@@ -161,6 +169,15 @@ BEFORE_SIGNING = [
         put(tiny_bundle.LIBMLX, TinyMacho(exports=("_mlx_sub",))),
         "symbols",
         "core.cpython-313-darwin.so: imports _mlx_add, which @rpath/libmlx.dylib does not have",
+    ),
+    Fault(
+        "library of which the exports lead in a circle",
+        put(
+            tiny_bundle.LIBMLX,
+            with_circular_exports(TinyMacho(exports=("_mlx_add",)).build(), "_mlx_add"),
+        ),
+        "symbols",
+        "imports _mlx_add, which @rpath/libmlx.dylib does not have",
     ),
     Fault(
         "another Python",

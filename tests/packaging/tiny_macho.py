@@ -19,6 +19,7 @@ class TinyMacho:
     cpu: int = ARM64
     file_type: int = LIBRARY
     minimum_macos: tuple[int, int] = (14, 0)
+    sdk: tuple[int, int] = (14, 4)
     libraries: tuple[str, ...] = ("/usr/lib/libSystem.B.dylib",)
     weak_libraries: tuple[str, ...] = ()
     reexported: tuple[str, ...] = ()
@@ -99,7 +100,9 @@ class TinyMacho:
             entries += struct.pack("<I", library | weak << 8 | len(names) << 9)
             names += symbol.encode() + b"\0"
         count = len(self.chained_imports)
-        return struct.pack("<7I", 0, 28, 28, 28 + len(entries), count, 1, 0) + entries + names
+        header = struct.pack("<7I", 0, 28, 40, 40 + len(entries), count, 1, 0)
+        starts = struct.pack("<3I", 2, 0, 0)  # of two segments, neither with a pointer to bind
+        return header + starts + entries + names
 
     def _exports_trie(self) -> bytes:
         """A root with a branch for each name; one byte is enough for every offset."""
@@ -119,9 +122,8 @@ class TinyMacho:
         return self._command(_SEGMENT, struct.pack("<16s4Q4I", name, *numbers) + section)
 
     def _build_version(self) -> bytes:
-        major, minor = self.minimum_macos
-        version = major << 16 | minor << 8
-        return self._command(_BUILD_VERSION, struct.pack("<4I", 1, version, version, 0))
+        oldest, sdk = (major << 16 | minor << 8 for major, minor in (self.minimum_macos, self.sdk))
+        return self._command(_BUILD_VERSION, struct.pack("<4I", 1, oldest, sdk, 0))
 
     def _string(self, command: int, text: str, numbers_bytes: int) -> bytes:
         """A command with a string after its numbers, the first of which says where it begins."""
@@ -142,3 +144,9 @@ def universal(parts: dict[int, bytes]) -> bytes:
         head += struct.pack(">5I", cpu, 0, offset + len(body), len(data), 0)
         body += data
     return head + body
+
+
+def with_circular_exports(image: bytes, name: str) -> bytes:
+    """The image, where the branch of the exports that should lead to `name` leads back."""
+    branch = image.index(b"\x01" + name.encode() + b"\0") + len(name) + 2
+    return image[:branch] + b"\0" + image[branch + 1 :]
