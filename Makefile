@@ -50,7 +50,7 @@ twin: $(PACKAGING_READY) ## the same application for Linux, in build/twin, and i
 	$(BIN)/python packaging/build.py twin
 
 locks: $(PACKAGING_READY) ## pick the wheels that are shipped anew
-	$(BIN)/python packaging/resolve.py
+	$(BIN)/python packaging/build.py locks
 
 clean: ## remove builds and caches; keeps .venv and downloaded weights
 	rm -rf build dist *.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

@@ -1,20 +1,23 @@
-"""The command line: `python packaging/build.py app|image|twin`, which `make` runs.
+"""The command line: `python packaging/build.py app|image|twin|locks|verify|sign`; make runs most.
 
 Every failure that a person can act on ends here, as one line, with exit status 2.
 """
 
 import argparse
 import json
+import plistlib
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import licences
 import sbom
 from assemble import assemble_for_mac, assemble_for_twin, set_times
-from configuration import PACKAGING, REPOSITORY, Configuration, read_configuration
+from configuration import REPOSITORY, Configuration, read_configuration
 from image import make_downloads
 from python_here import find_python
+from resolve import linux, macos, resolve, write_lock
 from signing import sign_bundle
 from starter_weights import size_bytes, starter_bytes
 from twin import self_test
@@ -33,19 +36,11 @@ def build_app(configuration: Configuration, *, starter: bool) -> int:
     licences.collect(app, components=components)
     sbom.write(app, components=components, version=configuration.version)
     set_times(app)
-    sign_bundle(
-        app,
-        identifier=configuration.application.identifier,
-        entitlements=PACKAGING / "entitlements.plist",
-    )
+    sign_bundle(app, identifier=configuration.application.identifier)
     set_times(app)
-    findings = verify_bundle(app, config=configuration)
-    for finding in findings:
-        print(finding)
     whole, weights = size_bytes(app), starter_bytes(app)
     print(f"{_shown(app)}: {_megabytes(whole)}, {_megabytes(whole - weights)} without the starter")
-    print(f"verify: {len(findings)} findings")
-    return 1 if findings else 0
+    return verify(app, configuration)
 
 
 def build_image(configuration: Configuration) -> int:
@@ -70,6 +65,36 @@ def build_twin(configuration: Configuration) -> int:
     return 0
 
 
+def make_locks(configuration: Configuration) -> int:
+    """Pick anew the wheels that are shipped, for both systems."""
+    for platform in (macos(configuration.application.minimum_macos), linux()):
+        wheels = resolve(platform)
+        write_lock(platform.lock, wheels)
+        print(f"{_shown(platform.lock)}: {len(wheels)} wheels")
+    return 0
+
+
+def verify(app: Path, configuration: Configuration) -> int:
+    """Print what is wrong with the bundle; 1 where anything is."""
+    if not app.is_dir():
+        raise Problem(f"{app} is no bundle.", "Name one: dist/Slipstream.app")
+    findings = verify_bundle(app, config=configuration)
+    for finding in findings:
+        print(finding)
+    print(f"{len(findings)} findings" if len(findings) != 1 else "1 finding")
+    return 1 if findings else 0
+
+
+def sign(app: Path) -> int:
+    """Sign a bundle that was changed, by the identifier in its Info.plist."""
+    information = app / "Contents" / "Info.plist"
+    if not information.is_file():
+        raise Problem(f"{app} is no bundle.", "Name one: Slipstream.app")
+    identifier: str = plistlib.loads(information.read_bytes())["CFBundleIdentifier"]
+    sign_bundle(app, identifier=identifier)
+    return 0
+
+
 def _shown(path: Path) -> str:
     return path.relative_to(REPOSITORY).as_posix()
 
@@ -78,7 +103,7 @@ def _megabytes(size: int) -> str:
     return f"{size / 1_000_000:.1f} MB"
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Do what the arguments say; the process's exit status."""
     parser = argparse.ArgumentParser(description="Make Slipstream.app, its image, and its twin.")
     commands = parser.add_subparsers(dest="command", required=True)
@@ -88,21 +113,34 @@ def main() -> int:
     )
     commands.add_parser("image", help="the disk image and the .zip of dist/Slipstream.app")
     commands.add_parser("twin", help="the same for Linux, in build/twin, and its self-test")
-    arguments = parser.parse_args()
+    commands.add_parser("locks", help="pick anew the wheels that are shipped")
+    for name, purpose in {"verify": "tell what is wrong with a bundle", "sign": "sign it"}.items():
+        commands.add_parser(name, help=purpose).add_argument("bundle", type=Path)
+    given = parser.parse_args(arguments)
     started = time.monotonic()
     try:
-        configuration = read_configuration()
-        if arguments.command == "app":
-            status = build_app(configuration, starter=not arguments.without_starter)
-        elif arguments.command == "image":
-            status = build_image(configuration)
-        else:
-            status = build_twin(configuration)
+        status = _run(given, read_configuration())
     except Problem as problem:
         print(problem, file=sys.stderr)
         return 2
-    print(f"{time.monotonic() - started:.0f} s")
+    if given.command in ("app", "image", "twin"):
+        print(f"{time.monotonic() - started:.0f} s")
     return status
+
+
+def _run(given: argparse.Namespace, configuration: Configuration) -> int:
+    match given.command:
+        case "app":
+            return build_app(configuration, starter=not given.without_starter)
+        case "image":
+            return build_image(configuration)
+        case "twin":
+            return build_twin(configuration)
+        case "locks":
+            return make_locks(configuration)
+        case "verify":
+            return verify(given.bundle, configuration)
+    return sign(given.bundle)
 
 
 if __name__ == "__main__":

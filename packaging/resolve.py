@@ -1,11 +1,10 @@
 """Which wheels are shipped, by locks with one wheel and one sha256 a line; and the wheels.
 
-`python packaging/resolve.py` makes the locks anew: uv picks the versions that suit the platform,
+`make locks` makes them anew: uv picks the versions that suit the platform,
 pip says which wheel of each fits its oldest supported system. Locks name no index: whoever
 builds asks the index that their pip is set to, and the sha256 decides.
 """
 
-import argparse
 import json
 import os
 import re
@@ -86,7 +85,7 @@ def read_lock(path: Path) -> list[Wheel]:
 
 def write_lock(path: Path, wheels: Sequence[Wheel]) -> None:
     """One wheel after the other, by name; pip reads it too (-r, with --require-hashes)."""
-    lines = [f"# Which wheels {path.stem} gets: python packaging/resolve.py makes this.\n\n"]
+    lines = [f"# Which wheels {path.stem} gets: make locks makes this.\n\n"]
     for wheel in sorted(wheels, key=lambda wheel: wheel.name):
         lines.append(f"# {wheel.filename}\n")
         lines.append(f"{wheel.name}=={wheel.version} --hash=sha256:{wheel.sha256}\n")
@@ -128,7 +127,7 @@ def fetch(wheels: Sequence[Wheel], platform: Platform) -> None:
             if not found.is_file():
                 raise Problem(
                     f"The package index has no {wheel.filename}.",
-                    "Make the locks anew: python packaging/resolve.py",
+                    "Make the locks anew: make locks",
                 )
             found.replace(wheel.path)
 
@@ -171,18 +170,3 @@ def _run(command: Sequence[str], environment: dict[str, str] | None = None) -> b
             "Check the network connection and the package index that pip is set to.",
         ) from error
     return done.stdout
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Make the locks anew.")
-    parser.parse_args()
-    from configuration import read_configuration
-
-    for platform in (macos(read_configuration().application.minimum_macos), linux()):
-        wheels = resolve(platform)
-        write_lock(platform.lock, wheels)
-        print(f"{platform.lock.relative_to(REPOSITORY)}: {len(wheels)} wheels")
-
-
-if __name__ == "__main__":
-    main()

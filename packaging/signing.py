@@ -5,13 +5,10 @@ and what `codesign --verify` checks; it is not what Gatekeeper wants of a downlo
 sign_notarize.sh, which needs a Mac and a Developer ID.
 
 Libraries out of wheels keep the signature that they came with, where it holds.
-
-`python packaging/signing.py Slipstream.app` signs a bundle that was changed.
 """
 
 import plistlib
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from xml.parsers.expat import ExpatError
@@ -136,24 +133,3 @@ def _replace(path: Path, data: bytes) -> None:
     path.unlink()
     path.write_bytes(data)
     path.chmod(mode)
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Sign the one bundle named, by the identifier in its Info.plist."""
-    if (
-        len(arguments) != 1
-        or not (information := Path(arguments[0], "Contents/Info.plist")).exists()
-    ):
-        print("Name the bundle: python packaging/signing.py Slipstream.app", file=sys.stderr)
-        return 2
-    identifier: str = plistlib.loads(information.read_bytes())["CFBundleIdentifier"]
-    try:
-        sign_bundle(Path(arguments[0]), identifier=identifier)
-    except Problem as problem:
-        print(problem, file=sys.stderr)
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

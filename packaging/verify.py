@@ -1,19 +1,17 @@
-"""Verifies a bundle: `python packaging/verify.py dist/Slipstream.app`.
+"""Verifies a bundle: every check that there is, in order.
 
-Runs every check and prints a line for each finding; the exit status is 1 if there are any. What
-only a Mac can tell is not checked: whether it loads, draws, computes and is let through.
+What only a Mac can tell is not checked: whether it loads, draws, computes and is let through.
 """
 
-import sys
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import verify_contents
 import verify_notices
 import verify_programs
 import verify_seals
-from configuration import PACKAGING, REPOSITORY, Configuration, read_configuration
+from configuration import PACKAGING, REPOSITORY, Configuration
 from finding import Finding
 
 type Release = tuple[int, int]
@@ -60,19 +58,3 @@ def _stamps() -> dict[str, Release]:
 def _release(version: str) -> Release:
     major, _, minor = version.partition(".")
     return int(major), int(minor or 0)
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Verify the one bundle named. 0 nothing found, 1 something, 2 called wrongly."""
-    if len(arguments) != 1 or not Path(arguments[0]).is_dir():
-        print("Name the bundle: python packaging/verify.py dist/Slipstream.app", file=sys.stderr)
-        return 2
-    findings = verify_bundle(Path(arguments[0]), config=read_configuration())
-    for finding in findings:
-        print(finding)
-    print(f"{len(findings)} findings" if len(findings) != 1 else "1 finding")
-    return 1 if findings else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -11,7 +11,6 @@ import frameworks
 import macho
 import pytest
 import seal
-import signing
 from code_signature import Belongings, SignatureError
 
 from models.errors import Problem
@@ -232,13 +231,3 @@ def test_a_universal_library_is_refused(tmp_path: Path) -> None:
     (app / tiny_bundle.LIBMLX).write_bytes(BOTH)
     with pytest.raises(Problem, match="one architecture"):
         tiny_bundle.sign(app)
-
-
-def test_signing_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    app = tiny_bundle.unsigned_bundle(tmp_path / "Slipstream.app")
-    assert signing.main([str(app)]) == 0
-    assert code_signature.check((app / tiny_bundle.LIBMLX).read_bytes()).is_ad_hoc
-    assert signing.main([str(tmp_path)]) == 2
-    (app / tiny_bundle.LIBMLX).write_bytes(BOTH)
-    assert signing.main([str(app)]) == 1
-    assert "cannot be signed" in capsys.readouterr().err

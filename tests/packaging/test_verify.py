@@ -446,15 +446,3 @@ def test_since_when_symbols_are_there(symbol: str, since: tuple[int, int] | None
     newer = newer_than(symbol, (14, 0))
     assert (newer.macos if newer else None) == since
     assert newer_than(symbol, (26, 0)) is None
-
-
-def test_from_the_command_line(app: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert verify.main([str(app)]) == 0
-    assert capsys.readouterr().out == "0 findings\n"
-    (app / "notes.txt").touch()
-    assert verify.main([str(app)]) == 1
-    assert capsys.readouterr().out.splitlines() == [
-        "seal: notes.txt: beside Contents nothing can be sealed",
-        "1 finding",
-    ]
-    assert verify.main([]) == verify.main([str(app / "nothing")]) == 2

@@ -1,0 +1,68 @@
+"""The command line of packaging: what it prints, and the status that it ends with."""
+
+from pathlib import Path
+
+import build
+import code_signature
+import pytest
+from resolve import Platform, Wheel
+
+from tests.packaging import tiny_bundle
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Path:
+    return tiny_bundle.make_bundle(tmp_path / "Slipstream.app")
+
+
+def test_verifying(app: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert build.main(["verify", str(app)]) == 0
+    assert capsys.readouterr().out == "0 findings\n"
+    (app / "notes.txt").touch()
+    assert build.main(["verify", str(app)]) == 1
+    assert capsys.readouterr().out.splitlines() == [
+        "seal: notes.txt: beside Contents nothing can be sealed",
+        "1 finding",
+    ]
+
+
+def test_signing(app: Path) -> None:
+    library = app / tiny_bundle.LIBMLX
+    library.write_bytes(tiny_bundle.TinyMacho(exports=("_other",)).build())
+    assert build.main(["sign", str(app)]) == 0
+    assert code_signature.check(library.read_bytes()).is_ad_hoc
+
+
+def test_what_cannot_be_signed(app: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (app / "Contents/notes.txt").write_bytes(b"text")
+    assert build.main(["sign", str(app)]) == 2
+    assert "notes.txt" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["verify", "sign"])
+def test_what_is_no_bundle(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert build.main([command, str(tmp_path / "nothing")]) == 2
+    assert str(tmp_path / "nothing") in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="2"):
+        build.main([command])
+
+
+def test_picking_the_wheels_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "locks").mkdir()
+    monkeypatch.setattr("resolve.PACKAGING", tmp_path)
+    monkeypatch.setattr(build, "REPOSITORY", tmp_path)
+
+    def resolve(platform: Platform) -> list[Wheel]:
+        return [Wheel("tiny", "1", f"tiny-1-{platform.name}.whl", "ab" * 32)]
+
+    monkeypatch.setattr(build, "resolve", resolve)
+    assert build.main(["locks"]) == 0
+    assert sorted(path.name for path in tmp_path.glob("locks/*")) == [
+        "linux-x86_64.txt",
+        "macos-arm64.txt",
+    ]
+    assert capsys.readouterr().out.splitlines()[0] == "locks/macos-arm64.txt: 1 wheels"
