@@ -11,17 +11,16 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-import licences
-import sbom
-from assemble import assemble_for_mac, assemble_for_twin, set_times
+from bundle import licences, sbom
+from bundle.assemble import assemble_for_mac, assemble_for_twin, set_times
+from bundle.python_here import find_python
+from bundle.resolve import linux, macos, resolve, write_lock
+from bundle.starter_weights import size_bytes, starter_bytes
 from configuration import REPOSITORY, Configuration, read_configuration
-from image import make_downloads
-from python_here import find_python
-from resolve import linux, macos, resolve, write_lock
-from signing import sign_bundle
-from starter_weights import size_bytes, starter_bytes
-from twin import self_test
-from verify import verify_bundle
+from image.downloads import make_downloads
+from sign.signing import sign_bundle
+from verify.run import verify_bundle
+from verify.twin import self_test
 
 from models.errors import Problem
 

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import build
-import code_signature
 import pytest
-from resolve import Platform, Wheel
+from bundle.resolve import Platform, Wheel
+from sign import code_signature
 
 from tests.packaging import tiny_bundle
 
@@ -53,7 +53,7 @@ def test_picking_the_wheels_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "locks").mkdir()
-    monkeypatch.setattr("resolve.PACKAGING", tmp_path)
+    monkeypatch.setattr("bundle.resolve.PACKAGING", tmp_path)
     monkeypatch.setattr(build, "REPOSITORY", tmp_path)
 
     def resolve(platform: Platform) -> list[Wheel]:

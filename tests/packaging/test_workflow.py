@@ -12,7 +12,7 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / ".github" / "workflows" / "macos.yml"
-SIGNING = ROOT / "packaging" / "sign_notarize.sh"
+SIGNING = ROOT / "packaging" / "sign" / "sign_notarize.sh"
 EXPRESSION = re.compile(r"\$\{\{.*?\}\}")
 
 

@@ -5,11 +5,10 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-import licences
-import sbom
-import signing
-from component import Component
+from bundle import licences, sbom
+from bundle.component import Component
 from configuration import Configuration, read_configuration
+from sign import signing
 
 from tests.packaging.tiny_macho import EXECUTE, MODULE, TinyMacho
 

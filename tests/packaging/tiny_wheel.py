@@ -5,7 +5,7 @@ import io
 import zipfile
 from pathlib import Path
 
-from resolve import Wheel
+from bundle.resolve import Wheel
 
 
 def zipped(members: dict[str, bytes]) -> bytes:

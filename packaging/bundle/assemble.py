@@ -1,0 +1,202 @@
+"""Puts a bundle together, for the Mac or for the twin: the same layout, the same left out.
+
+    Contents/Info.plist
+    Contents/MacOS/Slipstream, python3                launchers: the window, and sys.executable
+    Contents/Resources/python/lib/python3.13/         the standard library; libpython within it
+    Contents/Resources/python/.../site-packages/      the locked wheels; app, engine, models and
+                                                      resources; among these the starter's weights
+
+Knows no signatures and no licences: they come after.
+"""
+
+import os
+import shutil
+from pathlib import Path
+
+from configuration import CACHE, REPOSITORY, TIME, Configuration
+
+from bundle.bytecode import compile_all
+from bundle.component import Component
+from bundle.icon import write_icon
+from bundle.information import information
+from bundle.launcher import compile_launchers, mac_target
+from bundle.prune import left_out
+from bundle.python_here import PythonHere
+from bundle.resolve import Platform, Wheel, fetch, linux, macos, read_lock
+from bundle.runtime import (
+    LIBRARY,
+    install_for_mac,
+    install_for_twin,
+    openssl_version,
+    runtime_wheel,
+)
+from bundle.wheels import unpack
+from models.starter import STARTER, ensure_starter
+
+_OWN = ("app", "engine", "models", "resources")
+
+
+def assemble_for_mac(
+    app: Path, configuration: Configuration, *, python: PythonHere, starter: bool
+) -> list[Component]:
+    """Make the bundle at `app`, whatever was there; what it is made of.
+
+    `python` compiles; `starter` says whether the starter's weights are to be in it. Raises
+    Problem where something cannot be had.
+    """
+    application = configuration.application
+    _begin(app)
+    compile_launchers(
+        app / "Contents" / "MacOS",
+        name=application.name,
+        target=mac_target(application.minimum_macos),
+    )
+    (app / "Contents" / "Info.plist").write_bytes(information(configuration))
+    (app / "Contents" / "PkgInfo").write_bytes(b"APPL????")
+    resources = app / "Contents" / "Resources"
+    picture = REPOSITORY / "resources" / "icons" / "slipstream.png"
+    write_icon(picture, resources / f"{application.name}.icns")
+    install_for_mac(resources / "python", configuration)
+    platform = macos(application.minimum_macos)
+    packages = resources / "python" / LIBRARY / "site-packages"
+    components = _add_packages(packages, platform, configuration, application.architecture)
+    own = _add_own(packages, configuration, starter=starter)
+    _compile(resources / "python" / LIBRARY, python)
+    runtime = configuration.runtime
+    wheel = runtime_wheel(runtime)
+    components += [
+        _component(wheel, None, licence="MIT"),
+        Component(
+            name="python",
+            version=runtime.version,
+            sha256=runtime.source_sha256,
+            purl=f"pkg:generic/python@{runtime.version}",
+            licence="Python-2.0.1",
+            metadata=None,
+        ),
+        _openssl(openssl_version(resources / "python")),
+    ]
+    return components + _own_components(configuration, own, starter=starter)
+
+
+def assemble_for_twin(app: Path, configuration: Configuration, *, python: PythonHere) -> None:
+    """Make the twin at `app`: what is made of `python` and of Linux's wheels runs here."""
+    _begin(app)
+    compile_launchers(app / "Contents" / "MacOS", name=configuration.application.name)
+    resources = app / "Contents" / "Resources"
+    install_for_twin(resources / "python", python, configuration.prune)
+    packages = resources / "python" / LIBRARY / "site-packages"
+    _add_packages(packages, linux(), configuration, "x86_64")
+    _add_own(packages, configuration, starter=True)
+    _compile(resources / "python" / LIBRARY, python)
+
+
+def set_times(folder: Path) -> None:
+    """Give everything in `folder`, and itself, the one time and the usual permissions."""
+    for path in sorted(folder.rglob("*"), reverse=True):
+        if not path.is_symlink():
+            runs = path.is_dir() or path.parent.name == "MacOS"
+            path.chmod(0o755 if runs else 0o644)
+        os.utime(path, (TIME, TIME), follow_symlinks=False)
+    folder.chmod(0o755)
+    os.utime(folder, (TIME, TIME))
+
+
+def _begin(app: Path) -> None:
+    shutil.rmtree(app, ignore_errors=True)
+    (app / "Contents" / "Resources").mkdir(parents=True)
+
+
+def _add_packages(
+    folder: Path, platform: Platform, configuration: Configuration, architecture: str
+) -> list[Component]:
+    wheels = read_lock(platform.lock)
+    fetch(wheels, platform)
+    is_left_out = left_out(configuration.prune.packages)
+    return [
+        _component(wheel, unpack(wheel, folder, architecture=architecture, is_left_out=is_left_out))
+        for wheel in wheels
+    ]
+
+
+def _component(wheel: Wheel, metadata: Path | None, *, licence: str = "") -> Component:
+    return Component(
+        name=wheel.name,
+        version=wheel.version,
+        sha256=wheel.sha256,
+        purl=f"pkg:pypi/{wheel.name}@{wheel.version}",
+        licence=licence,
+        metadata=metadata,
+    )
+
+
+def _openssl(version: str) -> Component:
+    """What comes with Python's binaries."""
+    return Component(
+        name="openssl",
+        version=version,
+        sha256="",
+        purl=f"pkg:generic/openssl@{version}",
+        licence="Apache-2.0",
+        metadata=None,
+    )
+
+
+def _own_components(
+    configuration: Configuration, metadata: Path, *, starter: bool
+) -> list[Component]:
+    """Slipstream itself, and the starter's weights where they come along."""
+    version = configuration.version
+    own = Component(
+        name="slipstream",
+        version=version,
+        sha256="",
+        purl=f"pkg:pypi/slipstream@{version}",
+        licence="Apache-2.0",
+        metadata=metadata,
+    )
+    package, _, package_version = STARTER.requirement.partition("==")
+    weights = Component(
+        name=STARTER.name,
+        version=package_version,
+        sha256=STARTER.gguf_sha256,
+        purl=f"pkg:pypi/{package}@{package_version}",
+        licence="Apache-2.0",
+        metadata=None,
+    )
+    return [own, weights] if starter else [own]
+
+
+def _add_own(folder: Path, configuration: Configuration, *, starter: bool) -> Path:
+    """Put our packages into `folder` as pip would; their *.dist-info."""
+    lines = configuration.prune.own
+    lines += "" if starter else configuration.prune.own_without_starter
+    is_left_out = left_out(lines)
+    for package in _OWN:
+        for path in sorted((REPOSITORY / package).rglob("*")):
+            name = path.relative_to(REPOSITORY).as_posix()
+            if path.is_file() and not is_left_out(name):
+                _copy(path, folder / name)
+    if starter:
+        imported = ensure_starter(home=CACHE)
+        for path in sorted(imported.iterdir()):
+            _copy(path, folder / "resources" / "starter" / STARTER.name / path.name)
+    metadata = folder / f"slipstream-{configuration.version}.dist-info"
+    _copy(REPOSITORY / "LICENSE", metadata / "licenses" / "LICENSE")
+    (metadata / "METADATA").write_text(
+        "Metadata-Version: 2.4\nName: slipstream\n"
+        f"Version: {configuration.version}\nLicense-Expression: Apache-2.0\n",
+        encoding="utf-8",
+    )
+    return metadata
+
+
+def _copy(path: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(path, target)
+
+
+def _compile(library: Path, python: PythonHere) -> None:
+    """All but model architectures, of which a few are ever imported: that costs a moment then."""
+    architectures = "/site-packages/transformers/models/*/\n/site-packages/mlx_lm/models/"
+    compile_all(library, python.executable, is_left_out=left_out(architectures))

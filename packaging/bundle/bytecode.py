@@ -1,0 +1,47 @@
+"""Compiles what is in the bundle: it cannot do that itself, as nothing is written there.
+
+The same sources give the same bytes. What else a process has compiled before shows in what it
+writes (marshal asks how often a value is used), so each gets the same share of files every time,
+in the same order, and a hash seed of 0.
+"""
+
+import os
+import subprocess
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from models.errors import Problem
+
+_CHUNK = Path(__file__).with_name("compile_chunk.py")
+_SHARES = 16
+
+
+def compile_all(
+    folder: Path, python: Path, *, is_left_out: Callable[[str], bool] = lambda name: False
+) -> None:
+    """Put a __pycache__ beside every .py under `folder`, by `python`, a Python 3.13.
+
+    Raises Problem where a file does not compile.
+    """
+    names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.py"))
+    names = [name for name in names if not is_left_out(name)]
+    shares = [names[start::_SHARES] for start in range(_SHARES)]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(lambda share: _compile(folder, python, share), shares))
+
+
+def _compile(folder: Path, python: Path, names: Sequence[str]) -> None:
+    command = [str(python), "-s", "-S", "-P", "-B", str(_CHUNK)]
+    done = subprocess.run(
+        [*command, str(folder)],
+        input="\n".join(names),
+        env={"PYTHONHASHSEED": "0", "PYTHONUTF8": "1"},
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode != 0:
+        raise Problem(
+            f"The bundle does not compile: {done.stderr.strip()[-300:]}",
+            "Leave that file out in slipstream.toml, or correct it.",
+        )

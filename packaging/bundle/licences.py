@@ -1,0 +1,126 @@
+"""The licences of everything that is shipped, put into the bundle: Contents/Resources/licences.
+
+One folder a component with the texts that came with it, and those of packaging/licences where none
+came. Knows which licence a component has by its metadata, and the few ways in which packages spell
+them; does not judge whether licences suit each other.
+"""
+
+import re
+import shutil
+from collections.abc import Iterator, Sequence
+from email.message import Message
+from email.parser import BytesParser
+from pathlib import Path
+
+from configuration import PACKAGING
+
+from bundle.component import Component
+from models.errors import Problem
+
+TEXTS = PACKAGING / "licences"
+FOLDER = "Contents/Resources/licences"
+REPLACING_QT = "replacing-qt.txt"
+
+_NAMES = re.compile(r"^(licen[cs]e|copying|notice|authors|copyright)", re.IGNORECASE)
+_SPDX = re.compile(r"^\(?[A-Za-z0-9.+-]+( (AND|OR|WITH) \(?[A-Za-z0-9.+-]+\)?)*\)?$")
+# The LGPL is a list of permissions on top of the GPL: whoever passes it on passes on both.
+_NEEDED_TOO = {"LGPL-3.0-only": ("GPL-3.0-only",)}
+_SPELLINGS = {
+    "Apache 2.0 License": "Apache-2.0",
+    "Apache Software License": "Apache-2.0",
+    "3-Clause BSD License": "BSD-3-Clause",
+    "BSD License": "BSD-3-Clause",
+    "ISC License": "ISC",
+    "MIT License": "MIT",
+}
+
+
+def collect(app: Path, *, components: Sequence[Component]) -> None:
+    """Write the folder anew. Raises Problem where a component's licence or its text is unknown."""
+    folder = app / FOLDER
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    lines = []
+    for component in sorted(components, key=lambda one: one.name.casefold()):
+        expression = expression_of(component)
+        texts = _texts(component, expression)
+        place = folder / folder_name(component.name, component.version)
+        for name, text in texts.items():
+            (place / name).parent.mkdir(parents=True, exist_ok=True)
+            (place / name).write_bytes(text)
+        lines.append(f"{component.name} {component.version}: {expression}")
+        if component.name == "pyside6-essentials":
+            (folder / REPLACING_QT).write_text(_replacing_qt(component.version), encoding="utf-8")
+    index = "What Slipstream is made of, and under which licences. The texts are in the folders.\n"
+    (folder / "index.txt").write_text("\n".join([index, *lines, ""]), encoding="utf-8")
+
+
+def folder_name(name: str, version: str) -> str:
+    """Of the folder with a component's texts."""
+    return f"{re.sub(r'[-_.]+', '-', name).lower()}-{version}"
+
+
+def expression_of(component: Component) -> str:
+    """The licence as an SPDX expression. Raises Problem where none is known."""
+    if component.licence:
+        return component.licence
+    for found in _claims(_metadata(component)):
+        expression = _SPELLINGS.get(found, found)
+        if _SPDX.match(expression):
+            return expression
+    raise Problem(
+        f"{component.name} {component.version} does not say what licence it has.",
+        "Look it up, and add how it spells it to packaging/bundle/licences.py.",
+    )
+
+
+def _claims(metadata: Message) -> Iterator[str]:
+    """What a package says its licence is, the most exact first."""
+    yield from metadata.get_all("License-Expression", [])
+    yield from metadata.get_all("License", [])
+    for classifier in metadata.get_all("Classifier", []):
+        if classifier.startswith("License :: "):
+            yield classifier.rpartition(" :: ")[2]
+
+
+def _metadata(component: Component) -> Message:
+    file = component.metadata / "METADATA" if component.metadata else None
+    return BytesParser().parsebytes(file.read_bytes() if file and file.is_file() else b"")
+
+
+def _texts(component: Component, expression: str) -> dict[str, bytes]:
+    """The licence's texts and the names to keep them under."""
+    folders = [TEXTS / component.name]
+    if component.metadata is not None:
+        folders.append(component.metadata)
+    texts = {
+        file.relative_to(folder).as_posix().removeprefix("licenses/"): file.read_bytes()
+        for folder in folders
+        for file in sorted(folder.rglob("*"))
+        if file.is_file() and file.stat().st_size and _is_text(file, folder)
+    }
+    return texts or _standard_texts(component, expression)
+
+
+def _is_text(file: Path, folder: Path) -> bool:
+    place = file.relative_to(folder).parts[0]
+    return folder.parent == TEXTS or place in ("licenses", "LICENSES") or bool(_NAMES.match(place))
+
+
+def _standard_texts(component: Component, expression: str) -> dict[str, bytes]:
+    """Texts that are the same whoever wrote the program; of alternatives the first we have."""
+    for alternative in expression.strip("()").split(" OR "):
+        names = alternative.split(" AND ")
+        names += [name for wanted in names for name in _NEEDED_TOO.get(wanted, ())]
+        files = {f"{name}.txt": TEXTS / f"{name}.txt" for name in names}
+        if all(file.is_file() for file in files.values()):
+            return {name: file.read_bytes() for name, file in files.items()}
+    raise Problem(
+        f"{component.name} {component.version} comes without the text of its licence.",
+        f"Put the text of {expression} into packaging/licences/{component.name}/.",
+    )
+
+
+def _replacing_qt(version: str) -> str:
+    template = (TEXTS / REPLACING_QT).read_text(encoding="utf-8")
+    return template.format(qt_version=version, qt_series=version.rpartition(".")[0])

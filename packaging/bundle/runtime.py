@@ -1,0 +1,171 @@
+"""Python within the bundle: libpython, extension modules, and the library in Python.
+
+For the Mac it comes out of a wheel and a source archive, both pinned; for the twin out of a
+Python 3.13 of this machine. Both lie alike:
+
+    python/lib/python3.13/              the library in Python, where Python looks for it
+    python/lib/python3.13/lib-dynload/  extension modules
+    python/lib/python3.13/bases/lib/    libpython (`Python`) and OpenSSL, where those look for it
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import tarfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from urllib.error import URLError
+from urllib.request import urlopen
+
+from configuration import CACHE, Configuration, Prune, Runtime
+from macho import thin
+
+from bundle.prune import left_out
+from bundle.python_here import PythonHere
+from bundle.resolve import Wheel, fetch, macos
+from models.download import file_sha256
+from models.errors import Problem
+
+SOURCE_VARIABLE = "SLIPSTREAM_PYTHON_SOURCE"
+LIBRARY = Path("lib") / "python3.13"  # within the folder that is sys.prefix
+_BINARIES = ("Python", "libssl.3.dylib", "libcrypto.3.dylib")
+_POOL = "pool/main/p/python3.13"  # on whichever mirror of Debian this machine uses
+_ANSWER_SECONDS = 60
+
+# What sysconfig wants to read on a Mac. Nothing is compiled there, so little is true of it.
+_SYSCONFIG_DATA = """\
+build_time_vars = {
+    "EXT_SUFFIX": ".cpython-313-darwin.so",
+    "SOABI": "cpython-313-darwin",
+    "SHLIB_SUFFIX": ".so",
+    "MACOSX_DEPLOYMENT_TARGET": "11.0",
+    "PYTHONFRAMEWORK": "",
+    "Py_ENABLE_SHARED": 1,
+    "Py_GIL_DISABLED": 0,
+    "VERSION": "3.13",
+    "prefix": "",
+    "exec_prefix": "",
+}
+"""
+
+
+def runtime_wheel(runtime: Runtime) -> Wheel:
+    """The wheel with libpython and the extension modules."""
+    name, version, *_ = runtime.wheel.split("-")
+    return Wheel(name.replace("_", "-"), version, runtime.wheel, runtime.wheel_sha256)
+
+
+def install_for_mac(folder: Path, configuration: Configuration) -> None:
+    """Make `folder`. Raises Problem where wheel or archive cannot be had."""
+    application, runtime = configuration.application, configuration.runtime
+    wheel = runtime_wheel(runtime)
+    fetch([wheel], macos(application.minimum_macos))
+    library = folder / LIBRARY
+    binaries, extensions = library / "bases" / "lib", library / "lib-dynload"
+    binaries.mkdir(parents=True)
+    extensions.mkdir()
+    is_left_out = left_out(configuration.prune.extensions)
+    with zipfile.ZipFile(wheel.path) as archive:
+        for name in archive.namelist():
+            place, _, file = name.rpartition("/")
+            if place == "freeze_core/bases/lib" and file in _BINARIES:
+                path = binaries / file
+            elif place == "freeze_core/lib" and file.endswith(".so") and not is_left_out(file):
+                path = extensions / file
+            else:
+                continue
+            path.write_bytes(thin(archive.read(name), application.architecture))
+    _extract_stdlib(have_source(runtime), library, left_out(configuration.prune.stdlib))
+    data = library / "_sysconfigdata__darwin_darwin.py"
+    data.write_text(_SYSCONFIG_DATA, encoding="utf-8")
+
+
+def openssl_version(folder: Path) -> str:
+    """The version of the OpenSSL in `folder`, as it says itself. Raises Problem if it does not."""
+    data = (folder / LIBRARY / "bases" / "lib" / "libcrypto.3.dylib").read_bytes()
+    found = re.search(rb"OpenSSL (\d+\.\d+\.\d+) ", data)
+    if found is None:
+        raise Problem(
+            "The OpenSSL that comes with Python does not say which one it is.",
+            "Look its version up, and say it in packaging/bundle/runtime.py.",
+        )
+    return found[1].decode()
+
+
+def install_for_twin(folder: Path, python: PythonHere, prune: Prune) -> None:
+    """Make `folder` out of `python`. Raises Problem where it has no shared libpython."""
+    if not (python.library.suffix != ".a" and python.library.is_file()):
+        raise Problem(
+            f"{python.executable} has no libpython of its own to load.",
+            "Use one built with --enable-shared.",
+        )
+    library = folder / LIBRARY
+    (library / "bases" / "lib").mkdir(parents=True)
+    shutil.copyfile(python.library, library / "bases" / "lib" / "Python")
+    _copy(python.extensions, library / "lib-dynload", left_out(prune.extensions))
+    _copy(python.stdlib, library, left_out(prune.stdlib))
+
+
+def have_source(runtime: Runtime) -> Path:
+    """The source archive: one given, or fetched from this machine's Debian once.
+
+    Raises Problem where it is nowhere, or another.
+    """
+    cached = CACHE / runtime.source
+    given = os.environ.get(SOURCE_VARIABLE)
+    path = Path(given) if given else cached
+    is_there = path.is_file() or (not given and _fetch_from_debian(path))
+    if is_there and file_sha256(path) == runtime.source_sha256:
+        return path
+    raise Problem(
+        f"The source archive of Python {runtime.version} is not here.",
+        f"Get {runtime.source} (Debian's package python3.13; sha256 {runtime.source_sha256}), "
+        f"and name it in {SOURCE_VARIABLE}.",
+    )
+
+
+def _fetch_from_debian(path: Path) -> bool:
+    """Whether the archive was found on the mirror that apt uses."""
+    try:
+        told = subprocess.run(
+            ["apt-get", "indextargets", "--format", "$(SITE)"], capture_output=True, text=True
+        )
+        for site in sorted(set(re.findall(r"https?://\S+", told.stdout))):
+            try:
+                with urlopen(f"{site}/{_POOL}/{path.name}", timeout=_ANSWER_SECONDS) as answer:
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    partial = path.with_suffix(".partial")
+                    with partial.open("wb") as file:
+                        shutil.copyfileobj(answer, file)
+                    partial.replace(path)
+                    return True
+            except URLError:
+                continue
+    except OSError:
+        pass
+    return False
+
+
+def _extract_stdlib(source: Path, folder: Path, is_left_out: Callable[[str], bool]) -> None:
+    with tarfile.open(source) as archive:
+        for member in archive:
+            _, _, name = member.name.partition("/Lib/")
+            if member.name.count("/") == 1 and member.name.endswith("/LICENSE"):
+                name = "LICENSE.txt"  # where an installed Python has it
+            if member.isfile() and name and not is_left_out(name):
+                data = archive.extractfile(member)
+                assert data is not None
+                path = folder / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(data.read())
+
+
+def _copy(source: Path, folder: Path, is_left_out: Callable[[str], bool]) -> None:
+    for path in sorted(source.rglob("*")):
+        name = path.relative_to(source).as_posix()
+        if path.is_file() and not is_left_out(name):
+            target = folder / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, target)

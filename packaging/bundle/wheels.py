@@ -1,0 +1,48 @@
+"""Wheels, taken apart into one folder: what pip would install, less what is left out.
+
+No scripts, no headers. RECORD lists what is there: libraries ask it which package a module
+belongs to. Universal binaries are thinned.
+"""
+
+import re
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+from macho import thin
+
+from bundle.resolve import Wheel
+
+_DATA = re.compile(r"[^/]+\.data/(\w+)/(.+)")  # what is put elsewhere than beside the others
+
+
+def unpack(
+    wheel: Wheel, folder: Path, *, architecture: str, is_left_out: Callable[[str], bool]
+) -> Path:
+    """Put what is in `wheel` into `folder`; its *.dist-info there.
+
+    Raises ValueError where it has no part for `architecture`, or wants to be put elsewhere.
+    """
+    names: list[str] = []
+    with zipfile.ZipFile(wheel.path) as archive:
+        for member in archive.infolist():
+            name = _place(member.filename)
+            if member.is_dir() or name is None or is_left_out(name):
+                continue
+            if name.startswith("/") or ".." in name.split("/"):
+                raise ValueError(f"{wheel.filename} wants to write to {name!r}.")
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(thin(archive.read(member), architecture))
+            names.append(name)
+    (record,) = [name for name in names if re.fullmatch(r"[^/]+\.dist-info/RECORD", name)]
+    (folder / record).write_text("".join(f"{name},,\n" for name in sorted(names)), "utf-8")
+    return (folder / record).parent
+
+
+def _place(name: str) -> str | None:
+    """Where a member goes; None where it is nothing to import."""
+    if found := _DATA.fullmatch(name):
+        kind, rest = found.groups()
+        return rest if kind in ("purelib", "platlib") else None
+    return name

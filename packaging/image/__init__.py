@@ -1,0 +1,1 @@
+"""What is downloaded: the disk image and the .zip of a bundle."""

@@ -1,0 +1,107 @@
+"""What is downloaded: the bundle as a disk image and as a .zip, each read back and compared.
+
+Knows what they are called, how large they may be, and that a file cannot be trusted to hold what
+was written to it until it has been read.
+"""
+
+import hashlib
+import stat
+import zipfile
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from bundle.starter_weights import has_starter
+from configuration import Configuration
+
+from image.archive import write_archive
+from image.udif import read_image, write_image
+from image.volume import write_volume
+from models.errors import Problem
+
+_BLOCK_BYTES = 1 << 20
+
+
+def make_downloads(app: Path, folder: Path, configuration: Configuration) -> list[Path]:
+    """Write the image and the .zip of the bundle `app` to `folder`, and a list of their sha256.
+
+    Raises Problem where one of them does not hold what it should, or is too large.
+    """
+    application, budget = configuration.application, configuration.budget
+    starter = has_starter(app)
+    stem = f"{application.name}-{configuration.version}-{application.architecture}"
+    stem += "" if starter else "-without-starter"
+    image, archive = folder / f"{stem}.dmg", folder / f"{stem}.zip"
+    with ThreadPoolExecutor(1) as pool:
+        archived = pool.submit(_archive, app, archive)
+        _image(app, image, name=application.name)
+        archived.result()
+    most_bytes = budget.image_with_starter_bytes if starter else budget.image_bytes
+    if image.stat().st_size > most_bytes:
+        raise Problem(
+            f"The image has {image.stat().st_size:,} bytes, and may have {most_bytes:,}.",
+            "Leave something out: see [prune] in slipstream.toml.",
+        )
+    sums = folder / f"{stem}.sha256"
+    lines = [f"{_file_sha256(path)}  {path.name}\n" for path in (image, archive)]
+    sums.write_text("".join(lines), encoding="utf-8")
+    return [image, archive, sums]
+
+
+def _image(app: Path, image: Path, *, name: str) -> None:
+    with TemporaryDirectory(dir=image.parent) as folder:
+        raw = Path(folder) / "raw.img"
+        write_volume(app, raw, name=name)
+        write_image(raw, image)
+        try:
+            same = _sha256(read_image(image)) == _file_sha256(raw)
+        except ValueError:
+            same = False
+        if not same:
+            raise _unlike(image)
+
+
+def _archive(app: Path, archive: Path) -> None:
+    write_archive(app, archive)
+    if not archive_is_like(app, archive):
+        raise _unlike(archive)
+
+
+def archive_is_like(app: Path, archive: Path) -> bool:
+    """Whether the .zip holds exactly the bundle: every name, permission, link and byte."""
+    wanted = {item.relative_to(app.parent).as_posix(): item for item in (app, *app.rglob("*"))}
+    with zipfile.ZipFile(archive) as opened:
+        members = {info.filename.rstrip("/"): info for info in opened.infolist()}
+        if members.keys() != wanted.keys():
+            return False
+        for name, item in wanted.items():
+            mode = item.lstat().st_mode
+            if members[name].external_attr >> 16 != mode:
+                return False
+            if stat.S_ISLNK(mode):
+                there = str(item.readlink()).encode()
+            else:
+                there = item.read_bytes() if stat.S_ISREG(mode) else b""
+            try:
+                if opened.read(members[name]) != there:
+                    return False
+            except zipfile.BadZipFile:
+                return False
+    return True
+
+
+def _unlike(path: Path) -> Problem:
+    return Problem(f"{path.name} does not hold what was put into it.", "Check the disk.")
+
+
+def _file_sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return _sha256(iter(lambda: file.read(_BLOCK_BYTES), b""))
+
+
+def _sha256(blocks: Iterable[bytes]) -> str:
+    digest = hashlib.sha256()
+    for block in blocks:
+        digest.update(block)
+    return digest.hexdigest()

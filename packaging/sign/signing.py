@@ -1,0 +1,134 @@
+"""Signs a bundle ad hoc: every program in it, from the inside out, and the seal over the rest.
+
+An ad-hoc signature names nobody. It is what a Mac with Apple silicon wants before it runs anything,
+and what `codesign --verify` checks; it is not what Gatekeeper wants of a download: see
+sign_notarize.sh, which needs a Mac and a Developer ID.
+
+Libraries out of wheels keep the signature that they came with, where it holds.
+"""
+
+import plistlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from xml.parsers.expat import ExpatError
+
+import macho
+
+from models.errors import Problem
+from sign import code_signature
+from sign.code_signature import Belongings
+from sign.frameworks import Framework, frameworks, make_whole
+from sign.seal import SEAL, seal
+
+ENTITLEMENTS = Path(__file__).with_name("entitlements.plist")
+
+
+@dataclass(frozen=True)
+class _Signer:
+    """What all signatures in a bundle have in common."""
+
+    identifier: str
+    entitlements: Mapping[str, bool]
+
+
+def sign_bundle(app: Path, *, identifier: str, entitlements: Path = ENTITLEMENTS) -> None:
+    """Sign everything in `app`; the last thing that changes it. The result depends on `app` alone.
+
+    Raises Problem if something in it cannot be signed.
+    """
+    signer = _Signer(identifier, _read_entitlements(entitlements))
+    try:
+        for framework in frameworks(app):
+            make_whole(framework)
+            _sign_framework(framework)
+        contents = app / "Contents"
+        name: str = plistlib.loads((contents / "Info.plist").read_bytes())["CFBundleExecutable"]
+        executable = contents / "MacOS" / name
+        for path in sorted(app.rglob("*")):
+            if path != executable and macho.is_macho(path):
+                _sign_part(path, signer)
+        _sign_root(
+            contents,
+            executable,
+            information=contents / "Info.plist",
+            identifier=identifier,
+            entitlements=signer.entitlements,
+        )
+    except (OSError, ValueError, KeyError, ExpatError) as error:
+        raise Problem(
+            f"{app.name} cannot be signed: {error}",
+            "Assemble it anew; every program must be arm64 alone.",
+        ) from error
+
+
+def _read_entitlements(path: Path) -> dict[str, bool]:
+    """The entitlements, without the comments that explain them."""
+    content: dict[str, bool] = plistlib.loads(path.read_bytes())
+    return content
+
+
+def _sign_framework(framework: Framework) -> None:
+    information = plistlib.loads(framework.information.read_bytes())
+    _sign_root(
+        framework.content,
+        framework.executable,
+        information=framework.information,
+        identifier=information["CFBundleIdentifier"],
+        entitlements={},
+    )
+
+
+def _sign_root(
+    root: Path,
+    executable: Path,
+    *,
+    information: Path,
+    identifier: str,
+    entitlements: Mapping[str, bool],
+) -> None:
+    """Seal what is below `root`, and sign its main executable together with the seal."""
+    sealed = seal(root, executable=executable.relative_to(root).as_posix())
+    (root / SEAL).parent.mkdir(exist_ok=True)
+    (root / SEAL).write_bytes(sealed)
+    _replace(
+        executable,
+        code_signature.signed(
+            executable.read_bytes(),
+            identifier=identifier,
+            belongings=Belongings(information.read_bytes(), sealed),
+            entitlements=entitlements,
+        ),
+    )
+
+
+def _sign_part(path: Path, signer: _Signer) -> None:
+    """Sign a program or library that is no bundle's main executable, unless its signature holds."""
+    data = path.read_bytes()
+    is_program = macho.read(data).file_type == macho.EXECUTE
+    if not is_program and _holds(data):
+        return
+    _replace(
+        path,
+        code_signature.signed(
+            data,
+            identifier=f"{signer.identifier}.{path.name}" if is_program else path.stem,
+            entitlements=signer.entitlements if is_program else {},
+        ),
+    )
+
+
+def _holds(data: bytes) -> bool:
+    try:
+        code_signature.check(data)
+    except code_signature.SignatureError:
+        return False
+    return True
+
+
+def _replace(path: Path, data: bytes) -> None:
+    """Write as a new file: macOS remembers the signature of the one that it has run."""
+    mode = path.stat().st_mode
+    path.unlink()
+    path.write_bytes(data)
+    path.chmod(mode)

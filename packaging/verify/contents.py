@@ -1,0 +1,183 @@
+"""Checks of what is in a bundle beside programs: Info.plist, what must and must not come along.
+
+Knows the bundle's layout as assemble makes it, and what it is said to be in slipstream.toml.
+"""
+
+import plistlib
+import re
+import unicodedata
+from collections.abc import Iterator
+from email.parser import BytesParser
+from pathlib import Path
+from xml.parsers.expat import ExpatError
+
+import macho
+from bundle.runtime import LIBRARY
+from bundle.starter_weights import size_bytes, starter_bytes
+from configuration import Configuration
+
+from verify.finding import Finding
+
+# Without these the window or the engine could not start. Patterns, relative to Python's library.
+ESSENTIAL = (
+    "bases/lib/Python",
+    "encodings/__init__.py",
+    "lib-dynload/*.so",
+    "site-packages/mlx/lib/mlx.metallib",
+    "site-packages/PySide6/Qt/plugins/platforms/libqcocoa.dylib",
+    "site-packages/app/__main__.py",
+    "site-packages/engine/__main__.py",
+    "site-packages/models/__init__.py",
+)
+
+_STRAY_FOLDERS = re.compile(r"^(tests?|idle_test|\.git|\.hypothesis|.*\.dSYM)$")
+_STRAY_FILES = re.compile(r"^(\._.*|\.DS_Store|\.git.*|.*\.(pyo|o|a|orig|rej|swp|whl))$")
+# What tells of the machine that built it, in files that tools read paths from.
+_PATH_FILES = re.compile(
+    r"^(.*\.(pth|egg-link|la|pc)|direct_url\.json|pyvenv\.cfg|_sysconfig.*\.py)$"
+)
+_MACHINE = re.compile(rb"/(Users|home|root|private|build|opt|usr/local)/")
+_MAGIC = (3571).to_bytes(2, "little") + b"\r\n"  # of Python 3.13, whatever its third number
+_UNCHECKED_HASH = 0b01  # PEP 552: made from a hash of the source, and never compared with it
+
+
+def information(app: Path, *, config: Configuration) -> Iterator[Finding]:
+    """Info.plist: what is missing in it, or is not what the configuration says."""
+    path = "Contents/Info.plist"
+    try:
+        content = plistlib.loads((app / path).read_bytes())
+    except (OSError, ValueError, ExpatError) as error:
+        yield Finding("Info.plist", path, f"cannot be read: {error}")
+        return
+    expected = {
+        "CFBundleIdentifier": config.application.identifier,
+        "CFBundleName": config.application.name,
+        "CFBundleExecutable": config.application.name,
+        "CFBundlePackageType": "APPL",
+        "CFBundleShortVersionString": config.version,
+        "CFBundleVersion": config.version,
+        "LSMinimumSystemVersion": config.application.minimum_macos,
+        "LSApplicationCategoryType": config.application.category,
+        "NSHighResolutionCapable": True,
+    }
+    for key, value in expected.items():
+        if content.get(key) != value:
+            yield Finding("Info.plist", path, f"{key} is {content.get(key)!r}, not {value!r}")
+    if content.get("NSRequiresAquaSystemAppearance"):
+        yield Finding("Info.plist", path, "refuses the dark appearance")
+    icon = app / "Contents" / "Resources" / str(content.get("CFBundleIconFile", ""))
+    if not icon.is_file() and not icon.with_suffix(".icns").is_file():
+        yield Finding("Info.plist", path, "names no icon that is there")
+
+
+def essentials(app: Path, *, config: Configuration) -> Iterator[Finding]:
+    """What has to be in the bundle, and programs that may not be run."""
+    library = f"Contents/Resources/python/{LIBRARY.as_posix()}"
+    programs = [f"Contents/MacOS/{name}" for name in (config.application.name, "python3")]
+    for pattern in (*programs, *(f"{library}/{name}" for name in ESSENTIAL)):
+        if not any(app.glob(pattern)):
+            yield Finding("contents", pattern, "missing")
+    for file in sorted((app / "Contents" / "MacOS").glob("*")):
+        path = file.relative_to(app).as_posix()
+        if not macho.is_macho(file):
+            yield Finding("contents", path, "not a program")
+        elif file.stat().st_mode & 0o111 != 0o111:
+            yield Finding("contents", path, "may not be run by everybody")
+
+
+def names(app: Path) -> Iterator[Finding]:
+    """Files that are one and the same on a Mac's usual volume, which takes B for b."""
+    seen: dict[str, str] = {}
+    for file in sorted(app.rglob("*")):
+        path = file.relative_to(app).as_posix()
+        other = seen.setdefault(unicodedata.normalize("NFD", path).casefold(), path)
+        if other != path:
+            yield Finding("names", path, f"on a Mac the same as {other}")
+
+
+def permissions(app: Path) -> Iterator[Finding]:
+    """Files that not everybody may read, or others than their owner may change."""
+    for file in sorted(app.rglob("*")):
+        mode = file.lstat().st_mode
+        if file.is_symlink():
+            continue
+        wanted = 0o555 if file.is_dir() else 0o444
+        if mode & wanted != wanted or mode & 0o6022:
+            yield Finding("permissions", file.relative_to(app).as_posix(), f"{mode & 0o7777:04o}")
+
+
+def strays(app: Path, *, python: str) -> Iterator[Finding]:
+    """Tests, leftovers of tools, and compiled files that Python `python` ("3.13") would not use."""
+    tag = f"cpython-{python.replace('.', '')}"
+    for file in sorted(app.rglob("*")):
+        path = file.relative_to(app).as_posix()
+        if file.is_symlink():
+            continue
+        if file.is_dir():
+            if _STRAY_FOLDERS.match(file.name):
+                yield Finding("strays", path, "does not belong into a bundle")
+        elif _STRAY_FILES.match(file.name):
+            yield Finding("strays", path, "does not belong into a bundle")
+        elif file.suffix == ".pyc" and (fault := _compiled_fault(file, tag)) is not None:
+            yield Finding("strays", path, fault)
+
+
+def _compiled_fault(file: Path, tag: str) -> str | None:
+    name, _, found_tag = file.stem.rpartition(".")
+    if file.parent.name != "__pycache__" or found_tag != tag:
+        return f"compiled, and not as __pycache__/NAME.{tag}.pyc"
+    if not (file.parent.parent / f"{name}.py").is_file():
+        return "compiled from a source that is not there"
+    with file.open("rb") as opened:
+        header = opened.read(8)
+    if header[:4] != _MAGIC:
+        return "compiled by another Python"
+    if header[4:8] != _UNCHECKED_HASH.to_bytes(4, "little"):
+        return "compiled to be compared with its source; the bundle wants unchecked hashes"
+    return None
+
+
+def build_paths(app: Path, *, machine_paths: tuple[Path, ...]) -> Iterator[Finding]:
+    """Files that name a folder of the machine that built the bundle.
+
+    `machine_paths` are looked for in every file; what looks like anybody's machine only in files
+    that tools read paths from, as examples in documentation look the same.
+    """
+    wanted = [f"{path}/".encode() for path in machine_paths]
+    for file in sorted(app.rglob("*")):
+        if file.is_symlink() or not file.is_file():
+            continue
+        data = file.read_bytes()
+        path = file.relative_to(app).as_posix()
+        for name in wanted:
+            if name in data:
+                yield Finding("build paths", path, f"names {name.decode()}")
+        if _PATH_FILES.match(file.name) and (found := _MACHINE.search(data)) is not None:
+            yield Finding("build paths", path, f"names a folder under {found[0].decode()}")
+
+
+def wheels(app: Path, *, oldest: tuple[int, int], architecture: str) -> Iterator[Finding]:
+    """Packages of which the wheel was for a newer macOS, or for no such Mac at all."""
+    for file in sorted(app.rglob("*.dist-info/WHEEL")):
+        tags: list[str] = BytesParser().parsebytes(file.read_bytes()).get_all("Tag") or []
+        if tags and not any(_suits(tag, oldest, architecture) for tag in tags):
+            path = file.relative_to(app).as_posix()
+            yield Finding("wheels", path, f"is for {', '.join(tags)}")
+
+
+def _suits(tag: str, oldest: tuple[int, int], architecture: str) -> bool:
+    platform = tag.rpartition("-")[2]
+    if platform == "any":
+        return True
+    found = re.fullmatch(r"macosx_(\d+)_(\d+)_(\w+)", platform)
+    if found is None or found[3] not in (architecture, "universal2"):
+        return False
+    return (int(found[1]), int(found[2])) <= oldest
+
+
+def size(app: Path, *, most_bytes: int) -> Iterator[Finding]:
+    """Whether the bundle without the starter's weights is larger than it may be."""
+    without = size_bytes(app) - starter_bytes(app)
+    if without > most_bytes:
+        message = f"{without / 1e6:.1f} MB without the starter, more than {most_bytes / 1e6:.1f}"
+        yield Finding("size", "", message)

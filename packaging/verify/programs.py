@@ -1,0 +1,205 @@
+"""Checks of programs and libraries: would the oldest system that the bundle is for load them?
+
+Knows load commands, as macho reads them; signatures are checked in verify_seals. The loader's own
+rules are Apple's (man dyld): what is checked is that every name leads to a file within the bundle
+or into the system.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from functools import cached_property
+from pathlib import Path
+
+import macho
+from macho import Macho
+
+from verify.finding import Finding
+from verify.newer_symbols import newer_than
+
+_SYSTEM = ("/usr/lib/", "/System/Library/")
+_METALLIB = b"MTLB"
+
+type Release = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Program:
+    """A Mach-O file of the bundle, read; `path` is relative to the bundle."""
+
+    path: str
+    image: Macho
+
+
+@dataclass(frozen=True)
+class Programs:
+    """All Mach-O files of the bundle, and what is wrong with those that cannot be read."""
+
+    app: Path
+    readable: Sequence[Program]
+    faults: Sequence[Finding]
+
+    @cached_property
+    def executable_folder(self) -> Path:
+        return self.app / "Contents" / "MacOS"
+
+    @cached_property
+    def executable_rpaths(self) -> tuple[str, ...]:
+        """The search path of the programs, which the libraries that they load inherit."""
+        return tuple(
+            rpath
+            for program in self.readable
+            if Path(program.path).parent == Path("Contents/MacOS")
+            for rpath in program.image.rpaths
+        )
+
+
+def read_programs(app: Path, *, architecture: str) -> Programs:
+    """Read every Mach-O file; one that holds more or other than `architecture` is a fault."""
+    readable: list[Program] = []
+    faults: list[Finding] = []
+    for file in sorted(app.rglob("*")):
+        if not macho.is_macho(file):
+            continue
+        path = file.relative_to(app).as_posix()
+        data = file.read_bytes()
+        try:
+            found = macho.architectures(data)
+            if found != (architecture,):
+                names = " and ".join(found)
+                faults.append(Finding("architecture", path, f"{names}, not {architecture} alone"))
+            else:
+                readable.append(Program(path, macho.read(data)))
+        except macho.MachoError as error:
+            faults.append(Finding("architecture", path, str(error)))
+    return Programs(app, readable, faults)
+
+
+def minimum_macos(
+    programs: Programs, *, oldest: Release, allowed: Mapping[str, Release]
+) -> Iterator[Finding]:
+    """Files that say they need a newer system.
+
+    The loader does not go by the stamp, so `allowed` names files (patterns, relative to Contents)
+    that are stamped with the system that they were built on, and the newest stamp that they may
+    have; what such files import is checked all the same.
+    """
+    for program in programs.readable:
+        stamp = program.image.minimum_macos
+        if stamp is None:
+            yield Finding("minimum macOS", program.path, "names no macOS that it needs")
+            continue
+        path = program.path.removeprefix("Contents/")
+        limit = max((most for name, most in allowed.items() if fnmatch(path, name)), default=oldest)
+        if stamp[:2] > limit:
+            yield Finding(
+                "minimum macOS", program.path, f"needs macOS {_dotted(stamp[:2])} or newer"
+            )
+
+
+def libraries(programs: Programs) -> Iterator[Finding]:
+    """Libraries that are not in the bundle, and names that lead out of it."""
+    for program in programs.readable:
+        for rpath in program.image.rpaths:
+            if rpath.startswith("/") and not rpath.startswith(_SYSTEM):
+                yield Finding("libraries", program.path, f"looks for libraries in {rpath}")
+        for library in program.image.libraries:
+            if library.name.startswith(_SYSTEM):
+                continue
+            if not library.name.startswith("@"):
+                yield Finding("libraries", program.path, f"wants {library.name}: not in the bundle")
+            elif not library.weak and resolve(programs, program, library.name) is None:
+                yield Finding("libraries", program.path, f"wants {library.name}: missing")
+
+
+def resolve(programs: Programs, program: Program, name: str) -> Path | None:
+    """The file in the bundle that the loader takes for `name`, None if there is none."""
+    rpaths = (*program.image.rpaths, *programs.executable_rpaths)
+    start, _, rest = name.partition("/")
+    names = [f"{rpath}/{rest}" for rpath in rpaths] if start == "@rpath" else [name]
+    folder = (programs.app / program.path).parent
+    for candidate in names:
+        path = Path(
+            candidate.replace("@loader_path", str(folder)).replace(
+                "@executable_path", str(programs.executable_folder)
+            )
+        )
+        if not path.is_file():
+            continue
+        if path.resolve().is_relative_to(programs.app.resolve()):
+            return path
+    return None
+
+
+def newer_symbols(programs: Programs, *, oldest: Release) -> Iterator[Finding]:
+    """Imports that the oldest system does not have. Weak ones may be missing."""
+    for program in programs.readable:
+        for wanted in program.image.imports:
+            if wanted.weak or wanted.library.startswith("@"):
+                continue
+            if (newer := newer_than(wanted.symbol, oldest)) is not None:
+                yield Finding(
+                    "newer symbols",
+                    program.path,
+                    f"imports {wanted.symbol}: {newer.what}, since macOS {_dotted(newer.macos)}",
+                )
+
+
+def symbols(programs: Programs) -> Iterator[Finding]:
+    """Imports that libraries of the bundle should have and have not."""
+    images = {programs.app / program.path: program.image for program in programs.readable}
+    for program in programs.readable:
+        for wanted in program.image.imports:
+            if wanted.weak or not wanted.library.startswith("@"):
+                continue
+            path = resolve(programs, program, wanted.library)
+            if path in images and not _has(programs, path, images, wanted.symbol):
+                message = f"imports {wanted.symbol}, which {wanted.library} does not have"
+                yield Finding("symbols", program.path, message)
+
+
+def python_symbols(programs: Programs) -> Iterator[Finding]:
+    """Imports of extension modules, which look for Python anywhere, that this Python has not."""
+    exports = frozenset[str]().union(*(program.image.exports for program in programs.readable))
+    for program in programs.readable:
+        for wanted in program.image.imports:
+            if wanted.weak or wanted.library or not wanted.symbol.startswith(("_Py", "__Py")):
+                continue
+            if wanted.symbol not in exports:
+                yield Finding("symbols", program.path, f"{wanted.symbol}: not in this Python")
+
+
+def _has(programs: Programs, path: Path, images: Mapping[Path, Macho], symbol: str) -> bool:
+    """Whether the library at `path` exports `symbol`, or one does that it passes on."""
+    if symbol in images[path].exports:
+        return True
+    program = Program(path.relative_to(programs.app).as_posix(), images[path])
+    for library in program.image.libraries:
+        if library.reexported:
+            passed_on = resolve(programs, program, library.name)
+            if passed_on is None or passed_on not in images:
+                return True  # a system's: what it has cannot be told here
+            if passed_on != path and _has(programs, passed_on, images, symbol):
+                return True
+    return False
+
+
+def metal_libraries(app: Path, *, oldest: Release) -> Iterator[Finding]:
+    """Compiled Metal kernels that are for a newer system. The header says so from byte 12 on."""
+    found = sorted(app.rglob("*.metallib"))
+    if not found:
+        yield Finding("Metal kernels", "", "there are none: MLX would not run")
+    for file in found:
+        path = file.relative_to(app).as_posix()
+        with file.open("rb") as opened:
+            header = opened.read(16)
+        if len(header) < 16 or header[:4] != _METALLIB:
+            yield Finding("Metal kernels", path, "not a Metal library")
+            continue
+        release = int.from_bytes(header[12:14], "little"), int.from_bytes(header[14:16], "little")
+        if release > oldest:
+            yield Finding("Metal kernels", path, f"for macOS {_dotted(release)} or newer")
+
+
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))

@@ -1,0 +1,58 @@
+"""Verifies a bundle: every check that there is, in order.
+
+What only a Mac can tell is not checked: whether it loads, draws, computes and is let through.
+"""
+
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+from configuration import PACKAGING, REPOSITORY, Configuration
+
+from verify import contents, notices, programs, seals
+from verify.finding import Finding
+
+type Release = tuple[int, int]
+
+
+def verify_bundle(app: Path, *, config: Configuration) -> list[Finding]:
+    """Everything that is wrong with `app`, in the order of the checks. Raises OSError alone."""
+    return list(_findings(app, config))
+
+
+def _findings(app: Path, config: Configuration) -> Iterator[Finding]:
+    oldest = _release(config.application.minimum_macos)
+    architecture = config.application.architecture
+    found = programs.read_programs(app, architecture=architecture)
+    yield from contents.information(app, config=config)
+    yield from contents.essentials(app, config=config)
+    yield from found.faults
+    yield from programs.minimum_macos(found, oldest=oldest, allowed=_stamps())
+    yield from programs.libraries(found)
+    yield from programs.symbols(found)
+    yield from programs.python_symbols(found)
+    yield from programs.newer_symbols(found, oldest=oldest)
+    yield from programs.metal_libraries(app, oldest=oldest)
+    yield from contents.wheels(app, oldest=oldest, architecture=architecture)
+    yield from contents.names(app)
+    yield from contents.permissions(app)
+    yield from contents.strays(app, python=config.runtime.version.rpartition(".")[0])
+    yield from contents.build_paths(app, machine_paths=(REPOSITORY,))
+    yield from contents.size(app, most_bytes=config.budget.app_bytes)
+    yield from notices.licence_texts(app)
+    yield from notices.bill_of_materials(app)
+    yield from seals.links(app)
+    yield from seals.signatures(app)
+    yield from seals.seals(app)
+
+
+def _stamps() -> dict[str, Release]:
+    """Which files may be stamped for a newer system, and how new: out of slipstream.toml."""
+    tables = tomllib.loads((PACKAGING / "slipstream.toml").read_text(encoding="utf-8"))
+    stamps: dict[str, str] = tables.get("verify", {}).get("stamped_newer", {})
+    return {pattern: _release(version) for pattern, version in stamps.items()}
+
+
+def _release(version: str) -> Release:
+    major, _, minor = version.partition(".")
+    return int(major), int(minor or 0)

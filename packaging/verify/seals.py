@@ -1,0 +1,87 @@
+"""Checks of what was signed: the bytes of every program, and the seal over everything else.
+
+Knows which hash belongs to which file; how they are made is in code_signature and seal. Whether
+macOS accepts the whole, only `codesign --verify --strict` on a Mac can say.
+"""
+
+import plistlib
+from collections.abc import Iterator
+from pathlib import Path
+from xml.parsers.expat import ExpatError
+
+import macho
+from sign import code_signature
+from sign.code_signature import Belongings
+from sign.frameworks import frameworks, missing_links
+from sign.seal import SEAL, differences, leads_outside
+
+from verify.finding import Finding
+
+type Root = tuple[Path, Path, Path]  # what a seal covers, its main executable, its Info.plist
+
+
+def signatures(app: Path) -> Iterator[Finding]:
+    """Programs and libraries that are not signed, or are not what was signed."""
+    sealed = {executable: (root, information) for root, executable, information in _roots(app)}
+    for file in sorted(app.rglob("*")):
+        if not macho.is_macho(file):
+            continue
+        belongings = None
+        if file in sealed:
+            root, information = sealed[file]
+            belongings = Belongings(_bytes(information), _bytes(root / SEAL))
+        try:
+            code_signature.check(file.read_bytes(), belongings)
+        except ValueError as error:
+            yield Finding("signature", file.relative_to(app).as_posix(), str(error))
+
+
+def seals(app: Path) -> Iterator[Finding]:
+    """Files that are not as they were sealed, or not sealed at all."""
+    for item in sorted(app.iterdir()):
+        if item.name != "Contents":
+            yield Finding("seal", item.name, "beside Contents nothing can be sealed")
+    for root, executable, _ in _roots(app):
+        place = (root / SEAL).relative_to(app).as_posix()
+        if not (root / SEAL).is_file():
+            yield Finding("seal", place, "missing")
+            continue
+        name = executable.relative_to(root).as_posix()
+        try:
+            for path, fault in differences(root, _bytes(root / SEAL), executable=name):
+                yield Finding("seal", (root / path).relative_to(app).as_posix(), fault)
+        except ValueError as error:
+            yield Finding("seal", place, str(error))
+
+
+def links(app: Path) -> Iterator[Finding]:
+    """Symbolic links that lead out of the bundle or nowhere, and frameworks without theirs."""
+    for path in sorted(app.rglob("*")):
+        if path.is_symlink():
+            name = path.relative_to(app).as_posix()
+            if leads_outside(app, path):
+                yield Finding("links", name, "leads out of the bundle")
+            elif not path.exists():
+                yield Finding("links", name, "leads nowhere")
+    try:
+        for framework in frameworks(app):
+            for link in missing_links(framework):
+                yield Finding("links", link.relative_to(app).as_posix(), "missing in a framework")
+    except ValueError as error:
+        yield Finding("links", "", str(error))
+
+
+def _roots(app: Path) -> Iterator[Root]:
+    contents = app / "Contents"
+    information = contents / "Info.plist"
+    try:
+        name = str(plistlib.loads(_bytes(information))["CFBundleExecutable"])
+        yield contents, contents / "MacOS" / name, information
+        for framework in frameworks(app):
+            yield framework.content, framework.executable, framework.information
+    except (ValueError, KeyError, ExpatError):
+        return  # the checks of Info.plist and of links say what is wrong
+
+
+def _bytes(path: Path) -> bytes:
+    return path.read_bytes() if path.is_file() else b""

@@ -1,0 +1,152 @@
+"""A bundle put together: what lies where, and what it is said to be made of."""
+
+import importlib.metadata
+import plistlib
+import sys
+from pathlib import Path
+
+import pytest
+from bundle import assemble, resolve
+from bundle.assemble import assemble_for_mac, assemble_for_twin
+from bundle.component import Component
+from bundle.python_here import PythonHere, find_python
+from bundle.runtime import LIBRARY
+from bundle.starter_weights import PLACE, has_starter
+from configuration import CACHE, read_configuration
+
+from models.starter import STARTER
+from tests.packaging.tiny_wheel import write_wheel
+
+HERE = Path(sys.executable)
+PYTHON = PythonHere("3.13.0", HERE, HERE, HERE, HERE)
+CONFIGURATION = read_configuration()
+PACKAGES = Path("Contents/Resources/python") / LIBRARY / "site-packages"
+
+
+@pytest.fixture(autouse=True)
+def small_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Launchers, Python, wheels and weights that are small, and that nothing is fetched for."""
+    monkeypatch.setattr(resolve, "CACHE", tmp_path / "cache")
+    wheel = write_wheel(tmp_path / "cache" / "wheels", {"tiny/a.py": b"", "tiny/a.pyi": b""})
+    weights = tmp_path / "weights"
+    weights.mkdir()
+    (weights / "config.json").write_text("{}")
+
+    def compile_launchers(folder: Path, *, name: str, target: str = "") -> None:
+        folder.mkdir()
+        (folder / name).touch()
+        (folder / "python3").touch()
+
+    def install(folder: Path, *_: object) -> None:
+        (folder / LIBRARY).mkdir(parents=True)
+        (folder / LIBRARY / "os.py").touch()
+
+    monkeypatch.setattr(assemble, "compile_launchers", compile_launchers)
+    monkeypatch.setattr(assemble, "install_for_mac", install)
+    monkeypatch.setattr(assemble, "install_for_twin", install)
+    monkeypatch.setattr(assemble, "openssl_version", lambda folder: "3.0.1")
+    monkeypatch.setattr(assemble, "read_lock", lambda path: [wheel])
+    monkeypatch.setattr(assemble, "ensure_starter", lambda *, home: weights)
+    monkeypatch.setattr(assemble, "compile_all", lambda *_, **__: None)
+
+
+def _files(app: Path) -> set[str]:
+    return {path.relative_to(app).as_posix() for path in app.rglob("*") if path.is_file()}
+
+
+def _assemble(app: Path, *, starter: bool = True) -> list[Component]:
+    return assemble_for_mac(app, CONFIGURATION, python=PYTHON, starter=starter)
+
+
+def test_what_lies_where(tmp_path: Path):
+    app = tmp_path / "Slipstream.app"
+    (app / "Contents").mkdir(parents=True)
+    (app / "Contents" / "left over").touch()
+    _assemble(app)
+    files = _files(app)
+    assert "Contents/left over" not in files
+    assert {
+        "Contents/Info.plist",
+        "Contents/PkgInfo",
+        "Contents/MacOS/Slipstream",
+        "Contents/MacOS/python3",
+        "Contents/Resources/Slipstream.icns",
+        f"Contents/Resources/python/{LIBRARY}/os.py",
+        f"{PACKAGES}/tiny/a.py",
+        f"{PACKAGES}/app/__main__.py",
+        f"{PACKAGES}/engine/host.py",
+        f"{PACKAGES}/models/starter.py",
+        f"{PACKAGES}/resources/icons/slipstream.png",
+        f"{PACKAGES}/resources/drafters/smollm2-135m/head.safetensors",
+        f"{PLACE}/{STARTER.name}/config.json",
+    } <= files
+    assert not [
+        name for name in files if "__pycache__" in name or name.endswith((".pyi", "make.py"))
+    ]
+    told = plistlib.loads((app / "Contents" / "Info.plist").read_bytes())
+    assert told["CFBundleVersion"] == CONFIGURATION.version
+
+
+def test_our_own_code_finds_its_version_and_its_starter(tmp_path: Path):
+    app = tmp_path / "Slipstream.app"
+    _assemble(app)
+    (own,) = importlib.metadata.distributions(name="slipstream", path=[str(app / PACKAGES)])
+    assert own.version == CONFIGURATION.version
+    assert own.metadata["License-Expression"] == "Apache-2.0"
+    # Where models/starter.py looks for it: beside itself.
+    assert (
+        app / PLACE == (app / PACKAGES / "models" / "starter.py").parents[1] / "resources/starter"
+    )
+
+
+def test_without_the_starter(tmp_path: Path):
+    app = tmp_path / "Slipstream.app"
+    components = _assemble(app, starter=False)
+    assert not has_starter(app)
+    assert not [name for name in _files(app) if "smollm2" in name]
+    assert STARTER.name not in {component.name for component in components}
+
+
+def test_what_it_is_made_of(tmp_path: Path):
+    app = tmp_path / "Slipstream.app"
+    components = {component.name: component for component in _assemble(app)}
+    assert components.keys() == {
+        "tiny",
+        "freeze-core",
+        "openssl",
+        "python",
+        "slipstream",
+        STARTER.name,
+    }
+    assert components["python"].sha256 == CONFIGURATION.runtime.source_sha256
+    assert components[STARTER.name].sha256 == STARTER.gguf_sha256
+    assert components["tiny"].purl == "pkg:pypi/tiny@1"
+    for component in components.values():
+        assert component.licence or component.metadata
+        assert component.metadata is None or component.metadata.is_dir()
+
+
+def test_the_twin_lies_alike(tmp_path: Path):
+    mac, twin = tmp_path / "mac" / "Slipstream.app", tmp_path / "twin" / "Slipstream.app"
+    _assemble(mac)
+    assemble_for_twin(twin, CONFIGURATION, python=PYTHON)
+    only_for_a_mac = {"Info.plist", "PkgInfo", "Resources/Slipstream.icns"}
+    assert _files(mac) - _files(twin) == {f"Contents/{name}" for name in only_for_a_mac}
+    assert _files(twin) <= _files(mac)
+
+
+@pytest.mark.slow
+def test_the_real_one_is_the_same_every_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """All of it, twice, in two places. Needs the package index where nothing is cached yet."""
+    monkeypatch.undo()
+    if not (CACHE / "wheels").is_dir():
+        pytest.skip("make app first: it fetches what is needed")
+    files = []
+    for place in ("one", "two"):
+        app = tmp_path / place / "Slipstream.app"
+        assemble_for_mac(app, CONFIGURATION, python=find_python(), starter=True)
+        files.append({path.relative_to(app): path for path in app.rglob("*") if path.is_file()})
+    one, two = files
+    assert one.keys() == two.keys()
+    differing = [name for name, path in one.items() if path.read_bytes() != two[name].read_bytes()]
+    assert differing == []

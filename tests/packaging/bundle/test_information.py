@@ -1,0 +1,43 @@
+"""Info.plist and the icon: what macOS wants to know, and the same every time."""
+
+import io
+import plistlib
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from bundle.icon import write_icon
+from bundle.information import information
+from configuration import PACKAGING, REPOSITORY, read_configuration
+from PIL import Image
+
+
+def test_it_says_what_the_configuration_says():
+    configuration = replace(read_configuration(), version="9.8.7")
+    told = plistlib.loads(information(configuration))
+    assert told["CFBundleShortVersionString"] == told["CFBundleVersion"] == "9.8.7"
+    assert told["CFBundleIdentifier"] == configuration.application.identifier
+    assert told["CFBundleExecutable"] == "Slipstream"
+    assert told["LSMinimumSystemVersion"] == "14.0"
+    assert told["LSArchitecturePriority"] == ["arm64"]
+    assert told["NSHighResolutionCapable"] is True
+    assert told["NSRequiresAquaSystemAppearance"] is False
+
+
+def test_a_configuration_with_a_line_too_many(tmp_path: Path):
+    path = tmp_path / "slipstream.toml"
+    text = (PACKAGING / "slipstream.toml").read_text()
+    path.write_text(text.replace("[budget]", "[budget]\nwishes = 1\n"))
+    with pytest.raises(TypeError, match="wishes"):
+        read_configuration(path)
+
+
+def test_the_icon_has_all_sizes(tmp_path: Path):
+    picture = REPOSITORY / "resources" / "icons" / "slipstream.png"
+    for name in ("one.icns", "two.icns"):
+        write_icon(picture, tmp_path / name)
+    data = (tmp_path / "one.icns").read_bytes()
+    assert data == (tmp_path / "two.icns").read_bytes()
+    with Image.open(io.BytesIO(data)) as icon:
+        sides = {width * scale for width, _, scale in icon.info["sizes"]}
+    assert sides == {32, 64, 128, 256, 512, 1024}

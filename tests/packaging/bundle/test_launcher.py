@@ -1,0 +1,146 @@
+"""The launcher, with a libpython that tells what it was called with; and what is made for a Mac."""
+
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import macho
+import pytest
+from bundle.launcher import SOURCE, compile_launchers, mac_target
+from configuration import PACKAGING
+
+STAND_IN = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <wchar.h>
+static wchar_t name[4096], home[4096];
+wchar_t *Py_DecodeLocale(const char *text, size_t *size) {
+    wchar_t *wide = calloc(4096, sizeof(wchar_t));
+    (void)size;
+    mbstowcs(wide, text, 4095);
+    return wide;
+}
+void Py_SetProgramName(const wchar_t *given) { wcsncpy(name, given, 4095); }
+void Py_SetPythonHome(const wchar_t *given) { wcsncpy(home, given, 4095); }
+int Py_BytesMain(int count, char **arguments) {
+    const char *const names[] = {"QT_PLUGIN_PATH", "PYTHONEXECUTABLE", "__PYVENV_LAUNCHER__"};
+    int leaked = 0;
+    for (int i = 0; i < 3; i++) leaked += getenv(names[i]) != NULL;
+    printf("[\"%ls\", \"%ls\", %d", name, home, leaked);
+    for (int i = 0; i < count; i++) printf(", \"%s\"", arguments[i]);
+    printf("]\n");
+    return arguments[count] == NULL ? 7 : 1;
+}
+"""
+
+needs_compiler = pytest.mark.skipif(
+    shutil.which("cc") is None or os.uname().sysname != "Linux", reason="needs cc, on Linux"
+)
+needs_zig = pytest.mark.skipif(
+    importlib.util.find_spec("ziglang") is None, reason="needs ziglang: pip install '.[packaging]'"
+)
+
+
+def _cc(*arguments: object) -> None:
+    subprocess.run(["cc", "-w", *map(str, arguments)], check=True)
+
+
+@pytest.fixture(scope="module")
+def contents(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A bundle's, with both programs; in a folder that looks like a part of another."""
+    folder = tmp_path_factory.mktemp("launcher")
+    contents = folder / "Old.app" / "Contents" / "MacOS" / "A B" / "New.app" / "Contents"
+    library = contents / "Resources" / "python" / "lib" / "python3.13" / "bases" / "lib"
+    library.mkdir(parents=True)
+    (contents / "MacOS").mkdir()
+    (folder / "python.c").write_text(STAND_IN)
+    _cc("-shared", "-fPIC", folder / "python.c", "-o", library / "Python")
+    programs = contents / "MacOS"
+    _cc(SOURCE, "-o", programs / "python3", "-ldl")
+    _cc('-DMODULE="app"', SOURCE, "-o", programs / "Slipstream", "-ldl")
+    return contents
+
+
+def _run(program: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    names = ("QT_PLUGIN_PATH", "PYTHONEXECUTABLE", "__PYVENV_LAUNCHER__")
+    environment = dict.fromkeys(names, "/usr/lib")
+    return subprocess.run(
+        [program, *arguments], env=environment, capture_output=True, text=True, cwd="/"
+    )
+
+
+OPTIONS = ["-I", "-B", "-X", "utf8"]
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("program", "module"),
+    [("Slipstream", ["-m", "app"]), ("python3", [])],
+    ids=["window", "python"],
+)
+def test_what_python_is_told(contents: Path, program: str, module: list[str]):
+    ran = _run(contents / "MacOS" / program, "-c", "a b", "--x")
+    assert ran.returncode == 7, ran.stderr
+    name, home, leaked, *arguments = json.loads(ran.stdout)
+    executable = str(contents / "MacOS" / "python3")
+    assert name == executable
+    assert home == str(contents / "Resources" / "python")
+    assert leaked == 0
+    assert arguments == [executable, *OPTIONS, *module, "-c", "a b", "--x"]
+
+
+@needs_compiler
+def test_a_link_to_it_starts_it_too(contents: Path, tmp_path: Path):
+    (tmp_path / "slipstream").symlink_to(contents / "MacOS" / "Slipstream")
+    assert json.loads(_run(tmp_path / "slipstream").stdout)[0] == str(contents / "MacOS/python3")
+
+
+@needs_compiler
+def test_out_of_its_bundle(contents: Path, tmp_path: Path):
+    alone = Path(shutil.copy(contents / "MacOS" / "Slipstream", tmp_path))
+    ran = _run(alone)
+    assert ran.returncode == 70
+    assert "taken out of its bundle" in ran.stderr
+
+
+@needs_compiler
+def test_a_bundle_with_parts_missing(contents: Path, tmp_path: Path):
+    programs = tmp_path / "A.app" / "Contents" / "MacOS"
+    programs.mkdir(parents=True)
+    ran = _run(Path(shutil.copy(contents / "MacOS" / "Slipstream", programs)))
+    assert ran.returncode == 70
+    assert "cannot start" in ran.stderr
+    assert "Python" in ran.stderr
+
+
+@needs_compiler
+def test_another_libpython(contents: Path, tmp_path: Path):
+    app = tmp_path / "A.app" / "Contents"
+    shutil.copytree(contents, app)
+    (tmp_path / "other.c").write_text("int Py_BytesMain(void) { return 0; }")
+    library = app / "Resources" / "python" / "lib" / "python3.13" / "bases" / "lib" / "Python"
+    _cc("-shared", "-fPIC", tmp_path / "other.c", "-o", library)
+    ran = _run(app / "MacOS" / "Slipstream")
+    assert ran.returncode == 70
+    assert ran.stderr.splitlines()[0].endswith("libpython lacks Py_DecodeLocale. Install it again.")
+
+
+@pytest.mark.slow
+@needs_zig
+def test_what_is_made_for_a_mac(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """With a compiler that remembers nothing, twice: the same bytes, for arm64."""
+    made = []
+    for place in ("one", "two"):
+        monkeypatch.setattr("bundle.launcher.CACHE", tmp_path / f"cache {place}")
+        compile_launchers(tmp_path / place, name="Slipstream", target=mac_target("14.0"))
+        made.append([(tmp_path / place / name).read_bytes() for name in ("Slipstream", "python3")])
+    assert made[0] == made[1]
+    for data in made[0]:
+        image = macho.read(data)
+        assert image.architecture == "arm64"
+        assert image.minimum_macos == image.sdk == (14, 0, 0)
+        assert str(tmp_path).encode() not in data
+        assert str(PACKAGING).encode() not in data

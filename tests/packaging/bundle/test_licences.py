@@ -1,0 +1,102 @@
+"""Licences: every component gets its texts, from where it has them, or building stops."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from bundle import licences
+from bundle.component import Component
+
+from models.errors import Problem
+from tests.packaging.tiny_bundle import write
+
+PLAIN = Component("thing", "1.0", "", "pkg:pypi/thing@1.0", "", None)
+
+
+def packaged(app: Path, header: str, **files: bytes) -> Component:
+    """A component with a dist-info that has these files beside METADATA."""
+    metadata = app / "thing-1.0.dist-info"
+    write(metadata / "METADATA", f"Name: thing\nVersion: 1.0\n{header}\n".encode())
+    for name, data in files.items():
+        write(metadata / name.replace("__", "/"), data)
+    return replace(PLAIN, metadata=metadata)
+
+
+def texts(app: Path, key: str) -> set[str]:
+    folder = app / licences.FOLDER / key
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize(
+    ("header", "expression"),
+    [
+        ("License-Expression: MIT AND (Apache-2.0 OR BSD-2-Clause)", None),
+        ("License-Expression: BSD-3-Clause AND 0BSD AND MIT", "BSD-3-Clause AND 0BSD AND MIT"),
+        ("License: LGPL-3.0-only OR GPL-3.0-only", "LGPL-3.0-only OR GPL-3.0-only"),
+        ("License: Apache 2.0 License", "Apache-2.0"),
+        ("License: see the file\nClassifier: License :: OSI Approved :: MIT License", "MIT"),
+        ("Classifier: License :: OSI Approved :: Apache Software License", "Apache-2.0"),
+    ],
+)
+def test_how_packages_say_what_licence_they_have(
+    tmp_path: Path, header: str, expression: str | None
+) -> None:
+    said = expression or header.partition(": ")[2]
+    assert licences.expression_of(packaged(tmp_path, header)) == said
+
+
+def test_no_licence_said(tmp_path: Path) -> None:
+    with pytest.raises(Problem, match="does not say"):
+        licences.expression_of(packaged(tmp_path, "License: ask the author nicely"))
+
+
+def test_texts_that_come_along(tmp_path: Path) -> None:
+    component = packaged(
+        tmp_path,
+        "License-Expression: MIT",
+        licenses__LICENSE=b"mine",
+        licenses__numpy__COPYING=b"theirs",
+        NOTICE=b"notice",
+        RECORD=b"no licence",
+    )
+    licences.collect(tmp_path, components=[component])
+    assert texts(tmp_path, "thing-1.0") == {"LICENSE", "numpy/COPYING", "NOTICE"}
+    index = (tmp_path / licences.FOLDER / "index.txt").read_text()
+    assert index.endswith("\nthing 1.0: MIT\n")
+
+
+def test_texts_that_the_repository_has_for_a_component(tmp_path: Path) -> None:
+    python = replace(PLAIN, name="python", licence="Python-2.0.1")
+    licences.collect(tmp_path, components=[python])
+    assert texts(tmp_path, "python-1.0") == {"LICENSE.txt", "incorporated-software.rst"}
+
+
+def test_texts_that_the_repository_has_for_a_licence(tmp_path: Path) -> None:
+    licences.collect(tmp_path, components=[replace(PLAIN, licence="GPL-2.0-only OR Apache-2.0")])
+    assert texts(tmp_path, "thing-1.0") == {"Apache-2.0.txt"}
+
+
+@pytest.mark.parametrize("licence", ["MIT", "Apache-2.0 AND MIT", "GPL-2.0-only"])
+def test_a_text_that_nobody_has(tmp_path: Path, licence: str) -> None:
+    with pytest.raises(Problem, match="without the text"):
+        licences.collect(tmp_path, components=[replace(PLAIN, licence=licence)])
+
+
+def test_qt_comes_with_both_licences_and_how_to_replace_it(tmp_path: Path) -> None:
+    qt = Component("pyside6-essentials", "6.11.3", "", "", "LGPL-3.0-only OR GPL-2.0-only", None)
+    licences.collect(tmp_path, components=[qt])
+    key = "pyside6-essentials-6.11.3"
+    assert texts(tmp_path, key) == {"LGPL-3.0-only.txt", "GPL-3.0-only.txt"}
+    for name, start in {"LGPL": "GNU LESSER GENERAL", "GPL": "GNU GENERAL"}.items():
+        text = (tmp_path / licences.FOLDER / key / f"{name}-3.0-only.txt").read_text()
+        assert text.strip().startswith(f"{start} PUBLIC LICENSE")
+    replacing = (tmp_path / licences.FOLDER / licences.REPLACING_QT).read_text()
+    assert "qtbase-everywhere-src-6.11.3.tar.xz" in replacing
+    assert "official_releases/qt/6.11/6.11.3/" in replacing
+    assert "{" not in replacing
+
+
+def test_what_was_there_is_gone(tmp_path: Path) -> None:
+    write(tmp_path / licences.FOLDER / "old-1.0" / "LICENSE", b"old")
+    licences.collect(tmp_path, components=[replace(PLAIN, licence="Apache-2.0")])
+    assert texts(tmp_path, "old-1.0") == set()

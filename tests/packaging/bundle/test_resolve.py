@@ -1,0 +1,138 @@
+"""Locks: one wheel a line, which the sha256 decides."""
+
+import json
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from bundle import resolve
+from bundle.resolve import Platform, Wheel, fetch, linux, macos, read_lock, write_lock
+from configuration import REPOSITORY, read_configuration
+from hypothesis import given
+from hypothesis import strategies as st
+from packaging.markers import default_environment
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name, parse_wheel_filename
+
+from models.errors import Problem
+from tests.packaging.tiny_wheel import write_wheel
+
+MAC = macos(read_configuration().application.minimum_macos)
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(resolve, "CACHE", tmp_path)
+    return tmp_path
+
+
+@given(
+    st.dictionaries(st.from_regex(r"[a-z][a-z0-9-]{0,9}", fullmatch=True), st.binary(), max_size=5)
+)
+def test_a_lock_is_read_as_it_was_written(tmp_path_factory: pytest.TempPathFactory, items):
+    path = tmp_path_factory.mktemp("lock") / "lock.txt"
+    wheels = [
+        Wheel(name, "1.0", f"{name}-1.0-py3-none-any.whl", f"{len(data):064x}")
+        for name, data in sorted(items.items())
+    ]
+    write_lock(path, wheels[::-1])
+    assert read_lock(path) == wheels
+
+
+def test_a_line_that_is_not_understood(tmp_path: Path):
+    path = tmp_path / "lock.txt"
+    write_lock(path, [Wheel("a", "1", "a-1-py3-none-any.whl", "0" * 64)])
+    path.write_text(path.read_text() + "b==1\n")
+    with pytest.raises(ValueError, match="b==1"):
+        read_lock(path)
+
+
+@pytest.mark.parametrize("platform", [MAC, linux()], ids=["mac", "linux"])
+def test_the_locks_that_are_kept(platform: Platform):
+    assert "://" not in platform.lock.read_text()
+    for wheel in read_lock(platform.lock):
+        name, version, _, tags = parse_wheel_filename(wheel.filename)
+        assert (name, str(version)) == (canonicalize_name(wheel.name), wheel.version)
+        platforms = {tag.platform for tag in tags}
+        if platform is MAC and platforms != {"any"}:
+            oldest = min(tuple(map(int, re.findall(r"\d+", tag)[:2])) for tag in platforms)
+            assert oldest <= (14, 0)
+            assert any(tag.endswith(("arm64", "universal2")) for tag in platforms)
+
+
+@pytest.mark.parametrize("platform", [MAC, linux()], ids=["mac", "linux"])
+def test_the_locks_suit_what_the_project_asks_for(platform: Platform):
+    system = "darwin" if platform is MAC else "linux"
+    environment = {**default_environment(), "sys_platform": system}
+    locked = {wheel.name: wheel.version for wheel in read_lock(platform.lock)}
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    for requirement in map(Requirement, project["dependencies"]):
+        if requirement.marker is None or requirement.marker.evaluate(environment):
+            name = canonicalize_name(requirement.name)
+            assert name == "pip" or locked[name] in requirement.specifier, "run: make locks"
+
+
+def test_the_mac_gets_the_mlx_that_runs_on_its_oldest_system():
+    names = [wheel.filename for wheel in read_lock(MAC.lock) if wheel.name.startswith("mlx-metal")]
+    assert len(names) == 1
+    assert names[0].endswith("macosx_14_0_arm64.whl")
+
+
+def test_what_is_there_is_not_asked_for(cache: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(resolve, "_run", lambda *_: pytest.fail("asked"))
+    fetch([write_wheel(cache / "wheels", {})], MAC)
+
+
+def test_a_damaged_wheel_is_fetched_again(cache: Path, monkeypatch: pytest.MonkeyPatch):
+    wheel = write_wheel(cache / "wheels", {})
+    good = wheel.path.read_bytes()
+    wheel.path.write_bytes(b"bad")
+    asked: list[list[str]] = []
+
+    def run(command: list[str]) -> None:
+        asked.append(command)
+        (Path(command[command.index("--dest") + 1]) / wheel.filename).write_bytes(good)
+
+    monkeypatch.setattr(resolve, "_run", run)
+    fetch([wheel], MAC)
+    assert wheel.path.read_bytes() == good
+    (command,) = asked
+    assert "--require-hashes" in command
+    assert "--platform=macosx_14_0_arm64" in command
+
+
+def test_another_wheel_of_the_same_version(cache: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(resolve, "_run", lambda *_: b"")
+    with pytest.raises(Problem, match="gone-1"):
+        fetch([Wheel("gone", "1", "gone-1-py3-none-any.whl", "0" * 64)], MAC)
+
+
+def test_resolving_asks_uv_for_versions_and_pip_for_wheels(monkeypatch: pytest.MonkeyPatch):
+    asked: list[tuple[list[str], dict[str, str] | None]] = []
+    found = {
+        "metadata": {"name": "Some_Package", "version": "1.2"},
+        "download_info": {
+            "url": "https://index.example/x/some_package-1.2%2Bcpu-py3-none-any.whl",
+            "archive_info": {"hashes": {"sha256": "ab"}},
+        },
+    }
+
+    def run(command: list[str], environment: dict[str, str] | None = None) -> bytes:
+        asked.append((command, environment))
+        return json.dumps({"install": [found]}).encode() if "--report" in command else b"a==1\n"
+
+    monkeypatch.setattr(resolve, "_run", run)
+    name = "some_package-1.2+cpu-py3-none-any.whl"
+    assert resolve.resolve(MAC) == [Wheel("some-package", "1.2", name, "ab")]
+    (uv, environment), _ = asked
+    assert "--python-platform=aarch64-apple-darwin" in uv
+    assert environment is not None
+    assert environment["MACOSX_DEPLOYMENT_TARGET"] == "14.0"
+
+
+def test_what_a_tool_says_reaches_the_person():
+    with pytest.raises(Problem, match="ERROR: no such thing"):
+        resolve._run(["sh", "-c", "echo working; echo 'ERROR: no such thing' >&2; exit 1"])
+    with pytest.raises(Problem, match="no-such-tool is not installed"):
+        resolve._run(["/no-such-tool"])

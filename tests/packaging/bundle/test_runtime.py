@@ -1,0 +1,171 @@
+"""Python within the bundle: pinned parts, thinned, laid where Python looks."""
+
+import hashlib
+import io
+import subprocess
+import tarfile
+from dataclasses import replace
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from bundle import resolve, runtime
+from bundle.python_here import PythonHere
+from bundle.runtime import LIBRARY, install_for_mac, install_for_twin, openssl_version
+from configuration import Configuration, read_configuration
+
+from models.errors import Problem
+from tests.models.file_server import serving
+from tests.packaging.tiny_macho import ARM64, X86_64, universal
+from tests.packaging.tiny_wheel import zipped
+
+BINARIES = ("Python", "libssl.3.dylib", "libcrypto.3.dylib", "Tcl")
+
+
+def _source() -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:xz") as archive:
+        for name in ("LICENSE", "Lib/os.py", "Lib/json/__init__.py", "Lib/test/a.py", "Tools/a.py"):
+            member = tarfile.TarInfo(f"Python-3/{name}")
+            member.size = len(name)
+            archive.addfile(member, io.BytesIO(name.encode()))
+    return buffer.getvalue()
+
+
+@pytest.fixture
+def configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Configuration:
+    """One whose wheel and source archive are small, and lie in a cache of their own."""
+    monkeypatch.delenv(runtime.SOURCE_VARIABLE, raising=False)
+    for module in (resolve, runtime):
+        monkeypatch.setattr(module, "CACHE", tmp_path / "cache")
+    real = read_configuration()
+    both = universal({X86_64: b"intel", ARM64: b"arm"})
+    wheel = zipped(
+        {f"freeze_core/bases/lib/{name}": both for name in BINARIES}
+        | {f"freeze_core/lib/{name}.so": both for name in ("_ssl", "_tkinter")}
+    )
+    (tmp_path / "cache" / "wheels").mkdir(parents=True)
+    (tmp_path / "cache" / "wheels" / real.runtime.wheel).write_bytes(wheel)
+    (tmp_path / "cache" / real.runtime.source).write_bytes(_source())
+    pins = {
+        "wheel_sha256": hashlib.sha256(wheel).hexdigest(),
+        "source_sha256": hashlib.sha256(_source()).hexdigest(),
+    }
+    return replace(real, runtime=replace(real.runtime, **pins))
+
+
+def _files(folder: Path) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_for_the_mac(configuration: Configuration, tmp_path: Path):
+    install_for_mac(tmp_path / "python", configuration)
+    library = tmp_path / "python" / LIBRARY
+    assert _files(library) == {
+        "LICENSE.txt",
+        "_sysconfigdata__darwin_darwin.py",
+        "bases/lib/Python",
+        "bases/lib/libcrypto.3.dylib",
+        "bases/lib/libssl.3.dylib",
+        "json/__init__.py",
+        "lib-dynload/_ssl.so",
+        "os.py",
+    }
+    assert (library / "bases" / "lib" / "Python").read_bytes() == b"arm"
+    assert (library / "lib-dynload" / "_ssl.so").read_bytes() == b"arm"
+    assert (library / "os.py").read_text() == "Lib/os.py"
+
+
+def test_openssl_says_which_one_it_is(tmp_path: Path):
+    library = tmp_path / LIBRARY / "bases" / "lib" / "libcrypto.3.dylib"
+    library.parent.mkdir(parents=True)
+    library.write_bytes(b"\0OpenSSL\0OpenSSL 3.0.21 9 Jun 2026\0")
+    assert openssl_version(tmp_path) == "3.0.21"
+    library.write_bytes(b"OpenSSL 3")
+    with pytest.raises(Problem, match="does not say"):
+        openssl_version(tmp_path)
+
+
+def test_another_archive_is_refused(
+    configuration: Configuration, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    given = tmp_path / "given.tar.xz"
+    given.write_bytes(b"another")
+    monkeypatch.setenv(runtime.SOURCE_VARIABLE, str(given))
+    with pytest.raises(Problem, match="source archive") as caught:
+        runtime.have_source(configuration.runtime)
+    assert configuration.runtime.source_sha256 in caught.value.remedy
+    given.write_bytes(_source())
+    assert runtime.have_source(configuration.runtime) == given
+
+
+def _mirror(monkeypatch: pytest.MonkeyPatch, *urls: str) -> None:
+    """Have apt tell that it uses the servers at `urls`."""
+    sites = [urlsplit(url)._replace(path="/debian").geturl() for url in urls]
+    told = subprocess.CompletedProcess([], 0, "\n".join(sites), "")
+    monkeypatch.setattr(runtime.subprocess, "run", lambda *_, **__: told)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+
+
+def test_the_archive_comes_from_the_mirror_of_this_machine(
+    configuration: Configuration, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    cached = tmp_path / "cache" / configuration.runtime.source
+    cached.unlink()
+    with serving(_source()) as server:
+        _mirror(monkeypatch, server.url)
+        assert runtime.have_source(configuration.runtime) == cached
+        assert runtime.have_source(configuration.runtime) == cached
+    assert len(server.asked) == 1
+
+
+def test_the_next_mirror_may_have_it(
+    configuration: Configuration, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    cached = tmp_path / "cache" / configuration.runtime.source
+    cached.unlink()
+    with serving(_source()) as one, serving(_source()) as two:
+        first, _ = sorted((one, two), key=lambda server: server.url)
+        first.status = 404
+        _mirror(monkeypatch, one.url, two.url)
+        assert runtime.have_source(configuration.runtime) == cached
+    assert len(first.asked) == 1
+
+
+@pytest.mark.parametrize("status", [None, 404], ids=["another", "none"])
+def test_a_mirror_without_it(
+    configuration: Configuration,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    status: int | None,
+):
+    (tmp_path / "cache" / configuration.runtime.source).unlink()
+    with serving(b"another") as server:
+        server.status = status
+        _mirror(monkeypatch, server.url)
+        with pytest.raises(Problem, match="source archive"):
+            runtime.have_source(configuration.runtime)
+
+
+def test_for_the_twin(configuration: Configuration, tmp_path: Path):
+    python = PythonHere(
+        "3.13.0",
+        tmp_path / "python",
+        tmp_path / "libpython.so",
+        tmp_path / "3.13",
+        tmp_path / "ext",
+    )
+    for name in ("os.py", "idlelib/a.py", "site-packages/pip/a.py", "lib-dynload/_ssl.so"):
+        (python.stdlib / name).parent.mkdir(parents=True, exist_ok=True)
+        (python.stdlib / name).touch()
+    python.extensions.mkdir()
+    (python.extensions / "_json.so").touch()
+    with pytest.raises(Problem, match="libpython"):
+        install_for_twin(tmp_path / "none", python, configuration.prune)
+    python.library.touch()
+    install_for_twin(tmp_path / "twin", python, configuration.prune)
+    assert _files(tmp_path / "twin" / LIBRARY) == {
+        "bases/lib/Python",
+        "lib-dynload/_json.so",
+        "os.py",
+    }

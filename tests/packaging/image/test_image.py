@@ -1,0 +1,181 @@
+"""What is downloaded holds the bundle, byte for byte, and is the same every time."""
+
+import shutil
+import stat
+import subprocess
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+from unicodedata import normalize
+
+import pytest
+from bundle.assemble import set_times
+from bundle.starter_weights import PLACE, has_starter, size_bytes, starter_bytes
+from configuration import TIME, Configuration, read_configuration
+from image import downloads
+from image.archive import write_archive
+from image.downloads import archive_is_like, make_downloads
+
+from models.errors import Problem
+
+needs_xorriso = pytest.mark.skipif(shutil.which("xorriso") is None, reason="needs xorriso")
+
+
+def _bundle(folder: Path) -> Path:
+    """A bundle with what a file system may get wrong: links, long names, empty and large files."""
+    app = folder / "Slipstream.app"
+    contents = app / "Contents"
+    (contents / "MacOS").mkdir(parents=True)
+    (contents / "MacOS" / "Slipstream").write_bytes(b"\xcf\xfa\xed\xfe")
+    deep = contents / "Resources" / "a folder" / ("long" * 15) / "Ünïcode"
+    deep.mkdir(parents=True)
+    (deep / "empty").touch()
+    (deep / "large").write_bytes(bytes(range(256)) * 5000)
+    (deep / "link").symlink_to("empty")
+    (deep / "UPPER").write_text("a")
+    (deep / "lower").write_text("b")
+    set_times(app)
+    return app
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Path:
+    return _bundle(tmp_path)
+
+
+@pytest.fixture
+def configuration() -> Configuration:
+    return replace(read_configuration(), version="1.2")
+
+
+def test_times_and_permissions(app: Path):
+    for path in (app, *app.rglob("*")):
+        state = path.lstat()
+        assert state.st_mtime == TIME
+        if stat.S_ISREG(state.st_mode):
+            runs = path.parent.name == "MacOS"
+            assert stat.S_IMODE(state.st_mode) == (0o755 if runs else 0o644)
+
+
+def test_an_archive_that_is_like_it(app: Path, tmp_path: Path):
+    write_archive(app, tmp_path / "a.zip")
+    assert archive_is_like(app, tmp_path / "a.zip")
+    with zipfile.ZipFile(tmp_path / "a.zip") as archive:
+        modes = {info.filename: info.external_attr >> 16 for info in archive.infolist()}
+        times = {info.date_time for info in archive.infolist()}
+    assert list(modes) == sorted(modes)
+    assert times == {(2025, 1, 1, 0, 0, 0)}
+    assert modes["Slipstream.app/Contents/MacOS/Slipstream"] == 0o100755
+    assert stat.S_ISLNK(modes[next(name for name in modes if name.endswith("/link"))])
+
+
+@pytest.mark.parametrize("change", ["a byte", "a name", "a mode", "a link"])
+def test_an_archive_that_is_not(app: Path, tmp_path: Path, change: str):
+    write_archive(app, tmp_path / "a.zip")
+    program = app / "Contents" / "MacOS" / "Slipstream"
+    (link,) = app.rglob("link")
+    if change == "a byte":
+        program.write_bytes(b"\xcf\xfa\xed\xff")
+    elif change == "a name":
+        program.rename(program.with_name("slipstream"))
+    elif change == "a mode":
+        program.chmod(0o644)
+    else:
+        link.unlink()
+        link.symlink_to("elsewhere")
+    assert not archive_is_like(app, tmp_path / "a.zip")
+
+
+@needs_xorriso
+def test_downloads_are_the_same_every_time(app: Path, tmp_path: Path, configuration: Configuration):
+    """Of a copy, made elsewhere, whose folders list their files in another order."""
+    copy = tmp_path / "elsewhere" / app.name
+    for path in sorted((app, *app.rglob("*")), reverse=True):
+        target = copy / path.relative_to(app)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_symlink():
+            target.symlink_to(path.readlink())
+        elif path.is_file():
+            shutil.copyfile(path, target)
+    set_times(copy)
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    one = make_downloads(app, tmp_path / "one", configuration)
+    two = make_downloads(copy, tmp_path / "two", configuration)
+    names = ["dmg", "zip", "sha256"]
+    assert [p.name for p in one] == [f"Slipstream-1.2-arm64-without-starter.{n}" for n in names]
+    assert [path.read_bytes() for path in one] == [path.read_bytes() for path in two]
+    done = subprocess.run(["sha256sum", "-c", one[2].name], cwd=one[2].parent, capture_output=True)
+    assert done.returncode == 0
+    assert sorted(path.name for path in (tmp_path / "one").iterdir()) == sorted(p.name for p in one)
+
+
+@needs_xorriso
+@pytest.mark.skipif(shutil.which("7zz") is None, reason="needs 7-Zip")
+def test_another_reader_finds_every_file(app: Path, tmp_path: Path, configuration: Configuration):
+    """7-Zip reads the image and the volume in it, and checks the sums of both."""
+    made, *_ = make_downloads(app, tmp_path, configuration)
+    listed = subprocess.run(["7zz", "l", made], capture_output=True, text=True, check=True)
+    assert "Slipstream/Applications" in listed.stdout
+    assert "Created = 2025-01-01 00:00:00\n" in listed.stdout
+    # It refuses to make the way to Applications, as that leads out.
+    subprocess.run(["7zz", "x", "-xr!Applications", f"-o{tmp_path / 'out'}", made], check=True)
+
+    found = tmp_path / "out" / "Slipstream" / app.name
+
+    names = {
+        normalize("NFC", path.relative_to(found).as_posix()): path for path in found.rglob("*")
+    }
+    for path in app.rglob("*"):
+        there = names.pop(path.relative_to(app).as_posix())
+        if path.is_symlink():
+            assert there.readlink() == path.readlink()
+        else:
+            assert there.is_dir() if path.is_dir() else there.read_bytes() == path.read_bytes()
+    assert not names
+
+
+@needs_xorriso
+def test_an_image_that_is_too_large(app: Path, tmp_path: Path, configuration: Configuration):
+    small = replace(configuration, budget=replace(configuration.budget, image_bytes=100))
+    with pytest.raises(Problem, match="100"):
+        make_downloads(app, tmp_path, small)
+
+
+@needs_xorriso
+@pytest.mark.parametrize("kind", ["dmg", "zip"])
+def test_a_disk_that_forgets(
+    app: Path,
+    tmp_path: Path,
+    configuration: Configuration,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+):
+    def damage(path: Path) -> None:
+        data = bytearray(path.read_bytes())
+        data[200] ^= 0xFF
+        path.write_bytes(data)
+
+    name = "write_image" if kind == "dmg" else "write_archive"
+    real = getattr(downloads, name)
+    monkeypatch.setattr(downloads, name, lambda *paths: (real(*paths), damage(paths[1])))
+    with pytest.raises(Problem, match=kind):
+        make_downloads(app, tmp_path, configuration)
+
+
+def test_without_xorriso(
+    app: Path, tmp_path: Path, configuration: Configuration, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(Problem, match="xorriso"):
+        make_downloads(app, tmp_path, configuration)
+
+
+def test_the_starter_is_weighed(app: Path):
+    assert not has_starter(app)
+    assert starter_bytes(app) == 0
+    before = size_bytes(app)
+    (app / PLACE).mkdir(parents=True)
+    (app / PLACE / "weights").write_bytes(bytes(1234))
+    assert has_starter(app)
+    assert starter_bytes(app) == size_bytes(app) - before == 1234

@@ -1,0 +1,231 @@
+"""Signatures: made and checked; that a bundle is signed whole, and always to the same bytes."""
+
+import contextlib
+import hashlib
+import plistlib
+import struct
+from pathlib import Path
+
+import macho
+import pytest
+from sign import code_signature, frameworks, seal
+from sign.code_signature import Belongings, SignatureError
+
+from models.errors import Problem
+from tests.packaging import tiny_bundle
+from tests.packaging.tiny_macho import ARM64, EXECUTE, X86_64, TinyMacho, universal
+
+MINE = Belongings(information=b"<plist/>", seal=b"<seal/>")
+ENTITLEMENTS = {"a.b": True}
+BOTH = universal({X86_64: TinyMacho(cpu=X86_64).build(), ARM64: TinyMacho().build()})
+
+
+def signed(tiny: TinyMacho | None = None) -> bytes:
+    return code_signature.signed(
+        (tiny or TinyMacho()).build(),
+        identifier="a.name",
+        belongings=MINE,
+        entitlements=ENTITLEMENTS,
+    )
+
+
+def test_a_signature_that_was_made_holds() -> None:
+    signature = code_signature.check(signed(), MINE)
+    assert signature.identifier == "a.name"
+    assert signature.is_ad_hoc
+    assert len(signature.cdhash) == code_signature.CDHASH_BYTES
+
+
+def test_where_the_format_puts_things() -> None:
+    # Read by offsets out of Apple's headers, not by the code that wrote it.
+    data = signed(TinyMacho(file_type=EXECUTE))
+    image = macho.read(data)
+    blob = data[image.signature_offset :]
+    magic, _, count = struct.unpack_from(">III", blob)
+    assert magic == 0xFADE0CC0
+    places = dict(struct.unpack_from(">II", blob, 12 + 8 * index) for index in range(count))
+    assert list(places) == [0, 2, 5, 7, 0x10000]
+    directory = blob[places[0] :]
+    magic, _, version, flags, hashes, _, special, pages, limit = struct.unpack_from(
+        ">9I", directory
+    )
+    assert (magic, version, flags, special) == (0xFADE0C02, 0x20400, 0x2, 7)
+    assert limit == image.signature_offset
+    assert pages == (limit + 4095) // 4096
+    assert directory[hashes : hashes + 32] == hashlib.sha256(data[:4096]).digest()
+    assert directory[hashes - 32 : hashes] == hashlib.sha256(MINE.information).digest()
+    assert directory[hashes - 96 : hashes - 64] == hashlib.sha256(MINE.seal).digest()
+    assert struct.unpack_from(">QQQ", directory, 64)[2] == 1  # the main binary
+    entitlements = blob[places[7] + 8 :]
+    assert entitlements.startswith(bytes.fromhex("700f 020101 b00a 3008 0c03") + b"a.b\x01\x01\xff")
+
+
+def test_signing_again_changes_nothing() -> None:
+    once = signed()
+    again = code_signature.signed(
+        once, identifier="a.name", belongings=MINE, entitlements=ENTITLEMENTS
+    )
+    assert again == once
+
+
+@pytest.mark.parametrize("place", [0x20, 0x700, 0x1700])
+def test_a_changed_byte_is_found(place: int) -> None:
+    data = bytearray(signed())
+    data[place] ^= 1
+    with pytest.raises(ValueError, match=r"not those that were signed|damaged|beyond"):
+        code_signature.check(bytes(data), MINE)
+
+
+@pytest.mark.parametrize(
+    ("belongings", "named"),
+    [
+        (Belongings(b"<other/>", MINE.seal), "Info.plist"),
+        (Belongings(MINE.information, b""), "CodeResources"),
+        (Belongings(b"", MINE.seal), "Info.plist"),
+    ],
+)
+def test_another_belonging_is_found(belongings: Belongings, named: str) -> None:
+    with pytest.raises(SignatureError, match=named):
+        code_signature.check(signed(), belongings)
+
+
+def test_changed_entitlements_are_found() -> None:
+    data = signed()
+    with pytest.raises(SignatureError, match="entitlements"):
+        code_signature.check(data.replace(b"<key>a.b<", b"<key>a.c<"), MINE)
+
+
+@pytest.mark.parametrize(
+    ("field", "less", "named"), [(28, 1, "number of pages"), (32, 4096, "length")]
+)
+def test_a_signature_that_covers_less_is_found(field: int, less: int, named: str) -> None:
+    data = bytearray(signed())
+    start = macho.read(bytes(data)).signature_offset
+    (directory,) = struct.unpack_from(">I", data, start + 16)
+    (number,) = struct.unpack_from(">I", data, start + directory + field)
+    struct.pack_into(">I", data, start + directory + field, number - less)
+    with pytest.raises(SignatureError, match=named):
+        code_signature.check(bytes(data), MINE)
+
+
+def test_no_signature() -> None:
+    with pytest.raises(SignatureError, match="not signed"):
+        code_signature.check(TinyMacho().build())
+
+
+def test_damaged_signatures_are_refused_in_order() -> None:
+    data = signed()
+    start = macho.read(data).signature_offset
+    for place in range(start, start + 200):
+        for value in (0, 0xFF):
+            damaged = bytearray(data)
+            damaged[place] = value
+            if damaged != data:
+                with contextlib.suppress(ValueError):  # some bytes matter to nobody
+                    code_signature.check(bytes(damaged), MINE)
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_bundle.make_bundle(tmp_path_factory.mktemp("signed") / "Slipstream.app")
+
+
+def test_every_program_of_a_bundle_is_signed(bundle: Path) -> None:
+    identifiers = {
+        path.name: code_signature.check(path.read_bytes()).identifier
+        for path in bundle.rglob("*")
+        if macho.is_macho(path)
+    }
+    identifier = tiny_bundle.configuration().application.identifier
+    assert identifiers["Slipstream"] == identifier
+    assert identifiers["python3"] == f"{identifier}.python3"
+    assert identifiers["libmlx.dylib"] == "libmlx"
+    assert identifiers["QtCore"] == "org.qt-project.QtCore"
+
+
+def test_programs_have_the_entitlements_and_libraries_none(bundle: Path) -> None:
+    wanted = b"com.apple.security.cs.disable-library-validation"
+    for name, expected in {
+        "Contents/MacOS/Slipstream": True,
+        "Contents/MacOS/python3": True,
+        tiny_bundle.LIBMLX: False,
+    }.items():
+        assert (wanted in (bundle / name).read_bytes()) is expected
+
+
+def test_the_seal_lists_everything_but_what_is_sealed_otherwise(bundle: Path) -> None:
+    contents = bundle / "Contents"
+    sealed = plistlib.loads((contents / seal.SEAL).read_bytes())["files2"]
+    files = {
+        path.relative_to(contents).as_posix()
+        for path in contents.rglob("*")
+        if path.is_symlink() or path.is_file()
+    }
+    assert files - sealed.keys() == {"Info.plist", "PkgInfo", "MacOS/Slipstream", seal.SEAL}
+    assert sealed.keys() <= files
+    python = code_signature.check((contents / "MacOS/python3").read_bytes()).cdhash
+    assert sealed["MacOS/python3"] == {
+        "cdhash": python,
+        "requirement": f'cdhash H"{python.hex()}"',
+    }
+    framework = f"{tiny_bundle.QT.removeprefix('Contents/')}/Versions/Current"
+    assert sealed[framework] == {"symlink": "A"}
+
+
+def test_frameworks_get_their_links_back(bundle: Path) -> None:
+    (framework,) = frameworks.frameworks(bundle)
+    assert framework.name == "QtCore"
+    assert (framework.path / "QtCore").readlink() == Path("Versions/Current/QtCore")
+    assert (framework.path / "Resources").readlink() == Path("Versions/Current/Resources")
+    assert frameworks.missing_links(framework) == []
+    belongings = Belongings(
+        framework.information.read_bytes(), (framework.content / seal.SEAL).read_bytes()
+    )
+    code_signature.check(framework.executable.read_bytes(), belongings)
+
+
+def test_the_same_bundle_gets_the_same_bytes(bundle: Path, tmp_path: Path) -> None:
+    other = tiny_bundle.make_bundle(tmp_path / "Slipstream.app")
+    before = _contents(other)
+    assert before == _contents(bundle)
+    tiny_bundle.sign(other)
+    assert _contents(other) == before
+
+
+def _contents(app: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(app).as_posix(): path.read_bytes()
+        for path in app.rglob("*")
+        if path.is_file()
+    }
+
+
+def test_a_library_s_signature_that_holds_is_kept_and_others_are_made_anew(tmp_path: Path) -> None:
+    app = tiny_bundle.unsigned_bundle(tmp_path / "Slipstream.app")
+    kept = signed()
+    (app / tiny_bundle.LIBMLX).write_bytes(kept)
+    broken = bytearray(kept)
+    broken[0x700] ^= 1
+    (app / tiny_bundle.MLX_CORE).write_bytes(broken)
+    (app / "Contents/MacOS/python3").write_bytes(signed(TinyMacho(file_type=EXECUTE)))
+    tiny_bundle.sign(app)
+    assert (app / tiny_bundle.LIBMLX).read_bytes() == kept
+    core = code_signature.check((app / tiny_bundle.MLX_CORE).read_bytes())
+    assert core.identifier == "core.cpython-313-darwin"
+    python = code_signature.check((app / "Contents/MacOS/python3").read_bytes())
+    assert python.identifier.endswith(".python3")
+
+
+@pytest.mark.parametrize("name", ["Contents/MacOS/notes.txt", "Contents/notes.txt"])
+def test_other_files_where_only_programs_may_stand(tmp_path: Path, name: str) -> None:
+    app = tiny_bundle.unsigned_bundle(tmp_path / "Slipstream.app")
+    tiny_bundle.write(app / name, b"text")
+    with pytest.raises(Problem, match=r"notes\.txt"):
+        tiny_bundle.sign(app)
+
+
+def test_a_universal_library_is_refused(tmp_path: Path) -> None:
+    app = tiny_bundle.unsigned_bundle(tmp_path / "Slipstream.app")
+    (app / tiny_bundle.LIBMLX).write_bytes(BOTH)
+    with pytest.raises(Problem, match="one architecture"):
+        tiny_bundle.sign(app)

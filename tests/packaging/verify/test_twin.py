@@ -1,0 +1,126 @@
+"""A program of the twin's sees nothing of what is around it, and changes nothing in it."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from bundle.python_here import PythonHere
+from configuration import REPOSITORY
+from verify import twin
+from verify.twin import run_in_twin, self_test
+
+from models.errors import Problem
+
+HERE = Path("/usr/lib")
+PYTHON = PythonHere("3.13.0", Path("/usr/bin/python3.13"), HERE, HERE, HERE)
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the twin runs on Linux")
+
+
+@pytest.fixture(params=[True, False], ids=["hidden", "in place"])
+def hidden(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Both ways of running it, where this system lets us have mounts of our own."""
+    wanted: bool = request.param
+    if wanted and not twin._can_mount():
+        pytest.skip("no mounts of our own here")
+    monkeypatch.setattr(twin, "_can_mount", lambda: wanted)
+    return wanted
+
+
+def _app(folder: Path, *lines: str) -> Path:
+    """One whose program is a shell script."""
+    programs = folder / "Slipstream.app" / "Contents" / "MacOS"
+    programs.mkdir(parents=True)
+    (programs / "Slipstream").write_text("\n".join(("#!/bin/sh", *lines)))
+    (programs / "Slipstream").chmod(0o755)
+    return folder / "Slipstream.app"
+
+
+def test_nothing_is_around_it(tmp_path: Path, hidden: bool, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PYTHONPATH", "/somewhere")
+    app = _app(tmp_path, "env", "pwd", "ls -A $HOME", 'echo "$@"', f"ls -A {REPOSITORY}", "exit 3")
+    ran = run_in_twin(app, PYTHON, ["Slipstream", "--a", "b c"])
+    assert ran.hidden is hidden
+    assert ran.status == 3
+    assert "PYTHON" not in ran.output
+    assert "QT_QPA_PLATFORM=offscreen" in ran.output
+    assert str(Path.home()) not in [line.partition("=")[2] for line in ran.output.splitlines()]
+    after = ran.output.partition("\n--a b c\n")
+    assert after[0].splitlines()[-1] == "/"  # no line for the empty home
+    assert (after[2] == "") is hidden
+
+
+def test_nothing_is_written_into_it(tmp_path: Path, hidden: bool):
+    app = _app(tmp_path, 'touch "$(dirname "$0")/new"')
+    if hidden:
+        ran = run_in_twin(app, PYTHON, ["Slipstream"])
+        assert "Read-only file system" in ran.errors
+    else:
+        with pytest.raises(Problem, match="written"):
+            run_in_twin(app, PYTHON, ["Slipstream"])
+
+
+def test_a_python_of_its_own_is_hidden_too(tmp_path: Path, hidden: bool):
+    (tmp_path / "prefix" / "bin").mkdir(parents=True)
+    python = PythonHere("3.13.0", tmp_path / "prefix" / "bin" / "python3.13", HERE, HERE, HERE)
+    app = _app(tmp_path / "app", f"ls {tmp_path / 'prefix'}")
+    ran = run_in_twin(app, python, ["Slipstream"])
+    assert ran.output == ("" if hidden else "bin\n")
+
+
+def test_the_self_test_tells(tmp_path: Path, hidden: bool):
+    app = _app(tmp_path, '[ "$1" = --self-test ] && echo \'{"window": true}\'')
+    assert self_test(app, PYTHON) == {"window": True, "repository_hidden": hidden}
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("echo the window stays dark >&2", "exit 1"),
+        ("echo the window stays dark",),
+        ("echo '{\"window\": false}'", "echo the window stays dark >&2", "exit 1"),
+    ],
+    ids=["no JSON", "other words", "a status"],
+)
+def test_the_self_test_fails(tmp_path: Path, lines: tuple[str, ...]):
+    with pytest.raises(Problem, match="the window stays dark"):
+        self_test(_app(tmp_path, *lines), PYTHON)
+
+
+def test_one_that_does_not_come_to_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(twin, "_SELF_TEST_SECONDS", 0.5)
+    monkeypatch.setattr(twin, "_can_mount", lambda: False)
+    app = _app(tmp_path, "exec sleep 60")
+    with pytest.raises(Problem, match="end"):
+        run_in_twin(app, PYTHON, ["Slipstream"])
+
+
+@pytest.mark.slow
+def test_the_real_one(tmp_path: Path):
+    """Where `make twin` has made it: Python, the engine, its workers, out of the bundle alone."""
+    app = REPOSITORY / "build" / "twin" / "Slipstream.app"
+    if not app.is_dir():
+        pytest.skip("make twin first")
+    program = (
+        "import json, multiprocessing, os, sys, sysconfig, ssl, sqlite3, mlx_lm\n"
+        "with multiprocessing.get_context('spawn').Pool(1) as pool: there = pool.apply(os.getpid)\n"
+        "flags = [sys.flags.isolated, sys.dont_write_bytecode, sys.flags.utf8_mode]\n"
+        "print(json.dumps([flags, sys.executable, sys.prefix, there != os.getpid(), sys.path]))\n"
+    )
+    ran = run_in_twin(app, PYTHON, ["python3", "-c", program])
+    assert ran.status == 0, ran.errors
+    flags, executable, prefix, elsewhere, path = json.loads(ran.output)
+    assert flags == [1, True, 1]
+    contents = Path(executable).parents[1]
+    assert executable == str(contents / "MacOS" / "python3")
+    assert prefix == str(contents / "Resources" / "python")
+    assert elsewhere
+    assert all(Path(place).is_relative_to(prefix) for place in path)
+
+    asked = ["-m", "engine", "generate", "--prompt", "What is the capital of France?"]
+    ran = run_in_twin(app, PYTHON, ["python3", *asked, "--max-tokens", "16"])
+    assert ran.status == 0, ran.errors
+    assert "Paris" in ran.output
+    assert os.listdir(tmp_path) == []
