@@ -12,10 +12,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bundle import licences, sbom
-from bundle.assemble import assemble_for_mac, assemble_for_twin, set_times
+from bundle.assemble import (
+    assemble_for_mac,
+    assemble_for_twin,
+    set_times,
+    size_bytes,
+    starter_bytes,
+)
 from bundle.python_here import find_python
 from bundle.resolve import linux, macos, resolve, write_lock
-from bundle.starter_weights import size_bytes, starter_bytes
 from configuration import REPOSITORY, Configuration, read_configuration
 from image.downloads import make_downloads
 from sign.signing import sign_bundle

@@ -4,9 +4,12 @@ Knows where those files lie; not what is done with what they say.
 """
 
 import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from pathspec import GitIgnoreSpec
 
 REPOSITORY = Path(__file__).parent.parent
 PACKAGING = REPOSITORY / "packaging"
@@ -65,13 +68,27 @@ class Prune:
 
 @dataclass(frozen=True)
 class Configuration:
-    """All of it. `version` is the application's, out of pyproject.toml."""
+    """All of it. `version` is the application's, out of pyproject.toml.
+
+    `stamped_newer`: the newest system that files may name as their oldest, where that is newer than
+    the application's; by patterns, relative to Contents.
+    """
 
     version: str
     application: Application
     budget: Budget
     runtime: Runtime
     prune: Prune
+    stamped_newer: dict[str, str]
+
+
+def left_out(lines: str) -> Callable[[str], bool]:
+    """Whether a path, relative and with forward slashes, is left out by the last line that fits.
+
+    A folder takes its contents along. A later line may ask for a part of them back, which git
+    itself would not find; as in git, it has to name the files where files were left out.
+    """
+    return GitIgnoreSpec.from_lines(lines.splitlines()).match_file
 
 
 def read_configuration(
@@ -86,4 +103,5 @@ def read_configuration(
         budget=Budget(**tables["budget"]),
         runtime=Runtime(**tables["runtime"]),
         prune=Prune(**tables["prune"]),
+        stamped_newer=tables["verify"]["stamped_newer"],
     )

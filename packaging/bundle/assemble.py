@@ -13,14 +13,12 @@ import os
 import shutil
 from pathlib import Path
 
-from configuration import CACHE, REPOSITORY, TIME, Configuration
+from configuration import CACHE, REPOSITORY, TIME, Configuration, left_out
 
 from bundle.bytecode import compile_all
-from bundle.component import Component
-from bundle.icon import write_icon
-from bundle.information import information
+from bundle.info_plist import info_plist, write_icon
 from bundle.launcher import compile_launchers, mac_target
-from bundle.prune import left_out
+from bundle.licences import Component
 from bundle.python_here import PythonHere
 from bundle.resolve import Platform, Wheel, fetch, linux, macos, read_lock
 from bundle.runtime import (
@@ -32,6 +30,9 @@ from bundle.runtime import (
 )
 from bundle.wheels import unpack
 from models.starter import STARTER, ensure_starter
+
+PACKAGES = Path("Contents/Resources/python") / LIBRARY / "site-packages"
+STARTER_WEIGHTS = PACKAGES / "resources" / "starter"
 
 _OWN = ("app", "engine", "models", "resources")
 
@@ -51,16 +52,16 @@ def assemble_for_mac(
         name=application.name,
         target=mac_target(application.minimum_macos),
     )
-    (app / "Contents" / "Info.plist").write_bytes(information(configuration))
+    (app / "Contents" / "Info.plist").write_bytes(info_plist(configuration))
     (app / "Contents" / "PkgInfo").write_bytes(b"APPL????")
     resources = app / "Contents" / "Resources"
     picture = REPOSITORY / "resources" / "icons" / "slipstream.png"
     write_icon(picture, resources / f"{application.name}.icns")
     install_for_mac(resources / "python", configuration)
     platform = macos(application.minimum_macos)
-    packages = resources / "python" / LIBRARY / "site-packages"
+    packages = app / PACKAGES
     components = _add_packages(packages, platform, configuration, application.architecture)
-    own = _add_own(packages, configuration, starter=starter)
+    own = _add_own(app, configuration, starter=starter)
     _compile(resources / "python" / LIBRARY, python)
     runtime = configuration.runtime
     wheel = runtime_wheel(runtime)
@@ -85,10 +86,25 @@ def assemble_for_twin(app: Path, configuration: Configuration, *, python: Python
     compile_launchers(app / "Contents" / "MacOS", name=configuration.application.name)
     resources = app / "Contents" / "Resources"
     install_for_twin(resources / "python", python, configuration.prune)
-    packages = resources / "python" / LIBRARY / "site-packages"
+    packages = app / PACKAGES
     _add_packages(packages, linux(), configuration, "x86_64")
-    _add_own(packages, configuration, starter=True)
+    _add_own(app, configuration, starter=True)
     _compile(resources / "python" / LIBRARY, python)
+
+
+def has_starter(app: Path) -> bool:
+    """Whether the bundle brings the starter's weights along."""
+    return (app / STARTER_WEIGHTS).is_dir()
+
+
+def starter_bytes(app: Path) -> int:
+    """What the starter's weights add to the bundle's size; 0 where they are not there."""
+    return size_bytes(app / STARTER_WEIGHTS)
+
+
+def size_bytes(folder: Path) -> int:
+    """Of all files in `folder` together."""
+    return sum(path.lstat().st_size for path in folder.rglob("*") if not path.is_dir())
 
 
 def set_times(folder: Path) -> None:
@@ -167,8 +183,8 @@ def _own_components(
     return [own, weights] if starter else [own]
 
 
-def _add_own(folder: Path, configuration: Configuration, *, starter: bool) -> Path:
-    """Put our packages into `folder` as pip would; their *.dist-info."""
+def _add_own(app: Path, configuration: Configuration, *, starter: bool) -> Path:
+    """Put our packages among the others as pip would; their *.dist-info."""
     lines = configuration.prune.own
     lines += "" if starter else configuration.prune.own_without_starter
     is_left_out = left_out(lines)
@@ -176,12 +192,12 @@ def _add_own(folder: Path, configuration: Configuration, *, starter: bool) -> Pa
         for path in sorted((REPOSITORY / package).rglob("*")):
             name = path.relative_to(REPOSITORY).as_posix()
             if path.is_file() and not is_left_out(name):
-                _copy(path, folder / name)
+                _copy(path, app / PACKAGES / name)
     if starter:
         imported = ensure_starter(home=CACHE)
         for path in sorted(imported.iterdir()):
-            _copy(path, folder / "resources" / "starter" / STARTER.name / path.name)
-    metadata = folder / f"slipstream-{configuration.version}.dist-info"
+            _copy(path, app / STARTER_WEIGHTS / STARTER.name / path.name)
+    metadata = app / PACKAGES / f"slipstream-{configuration.version}.dist-info"
     _copy(REPOSITORY / "LICENSE", metadata / "licenses" / "LICENSE")
     (metadata / "METADATA").write_text(
         "Metadata-Version: 2.4\nName: slipstream\n"

@@ -8,13 +8,13 @@ them; does not judge whether licences suit each other.
 import re
 import shutil
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from email.message import Message
 from email.parser import BytesParser
 from pathlib import Path
 
 from configuration import PACKAGING
 
-from bundle.component import Component
 from models.errors import Problem
 
 TEXTS = PACKAGING / "licences"
@@ -33,6 +33,23 @@ _SPELLINGS = {
     "ISC License": "ISC",
     "MIT License": "MIT",
 }
+
+
+@dataclass(frozen=True)
+class Component:
+    """A wheel, or something else that came in.
+
+    `sha256` is of the file that was fetched ("" where there was none); `purl` names it for the
+    bill of materials; `licence` is an SPDX expression, "" where `metadata`, its *.dist-info
+    within the bundle, says it.
+    """
+
+    name: str
+    version: str
+    sha256: str
+    purl: str
+    licence: str
+    metadata: Path | None
 
 
 def collect(app: Path, *, components: Sequence[Component]) -> None:

@@ -19,10 +19,9 @@ from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
 
-from configuration import CACHE, Configuration, Prune, Runtime
+from configuration import CACHE, Configuration, Prune, Runtime, left_out
 from macho import thin
 
-from bundle.prune import left_out
 from bundle.python_here import PythonHere
 from bundle.resolve import Wheel, fetch, macos
 from models.download import file_sha256

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bundle.component import Component
-from bundle.licences import expression_of
+from bundle.licences import Component, expression_of
 
 PLACE = "Contents/Resources/sbom.cdx.json"
 OWN = "slipstream"  # the component that all others are parts of

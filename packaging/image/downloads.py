@@ -6,21 +6,23 @@ was written to it until it has been read.
 
 import hashlib
 import stat
+import time
 import zipfile
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from bundle.starter_weights import has_starter
-from configuration import Configuration
+from bundle.assemble import has_starter
+from configuration import TIME, Configuration
 
-from image.archive import write_archive
 from image.udif import read_image, write_image
 from image.volume import write_volume
 from models.errors import Problem
 
 _BLOCK_BYTES = 1 << 20
+_LEVEL = 9
+_UNIX = 3  # the system that permissions of a .zip are of
 
 
 def make_downloads(app: Path, folder: Path, configuration: Configuration) -> list[Path]:
@@ -66,6 +68,29 @@ def _archive(app: Path, archive: Path) -> None:
     write_archive(app, archive)
     if not archive_is_like(app, archive):
         raise _unlike(archive)
+
+
+def write_archive(app: Path, path: Path) -> None:
+    """Write the bundle `app`, with its links and permissions, to `path`: as Finder unpacks it.
+
+    The same files give the same bytes.
+    """
+    date = time.gmtime(TIME)[:6]
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=_LEVEL) as archive:
+        for item in (app, *sorted(app.rglob("*"))):
+            name = item.relative_to(app.parent).as_posix()
+            mode = item.lstat().st_mode
+            if item.is_symlink():
+                data = str(item.readlink()).encode()
+            elif item.is_dir():
+                name, data = f"{name}/", b""
+            else:
+                data = item.read_bytes()
+            member = zipfile.ZipInfo(name, date)
+            member.create_system = _UNIX
+            member.external_attr = (stat.S_IFMT(mode) | stat.S_IMODE(mode)) << 16
+            member.compress_type = zipfile.ZIP_DEFLATED if data else zipfile.ZIP_STORED
+            archive.writestr(member, data)
 
 
 def archive_is_like(app: Path, archive: Path) -> bool:

@@ -12,11 +12,11 @@ from pathlib import Path
 from xml.parsers.expat import ExpatError
 
 import macho
+from bundle.assemble import size_bytes, starter_bytes
 from bundle.runtime import LIBRARY
-from bundle.starter_weights import size_bytes, starter_bytes
 from configuration import Configuration
 
-from verify.finding import Finding
+from verify import Finding
 
 # Without these the window or the engine could not start. Patterns, relative to Python's library.
 ESSENTIAL = (

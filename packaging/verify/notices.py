@@ -13,7 +13,7 @@ from typing import Any
 
 from bundle import licences, sbom
 
-from verify.finding import Finding
+from verify import Finding
 
 
 @dataclass(frozen=True)

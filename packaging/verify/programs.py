@@ -14,7 +14,7 @@ from pathlib import Path
 import macho
 from macho import Macho
 
-from verify.finding import Finding
+from verify import Finding
 from verify.newer_symbols import newer_than
 
 _SYSTEM = ("/usr/lib/", "/System/Library/")

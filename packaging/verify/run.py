@@ -3,14 +3,12 @@
 What only a Mac can tell is not checked: whether it loads, draws, computes and is let through.
 """
 
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-from configuration import PACKAGING, REPOSITORY, Configuration
+from configuration import REPOSITORY, Configuration
 
-from verify import contents, notices, programs, seals
-from verify.finding import Finding
+from verify import Finding, contents, notices, programs, seals
 
 type Release = tuple[int, int]
 
@@ -23,11 +21,12 @@ def verify_bundle(app: Path, *, config: Configuration) -> list[Finding]:
 def _findings(app: Path, config: Configuration) -> Iterator[Finding]:
     oldest = _release(config.application.minimum_macos)
     architecture = config.application.architecture
+    newer = {pattern: _release(version) for pattern, version in config.stamped_newer.items()}
     found = programs.read_programs(app, architecture=architecture)
     yield from contents.information(app, config=config)
     yield from contents.essentials(app, config=config)
     yield from found.faults
-    yield from programs.minimum_macos(found, oldest=oldest, allowed=_stamps())
+    yield from programs.minimum_macos(found, oldest=oldest, allowed=newer)
     yield from programs.libraries(found)
     yield from programs.symbols(found)
     yield from programs.python_symbols(found)
@@ -44,13 +43,6 @@ def _findings(app: Path, config: Configuration) -> Iterator[Finding]:
     yield from seals.links(app)
     yield from seals.signatures(app)
     yield from seals.seals(app)
-
-
-def _stamps() -> dict[str, Release]:
-    """Which files may be stamped for a newer system, and how new: out of slipstream.toml."""
-    tables = tomllib.loads((PACKAGING / "slipstream.toml").read_text(encoding="utf-8"))
-    stamps: dict[str, str] = tables.get("verify", {}).get("stamped_newer", {})
-    return {pattern: _release(version) for pattern, version in stamps.items()}
 
 
 def _release(version: str) -> Release:

@@ -15,7 +15,7 @@ from sign.code_signature import Belongings
 from sign.frameworks import frameworks, missing_links
 from sign.seal import SEAL, differences, leads_outside
 
-from verify.finding import Finding
+from verify import Finding
 
 type Root = tuple[Path, Path, Path]  # what a seal covers, its main executable, its Info.plist
 

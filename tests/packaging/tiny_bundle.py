@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 
 from bundle import licences, sbom
-from bundle.component import Component
+from bundle.licences import Component
 from configuration import Configuration, read_configuration
 from sign import signing
 

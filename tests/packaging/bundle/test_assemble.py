@@ -7,11 +7,16 @@ from pathlib import Path
 
 import pytest
 from bundle import assemble, resolve
-from bundle.assemble import assemble_for_mac, assemble_for_twin
-from bundle.component import Component
+from bundle.assemble import (
+    PACKAGES,
+    STARTER_WEIGHTS,
+    assemble_for_mac,
+    assemble_for_twin,
+    has_starter,
+)
+from bundle.licences import Component
 from bundle.python_here import PythonHere, find_python
 from bundle.runtime import LIBRARY
-from bundle.starter_weights import PLACE, has_starter
 from configuration import CACHE, read_configuration
 
 from models.starter import STARTER
@@ -20,7 +25,6 @@ from tests.packaging.tiny_wheel import write_wheel
 HERE = Path(sys.executable)
 PYTHON = PythonHere("3.13.0", HERE, HERE, HERE, HERE)
 CONFIGURATION = read_configuration()
-PACKAGES = Path("Contents/Resources/python") / LIBRARY / "site-packages"
 
 
 @pytest.fixture(autouse=True)
@@ -78,7 +82,7 @@ def test_what_lies_where(tmp_path: Path):
         f"{PACKAGES}/models/starter.py",
         f"{PACKAGES}/resources/icons/slipstream.png",
         f"{PACKAGES}/resources/drafters/smollm2-135m/head.safetensors",
-        f"{PLACE}/{STARTER.name}/config.json",
+        f"{STARTER_WEIGHTS}/{STARTER.name}/config.json",
     } <= files
     assert not [
         name for name in files if "__pycache__" in name or name.endswith((".pyi", "make.py"))
@@ -95,7 +99,8 @@ def test_our_own_code_finds_its_version_and_its_starter(tmp_path: Path):
     assert own.metadata["License-Expression"] == "Apache-2.0"
     # Where models/starter.py looks for it: beside itself.
     assert (
-        app / PLACE == (app / PACKAGES / "models" / "starter.py").parents[1] / "resources/starter"
+        app / STARTER_WEIGHTS
+        == (app / PACKAGES / "models" / "starter.py").parents[1] / "resources/starter"
     )
 
 

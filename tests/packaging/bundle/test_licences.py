@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from bundle import licences
-from bundle.component import Component
+from bundle.licences import Component
 
 from models.errors import Problem
 from tests.packaging.tiny_bundle import write

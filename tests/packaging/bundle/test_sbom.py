@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from bundle import sbom
-from bundle.component import Component
+from bundle.licences import Component
 
 MLX = Component("mlx", "0.32.4", "ab" * 32, "pkg:pypi/mlx@0.32.4", "MIT", None)
 QT = Component("pyside6-essentials", "6.11.3", "cd" * 32, "pkg:pypi/q@6.11", "LGPL-3.0-only", None)

@@ -9,12 +9,10 @@ from pathlib import Path
 from unicodedata import normalize
 
 import pytest
-from bundle.assemble import set_times
-from bundle.starter_weights import PLACE, has_starter, size_bytes, starter_bytes
+from bundle.assemble import STARTER_WEIGHTS, has_starter, set_times, size_bytes, starter_bytes
 from configuration import TIME, Configuration, read_configuration
 from image import downloads
-from image.archive import write_archive
-from image.downloads import archive_is_like, make_downloads
+from image.downloads import archive_is_like, make_downloads, write_archive
 
 from models.errors import Problem
 
@@ -175,7 +173,7 @@ def test_the_starter_is_weighed(app: Path):
     assert not has_starter(app)
     assert starter_bytes(app) == 0
     before = size_bytes(app)
-    (app / PLACE).mkdir(parents=True)
-    (app / PLACE / "weights").write_bytes(bytes(1234))
+    (app / STARTER_WEIGHTS).mkdir(parents=True)
+    (app / STARTER_WEIGHTS / "weights").write_bytes(bytes(1234))
     assert has_starter(app)
     assert starter_bytes(app) == size_bytes(app) - before == 1234

@@ -1,8 +1,17 @@
-"""What is left out, and that what is needed is not."""
+"""What the files say, and what is left out by it: nothing that is needed."""
+
+from pathlib import Path
 
 import pytest
-from bundle.prune import left_out
-from configuration import read_configuration
+from configuration import PACKAGING, left_out, read_configuration
+
+
+def test_a_configuration_with_a_line_too_many(tmp_path: Path):
+    path = tmp_path / "slipstream.toml"
+    text = (PACKAGING / "slipstream.toml").read_text()
+    path.write_text(text.replace("[budget]", "[budget]\nwishes = 1\n"))
+    with pytest.raises(TypeError, match="wishes"):
+        read_configuration(path)
 
 
 def test_the_last_line_that_fits_decides():

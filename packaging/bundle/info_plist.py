@@ -1,12 +1,16 @@
-"""Info.plist: what macOS wants to know of an application before it runs it."""
+"""What macOS shows of an application before it runs: Info.plist, and the icon that it names."""
 
 import plistlib
+from pathlib import Path
 
 from configuration import Configuration
+from PIL import Image
+
+_ICON_SIDES = (1024, 512, 256, 128, 64, 32, 16)  # all that Finder and Dock ask for
 
 
-def information(configuration: Configuration) -> bytes:
-    """The file's bytes: XML, keys sorted."""
+def info_plist(configuration: Configuration) -> bytes:
+    """The bytes of Info.plist: XML, keys sorted."""
     application, version = configuration.application, configuration.version
     return plistlib.dumps(
         {
@@ -32,3 +36,11 @@ def information(configuration: Configuration) -> bytes:
             "NSSupportsAutomaticGraphicsSwitching": True,
         }
     )
+
+
+def write_icon(picture: Path, path: Path) -> None:
+    """Write the .icns at `path`, out of the picture that the window shows too."""
+    with Image.open(picture) as image:
+        drawn = image.convert("RGBA")
+    sizes = [drawn.resize((side, side), Image.Resampling.LANCZOS) for side in _ICON_SIDES]
+    drawn.save(path, format="ICNS", append_images=sizes)

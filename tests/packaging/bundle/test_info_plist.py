@@ -5,16 +5,14 @@ import plistlib
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-from bundle.icon import write_icon
-from bundle.information import information
-from configuration import PACKAGING, REPOSITORY, read_configuration
+from bundle.info_plist import info_plist, write_icon
+from configuration import REPOSITORY, read_configuration
 from PIL import Image
 
 
 def test_it_says_what_the_configuration_says():
     configuration = replace(read_configuration(), version="9.8.7")
-    told = plistlib.loads(information(configuration))
+    told = plistlib.loads(info_plist(configuration))
     assert told["CFBundleShortVersionString"] == told["CFBundleVersion"] == "9.8.7"
     assert told["CFBundleIdentifier"] == configuration.application.identifier
     assert told["CFBundleExecutable"] == "Slipstream"
@@ -22,14 +20,6 @@ def test_it_says_what_the_configuration_says():
     assert told["LSArchitecturePriority"] == ["arm64"]
     assert told["NSHighResolutionCapable"] is True
     assert told["NSRequiresAquaSystemAppearance"] is False
-
-
-def test_a_configuration_with_a_line_too_many(tmp_path: Path):
-    path = tmp_path / "slipstream.toml"
-    text = (PACKAGING / "slipstream.toml").read_text()
-    path.write_text(text.replace("[budget]", "[budget]\nwishes = 1\n"))
-    with pytest.raises(TypeError, match="wishes"):
-        read_configuration(path)
 
 
 def test_the_icon_has_all_sizes(tmp_path: Path):
