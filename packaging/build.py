@@ -23,11 +23,10 @@ from bundle.python_here import find_python
 from bundle.resolve import linux, macos, resolve, write_lock
 from configuration import REPOSITORY, Configuration, read_configuration
 from image.downloads import make_downloads
+from models.errors import Problem
 from sign.signing import sign_bundle
 from verify.run import verify_bundle
 from verify.twin import self_test
-
-from models.errors import Problem
 
 DIST = REPOSITORY / "dist"
 TWIN = REPOSITORY / "build" / "twin"

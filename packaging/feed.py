@@ -17,11 +17,11 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from configuration import REPOSITORY, read_configuration
 from nacl.signing import SigningKey
 
 from app.updates.release import Feed, Release, feed_from_text, feed_to_text
 from app.updates.signature import seal
+from configuration import REPOSITORY, read_configuration
 from models.download import file_sha256
 from models.errors import Problem
 

@@ -13,8 +13,6 @@ import os
 import shutil
 from pathlib import Path
 
-from configuration import CACHE, REPOSITORY, TIME, Configuration, left_out
-
 from bundle.bytecode import compile_all
 from bundle.info_plist import info_plist, write_icon
 from bundle.launcher import compile_launchers, mac_target
@@ -29,6 +27,7 @@ from bundle.runtime import (
     runtime_wheel,
 )
 from bundle.wheels import unpack
+from configuration import CACHE, REPOSITORY, TIME, Configuration, left_out
 from models.starter import STARTER, ensure_starter
 
 PACKAGES = Path("Contents/Resources/python") / LIBRARY / "site-packages"

@@ -3,8 +3,9 @@
 import plistlib
 from pathlib import Path
 
-from configuration import Configuration
 from PIL import Image
+
+from configuration import Configuration
 
 _ICON_SIDES = (1024, 512, 256, 128, 64, 32, 16)  # all that Finder and Dock ask for
 

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import macho
 from configuration import CACHE
-
 from models.errors import Problem
 
 SOURCE = Path(__file__).with_name("launcher.c")

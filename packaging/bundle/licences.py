@@ -14,7 +14,6 @@ from email.parser import BytesParser
 from pathlib import Path
 
 from configuration import PACKAGING
-
 from models.errors import Problem
 
 TEXTS = PACKAGING / "licences"

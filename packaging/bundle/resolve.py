@@ -16,7 +16,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from configuration import CACHE, PACKAGING, REPOSITORY
-
 from models.download import file_sha256
 from models.errors import Problem
 

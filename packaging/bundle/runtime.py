@@ -19,11 +19,10 @@ from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
 
-from configuration import CACHE, Configuration, Prune, Runtime, left_out
-from macho import thin
-
 from bundle.python_here import PythonHere
 from bundle.resolve import Wheel, fetch, macos
+from configuration import CACHE, Configuration, Prune, Runtime, left_out
+from macho import thin
 from models.download import file_sha256
 from models.errors import Problem
 

@@ -9,9 +9,8 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
-from macho import thin
-
 from bundle.resolve import Wheel
+from macho import thin
 
 _DATA = re.compile(r"[^/]+\.data/(\w+)/(.+)")  # what is put elsewhere than beside the others
 

@@ -15,7 +15,6 @@ from tempfile import TemporaryDirectory
 
 from bundle.assemble import has_starter
 from configuration import TIME, Configuration
-
 from image.udif import read_image, write_image
 from image.volume import write_volume
 from models.errors import Problem

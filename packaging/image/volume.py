@@ -11,7 +11,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from configuration import TIME
-
 from models.errors import Problem
 
 _SECTOR = 512

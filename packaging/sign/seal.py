@@ -18,7 +18,6 @@ from typing import Any
 from xml.parsers.expat import ExpatError
 
 import macho
-
 from sign import code_signature
 
 SEAL = "_CodeSignature/CodeResources"

@@ -14,7 +14,6 @@ from pathlib import Path
 from xml.parsers.expat import ExpatError
 
 import macho
-
 from models.errors import Problem
 from sign import code_signature
 from sign.code_signature import Belongings

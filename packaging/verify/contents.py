@@ -15,7 +15,6 @@ import macho
 from bundle.assemble import size_bytes, starter_bytes
 from bundle.runtime import LIBRARY
 from configuration import Configuration
-
 from verify import Finding
 
 # Without these the window or the engine could not start. Patterns, relative to Python's library.

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from bundle import licences, sbom
-
 from verify import Finding
 
 

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import macho
 from macho import Macho
-
 from verify import Finding
 from verify.newer_symbols import newer_than
 

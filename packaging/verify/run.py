@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from configuration import REPOSITORY, Configuration
-
 from verify import Finding, contents, notices, programs, seals
 
 type Release = tuple[int, int]

@@ -14,7 +14,6 @@ from sign import code_signature
 from sign.code_signature import Belongings
 from sign.frameworks import frameworks, missing_links
 from sign.seal import SEAL, differences, leads_outside
-
 from verify import Finding
 
 type Root = tuple[Path, Path, Path]  # what a seal covers, its main executable, its Info.plist

@@ -19,7 +19,6 @@ from typing import Any
 
 from bundle.python_here import PythonHere
 from configuration import REPOSITORY
-
 from models.errors import Problem
 
 _SELF_TEST_SECONDS = 300

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-import build
 import pytest
+
+import build
 from bundle.resolve import Platform, Wheel
 from sign import code_signature
-
 from tests.packaging import tiny_bundle
 
 

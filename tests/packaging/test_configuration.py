@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from configuration import PACKAGING, left_out, read_configuration
 
 

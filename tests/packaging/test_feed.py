@@ -4,11 +4,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from configuration import REPOSITORY, read_configuration
-from feed import main, make_key, read_key
 
 from app.updates.release import feed_from_text
 from app.updates.signature import unseal
+from configuration import REPOSITORY, read_configuration
+from feed import main, make_key, read_key
 from models.download import file_sha256
 from models.errors import Problem
 

@@ -6,12 +6,12 @@ import struct
 from collections.abc import Callable
 from pathlib import Path
 
-import macho
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from macho import Import, Library, MachoError, thin
 
+import macho
+from macho import Import, Library, MachoError, thin
 from tests.packaging.tiny_macho import (
     ARM64,
     EXECUTE,

@@ -9,7 +9,6 @@ from bundle import licences, sbom
 from bundle.licences import Component
 from configuration import Configuration, read_configuration
 from sign import signing
-
 from tests.packaging.tiny_macho import EXECUTE, MODULE, TinyMacho
 
 CPP = "/usr/lib/libc++.1.dylib"

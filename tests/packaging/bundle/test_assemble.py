@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from bundle import assemble, resolve
 from bundle.assemble import (
     PACKAGES,
@@ -18,7 +19,6 @@ from bundle.licences import Component
 from bundle.python_here import PythonHere, find_python
 from bundle.runtime import LIBRARY
 from configuration import CACHE, read_configuration
-
 from models.starter import STARTER
 from tests.packaging.tiny_wheel import write_wheel
 

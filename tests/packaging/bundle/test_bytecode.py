@@ -4,9 +4,9 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from bundle import bytecode
 from bundle.bytecode import compile_all
-
 from models.errors import Problem
 
 UNCHECKED_HASH = b"\x01\x00\x00\x00"

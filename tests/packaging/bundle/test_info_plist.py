@@ -5,9 +5,10 @@ import plistlib
 from dataclasses import replace
 from pathlib import Path
 
+from PIL import Image
+
 from bundle.info_plist import info_plist, write_icon
 from configuration import REPOSITORY, read_configuration
-from PIL import Image
 
 
 def test_it_says_what_the_configuration_says():

@@ -7,8 +7,9 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import macho
 import pytest
+
+import macho
 from bundle.launcher import SOURCE, compile_launchers, mac_target
 from configuration import PACKAGING
 

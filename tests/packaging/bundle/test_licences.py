@@ -4,9 +4,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
 from bundle import licences
 from bundle.licences import Component
-
 from models.errors import Problem
 from tests.packaging.tiny_bundle import write
 

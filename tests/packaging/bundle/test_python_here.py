@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
+
 from bundle import python_here
 from bundle.python_here import VARIABLE, PythonHere, find_python
-
 from models.errors import Problem
 
 TOLD = {

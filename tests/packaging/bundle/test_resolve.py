@@ -6,15 +6,15 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from bundle import resolve
-from bundle.resolve import Platform, Wheel, fetch, linux, macos, read_lock, write_lock
-from configuration import REPOSITORY, read_configuration
 from hypothesis import given
 from hypothesis import strategies as st
 from packaging.markers import default_environment
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
+from bundle import resolve
+from bundle.resolve import Platform, Wheel, fetch, linux, macos, read_lock, write_lock
+from configuration import REPOSITORY, read_configuration
 from models.errors import Problem
 from tests.packaging.tiny_wheel import write_wheel
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+
 from bundle import resolve, runtime
 from bundle.python_here import PythonHere
 from bundle.runtime import LIBRARY, install_for_mac, install_for_twin, openssl_version
 from configuration import Configuration, read_configuration
-
 from models.errors import Problem
 from tests.models.file_server import serving
 from tests.packaging.tiny_macho import ARM64, X86_64, universal

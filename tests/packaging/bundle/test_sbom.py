@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from bundle import sbom
 from bundle.licences import Component
 

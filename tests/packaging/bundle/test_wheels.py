@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
+
 from bundle import resolve
 from bundle.wheels import unpack
 from configuration import left_out
-
 from tests.packaging.tiny_macho import ARM64, X86_64, universal
 from tests.packaging.tiny_wheel import write_wheel
 

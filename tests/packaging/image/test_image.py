@@ -9,11 +9,11 @@ from pathlib import Path
 from unicodedata import normalize
 
 import pytest
+
 from bundle.assemble import STARTER_WEIGHTS, has_starter, set_times, size_bytes, starter_bytes
 from configuration import TIME, Configuration, read_configuration
 from image import downloads
 from image.downloads import archive_is_like, make_downloads, write_archive
-
 from models.errors import Problem
 
 needs_xorriso = pytest.mark.skipif(shutil.which("xorriso") is None, reason="needs xorriso")

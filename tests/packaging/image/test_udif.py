@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from image import udif
 from image.udif import SECTOR, read_image, write_image
 

@@ -6,12 +6,12 @@ import plistlib
 import struct
 from pathlib import Path
 
-import macho
 import pytest
+
+import macho
+from models.errors import Problem
 from sign import code_signature, frameworks, seal
 from sign.code_signature import Belongings, SignatureError
-
-from models.errors import Problem
 from tests.packaging import tiny_bundle
 from tests.packaging.tiny_macho import ARM64, EXECUTE, X86_64, TinyMacho, universal
 

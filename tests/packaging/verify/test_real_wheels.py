@@ -8,8 +8,9 @@ import sys
 import zipfile
 from pathlib import Path
 
-import macho
 import pytest
+
+import macho
 import verify.contents
 import verify.programs
 from macho import thin

@@ -6,12 +6,12 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from bundle.python_here import PythonHere
 from configuration import REPOSITORY
+from models.errors import Problem
 from verify import twin
 from verify.twin import run_in_twin, self_test
-
-from models.errors import Problem
 
 HERE = Path("/usr/lib")
 PYTHON = PythonHere("3.13.0", Path("/usr/bin/python3.13"), HERE, HERE, HERE)

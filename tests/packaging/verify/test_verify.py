@@ -8,10 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from sign.seal import SEAL
-from verify.newer_symbols import newer_than
-from verify.run import REPOSITORY, verify_bundle
 
+from sign.seal import SEAL
 from tests.packaging import tiny_bundle
 from tests.packaging.tiny_bundle import CPP, SITE, configuration, write
 from tests.packaging.tiny_macho import (
@@ -23,6 +21,8 @@ from tests.packaging.tiny_macho import (
     universal,
     with_circular_exports,
 )
+from verify.newer_symbols import newer_than
+from verify.run import REPOSITORY, verify_bundle
 
 SYSTEM = "/usr/lib/libSystem.B.dylib"
 OLD_QT = TinyMacho(file_type=MODULE, minimum_macos=(15, 0), libraries=(SYSTEM, CPP))
