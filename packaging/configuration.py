@@ -82,7 +82,7 @@ class Configuration:
     stamped_newer: dict[str, str]
 
 
-def left_out(lines: str) -> Callable[[str], bool]:
+def excluded(lines: str) -> Callable[[str], bool]:
     """Whether a path, relative and with forward slashes, is left out by the last line that fits.
 
     A folder takes its contents along. A later line may ask for a part of them back, which git

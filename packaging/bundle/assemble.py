@@ -27,7 +27,7 @@ from bundle.runtime import (
     runtime_wheel,
 )
 from bundle.wheels import unpack
-from configuration import CACHE, REPOSITORY, TIME, Configuration, left_out
+from configuration import CACHE, REPOSITORY, TIME, Configuration, excluded
 from models.starter import STARTER, ensure_starter
 
 PACKAGES = Path("Contents/Resources/python") / LIBRARY / "site-packages"
@@ -127,9 +127,9 @@ def _add_packages(
 ) -> list[Component]:
     wheels = read_lock(platform.lock)
     fetch(wheels, platform)
-    is_left_out = left_out(configuration.prune.packages)
+    is_excluded = excluded(configuration.prune.packages)
     return [
-        _component(wheel, unpack(wheel, folder, architecture=architecture, is_left_out=is_left_out))
+        _component(wheel, unpack(wheel, folder, architecture=architecture, is_excluded=is_excluded))
         for wheel in wheels
     ]
 
@@ -186,11 +186,11 @@ def _add_own(app: Path, configuration: Configuration, *, starter: bool) -> Path:
     """Put our packages among the others as pip would; their *.dist-info."""
     lines = configuration.prune.own
     lines += "" if starter else configuration.prune.own_without_starter
-    is_left_out = left_out(lines)
+    is_excluded = excluded(lines)
     for package in _OWN:
         for path in sorted((REPOSITORY / package).rglob("*")):
             name = path.relative_to(REPOSITORY).as_posix()
-            if path.is_file() and not is_left_out(name):
+            if path.is_file() and not is_excluded(name):
                 _copy(path, app / PACKAGES / name)
     if starter:
         imported = ensure_starter(home=CACHE)
@@ -214,4 +214,4 @@ def _copy(path: Path, target: Path) -> None:
 def _compile(library: Path, python: PythonHere) -> None:
     """All but model architectures, of which a few are ever imported: that costs a moment then."""
     architectures = "/site-packages/transformers/models/*/\n/site-packages/mlx_lm/models/"
-    compile_all(library, python.executable, is_left_out=left_out(architectures))
+    compile_all(library, python.executable, is_excluded=excluded(architectures))

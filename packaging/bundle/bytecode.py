@@ -18,14 +18,14 @@ _SHARES = 16
 
 
 def compile_all(
-    folder: Path, python: Path, *, is_left_out: Callable[[str], bool] = lambda name: False
+    folder: Path, python: Path, *, is_excluded: Callable[[str], bool] = lambda name: False
 ) -> None:
     """Put a __pycache__ beside every .py under `folder`, by `python`, a Python 3.13.
 
     Raises Problem where a file does not compile.
     """
     names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.py"))
-    names = [name for name in names if not is_left_out(name)]
+    names = [name for name in names if not is_excluded(name)]
     shares = [names[start::_SHARES] for start in range(_SHARES)]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         list(pool.map(lambda share: _compile(folder, python, share), shares))

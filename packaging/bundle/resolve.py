@@ -23,7 +23,7 @@ PYTHON = "3.13"
 _LINE = re.compile(r"# (\S+\.whl)\n(\S+)==(\S+) --hash=sha256:([0-9a-f]{64})\n")
 _PIP = (sys.executable, "-m", "pip")
 _PIP_OPTIONS = ("--no-deps", "--only-binary=:all:", "--no-input", "--quiet")
-_LEFT_OUT = ("pip",)  # asks where the starter's wheel is, where its weights do not come along
+_EXCLUDED = ("pip",)  # asks where the starter's wheel is, where its weights do not come along
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def resolve(platform: Platform) -> list[Wheel]:
     uv = [str(Path(sys.executable).with_name("uv")), "pip", "compile", "--quiet"]
     options = [f"--python-platform={platform.uv_name}", f"--python-version={PYTHON}"]
     options += ["--no-python-downloads", "--only-binary=:all:", "--no-header", "--no-annotate"]
-    options += [f"--no-emit-package={name}" for name in _LEFT_OUT]
+    options += [f"--no-emit-package={name}" for name in _EXCLUDED]
     environment = dict(os.environ)
     if platform.minimum_macos:
         environment["MACOSX_DEPLOYMENT_TARGET"] = platform.minimum_macos

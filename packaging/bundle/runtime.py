@@ -21,7 +21,7 @@ from urllib.request import urlopen
 
 from bundle.python_here import PythonHere
 from bundle.resolve import Wheel, fetch, macos
-from configuration import CACHE, Configuration, Prune, Runtime, left_out
+from configuration import CACHE, Configuration, Prune, Runtime, excluded
 from macho import thin
 from models.download import file_sha256
 from models.errors import Problem
@@ -64,18 +64,18 @@ def install_for_mac(folder: Path, configuration: Configuration) -> None:
     binaries, extensions = library / "bases" / "lib", library / "lib-dynload"
     binaries.mkdir(parents=True)
     extensions.mkdir()
-    is_left_out = left_out(configuration.prune.extensions)
+    is_excluded = excluded(configuration.prune.extensions)
     with zipfile.ZipFile(wheel.path) as archive:
         for name in archive.namelist():
             place, _, file = name.rpartition("/")
             if place == "freeze_core/bases/lib" and file in _BINARIES:
                 path = binaries / file
-            elif place == "freeze_core/lib" and file.endswith(".so") and not is_left_out(file):
+            elif place == "freeze_core/lib" and file.endswith(".so") and not is_excluded(file):
                 path = extensions / file
             else:
                 continue
             path.write_bytes(thin(archive.read(name), application.architecture))
-    _extract_stdlib(have_source(runtime), library, left_out(configuration.prune.stdlib))
+    _extract_stdlib(have_source(runtime), library, excluded(configuration.prune.stdlib))
     data = library / "_sysconfigdata__darwin_darwin.py"
     data.write_text(_SYSCONFIG_DATA, encoding="utf-8")
 
@@ -102,8 +102,8 @@ def install_for_twin(folder: Path, python: PythonHere, prune: Prune) -> None:
     library = folder / LIBRARY
     (library / "bases" / "lib").mkdir(parents=True)
     shutil.copyfile(python.library, library / "bases" / "lib" / "Python")
-    _copy(python.extensions, library / "lib-dynload", left_out(prune.extensions))
-    _copy(python.stdlib, library, left_out(prune.stdlib))
+    _copy(python.extensions, library / "lib-dynload", excluded(prune.extensions))
+    _copy(python.stdlib, library, excluded(prune.stdlib))
 
 
 def have_source(runtime: Runtime) -> Path:
@@ -146,13 +146,13 @@ def _fetch_from_debian(path: Path) -> bool:
     return False
 
 
-def _extract_stdlib(source: Path, folder: Path, is_left_out: Callable[[str], bool]) -> None:
+def _extract_stdlib(source: Path, folder: Path, is_excluded: Callable[[str], bool]) -> None:
     with tarfile.open(source) as archive:
         for member in archive:
             _, _, name = member.name.partition("/Lib/")
             if member.name.count("/") == 1 and member.name.endswith("/LICENSE"):
                 name = "LICENSE.txt"  # where an installed Python has it
-            if member.isfile() and name and not is_left_out(name):
+            if member.isfile() and name and not is_excluded(name):
                 data = archive.extractfile(member)
                 assert data is not None
                 path = folder / name
@@ -160,10 +160,10 @@ def _extract_stdlib(source: Path, folder: Path, is_left_out: Callable[[str], boo
                 path.write_bytes(data.read())
 
 
-def _copy(source: Path, folder: Path, is_left_out: Callable[[str], bool]) -> None:
+def _copy(source: Path, folder: Path, is_excluded: Callable[[str], bool]) -> None:
     for path in sorted(source.rglob("*")):
         name = path.relative_to(source).as_posix()
-        if path.is_file() and not is_left_out(name):
+        if path.is_file() and not is_excluded(name):
             target = folder / name
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, target)

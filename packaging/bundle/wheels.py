@@ -16,7 +16,7 @@ _DATA = re.compile(r"[^/]+\.data/(\w+)/(.+)")  # what is put elsewhere than besi
 
 
 def unpack(
-    wheel: Wheel, folder: Path, *, architecture: str, is_left_out: Callable[[str], bool]
+    wheel: Wheel, folder: Path, *, architecture: str, is_excluded: Callable[[str], bool]
 ) -> Path:
     """Put what is in `wheel` into `folder`; its *.dist-info there.
 
@@ -26,7 +26,7 @@ def unpack(
     with zipfile.ZipFile(wheel.path) as archive:
         for member in archive.infolist():
             name = _place(member.filename)
-            if member.is_dir() or name is None or is_left_out(name):
+            if member.is_dir() or name is None or is_excluded(name):
                 continue
             if name.startswith("/") or ".." in name.split("/"):
                 raise ValueError(f"{wheel.filename} wants to write to {name!r}.")

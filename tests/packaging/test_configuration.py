@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from configuration import PACKAGING, left_out, read_configuration
+from configuration import PACKAGING, excluded, read_configuration
 
 
 def test_a_configuration_with_a_line_too_many(tmp_path: Path):
@@ -16,20 +16,20 @@ def test_a_configuration_with_a_line_too_many(tmp_path: Path):
 
 
 def test_the_last_line_that_fits_decides():
-    is_left_out = left_out("/kept/*\n!/kept/this.py\n*.pyi\ntests/\n")
-    assert is_left_out("kept/that.py")
-    assert is_left_out("kept/deep/down.py")
-    assert not is_left_out("kept/this.py")
-    assert is_left_out("other/a.pyi")
-    assert is_left_out("other/tests/test_a.py")
-    assert not is_left_out("other/tests.py")
-    assert not is_left_out("deep/kept/that.py")
+    is_excluded = excluded("/kept/*\n!/kept/this.py\n*.pyi\ntests/\n")
+    assert is_excluded("kept/that.py")
+    assert is_excluded("kept/deep/down.py")
+    assert not is_excluded("kept/this.py")
+    assert is_excluded("other/a.pyi")
+    assert is_excluded("other/tests/test_a.py")
+    assert not is_excluded("other/tests.py")
+    assert not is_excluded("deep/kept/that.py")
 
 
 def test_a_folder_of_what_was_left_out_is_asked_back():
-    is_left_out = left_out("/Qt/*\n!/Qt/lib/Core.framework/\n")
-    assert is_left_out("Qt/lib/Quick.framework/Quick")
-    assert not is_left_out("Qt/lib/Core.framework/Versions/A/Core")
+    is_excluded = excluded("/Qt/*\n!/Qt/lib/Core.framework/\n")
+    assert is_excluded("Qt/lib/Quick.framework/Quick")
+    assert not is_excluded("Qt/lib/Core.framework/Versions/A/Core")
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_a_folder_of_what_was_left_out_is_asked_back():
     ],
 )
 def test_packages_keep(name: str):
-    assert not left_out(read_configuration().prune.packages)(name)
+    assert not excluded(read_configuration().prune.packages)(name)
 
 
 @pytest.mark.parametrize(
@@ -66,13 +66,13 @@ def test_packages_keep(name: str):
     ],
 )
 def test_packages_lose(name: str):
-    assert left_out(read_configuration().prune.packages)(name)
+    assert excluded(read_configuration().prune.packages)(name)
 
 
 def test_our_own_programs_for_making_things_stay_at_home():
     prune = read_configuration().prune
-    assert left_out(prune.own)("resources/drafters/smollm2-135m/make.py")
-    assert not left_out(prune.own)("resources/drafters/smollm2-135m/head.safetensors")
-    without = left_out(prune.own + prune.own_without_starter)
+    assert excluded(prune.own)("resources/drafters/smollm2-135m/make.py")
+    assert not excluded(prune.own)("resources/drafters/smollm2-135m/head.safetensors")
+    without = excluded(prune.own + prune.own_without_starter)
     assert without("resources/drafters/smollm2-135m/head.safetensors")
-    assert not left_out(prune.own)("app/__main__.py")
+    assert not excluded(prune.own)("app/__main__.py")

@@ -57,7 +57,7 @@ def test_every_share_is_the_same_whatever_order_a_disk_lists_files_in(
 
 def test_what_is_left_out_is_not_compiled(tmp_path: Path):
     folder = _write(tmp_path, NAMES[:3])
-    compile_all(folder, Path(sys.executable), is_left_out=lambda name: name.endswith("_1.py"))
+    compile_all(folder, Path(sys.executable), is_excluded=lambda name: name.endswith("_1.py"))
     assert len(_compiled(folder)) == 2
 
 

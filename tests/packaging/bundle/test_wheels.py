@@ -6,7 +6,7 @@ import pytest
 
 from bundle import resolve
 from bundle.wheels import unpack
-from configuration import left_out
+from configuration import excluded
 from tests.packaging.tiny_macho import ARM64, X86_64, universal
 from tests.packaging.tiny_wheel import write_wheel
 
@@ -19,7 +19,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def _unpack(tmp_path: Path, members: dict[str, bytes], lines: str = "") -> Path:
     wheel = write_wheel(tmp_path / "wheels", members)
     folder = tmp_path / "site-packages"
-    unpack(wheel, folder, architecture="arm64", is_left_out=left_out(lines))
+    unpack(wheel, folder, architecture="arm64", is_excluded=excluded(lines))
     return folder
 
 
