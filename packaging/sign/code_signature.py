@@ -23,7 +23,7 @@ _SUPERBLOB, _CODE_DIRECTORY = 0xFADE0CC0, 0xFADE0C02
 _REQUIREMENTS, _ENTITLEMENTS, _ENTITLEMENTS_DER = 0xFADE0C01, 0xFADE7171, 0xFADE7172
 _CMS = 0xFADE0B01
 _DIRECTORY_PLACE, _ALTERNATES, _CMS_PLACE = 0, range(0x1000, 0x1006), 0x10000
-_INFO_SLOT, _REQUIREMENTS_SLOT, _SEAL_SLOT = 1, 2, 3
+_INFO_SLOT, _REQUIREMENTS_SLOT, _CODE_RESOURCES_SLOT = 1, 2, 3
 _ENTITLEMENTS_SLOT, _ENTITLEMENTS_DER_SLOT = 5, 7
 _HASHES = {1: hashlib.sha1, 2: hashlib.sha256, 3: hashlib.sha256, 4: hashlib.sha384}
 _SHA256 = 2
@@ -52,11 +52,11 @@ class Signature:
 
 
 @dataclass(frozen=True)
-class Belongings:
-    """What a signature covers beside the file's own bytes; b"" where there is none."""
+class CoveredFiles:
+    """The files that a signature covers beside the file it is in; b"" where there is none."""
 
-    information: bytes = b""  # Contents/Info.plist
-    seal: bytes = b""  # Contents/_CodeSignature/CodeResources
+    info_plist: bytes = b""
+    code_resources: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class _Directory:
     code_bytes: int
 
     def slot(self, number: int) -> bytes:
-        """The hash of a page, or of a belonging where the number is negative."""
+        """The hash of a page, or of a special slot where the number is negative."""
         start = self.hashes_offset + number * self.hash_bytes
         return self.blob[start : start + self.hash_bytes]
 
@@ -87,21 +87,21 @@ def signed(
     data: bytes,
     *,
     identifier: str,
-    belongings: Belongings | None = None,
+    covered: CoveredFiles | None = None,
     entitlements: Mapping[str, bool] | None = None,
 ) -> bytes:
     """The image (one architecture) with an ad-hoc signature instead of any that it had.
 
     Raises macho.MachoError where the file has no room for one.
     """
-    belongings = belongings or Belongings()
+    covered = covered or CoveredFiles()
     blobs = {_REQUIREMENTS_SLOT: _blob(_REQUIREMENTS, struct.pack(">I", 0))}
     if entitlements:
         blobs[_ENTITLEMENTS_SLOT] = _blob(_ENTITLEMENTS, plistlib.dumps(dict(entitlements)))
         blobs[_ENTITLEMENTS_DER_SLOT] = _blob(_ENTITLEMENTS_DER, _der(entitlements))
     slots = {number: _sha256(blob) for number, blob in blobs.items()} | {
-        _INFO_SLOT: _sha256(belongings.information),
-        _SEAL_SLOT: _sha256(belongings.seal),
+        _INFO_SLOT: _sha256(covered.info_plist),
+        _CODE_RESOURCES_SLOT: _sha256(covered.code_resources),
     }
     # The size of a signature depends on that of the code alone: measure it, make room, then hash.
     code_bytes = len(macho.with_room_for_signature(data, 0))
@@ -112,22 +112,22 @@ def signed(
     return code + _superblob(directory, blobs).ljust(size_bytes, b"\0")
 
 
-def check(data: bytes, belongings: Belongings | None = None) -> Signature:
+def check(data: bytes, covered: CoveredFiles | None = None) -> Signature:
     """The signature of an image of one architecture, every hash of which was checked.
 
-    `belongings`, where given, must be what was signed; where not, those two slots are not looked
-    at. Raises SignatureError if it is unsigned or something differs, MachoError if it is no image.
+    `covered`, where given, must be what was signed; where not, those two files are not looked at.
+    Raises SignatureError if it is unsigned or something differs, MachoError if it is no image.
     """
     image = macho.read(data)
     if not image.signature_bytes:
         raise SignatureError("it is not signed")
     try:
-        return _check(data, image, belongings)
+        return _check(data, image, covered)
     except (struct.error, IndexError, KeyError, UnicodeDecodeError) as error:
         raise SignatureError("its signature is damaged") from error
 
 
-def _check(data: bytes, image: macho.Macho, belongings: Belongings | None) -> Signature:
+def _check(data: bytes, image: macho.Macho, covered: CoveredFiles | None) -> Signature:
     end = image.signature_offset + image.signature_bytes
     blobs = dict(_blobs(data[image.signature_offset : end]))
     directories = [
@@ -137,7 +137,7 @@ def _check(data: bytes, image: macho.Macho, belongings: Belongings | None) -> Si
     ]
     for directory in directories:
         _check_pages(data, image, directory)
-        _check_belongings(blobs, directory, belongings)
+        _check_covered(blobs, directory, covered)
     strongest = max(directories, key=lambda directory: directory.hash_type)
     return Signature(
         identifier=strongest.identifier,
@@ -158,17 +158,17 @@ def _check_pages(data: bytes, image: macho.Macho, directory: _Directory) -> None
             raise SignatureError(f"the bytes from {start:#x} on are not those that were signed")
 
 
-def _check_belongings(
-    blobs: Mapping[int, bytes], directory: _Directory, belongings: Belongings | None
+def _check_covered(
+    blobs: Mapping[int, bytes], directory: _Directory, covered: CoveredFiles | None
 ) -> None:
     expected = {
         _REQUIREMENTS_SLOT: ("requirements", blobs.get(_REQUIREMENTS_SLOT, b"")),
         _ENTITLEMENTS_SLOT: ("entitlements", blobs.get(_ENTITLEMENTS_SLOT, b"")),
         _ENTITLEMENTS_DER_SLOT: ("entitlements (DER)", blobs.get(_ENTITLEMENTS_DER_SLOT, b"")),
     }
-    if belongings is not None:
-        expected[_INFO_SLOT] = ("Info.plist", belongings.information)
-        expected[_SEAL_SLOT] = ("CodeResources", belongings.seal)
+    if covered is not None:
+        expected[_INFO_SLOT] = ("Info.plist", covered.info_plist)
+        expected[_CODE_RESOURCES_SLOT] = ("CodeResources", covered.code_resources)
     for number, (name, content) in expected.items():
         present = number <= directory.special_slots and any(directory.slot(-number))
         matches = directory.slot(-number) == directory.digest(content) if content else True
@@ -241,8 +241,8 @@ def _code_directory(
         text.file_bytes,
         _MAIN_BINARY if image.file_type == macho.EXECUTE else 0,
     )
-    belongings = [slots.get(number, _NO_HASH) for number in range(special, 0, -1)]
-    return header + name + b"".join(belongings + [_sha256(page) for page in pages])
+    special_slots = [slots.get(number, _NO_HASH) for number in range(special, 0, -1)]
+    return header + name + b"".join(special_slots + [_sha256(page) for page in pages])
 
 
 def _superblob(directory: bytes, blobs: Mapping[int, bytes]) -> bytes:

@@ -16,9 +16,9 @@ from xml.parsers.expat import ExpatError
 import macho
 from models.errors import Problem
 from sign import code_signature
-from sign.code_signature import Belongings
+from sign.code_resources import CODE_RESOURCES, code_resources
+from sign.code_signature import CoveredFiles
 from sign.frameworks import Framework, frameworks, make_whole
-from sign.seal import SEAL, seal
 
 ENTITLEMENTS = Path(__file__).with_name("entitlements.plist")
 
@@ -87,15 +87,15 @@ def _sign_root(
     entitlements: Mapping[str, bool],
 ) -> None:
     """Seal what is below `root`, and sign its main executable together with the seal."""
-    sealed = seal(root, executable=executable.relative_to(root).as_posix())
-    (root / SEAL).parent.mkdir(exist_ok=True)
-    (root / SEAL).write_bytes(sealed)
+    sealed = code_resources(root, executable=executable.relative_to(root).as_posix())
+    (root / CODE_RESOURCES).parent.mkdir(exist_ok=True)
+    (root / CODE_RESOURCES).write_bytes(sealed)
     _replace(
         executable,
         code_signature.signed(
             executable.read_bytes(),
             identifier=identifier,
-            belongings=Belongings(information.read_bytes(), sealed),
+            covered=CoveredFiles(information.read_bytes(), sealed),
             entitlements=entitlements,
         ),
     )

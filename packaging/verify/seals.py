@@ -1,7 +1,7 @@
 """Checks of what was signed: the bytes of every program, and the seal over everything else.
 
-Knows which hash belongs to which file; how they are made is in code_signature and seal. Whether
-macOS accepts the whole, only `codesign --verify --strict` on a Mac can say.
+Knows which hash belongs to which file; how they are made is in code_signature and code_resources.
+Whether macOS accepts the whole, only `codesign --verify --strict` on a Mac can say.
 """
 
 import plistlib
@@ -11,9 +11,9 @@ from xml.parsers.expat import ExpatError
 
 import macho
 from sign import code_signature
-from sign.code_signature import Belongings
+from sign.code_resources import CODE_RESOURCES, differences, leads_outside
+from sign.code_signature import CoveredFiles
 from sign.frameworks import frameworks, missing_links
-from sign.seal import SEAL, differences, leads_outside
 from verify import Finding
 
 type Root = tuple[Path, Path, Path]  # what a seal covers, its main executable, its Info.plist
@@ -25,12 +25,12 @@ def signatures(app: Path) -> Iterator[Finding]:
     for file in sorted(app.rglob("*")):
         if not macho.is_macho(file):
             continue
-        belongings = None
+        covered = None
         if file in sealed:
             root, information = sealed[file]
-            belongings = Belongings(_bytes(information), _bytes(root / SEAL))
+            covered = CoveredFiles(_bytes(information), _bytes(root / CODE_RESOURCES))
         try:
-            code_signature.check(file.read_bytes(), belongings)
+            code_signature.check(file.read_bytes(), covered)
         except ValueError as error:
             yield Finding("signature", file.relative_to(app).as_posix(), str(error))
 
@@ -41,13 +41,13 @@ def seals(app: Path) -> Iterator[Finding]:
         if item.name != "Contents":
             yield Finding("seal", item.name, "beside Contents nothing can be sealed")
     for root, executable, _ in _roots(app):
-        place = (root / SEAL).relative_to(app).as_posix()
-        if not (root / SEAL).is_file():
+        place = (root / CODE_RESOURCES).relative_to(app).as_posix()
+        if not (root / CODE_RESOURCES).is_file():
             yield Finding("seal", place, "missing")
             continue
         name = executable.relative_to(root).as_posix()
         try:
-            for path, fault in differences(root, _bytes(root / SEAL), executable=name):
+            for path, fault in differences(root, _bytes(root / CODE_RESOURCES), executable=name):
                 yield Finding("seal", (root / path).relative_to(app).as_posix(), fault)
         except ValueError as error:
             yield Finding("seal", place, str(error))

@@ -10,12 +10,13 @@ import pytest
 
 import macho
 from models.errors import Problem
-from sign import code_signature, frameworks, seal
-from sign.code_signature import Belongings, SignatureError
+from sign import code_signature, frameworks
+from sign.code_resources import CODE_RESOURCES
+from sign.code_signature import CoveredFiles, SignatureError
 from tests.packaging import tiny_bundle
 from tests.packaging.tiny_macho import ARM64, EXECUTE, X86_64, TinyMacho, universal
 
-MINE = Belongings(information=b"<plist/>", seal=b"<seal/>")
+MINE = CoveredFiles(info_plist=b"<plist/>", code_resources=b"<seal/>")
 ENTITLEMENTS = {"a.b": True}
 BOTH = universal({X86_64: TinyMacho(cpu=X86_64).build(), ARM64: TinyMacho().build()})
 
@@ -24,7 +25,7 @@ def signed(tiny: TinyMacho | None = None) -> bytes:
     return code_signature.signed(
         (tiny or TinyMacho()).build(),
         identifier="a.name",
-        belongings=MINE,
+        covered=MINE,
         entitlements=ENTITLEMENTS,
     )
 
@@ -53,8 +54,8 @@ def test_where_the_format_puts_things() -> None:
     assert limit == image.signature_offset
     assert pages == (limit + 4095) // 4096
     assert directory[hashes : hashes + 32] == hashlib.sha256(data[:4096]).digest()
-    assert directory[hashes - 32 : hashes] == hashlib.sha256(MINE.information).digest()
-    assert directory[hashes - 96 : hashes - 64] == hashlib.sha256(MINE.seal).digest()
+    assert directory[hashes - 32 : hashes] == hashlib.sha256(MINE.info_plist).digest()
+    assert directory[hashes - 96 : hashes - 64] == hashlib.sha256(MINE.code_resources).digest()
     assert struct.unpack_from(">QQQ", directory, 64)[2] == 1  # the main binary
     entitlements = blob[places[7] + 8 :]
     assert entitlements.startswith(bytes.fromhex("700f 020101 b00a 3008 0c03") + b"a.b\x01\x01\xff")
@@ -63,7 +64,7 @@ def test_where_the_format_puts_things() -> None:
 def test_signing_again_changes_nothing() -> None:
     once = signed()
     again = code_signature.signed(
-        once, identifier="a.name", belongings=MINE, entitlements=ENTITLEMENTS
+        once, identifier="a.name", covered=MINE, entitlements=ENTITLEMENTS
     )
     assert again == once
 
@@ -77,16 +78,16 @@ def test_a_changed_byte_is_found(place: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("belongings", "named"),
+    ("covered", "named"),
     [
-        (Belongings(b"<other/>", MINE.seal), "Info.plist"),
-        (Belongings(MINE.information, b""), "CodeResources"),
-        (Belongings(b"", MINE.seal), "Info.plist"),
+        (CoveredFiles(b"<other/>", MINE.code_resources), "Info.plist"),
+        (CoveredFiles(MINE.info_plist, b""), "CodeResources"),
+        (CoveredFiles(b"", MINE.code_resources), "Info.plist"),
     ],
 )
-def test_another_belonging_is_found(belongings: Belongings, named: str) -> None:
+def test_another_covered_file_is_found(covered: CoveredFiles, named: str) -> None:
     with pytest.raises(SignatureError, match=named):
-        code_signature.check(signed(), belongings)
+        code_signature.check(signed(), covered)
 
 
 def test_changed_entitlements_are_found() -> None:
@@ -155,13 +156,18 @@ def test_programs_have_the_entitlements_and_libraries_none(bundle: Path) -> None
 
 def test_the_seal_lists_everything_but_what_is_sealed_otherwise(bundle: Path) -> None:
     contents = bundle / "Contents"
-    sealed = plistlib.loads((contents / seal.SEAL).read_bytes())["files2"]
+    sealed = plistlib.loads((contents / CODE_RESOURCES).read_bytes())["files2"]
     files = {
         path.relative_to(contents).as_posix()
         for path in contents.rglob("*")
         if path.is_symlink() or path.is_file()
     }
-    assert files - sealed.keys() == {"Info.plist", "PkgInfo", "MacOS/Slipstream", seal.SEAL}
+    assert files - sealed.keys() == {
+        "Info.plist",
+        "PkgInfo",
+        "MacOS/Slipstream",
+        CODE_RESOURCES,
+    }
     assert sealed.keys() <= files
     python = code_signature.check((contents / "MacOS/python3").read_bytes()).cdhash
     assert sealed["MacOS/python3"] == {
@@ -178,10 +184,11 @@ def test_frameworks_get_their_links_back(bundle: Path) -> None:
     assert (framework.path / "QtCore").readlink() == Path("Versions/Current/QtCore")
     assert (framework.path / "Resources").readlink() == Path("Versions/Current/Resources")
     assert frameworks.missing_links(framework) == []
-    belongings = Belongings(
-        framework.information.read_bytes(), (framework.content / seal.SEAL).read_bytes()
+    covered = CoveredFiles(
+        framework.information.read_bytes(),
+        (framework.content / CODE_RESOURCES).read_bytes(),
     )
-    code_signature.check(framework.executable.read_bytes(), belongings)
+    code_signature.check(framework.executable.read_bytes(), covered)
 
 
 def test_the_same_bundle_gets_the_same_bytes(bundle: Path, tmp_path: Path) -> None:

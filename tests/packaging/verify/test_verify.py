@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sign.seal import SEAL
+from sign.code_resources import CODE_RESOURCES
 from tests.packaging import tiny_bundle
 from tests.packaging.tiny_bundle import CPP, SITE, configuration, write
 from tests.packaging.tiny_macho import (
@@ -335,18 +335,18 @@ AFTER_SIGNING = [
     ),
     Fault(
         "changed seal",
-        change(f"Contents/{SEAL}", b"</plist>", b"</plist> "),
+        change(f"Contents/{CODE_RESOURCES}", b"</plist>", b"</plist> "),
         "signature",
         "MacOS/Slipstream: CodeResources: not what was signed",
     ),
     Fault("changed resource", put(tiny_bundle.PYC, PYC + b"x"), "seal", "is not as it was sealed"),
     Fault("unsealed resource", put(f"{CODE}/new.py", b""), "seal", "new.py: is not in the seal"),
     Fault("sealed and gone", remove(f"{CODE}/__pycache__"), "seal", "in the seal and missing"),
-    Fault("damaged seal", put(f"Contents/{SEAL}", b"<plist>"), "seal", "is damaged"),
-    Fault("no plist in the seal", put(f"Contents/{SEAL}", b"text"), "seal", "is damaged"),
+    Fault("damaged seal", put(f"Contents/{CODE_RESOURCES}", b"<plist>"), "seal", "is damaged"),
+    Fault("no plist in the seal", put(f"Contents/{CODE_RESOURCES}", b"text"), "seal", "is damaged"),
     Fault("damaged Info.plist", put(PLIST, b"<plist>"), "Info.plist", "cannot be read"),
     Fault("no Info.plist", remove(PLIST), "Info.plist", "cannot be read"),
-    Fault("no seal", remove(f"Contents/{SEAL}"), "seal", "CodeResources: missing"),
+    Fault("no seal", remove(f"Contents/{CODE_RESOURCES}"), "seal", "CodeResources: missing"),
     Fault(
         "unsealed in a framework",
         put(f"{tiny_bundle.QT}/Versions/A/Resources/new.txt", b""),

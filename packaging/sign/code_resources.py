@@ -20,7 +20,7 @@ from xml.parsers.expat import ExpatError
 import macho
 from sign import code_signature
 
-SEAL = "_CodeSignature/CodeResources"
+CODE_RESOURCES = "_CodeSignature/CodeResources"
 
 _LPROJ = r"^Resources/.*\.lproj/"
 _LOCALIZED: dict[str, Any] = {
@@ -53,7 +53,7 @@ type Entry = dict[str, Any]
 type Difference = tuple[str, str]
 
 
-def seal(root: Path, *, executable: str) -> bytes:
+def code_resources(root: Path, *, executable: str) -> bytes:
     """The seal over all that is below `root` now. Nested programs must be signed already.
 
     `executable` is the main one, relative to root: its signature holds the seal's hash. Raises
