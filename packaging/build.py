@@ -90,10 +90,10 @@ def verify(app: Path, configuration: Configuration) -> int:
 
 def sign(app: Path) -> int:
     """Sign a bundle that was changed, by the identifier in its Info.plist."""
-    information = app / "Contents" / "Info.plist"
-    if not information.is_file():
+    info_plist = app / "Contents" / "Info.plist"
+    if not info_plist.is_file():
         raise Problem(f"{app} is no bundle.", "Name one: Slipstream.app")
-    identifier: str = plistlib.loads(information.read_bytes())["CFBundleIdentifier"]
+    identifier: str = plistlib.loads(info_plist.read_bytes())["CFBundleIdentifier"]
     sign_bundle(app, identifier=identifier)
     return 0
 

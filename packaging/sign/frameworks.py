@@ -28,7 +28,7 @@ class Framework:
         return self.content / self.name
 
     @property
-    def information(self) -> Path:
+    def info_plist(self) -> Path:
         return self.content / "Resources" / "Info.plist"
 
     @property

@@ -50,7 +50,7 @@ def sign_bundle(app: Path, *, identifier: str, entitlements: Path = ENTITLEMENTS
         _sign_root(
             contents,
             executable,
-            information=contents / "Info.plist",
+            info_plist=contents / "Info.plist",
             identifier=identifier,
             entitlements=signer.entitlements,
         )
@@ -68,12 +68,12 @@ def _read_entitlements(path: Path) -> dict[str, bool]:
 
 
 def _sign_framework(framework: Framework) -> None:
-    information = plistlib.loads(framework.information.read_bytes())
+    info_plist = plistlib.loads(framework.info_plist.read_bytes())
     _sign_root(
         framework.content,
         framework.executable,
-        information=framework.information,
-        identifier=information["CFBundleIdentifier"],
+        info_plist=framework.info_plist,
+        identifier=info_plist["CFBundleIdentifier"],
         entitlements={},
     )
 
@@ -82,7 +82,7 @@ def _sign_root(
     root: Path,
     executable: Path,
     *,
-    information: Path,
+    info_plist: Path,
     identifier: str,
     entitlements: Mapping[str, bool],
 ) -> None:
@@ -95,7 +95,7 @@ def _sign_root(
         code_signature.signed(
             executable.read_bytes(),
             identifier=identifier,
-            covered=CoveredFiles(information.read_bytes(), sealed),
+            covered=CoveredFiles(info_plist.read_bytes(), sealed),
             entitlements=entitlements,
         ),
     )

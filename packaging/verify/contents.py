@@ -40,7 +40,7 @@ _MAGIC = (3571).to_bytes(2, "little") + b"\r\n"  # of Python 3.13, whatever its 
 _UNCHECKED_HASH = 0b01  # PEP 552: made from a hash of the source, and never compared with it
 
 
-def information(app: Path, *, config: Configuration) -> Iterator[Finding]:
+def info_plist(app: Path, *, config: Configuration) -> Iterator[Finding]:
     """Info.plist: what is missing in it, or is not what the configuration says."""
     path = "Contents/Info.plist"
     try:

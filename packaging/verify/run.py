@@ -22,7 +22,7 @@ def _findings(app: Path, config: Configuration) -> Iterator[Finding]:
     architecture = config.application.architecture
     newer = {pattern: _release(version) for pattern, version in config.stamped_newer.items()}
     found = programs.read_programs(app, architecture=architecture)
-    yield from contents.information(app, config=config)
+    yield from contents.info_plist(app, config=config)
     yield from contents.essentials(app, config=config)
     yield from found.faults
     yield from programs.minimum_macos(found, oldest=oldest, allowed=newer)

@@ -21,14 +21,14 @@ type Root = tuple[Path, Path, Path]  # what a seal covers, its main executable, 
 
 def signatures(app: Path) -> Iterator[Finding]:
     """Programs and libraries that are not signed, or are not what was signed."""
-    sealed = {executable: (root, information) for root, executable, information in _roots(app)}
+    sealed = {executable: (root, info_plist) for root, executable, info_plist in _roots(app)}
     for file in sorted(app.rglob("*")):
         if not macho.is_macho(file):
             continue
         covered = None
         if file in sealed:
-            root, information = sealed[file]
-            covered = CoveredFiles(_bytes(information), _bytes(root / CODE_RESOURCES))
+            root, info_plist = sealed[file]
+            covered = CoveredFiles(_bytes(info_plist), _bytes(root / CODE_RESOURCES))
         try:
             code_signature.check(file.read_bytes(), covered)
         except ValueError as error:
@@ -72,12 +72,12 @@ def links(app: Path) -> Iterator[Finding]:
 
 def _roots(app: Path) -> Iterator[Root]:
     contents = app / "Contents"
-    information = contents / "Info.plist"
+    info_plist = contents / "Info.plist"
     try:
-        name = str(plistlib.loads(_bytes(information))["CFBundleExecutable"])
-        yield contents, contents / "MacOS" / name, information
+        name = str(plistlib.loads(_bytes(info_plist))["CFBundleExecutable"])
+        yield contents, contents / "MacOS" / name, info_plist
         for framework in frameworks(app):
-            yield framework.content, framework.executable, framework.information
+            yield framework.content, framework.executable, framework.info_plist
     except (ValueError, KeyError, ExpatError):
         return  # the checks of Info.plist and of links say what is wrong
 

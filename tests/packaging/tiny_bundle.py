@@ -51,7 +51,7 @@ def unsigned_bundle(app: Path) -> Path:
     config = configuration()
     _write_programs(app, config)
     _write_contents(app)
-    information = {
+    info_plist = {
         "CFBundleIdentifier": config.application.identifier,
         "CFBundleName": config.application.name,
         "CFBundleExecutable": config.application.name,
@@ -63,7 +63,7 @@ def unsigned_bundle(app: Path) -> Path:
         "LSApplicationCategoryType": config.application.category,
         "NSHighResolutionCapable": True,
     }
-    write(app / "Contents/Info.plist", plistlib.dumps(information))
+    write(app / "Contents/Info.plist", plistlib.dumps(info_plist))
     write(app / "Contents/PkgInfo", b"APPL????")
     components = [_package(app, name) for name in _PACKAGES]
     components += [

@@ -185,7 +185,7 @@ def test_frameworks_get_their_links_back(bundle: Path) -> None:
     assert (framework.path / "Resources").readlink() == Path("Versions/Current/Resources")
     assert frameworks.missing_links(framework) == []
     covered = CoveredFiles(
-        framework.information.read_bytes(),
+        framework.info_plist.read_bytes(),
         (framework.content / CODE_RESOURCES).read_bytes(),
     )
     code_signature.check(framework.executable.read_bytes(), covered)
