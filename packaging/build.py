@@ -19,7 +19,7 @@ from bundle.assemble import (
     size_bytes,
     starter_bytes,
 )
-from bundle.python_here import find_python
+from bundle.build_python import find_python
 from bundle.resolve import linux, macos, resolve, write_lock
 from configuration import REPOSITORY, Configuration, read_configuration
 from image.downloads import make_downloads

@@ -13,11 +13,11 @@ import os
 import shutil
 from pathlib import Path
 
+from bundle.build_python import BuildPython
 from bundle.bytecode import compile_all
 from bundle.info_plist import info_plist, write_icon
 from bundle.launcher import compile_launchers, mac_target
 from bundle.licences import Component
-from bundle.python_here import PythonHere
 from bundle.resolve import Platform, Wheel, fetch, linux, macos, read_lock
 from bundle.runtime import (
     LIBRARY,
@@ -37,7 +37,7 @@ _OWN = ("app", "engine", "models", "resources")
 
 
 def assemble_for_mac(
-    app: Path, configuration: Configuration, *, python: PythonHere, starter: bool
+    app: Path, configuration: Configuration, *, python: BuildPython, starter: bool
 ) -> list[Component]:
     """Make the bundle at `app`, whatever was there; what it is made of.
 
@@ -79,7 +79,7 @@ def assemble_for_mac(
     return components + _own_components(configuration, own, starter=starter)
 
 
-def assemble_for_twin(app: Path, configuration: Configuration, *, python: PythonHere) -> None:
+def assemble_for_twin(app: Path, configuration: Configuration, *, python: BuildPython) -> None:
     """Make the twin at `app`: what is made of `python` and of Linux's wheels runs here."""
     _begin(app)
     compile_launchers(app / "Contents" / "MacOS", name=configuration.application.name)
@@ -211,7 +211,7 @@ def _copy(path: Path, target: Path) -> None:
     shutil.copyfile(path, target)
 
 
-def _compile(library: Path, python: PythonHere) -> None:
+def _compile(library: Path, python: BuildPython) -> None:
     """All but model architectures, of which a few are ever imported: that costs a moment then."""
     architectures = "/site-packages/transformers/models/*/\n/site-packages/mlx_lm/models/"
     compile_all(library, python.executable, is_excluded=excluded(architectures))

@@ -19,7 +19,7 @@ from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
 
-from bundle.python_here import PythonHere
+from bundle.build_python import BuildPython
 from bundle.resolve import Wheel, fetch, macos
 from configuration import CACHE, Configuration, Prune, Runtime, excluded
 from macho import thin
@@ -75,7 +75,7 @@ def install_for_mac(folder: Path, configuration: Configuration) -> None:
             else:
                 continue
             path.write_bytes(thin(archive.read(name), application.architecture))
-    _extract_stdlib(have_source(runtime), library, excluded(configuration.prune.stdlib))
+    _extract_stdlib(source_archive(runtime), library, excluded(configuration.prune.stdlib))
     data = library / "_sysconfigdata__darwin_darwin.py"
     data.write_text(_SYSCONFIG_DATA, encoding="utf-8")
 
@@ -92,7 +92,7 @@ def openssl_version(folder: Path) -> str:
     return found[1].decode()
 
 
-def install_for_twin(folder: Path, python: PythonHere, prune: Prune) -> None:
+def install_for_twin(folder: Path, python: BuildPython, prune: Prune) -> None:
     """Make `folder` out of `python`. Raises Problem where it has no shared libpython."""
     if not (python.library.suffix != ".a" and python.library.is_file()):
         raise Problem(
@@ -106,7 +106,7 @@ def install_for_twin(folder: Path, python: PythonHere, prune: Prune) -> None:
     _copy(python.stdlib, library, excluded(prune.stdlib))
 
 
-def have_source(runtime: Runtime) -> Path:
+def source_archive(runtime: Runtime) -> Path:
     """The source archive: one given, or fetched from this machine's Debian once.
 
     Raises Problem where it is nowhere, or another.

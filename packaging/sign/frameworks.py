@@ -56,7 +56,7 @@ def frameworks(app: Path) -> Iterator[Framework]:
         yield Framework(path, versions[0])
 
 
-def make_whole(framework: Framework) -> None:
+def restore_links(framework: Framework) -> None:
     """Put the links in place. A copy of what a link leads to is removed."""
     for link, target in framework.links.items():
         if link.is_dir() and not link.is_symlink():

@@ -18,7 +18,7 @@ from models.errors import Problem
 from sign import code_signature
 from sign.code_resources import CODE_RESOURCES, code_resources
 from sign.code_signature import CoveredFiles
-from sign.frameworks import Framework, frameworks, make_whole
+from sign.frameworks import Framework, frameworks, restore_links
 
 ENTITLEMENTS = Path(__file__).with_name("entitlements.plist")
 
@@ -39,7 +39,7 @@ def sign_bundle(app: Path, *, identifier: str, entitlements: Path = ENTITLEMENTS
     signer = _Signer(identifier, _read_entitlements(entitlements))
     try:
         for framework in frameworks(app):
-            make_whole(framework)
+            restore_links(framework)
             _sign_framework(framework)
         contents = app / "Contents"
         name: str = plistlib.loads((contents / "Info.plist").read_bytes())["CFBundleExecutable"]

@@ -17,7 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from bundle.python_here import PythonHere
+from bundle.build_python import BuildPython
 from configuration import REPOSITORY
 from models.errors import Problem
 
@@ -45,7 +45,7 @@ class Ran:
     hidden: bool
 
 
-def run_in_twin(app: Path, python: PythonHere, command: Sequence[str]) -> Ran:
+def run_in_twin(app: Path, python: BuildPython, command: Sequence[str]) -> Ran:
     """Run `command`, whose first word is a program of the twin's, with nothing else around.
 
     Raises Problem where anything in the twin has changed since, or it takes over five minutes.
@@ -84,7 +84,7 @@ def run_in_twin(app: Path, python: PythonHere, command: Sequence[str]) -> Ran:
     return Ran(done.returncode, done.stdout, done.stderr, hidden)
 
 
-def self_test(app: Path, python: PythonHere) -> dict[str, Any]:
+def self_test(app: Path, python: BuildPython) -> dict[str, Any]:
     """What the twin's self-test tells. Raises Problem where it fails, in its own words."""
     ran = run_in_twin(app, python, ["Slipstream", "--self-test"])
     try:
@@ -108,7 +108,7 @@ def _can_mount() -> bool:
     return tried.returncode == 0
 
 
-def _unseen(python: PythonHere) -> list[Path]:
+def _unseen(python: BuildPython) -> list[Path]:
     """What is put out of sight: the repository, and a Python that is not the system's."""
     prefix = python.executable.parents[1]
     return [REPOSITORY] + [prefix] * (not prefix.is_relative_to("/usr"))

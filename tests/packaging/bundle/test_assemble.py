@@ -15,15 +15,15 @@ from bundle.assemble import (
     assemble_for_twin,
     has_starter,
 )
+from bundle.build_python import BuildPython, find_python
 from bundle.licences import Component
-from bundle.python_here import PythonHere, find_python
 from bundle.runtime import LIBRARY
 from configuration import CACHE, read_configuration
 from models.starter import STARTER
 from tests.packaging.tiny_wheel import write_wheel
 
 HERE = Path(sys.executable)
-PYTHON = PythonHere("3.13.0", HERE, HERE, HERE, HERE)
+PYTHON = BuildPython("3.13.0", HERE, HERE, HERE, HERE)
 CONFIGURATION = read_configuration()
 
 

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from bundle import resolve, runtime
-from bundle.python_here import PythonHere
+from bundle.build_python import BuildPython
 from bundle.runtime import LIBRARY, install_for_mac, install_for_twin, openssl_version
 from configuration import Configuration, read_configuration
 from models.errors import Problem
@@ -93,10 +93,10 @@ def test_another_archive_is_refused(
     given.write_bytes(b"another")
     monkeypatch.setenv(runtime.SOURCE_VARIABLE, str(given))
     with pytest.raises(Problem, match="source archive") as caught:
-        runtime.have_source(configuration.runtime)
+        runtime.source_archive(configuration.runtime)
     assert configuration.runtime.source_sha256 in caught.value.remedy
     given.write_bytes(_source())
-    assert runtime.have_source(configuration.runtime) == given
+    assert runtime.source_archive(configuration.runtime) == given
 
 
 def _mirror(monkeypatch: pytest.MonkeyPatch, *urls: str) -> None:
@@ -114,8 +114,8 @@ def test_the_archive_comes_from_the_mirror_of_this_machine(
     cached.unlink()
     with serving(_source()) as server:
         _mirror(monkeypatch, server.url)
-        assert runtime.have_source(configuration.runtime) == cached
-        assert runtime.have_source(configuration.runtime) == cached
+        assert runtime.source_archive(configuration.runtime) == cached
+        assert runtime.source_archive(configuration.runtime) == cached
     assert len(server.asked) == 1
 
 
@@ -128,7 +128,7 @@ def test_the_next_mirror_may_have_it(
         first, _ = sorted((one, two), key=lambda server: server.url)
         first.status = 404
         _mirror(monkeypatch, one.url, two.url)
-        assert runtime.have_source(configuration.runtime) == cached
+        assert runtime.source_archive(configuration.runtime) == cached
     assert len(first.asked) == 1
 
 
@@ -144,11 +144,11 @@ def test_a_mirror_without_it(
         server.status = status
         _mirror(monkeypatch, server.url)
         with pytest.raises(Problem, match="source archive"):
-            runtime.have_source(configuration.runtime)
+            runtime.source_archive(configuration.runtime)
 
 
 def test_for_the_twin(configuration: Configuration, tmp_path: Path):
-    python = PythonHere(
+    python = BuildPython(
         "3.13.0",
         tmp_path / "python",
         tmp_path / "libpython.so",

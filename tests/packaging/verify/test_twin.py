@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from bundle.python_here import PythonHere
+from bundle.build_python import BuildPython
 from configuration import REPOSITORY
 from models.errors import Problem
 from verify import twin
 from verify.twin import run_in_twin, self_test
 
 HERE = Path("/usr/lib")
-PYTHON = PythonHere("3.13.0", Path("/usr/bin/python3.13"), HERE, HERE, HERE)
+PYTHON = BuildPython("3.13.0", Path("/usr/bin/python3.13"), HERE, HERE, HERE)
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the twin runs on Linux")
 
@@ -64,7 +64,7 @@ def test_nothing_is_written_into_it(tmp_path: Path, hidden: bool):
 
 def test_a_python_of_its_own_is_hidden_too(tmp_path: Path, hidden: bool):
     (tmp_path / "prefix" / "bin").mkdir(parents=True)
-    python = PythonHere("3.13.0", tmp_path / "prefix" / "bin" / "python3.13", HERE, HERE, HERE)
+    python = BuildPython("3.13.0", tmp_path / "prefix" / "bin" / "python3.13", HERE, HERE, HERE)
     app = _app(tmp_path / "app", f"ls {tmp_path / 'prefix'}")
     ran = run_in_twin(app, python, ["Slipstream"])
     assert ran.output == ("" if hidden else "bin\n")

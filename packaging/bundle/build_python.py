@@ -26,7 +26,7 @@ print(json.dumps({
 
 
 @dataclass(frozen=True)
-class PythonHere:
+class BuildPython:
     """Where its parts are. `library` is libpython, which may be missing: some have none."""
 
     version: str
@@ -36,14 +36,14 @@ class PythonHere:
     extensions: Path
 
 
-def find_python() -> PythonHere:
+def find_python() -> BuildPython:
     """The first that runs: $SLIPSTREAM_PYTHON_3_13, the path's, pyenv's. Raises Problem if none."""
     for path in _candidates():
         asked = subprocess.run([path, "-I", "-c", _ASK], capture_output=True)
         if asked.returncode == 0:
             told = json.loads(asked.stdout)
             version = told.pop("version")
-            return PythonHere(version, **{name: Path(value) for name, value in told.items()})
+            return BuildPython(version, **{name: Path(value) for name, value in told.items()})
     raise Problem(
         "There is no Python 3.13 here, which compiles what is in the bundle.",
         f"Install it (pyenv install 3.13, or uv python install 3.13), or name it in {VARIABLE}.",

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from bundle import python_here
-from bundle.python_here import VARIABLE, PythonHere, find_python
+from bundle import build_python
+from bundle.build_python import VARIABLE, BuildPython, find_python
 from models.errors import Problem
 
 TOLD = {
@@ -34,7 +34,7 @@ def test_the_first_that_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     _script(real, f"echo '{json.dumps(TOLD)}'")
     version = TOLD["version"]
     places = {name: Path(value) for name, value in TOLD.items() if name != "version"}
-    assert find_python() == PythonHere(version, **places)
+    assert find_python() == BuildPython(version, **places)
 
 
 def test_another_version_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -44,6 +44,6 @@ def test_another_version_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_there_is_none(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(python_here, "_candidates", lambda: iter(()))
+    monkeypatch.setattr(build_python, "_candidates", lambda: iter(()))
     with pytest.raises(Problem, match=r"3\.13"):
         find_python()
