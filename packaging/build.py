@@ -50,16 +50,18 @@ def build_image(configuration: Configuration) -> int:
     """Make what is downloaded, out of the bundle in dist/."""
     app = DIST / f"{configuration.application.name}.app"
     if not app.is_dir():
-        raise Problem("There is no bundle in dist.", "Make it first: make app")
+        raise Problem("There is no bundle in dist.", "Run make app first.")
     for path in make_downloads(app, DIST, configuration):
         print(f"{_shown(path)}: {_megabytes(path.stat().st_size)}")
     return 0
 
 
 def build_twin(configuration: Configuration) -> int:
-    """Make the twin for Linux and have it test itself; prints what it tells."""
+    """Build the application for Linux, run its self-test and print the report."""
     if sys.platform != "linux":
-        raise Problem("The twin runs on Linux.", "Here, make app, and open it.")
+        raise Problem(
+            "The twin is built and run on Linux alone.", "Run make app here, and open the bundle."
+        )
     python = find_python()
     app = TWIN / f"{configuration.application.name}.app"
     assemble_for_twin(app, configuration, python=python)

@@ -35,7 +35,9 @@ def make_key(path: Path) -> str:
     Raises Problem where the file is there already, or in the repository.
     """
     if path.resolve().is_relative_to(REPOSITORY):
-        raise Problem("A private key does not belong into the repository.", "Keep it elsewhere.")
+        raise Problem(
+            "A private key must not lie in the repository.", "Choose another folder for it."
+        )
     key = SigningKey.generate()
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -45,7 +45,7 @@ def find_python() -> BuildPython:
             version = told.pop("version")
             return BuildPython(version, **{name: Path(value) for name, value in told.items()})
     raise Problem(
-        "There is no Python 3.13 here, which compiles what is in the bundle.",
+        "No Python 3.13 was found; it compiles the modules of the bundle.",
         f"Install it (pyenv install 3.13, or uv python install 3.13), or name it in {VARIABLE}.",
     )
 

@@ -43,5 +43,5 @@ def _compile(folder: Path, python: Path, names: Sequence[str]) -> None:
     if done.returncode != 0:
         raise Problem(
             f"The bundle does not compile: {done.stderr.strip()[-300:]}",
-            "Leave that file out in slipstream.toml, or correct it.",
+            "Correct that file, or leave it out in slipstream.toml.",
         )

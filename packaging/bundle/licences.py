@@ -86,7 +86,7 @@ def expression_of(component: Component) -> str:
             return expression
     raise Problem(
         f"{component.name} {component.version} does not say what licence it has.",
-        "Look it up, and add how it spells it to packaging/bundle/licences.py.",
+        "Look it up, and add its spelling to packaging/bundle/licences.py.",
     )
 
 

@@ -126,7 +126,7 @@ def fetch(wheels: Sequence[Wheel], platform: Platform) -> None:
             if not found.is_file():
                 raise Problem(
                     f"The package index has no {wheel.filename}.",
-                    "Make the locks anew: make locks",
+                    "Pick the wheels anew: make locks",
                 )
             found.replace(wheel.path)
 
@@ -165,7 +165,7 @@ def _run(command: Sequence[str], environment: dict[str, str] | None = None) -> b
         lines = error.stderr.decode(errors="replace").strip().splitlines()
         wrong = [line for line in lines if "error" in line.lower()] or lines or ["no reason given"]
         raise Problem(
-            f"{Path(command[0]).name} could not have the packages: {wrong[0].strip()}",
+            f"{Path(command[0]).name} could not get the packages: {wrong[0].strip()}",
             "Check the network connection and the package index that pip is set to.",
         ) from error
     return done.stdout

@@ -87,7 +87,7 @@ def openssl_version(folder: Path) -> str:
     if found is None:
         raise Problem(
             "The OpenSSL that comes with Python does not say which one it is.",
-            "Look its version up, and say it in packaging/bundle/runtime.py.",
+            "Look its version up, and write it into packaging/bundle/runtime.py.",
         )
     return found[1].decode()
 
@@ -97,7 +97,7 @@ def install_for_twin(folder: Path, python: BuildPython, prune: Prune) -> None:
     if not (python.library.suffix != ".a" and python.library.is_file()):
         raise Problem(
             f"{python.executable} has no libpython of its own to load.",
-            "Use one built with --enable-shared.",
+            "Use a Python that was built with --enable-shared.",
         )
     library = folder / LIBRARY
     (library / "bases" / "lib").mkdir(parents=True)
@@ -118,7 +118,7 @@ def source_archive(runtime: Runtime) -> Path:
     if is_there and file_sha256(path) == runtime.source_sha256:
         return path
     raise Problem(
-        f"The source archive of Python {runtime.version} is not here.",
+        f"The source archive of Python {runtime.version} was not found.",
         f"Get {runtime.source} (Debian's package python3.13; sha256 {runtime.source_sha256}), "
         f"and name it in {SOURCE_VARIABLE}.",
     )

@@ -39,9 +39,10 @@ def make_downloads(app: Path, folder: Path, configuration: Configuration) -> lis
         _image(app, image, name=application.name)
         archived.result()
     most_bytes = budget.image_with_starter_bytes if starter else budget.image_bytes
-    if image.stat().st_size > most_bytes:
+    size_bytes = image.stat().st_size
+    if size_bytes > most_bytes:
         raise Problem(
-            f"The image has {image.stat().st_size:,} bytes, and may have {most_bytes:,}.",
+            f"The image has {size_bytes:,} bytes, more than the {most_bytes:,} that it may have.",
             "Leave something out: see [prune] in slipstream.toml.",
         )
     sums = folder / f"{stem}.sha256"

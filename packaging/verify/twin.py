@@ -1,10 +1,10 @@
 """Runs the twin's self-test as a stranger's machine would: nothing of this repository is there.
 
-The twin is the bundle for Linux: the same layout, the same left out, the same launcher. Its
-environment is empty but for a home folder with nothing in it; it lies in a folder with a space in
-its name; nothing may be written to it; the repository and the Python that it was made of cannot be
-seen. The last three need mounts of our own (`unshare`); where the system allows none, it runs
-where it lies, and is compared afterwards.
+The twin is the application built for Linux: with the same layout, the same launcher, and the same
+files left out. It runs with an empty environment and an empty home folder, from a folder with a
+space in its name, which is read-only, and the repository and the Python that it was made of are
+hidden. The last three need mounts of our own (`unshare`); where the system allows none, the twin
+runs in its own place, and is compared afterwards.
 """
 
 import json
@@ -78,24 +78,31 @@ def run_in_twin(app: Path, python: BuildPython, command: Sequence[str]) -> Ran:
                 timeout=_SELF_TEST_SECONDS,
             )
         except subprocess.TimeoutExpired as error:
-            raise Problem("The twin does not come to an end.", "Run it by hand.") from error
-    if _state(app) != before:
-        raise Problem("The twin has written into its own bundle.", "Have it write elsewhere.")
+            raise Problem(
+                f"The twin (the build for Linux) did not finish in {_SELF_TEST_SECONDS} seconds.",
+                f"Run {app / 'Contents' / 'MacOS' / command[0]} to see where it stops.",
+            ) from error
+    changed = sorted(name for name, _ in before.items() ^ _state(app).items())
+    if changed:
+        raise Problem(
+            f"The twin (the build for Linux) wrote into its own bundle: {changed[0]}",
+            "Have the application write where packaging/README.md says that it does.",
+        )
     return Ran(done.returncode, done.stdout, done.stderr, hidden)
 
 
 def self_test(app: Path, python: BuildPython) -> dict[str, Any]:
-    """What the twin's self-test tells. Raises Problem where it fails, in its own words."""
+    """The report of the twin's self-test. Raises Problem with its last line where it fails."""
     ran = run_in_twin(app, python, ["Slipstream", "--self-test"])
     try:
         told = json.loads(ran.output)
     except ValueError:
         told = None
     if ran.status != 0 or not isinstance(told, dict):
-        said = (ran.errors.strip() or ran.output.strip() or "It says nothing.").splitlines()
+        said = (ran.errors.strip() or ran.output.strip() or "it printed nothing.").splitlines()
         raise Problem(
-            f"The twin fails its self-test (status {ran.status}): {said[-1]}",
-            f"Run {app / 'Contents' / 'MacOS' / 'Slipstream'} --self-test.",
+            f"The twin (the build for Linux) failed with status {ran.status}: {said[-1]}",
+            f"To repeat it, run {app / 'Contents' / 'MacOS' / 'Slipstream'} --self-test.",
         )
     return {**told, "repository_hidden": ran.hidden}
 
