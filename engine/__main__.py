@@ -178,7 +178,7 @@ def bench(
         Path | None, typer.Option(help="The target's GGUF file, for llama.cpp.")
     ] = None,
     cool_down: Annotated[
-        float, typer.Option(min=0, max=100, help="Rest once slower by this much, %; 0: never.")
+        float, typer.Option(min=0, max=100, help="Rest once heat slows it so much, %; 0: never.")
     ] = 15.0,
     out: Annotated[Path | None, typer.Option(help="Write all figures to this JSON file.")] = None,
     markdown: Annotated[Path | None, typer.Option(help="Write the tables to this file.")] = None,

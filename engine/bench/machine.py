@@ -13,6 +13,8 @@ import mlx.core as mx
 
 from engine.loading import free_memory_bytes
 
+_THERMAL_PRESSURE = "com.apple.system.thermalpressurelevel"
+
 
 @dataclass(frozen=True, slots=True)
 class Machine:
@@ -62,6 +64,26 @@ def available_in_vm_stat(said: str) -> int | None:
     if page is None or "free" not in counts:
         return None
     return int(page[1]) * sum(int(counts.get(kind, 0)) for kind in kinds)
+
+
+def is_hot() -> bool | None:
+    """Whether the system says that it is slowed by heat; None where it does not say.
+
+    A Mac does, if only under a name that Apple has not documented; untested. Linux is not asked.
+    """
+    if sys.platform != "darwin":
+        return None
+    command = ["/usr/bin/notifyutil", "-g", _THERMAL_PRESSURE]
+    try:
+        return hot_in_notifyutil(subprocess.run(command, capture_output=True, text=True).stdout)
+    except OSError:
+        return None
+
+
+def hot_in_notifyutil(said: str) -> bool | None:
+    """From what macOS's notifyutil prints: a name and a level, of which 0 is nominal."""
+    level = re.fullmatch(rf"{re.escape(_THERMAL_PRESSURE)} (\d+)", said.strip())
+    return None if level is None else int(level[1]) > 0
 
 
 def _device() -> str:

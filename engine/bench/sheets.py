@@ -100,8 +100,10 @@ def _cooling_line(findings: Findings) -> list[str]:
     slower = f"The same short work was at most {cooling.fall:.0%} slower than at the beginning"
     if cooling.rests:
         return [f"{slower}: {cooling.rests} rests, {cooling.rest_seconds:.0f} s, let it cool down."]
-    if cooling.limit and cooling.fall > cooling.limit:
-        return [f"{slower}, and there was no time left to rest."]
+    if cooling.hot:
+        return [f"{slower}, as it was hot, and there was no time left to rest."]
+    if cooling.hot is False:
+        return [f"{slower}, and not from heat, as the system says: nobody rested."]
     return [f"{slower}; nobody rested."]
 
 
