@@ -90,7 +90,7 @@ _SOURCES = (
         "eagle/data/mt_bench/question.jsonl",
         lambda row: ("mt-bench", row["turns"][0]),
     ),
-    _Source(  # not to be learned from: a drafter is measured by prompts that nobody prepared it for
+    _Source(  # for measuring alone: its use is to be unlike what any drafter learned from
         "wizardlm",
         ("wizardlm_testset.jsonl", "WizardLM_testset.jsonl"),
         "nlpxucan/WizardLM",
@@ -128,8 +128,8 @@ def _loaded(place: Path | None, sets: Sequence[str]) -> Iterator[tuple[list[Prom
     sources = _named(sets)
     if place is None and sources:
         raise Problem(
-            "The prompt sets do not come along.",
-            f"Fetch what is asked for, and add --prompts prompts: "
+            "The prompt sets do not come with Slipstream.",
+            "Give their folder with --prompts, or fetch them into one first: "
             f"{fetch_command(Path('prompts'), sources)}",
         )
     if place is None:
