@@ -1,21 +1,21 @@
-"""`slipstream simulate`, from files to a report. The front door of this package; needs no MLX."""
+"""`make simulate`, from files to a report. The front door of this package; needs no MLX."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from engine.draft_length import LONGEST, Automatic, DraftLength, Fixed
-from engine.simulate.calibrated import calibrated
-from engine.simulate.conditions import STEPS, Conditions, find_weather
-from engine.simulate.curves import find_curves
-from engine.simulate.oracle import oracle
-from engine.simulate.references import FixedRun, best_fixed, fixed_runs, plain_run
-from engine.simulate.replay import Part, replay, seconds
-from engine.simulate.report import Report, Row, save_report
-from engine.simulate.traces import Answer, load_trace, without_acceptance
 from models.errors import Problem
+from tests.lab.simulate.calibrated import calibrated
+from tests.lab.simulate.conditions import STEPS, Conditions, find_weather
+from tests.lab.simulate.curves import find_curves
+from tests.lab.simulate.oracle import oracle
+from tests.lab.simulate.references import FixedRun, best_fixed, fixed_runs, plain_run
+from tests.lab.simulate.replay import Part, replay, seconds
+from tests.lab.simulate.report import Report, Row, save_report
+from tests.lab.simulate.traces import Answer, load_trace, without_acceptance
 
-_RECORDED = Path(__file__).parents[2] / "tests" / "data" / "traces"
+_RECORDED = Path(__file__).parents[2] / "data" / "traces"
 
 MakePolicy = Callable[[Conditions], DraftLength]
 
@@ -111,7 +111,7 @@ def recorded_traces() -> list[Path]:
     if not found:
         raise Problem(
             "No trace comes along.",
-            "Make one (slipstream record --out FILE), and name it: --traces.",
+            "Make one (make record --out FILE), and name it: --traces.",
         )
     return found
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from engine.simulate.curves import Curve
 from models.errors import Problem
+from tests.lab.simulate.curves import Curve
 
 DEFAULT_STEP = 0.05  # of a pass, where a drafter is not named
 STEPS: Mapping[str, float] = {"lookup": 0.0, "head": 0.05, "model": 0.25, "early-exit": 0.5}

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from engine.simulate.conditions import Conditions
-from engine.simulate.curves import Curve
-from engine.simulate.traces import Answer, Drafted, load_trace
+from tests.lab.simulate.conditions import Conditions
+from tests.lab.simulate.curves import Curve
+from tests.lab.simulate.traces import Answer, Drafted, load_trace
 
-TRACES = Path(__file__).parents[2] / "data" / "traces"
+TRACES = Path(__file__).parents[3] / "data" / "traces"
 STEEP = Curve("steep", "made up", ((1, 1.0), (2, 2.0)))  # n rows cost as much as n passes
 FLAT = Curve("flat", "made up", ((1, 1.0), (2, 1.0)))  # n rows cost as much as one
 

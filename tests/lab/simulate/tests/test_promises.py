@@ -10,13 +10,13 @@ from statistics import mean
 
 import pytest
 
-from engine.simulate.conditions import Conditions, find_weather
-from engine.simulate.curves import PUBLISHED, find_curves
-from engine.simulate.report import Row
-from engine.simulate.run import Course, policy_maker
-from engine.simulate.traces import without_acceptance
-from tests.engine.simulate.promises import below_the_floor, with_regrets
-from tests.engine.simulate.recorded import committed_answers, lucky_answer
+from tests.lab.simulate.conditions import Conditions, find_weather
+from tests.lab.simulate.curves import PUBLISHED, find_curves
+from tests.lab.simulate.report import Row
+from tests.lab.simulate.run import Course, policy_maker
+from tests.lab.simulate.tests.promises import below_the_floor, with_regrets
+from tests.lab.simulate.tests.recorded import committed_answers, lucky_answer
+from tests.lab.simulate.traces import without_acceptance
 
 TEMPERATURES = (0.0, 0.8)
 REACHED = 0.96  # times plain decoding, in every row

@@ -113,11 +113,15 @@ def load_trace(path: Path) -> Trace:
         lines = (gzip.decompress(data) if path.suffix == ".gz" else data).decode().splitlines()
     except (OSError, EOFError, ValueError, zlib.error) as error:
         raise Problem(
-            f"The trace {path} cannot be read: {error}.", "Name a file made by slipstream record."
+            f"The trace {path} cannot be read: {error}.",
+            "Name a file made by make record.",
         ) from error
     header = _header(path, lines)
     if not lines[1:]:
-        raise Problem(f"The trace {path} holds no answer.", "Record it again: slipstream record.")
+        raise Problem(
+            f"The trace {path} holds no answer.",
+            "Record it again: make record.",
+        )
     answers = [_read(path, number, line) for number, line in enumerate(lines[1:], start=2)]
     if len({tuple(answer.drafts) for answer in answers}) > 1:
         raise _damaged(path, 2, "its answers have different drafters")
@@ -148,11 +152,11 @@ def _header(path: Path, lines: Sequence[str]) -> dict[str, Any]:
     except (ValueError, LookupError, TypeError):
         known = False
     if not known:
-        raise Problem(f"{path} is no trace.", "Name a file made by slipstream record.")
+        raise Problem(f"{path} is no trace.", "Name a file made by make record.")
     if header.get("version") != VERSION:
         raise Problem(
             f"The trace {path} has version {header.get('version')}, this is {VERSION}.",
-            "Record it again: slipstream record.",
+            "Record it again: make record.",
         )
     checked: dict[str, Any] = header
     return checked
@@ -217,5 +221,5 @@ def _damaged(path: Path, number: int, why: str) -> Problem:
     why = " ".join(why.split())[:200].rstrip(".")
     return Problem(
         f"The trace {path} is damaged in line {number}: {why}.",
-        "Record it again: slipstream record.",
+        "Record it again: make record.",
     )

@@ -6,14 +6,14 @@ from dataclasses import replace
 import pytest
 
 from engine.draft_length import Automatic, Choice, Fixed, Measured, Prospect
-from engine.simulate.calibrated import calibrated
-from engine.simulate.conditions import Conditions, find_weather
-from engine.simulate.curves import find_curves
-from engine.simulate.report import Row
-from engine.simulate.run import Course
-from engine.simulate.traces import Answer, without_acceptance
-from tests.engine.simulate.promises import below_the_floor, with_regrets
-from tests.engine.simulate.recorded import committed_answers, lucky_answer
+from tests.lab.simulate.calibrated import calibrated
+from tests.lab.simulate.conditions import Conditions, find_weather
+from tests.lab.simulate.curves import find_curves
+from tests.lab.simulate.report import Row
+from tests.lab.simulate.run import Course
+from tests.lab.simulate.tests.promises import below_the_floor, with_regrets
+from tests.lab.simulate.tests.recorded import committed_answers, lucky_answer
+from tests.lab.simulate.traces import Answer, without_acceptance
 
 
 class Broken:

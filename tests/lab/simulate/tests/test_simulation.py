@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from engine.__main__ import main
 from engine.draft_length import Fixed
-from engine.simulate import run
-from engine.simulate.conditions import Conditions
-from engine.simulate.curves import PUBLISHED
-from engine.simulate.report import total
-from engine.simulate.run import (
+from models.errors import Problem
+from tests.lab.simulate import run
+from tests.lab.simulate.__main__ import main
+from tests.lab.simulate.conditions import Conditions
+from tests.lab.simulate.curves import PUBLISHED
+from tests.lab.simulate.report import total
+from tests.lab.simulate.run import (
     Course,
     SimulateOptions,
     draft_steps,
@@ -22,10 +23,9 @@ from engine.simulate.run import (
     recorded_traces,
     run_simulation,
 )
-from engine.simulate.tables import render
-from engine.simulate.traces import Trace, save_trace
-from models.errors import Problem
-from tests.engine.simulate.recorded import FLAT, STEEP, conditions, head_answer, lucky_answer
+from tests.lab.simulate.tables import render
+from tests.lab.simulate.tests.recorded import FLAT, STEEP, conditions, head_answer, lucky_answer
+from tests.lab.simulate.traces import Trace, save_trace
 
 Printed = Callable[..., tuple[int, str, str]]
 
@@ -149,7 +149,7 @@ def test_the_command_prints_tables_and_writes_json(
 ) -> None:
     out = tmp_path / "out.json"
     options = ("--traces", trace, "--curve", "m4-pro", "--draft-step", "head=0", "--out", out)
-    code, text, _ = printed("simulate", *options, "--policy", 2)
+    code, text, _ = printed("play", *options, "--policy", 2)
     assert code == 0
     assert "Simulated: m4-pro, greedy" in text
     form = json.loads(out.read_text())
@@ -173,7 +173,7 @@ def test_the_command_prints_tables_and_writes_json(
         (("--draft-step", "head=dear"), ("'head=dear'", "head=0.08")),
         (("--draft-step", "nan"), ("'nan'", "head=0.08")),
         (("--draft-step", "-1"), ("'-1'", "head=0.08")),
-        (("--traces", "missing.jsonl"), ("missing.jsonl", "slipstream record")),
+        (("--traces", "missing.jsonl"), ("missing.jsonl", "make record")),
         (("--out", "no folder/a.json"), ("no folder", "--out")),
     ],
 )
@@ -181,10 +181,10 @@ def test_what_it_does_not_know_is_one_line(
     trace: Path, printed: Printed, options: tuple[str, ...], words: tuple[str, ...]
 ) -> None:
     named = () if "--traces" in options else ("--traces", trace)
-    code, out, err = printed("simulate", *named, "--curve", "m4-pro", "--policy", 1, *options)
+    code, out, err = printed("play", *named, "--curve", "m4-pro", "--policy", 1, *options)
     assert (code, out) == (2, "")
     *_, line = err.splitlines()
-    assert line.startswith("slipstream: ")
+    assert line.startswith("simulate: ")
     for word in words:
         assert word in line
 
@@ -207,5 +207,5 @@ def test_without_a_trace_it_says_how_to_get_one(
 ) -> None:
     assert [path.name for path in recorded_traces()] == ["starter.jsonl.gz"]
     monkeypatch.setattr(run, "_RECORDED", tmp_path)
-    with pytest.raises(Problem, match="slipstream record"):
+    with pytest.raises(Problem, match="make record"):
         recorded_traces()

@@ -1,4 +1,4 @@
-"""`python -m app --benchmark`: how long the window's frames take while an answer grows, and how
+"""`make benchmark-window`: how long the window's frames take while an answer grows, and how
 soon the window is there.
 
 Measures the window as it is, on made-up rounds that another process plays; what it costs is read
@@ -28,7 +28,6 @@ from PySide6.QtCore import (
 )
 from PySide6.QtWidgets import QApplication
 
-from app.benchmark.frames import Frame, Summary, by_thousand, growth, summarize
 from app.chat.transcript import FRAME_MILLISECONDS
 from app.conversations.store import Store
 from app.library.library import Library
@@ -39,6 +38,7 @@ from app.settings import Settings
 from app.start import HOME_VARIABLE, keep_quick, make_application, run_window
 from app.theme import Theme
 from app.window import Window
+from tests.lab.window_benchmark.frames import Frame, Summary, by_thousand, growth, summarize
 
 _SETTLE_SECONDS = 2.0  # the window gets ready, and other processes start
 _NAP_SECONDS = 0.0005  # where there is nothing to do; a frame's work does not count it
@@ -84,7 +84,7 @@ def measure(*, characters: int, tokens_per_second: float, starts: int) -> Report
     if not isinstance(application, QApplication):
         application = make_application(["slipstream"])
     command = (
-        *(sys.executable, "-m", "app.benchmark.host"),
+        *(sys.executable, "-m", "tests.lab.window_benchmark.host"),
         *(str(characters), str(tokens_per_second)),
     )
     return Report(
@@ -107,8 +107,8 @@ def first_paint_seconds() -> float:
         environment = {**os.environ, HOME_VARIABLE: home}
         begin = time.monotonic()
         done = subprocess.run(
-            [sys.executable, "-m", "app", "--benchmark", "--first-paint"],
-            cwd=Path(__file__).parents[2],
+            [sys.executable, "-m", "tests.lab.window_benchmark.run", "--first-paint"],
+            cwd=Path(__file__).parents[3],
             env=environment,
             capture_output=True,
             text=True,
@@ -327,11 +327,14 @@ def _load() -> str:
 
 
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m app --benchmark", description=__doc__)
-    parser.add_argument("--benchmark", action="store_true", help=argparse.SUPPRESS)
+    parser = argparse.ArgumentParser(prog="benchmark-window", description=__doc__)
     parser.add_argument("--first-paint", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--json", action="store_true", help="figures for other programs")
     parser.add_argument("--characters", type=int, default=30_000, help="of the answer")
     parser.add_argument("--speed", type=float, default=200.0, help="in tokens a second")
     parser.add_argument("--starts", type=int, default=5, help="how often the window is opened")
     return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

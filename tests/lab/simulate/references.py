@@ -1,15 +1,15 @@
 """What a policy is measured against: plain decoding, and every fixed length.
 
 The best of them is known only in hindsight: of all drafters and lengths the one that would have
-been fastest. `engine.simulate.oracle` is the other reference.
+been fastest. `tests.lab.simulate.oracle` is the other reference.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.draft_length import LONGEST, Fixed
-from engine.simulate.conditions import Conditions
-from engine.simulate.replay import Part, Round, replay, seconds
+from tests.lab.simulate.conditions import Conditions
+from tests.lab.simulate.replay import Part, Round, replay, seconds
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,18 +6,18 @@ from pathlib import Path
 import pytest
 from mlx_lm.utils import save_model
 
-from engine.__main__ import main
 from engine.draft_length import Fixed
 from engine.events import Draft, Verdict
 from engine.loading import load
 from engine.request import Message, Request
 from engine.session import Session
-from engine.simulate.record import RecordOptions, record
-from engine.simulate.replay import replay, whole
-from engine.simulate.traces import Answer, Trace, load_trace, save_trace
 from models.errors import Problem
-from tests.engine.simulate.recorded import conditions
 from tests.engine.tiny import noisy, write_folder
+from tests.lab.simulate.__main__ import main
+from tests.lab.simulate.record import RecordOptions, record
+from tests.lab.simulate.replay import replay, whole
+from tests.lab.simulate.tests.recorded import conditions
+from tests.lab.simulate.traces import Answer, Trace, load_trace, save_trace
 
 TOKENS = 40
 
@@ -140,7 +140,7 @@ def test_the_commands_record_and_simulate(
     drafters = [word for name in options.drafters for word in ("--drafter", name)]
     limits = ["--per-category", 1, "--max-tokens", 9, "--temperature", 0, "--longest", 2]
     words = ["record", "--target", pair[0], "--out", out, "--prompts", options.prompts]
-    for command in ([*words, *drafters, *limits], ["simulate", "--traces", out, "--policy", 2]):
+    for command in ([*words, *drafters, *limits], ["play", "--traces", out, "--policy", 2]):
         with pytest.raises(SystemExit) as ended:
             main(list(map(str, command)))
         assert not ended.value.code, capfd.readouterr()

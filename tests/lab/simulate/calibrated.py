@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from statistics import median
 
 from engine.costs import Calibration, DraftCosts, PassCosts
-from engine.simulate.conditions import Conditions, Noise
+from tests.lab.simulate.conditions import Conditions, Noise
 
 _DEPTHS = (64, 1024)
 _ROWS = (1, 2, 3, 4, 6, 8, 12, 16)

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.simulate.curves import PUBLISHED, Curve, find_curves
 from models.errors import Problem
+from tests.lab.simulate.curves import PUBLISHED, Curve, find_curves
 
 
 @pytest.mark.parametrize(

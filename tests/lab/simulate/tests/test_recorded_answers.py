@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.simulate.traces import (
+from models.errors import Problem
+from tests.lab.simulate.tests.recorded import TRACES, answers, head_answer
+from tests.lab.simulate.traces import (
     Answer,
     Drafted,
     Trace,
@@ -20,8 +22,6 @@ from engine.simulate.traces import (
     with_all_accepted,
     without_acceptance,
 )
-from models.errors import Problem
-from tests.engine.simulate.recorded import TRACES, answers, head_answer
 
 ANSWER = Answer(
     "spec-bench/1",
@@ -121,7 +121,7 @@ def test_a_damaged_trace_is_refused_in_one_line(tmp_path: Path, name: str, damag
     with pytest.raises(Problem) as refused:
         load_trace(tmp_path / name)
     assert name in refused.value.message
-    assert "slipstream record" in refused.value.remedy
+    assert "make record" in refused.value.remedy
     assert len(str(refused.value).splitlines()) == 1
 
 

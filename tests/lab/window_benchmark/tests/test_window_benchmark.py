@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.benchmark.frames import Frame, by_thousand, growth, summarize
-from app.benchmark.host import Commands, play
-from app.benchmark.rounds import committed, made_rounds, made_text
-from app.benchmark.run import Report, Run, as_json, as_text, main
 from app.rounds.trace import pieces
 from engine.events import Done, Prefill, Stats
 from engine.protocol import Answer, Cancel
 from engine.stats import tally
 from tests.app.window_maker import OFFSCREEN_COMPLAINTS, ROOT
+from tests.lab.window_benchmark.frames import Frame, by_thousand, growth, summarize
+from tests.lab.window_benchmark.host import Commands, play
+from tests.lab.window_benchmark.rounds import committed, made_rounds, made_text
+from tests.lab.window_benchmark.run import Report, Run, as_json, as_text, main
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 
@@ -128,7 +128,7 @@ def test_what_is_printed() -> None:
 
 def test_a_tiny_benchmark_of_the_real_window() -> None:
     """In a process of its own, as it is run: it changes how garbage is collected."""
-    command = [sys.executable, "-m", "app", "--benchmark", "--json", "--starts", "1"]
+    command = [sys.executable, "-m", "tests.lab.window_benchmark.run", "--json", "--starts", "1"]
     done = subprocess.run(
         [*command, "--characters", "900", "--speed", "1500"],
         cwd=ROOT,

@@ -5,9 +5,9 @@ from statistics import median, pstdev
 
 import pytest
 
-from engine.simulate.conditions import WEATHER, Conditions, Noise, find_weather
 from models.errors import Problem
-from tests.engine.simulate.recorded import STEEP, conditions
+from tests.lab.simulate.conditions import WEATHER, Conditions, Noise, find_weather
+from tests.lab.simulate.tests.recorded import STEEP, conditions
 
 
 def verify(machine: Conditions, rows: int, *, context: int = 0, progress: float = 0.0) -> float:

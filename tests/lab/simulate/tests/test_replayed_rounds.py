@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.draft_length import Choice, Fixed, Measured, Prospect
-from engine.simulate.replay import Part, Round, cost, replay, seconds, whole
-from engine.simulate.traces import Answer, Drafted, with_all_accepted, without_acceptance
-from tests.engine.simulate.recorded import STEEP, answers, conditions, head_answer
+from tests.lab.simulate.replay import Part, Round, cost, replay, seconds, whole
+from tests.lab.simulate.tests.recorded import STEEP, answers, conditions, head_answer
+from tests.lab.simulate.traces import Answer, Drafted, with_all_accepted, without_acceptance
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""`slipstream simulate`: a policy of draft lengths played against recorded guesses and known costs.
+"""`make simulate`: a policy of draft lengths played against recorded guesses and known costs.
 
 `run.py` is the front door. Which guesses stood is recorded from a real pair (`traces.py`,
 `record.py`); what passes cost comes from published curves (`curves.py`) and made-up conditions

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from engine.simulate.report import Report, Row, total
+from tests.lab.simulate.report import Report, Row, total
 
 
 def render(report: Report, console: Console) -> None:

@@ -11,9 +11,9 @@ from itertools import accumulate
 from operator import mul
 
 from engine.draft_length import Choice, Measured, Prospect
-from engine.simulate.conditions import Conditions
-from engine.simulate.replay import Part, Round, cost, replay, seconds
-from engine.simulate.traces import Answer, Drafted
+from tests.lab.simulate.conditions import Conditions
+from tests.lab.simulate.replay import Part, Round, cost, replay, seconds
+from tests.lab.simulate.traces import Answer, Drafted
 
 _LONGEST = 16
 _PLAYED = 5  # times, each with what the one before found

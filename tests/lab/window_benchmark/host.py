@@ -1,7 +1,7 @@
 """Stands in for the engine in the benchmark of the window: plays made-up rounds at a given speed.
 
-Run as `python -m app.benchmark.host CHARACTERS TOKENS_PER_SECOND`. It speaks `engine.protocol`;
-knows no model, no MLX and no Qt.
+Its arguments: characters, tokens per second. It speaks `engine.protocol`; knows no model, no MLX
+and no Qt.
 """
 
 import sys
@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from threading import Thread
 
-from app.benchmark.rounds import committed, made_rounds, made_text
 from engine import protocol
 from engine.events import Done, Ending, Failed, Prefill, Stats
 from engine.protocol import (
@@ -26,6 +25,7 @@ from engine.protocol import (
     Ready,
 )
 from engine.stats import update
+from tests.lab.window_benchmark.rounds import committed, made_rounds, made_text
 
 Say = Callable[[Answer], None]
 Commands = SimpleQueue[Command]

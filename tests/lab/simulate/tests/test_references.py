@@ -4,13 +4,12 @@ import pytest
 from hypothesis import given, settings
 
 from engine.draft_length import Prospect
-from engine.simulate.conditions import Conditions
-from engine.simulate.curves import PUBLISHED, Curve
-from engine.simulate.oracle import Oracle, kind, oracle
-from engine.simulate.references import best_fixed, fixed_runs, plain_run
-from engine.simulate.replay import seconds, whole
-from engine.simulate.traces import Answer, Drafted, with_all_accepted, without_acceptance
-from tests.engine.simulate.recorded import (
+from tests.lab.simulate.conditions import Conditions
+from tests.lab.simulate.curves import PUBLISHED, Curve
+from tests.lab.simulate.oracle import Oracle, kind, oracle
+from tests.lab.simulate.references import best_fixed, fixed_runs, plain_run
+from tests.lab.simulate.replay import seconds, whole
+from tests.lab.simulate.tests.recorded import (
     FLAT,
     STEEP,
     answers,
@@ -18,6 +17,7 @@ from tests.engine.simulate.recorded import (
     head_answer,
     lucky_answer,
 )
+from tests.lab.simulate.traces import Answer, Drafted, with_all_accepted, without_acceptance
 
 SLOPING = Curve("sloping", "made up", ((1, 1.0), (2, 1.1)))
 

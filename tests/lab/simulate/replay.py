@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from engine.draft_length import Choice, DraftLength, Measured, Prospect
-from engine.simulate.conditions import Conditions, Noise
-from engine.simulate.traces import Answer, Drafted
+from tests.lab.simulate.conditions import Conditions, Noise
+from tests.lab.simulate.traces import Answer, Drafted
 
 
 @dataclass(frozen=True, slots=True)

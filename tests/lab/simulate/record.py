@@ -23,8 +23,8 @@ from engine.pair import make_drafter
 from engine.request import Message, Sampling
 from engine.sampling import choose, distribution, log_weights, scores
 from engine.session import Session
-from engine.simulate.traces import Answer, Drafted, Trace, load_trace, rounded, save_trace
 from models.errors import Problem
+from tests.lab.simulate.traces import Answer, Drafted, Trace, load_trace, rounded, save_trace
 
 _BLOCK = 512  # a chain is cut short where a cache grows: seldom
 
