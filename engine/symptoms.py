@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from engine.bench.curve import Curve
 from engine.bench.machine import Machine
 from engine.blas import MatrixLibrary
+from engine.circumstances import OVERLOADED
 
 _OLDEST = {"mlx": (0, 32, 4), "mlx-lm": (0, 32, 2)}
 _SHOWN_ROWS = (2, 4, 8, 16)
 _TYPICAL, _PERFECT = 0.7, 1.0  # chances that a guess stands, for what drafting could gain
 _WORTH = 1.02
-_BUSY = 1.2  # runnable processes a core, from which on figures mean little
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ def matrix_line(library: MatrixLibrary, *, gigaflops: float, alike: bool) -> Lin
 def load_line(running: float, cores: int) -> Line:
     """Whether the machine has time: what is measured beside other work means little."""
     fact = f"{running:.1f} processes want to run on {cores} cores"
-    if running > _BUSY * cores:
+    if running > OVERLOADED * cores:
         return Line("load", fact, "Measure again when other programs are done.")
     return Line("load", fact)
 
