@@ -11,6 +11,7 @@ from pathlib import Path
 
 import mlx.core as mx
 
+from engine.blas import choose_blas
 from engine.loading import free_memory_bytes
 
 _THERMAL_PRESSURE = "com.apple.system.thermalpressurelevel"
@@ -44,7 +45,7 @@ def this_machine() -> Machine:
         mlx_lm=version("mlx-lm"),
         slipstream=version("slipstream"),
         device=_device(),
-        matrix_library=_matrix_library(),
+        matrix_library=str(choose_blas()),
     )
 
 
@@ -99,14 +100,6 @@ def _processor() -> str:
     lines = _lines(Path("/proc/cpuinfo"))
     names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     return next(names, platform.processor())
-
-
-def _matrix_library() -> str:
-    if sys.platform == "darwin":
-        return "Accelerate"
-    loaded = any("openblas" in line for line in _lines(Path("/proc/self/maps")))
-    kernels = os.environ.get("OPENBLAS_CORETYPE", "default")
-    return f"OpenBLAS, {kernels} kernels" if loaded else "reference BLAS"
 
 
 def _lines(path: Path) -> list[str]:
