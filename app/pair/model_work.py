@@ -78,7 +78,7 @@ def _do(what: str, *where: str) -> str:
         case "starter":
             from models.starter import ensure_starter
 
-            return str(ensure_starter(progress=_tell))
+            return str(ensure_starter(progress=_tell).path)
         case "import":
             from models.folders import open_model
 

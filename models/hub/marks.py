@@ -14,12 +14,12 @@ from filelock import FileLock
 
 from models.drafter_folders import is_head
 from models.errors import Problem
-from models.folders import inspect, read_json_object
+from models.folders import inspect
 from models.hub.repository import is_gguf_name, is_needed_name, is_weights_name
 from models.hub.stopping import Stop
 from models.hub.storage import storage_of
 from models.hub.verification import has_digest
-from models.json_file import write_json
+from models.json_file import read_json_object, write_json
 from models.starter import models_folder
 
 

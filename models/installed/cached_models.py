@@ -11,63 +11,66 @@ from pathlib import Path
 from typing import Literal
 
 from models.errors import Problem
-from models.folders import read_json_object
+from models.folders import ModelFolder
 from models.hub.snapshots import CachedRepository, Snapshot, files, repositories, size_bytes
-from models.installed.description import Place, describe
+from models.installed.description import Entry, Place, describe
 from models.installed.roles import writes_text
-from models.records import Installed, Origin
+from models.records import Origin
 
 Kind = Literal["model", "incomplete", "other"]
 
 
 def models_of(
     repository: CachedRepository, *, origin: Origin, home: Path | None = None
-) -> list[Installed]:
+) -> list[Entry]:
     """The models in `repository`: each revision, and each GGUF file, that is there.
 
     One revision goes by the repository's name: the main one, or if that cannot be used the newest
     that can. The others are name@revision, GGUF files name/file.
     """
-    revisions: list[Installed] = []
-    single: list[Installed] = []
+    revisions: list[Entry] = []
+    single: list[Entry] = []
     removable = origin == "hub" and not repository.path.is_symlink()
     for snapshot in repository.snapshots:
-        if kind_of(snapshot, repository) != "model":
+        folder = ModelFolder(snapshot.path)
+        if _kind(snapshot, repository, folder) != "model":
             continue
         if os.path.lexists(snapshot.path / "config.json"):
             name = f"{repository.name}@{snapshot.revision[:8]}"
-            place = Place(name, snapshot.path, origin, removable)
+            place = Place(name, folder, origin, removable)
             revisions.append(describe(place, home=home))
             continue
         for path in gguf_files(snapshot.path):
             name = f"{repository.name}/{path.relative_to(snapshot.path).as_posix()}"
-            single.append(describe(Place(name, path, origin, removable), home=home))
+            place = Place(name, ModelFolder(path), origin, removable)
+            single.append(describe(place, home=home))
     if revisions:
-        chosen = next((model for model in revisions if not model.problem), revisions[0])
+        chosen = next((one for one in revisions if not one.record.problem), revisions[0])
         revisions.remove(chosen)
-        revisions.insert(0, replace(chosen, name=repository.name))
+        named = replace(chosen, record=replace(chosen.record, name=repository.name))
+        revisions.insert(0, named)
     return revisions + single
 
 
 def kind_of(snapshot: Snapshot, repository: CachedRepository) -> Kind:
     """What a snapshot of `repository` is to us. Where nobody can tell, its reason will say so."""
-    try:
-        return _kind_of(snapshot, repository)
-    except OSError:
-        return "model"
+    return _kind(snapshot, repository, ModelFolder(snapshot.path))
 
 
-def _kind_of(snapshot: Snapshot, repository: CachedRepository) -> Kind:
+def _kind(snapshot: Snapshot, repository: CachedRepository, folder: ModelFolder) -> Kind:
     if snapshot.path.name != snapshot.revision:
         return "incomplete"  # half of it is removed
-    config_path = snapshot.path / "config.json"
     try:
-        config = read_json_object(config_path) if config_path.is_file() else None
-    except Problem:
+        return _kind_of_whole(snapshot, repository, folder)
+    except (OSError, Problem):
         return "model"
+
+
+def _kind_of_whole(snapshot: Snapshot, repository: CachedRepository, folder: ModelFolder) -> Kind:
+    config = folder.config if (snapshot.path / "config.json").is_file() else None
     if config is not None and not writes_text(config):
         return "other"
-    if not snapshot.is_whole or _lacks_weights(snapshot.path):
+    if not snapshot.is_whole or _lacks_weights(folder):
         return "incomplete"
     if config is not None and any(snapshot.path.glob("*.safetensors")):
         return "model"
@@ -102,12 +105,9 @@ def in_caches(folder: Path) -> Iterator[CachedRepository]:
         yield from repositories(place)
 
 
-def _lacks_weights(snapshot: Path) -> bool:
+def _lacks_weights(folder: ModelFolder) -> bool:
     """Whether the index names files that are not there."""
-    index = snapshot / "model.safetensors.index.json"
     try:
-        places = read_json_object(index).get("weight_map") if index.is_file() else None
+        return any(not (folder.path / name).is_file() for name in folder.indexed)
     except Problem:
         return False  # this will be its reason
-    names = set(map(str, places.values())) if isinstance(places, dict) else set()
-    return any(not (snapshot / name).is_file() for name in names)

@@ -1,16 +1,17 @@
-"""What one model on the disk is, as a record: usable, or the reason why not.
+"""What one model on the disk is: usable, or the reason why not.
 
 Knows how to look at each kind (an MLX folder, a GGUF file, a drafter head); not where they are.
 Reads configs and headers, no weights.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from models.drafter_folders import HEAD_MODEL_TYPE, WEIGHTS_NAME, describe_head, is_head
+from models.drafter_folders import HEAD_MODEL_TYPE, HeadFolder, describe_head, is_head
 from models.errors import Problem
-from models.folders import inspect, read_json_object
+from models.folders import ModelFolder
 from models.gguf.config import mlx_config
 from models.gguf.file import read_gguf
 from models.hub.marks import completed, mark_path
@@ -18,7 +19,6 @@ from models.hub.snapshots import size_bytes
 from models.installed.last_used import last_used
 from models.installed.roles import is_known, role_of
 from models.records import Installed, Origin
-from models.safetensors_file import check_safetensors
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,48 +26,59 @@ class Place:
     """Where a model seems to be, and what it is called."""
 
     name: str
-    path: Path
+    folder: ModelFolder
     origin: Origin
     removable: bool
 
+    @property
+    def path(self) -> Path:
+        return self.folder.path
 
-def describe(place: Place, *, home: Path | None = None) -> Installed:
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A model on this disk: its record, and its folder with what was read of it for the record.
+
+    A GGUF file has no folder before it is imported; one that is asked for something says so.
+    """
+
+    record: Installed
+    folder: ModelFolder | HeadFolder
+
+
+def describe(place: Place, *, home: Path | None = None) -> Entry:
     """What is at `place`. Whatever is wrong with it becomes the record's problem."""
     model = replace(
         _blank(place),
         size_bytes=_size_bytes(place.path),
         last_used=last_used(place.path, home=home),
     )
+    folder = place.folder
     try:
         if is_gguf(place.path):
-            return _describe_gguf(model, place.path)
+            return Entry(_describe_gguf(model, place.path), folder)
         if is_head(place.path):
-            return _describe_head(model, place.path)
-        config = read_json_object(place.path / "config.json")
-        model = _from_config(model, config)
+            model = replace(model, role="head", model_type=HEAD_MODEL_TYPE)
+            return Entry(model, _sound_head(place.path))
+        model = _from_config(model, folder.config)
         _require_unchanged(place, home)
-        found = inspect(place.path)
-        _require_known(config)
+        folder.check()
+        _require_known(folder.config)
     except Problem as problem:
-        return with_problem(model, problem)
+        return Entry(with_problem(model, problem), folder)
     except OSError as error:
-        return with_problem(
-            model,
-            Problem(
-                f"{place.path} cannot be read: {error.strerror or error}.",
-                "Check that the disk is there and that you may read it.",
-            ),
+        unreadable = Problem(
+            f"{place.path} cannot be read: {error.strerror or error}.",
+            "Check that the disk is there and that you may read it.",
         )
-    return replace(
-        model,
-        quantization_bits=found.quantization_bits,
-        context_length=found.context_length,
-    )
+        return Entry(with_problem(model, unreadable), folder)
+    bits, context = folder.quantization_bits, folder.context_length
+    return Entry(replace(model, quantization_bits=bits, context_length=context), folder)
 
 
-def nothing_at(place: Place, problem: Problem) -> Installed:
-    """A record that says why nothing can be listed at `place`."""
-    return with_problem(_blank(place), problem)
+def nothing_at(place: Place, problem: Problem) -> Entry:
+    """An entry that says why nothing can be listed at `place`."""
+    return Entry(with_problem(_blank(place), problem), place.folder)
 
 
 def with_problem(model: Installed, problem: Problem) -> Installed:
@@ -102,7 +113,7 @@ def _size_bytes(path: Path) -> int:
         return 0
 
 
-def _from_config(model: Installed, config: dict[str, Any]) -> Installed:
+def _from_config(model: Installed, config: Mapping[str, Any]) -> Installed:
     model_type = config.get("model_type")
     named = model_type if isinstance(model_type, str) else ""
     return replace(model, model_type=named, role=role_of(config))
@@ -120,14 +131,10 @@ def _describe_gguf(model: Installed, path: Path) -> Installed:
     return replace(model, context_length=length if isinstance(length, int) else None)
 
 
-def _describe_head(model: Installed, path: Path) -> Installed:
-    model = replace(model, role="head", model_type=HEAD_MODEL_TYPE)
-    try:
-        describe_head(path)
-        check_safetensors(path / WEIGHTS_NAME)
-    except Problem as problem:
-        return with_problem(model, problem)
-    return model
+def _sound_head(path: Path) -> HeadFolder:
+    head = describe_head(path)
+    _ = head.layouts
+    return head
 
 
 def _require_unchanged(place: Place, home: Path | None) -> None:
@@ -139,7 +146,7 @@ def _require_unchanged(place: Place, home: Path | None) -> None:
         )
 
 
-def _require_known(config: dict[str, Any]) -> None:
+def _require_known(config: Mapping[str, Any]) -> None:
     if not is_known(config):
         raise Problem(
             f"MLX does not know its architecture, {config.get('model_type')}.",

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from models.drafter_folders import is_head
 from models.errors import Problem
+from models.folders import ModelFolder
 from models.hub.marks import unmark
 from models.hub.queue import UNFINISHED, Queue, repository_of
 from models.hub.snapshots import (
@@ -24,7 +25,7 @@ from models.hub.snapshots import (
 )
 from models.installed import added_folders
 from models.installed.cached_models import gguf_files, in_caches, kind_of, leftover_bytes, models_of
-from models.installed.description import Place, describe, nothing_at
+from models.installed.description import Entry, Place, describe, nothing_at
 from models.installed.last_used import forget_used
 from models.installed.removal import (
     remove_file,
@@ -47,13 +48,18 @@ def installed(*, home: Path | None = None, cache: Path | None = None) -> list[In
 
     `home` is the data folder, `cache` the Hugging Face cache; by default the user's.
     """
+    return [entry.record for entry in inventory(home=home, cache=cache)]
+
+
+def inventory(*, home: Path | None = None, cache: Path | None = None) -> list[Entry]:
+    """What `installed` lists, each with its folder, so that it is not read again to be loaded."""
     found = [describe(place, home=home) for place in _our_places(home)]
     for repository in repositories(_cache(cache)):
         found += models_of(repository, origin="hub", home=home)
     found += _in_added_folders(home)
-    first: dict[Path, Installed] = {}
-    for model in found:
-        first.setdefault(Path(model.path).resolve(), model)
+    first: dict[Path, Entry] = {}
+    for entry in found:
+        first.setdefault(entry.folder.path.resolve(), entry)
     return list(first.values())
 
 
@@ -150,14 +156,14 @@ def _our_places(home: Path | None) -> Iterator[Place]:
     for path in _folders(models):
         if path.name == STARTER.name:
             if (path / MARKER_NAME).exists() and came_along is None:
-                yield Place(path.name, path, "starter", not path.is_symlink())
+                yield Place(path.name, ModelFolder(path), "starter", not path.is_symlink())
         else:
-            yield Place(path.name, path, "imported", not path.is_symlink())
+            yield Place(path.name, ModelFolder(path), "imported", not path.is_symlink())
     for path in _folders(models.parent / "drafters"):
-        yield Place(path.name, path, "imported", not path.is_symlink())
+        yield Place(path.name, ModelFolder(path), "imported", not path.is_symlink())
     for path in _folders(_SHIPPED):
         if is_head(path):
-            yield Place(path.name, path, "starter", removable=False)
+            yield Place(path.name, ModelFolder(path), "starter", removable=False)
 
 
 def _folders(place: Path, *, hidden: bool = False) -> list[Path]:
@@ -195,30 +201,30 @@ def _is_settled(folder: Path) -> bool:
     return newest < time.time() - SETTLED_SECONDS
 
 
-def _in_added_folders(home: Path | None) -> Iterator[Installed]:
+def _in_added_folders(home: Path | None) -> Iterator[Entry]:
     try:
         listed = added_folders.folders(home=home)
     except Problem as problem:
         path = models_folder(home).parent / added_folders.FILE_NAME
-        yield nothing_at(Place(path.name, path, "folder", removable=False), problem)
+        yield nothing_at(Place(path.name, ModelFolder(path), "folder", removable=False), problem)
         return
     for folder in listed:
         found = [
-            model
+            entry
             for repository in in_caches(folder)
-            for model in models_of(repository, origin="folder", home=home)
+            for entry in models_of(repository, origin="folder", home=home)
         ]
         found += [
-            describe(Place(name, path, "folder", removable=False), home=home)
+            describe(Place(name, ModelFolder(path), "folder", removable=False), home=home)
             for name, path in added_folders.places(folder)
         ]
         yield from found or [_nothing_in(folder)]
 
 
-def _nothing_in(folder: Path) -> Installed:
+def _nothing_in(folder: Path) -> Entry:
     there = folder.is_dir()
     return nothing_at(
-        Place(folder.name, folder, "folder", removable=False),
+        Place(folder.name, ModelFolder(folder), "folder", removable=False),
         Problem(
             f"There is no model in {folder}." if there else f"{folder} is not there.",
             f"{'Put one there' if there else 'Connect its disk'}, or leave the folder out: "
