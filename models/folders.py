@@ -129,7 +129,8 @@ class ModelFolder:
 
     def check(self) -> None:
         """Raises Problem if this is not a complete, harmless MLX model, as far as headers tell."""
-        _refuse_code(self.path, self.config, self.model_type)
+        _ = self.model_type
+        refuse_code(self.config, f"The model in {self.path}")
         if not self.tokenizer_path.is_file():
             raise Problem(f"{self.path} has no tokenizer.json.", _OTHER_VERSION)
         _ = self.headers
@@ -161,17 +162,22 @@ def open_model(
     return inspect(folder)
 
 
-def _is_gguf(path: Path) -> bool:
-    return path.suffix.lower() == ".gguf" and path.is_file()
+def refuse_code(config: Mapping[str, Any], what: str) -> None:
+    """Raises Problem if the model with this config, called `what`, needs code that comes with it.
 
-
-def _refuse_code(folder: Path, config: Mapping[str, Any], model_type: str) -> None:
-    wants_code = "model_file" in config or ("auto_map" in config and not known_to_mlx(model_type))
-    if wants_code:
+    A Python class that `auto_map` names is needed only where mlx-lm has none for the model.
+    """
+    model_type = config.get("model_type")
+    known = isinstance(model_type, str) and known_to_mlx(model_type)
+    if "model_file" in config or ("auto_map" in config and not known):
         raise Problem(
-            f"The model in {folder} wants to run program code that comes with it.",
+            f"{what} wants to run program code that comes with it.",
             "Slipstream never runs such code: use a model of an architecture that MLX knows.",
         )
+
+
+def _is_gguf(path: Path) -> bool:
+    return path.suffix.lower() == ".gguf" and path.is_file()
 
 
 def _weights(folder: Path, indexed: frozenset[str]) -> list[Path]:

@@ -17,8 +17,7 @@ from models.catalog import Catalog, CatalogModel
 from models.drafter_folders import HeadFolder, find_head
 from models.errors import Problem
 from models.folders import ModelFolder
-from models.installed.description import Entry
-from models.installed.roles import is_known
+from models.installed.inventory import Entry, is_known
 from models.memory.fit import DEFAULT_CONTEXT, fit
 from models.memory.machine import Machine
 from models.memory.model_size import ModelSize, weigh

@@ -12,9 +12,9 @@ from models.drafter_folders import find_head
 from models.errors import Problem
 from models.gguf.config import mlx_config
 from models.gguf.file import read_gguf
+from models.hub.cache_layout import cache_folder
 from models.hub.client import Hub
 from models.hub.repository import is_weights_name, needed
-from models.hub.snapshots import cache_folder
 from models.installed.resolve import drafts_without_weights, resolve_drafter, resolve_target
 from models.installed.store import installed, inventory
 from models.memory.fit import fit

@@ -14,11 +14,10 @@ from pathlib import Path
 from models.drafter_folders import HeadFolder, describe_head, find_head, is_head
 from models.errors import Problem
 from models.folders import ModelFolder, open_model
+from models.hub.cache_layout import cache_folder, reference, repositories
 from models.hub.queue import UNFINISHED, Queue, repository_of
 from models.hub.repository import check_revision
-from models.hub.snapshots import cache_folder, reference, repositories
-from models.installed.cached_models import models_of
-from models.installed.description import Entry, is_gguf
+from models.installed.inventory import Entry, is_gguf, models_of
 from models.installed.store import incomplete, inventory
 from models.records import Installed
 from models.starter import STARTER, ensure_starter, models_folder

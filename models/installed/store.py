@@ -12,9 +12,7 @@ from pathlib import Path
 from models.drafter_folders import is_head
 from models.errors import Problem
 from models.folders import ModelFolder
-from models.hub.marks import unmark
-from models.hub.queue import UNFINISHED, Queue, repository_of
-from models.hub.snapshots import (
+from models.hub.cache_layout import (
     CachedRepository,
     cache_folder,
     files,
@@ -22,10 +20,22 @@ from models.hub.snapshots import (
     read_repository,
     repositories,
     size_bytes,
+    snapshot_of,
 )
+from models.hub.marks import unmark
+from models.hub.queue import UNFINISHED, Queue, repository_of
 from models.installed import added_folders
-from models.installed.cached_models import gguf_files, in_caches, kind_of, leftover_bytes, models_of
-from models.installed.description import Entry, Place, describe, nothing_at
+from models.installed.inventory import (
+    Entry,
+    Place,
+    describe,
+    gguf_files,
+    in_caches,
+    kind_of,
+    leftover_bytes,
+    models_of,
+    nothing_at,
+)
 from models.installed.last_used import forget_used
 from models.installed.removal import (
     remove_file,
@@ -97,14 +107,15 @@ def remove(model: Installed, *, home: Path | None = None, cache: Path | None = N
     for place in (models, models.parent / "drafters"):
         if path.parent.resolve() == place.resolve():
             freed = remove_folder_of_ours(path, inside=place)
-    snapshots = [place for place in (path, *path.parents) if place.parent.name == "snapshots"]
-    if freed is None and snapshots:
-        snapshot = snapshots[0]
-        if snapshot.parents[2].resolve() == _cache(cache).resolve():
-            _refuse_while_downloading(read_repository(snapshot.parents[1]), home)
-            unmark(path, home=home)
-            alone = snapshot == path or gguf_files(snapshot) == [path]
-            freed = remove_snapshot(snapshot) if alone else remove_file(path)
+    snapshot = snapshot_of(path)
+    if freed is None and snapshot and snapshot.parents[2].resolve() == _cache(cache).resolve():
+        repository = snapshot.parents[1]
+        _refuse_while_downloading(read_repository(repository), home)
+        unmark(path, home=home)
+        if snapshot == path or gguf_files(snapshot) == [path]:
+            freed = remove_snapshot(snapshot)
+        else:
+            freed = remove_file(path, repository=repository)
     if freed is None:
         raise _not_ours(model)
     forget_used(path, home=home)

@@ -15,7 +15,7 @@ from models.catalog import load_catalog, offers
 from models.folders import ModelFolder, inspect
 from models.gguf.file import read_gguf
 from models.gguf.importing import import_gguf
-from models.installed.roles import is_known, role_of, writes_text
+from models.installed.inventory import is_known, role_of, writes_text
 from models.memory.fit import fit
 from models.memory.machine import Machine
 from models.memory.model_size import weigh

@@ -16,7 +16,7 @@ from models.catalog import Catalog, load_catalog
 from models.drafter_folders import HEAD_MODEL_TYPE, WEIGHTS_NAME, describe_head, is_head
 from models.errors import Problem
 from models.folders import ModelFolder
-from models.installed.description import Entry
+from models.installed.inventory import Entry
 from models.memory.machine import Machine
 from models.pairing import COPIED_CACHES, candidates, rollback_note
 from models.records import Candidate, Installed, Role
