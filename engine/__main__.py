@@ -20,6 +20,7 @@ from models.errors import Problem
 
 if TYPE_CHECKING:
     from engine.session import Session
+    from models.folders import ModelFolder
 
 app = typer.Typer(
     help="Local chat that answers faster without changing what it says.",
@@ -332,17 +333,19 @@ def open_session(
     from engine.pair import make_policy
     from engine.session import Session
     from models.installed.last_used import mark_used
+    from models.installed.resolve import resolve_drafters
     from models.memory.fit import DEFAULT_CONTEXT
 
     policy = make_policy(draft_length)
     calibrations = Calibrations(calibration_folder())
     folder = _folder(target)
-    require_pair(folder, drafter, context=context or DEFAULT_CONTEXT)
+    drafters = resolve_drafters(drafter, folder)
+    require_pair(folder, drafters, context=context or DEFAULT_CONTEXT)
     model = load(folder)
-    mark_used(folder)
+    mark_used(folder.path)
     if context is not None:
         model = replace(model, context_length=min(context, model.context_length))
-    session = Session(model, drafter=drafter, policy=policy, calibrations=calibrations)
+    session = Session(model, drafter=drafters, policy=policy, calibrations=calibrations)
     with Console(stderr=True).status("Reading what drafting costs here") as status:
 
         def show(share: float) -> None:
@@ -359,17 +362,15 @@ def _remark(line: str) -> None:
         Console(stderr=True).print(line, style="yellow", highlight=False, soft_wrap=True)
 
 
-def _folder(target: str | None) -> Path:
-    """The model folder of a target; the starter model's where none is named."""
+def _folder(target: str | None) -> "ModelFolder":
+    """A target's model; the starter model where none is named."""
     from engine.library.progress import bytes_bar
-    from models.installed.resolve import resolve_target
-    from models.starter import STARTER, ensure_starter
+    from models.installed.resolve import open_target
+    from models.starter import STARTER
 
-    if target in (None, STARTER.name):
-        with bytes_bar("Fetching the starter model") as show:
-            return ensure_starter(progress=show)
-    with bytes_bar(f"Importing {target}") as show:
-        return resolve_target(target, progress=show)
+    starter = target in (None, STARTER.name)
+    with bytes_bar("Fetching the starter model" if starter else f"Importing {target}") as show:
+        return open_target(target, progress=show)
 
 
 def _standard_input() -> str:

@@ -8,7 +8,6 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from time import perf_counter
 
 import mlx.core as mx
@@ -34,7 +33,8 @@ from engine.symptoms import (
     version_line,
 )
 from models.errors import Problem
-from models.folders import inspect
+from models.folders import ModelFolder, inspect
+from models.installed.resolve import resolve_drafters
 from models.starter import STARTER, models_folder, shipped_starter
 
 _KV_PROBE = 64
@@ -59,7 +59,7 @@ class Diagnosis:
 
 
 def diagnose(
-    find: Callable[[], Path | None],
+    find: Callable[[], ModelFolder | None],
     drafter: str,
     *,
     show: Callable[[Line], None] = lambda line: None,
@@ -67,7 +67,7 @@ def diagnose(
 ) -> Diagnosis:
     """Look at the machine, and at the pair; `show` gets each line as it is known.
 
-    `find` gives the target's folder, None where it is not here yet; it may raise `Problem`.
+    `find` gives the target, None where it is not here yet; it may raise `Problem`.
     `drafter`: as in `engine.pair`. The
     curve is measured for about `budget_seconds`.
     """
@@ -83,10 +83,12 @@ def diagnose(
     return Diagnosis(tuple(lines), pair.curve)
 
 
-def starter_if_here() -> Path | None:
-    """The starter model's folder, if it came along or was fetched; nothing is fetched."""
-    folder = shipped_starter() or models_folder() / STARTER.name
-    return folder if folder.is_dir() else None
+def starter_if_here() -> ModelFolder | None:
+    """The starter model, if it came along or was fetched; nothing is fetched."""
+    if came_along := shipped_starter():
+        return came_along
+    folder = models_folder() / STARTER.name
+    return inspect(folder) if folder.is_dir() else None
 
 
 def show_line(line: Line, console: Console) -> None:
@@ -118,7 +120,11 @@ class _Pair:
     """The checks of a target and its drafter, in an order in which each needs those before."""
 
     def __init__(
-        self, find: Callable[[], Path | None], drafter: str, machine: Machine, budget_seconds: float
+        self,
+        find: Callable[[], ModelFolder | None],
+        drafter: str,
+        machine: Machine,
+        budget_seconds: float,
     ) -> None:
         self._find = find
         self._name = drafter
@@ -138,11 +144,11 @@ class _Pair:
                     "Any answer fetches it (98 MB): slipstream generate --prompt Hello",
                 )
                 return
-            described = inspect(folder)
-            if free is not None and described.size_bytes > free:
+            folder.check()
+            if free is not None and folder.size_bytes > free:
                 yield Line(
                     "target",
-                    f"{folder.name} takes {size(described.size_bytes)}, and {size(free)} are free",
+                    f"{folder.name} takes {size(folder.size_bytes)}, and {size(free)} are free",
                     "Choose a smaller model or one with fewer bits, or close other programs.",
                     usable=False,
                 )
@@ -154,12 +160,13 @@ class _Pair:
             return
         yield Line(
             "target",
-            f"{folder.name}, {described.model_type}, {target.precision}, loaded in "
+            f"{folder.name}, {folder.model_type}, {target.precision}, loaded in "
             f"{perf_counter() - began:.1f} s",
         )
         session = Session(target)
         try:
-            session.drafter = make_drafter(self._name, target=target, decoder=session.decoder)
+            drafters = resolve_drafters(self._name, folder)
+            session.drafter = make_drafter(drafters, target=target, decoder=session.decoder)
         except Problem as problem:
             yield Line("drafter", problem.message, problem.remedy, usable=False)
             return

@@ -43,6 +43,7 @@ from engine.speculate import Guess, Rule, Ruling, Task, speculate
 from engine.stats import update
 from engine.text import Spelling, StopStrings, TextStream
 from models.errors import Problem
+from models.installed.resolve import Drafters, resolve_drafters
 
 # What may have to be said of a calibration, and of an answer.
 SLOW = (
@@ -68,7 +69,7 @@ class Session:
         self,
         target: LoadedModel,
         *,
-        drafter: str = "none",
+        drafter: str | Drafters = "none",
         policy: DraftLength | None = None,
         quantized: QuantizedCaches | None = None,
         accept: Rule = by_block,
@@ -87,10 +88,13 @@ class Session:
         self._tokens: list[int] = []  # committed; the models hold a part of it
         self.use_drafter(drafter)
 
-    def use_drafter(self, name: str) -> None:
-        """Draft with the drafter called `name` from now on: see `engine.pair`."""
-        self.drafter = make_drafter(name, target=self.target, decoder=self.decoder)
-        self._drafter_name, self._pair = name, None
+    def use_drafter(self, drafter: str | Drafters) -> None:
+        """Draft with this one from now on, which is found first where only its name is given: see
+        `engine.pair`."""
+        if isinstance(drafter, str):
+            drafter = resolve_drafters(drafter, self.target.folder)
+        self.drafter = make_drafter(drafter, target=self.target, decoder=self.decoder)
+        self._drafters, self._pair = drafter, None
         self.policy.restart()
 
     def calibrate(
@@ -108,7 +112,7 @@ class Session:
             return ""
         remarks = []
         with suppress(Problem):  # nothing is kept of weights that cannot be told apart
-            self._pair = identify(self._drafter_name, self.target, self.decoder)
+            self._pair = identify(self._drafters, self.target, self.decoder)
         calibration = acceptance = None
         if self._pair is not None and self._calibrations is not None:
             calibration, acceptance = self._calibrations.read(self._pair)

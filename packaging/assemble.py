@@ -173,7 +173,7 @@ def _add_own(folder: Path, configuration: Configuration, lines: str, *, starter:
             if path.is_file() and not is_left_out(name):
                 _copy(path, folder / name)
     if starter:
-        imported = ensure_starter(home=CACHE)
+        imported = ensure_starter(home=CACHE).path
         for path in sorted(imported.iterdir()):
             _copy(path, folder / "resources" / "starter" / STARTER.name / path.name)
     metadata = folder / f"slipstream-{configuration.version}.dist-info"

@@ -28,6 +28,8 @@ from engine.pair import make_drafter
 from engine.request import Message
 from engine.session import Session
 from models.errors import Problem
+from models.folders import ModelFolder
+from models.installed.resolve import resolve_drafters
 
 _WARM_UP_TOKENS = 12
 
@@ -53,7 +55,8 @@ def run_bench(
     target = load_once(options.target)
     session = Session(target)
     for drafter in options.drafters:  # a wrong one should be known at once
-        make_drafter(drafter, target=target, decoder=session.decoder, load=load_once)
+        drafters = resolve_drafters(drafter, target.folder)
+        make_drafter(drafters, target=target, decoder=session.decoder, load=load_once)
     fitting = _encode(session, prompts, options.max_tokens)
     longest = max(len(ids) for _, ids in fitting) + options.max_tokens
     peers = find_peers(target, gguf=options.gguf, context=longest) if options.peers else Peers()
@@ -67,7 +70,8 @@ def run_bench(
         target=options.target.name,
         precision=target.precision,
         drafters=tuple(
-            (folder.name, load_once(folder).precision) for folder in model_folders(options.drafters)
+            (folder.name, load_once(ModelFolder(folder)).precision)
+            for folder in model_folders(options.drafters)
         ),
         options=as_plain(options),
         skipped=len(prompts) - len(fitting),

@@ -18,6 +18,7 @@ from engine.loading import LoadedModel
 from engine.request import Message, Request
 from engine.session import Session
 from engine.stats import tally
+from models.folders import ModelFolder
 from tests.engine.heads import head_drafter
 from tests.engine.helpers import (
     Known,
@@ -45,7 +46,7 @@ def noisy_model(architecture: str) -> Any:
 
 def loaded(model: Any, tokenizer: Any, *, context: int = 4096) -> LoadedModel:
     return LoadedModel(
-        folder=Path("tiny"),
+        folder=ModelFolder(Path("tiny")),
         model=model,
         tokenizer=tokenizer,
         ends=frozenset({END}),

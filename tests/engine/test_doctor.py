@@ -30,6 +30,7 @@ from engine.symptoms import (
     version_line,
 )
 from models.errors import Problem
+from models.folders import ModelFolder
 from tests.engine.tiny import write_folder
 
 GB = 1_000_000_000
@@ -69,7 +70,9 @@ def test_a_sound_pair_is_usable_and_every_line_is_shown_once(
 ) -> None:
     monkeypatch.setattr(calibrate_module._Survey, "steady", True)  # however busy the machine is
     shown: list[Line] = []
-    found = diagnose(lambda: folder, "early-exit:2", show=shown.append, budget_seconds=0.5)
+    found = diagnose(
+        lambda: ModelFolder(folder), "early-exit:2", show=shown.append, budget_seconds=0.5
+    )
 
     assert found.usable
     assert tuple(shown) == found.lines
@@ -91,7 +94,7 @@ def test_what_a_busy_machine_measures_is_not_believed(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(calibrate_module._Survey, "steady", False)
-    found = diagnose(lambda: folder, "lookup", budget_seconds=0.2)
+    found = diagnose(lambda: ModelFolder(folder), "lookup", budget_seconds=0.2)
     assert found.usable
     assert found.curve is None
     assert found.lines[-1].name == "passes"
@@ -110,12 +113,12 @@ def test_a_curve_is_of_the_pair_alone() -> None:
 
 
 def test_a_pair_that_does_not_work_says_why(folder: Path, tmp_path: Path) -> None:
-    found = diagnose(lambda: folder, str(tmp_path / "none"))
+    found = diagnose(lambda: ModelFolder(folder), str(tmp_path / "none"))
     assert not found.usable
     assert found.lines[-1].name == "drafter"
     assert "no drafter and no folder" in found.lines[-1].fact
 
-    found = diagnose(lambda: tmp_path / "none", "lookup")
+    found = diagnose(lambda: ModelFolder(tmp_path / "none"), "lookup")
     assert found.lines[-1] == Line(
         "target", f"There is no model folder at {tmp_path / 'none'}.", "Check the path.", False
     )
@@ -135,15 +138,15 @@ def test_without_the_starter_model_slipstream_is_usable() -> None:
 
 
 def test_a_starter_that_came_along_is_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "shipped_starter", lambda: tmp_path)
-    assert starter_if_here() == tmp_path
+    monkeypatch.setattr(doctor, "shipped_starter", lambda: ModelFolder(tmp_path))
+    assert starter_if_here() == ModelFolder(tmp_path)
 
 
 def test_weights_that_do_not_fit_are_not_loaded(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(doctor, "available_bytes", lambda: 1000)
-    found = diagnose(lambda: folder, "lookup")
+    found = diagnose(lambda: ModelFolder(folder), "lookup")
     assert not found.usable
     assert "1 kB are free" in found.lines[-1].fact
 

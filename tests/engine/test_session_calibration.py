@@ -17,6 +17,7 @@ from engine.draft_length import Automatic, Fixed
 from engine.loading import LoadedModel
 from engine.request import Request
 from engine.session import BUSY, SLOW, Session
+from models.folders import ModelFolder
 from tests.engine.sessions import QUESTION, loaded, tiny_model
 
 
@@ -24,7 +25,8 @@ from tests.engine.sessions import QUESTION, loaded, tiny_model
 def target(tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -> LoadedModel:
     times = itertools.count(0.0, 0.001)  # a machine that does nothing else
     monkeypatch.setattr(engine.speculate, "perf_counter", lambda: next(times))
-    monkeypatch.setattr("engine.pair.fingerprint", lambda folder: f"weights of {folder}")
+    named = property(lambda folder: f"weights of {folder.path}")
+    monkeypatch.setattr(ModelFolder, "fingerprint", named)
     return loaded(tiny_model("llama"), tokenizer)
 
 

@@ -16,6 +16,7 @@ from python_here import PythonHere, find_python
 from runtime import LIBRARY
 from starter_weights import PLACE, has_starter
 
+from models.folders import ModelFolder
 from models.starter import STARTER
 from tests.packaging.tiny_wheel import write_wheel
 
@@ -48,7 +49,7 @@ def small_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(assemble, "install_for_twin", install)
     monkeypatch.setattr(assemble, "openssl_version", lambda folder: "3.0.1")
     monkeypatch.setattr(assemble, "read_lock", lambda path: [wheel])
-    monkeypatch.setattr(assemble, "ensure_starter", lambda *, home: weights)
+    monkeypatch.setattr(assemble, "ensure_starter", lambda *, home: ModelFolder(weights))
     monkeypatch.setattr(assemble, "compile_all", lambda *_, **__: None)
 
 

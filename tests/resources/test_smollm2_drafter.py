@@ -17,6 +17,7 @@ from engine.distil.loss import embed, loss, make_batch
 from engine.head import load_head
 from engine.loading import load
 from models.drafter_folders import describe_head, find_head
+from models.folders import ModelFolder
 from tests.engine.heads import untrained
 
 FOLDER = Path(__file__).parents[2] / "resources" / "drafters" / "smollm2-135m"
@@ -28,9 +29,9 @@ TORCH = os.environ.get("SLIPSTREAM_TORCH_PYTHON")  # an interpreter that has tor
 def test_it_is_small_and_whole(tmp_path: Path) -> None:
     assert sum(path.stat().st_size for path in FOLDER.iterdir()) <= 16_000_000
     described = describe_head(FOLDER)
-    fitted = load_head(FOLDER, fingerprint=described.target_fingerprint, vocabulary=49152)
+    fitted = load_head(described, fingerprint=described.target_fingerprint, vocabulary=49152)
     assert fitted.shape.hidden_size == 576
-    assert find_head(described.target_fingerprint, home=tmp_path) == FOLDER
+    assert find_head(described.target_fingerprint, home=tmp_path) == described
 
 
 def test_its_card_says_what_it_is() -> None:
@@ -42,7 +43,7 @@ def test_its_card_says_what_it_is() -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(TORCH is None, reason="SLIPSTREAM_TORCH_PYTHON names no interpreter")
 def test_the_script_computes_the_same_loss(tmp_path: Path) -> None:
-    target = load(STORIES)
+    target = load(ModelFolder(STORIES))
     fitted = untrained(target.model)
     for name, array in tree_flatten(fitted.head.parameters()):
         noise = 0.1 * mx.random.normal(array.shape, key=mx.random.key(len(name)))

@@ -93,7 +93,7 @@ class Course:
         self.engine = EngineProcess(
             EngineLog(folder), command=fake_host(folder, steps), delays_seconds=(0.0,)
         )
-        self.loader = ModelLoader(self.engine, self.settings, imports=folder)
+        self.loader = ModelLoader(self.engine, self.settings)
         self.race = Race(self.engine, self.loader)
         self.ends: list[Result | Problem] = []
         self.race.finished.connect(self.ends.append)

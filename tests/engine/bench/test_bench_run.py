@@ -22,6 +22,7 @@ from engine.draft_length import Automatic, Fixed, Measured
 from engine.drafters import Drafter
 from engine.loading import load
 from models.errors import Problem
+from models.folders import ModelFolder
 from tests.engine.tiny import write_folder
 
 
@@ -79,7 +80,7 @@ def test_the_file_holds_runs_and_rows_and_no_private_path(
     assert written["machine"]["mlx"]
     assert written["options"]["drafters"] == ["lookup", "tiny"]
     assert all(run["differs_at"] is None for run in written["runs"])
-    assert str(options.target.parent) not in text
+    assert str(options.target.path.parent) not in text
 
 
 def test_tables_show_everybody_once_a_table(report: Report) -> None:
@@ -183,7 +184,11 @@ def test_what_mlx_lm_refuses_is_reported(tmp_path: Path) -> None:
     own.write_text("Hello\n")
     same = str(tmp_path / "target")
     options = BenchOptions(
-        target=tmp_path / "target", drafters=(same,), lengths=("2",), prompts=own, max_tokens=8
+        target=ModelFolder(tmp_path / "target"),
+        drafters=(same,),
+        lengths=("2",),
+        prompts=own,
+        max_tokens=8,
     )
     report = run_bench(options, progress=lambda line: None)
     assert [name for name, _ in report.refused] == ["mlx-lm target 2"]

@@ -74,12 +74,11 @@ def record(
     longest: Annotated[int, typer.Option(min=1, max=16, help="Tokens to draft a round.")] = 12,
 ) -> None:
     """Record what drafters guess at every place of answers, for play."""
-    from models.installed.resolve import resolve_target
-    from models.starter import ensure_starter
+    from models.installed.resolve import open_target
     from tests.lab.simulate.record import RecordOptions, record
 
     options = RecordOptions(
-        target=ensure_starter() if target is None else resolve_target(target),
+        target=open_target(target),
         out=out,
         drafters=tuple(drafter or ["lookup", "head"]),
         prompts=prompts,

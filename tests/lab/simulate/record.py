@@ -24,6 +24,8 @@ from engine.request import Message, Sampling
 from engine.sampling import choose, distribution, log_weights, scores
 from engine.session import Session
 from models.errors import Problem
+from models.folders import ModelFolder
+from models.installed.resolve import resolve_drafters
 from tests.lab.simulate.traces import Answer, Drafted, Trace, load_trace, rounded, save_trace
 
 _BLOCK = 512  # a chain is cut short where a cache grows: seldom
@@ -33,7 +35,7 @@ _BLOCK = 512  # a chain is cut short where a cache grows: seldom
 class RecordOptions:
     """What to record. `longest`: tokens of a chain; `max_tokens`: of an answer."""
 
-    target: Path
+    target: ModelFolder
     out: Path
     drafters: tuple[str, ...] = ("lookup", "head")
     prompts: Path | None = None
@@ -91,7 +93,10 @@ class _Pair:
         self._target = target
         self._decoder = Decoder(target.model, block=_BLOCK)
         self._drafters = [
-            make_drafter(name, target=target, decoder=self._decoder) for name in drafters
+            make_drafter(
+                resolve_drafters(name, target.folder), target=target, decoder=self._decoder
+            )
+            for name in drafters
         ]
         names = [drafter.name for drafter in self._drafters]
         if len(set(names)) < len(names):

@@ -364,7 +364,7 @@ def export(head: Head, out: Path, folder: Path) -> None:
 
 
 def fingerprint(path: Path) -> str:
-    """As `models.fingerprint`, of a model in one file."""
+    """As `ModelFolder.fingerprint`, of a model in one file."""
     with path.open("rb") as file:
         size = int.from_bytes(file.read(8), "little")
         header = json.loads(file.read(size))

@@ -242,9 +242,7 @@ def _open(application: QApplication, home: Path, command: Sequence[str]) -> Wind
     window = Window(
         Store.open(home / "conversations.sqlite"),
         engine,
-        loader=ModelLoader(
-            engine, settings, imports=home / "models", fetch=lambda progress: Path(_TARGET)
-        ),
+        loader=ModelLoader(engine, settings, opening=lambda target, progress: Path(_TARGET)),
         settings=settings,
         theme=Theme(application, settings),
         library=Library(),

@@ -12,6 +12,7 @@ from engine.loading import load
 from engine.request import Message, Request
 from engine.session import Session
 from models.errors import Problem
+from models.folders import ModelFolder
 from tests.engine.tiny import noisy, write_folder
 from tests.lab.simulate.__main__ import main
 from tests.lab.simulate.record import RecordOptions, record
@@ -41,7 +42,7 @@ def options(pair: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -
     folder = tmp_path_factory.mktemp("recorded")
     (folder / "prompts.txt").write_text("abc abc abc abc ab\nto be, or not to be, or\n")
     return RecordOptions(
-        target=target,
+        target=ModelFolder(target),
         out=folder / "trace.jsonl.gz",
         drafters=("lookup", str(model)),
         prompts=folder / "prompts.txt",
@@ -87,7 +88,7 @@ def test_greedy_replay_is_what_the_engine_does(
 ) -> None:
     target, model = pair
     names = [str(model) if name == "model" else name for name in drafters]
-    session = Session(load(target), drafter="+".join(names), policy=Fixed(length))
+    session = Session(load(ModelFolder(target)), drafter="+".join(names), policy=Fixed(length))
     assert options.prompts is not None
     text = options.prompts.read_text().splitlines()[0]
     events = list(session.answer([Message("user", text)], Request(max_tokens=TOKENS)))
