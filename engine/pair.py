@@ -12,9 +12,10 @@ from pathlib import Path
 
 import mlx.core as mx
 
-from engine.calibrations import Pair
 from engine.decoder import Decoder
-from engine.draft_length import LONGEST, Automatic, DraftLength, Fixed
+from engine.draft_length import LONGEST, DraftLength
+from engine.draft_length.calibrations import Pair
+from engine.draft_length.policy import Automatic, Fixed
 from engine.drafters import Drafter
 from engine.drafters.cascade import Cascade
 from engine.drafters.early_exit import EarlyExitDrafter

@@ -11,10 +11,11 @@ from time import perf_counter
 
 from engine.accept import by_block
 from engine.cache import QuantizedCaches
-from engine.calibrate import calibrate
-from engine.calibrations import Calibrations, Pair
 from engine.decoder import Decoder
-from engine.draft_length import Automatic, DraftLength
+from engine.draft_length import DraftLength
+from engine.draft_length.calibrate import calibrate
+from engine.draft_length.calibrations import Calibrations, Pair
+from engine.draft_length.policy import Automatic
 from engine.drafters import Drafter
 from engine.drafters.none import NoDrafter
 from engine.events import (

@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.acceptance import CONFIDENCES, LONGEST, MATCHES, Acceptance, expected_tokens
+from engine.draft_length.acceptance import (
+    CONFIDENCES,
+    LONGEST,
+    MATCHES,
+    Acceptance,
+    expected_tokens,
+)
 
 round_ = st.tuples(
     st.sampled_from(["head", "lookup", "model"]),

@@ -145,11 +145,6 @@ class Costs:
         """Whether drafting with it was measured, what looking at each token costs included."""
         return drafter in self._known
 
-    @property
-    def puzzled(self) -> bool:
-        """Whether the latest plain pass was too surprising to be believed: another would tell."""
-        return 1 in self._passes.puzzled
-
     def draft(self, drafter: str, *, context: int, behind: int = 0) -> DraftCosts:
         """What drafting costs at this depth, once the `behind` tokens that it lacks are read."""
         base = self._draft_base(drafter, context)
@@ -253,7 +248,6 @@ class _Residual:
         self._noise = self._NOISE**2
         self._recent = deque[float](maxlen=3)
         self._alike = [deque[float](maxlen=3) for _ in range(ROWS)]  # of as many rows
-        self.puzzled = set[int]()  # rows whose latest reading was not believed
         self._cold = set() if calibrated else set(range(1, ROWS + 1))  # rows never passed yet
 
     def observe(self, rows: int, value: float) -> None:
@@ -266,10 +260,8 @@ class _Residual:
         self._recent.append(surprise)
         self._alike[i].append(surprise)
         most = self._SURPRISE * sqrt(float(covariance[i, i]) + noise)
-        self.puzzled.discard(rows)
         if abs(surprise) > most:
             if not self._changed(i, most):
-                self.puzzled.add(rows)
                 return
             shape = self._near / max(float(self._near[i, i]), 1.0)
             covariance = covariance + surprise**2 * (0.7 + 0.3 * shape)
