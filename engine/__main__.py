@@ -90,6 +90,7 @@ def generate(
     """Answer one prompt and exit."""
     from engine.events import Stats, to_json
     from engine.request import Message, Request, Sampling
+    from engine.session import DISTURBED
     from engine.stats import ratio_to_plain, update
     from engine.terminal import answer_view, closing_line
 
@@ -121,6 +122,8 @@ def generate(
             stats = update(stats, event)
     closing = closing_line(stats, ratio=ratio_to_plain(stats, stats))
     Console(stderr=True).print(closing, style="dim", highlight=False)
+    if session.disturbed:
+        _remark(DISTURBED)
 
 
 @app.command()
@@ -178,7 +181,7 @@ def bench(
         Path | None, typer.Option(help="The target's GGUF file, for llama.cpp.")
     ] = None,
     cool_down: Annotated[
-        float, typer.Option(min=0, max=100, help="Rest once slower by this much, %; 0: never.")
+        float, typer.Option(min=0, max=100, help="Rest once heat slows it so much, %; 0: never.")
     ] = 15.0,
     out: Annotated[Path | None, typer.Option(help="Write all figures to this JSON file.")] = None,
     markdown: Annotated[Path | None, typer.Option(help="Write the tables to this file.")] = None,
@@ -345,8 +348,15 @@ def open_session(
         def show(share: float) -> None:
             status.update(f"Measuring what drafting costs here, once: {share:.0%}")
 
-        session.calibrate(progress=show)
+        remark = session.calibrate(progress=show)
+    _remark(remark)
     return session
+
+
+def _remark(line: str) -> None:
+    """Something to know beside the answer, if there is."""
+    if line:
+        Console(stderr=True).print(line, style="yellow", highlight=False, soft_wrap=True)
 
 
 def _folder(target: str | None) -> Path:

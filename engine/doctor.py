@@ -17,6 +17,7 @@ from rich.console import Console
 from engine.bench.curve import Curve, curve_of
 from engine.bench.machine import Machine, available_bytes, this_machine
 from engine.bench.roofline import cache_bytes, weight_bytes
+from engine.blas import choose_blas
 from engine.draft_length.calibrate import calibrate
 from engine.loading import load
 from engine.pair import make_drafter
@@ -109,7 +110,7 @@ def machine_lines(machine: Machine) -> Iterator[Line]:
     known = f", {free / _GIB:.1f} GiB free" if free is not None else ""
     yield Line("memory", f"{machine.memory_bytes / _GIB:.1f} GiB{known}")
     yield backend_line(machine)
-    yield matrix_line(machine.matrix_library, machine.platform, gigaflops=_gigaflops())
+    yield matrix_line(choose_blas(), gigaflops=_gigaflops(), alike=_rows_are_alike())
     yield load_line(os.getloadavg()[0], machine.cores)
 
 
@@ -208,3 +209,12 @@ def _gigaflops() -> float:
     for _ in range(times):
         mx.eval(left @ right)
     return 2e-9 * rows * width * width * times / max(perf_counter() - began, 1e-9)
+
+
+def _rows_are_alike() -> bool:
+    """Whether a product of eight rows is that of each row, bit for bit."""
+    left, right = (
+        mx.random.normal(shape, key=mx.random.key(0)) for shape in ((8, 576), (576, 576))
+    )
+    alone = mx.concatenate([left[i : i + 1] @ right.T for i in range(8)])
+    return bool(mx.array_equal(left @ right.T, alone).item())

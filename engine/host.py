@@ -171,10 +171,10 @@ class Host:
         mark_used(folder)
         calibrations = Calibrations(calibration_folder())
         session = Session(target, drafter=command.drafter, policy=policy, calibrations=calibrations)
-        self._calibrate(session, loading)
+        remark = self._calibrate(session, loading)
         self._session, self._target = session, target
         self._drafter, self._draft_length = command.drafter, command.draft_length
-        self._send_loaded(command.id)
+        self._send_loaded(command.id, remark)
 
     def _change_drafting(self, command: Drafting) -> None:
         session = self._usable_session()
@@ -190,12 +190,12 @@ class Host:
         if command.drafter is not None:
             session.use_drafter(drafter)
         session.policy = policy
-        self._calibrate(session, loading)
+        remark = self._calibrate(session, loading)
         self._drafter, self._draft_length = drafter, length
-        self._send_loaded(command.id)
+        self._send_loaded(command.id, remark)
 
-    def _calibrate(self, session: Session, loading: protocol.Loading) -> None:
-        """Tells how far it is: at once, and at every tenth."""
+    def _calibrate(self, session: Session, loading: protocol.Loading) -> str:
+        """Tells how far it is: at once, and at every tenth. Returns what there is to remark."""
         told = -1
 
         def tell(share: float) -> None:
@@ -204,7 +204,7 @@ class Host:
                 told = int(10 * share)
                 self._send(replace(loading, measured=share))
 
-        session.calibrate(progress=tell, cancelled=lambda: self._inbox.cancelled(loading.id))
+        return session.calibrate(progress=tell, cancelled=lambda: self._inbox.cancelled(loading.id))
 
     def _generate(self, command: Generate) -> None:
         session = self._usable_session()
@@ -241,7 +241,7 @@ class Host:
             self._session.calibrate()  # what it knew is kept on disk
         return self._session
 
-    def _send_loaded(self, id: str) -> None:
+    def _send_loaded(self, id: str, remark: str) -> None:
         session = self._usable_session()
         target = session.target
         self._send(
@@ -253,6 +253,7 @@ class Host:
                 target.precision,
                 target.context_length,
                 session.decoder.vocabulary,
+                remark,
             )
         )
 

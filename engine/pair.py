@@ -12,6 +12,8 @@ from pathlib import Path
 
 import mlx.core as mx
 
+from engine.blas import choose_blas
+from engine.circumstances import power_mode
 from engine.decoder import Decoder
 from engine.draft_length import LONGEST, DraftLength
 from engine.draft_length.calibrations import Pair
@@ -77,7 +79,7 @@ def _one(
 
 def identify(name: str, target: LoadedModel, decoder: Decoder) -> Pair:
     """What is measured of this pair belongs to. Raises `Problem` where its files are gone."""
-    quantized = decoder.timeline.quantized
+    quantized, matrices = decoder.timeline.quantized, choose_blas()
     return Pair(
         target=fingerprint(target.folder),
         drafter="+".join(_identify(part, target) for part in _parts(name, target)),
@@ -86,6 +88,9 @@ def identify(name: str, target: LoadedModel, decoder: Decoder) -> Pair:
         chip=str(mx.device_info()["device_name"]),
         backend="GPU" if mx.default_device() == mx.gpu else f"CPU, {os.cpu_count()} cores",
         mlx=mx.__version__,  # type: ignore[attr-defined] # its stubs lack it
+        matrices=str(matrices),
+        threads=matrices.threads,
+        power=power_mode(),
     )
 
 

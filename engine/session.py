@@ -9,12 +9,17 @@ from contextlib import closing, suppress
 from itertools import takewhile
 from time import perf_counter
 
+import mlx.core as mx
+
 from engine.accept import by_block
+from engine.blas import choose_blas
 from engine.cache import QuantizedCaches
+from engine.circumstances import Contention
 from engine.decoder import Decoder
 from engine.draft_length import DraftLength
 from engine.draft_length.calibrate import calibrate
 from engine.draft_length.calibrations import Calibrations, Pair
+from engine.draft_length.costs import Calibration
 from engine.draft_length.policy import Automatic
 from engine.drafters import Drafter
 from engine.drafters.none import NoDrafter
@@ -40,13 +45,24 @@ from engine.stats import update
 from engine.text import Spelling, StopStrings, TextStream
 from models.errors import Problem
 
+# What may have to be said of a calibration, and of an answer.
+SLOW = (
+    "MLX multiplies with the slow reference BLAS here, with which drafting cannot pay: slipstream "
+    "doctor says what to do."
+)
+BUSY = (
+    "Other programs keep this machine busy: what drafting costs here is measured again next time."
+)
+DISTURBED = "Other programs kept this machine busy: nothing is remembered of this answer."
+
 _DEFAULT = Request()
 
 
 class Session:
     """One conversation. Not for use from two threads. `accept` judges drafts when sampling.
 
-    Attributes: `drafter` and `policy`, which may be changed between answers.
+    Attributes: `drafter` and `policy`, which may be changed between answers. `disturbed`: whether
+    nothing is remembered of the latest answer, as other programs kept the machine busy.
     """
 
     def __init__(
@@ -66,6 +82,8 @@ class Session:
         self.policy: DraftLength = policy or Automatic()
         self._calibrations = calibrations
         self._pair: Pair | None = None  # whose policy it is, where it is to be remembered
+        self._measured: Calibration | None = None  # what is to be remembered of its costs
+        self.disturbed = False
         self._spelling = Spelling(target.tokenizer)
         self._tokens: list[int] = []  # committed; the models hold a part of it
         self.use_drafter(drafter)
@@ -81,28 +99,42 @@ class Session:
         *,
         progress: Callable[[float], None] = lambda share: None,
         cancelled: Callable[[], bool] = lambda: False,
-    ) -> None:
+    ) -> str:
         """Let an automatic policy know what this pair costs here: from the last time, else by
-        measuring it, which takes up to 5 seconds. `progress` is told the share that is done."""
+        measuring it, which takes up to 5 seconds. `progress` is told the share that is done.
+
+        Returns what a person should know of that, in a line; mostly nothing.
+        """
         if not isinstance(self.policy, Automatic) or isinstance(self.drafter, NoDrafter):
-            return
+            return ""
+        remarks = []
         with suppress(Problem):  # nothing is kept of weights that cannot be told apart
             self._pair = identify(self._drafter_name, self.target, self.decoder)
         calibration = acceptance = None
         if self._pair is not None and self._calibrations is not None:
             calibration, acceptance = self._calibrations.read(self._pair)
+        self._measured = calibration
         if calibration is None:
+            contention = Contention()
             calibration = calibrate(
                 self.decoder, self.drafter, self._tokens, progress=progress, cancelled=cancelled
             )
+            if choose_blas().slow and mx.default_device() == mx.cpu:
+                remarks.append(SLOW)
+            if contention.heavy:
+                remarks.append(BUSY)
+            else:
+                self._measured = calibration
         self.policy = Automatic(calibration, acceptance)
         self._remember()
+        return " ".join(remarks)
 
     def _remember(self) -> None:
-        """Keep what was seen of the pair."""
+        """Keep what was seen of the pair; not its costs, where they are not what they were."""
         policy, pair, kept = self.policy, self._pair, self._calibrations
-        if isinstance(policy, Automatic) and policy.calibration and pair and kept:
-            kept.write(pair, policy.calibration, policy.acceptance)
+        if isinstance(policy, Automatic) and self._measured and pair and kept:
+            outdated = policy.costs.outdated
+            kept.write(pair, None if outdated else self._measured, policy.acceptance)
 
     def encode(self, messages: Sequence[Message]) -> list[int]:
         """The prompt for the next answer, in tokens, by the model's own chat template.
@@ -189,7 +221,7 @@ class Session:
         generation: str,
         cancelled: Callable[[], bool],
     ) -> Iterator[Event]:
-        stats = Stats()
+        stats, contention, self.disturbed = Stats(), Contention(), False
         for prefill in self._prefill(prompt, generation):
             stats = update(stats, prefill)
             yield prefill
@@ -217,7 +249,9 @@ class Session:
                 if cancelled():
                     ending = "cancelled"
                     break
-        self._remember()
+        self.disturbed = self._measured is not None and contention.heavy
+        if not self.disturbed:
+            self._remember()
         delta, _ = stop.push(text.finish())
         delta += stop.finish()
         if delta:

@@ -54,7 +54,9 @@ def assemble_for_mac(
     platform = macos(application.minimum_macos)
     packages = resources / "python" / LIBRARY / "site-packages"
     components = _add_packages(packages, platform, configuration, application.architecture)
-    own = _add_own(packages, configuration, starter=starter)
+    prune = configuration.prune
+    lines = prune.own + prune.own_for_mac + ("" if starter else prune.own_without_starter)
+    own = _add_own(packages, configuration, lines, starter=starter)
     _compile(resources / "python" / LIBRARY, python)
     runtime = configuration.runtime
     wheel = runtime_wheel(runtime)
@@ -81,7 +83,7 @@ def assemble_for_twin(app: Path, configuration: Configuration, *, python: Python
     install_for_twin(resources / "python", python, configuration.prune)
     packages = resources / "python" / LIBRARY / "site-packages"
     _add_packages(packages, linux(), configuration, "x86_64")
-    _add_own(packages, configuration, starter=True)
+    _add_own(packages, configuration, configuration.prune.own, starter=True)
     _compile(resources / "python" / LIBRARY, python)
 
 
@@ -161,10 +163,9 @@ def _own_components(
     return [own, weights] if starter else [own]
 
 
-def _add_own(folder: Path, configuration: Configuration, *, starter: bool) -> Path:
-    """Put our packages into `folder` as pip would; their *.dist-info."""
-    lines = configuration.prune.own
-    lines += "" if starter else configuration.prune.own_without_starter
+def _add_own(folder: Path, configuration: Configuration, lines: str, *, starter: bool) -> Path:
+    """Put our packages into `folder` as pip would, but for what `lines` leave out; their
+    *.dist-info."""
     is_left_out = left_out(lines)
     for package in _OWN:
         for path in sorted((REPOSITORY / package).rglob("*")):

@@ -17,7 +17,7 @@ from image import make_downloads
 from python_here import find_python
 from signing import sign_bundle
 from starter_weights import size_bytes, starter_bytes
-from twin import self_test
+from twin import matrix_library, self_test
 from verify import verify_bundle
 
 from models.errors import Problem
@@ -66,7 +66,8 @@ def build_twin(configuration: Configuration) -> int:
     app = TWIN / f"{configuration.application.name}.app"
     assemble_for_twin(app, configuration, python=python)
     set_times(app)
-    print(json.dumps(self_test(app, python), indent=2))
+    told = {"matrix_library": matrix_library(app, python), **self_test(app, python)}
+    print(json.dumps(told, indent=2))
     return 0
 
 

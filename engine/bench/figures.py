@@ -93,6 +93,30 @@ def _total_speed(runs: dict[str, list[Timed]], prompts: list[str]) -> float:
     return sum(run.tokens for run in chosen) / sum(run.seconds for run in chosen)
 
 
+def seconds_to_go(
+    answers: Sequence[Stats],
+    *,
+    prompts: int,
+    left: Sequence[int],
+    limit: int,
+    elapsed_seconds: float,
+) -> float:
+    """How long a benchmark is going to take yet.
+
+    After the `answers` to so many `prompts` in so many seconds; `left`: the lengths, in tokens, of
+    the prompts that are left. Reading costs by their tokens. All other time is writing's: as many
+    tokens as so far, and once more up to the `limit`, lest a short first answer promise too much.
+    """
+    if not answers:
+        return 0.0
+    whole = merge(answers)
+    each = len(answers) / prompts  # to one prompt
+    reading = whole.prefill_seconds / max(1, whole.prompt_tokens) * each
+    written = whole.committed + len(answers)  # whose first rounds no figure counts
+    writing = (elapsed_seconds - whole.prefill_seconds) / written
+    return reading * sum(left) + writing * (written + limit * each) / (prompts + 1) * len(left)
+
+
 def merge(many: Iterable[Stats]) -> Stats:
     """The stats of several runs together: counts and seconds added, positions one by one."""
     merged = Stats()

@@ -21,8 +21,8 @@ class BenchOptions:
     `per_category`: see `load_prompts`. `rules` ("block", "token") matter to samples only.
     `baselines`: whether the plain ones run too, without which only acceptance is measured.
     `peers`: whether other engines that are installed take part; `gguf`: the target's file, for
-    llama.cpp. `cool_down`: rest where the machine has slowed by more than this share; 0: never.
-    `out`: the JSON file, brought up to date after every prompt.
+    llama.cpp. `cool_down`: rest where heat has slowed the machine by more than this share; 0:
+    never. `out`: the JSON file, brought up to date after every prompt.
     """
 
     target: Path

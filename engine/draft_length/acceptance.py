@@ -21,8 +21,9 @@ _DRAFTED = 0.5  # of a token from a model
 
 _OWN = 4.0  # tokens' worth of what was expected from the start, or from the neighbour
 _USUAL = 30.0  # tokens' worth of what is usual, against one text
-_REMEMBERED = 20.0  # at most so many tokens' worth go to disk
+_DOUBTED = 0.05  # of what is usual, with each text: what nothing confirms fades
 _MEMORY = 0.97  # of what was counted before, in each round
+_REMEMBERED = 34.0  # at most so many tokens' worth go to disk: what fades never has more
 
 
 class Rungs:
@@ -33,7 +34,8 @@ class Rungs:
     """
 
     def __init__(self, expected: Sequence[float]) -> None:
-        self.usual = [_inside(each) for each in expected]
+        self._first = [_inside(each) for each in expected]
+        self.usual = list(self._first)
         self.expected = list(self.usual)
         self.judged = [0.0] * len(self.expected)
         self.stood = [0.0] * len(self.expected)
@@ -68,31 +70,34 @@ class Rungs:
         for i, judged in enumerate(self.judged):
             weight = judged / (judged + _USUAL)
             self.usual[i] += weight * (chances[i] - self.usual[i])
+            self.usual[i] += _DOUBTED * (self._first[i] - self.usual[i])
         self.expected = list(self.usual)
         self.fade(share)
 
     def to_json(self) -> dict[str, list[float]]:
         """As plain JSON values."""
-        return {"chances": self.chances(), "judged": [min(n, _REMEMBERED) for n in self.judged]}
+        shares = [min(1.0, _REMEMBERED / judged) if judged else 1.0 for judged in self.judged]
+        return {
+            "usual": self.usual,
+            "expected": self.expected,
+            "judged": [judged * share for judged, share in zip(self.judged, shares, strict=True)],
+            "stood": [stood * share for stood, share in zip(self.stood, shares, strict=True)],
+        }
 
-    @classmethod
-    def from_json(cls, value: Any, *, rungs: int) -> "Rungs":
-        """What `to_json` gave, of so many rungs. Raises ValueError on anything else."""
+    def remember(self, value: Any) -> None:
+        """Know what `to_json` tells of another. Raises ValueError where it tells nothing."""
+        names = ("usual", "expected", "judged", "stood")
         try:
-            chances = [float(each) for each in value["chances"]]
-            judged = [float(each) for each in value["judged"]]
+            usual, expected, judged, stood = ([float(each) for each in value[n]] for n in names)
         except (KeyError, TypeError, OverflowError) as error:
             raise ValueError("not chances of standing") from error
-        if not len(chances) == len(judged) == rungs:
+        if not len(usual) == len(expected) == len(judged) == len(stood) == len(self.usual):
             raise ValueError("other positions")
-        if not all(0.0 < each < 1.0 for each in chances):
+        if not all(0.0 < each < 1.0 for each in (*usual, *expected)):
             raise ValueError("a chance is none")
-        if not all(0.0 <= each <= _REMEMBERED for each in judged):
+        if not all(0.0 <= a <= b <= 1.01 * _REMEMBERED for a, b in zip(stood, judged, strict=True)):
             raise ValueError("a count is none")
-        made = cls(chances)
-        made.judged = judged
-        made.stood = [n * chance for n, chance in zip(judged, made.expected, strict=True)]
-        return made
+        self.usual, self.expected, self.judged, self.stood = usual, expected, judged, stood
 
 
 class Acceptance:
@@ -159,15 +164,15 @@ class Acceptance:
         """What `to_json` gave. Raises ValueError on anything else."""
         made = cls()
         kinds = [
-            ("copied", made._copied, len(MATCHES)),
-            ("drafted", made._drafted, LONGEST),
-            ("confident", made._confident, CONFIDENCES),
+            ("copied", made._copied_by),
+            ("drafted", made._drafted_by),
+            ("confident", made._confident_by),
         ]
-        for kind, into, rungs in kinds:
+        for kind, rungs_of in kinds:
             if not isinstance(value, dict) or not isinstance(value.get(kind), dict):
                 raise ValueError("not an acceptance")
             for drafter, each in value[kind].items():
-                into[str(drafter)] = Rungs.from_json(each, rungs=rungs)
+                rungs_of(str(drafter)).remember(each)
         return made
 
     def _copied_by(self, drafter: str) -> Rungs:

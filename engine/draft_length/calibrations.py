@@ -1,7 +1,7 @@
 """Where it is kept what was measured of pairs: a small JSON file for each, on this machine.
 
-Knows files. What is damaged, or was measured of anything else, is as if it were not there: it is
-measured again.
+Knows files. What is damaged, of an older version, or was measured of anything else, is as if it
+were not there: it is measured again.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ from engine.draft_length.acceptance import Acceptance
 from engine.draft_length.costs import Calibration
 from models.starter import models_folder
 
-_VERSION = 1
+_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,7 @@ class Pair:
     """What costs and chances belong to. Another of any of these, and they are others.
 
     `target` and `drafter` tell the weights apart, `precision` and `caches` what they are here.
+    `matrices` and `threads` are of the library that the CPU backend calls, `power` is a Mac's mode.
     """
 
     target: str
@@ -32,6 +33,9 @@ class Pair:
     chip: str
     backend: str
     mlx: str
+    matrices: str
+    threads: int
+    power: str
 
 
 class Calibrations:
@@ -46,17 +50,18 @@ class Calibrations:
         with suppress(OSError, ValueError, RecursionError, TypeError, KeyError):
             value = json.loads(self._path(pair).read_text(encoding="utf-8"))
             if (value["version"], value["pair"]) == (_VERSION, asdict(pair)):
-                calibration = Calibration.from_json(value["costs"])
+                if value["costs"] is not None:
+                    calibration = Calibration.from_json(value["costs"])
                 acceptance = Acceptance.from_json(value["acceptance"])
         return calibration, acceptance
 
-    def write(self, pair: Pair, calibration: Calibration, acceptance: Acceptance) -> None:
-        """Keep it: the old file or the new one, nothing between. Where there is no room for it,
-        it is measured again another time."""
+    def write(self, pair: Pair, calibration: Calibration | None, acceptance: Acceptance) -> None:
+        """Keep it: the old file or the new one, nothing between. Without a calibration, and where
+        there is no room for it, costs are measured again another time."""
         value = {
             "version": _VERSION,
             "pair": asdict(pair),
-            "costs": calibration.to_json(),
+            "costs": calibration and calibration.to_json(),
             "acceptance": acceptance.to_json(),
         }
         path = self._path(pair)

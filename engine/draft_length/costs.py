@@ -25,6 +25,7 @@ _WATCH = 0.3  # more, in steps, for a look at it
 _READ = 0.1  # a token that a drafter has to read first, in steps
 _SOME = 4  # so few of those hardly matter
 _LEAST = 1e-7  # seconds; clocks may stand still
+_NEAR = 1024  # tokens of context at which a calibration is to be right in any case
 
 Points = Sequence[tuple[float, float]]
 Curve = NDArray[np.float64]
@@ -128,6 +129,8 @@ class Costs:
             for draft in sorted(calibration.drafts, key=lambda draft: draft.context):
                 self._known.setdefault(draft.drafter, []).append(draft)
         self._passes = _Residual(calibrated=calibration is not None)
+        self._reach = max(self._depths[-1][0], _NEAR) if calibration is not None else -1
+        self._astray = _Astray()
         self._drafting: dict[str, _Level] = {}
         self._reading: dict[str, _Level] = {}
 
@@ -144,6 +147,11 @@ class Costs:
     def knows(self, drafter: str) -> bool:
         """Whether drafting with it was measured, what looking at each token costs included."""
         return drafter in self._known
+
+    @property
+    def outdated(self) -> bool:
+        """Whether plain passes have long differed from the calibration: measure it anew."""
+        return self._astray.long
 
     def draft(self, drafter: str, *, context: int, behind: int = 0) -> DraftCosts:
         """What drafting costs at this depth, once the `behind` tokens that it lacks are read."""
@@ -165,6 +173,8 @@ class Costs:
         if 1 <= rows <= ROWS:
             expected = float(self._base(context)[rows - 1])
             self._passes.observe(rows, log(max(seconds, _LEAST) / expected))
+            if context <= self._reach:
+                self._astray.observe(float(self._passes.state[0]), plain=rows == 1)
 
     def observe_draft(
         self,
@@ -283,6 +293,28 @@ class _Residual:
     def doubt(self, rows: int) -> float:
         c, i = self._covariance, min(rows, ROWS) - 1
         return sqrt(max(float(c[0, 0] + c[i, i] - 2.0 * c[0, i]), 0.0))
+
+
+class _Astray:
+    """How long plain passes have been others than they were measured to be."""
+
+    _FAR = log(4 / 3)  # more than a third
+    _ROUNDS, _PLAIN = 48, 2  # so many in a row, so many plain ones among them
+
+    def __init__(self) -> None:
+        self._rounds = self._plain = 0
+
+    def observe(self, level: float, *, plain: bool) -> None:
+        """After a round, plain passes are believed to differ by as much, in the logarithm."""
+        if abs(level) <= self._FAR:
+            self._rounds = self._plain = 0
+            return
+        self._rounds += 1
+        self._plain += plain
+
+    @property
+    def long(self) -> bool:
+        return self._rounds >= self._ROUNDS and self._plain >= self._PLAIN
 
 
 class _Level:

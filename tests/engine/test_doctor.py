@@ -15,6 +15,7 @@ from engine import doctor
 from engine.__main__ import main
 from engine.bench.curve import Curve, Point, curve_of
 from engine.bench.machine import available_bytes, available_in_vm_stat, this_machine
+from engine.blas import MatrixLibrary
 from engine.doctor import Diagnosis, diagnose, show_line, starter_if_here
 from engine.draft_length.costs import Calibration, DraftCosts, PassCosts
 from engine.symptoms import (
@@ -195,16 +196,18 @@ def test_backends() -> None:
 
 
 def test_the_matrix_library() -> None:
-    x86, arm = "Linux-6-x86_64-with-glibc2.36", "Linux-6-aarch64-with-glibc2.36"
-    right = "OpenBLAS, Sandybridge kernels"
-    assert matrix_line(right, x86, gigaflops=53).fact == f"{right}, 53 GFLOP/s for 8 rows"
-    assert matrix_line(right, x86, gigaflops=53).remedy == ""
-    assert matrix_line("OpenBLAS, default kernels", arm, gigaflops=53).remedy == ""
-    assert "greedy" in matrix_line("OpenBLAS, default kernels", x86, gigaflops=53).fact
-    slow = matrix_line("reference BLAS", x86, gigaflops=6)
+    right = MatrixLibrary("OpenBLAS 0.3", "Sandybridge", 2)
+    assert matrix_line(right, gigaflops=53, alike=True) == Line(
+        "BLAS", "OpenBLAS 0.3, Sandybridge kernels, 53 GFLOP/s for 8 rows, 2 threads"
+    )
+    wrong = matrix_line(replace(right, kernels="Haswell"), gigaflops=53, alike=False)
+    assert "greedy" in wrong.fact
+    assert "LD_PRELOAD" in wrong.remedy
+    slow = matrix_line(MatrixLibrary("reference BLAS"), gigaflops=6, alike=True)
     assert "libopenblas0-pthread" in slow.remedy
     assert slow.usable
-    assert matrix_line("Accelerate", "macOS-26", gigaflops=0) == Line("BLAS", "Accelerate")
+    mac = MatrixLibrary("Accelerate")
+    assert matrix_line(mac, gigaflops=0, alike=False) == Line("BLAS", "Accelerate")
 
 
 def test_a_busy_machine_is_told_from_an_idle_one() -> None:

@@ -250,7 +250,7 @@ def test_load_unload_and_quit(fresh: Callable[[], Child], folder: Path) -> None:
     child.send(Load("1", str(folder), "lookup", "4"))
     assert child.next() == Loading("1", str(folder), "lookup", "4", 0.0)
     loaded = child.next()
-    assert loaded == Loaded("1", str(folder), "lookup", "4", "float32", 4096, 260)
+    assert loaded == Loaded("1", str(folder), "lookup", "4", "float32", 4096, 260, "")
     # A mistake that shows before loading leaves the model where it is.
     assert isinstance(child.ask(Load("2", str(folder), "none", "many"))[0], Failed)
     assert isinstance(child.ask(generate("g2"))[-1], Done)
@@ -414,6 +414,20 @@ def test_it_is_usable_after_a_failed_generation(
     assert "Traceback" in capsys.readouterr().err
     assert isinstance(last[-1], Done)
     assert written(last) == written(first)
+
+
+def test_what_there_is_to_remark_is_told_when_it_is_loaded(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remarks = iter(("It is slow.", ""))
+    monkeypatch.setattr(Session, "calibrate", lambda *_, **__: next(remarks))
+    script = iter((Load("1", str(folder), "lookup"), Drafting("2", draft_length="auto")))
+    answers: list[Answer] = []
+    inbox = Inbox(answers.append)
+    monkeypatch.setattr(inbox, "take", lambda: next(script, None))
+    Host(inbox, answers.append).run()
+    told = [answer.remark for answer in answers if isinstance(answer, Loaded)]
+    assert told == ["It is slow.", ""]
 
 
 def test_lines_that_are_too_long_come_broken_off() -> None:

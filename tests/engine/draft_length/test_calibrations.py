@@ -12,7 +12,18 @@ from engine.draft_length.acceptance import Acceptance
 from engine.draft_length.calibrations import Calibrations, Pair, calibration_folder
 from engine.draft_length.costs import Calibration, DraftCosts, PassCosts
 
-PAIR = Pair("t", "lookup", "4-bit", "as they are", "M4", "GPU", "0.32.4")
+PAIR = Pair(
+    target="t",
+    drafter="lookup",
+    precision="4-bit",
+    caches="as they are",
+    chip="M4",
+    backend="GPU",
+    mlx="0.32.4",
+    matrices="OpenBLAS 0.3, Sandybridge kernels",
+    threads=2,
+    power="lowpowermode 0",
+)
 COSTS = Calibration((PassCosts(24, (1, 2), (0.01, 0.02)),), (DraftCosts("head", 24, 0.001, 0.002),))
 
 
@@ -57,8 +68,29 @@ def test_a_file_that_was_renamed_is_not_believed(tmp_path: Path) -> None:
     assert kept.read(other) == (None, None)
 
 
+def test_without_costs_the_chances_are_kept(tmp_path: Path) -> None:
+    kept = Calibrations(tmp_path)
+    kept.write(PAIR, None, seen())
+    costs, acceptance = kept.read(PAIR)
+    assert costs is None
+    assert acceptance is not None
+
+
+def test_files_of_older_versions_are_as_if_they_were_not_there(tmp_path: Path) -> None:
+    kept = Calibrations(tmp_path)
+    kept.write(PAIR, COSTS, seen())
+    path = only_file(tmp_path)
+    value = json.loads(path.read_text())
+    rungs = {"chances": [0.5] * 16, "judged": [8.0] * 16}
+    chances = {"copied": {}, "drafted": {"head": rungs}, "confident": {}}
+    path.write_text(json.dumps(value | {"version": 1, "acceptance": chances}))
+    assert kept.read(PAIR) == (None, None)
+    kept.write(PAIR, COSTS, seen())
+    assert kept.read(PAIR)[0] == COSTS
+
+
 @pytest.mark.parametrize(
-    "damage", ["", "{", "null", "[1]", '{"version": 1}', "[" * 100_000, '{"version": 2}']
+    "damage", ["", "{", "null", "[1]", '{"version": 2}', "[" * 100_000, '{"version": 3}']
 )
 def test_a_damaged_file_is_none(damage: str, tmp_path: Path) -> None:
     kept = Calibrations(tmp_path)

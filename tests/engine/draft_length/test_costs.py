@@ -167,6 +167,38 @@ def test_one_or_two_accidents_are_not_believed(accidents: int) -> None:
     assert costs.passes(64)[0] > 5 * before[0]
 
 
+@pytest.mark.parametrize(
+    ("factor", "lengths", "outdated"),
+    [
+        (1.0, [1, 4, 4, 4] * 40, False),
+        (1.25, [1, 4, 4, 4] * 40, False),  # less than a third
+        (1.6, [1, 4, 4, 4] * 40, True),
+        (0.6, [1, 4, 4, 4] * 40, True),
+        (1.6, [1] * 60, True),
+        (1.6, [1, 4, 4, 4] * 8, False),  # not for long
+        (1.6, [4] * 200, False),  # no plain pass has shown it
+    ],
+)
+def test_a_calibration_that_has_long_been_wrong_is_outdated(
+    factor: float, lengths: list[int], outdated: bool
+) -> None:
+    costs = Costs(MEASURED)
+    before = costs.passes(64)
+    follow(costs, lambda n: factor * before[n - 1], lengths)
+    assert costs.outdated is outdated
+    follow(costs, lambda n: before[n - 1], [1, 4] * 10)
+    assert not costs.outdated
+
+
+def test_of_far_contexts_and_without_a_calibration_nothing_is_outdated() -> None:
+    far, none = Costs(MEASURED), Costs()
+    for _ in range(200):
+        far.observe_pass(1, 9.0, context=20_000)
+        none.observe_pass(1, 9.0, context=64)
+    assert not far.outdated
+    assert not none.outdated
+
+
 def test_a_drafter_is_followed_too() -> None:
     costs = Costs(MEASURED)
     for _ in range(20):
