@@ -327,7 +327,7 @@ def open_session(
     """The pair that was asked for, loaded, if there is room for it with `context` tokens."""
     from dataclasses import replace
 
-    from engine.calibrations import Calibrations, calibration_folder
+    from engine.draft_length.calibrations import Calibrations, calibration_folder
     from engine.library.fitting import require_pair
     from engine.loading import load
     from engine.pair import make_policy

@@ -17,7 +17,7 @@ from engine.bench.curve import Curve, curve_of
 from engine.bench.machine import Machine, available_bytes, this_machine
 from engine.bench.roofline import cache_bytes, weight_bytes
 from engine.blas import choose_blas
-from engine.calibrate import calibrate
+from engine.draft_length.calibrate import calibrate
 from engine.loading import load
 from engine.pair import make_drafter
 from engine.session import Session

@@ -25,7 +25,7 @@ import mlx.core as mx
 import mlx_lm
 
 from engine import protocol
-from engine.calibrations import Calibrations, calibration_folder
+from engine.draft_length.calibrations import Calibrations, calibration_folder
 from engine.events import Done, Failed, Stats
 from engine.library.fitting import require_pair
 from engine.loading import LoadedModel, load

@@ -13,10 +13,11 @@ from collections.abc import Callable
 import mlx.core as mx
 
 from engine.blas import choose_blas
-from engine.calibrations import Pair
 from engine.circumstances import power_mode
 from engine.decoder import Decoder
-from engine.draft_length import LONGEST, Automatic, DraftLength, Fixed
+from engine.draft_length import LONGEST, DraftLength
+from engine.draft_length.calibrations import Pair
+from engine.draft_length.policy import Automatic, Fixed
 from engine.drafters import Drafter
 from engine.drafters.cascade import Cascade
 from engine.drafters.early_exit import EarlyExitDrafter

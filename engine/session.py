@@ -14,12 +14,13 @@ import mlx.core as mx
 from engine.accept import by_block
 from engine.blas import choose_blas
 from engine.cache import QuantizedCaches
-from engine.calibrate import calibrate
-from engine.calibrations import Calibrations, Pair
 from engine.circumstances import Contention
-from engine.costs import Calibration
 from engine.decoder import Decoder
-from engine.draft_length import Automatic, DraftLength
+from engine.draft_length import DraftLength
+from engine.draft_length.calibrate import calibrate
+from engine.draft_length.calibrations import Calibrations, Pair
+from engine.draft_length.costs import Calibration
+from engine.draft_length.policy import Automatic
 from engine.drafters import Drafter
 from engine.drafters.none import NoDrafter
 from engine.events import (

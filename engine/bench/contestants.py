@@ -35,8 +35,9 @@ from engine.bench.figures import (
     steps_of_flags,
     without_first_round,
 )
-from engine.calibrate import calibrate
-from engine.draft_length import LONGEST, Automatic, DraftLength
+from engine.draft_length import LONGEST, DraftLength
+from engine.draft_length.calibrate import calibrate
+from engine.draft_length.policy import Automatic
 from engine.events import Event, Stats, Verdict
 from engine.loading import LoadedModel
 from engine.pair import make_drafter

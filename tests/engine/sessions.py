@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.decoder import Decoder
-from engine.draft_length import Fixed
+from engine.draft_length.policy import Fixed
 from engine.drafters import Drafter
 from engine.drafters.cascade import Cascade
 from engine.drafters.early_exit import EarlyExitDrafter

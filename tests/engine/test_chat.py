@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from engine.chat import Chat, save
-from engine.draft_length import Automatic, Fixed
+from engine.draft_length.policy import Automatic, Fixed
 from engine.events import Done, Draft, Event, Prefill, Text, Verdict
 from engine.loading import LoadedModel, load
 from engine.request import Message, Request, Sampling

@@ -10,14 +10,14 @@ import mlx.core as mx
 import pytest
 from rich.console import Console
 
-import engine.calibrate as calibrate_module
+import engine.draft_length.calibrate as calibrate_module
 from engine import doctor
 from engine.__main__ import main
 from engine.bench.curve import Curve, Point, curve_of
 from engine.bench.machine import available_bytes, available_in_vm_stat, this_machine
 from engine.blas import MatrixLibrary
-from engine.costs import Calibration, DraftCosts, PassCosts
 from engine.doctor import Diagnosis, diagnose, show_line, starter_if_here
+from engine.draft_length.costs import Calibration, DraftCosts, PassCosts
 from engine.symptoms import (
     Line,
     backend_line,

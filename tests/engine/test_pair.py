@@ -11,7 +11,8 @@ import pytest
 from mlx_lm.utils import save_model
 
 from engine.decoder import Decoder
-from engine.draft_length import LONGEST, Automatic, DraftLength, Prospect
+from engine.draft_length import LONGEST, DraftLength, Prospect
+from engine.draft_length.policy import Automatic
 from engine.drafters import Drafter
 from engine.drafters.cascade import Cascade
 from engine.drafters.early_exit import EarlyExitDrafter

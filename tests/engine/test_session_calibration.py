@@ -11,9 +11,9 @@ import pytest
 import engine.session
 import engine.speculate
 from engine.blas import MatrixLibrary
-from engine.calibrations import Calibrations
 from engine.circumstances import Contention
-from engine.draft_length import Automatic, Fixed
+from engine.draft_length.calibrations import Calibrations
+from engine.draft_length.policy import Automatic, Fixed
 from engine.loading import LoadedModel
 from engine.request import Request
 from engine.session import BUSY, SLOW, Session

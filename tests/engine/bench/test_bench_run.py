@@ -16,9 +16,10 @@ from engine.bench.profiling import profile_answer, render_profile
 from engine.bench.report import MLX_LM, PLAIN, Report
 from engine.bench.run import run_bench
 from engine.bench.tables import render
-from engine.costs import Calibration, PassCosts
 from engine.decoder import Decoder
-from engine.draft_length import Automatic, Fixed, Measured
+from engine.draft_length import Measured
+from engine.draft_length.costs import Calibration, PassCosts
+from engine.draft_length.policy import Automatic, Fixed
 from engine.drafters import Drafter
 from engine.loading import load
 from models.errors import Problem

@@ -16,7 +16,7 @@ import engine  # noqa: F401  # before MLX: it puts OpenBLAS in front
 # isort: split
 import mlx.core as mx
 
-from engine.draft_length import Fixed
+from engine.draft_length.policy import Fixed
 from engine.events import Verdict
 from engine.loading import load
 from engine.request import Request, Sampling

@@ -6,7 +6,7 @@ Its clock is as noisy as all others there: of three readings it keeps the middle
 from collections.abc import Callable, Iterable
 from statistics import median
 
-from engine.costs import Calibration, DraftCosts, PassCosts
+from engine.draft_length.costs import Calibration, DraftCosts, PassCosts
 from tests.lab.simulate.conditions import Conditions, Noise
 
 _DEPTHS = (64, 1024)

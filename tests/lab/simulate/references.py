@@ -7,7 +7,8 @@ been fastest. `tests.lab.simulate.oracle` is the other reference.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.draft_length import LONGEST, Fixed
+from engine.draft_length import LONGEST
+from engine.draft_length.policy import Fixed
 from tests.lab.simulate.conditions import Conditions
 from tests.lab.simulate.replay import Part, Round, replay, seconds
 

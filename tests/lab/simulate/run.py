@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from engine.draft_length import LONGEST, Automatic, DraftLength, Fixed
+from engine.draft_length import LONGEST, DraftLength
+from engine.draft_length.policy import Automatic, Fixed
 from models.errors import Problem
 from tests.lab.simulate.calibrated import calibrated
 from tests.lab.simulate.conditions import STEPS, Conditions, find_weather

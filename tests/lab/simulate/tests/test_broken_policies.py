@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from engine.draft_length import Automatic, Choice, Fixed, Measured, Prospect
+from engine.draft_length import Choice, Measured, Prospect
+from engine.draft_length.policy import Automatic, Fixed
 from tests.lab.simulate.calibrated import calibrated
 from tests.lab.simulate.conditions import Conditions, find_weather
 from tests.lab.simulate.curves import find_curves

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from mlx_lm.utils import save_model
 
-from engine.draft_length import Fixed
+from engine.draft_length.policy import Fixed
 from engine.events import Draft, Verdict
 from engine.loading import load
 from engine.request import Message, Request

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.draft_length import Choice, Fixed, Measured, Prospect
+from engine.draft_length import Choice, Measured, Prospect
+from engine.draft_length.policy import Fixed
 from tests.lab.simulate.replay import Part, Round, cost, replay, seconds, whole
 from tests.lab.simulate.tests.recorded import STEEP, answers, conditions, head_answer
 from tests.lab.simulate.traces import Answer, Drafted, with_all_accepted, without_acceptance

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from engine.draft_length import Fixed
+from engine.draft_length.policy import Fixed
 from models.errors import Problem
 from tests.lab.simulate import run
 from tests.lab.simulate.__main__ import main

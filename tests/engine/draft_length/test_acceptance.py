@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.acceptance import CONFIDENCES, LONGEST, Acceptance, expected_tokens
+from engine.draft_length.acceptance import CONFIDENCES, LONGEST, Acceptance, expected_tokens
 
 round_ = st.tuples(
     st.sampled_from(["head", "lookup", "model"]),
@@ -65,7 +65,9 @@ def test_what_was_seen_goes_through_json(history: list[object]) -> None:
     for match in (0, 2, 9):
         ours, theirs = (a.chances("head", LONGEST, match=match) for a in (acceptance, again))
         assert theirs == pytest.approx(ours)
-    assert again.by_confidence("head") == pytest.approx(acceptance.by_confidence("head"))
+    # Confidence does not fade, so that more may have been counted of it than is remembered.
+    ours = acceptance.by_confidence("head")
+    assert again.by_confidence("head") == pytest.approx(ours, abs=0.01)
 
 
 @given(histories, histories)

@@ -15,9 +15,9 @@ from time import perf_counter
 import mlx.core as mx
 
 from engine.cache import AlignedCache
-from engine.costs import Calibration, DraftCosts, PassCosts
 from engine.decoder import Decoder
 from engine.draft_length import Choice, Measured, Prospect
+from engine.draft_length.costs import Calibration, DraftCosts, PassCosts
 from engine.drafters import Drafter, Proposal
 from engine.drafters.none import NoDrafter
 from engine.request import Sampling

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.costs import ROWS, Calibration, Costs, DraftCosts, PassCosts, line
+from engine.draft_length.costs import ROWS, Calibration, Costs, DraftCosts, PassCosts, line
 
 SHALLOW = PassCosts(64, (1, 2, 4, 8), (0.010, 0.011, 0.016, 0.028))
 DEEP = PassCosts(1024, (1, 2, 4, 8), (0.012, 0.013, 0.020, 0.036))

@@ -21,9 +21,9 @@ _DRAFTED = 0.5  # of a token from a model
 
 _OWN = 4.0  # tokens' worth of what was expected from the start, or from the neighbour
 _USUAL = 30.0  # tokens' worth of what is usual, against one text
-_DOUBTED = 0.05  # of what is usual, with each text: what nothing confirms fades
+_DOUBTED = 0.025  # of what is usual, with each text: what nothing confirms fades
 _MEMORY = 0.97  # of what was counted before, in each round
-_REMEMBERED = 34.0  # at most so many tokens' worth go to disk: what fades never has more
+_REMEMBERED = LONGEST / (1.0 - _MEMORY)  # tokens' worth at most go to disk: what fades has no more
 
 
 class Rungs:

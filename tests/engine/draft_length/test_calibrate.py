@@ -7,9 +7,9 @@ import mlx.core as mx
 import pytest
 
 import engine.speculate
-from engine.calibrate import calibrate
-from engine.costs import ROWS, Calibration, Costs
 from engine.decoder import Decoder
+from engine.draft_length.calibrate import calibrate
+from engine.draft_length.costs import ROWS, Calibration, Costs
 from engine.drafters import Drafter
 from engine.drafters.cascade import Cascade
 from engine.drafters.early_exit import EarlyExitDrafter

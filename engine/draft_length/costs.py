@@ -149,11 +149,6 @@ class Costs:
         return drafter in self._known
 
     @property
-    def puzzled(self) -> bool:
-        """Whether the latest plain pass was too surprising to be believed: another would tell."""
-        return 1 in self._passes.puzzled
-
-    @property
     def outdated(self) -> bool:
         """Whether plain passes have long differed from the calibration: measure it anew."""
         return self._astray.long
@@ -263,7 +258,6 @@ class _Residual:
         self._noise = self._NOISE**2
         self._recent = deque[float](maxlen=3)
         self._alike = [deque[float](maxlen=3) for _ in range(ROWS)]  # of as many rows
-        self.puzzled = set[int]()  # rows whose latest reading was not believed
         self._cold = set() if calibrated else set(range(1, ROWS + 1))  # rows never passed yet
 
     def observe(self, rows: int, value: float) -> None:
@@ -276,10 +270,8 @@ class _Residual:
         self._recent.append(surprise)
         self._alike[i].append(surprise)
         most = self._SURPRISE * sqrt(float(covariance[i, i]) + noise)
-        self.puzzled.discard(rows)
         if abs(surprise) > most:
             if not self._changed(i, most):
-                self.puzzled.add(rows)
                 return
             shape = self._near / max(float(self._near[i, i]), 1.0)
             covariance = covariance + surprise**2 * (0.7 + 0.3 * shape)

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.acceptance import Acceptance
-from engine.calibrations import Calibrations, Pair, calibration_folder
-from engine.costs import Calibration, DraftCosts, PassCosts
+from engine.draft_length.acceptance import Acceptance
+from engine.draft_length.calibrations import Calibrations, Pair, calibration_folder
+from engine.draft_length.costs import Calibration, DraftCosts, PassCosts
 
 PAIR = Pair(
     target="t",

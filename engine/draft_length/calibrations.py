@@ -11,8 +11,8 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from engine.acceptance import Acceptance
-from engine.costs import Calibration
+from engine.draft_length.acceptance import Acceptance
+from engine.draft_length.costs import Calibration
 from models.starter import models_folder
 
 _VERSION = 2
