@@ -1,9 +1,9 @@
-"""How likely drafted tokens are to stand: by drafter and position, or by how much has matched.
+"""How likely drafted tokens are to be accepted: by drafter and position, or by how much matched.
 
-A token that was drafted behind one that fell says nothing, and a draft that stood whole says
-nothing of what would have come next: only tokens up to the first that fell are counted. Recent
-rounds count more. Neighbouring positions share strength: each expects what the one before it has,
-so one round sways nobody. Pure: knows no drafter but by name, and no clock.
+A token drafted behind a rejected one tells nothing, and a draft that was accepted whole tells
+nothing of what would have come next: only tokens up to the first rejected one are counted. Recent
+rounds count more. Neighbouring positions share what they know: each expects what the one before it
+has, so that one round changes little. Pure: knows drafters by name only, and no clock.
 """
 
 from bisect import bisect_right
@@ -14,8 +14,8 @@ from typing import Any
 LONGEST = 16  # positions that are told apart
 CONFIDENCES = 10  # parts of [0, 1] that the drafter's probabilities are told apart by
 
-# A copy that has stood for three tokens has matched three more: the longer, the safer.
-MATCHES = (2, 3, 4, 5, 6, 8, 12, 16, 24)  # where a rung begins
+# A copy of which three tokens were accepted has matched three more: the longer, the safer.
+MATCHES = (2, 3, 4, 5, 6, 8, 12, 16, 24)  # where each bucket begins
 _COPIED = (0.35, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8)  # what to expect there
 _DRAFTED = 0.5  # of a token from a model
 
@@ -26,11 +26,11 @@ _MEMORY = 0.97  # of what was counted before, in each round
 _REMEMBERED = LONGEST / (1.0 - _MEMORY)  # tokens' worth at most go to disk: what fades has no more
 
 
-class Rungs:
-    """Chances of standing, each rung given that all before it stood.
+class AcceptanceCurve:
+    """Chances of being accepted, by bucket; each one given that all before it were accepted.
 
-    `expected` is a profile: where a rung's neighbour before it turns out better than expected,
-    the rung is expected to be better too.
+    `expected` is a profile: where the bucket before turns out better than expected, this one is
+    expected to be better too.
     """
 
     def __init__(self, expected: Sequence[float]) -> None:
@@ -38,23 +38,25 @@ class Rungs:
         self.usual = list(self._first)
         self.expected = list(self.usual)
         self.judged = [0.0] * len(self.expected)
-        self.stood = [0.0] * len(self.expected)
+        self.accepted = [0.0] * len(self.expected)
 
     def fade(self, share: float) -> None:
         """Count what was seen so far only by `share`."""
         self.judged = [share * each for each in self.judged]
-        self.stood = [share * each for each in self.stood]
+        self.accepted = [share * each for each in self.accepted]
 
-    def count(self, rung: int, stood: bool) -> None:
-        self.judged[rung] += 1.0
-        self.stood[rung] += float(stood)
+    def count(self, bucket: int, accepted: bool) -> None:
+        self.judged[bucket] += 1.0
+        self.accepted[bucket] += float(accepted)
 
     def chances(self) -> list[float]:
-        """By rung."""
+        """By bucket."""
         chances, shift = [], 0.0
-        for expected, judged, stood in zip(self.expected, self.judged, self.stood, strict=True):
+        for expected, judged, accepted in zip(
+            self.expected, self.judged, self.accepted, strict=True
+        ):
             prior = _logistic(_logit(expected) + shift)
-            chance = _inside((stood + _OWN * prior) / (judged + _OWN))
+            chance = _inside((accepted + _OWN * prior) / (judged + _OWN))
             shift = _logit(chance) - _logit(expected)
             chances.append(chance)
         return chances
@@ -81,40 +83,44 @@ class Rungs:
             "usual": self.usual,
             "expected": self.expected,
             "judged": [judged * share for judged, share in zip(self.judged, shares, strict=True)],
-            "stood": [stood * share for stood, share in zip(self.stood, shares, strict=True)],
+            "accepted": [
+                accepted * share for accepted, share in zip(self.accepted, shares, strict=True)
+            ],
         }
 
     def remember(self, value: Any) -> None:
         """Know what `to_json` tells of another. Raises ValueError where it tells nothing."""
-        names = ("usual", "expected", "judged", "stood")
+        names = ("usual", "expected", "judged", "accepted")
         try:
-            usual, expected, judged, stood = ([float(each) for each in value[n]] for n in names)
+            usual, expected, judged, accepted = ([float(each) for each in value[n]] for n in names)
         except (KeyError, TypeError, OverflowError) as error:
-            raise ValueError("not chances of standing") from error
-        if not len(usual) == len(expected) == len(judged) == len(stood) == len(self.usual):
+            raise ValueError("not chances of acceptance") from error
+        if not len(usual) == len(expected) == len(judged) == len(accepted) == len(self.usual):
             raise ValueError("other positions")
         if not all(0.0 < each < 1.0 for each in (*usual, *expected)):
             raise ValueError("a chance is none")
-        if not all(0.0 <= a <= b <= 1.01 * _REMEMBERED for a, b in zip(stood, judged, strict=True)):
+        if not all(
+            0.0 <= a <= b <= 1.01 * _REMEMBERED for a, b in zip(accepted, judged, strict=True)
+        ):
             raise ValueError("a count is none")
-        self.usual, self.expected, self.judged, self.stood = usual, expected, judged, stood
+        self.usual, self.expected, self.judged, self.accepted = usual, expected, judged, accepted
 
 
 class Acceptance:
     """What has been seen of a pair's drafters."""
 
     def __init__(self) -> None:
-        self._copied: dict[str, Rungs] = {}
-        self._drafted: dict[str, Rungs] = {}
-        self._confident: dict[str, Rungs] = {}
+        self._copied: dict[str, AcceptanceCurve] = {}
+        self._drafted: dict[str, AcceptanceCurve] = {}
+        self._confident: dict[str, AcceptanceCurve] = {}
 
     def chances(self, drafter: str, length: int, *, match: int = 0) -> list[float]:
         """Of each of `length` drafted tokens, given that those before it stand."""
         if match:
-            rungs = self._copied_by(drafter).chances()
-            return [rungs[_rung(match + i)] for i in range(length)]
-        rungs = self._drafted_by(drafter).chances()
-        return [rungs[min(i, LONGEST - 1)] for i in range(length)]
+            curve = self._copied_by(drafter).chances()
+            return [curve[_bucket(match + i)] for i in range(length)]
+        curve = self._drafted_by(drafter).chances()
+        return [curve[min(i, LONGEST - 1)] for i in range(length)]
 
     def by_confidence(self, drafter: str) -> tuple[float, ...]:
         """Of a token, by the drafter's own probability of it: equal parts of [0, 1]."""
@@ -129,10 +135,10 @@ class Acceptance:
         match: int = 0,
         q: Sequence[float] = (),
     ) -> None:
-        """The first `accepted` of `proposed` tokens stood."""
+        """The first `accepted` of `proposed` tokens were accepted."""
         judged = range(min(accepted + 1, proposed))
         if match:
-            _count(self._copied_by(drafter), ((_rung(match + i), i < accepted) for i in judged))
+            _count(self._copied_by(drafter), ((_bucket(match + i), i < accepted) for i in judged))
             return
         last = LONGEST - 1
         _count(self._drafted_by(drafter), ((min(i, last), i < accepted) for i in judged))
@@ -142,9 +148,9 @@ class Acceptance:
 
     def settle(self, drafter: str, *, share: float = 0.3) -> None:
         """It will not draft for a while: keep what is known, but be ready to learn anew."""
-        for rungs in (self._copied, self._drafted):
-            if drafter in rungs:
-                rungs[drafter].settle(share)
+        for curve in (self._copied, self._drafted):
+            if drafter in curve:
+                curve[drafter].settle(share)
 
     def begin(self, *, share: float = 0.1) -> None:
         """Another text: what is usual says more of it than the one before does."""
@@ -155,7 +161,7 @@ class Acceptance:
         """As plain JSON values: what to expect of this pair next time."""
         kinds = {"copied": self._copied, "drafted": self._drafted, "confident": self._confident}
         return {
-            kind: {drafter: rungs.to_json() for drafter, rungs in sorted(each.items())}
+            kind: {drafter: curve.to_json() for drafter, curve in sorted(each.items())}
             for kind, each in kinds.items()
         }
 
@@ -168,22 +174,22 @@ class Acceptance:
             ("drafted", made._drafted_by),
             ("confident", made._confident_by),
         ]
-        for kind, rungs_of in kinds:
+        for kind, curve_of in kinds:
             if not isinstance(value, dict) or not isinstance(value.get(kind), dict):
                 raise ValueError("not an acceptance")
             for drafter, each in value[kind].items():
-                rungs_of(str(drafter)).remember(each)
+                curve_of(str(drafter)).remember(each)
         return made
 
-    def _copied_by(self, drafter: str) -> Rungs:
-        return self._copied.setdefault(drafter, Rungs(_COPIED))
+    def _copied_by(self, drafter: str) -> AcceptanceCurve:
+        return self._copied.setdefault(drafter, AcceptanceCurve(_COPIED))
 
-    def _drafted_by(self, drafter: str) -> Rungs:
-        return self._drafted.setdefault(drafter, Rungs([_DRAFTED] * LONGEST))
+    def _drafted_by(self, drafter: str) -> AcceptanceCurve:
+        return self._drafted.setdefault(drafter, AcceptanceCurve([_DRAFTED] * LONGEST))
 
-    def _confident_by(self, drafter: str) -> Rungs:
+    def _confident_by(self, drafter: str) -> AcceptanceCurve:
         middles = [(i + 0.5) / CONFIDENCES for i in range(CONFIDENCES)]
-        return self._confident.setdefault(drafter, Rungs(middles))
+        return self._confident.setdefault(drafter, AcceptanceCurve(middles))
 
 
 def expected_tokens(chances: Iterable[float]) -> list[float]:
@@ -195,14 +201,16 @@ def expected_tokens(chances: Iterable[float]) -> list[float]:
     return committed
 
 
-def _count(rungs: Rungs, judged: Iterable[tuple[int, bool]], memory: float = _MEMORY) -> None:
-    rungs.fade(memory)
-    for rung, stood in judged:
-        rungs.count(rung, stood)
+def _count(
+    curve: AcceptanceCurve, judged: Iterable[tuple[int, bool]], memory: float = _MEMORY
+) -> None:
+    curve.fade(memory)
+    for bucket, accepted in judged:
+        curve.count(bucket, accepted)
 
 
-def _rung(matched: int) -> int:
-    """Which rung so many matching tokens stand on."""
+def _bucket(matched: int) -> int:
+    """The bucket of so many matching tokens."""
     return max(bisect_right(MATCHES, matched) - 1, 0)
 
 
@@ -211,7 +219,7 @@ def _part(q: float) -> int:
 
 
 def _inside(chance: float) -> float:
-    """Nothing is certain: else logarithms were infinite, and nothing were ever learned anew."""
+    """Clamped, so that log-odds stay finite and estimates can recover."""
     return min(max(chance, 0.005), 0.995)
 
 

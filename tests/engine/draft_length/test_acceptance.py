@@ -24,7 +24,7 @@ SOUND = {
     "usual": [0.5] * LONGEST,
     "expected": [0.5] * LONGEST,
     "judged": [1.0] * LONGEST,
-    "stood": [1.0] * LONGEST,
+    "accepted": [1.0] * LONGEST,
 }
 
 
@@ -121,9 +121,9 @@ def test_what_one_bad_text_showed_fades() -> None:
                 {"usual": [2.0] * LONGEST},
                 {"expected": ["nan"] * LONGEST},
                 {"expected": 3},
-                {"judged": [-1.0] * LONGEST, "stood": [-1.0] * LONGEST},
+                {"judged": [-1.0] * LONGEST, "accepted": [-1.0] * LONGEST},
                 {"judged": [1e9] * LONGEST},
-                {"stood": [2.0] * LONGEST},
+                {"accepted": [2.0] * LONGEST},
             )
         ),
     ],
