@@ -59,7 +59,9 @@ def _bytes(name: str, *, fallback: bool) -> bytes:
     """A token's own bytes."""
     if not fallback:
         return bytes(map(_BYTES.get, name)) if set(name) <= set(_BYTES) else name.encode()
-    return bytes([int(name[3:5], 16)]) if name.startswith("<0x") else name.replace("▁", " ").encode()
+    return (
+        bytes([int(name[3:5], 16)]) if name.startswith("<0x") else name.replace("▁", " ").encode()
+    )
 
 
 def _characters(raw: bytes, *, all_bad: bool) -> Iterator[tuple[str, int]]:
