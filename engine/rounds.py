@@ -100,13 +100,14 @@ def committed(events: Iterable[Event]) -> tuple[Token, ...]:
 
 def _judged(draft: Draft | None, verdict: Verdict) -> Round:
     pairs = tuple(zip(draft.tokens if draft else (), verdict.judgements, strict=False))
-    fates: list[Fate] = ["accepted"] * verdict.accepted + ["discarded"] * len(pairs)
+    fates: list[Fate] = ["discarded"] * len(pairs)
+    fates[: verdict.accepted] = ["accepted"] * min(verdict.accepted, len(pairs))
     own = verdict.next
     if own is not None and verdict.accepted < len(pairs):
         fates[verdict.accepted] = "rejected"
     drafted = tuple(
         Token(token.id, token.text, fate, token.q, judgement.p, judgement.chance)
-        for (token, judgement), fate in zip(pairs, fates, strict=False)
+        for (token, judgement), fate in zip(pairs, fates, strict=True)
     )
     last = () if own is None else (Token(own.id, own.text, own.origin, p=own.p),)
     return Round(verdict.round, draft.drafter if draft else "", (*drafted, *last), verdict)

@@ -9,7 +9,6 @@ import re
 from collections import deque
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from os.path import commonprefix
 from typing import Any, Protocol
 
 from models.errors import Problem
@@ -155,7 +154,7 @@ class TextStream:
                 stop += 1
             there = len(text)
             if stop < end:
-                there = len(commonprefix([text, _decode(self._tokenizer, self._window[:stop])]))
+                there = _agreeing(text, _decode(self._tokenizer, self._window[:stop]))
             shares = _byte_ends(text[place:there], stop - start) if falls_back else [there - place]
             ends += [place + max(0, share) for share in shares]
             place, start = ends[-1], stop
@@ -205,6 +204,12 @@ class TextStream:
             is_byte = isinstance(name, str) and _BYTE_NAME.fullmatch(name) is not None
             self._is_byte[token_id] = is_byte
         return is_byte
+
+
+def _agreeing(left: str, right: str) -> int:
+    """How many characters at the front are the same."""
+    pairs = enumerate(zip(left, right, strict=False))
+    return next((n for n, (a, b) in pairs if a != b), min(len(left), len(right)))
 
 
 def _byte_ends(text: str, count: int) -> list[int]:

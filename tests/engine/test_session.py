@@ -1,7 +1,7 @@
 """Conversations: turns that reuse what was read, stops, ends, and events that keep their laws."""
 
+import itertools
 from dataclasses import replace
-from itertools import count
 from typing import Any
 
 import mlx.core as mx
@@ -178,7 +178,7 @@ def test_every_committed_token_is_told_what_it_gave(
     session.policy = Fixed(data.draw(st.integers(0, 5)))
     stops = data.draw(st.lists(st.text("ab 世👩\ufffd", min_size=1, max_size=3), max_size=2))
     request = Request(stops=stops, max_tokens=data.draw(st.integers(1, 24)))
-    asked, patience = count(), data.draw(st.integers(2, 20))
+    asked, patience = itertools.count(), data.draw(st.integers(2, 20))
     events = list(session.complete(script[:3], request, cancelled=lambda: next(asked) >= patience))
     check_laws(events, tokenizer, end=end)
     given = shares(tokenizer, tokens_of(events))
