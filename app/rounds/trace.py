@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from engine.events import Done, Event, Failed, Origin, Text, Verdict, to_json
+from engine.events import Done, Event, Failed, Text, Verdict, to_json
 from engine.rounds import Happening, Round, Rounds
 
-Kind = Literal["accepted", "rejected"] | Origin
+Kind = Literal["accepted", "correction", "bonus", "plain", "rejected"]
 
 
 @dataclass(frozen=True, slots=True)
