@@ -27,7 +27,7 @@ from engine import events
 from engine.request import Message, Request, Sampling
 from models.errors import Problem
 
-PROTOCOL = 1
+PROTOCOL = 2  # since texts have spans
 LONGEST_LINE_BYTES = 8 << 20  # with its end
 
 

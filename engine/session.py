@@ -4,6 +4,7 @@ Joins the loop (`engine.speculate`), which knows ids, with text and events.
 """
 
 import secrets
+from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, suppress
 from itertools import takewhile
@@ -32,6 +33,7 @@ from engine.events import (
     Judgement,
     Origin,
     Prefill,
+    Span,
     Stats,
     Text,
     Verdict,
@@ -42,7 +44,7 @@ from engine.pair import identify, make_drafter
 from engine.request import Message, Request
 from engine.speculate import Guess, Rule, Ruling, Task, speculate
 from engine.stats import update
-from engine.text import Spelling, StopStrings, TextStream
+from engine.text import AnswerText, Spelling
 from models.errors import Problem
 from models.installed.resolve import Drafters, resolve_drafters
 
@@ -215,13 +217,14 @@ class Session:
             ends=self.target.ends,
             accept=self._accept,
         )
-        return self._run(list(prompt), task, StopStrings(request.stops), generation, cancelled)
+        text = AnswerText(self.target.tokenizer, request.stops)
+        return self._run(list(prompt), task, text, generation, cancelled)
 
     def _run(
         self,
         prompt: list[int],
         task: Task,
-        stop: StopStrings,
+        text: AnswerText,
         generation: str,
         cancelled: Callable[[], bool],
     ) -> Iterator[Event]:
@@ -233,8 +236,12 @@ class Session:
                 yield Done(generation, "cancelled", stats)
                 return
 
-        text = TextStream(self.target.tokenizer)
-        stopped = False
+        committed: deque[tuple[int, int]] = deque()  # round and index of tokens without a span
+
+        def written(delta: str, lengths: Sequence[int]) -> Text:
+            spans = tuple(Span(*committed.popleft(), length) for length in lengths)
+            return Text(generation, delta, spans)
+
         ending: Ending = "length"
         with closing(self._rounds(task, generation)) as rounds:
             for event in rounds:
@@ -243,11 +250,12 @@ class Session:
                     continue
                 stats = update(stats, event)
                 yield event
-                committed = self._tokens[-(event.accepted + (event.next is not None)) :]
-                delta, stopped = stop.push(text.push(committed))
+                count = event.accepted + (event.next is not None)
+                committed.extend((event.round, index) for index in range(count))
+                delta, lengths = text.push(self._tokens[-count:])
                 if delta:
-                    yield Text(generation, delta)
-                if stopped or committed[-1] in task.ends:
+                    yield written(delta, lengths)
+                if text.stopped or self._tokens[-1] in task.ends:
                     ending = "stop"
                     break
                 if cancelled():
@@ -256,11 +264,10 @@ class Session:
         self.disturbed = self._measured is not None and contention.heavy
         if not self.disturbed:
             self._remember()
-        delta, _ = stop.push(text.finish())
-        delta += stop.finish()
-        if delta:
-            yield Text(generation, delta)
-        yield Done(generation, "stop" if stop.stopped else ending, stats, cut=stop.cut)
+        delta, lengths = text.finish()
+        if lengths:
+            yield written(delta, lengths)
+        yield Done(generation, "stop" if text.stopped else ending, stats, cut=text.cut)
 
     def _prefill(self, prompt: list[int], generation: str) -> Iterator[Prefill]:
         """Read all but the last token of the prompt, as far as it is not read yet."""

@@ -11,7 +11,8 @@ from dataclasses import dataclass, fields
 from itertools import zip_longest
 from typing import Any
 
-from engine.events import Draft, DraftedToken, Event, Stats, Verdict
+from engine.events import Event, Stats, Verdict
+from engine.rounds import committed
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,17 +148,7 @@ def acceptance_by_position(stats: Stats) -> tuple[float, ...]:
 
 def committed_ids(events: Iterable[Event]) -> list[int]:
     """The token ids that a generation committed, from its events."""
-    ids: list[int] = []
-    drafted: tuple[DraftedToken, ...] = ()
-    for event in events:
-        match event:
-            case Draft():
-                drafted = event.tokens
-            case Verdict():
-                ids += [token.id for token in drafted[: event.accepted]]
-                ids += [event.next.id] if event.next else []
-                drafted = ()
-    return ids
+    return [token.id for token in committed(events)]
 
 
 def without_first_round(events: Iterable[Event]) -> list[Event]:

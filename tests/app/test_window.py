@@ -76,7 +76,7 @@ def test_the_answer_streams_with_the_lane(open_window: Open, until: Until, tmp_p
     path = events_file(tmp_path, events)
     window = open_window(f"ready take load take part:{drafts[2] + 1}:{path} take hang")
     send(window, "go")
-    until(lambda: window.lane.shown and window.lane.shown.number == events[drafts[2]].round)  # type: ignore[union-attr]
+    until(lambda: window.lane.shown and window.lane.shown.round.number == events[drafts[2]].round)  # type: ignore[union-attr]
     assert window.lane.isVisible()
     assert window.transcript.streaming is not None
     assert window.composer.answering

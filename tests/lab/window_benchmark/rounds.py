@@ -16,6 +16,7 @@ from engine.events import (
     Event,
     Judgement,
     Origin,
+    Span,
     Text,
     Verdict,
     WrittenToken,
@@ -99,7 +100,9 @@ def _round(
         _SECONDS,
         f"expects {accepted + 1} to stand" if drafted else "drafting does not pay here",
     )
-    text = Text(generation, "".join((*drafted[:accepted], own)))
+    parts = (*drafted[:accepted], own)
+    spans = tuple(Span(number, index, len(part)) for index, part in enumerate(parts))
+    text = Text(generation, "".join(parts), spans)
     draft = Draft(generation, number, tokens, "lookup" if number % 3 else "head")
     return (draft, verdict, text) if drafted else (verdict, text)
 
