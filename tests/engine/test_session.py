@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import PreTrainedTokenizerFast
 
-from engine.draft_length import Fixed
+from engine.draft_length.policy import Fixed
 from engine.events import Draft, Text
 from engine.request import Message, Request, Sampling
 from engine.session import Session
