@@ -11,7 +11,7 @@ NEW_ENOUGH := -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 1
 override PROMPT := $(value PROMPT)
 export PROMPT
 
-.PHONY: help run test test-all lint format bench app dmg twin locks clean
+.PHONY: help run test test-all lint format bench simulate record benchmark-window app dmg twin locks clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -31,6 +31,7 @@ lint: $(READY) ## style, types, and which package imports which
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy --strict app engine models packaging
+	$(BIN)/mypy --strict --package tests.lab.simulate --package tests.lab.window_benchmark
 	$(BIN)/lint-imports
 
 format: $(READY) ## rewrite the code in the house style
@@ -39,6 +40,15 @@ format: $(READY) ## rewrite the code in the house style
 
 bench: $(READY) ## measure speculative against plain decoding on this machine
 	$(BIN)/slipstream bench
+
+simulate: $(READY) ## play draft lengths against recorded guesses and published costs; ARGS="--curve m4-pro"
+	$(BIN)/python -m tests.lab.simulate play $(ARGS)
+
+record: $(READY) ## record what drafters guess in answers of a pair, for `make simulate`; ARGS="--out FILE"
+	$(BIN)/python -m tests.lab.simulate record $(ARGS)
+
+benchmark-window: $(READY) ## measure what the window's frames cost while an answer grows
+	$(BIN)/python -m tests.lab.window_benchmark.run $(ARGS)
 
 app: $(PACKAGING_READY) ## dist/Slipstream.app for Macs, made on Linux too; STARTER=no leaves its weights out
 	$(BIN)/python packaging/build.py app $(if $(filter no,$(STARTER)),--without-starter)

@@ -3,8 +3,6 @@
 Imports no Qt before it is known that there is a display: without one it may not even load.
 """
 
-import importlib
-import importlib.util
 import os
 import sys
 from collections.abc import Sequence
@@ -26,8 +24,6 @@ def main() -> int:
 
 
 def _do(arguments: Sequence[str]) -> int:
-    if "--benchmark" in arguments:
-        return _benchmark()
     import argparse
 
     parser = argparse.ArgumentParser(
@@ -42,9 +38,6 @@ def _do(arguments: Sequence[str]) -> int:
         "--self-test-picture", type=Path, metavar="PNG", help="test, and keep a picture of it"
     )
     parser.add_argument("--self-test-window", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument(
-        "--benchmark", action="store_true", help="measure the window's frames (not in the bundle)"
-    )
     options = parser.parse_args(arguments)
     picture: Path | None = options.self_test_picture
     if options.version:
@@ -59,15 +52,6 @@ def _do(arguments: Sequence[str]) -> int:
     from app import self_test
 
     return self_test.main(picture)
-
-
-def _benchmark() -> int:
-    if importlib.util.find_spec("app.benchmark") is None:
-        print("This copy of Slipstream has no benchmark of its window.", file=sys.stderr)
-        return 2
-    benchmark = importlib.import_module("app.benchmark.run")
-    status: int = benchmark.main()
-    return status
 
 
 if __name__ == "__main__":

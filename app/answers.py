@@ -14,12 +14,13 @@ from app.conversations.records import Message, State
 from app.conversations.store import Store
 from app.growing_text import GrowingText
 from app.process.engine_process import EngineProcess
-from app.rounds.trace import Folder, Piece
+from app.rounds.trace import Piece, Trace
 from app.steps import Failed as Fail
 from app.steps import Stepper, Steps
 from engine.events import Done, Draft, Event, Failed, Text, Verdict
 from engine.request import Message as Line
 from engine.request import Request
+from engine.rounds import Happening
 from models.errors import Problem
 
 _FLUSH_MS = 1000
@@ -37,17 +38,20 @@ class Writing:
         self.message = message
         self.generation = ""
         self._text = GrowingText(message.content)
-        self.events: list[Event] = []
+        self._trace = Trace()
         self.state: State = "streaming"
         self.failure: Failed | None = None
         self.saving = False  # a flush or the end is on its way to the disk
         self.saved = 0  # events
-        self._folder = Folder()
         self._rounds = 0  # of the answer before
         for event in before:
-            self._keep(event)
+            self._trace.push(event)
             if isinstance(event, Verdict):
                 self._rounds = event.round
+
+    @property
+    def events(self) -> list[Event]:
+        return self._trace.events
 
     @property
     def text(self) -> str:
@@ -56,18 +60,12 @@ class Writing:
 
     @property
     def pieces(self) -> tuple[Piece, ...]:
-        """The tokens so far, without those at the end whose text has not come yet."""
-        pieces = self._folder.pieces
-        count = len(pieces)
-        while count and pieces[count - 1].text == "" and self.state == "streaming":
-            count -= 1
-        return pieces[:count]
+        """The tokens so far: while it is written, up to the first whose text has not come yet."""
+        return self._trace.final if self.state == "streaming" else self._trace.pieces
 
-    def push(self, event: Event) -> Event:
-        """Take one more event; as it stands in the trace, where rounds are counted through."""
-        if self._rounds and isinstance(event, Draft | Verdict):
-            event = replace(event, round=event.round + self._rounds)
-        self._keep(event)
+    def push(self, event: Event) -> Happening:
+        """Take one more event; what it says, with the rounds counted through as in the trace."""
+        happening = self._trace.push(_renumbered(event, self._rounds) if self._rounds else event)
         match event:
             case Text():
                 self._text.append(event.delta)
@@ -75,11 +73,7 @@ class Writing:
                 self.state = _state(event)
             case Failed():
                 self.state, self.failure = "failed", event
-        return event
-
-    def _keep(self, event: Event) -> None:
-        self.events.append(event)
-        self._folder.push(event)
+        return happening
 
 
 class Answers(QObject):
@@ -87,7 +81,7 @@ class Answers(QObject):
 
     Signals:
         begun(Writing): it is in the store, and the engine is asked or will be.
-        happened(Writing, Event): one more event.
+        happened(Writing, Happening): it went on.
         finished(Writing): its last event has come.
         saved(Message): its end is on the disk.
         unsaved(Problem): it could not be saved, and is tried again. Once, until `saving_again`.
@@ -226,8 +220,7 @@ class Answers(QObject):
                 return
 
     def _take(self, writing: Writing, event: Event) -> None:
-        event = writing.push(event)
-        self.happened.emit(writing, event)
+        self.happened.emit(writing, writing.push(event))
         if writing.state != "streaming":
             self._end(writing, "interrupted" if self._closing else writing.state)
 
@@ -267,6 +260,18 @@ class Answers(QObject):
         del self._writings[writing.message.id]
         if not self._writings:
             self._timer.stop()
+
+
+def _renumbered(event: Event, before: int) -> Event:
+    """The event of an answer that so many rounds went before."""
+    match event:
+        case Draft() | Verdict():
+            return replace(event, round=before + event.round)
+        case Text():
+            spans = (replace(span, round=before + span.round) for span in event.spans)
+            return replace(event, spans=tuple(spans))
+        case _:
+            return event
 
 
 def _state(done: Done) -> State:

@@ -26,6 +26,7 @@ from app.rounds.replay import Replay
 from app.rounds.scrubber import Scrubber
 from app.steps import Stepper, Steps, in_thread
 from engine.events import Event, Stats
+from engine.rounds import Happening
 
 _MANY_EVENTS = 1_500  # a replay of more is made while the window lives on
 
@@ -156,9 +157,9 @@ class RoundsSide(QWidget):
         self._heard = 0
         self.panel.show_trace(events)
 
-    def _hear(self, writing: Writing, event: Event) -> None:
+    def _hear(self, writing: Writing, happening: Happening) -> None:
         if self._live and writing.message.id == self.answer:
-            self.panel.push(event)
+            self.panel.push(happening)
 
     def _on_finished(self, writing: Writing) -> None:
         if writing.message.id == self.answer:

@@ -24,7 +24,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from app.display import has_display
-from app.pair.model_work import run_model_work
+from app.pair.model_work import open_target
 from models.errors import Problem
 
 HOME_VARIABLE = "SLIPSTREAM_HOME"
@@ -134,7 +134,7 @@ def lend_starter(home: Path) -> None:
 
     Raises Problem.
     """
-    folder = Path(run_model_work(("starter",)))
+    folder = open_target("")
     (home / "models").mkdir()
     (home / "models" / folder.name).symlink_to(folder, target_is_directory=True)
 

@@ -18,7 +18,8 @@ from app.conversation import OpenConversation
 from app.conversations.records import Message, State
 from app.rounds.lane import DraftLane
 from app.rounds.trace import pieces
-from engine.events import Draft, Event, Failed, Text, Verdict
+from engine.events import Event, Failed, Text
+from engine.rounds import Happening, Round
 
 PERSON = "You"
 
@@ -141,17 +142,17 @@ class ShownBranch(QObject):
 
     # The answer that is written
 
-    def _hear(self, writing: Writing, event: Event) -> None:
+    def _hear(self, writing: Writing, happening: Happening) -> None:
         if writing is not self._writing:
             return
-        match event:
-            case Text():
-                self._transcript.append(event.delta)
-                self._announcer.append(event.delta)
+        match happening:
+            case Text(delta=delta):
+                self._transcript.append(delta)
+                self._announcer.append(delta)
                 if self.provenance and not self._frame.isActive():
                     self._frame.start()
-            case Draft() | Verdict():
-                self._lane.push(event)
+            case Round():
+                self._lane.push(happening)
 
     def _finish(self, writing: Writing) -> None:
         if writing is not self._writing:

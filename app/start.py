@@ -54,7 +54,7 @@ def run_window(arguments: Sequence[str], *, begin: Callable[[Window], None] = Wi
     engine = EngineProcess(
         EngineLog(home / "logs" if HOME_VARIABLE in os.environ else log_folder())
     )
-    loader = ModelLoader(engine, settings, imports=home / "models")
+    loader = ModelLoader(engine, settings)
     window = Window(store, engine, loader=loader, settings=settings, theme=theme, library=Library())
     window.painted.connect(lambda: begin(window))
     SignalWatch(window.close, parent=application)

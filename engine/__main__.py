@@ -20,6 +20,7 @@ from models.errors import Problem
 
 if TYPE_CHECKING:
     from engine.session import Session
+    from models.folders import ModelFolder
 
 app = typer.Typer(
     help="Local chat that answers faster without changing what it says.",
@@ -90,6 +91,7 @@ def generate(
     """Answer one prompt and exit."""
     from engine.events import Stats, to_json
     from engine.request import Message, Request, Sampling
+    from engine.session import DISTURBED
     from engine.stats import ratio_to_plain, update
     from engine.terminal import answer_view, closing_line
 
@@ -121,6 +123,8 @@ def generate(
             stats = update(stats, event)
     closing = closing_line(stats, ratio=ratio_to_plain(stats, stats))
     Console(stderr=True).print(closing, style="dim", highlight=False)
+    if session.disturbed:
+        _remark(DISTURBED)
 
 
 @app.command()
@@ -178,7 +182,7 @@ def bench(
         Path | None, typer.Option(help="The target's GGUF file, for llama.cpp.")
     ] = None,
     cool_down: Annotated[
-        float, typer.Option(min=0, max=100, help="Rest once slower by this much, %; 0: never.")
+        float, typer.Option(min=0, max=100, help="Rest once heat slows it so much, %; 0: never.")
     ] = 15.0,
     out: Annotated[Path | None, typer.Option(help="Write all figures to this JSON file.")] = None,
     markdown: Annotated[Path | None, typer.Option(help="Write the tables to this file.")] = None,
@@ -226,82 +230,6 @@ def bench(
         return
     report = run_bench(options, progress=lambda line: errors.print(line, style="dim", markup=False))
     deliver(report.findings(), console, markdown=markdown, plot=plot)
-
-
-@app.command()
-def simulate(
-    *,
-    traces: Annotated[
-        list[Path] | None, typer.Option(help="A file made by slipstream record; repeatable.")
-    ] = None,
-    curve: Annotated[
-        list[str] | None, typer.Option(help="A published cost curve; repeatable; else all.")
-    ] = None,
-    weather: Annotated[
-        str, typer.Option(help="What disturbs: steady, noisy, heat, load, steeper or deep.")
-    ] = "steady",
-    draft_step: Annotated[
-        list[str] | None,
-        typer.Option(metavar="[DRAFTER=]X", help="A drafted token's cost, in passes; repeatable."),
-    ] = None,
-    policy: Annotated[str, typer.Option(metavar="N|auto", help="Who chooses the length.")] = "auto",
-    fresh: Annotated[
-        bool, typer.Option("--fresh", help="Forget what was learned between categories.")
-    ] = False,
-    rejecting: Annotated[bool, typer.Option("--rejecting", help="No guess stands.")] = False,
-    seed: Annotated[int, typer.Option(help="Of the noise.")] = 0,
-    out: Annotated[Path | None, typer.Option(help="Write all figures to this JSON file.")] = None,
-) -> None:
-    """Play draft lengths against recorded guesses and published costs: simulated, not measured."""
-    from engine.simulate.run import SimulateOptions, draft_steps, recorded_traces, run_simulation
-    from engine.simulate.tables import render
-
-    options = SimulateOptions(
-        traces=tuple(traces or recorded_traces()),
-        curves=tuple(curve or ()),
-        weather=weather,
-        steps=draft_steps(draft_step or ()),
-        policy=policy,
-        fresh=fresh,
-        rejecting=rejecting,
-        seed=seed,
-        out=out,
-    )
-    errors = Console(stderr=True)
-    report = run_simulation(options, progress=lambda line: errors.print(line, style="dim"))
-    render(report, Console())
-
-
-@app.command()
-def record(
-    *,
-    out: Annotated[Path, typer.Option(help="The trace, .jsonl or .jsonl.gz; is gone on with.")],
-    target: Target = None,
-    drafter: Drafters = None,
-    prompts: Prompts = None,
-    set_: Sets = None,
-    per_category: PerCategory = 4,
-    max_tokens: Annotated[int, typer.Option(min=1, help="The longest answer.")] = 112,
-    temperature: Temperatures = None,
-    longest: Annotated[int, typer.Option(min=1, max=16, help="Tokens to draft a round.")] = 12,
-) -> None:
-    """Record what drafters guess at every place of answers, for slipstream simulate."""
-    from engine.simulate.record import RecordOptions, record
-
-    options = RecordOptions(
-        target=_folder(target),
-        out=out,
-        drafters=tuple(drafter or ["lookup", "head"]),
-        prompts=prompts,
-        sets=tuple(set_ or ()),
-        per_category=per_category,
-        temperatures=tuple(temperature or [0.0, 0.8]),
-        max_tokens=max_tokens,
-        longest=longest,
-    )
-    errors = Console(stderr=True)
-    record(options, progress=lambda line: errors.print(line, style="dim", highlight=False))
-    print(out)
 
 
 @app.command()
@@ -399,43 +327,50 @@ def open_session(
     """The pair that was asked for, loaded, if there is room for it with `context` tokens."""
     from dataclasses import replace
 
-    from engine.calibrations import Calibrations, calibration_folder
+    from engine.draft_length.calibrations import Calibrations, calibration_folder
     from engine.library.fitting import require_pair
     from engine.loading import load
     from engine.pair import make_policy
     from engine.session import Session
     from models.installed.last_used import mark_used
+    from models.installed.resolve import resolve_drafters
     from models.memory.fit import DEFAULT_CONTEXT
 
     policy = make_policy(draft_length)
     calibrations = Calibrations(calibration_folder())
     folder = _folder(target)
-    require_pair(folder, drafter, context=context or DEFAULT_CONTEXT)
+    drafters = resolve_drafters(drafter, folder)
+    require_pair(folder, drafters, context=context or DEFAULT_CONTEXT)
     model = load(folder)
-    mark_used(folder)
+    mark_used(folder.path)
     if context is not None:
         model = replace(model, context_length=min(context, model.context_length))
-    session = Session(model, drafter=drafter, policy=policy, calibrations=calibrations)
+    session = Session(model, drafter=drafters, policy=policy, calibrations=calibrations)
     with Console(stderr=True).status("Reading what drafting costs here") as status:
 
         def show(share: float) -> None:
             status.update(f"Measuring what drafting costs here, once: {share:.0%}")
 
-        session.calibrate(progress=show)
+        remark = session.calibrate(progress=show)
+    _remark(remark)
     return session
 
 
-def _folder(target: str | None) -> Path:
-    """The model folder of a target; the starter model's where none is named."""
-    from engine.library.progress import bytes_bar
-    from models.installed.resolve import resolve_target
-    from models.starter import STARTER, ensure_starter
+def _remark(line: str) -> None:
+    """Something to know beside the answer, if there is."""
+    if line:
+        Console(stderr=True).print(line, style="yellow", highlight=False, soft_wrap=True)
 
-    if target in (None, STARTER.name):
-        with bytes_bar("Fetching the starter model") as show:
-            return ensure_starter(progress=show)
-    with bytes_bar(f"Importing {target}") as show:
-        return resolve_target(target, progress=show)
+
+def _folder(target: str | None) -> "ModelFolder":
+    """A target's model; the starter model where none is named."""
+    from engine.library.progress import bytes_bar
+    from models.installed.resolve import open_target
+    from models.starter import STARTER
+
+    starter = target in (None, STARTER.name)
+    with bytes_bar("Fetching the starter model" if starter else f"Importing {target}") as show:
+        return open_target(target, progress=show)
 
 
 def _standard_input() -> str:

@@ -1,32 +1,73 @@
-"""Which matrix library MLX's CPU backend calls. Linux only; a Mac has its own."""
+"""Which matrix library MLX's CPU backend calls, and with which kernels. A Mac has its own."""
 
 import ctypes
 import os
 import platform
 import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
 
 _ANY_KERNELS = "SLIPSTREAM_ANY_KERNELS"
+_KERNELS = {"x86_64": "Sandybridge", "aarch64": "ARMV8"}
+_SHIMS = Path(__file__).parents[1] / "resources" / "blas"
+_CALLED = ("sgemm", "dgemm", "cgemm")  # of CBLAS, by MLX
 
 
-def prefer_openblas() -> bool:
-    """Load OpenBLAS in front of the reference BLAS that MLX's Linux wheel links. True if it was.
+@dataclass(frozen=True, slots=True)
+class MatrixLibrary:
+    """What multiplies matrices on the CPU. `kernels` and `threads` are known of OpenBLAS alone."""
+
+    name: str
+    kernels: str = ""
+    threads: int = 0
+
+    @property
+    def slow(self) -> bool:
+        """Whether a pass over several rows costs as much as that many passes."""
+        return self == _REFERENCE
+
+    def __str__(self) -> str:
+        return f"{self.name}, {self.kernels} kernels" if self.kernels else self.name
+
+
+_REFERENCE = MatrixLibrary("reference BLAS")
+
+
+@cache
+def choose_blas() -> MatrixLibrary:
+    """Put OpenBLAS in front of the reference BLAS that MLX's Linux wheel links; say what MLX calls.
 
     The reference BLAS does 6 GFLOP/s, OpenBLAS ten times that: without it a pass over five
-    rows costs five times one row, and speculation cannot pay. Must run before `import mlx`.
+    rows costs five times one row, and speculation cannot pay. Must run before `import mlx`, which
+    binds what it calls. The package scipy-openblas32 has OpenBLAS with a prefix before the names
+    of its functions; so MLX is given a library of a few kilobytes (packaging/cblas.c) that has the
+    plain names and hands calls on. The system's OpenBLAS is the second choice.
 
-    The default x86 kernels round a product differently with the number of rows, so a block of
+    OpenBLAS's default kernels round a product differently with the number of rows, so a block of
     tokens would not equal its tokens one by one. The Sandybridge kernels do not: a block is
-    bit-identical to single steps, and up to eight rows they are no slower.
+    bit-identical to single steps, and up to eight rows they are no slower. Nor do the ARMV8 ones,
+    but for a single row. A library that comes with any others is left alone.
     """
-    if not sys.platform.startswith("linux") or "mlx" in sys.modules:
-        return False
-    if platform.machine() == "x86_64" and _ANY_KERNELS not in os.environ:
-        os.environ["OPENBLAS_CORETYPE"] = "Sandybridge"  # whatever the shell says
-    try:
-        ctypes.CDLL("libopenblas.so.0", mode=ctypes.RTLD_GLOBAL)
-    except OSError:
-        return False
-    return True
+    if not sys.platform.startswith("linux"):
+        return MatrixLibrary("Accelerate")
+    machine = platform.machine()
+    if "mlx" in sys.modules or machine not in _KERNELS:
+        return _REFERENCE
+    wanted = "" if _ANY_KERNELS in os.environ else _KERNELS[machine]
+    if wanted:
+        os.environ["OPENBLAS_CORETYPE"] = wanted  # whatever the shell says
+    for path, prefix in _candidates():
+        with suppress(OSError, AttributeError):  # it is not there, or is something else
+            openblas = ctypes.CDLL(path)
+            found = _asked(openblas, prefix)
+            if wanted.casefold() in ("", found.kernels.casefold()):
+                _put_in_front(openblas, prefix, machine)
+                return found
+    return _REFERENCE
 
 
 def start_again_with_any_kernels() -> None:
@@ -40,3 +81,34 @@ def start_again_with_any_kernels() -> None:
     if chosen and sys.platform.startswith("linux") and _ANY_KERNELS not in os.environ:
         os.environ[_ANY_KERNELS] = "1"
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+
+
+def _candidates() -> Iterator[tuple[str, str]]:
+    """Where OpenBLAS may be, best first, and what the names of its functions begin with."""
+    package = find_spec("scipy_openblas32")  # to import it would show its functions to everybody
+    if package is not None and package.origin is not None:
+        yield str(Path(package.origin).with_name("lib") / "libscipy_openblas.so"), "scipy_"
+    yield "libopenblas.so.0", ""
+
+
+def _asked(openblas: ctypes.CDLL, prefix: str) -> MatrixLibrary:
+    """What it says of itself."""
+
+    def text(name: str) -> str:
+        function = getattr(openblas, f"{prefix}openblas_{name}")
+        function.restype = ctypes.c_char_p
+        return str(function().decode())
+
+    name, version, *_ = text("get_config").split()
+    threads = int(getattr(openblas, f"{prefix}openblas_get_num_threads")())
+    return MatrixLibrary(f"{name} {version}", text("get_corename"), threads)
+
+
+def _put_in_front(openblas: ctypes.CDLL, prefix: str, machine: str) -> None:
+    """Let MLX find our functions, and these find OpenBLAS's."""
+    shim = ctypes.CDLL(str(_SHIMS / f"{machine}.so"), mode=ctypes.RTLD_GLOBAL)
+    for name in _CALLED:
+        function = ctypes.cast(getattr(openblas, f"{prefix}cblas_{name}"), ctypes.c_void_p)
+        ctypes.c_void_p.in_dll(shim, f"slipstream_{name}").value = function.value
+    # There OpenBLAS multiplies a matrix by a single row with kernels for vectors.
+    ctypes.c_int.in_dll(shim, "slipstream_row_differs").value = machine == "aarch64"

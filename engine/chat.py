@@ -17,7 +17,7 @@ from rich.text import Text as Styled
 from engine.events import Done, Stats, Text
 from engine.pair import make_policy
 from engine.request import Message, Request
-from engine.session import Session
+from engine.session import DISTURBED, Session
 from engine.stats import ratio_to_plain, update
 from engine.terminal import answer_view, clean, closing_line, legend
 from models.errors import Problem
@@ -79,11 +79,11 @@ class Chat:
                 self._regenerate()
             case "/drafter":
                 self._session.use_drafter(argument)
-                self._session.calibrate()
+                self._remark(self._session.calibrate())
                 self._console.print(f"Drafting with {self._session.drafter.name}.", style="dim")
             case "/draft-length":
                 self._session.policy = make_policy(argument)
-                self._session.calibrate()
+                self._remark(self._session.calibrate())
                 self._console.print(f"Draft length {argument}.", style="dim")
             case "/system":
                 self.messages = [Message("system", argument)] if argument else []
@@ -122,6 +122,12 @@ class Chat:
                         # Even an empty one: templates want user and assistant in turns.
                         self.messages = [*asked, Message("assistant", answer)]
         self._console.print(closing, style="dim", highlight=False)
+        self._remark(DISTURBED if self._session.disturbed else "")
+
+    def _remark(self, line: str) -> None:
+        """Something to know beside an answer, if there is."""
+        if line:
+            self._console.print(line, style="yellow", highlight=False)
 
 
 def save(messages: list[Message], path: Path) -> None:

@@ -8,7 +8,6 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from time import perf_counter
 
 import mlx.core as mx
@@ -17,7 +16,8 @@ from rich.console import Console
 from engine.bench.curve import Curve, curve_of
 from engine.bench.machine import Machine, available_bytes, this_machine
 from engine.bench.roofline import cache_bytes, weight_bytes
-from engine.calibrate import calibrate
+from engine.blas import choose_blas
+from engine.draft_length.calibrate import calibrate
 from engine.loading import load
 from engine.pair import make_drafter
 from engine.session import Session
@@ -33,7 +33,8 @@ from engine.symptoms import (
     version_line,
 )
 from models.errors import Problem
-from models.folders import inspect
+from models.folders import ModelFolder, inspect
+from models.installed.resolve import resolve_drafters
 from models.starter import STARTER, models_folder, shipped_starter
 
 _KV_PROBE = 64
@@ -58,7 +59,7 @@ class Diagnosis:
 
 
 def diagnose(
-    find: Callable[[], Path | None],
+    find: Callable[[], ModelFolder | None],
     drafter: str,
     *,
     show: Callable[[Line], None] = lambda line: None,
@@ -66,7 +67,7 @@ def diagnose(
 ) -> Diagnosis:
     """Look at the machine, and at the pair; `show` gets each line as it is known.
 
-    `find` gives the target's folder, None where it is not here yet; it may raise `Problem`.
+    `find` gives the target, None where it is not here yet; it may raise `Problem`.
     `drafter`: as in `engine.pair`. The
     curve is measured for about `budget_seconds`.
     """
@@ -82,10 +83,12 @@ def diagnose(
     return Diagnosis(tuple(lines), pair.curve)
 
 
-def starter_if_here() -> Path | None:
-    """The starter model's folder, if it came along or was fetched; nothing is fetched."""
-    folder = shipped_starter() or models_folder() / STARTER.name
-    return folder if folder.is_dir() else None
+def starter_if_here() -> ModelFolder | None:
+    """The starter model, if it came along or was fetched; nothing is fetched."""
+    if came_along := shipped_starter():
+        return came_along
+    folder = models_folder() / STARTER.name
+    return inspect(folder) if folder.is_dir() else None
 
 
 def show_line(line: Line, console: Console) -> None:
@@ -109,7 +112,7 @@ def machine_lines(machine: Machine) -> Iterator[Line]:
     known = f", {free / _GIB:.1f} GiB free" if free is not None else ""
     yield Line("memory", f"{machine.memory_bytes / _GIB:.1f} GiB{known}")
     yield backend_line(machine)
-    yield matrix_line(machine.matrix_library, machine.platform, gigaflops=_gigaflops())
+    yield matrix_line(choose_blas(), gigaflops=_gigaflops(), alike=_rows_are_alike())
     yield load_line(os.getloadavg()[0], machine.cores)
 
 
@@ -117,7 +120,11 @@ class _Pair:
     """The checks of a target and its drafter, in an order in which each needs those before."""
 
     def __init__(
-        self, find: Callable[[], Path | None], drafter: str, machine: Machine, budget_seconds: float
+        self,
+        find: Callable[[], ModelFolder | None],
+        drafter: str,
+        machine: Machine,
+        budget_seconds: float,
     ) -> None:
         self._find = find
         self._name = drafter
@@ -137,11 +144,11 @@ class _Pair:
                     "Any answer fetches it (98 MB): slipstream generate --prompt Hello",
                 )
                 return
-            described = inspect(folder)
-            if free is not None and described.size_bytes > free:
+            folder.check()
+            if free is not None and folder.size_bytes > free:
                 yield Line(
                     "target",
-                    f"{folder.name} takes {size(described.size_bytes)}, and {size(free)} are free",
+                    f"{folder.name} takes {size(folder.size_bytes)}, and {size(free)} are free",
                     "Choose a smaller model or one with fewer bits, or close other programs.",
                     usable=False,
                 )
@@ -153,12 +160,13 @@ class _Pair:
             return
         yield Line(
             "target",
-            f"{folder.name}, {described.model_type}, {target.precision}, loaded in "
+            f"{folder.name}, {folder.model_type}, {target.precision}, loaded in "
             f"{perf_counter() - began:.1f} s",
         )
         session = Session(target)
         try:
-            session.drafter = make_drafter(self._name, target=target, decoder=session.decoder)
+            drafters = resolve_drafters(self._name, folder)
+            session.drafter = make_drafter(drafters, target=target, decoder=session.decoder)
         except Problem as problem:
             yield Line("drafter", problem.message, problem.remedy, usable=False)
             return
@@ -208,3 +216,12 @@ def _gigaflops() -> float:
     for _ in range(times):
         mx.eval(left @ right)
     return 2e-9 * rows * width * width * times / max(perf_counter() - began, 1e-9)
+
+
+def _rows_are_alike() -> bool:
+    """Whether a product of eight rows is that of each row, bit for bit."""
+    left, right = (
+        mx.random.normal(shape, key=mx.random.key(0)) for shape in ((8, 576), (576, 576))
+    )
+    alone = mx.concatenate([left[i : i + 1] @ right.T for i in range(8)])
+    return bool(mx.array_equal(left @ right.T, alone).item())

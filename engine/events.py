@@ -8,6 +8,14 @@ Laws, checked by the tests on every run:
     proposed  = accepted + rejected + discarded
     committed = accepted + corrections + bonuses + plain
     the committed tokens decode to exactly the text, plus what a stop string cut off (`Done.cut`)
+    the lengths of a `Text`'s spans sum to its length
+    spans come in the order in which their tokens were committed, and none before its `Verdict`;
+        by `Done` every committed token has had exactly one
+    a span has all the text that its token gave to the answer: 0 for a special token, and for one
+        behind a stop string; what is before the stop string for the token that it cuts
+    a character that several tokens share belongs to the one that completed it; U+FFFD, for bytes
+        that are no character, to the one that began it
+    only the last `Text` may be empty: its spans are of tokens that gave nothing
 """
 
 import dataclasses
@@ -152,11 +160,28 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
+class Span:
+    """Of a text, `length` code points that one token gave: see the laws above.
+
+    The token is number `index`, from 0, of those that `round` committed: first the accepted ones
+    in their order, then the target's own (correction, bonus or plain).
+    """
+
+    round: int
+    index: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
 class Text:
-    """Text that is final."""
+    """Text that is final, and which token gave what of it.
+
+    Without `spans` it is text of which no token is known, which the engine never sends.
+    """
 
     generation: str
     delta: str
+    spans: tuple[Span, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +232,8 @@ def _build(kind: type[Any], fields: dict[str, Any]) -> Any:
         case "Verdict":
             fields["judgements"] = tuple(Judgement(**j) for j in fields["judgements"])
             fields["next"] = None if fields["next"] is None else WrittenToken(**fields["next"])
+        case "Text":
+            fields["spans"] = tuple(Span(**span) for span in fields.get("spans", ()))
         case "Done":
             stats = fields["stats"]
             for name in ("proposed_by_position", "accepted_by_position"):

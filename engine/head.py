@@ -21,7 +21,7 @@ from mlx_lm.utils import dequantize_model
 
 from engine.anatomy import embedding, final_norm, output_rows
 from engine.device import fetch
-from models.drafter_folders import HEAD_MODEL_TYPE, WEIGHTS_NAME, HeadFolder, describe_head
+from models.drafter_folders import HEAD_MODEL_TYPE, WEIGHTS_NAME, HeadFolder
 from models.errors import Problem
 
 _BITS, _GROUP_SIZE = 8, 64
@@ -166,36 +166,35 @@ def save_head(fitted: FittedHead, folder: Path, *, target: str, fingerprint: str
     partial.replace(folder / "config.json")
 
 
-def load_head(folder: Path, *, fingerprint: str, vocabulary: int) -> FittedHead:
-    """The head in `folder`, for the target with these weights and as many logits.
+def load_head(folder: HeadFolder, *, fingerprint: str, vocabulary: int) -> FittedHead:
+    """The head, for the target with these weights and as many logits.
 
     Raises `Problem` where it was made for another target, or is damaged.
     """
-    described = describe_head(folder)
-    if described.target_fingerprint != fingerprint:
+    if folder.target_fingerprint != fingerprint:
         raise Problem(
-            f"The drafter {folder.name} was distilled for {described.target} "
-            f"(weights {described.target_fingerprint}), and the target's are {fingerprint}.",
+            f"The drafter {folder.name} was distilled for {folder.target} "
+            f"(weights {folder.target_fingerprint}), and the target's are {fingerprint}.",
             "Choose its own target, or distil one for this target: slipstream distil.",
         )
     try:
-        fitted = _read(described)
+        fitted = _read(folder)
         (ids,) = fetch(fitted.kept)
     except (LookupError, TypeError, ValueError, ArithmeticError, RuntimeError) as error:
-        raise _damaged(folder, str(error)) from error
+        raise _damaged(folder.path, str(error)) from error
     if fitted.kept.shape != (fitted.shape.rows,) or len(set(ids)) != len(ids):
-        raise _damaged(folder, "its vocabulary map does not fit its rows")
+        raise _damaged(folder.path, "its vocabulary map does not fit its rows")
     if min(ids) < 0 or max(ids) >= vocabulary:
-        raise _damaged(folder, "it knows tokens that the target does not have")
+        raise _damaged(folder.path, "it knows tokens that the target does not have")
     return fitted
 
 
-def _read(described: HeadFolder) -> FittedHead:
-    fields = {name: described.config[name] for name in HeadShape.__dataclass_fields__}
+def _read(folder: HeadFolder) -> FittedHead:
+    fields = {name: folder.config[name] for name in HeadShape.__dataclass_fields__}
     shape = HeadShape(**fields | {"layers": tuple(fields["layers"])})
     head = Head(shape)
     _quantize(head)
-    weights: Any = mx.load(str(described.path / WEIGHTS_NAME))
+    weights: Any = mx.load(str(folder.path / WEIGHTS_NAME))
     kept = weights.pop("kept")
     head.load_weights(list(weights.items()))
     if mx.default_device() == mx.cpu:  # as for a target, see `engine.loading`

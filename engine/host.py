@@ -17,7 +17,6 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import BinaryIO, NoReturn
@@ -26,7 +25,7 @@ import mlx.core as mx
 import mlx_lm
 
 from engine import protocol
-from engine.calibrations import Calibrations, calibration_folder
+from engine.draft_length.calibrations import Calibrations, calibration_folder
 from engine.events import Done, Failed, Stats
 from engine.library.fitting import require_pair
 from engine.loading import LoadedModel, load
@@ -34,9 +33,8 @@ from engine.pair import make_policy
 from engine.protocol import Answer, Drafting, Generate, Load, Unload, Work
 from engine.session import Session
 from models.errors import Problem
-from models.folders import inspect
 from models.installed.last_used import mark_used
-from models.installed.resolve import resolve_target
+from models.installed.resolve import resolve_drafters, resolve_target
 
 _GRACE_SECONDS = 5  # for what runs to notice that it shall end
 
@@ -155,12 +153,10 @@ class Host:
 
     def _load(self, command: Load) -> None:
         # What can be seen to be wrong without loading leaves the old model where it is.
-        folder = Path(command.target).expanduser()
-        if not folder.exists():
-            folder = resolve_target(command.target)  # the name of a model that is installed
+        folder = resolve_target(command.target)
         policy = make_policy(command.draft_length)
-        inspect(folder)
-        require_pair(folder, command.drafter, freed_bytes=held_bytes())
+        drafters = resolve_drafters(command.drafter, folder)
+        require_pair(folder, drafters, freed_bytes=held_bytes())
         loading = protocol.Loading(
             command.id, command.target, command.drafter, command.draft_length, measured=0.0
         )
@@ -168,34 +164,34 @@ class Host:
         if self._target is not None:
             self._unload(command.id)  # first, as there may be no room for both
         target = load(folder)
-        mark_used(folder)
+        mark_used(folder.path)
         calibrations = Calibrations(calibration_folder())
-        session = Session(target, drafter=command.drafter, policy=policy, calibrations=calibrations)
-        self._calibrate(session, loading)
+        session = Session(target, drafter=drafters, policy=policy, calibrations=calibrations)
+        remark = self._calibrate(session, loading)
         self._session, self._target = session, target
         self._drafter, self._draft_length = command.drafter, command.draft_length
-        self._send_loaded(command.id)
+        self._send_loaded(command.id, remark)
 
     def _change_drafting(self, command: Drafting) -> None:
         session = self._usable_session()
         drafter = self._drafter if command.drafter is None else command.drafter
         length = self._draft_length if command.draft_length is None else command.draft_length
         policy = make_policy(length)  # anew in any case: it has measured the old drafter
-        if command.drafter is not None:
-            require_pair(session.target.folder, drafter, freed_bytes=held_bytes())
-        loading = protocol.Loading(
-            command.id, str(session.target.folder), drafter, length, measured=0.0
-        )
+        folder = session.target.folder
+        drafters = None if command.drafter is None else resolve_drafters(drafter, folder)
+        if drafters is not None:
+            require_pair(folder, drafters, freed_bytes=held_bytes())
+        loading = protocol.Loading(command.id, str(folder.path), drafter, length, measured=0.0)
         self._send(loading)
-        if command.drafter is not None:
-            session.use_drafter(drafter)
+        if drafters is not None:
+            session.use_drafter(drafters)
         session.policy = policy
-        self._calibrate(session, loading)
+        remark = self._calibrate(session, loading)
         self._drafter, self._draft_length = drafter, length
-        self._send_loaded(command.id)
+        self._send_loaded(command.id, remark)
 
-    def _calibrate(self, session: Session, loading: protocol.Loading) -> None:
-        """Tells how far it is: at once, and at every tenth."""
+    def _calibrate(self, session: Session, loading: protocol.Loading) -> str:
+        """Tells how far it is: at once, and at every tenth. Returns what there is to remark."""
         told = -1
 
         def tell(share: float) -> None:
@@ -204,7 +200,7 @@ class Host:
                 told = int(10 * share)
                 self._send(replace(loading, measured=share))
 
-        session.calibrate(progress=tell, cancelled=lambda: self._inbox.cancelled(loading.id))
+        return session.calibrate(progress=tell, cancelled=lambda: self._inbox.cancelled(loading.id))
 
     def _generate(self, command: Generate) -> None:
         session = self._usable_session()
@@ -241,18 +237,19 @@ class Host:
             self._session.calibrate()  # what it knew is kept on disk
         return self._session
 
-    def _send_loaded(self, id: str) -> None:
+    def _send_loaded(self, id: str, remark: str) -> None:
         session = self._usable_session()
         target = session.target
         self._send(
             protocol.Loaded(
                 id,
-                str(target.folder),
+                str(target.folder.path),
                 self._drafter,
                 self._draft_length,
                 target.precision,
                 target.context_length,
                 session.decoder.vocabulary,
+                remark,
             )
         )
 

@@ -6,7 +6,6 @@ Knows mlx-lm's loaders and this machine; the layout of folders is `models.folder
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from io import StringIO
-from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
@@ -15,7 +14,7 @@ from mlx_lm.utils import dequantize_model, load_tokenizer
 from mlx_lm.utils import load_model as load_weights
 
 from models.errors import Problem
-from models.folders import inspect
+from models.folders import ModelFolder
 from models.memory.machine import this_machine
 
 _UNKNOWN_CONTEXT = 1 << 20  # recurrent models have no limit of their own
@@ -29,7 +28,7 @@ class LoadedModel:
     what its weights are here, in words.
     """
 
-    folder: Path
+    folder: ModelFolder
     model: nn.Module
     tokenizer: Any
     ends: frozenset[int]
@@ -37,29 +36,29 @@ class LoadedModel:
     precision: str
 
 
-def load(folder: Path) -> LoadedModel:
-    """Load an MLX model folder. Raises `Problem` for anything that is wrong with it.
+def load(folder: ModelFolder) -> LoadedModel:
+    """Load an MLX model. Raises `Problem` for anything that is wrong with it.
 
     On Metal weights stay as they are. On the CPU, where quantized products cost the same for
     every row, they become float32 if the memory allows: that is what makes drafting pay.
     """
-    described = inspect(folder)
+    folder.check()
     try:
         with redirect_stdout(StringIO()) as said:  # some modules print and exit
-            model, config = load_weights(folder, lazy=True)
+            model, config = load_weights(folder.path, lazy=True)
         precision = _expand(model) if mx.default_device() == mx.cpu else _precision(model)
         # All at once, packed and expanded weights would be there together.
         arrays = [array for module in model.modules() for array in _arrays(module)]
         for array in sorted(arrays, key=lambda array: array.nbytes, reverse=True):
             mx.eval(array)
         tokenizer = load_tokenizer(
-            folder, {"trust_remote_code": False}, eos_token_ids=config.get("eos_token_id")
+            folder.path, {"trust_remote_code": False}, eos_token_ids=config.get("eos_token_id")
         )
     except (Exception, SystemExit) as error:  # mlx-lm and transformers check little
         reason = said.getvalue() if isinstance(error, SystemExit) else str(error)
         reason = " ".join(reason.split())[:200] or type(error).__name__
         raise Problem(
-            f"{folder} cannot be loaded: {reason.rstrip('.')}.",
+            f"{folder.path} cannot be loaded: {reason.rstrip('.')}.",
             "Choose a model that mlx-lm supports, or fetch it again.",
         ) from error
     return LoadedModel(
@@ -67,7 +66,7 @@ def load(folder: Path) -> LoadedModel:
         model=model,
         tokenizer=tokenizer,
         ends=frozenset(tokenizer.eos_token_ids),
-        context_length=described.context_length or _UNKNOWN_CONTEXT,
+        context_length=folder.context_length or _UNKNOWN_CONTEXT,
         precision=precision,
     )
 

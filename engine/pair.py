@@ -3,18 +3,21 @@
 A drafter is named by one word, or by several joined with `+`, asked in that order:
 `none`, `lookup`, `head` (the one distilled for this target), `early-exit` (or `early-exit:12`,
 after that many layers), or a model or a head: its folder, its hub id or its name. `auto` is the
-best that needs no choice: `lookup+head` where there is a head, else `lookup`.
+best that needs no choice: `lookup+head` where there is a head, else `lookup`. What is meant by it
+is found before anything is loaded (`models.installed.resolve`).
 """
 
 import os
 from collections.abc import Callable
-from pathlib import Path
 
 import mlx.core as mx
 
-from engine.calibrations import Pair
+from engine.blas import choose_blas
+from engine.circumstances import power_mode
 from engine.decoder import Decoder
-from engine.draft_length import LONGEST, Automatic, DraftLength, Fixed
+from engine.draft_length import LONGEST, DraftLength
+from engine.draft_length.calibrations import Pair
+from engine.draft_length.policy import Automatic, Fixed
 from engine.drafters import Drafter
 from engine.drafters.cascade import Cascade
 from engine.drafters.early_exit import EarlyExitDrafter
@@ -24,104 +27,72 @@ from engine.drafters.model import ModelDrafter
 from engine.drafters.none import NoDrafter
 from engine.head import load_head
 from engine.loading import LoadedModel, load
-from models.download import file_sha256
-from models.drafter_folders import WEIGHTS_NAME, find_head, is_head
+from models.drafter_folders import HeadFolder
 from models.errors import Problem
-from models.fingerprint import fingerprint
+from models.folders import ModelFolder
 from models.installed.last_used import mark_used
-from models.installed.resolve import resolve_drafter
-from models.token_tables import require_same_tokens
+from models.installed.resolve import Drafters, NamedDrafter
+from models.pairing import require_same_tokens
 
 
 def make_drafter(
-    name: str,
+    drafters: Drafters,
     *,
     target: LoadedModel,
     decoder: Decoder,
-    load: Callable[[Path], LoadedModel] = load,
+    load: Callable[[ModelFolder], LoadedModel] = load,
 ) -> Drafter:
-    """The drafter called `name`, for a target read by `decoder`. Raises `Problem`."""
-    drafters = [_one(part, target, decoder, load) for part in _parts(name, target)]
-    return drafters[0] if len(drafters) == 1 else Cascade(*drafters)
-
-
-def _parts(name: str, target: LoadedModel) -> list[str]:
-    """The drafters to ask, in order."""
-    if name.strip() == "auto":
-        return ["lookup"] if find_head(fingerprint(target.folder)) is None else ["lookup", "head"]
-    return [part.strip() for part in name.split("+")]
+    """The drafter that asks those in turn, for a target read by `decoder`. Raises `Problem`."""
+    made = [_one(part, target, decoder, load) for part in drafters.parts]
+    return made[0] if len(made) == 1 else Cascade(*made)
 
 
 def _one(
-    name: str, target: LoadedModel, decoder: Decoder, load: Callable[[Path], LoadedModel]
+    part: NamedDrafter,
+    target: LoadedModel,
+    decoder: Decoder,
+    load: Callable[[ModelFolder], LoadedModel],
 ) -> Drafter:
-    word, _, layers = name.partition(":")
-    if name == "none":
-        return NoDrafter()
-    if name == "lookup":
-        return LookupDrafter()
-    if word == "early-exit" and (layers == "" or layers.isdecimal()):
-        half = max(1, len(target.model.layers) // 2)
-        return EarlyExitDrafter(decoder, layers=int(layers) if layers else half)
-    folder = _shipped_head(target) if name == "head" else _folder(name)
-    if is_head(folder):
-        known = fingerprint(target.folder)
+    folder = part.folder
+    if isinstance(folder, HeadFolder):
+        known = target.folder.fingerprint
         return HeadDrafter(
             decoder, load_head(folder, fingerprint=known, vocabulary=decoder.vocabulary)
         )
-    require_same_tokens(target.folder, folder)
-    mark_used(folder)
-    return ModelDrafter(Decoder(load(folder).model), vocabulary=decoder.vocabulary)
+    if folder is not None:
+        require_same_tokens(target.folder, folder)
+        mark_used(folder.path)
+        return ModelDrafter(Decoder(load(folder).model), vocabulary=decoder.vocabulary)
+    word, _, layers = part.name.partition(":")
+    if word == "early-exit":
+        half = max(1, len(target.model.layers) // 2)
+        return EarlyExitDrafter(decoder, layers=int(layers) if layers else half)
+    return LookupDrafter() if word == "lookup" else NoDrafter()
 
 
-def identify(name: str, target: LoadedModel, decoder: Decoder) -> Pair:
-    """What is measured of this pair belongs to. Raises `Problem` where its files are gone."""
-    quantized = decoder.timeline.quantized
+def identify(drafters: Drafters, target: LoadedModel, decoder: Decoder) -> Pair:
+    """The key under which this pair's calibration is stored. Raises `Problem` where its files are
+    gone."""
+    quantized, matrices = decoder.timeline.quantized, choose_blas()
     return Pair(
-        target=fingerprint(target.folder),
-        drafter="+".join(_identify(part, target) for part in _parts(name, target)),
+        target=target.folder.fingerprint,
+        drafter="+".join(map(_identity, drafters.parts)),
         precision=target.precision,
         caches=f"{quantized.bits}-bit from {quantized.start}" if quantized else "as they are",
         chip=str(mx.device_info()["device_name"]),
         backend="GPU" if mx.default_device() == mx.gpu else f"CPU, {os.cpu_count()} cores",
         mlx=mx.__version__,  # type: ignore[attr-defined] # its stubs lack it
+        matrices=str(matrices),
+        threads=matrices.threads,
+        power=power_mode(),
     )
 
 
-def _identify(name: str, target: LoadedModel) -> str:
+def _identity(part: NamedDrafter) -> str:
     """One drafter: its name, or what its weights are."""
-    if name in ("none", "lookup") or name.startswith("early-exit"):
-        return name
-    folder = _shipped_head(target) if name == "head" else _folder(name)
-    if is_head(folder):
-        return f"head {file_sha256(folder / WEIGHTS_NAME)[:16]}"
-    return f"model {fingerprint(folder)}"
-
-
-def _folder(name: str) -> Path:
-    """The folder of the drafting model or the head that is called so. Raises `Problem`."""
-    path = os.path.expanduser(name)
-    if name and os.path.exists(path) and not name.lower().endswith(".gguf"):
-        return Path(path)
-    try:
-        return resolve_drafter(name)
-    except Problem as problem:
-        if os.path.exists(path) or (name.count("/") == 1 and name[0] not in "~./"):
-            raise  # a hub id: it is said how to fetch it
-        raise Problem(
-            f"There is no drafter and no folder {name!r} ({problem.message.rstrip('.')}).",
-            "Choose auto, none, lookup, head, early-exit, a model, or several joined with +.",
-        ) from problem
-
-
-def _shipped_head(target: LoadedModel) -> Path:
-    folder = find_head(fingerprint(target.folder))
-    if folder is None:
-        raise Problem(
-            f"There is no drafter head for {target.folder.name}.",
-            f"Make one (slipstream distil --target {target.folder} ...), or choose lookup.",
-        )
-    return folder
+    if isinstance(part.folder, HeadFolder):
+        return f"head {part.folder.sha256[:16]}"
+    return part.name if part.folder is None else f"model {part.folder.fingerprint}"
 
 
 def make_policy(length: str) -> DraftLength:

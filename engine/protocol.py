@@ -27,7 +27,7 @@ from engine import events
 from engine.request import Message, Request, Sampling
 from models.errors import Problem
 
-PROTOCOL = 1
+PROTOCOL = 2  # since texts have spans
 LONGEST_LINE_BYTES = 8 << 20  # with its end
 
 
@@ -126,7 +126,8 @@ class Loading:
 class Loaded:
     """What is loaded now. `vocabulary` is how many logits the target gives.
 
-    `context_length` is in tokens; `precision` says what the weights are here, in words.
+    `context_length` is in tokens; `precision` says what the weights are here, in words. `remark`:
+    what a person should know of how it runs here, in a line; mostly empty.
     """
 
     id: str
@@ -136,6 +137,7 @@ class Loaded:
     precision: str
     context_length: int
     vocabulary: int
+    remark: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,17 +4,24 @@ Joins the loop (`engine.speculate`), which knows ids, with text and events.
 """
 
 import secrets
+from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, suppress
 from itertools import takewhile
 from time import perf_counter
 
+import mlx.core as mx
+
 from engine.accept import by_block
+from engine.blas import choose_blas
 from engine.cache import QuantizedCaches
-from engine.calibrate import calibrate
-from engine.calibrations import Calibrations, Pair
+from engine.circumstances import Contention
 from engine.decoder import Decoder
-from engine.draft_length import Automatic, DraftLength
+from engine.draft_length import DraftLength
+from engine.draft_length.calibrate import calibrate
+from engine.draft_length.calibrations import Calibrations, Pair
+from engine.draft_length.costs import Calibration
+from engine.draft_length.policy import Automatic
 from engine.drafters import Drafter
 from engine.drafters.none import NoDrafter
 from engine.events import (
@@ -26,6 +33,7 @@ from engine.events import (
     Judgement,
     Origin,
     Prefill,
+    Span,
     Stats,
     Text,
     Verdict,
@@ -36,8 +44,19 @@ from engine.pair import identify, make_drafter
 from engine.request import Message, Request
 from engine.speculate import Guess, Rule, Ruling, Task, speculate
 from engine.stats import update
-from engine.text import Spelling, StopStrings, TextStream
+from engine.text import AnswerText, Spelling
 from models.errors import Problem
+from models.installed.resolve import Drafters, resolve_drafters
+
+# What may have to be said of a calibration, and of an answer.
+SLOW = (
+    "MLX multiplies with the slow reference BLAS here, with which drafting cannot pay: slipstream "
+    "doctor says what to do."
+)
+BUSY = (
+    "Other programs keep this machine busy: what drafting costs here is measured again next time."
+)
+DISTURBED = "Other programs kept this machine busy: nothing is remembered of this answer."
 
 _DEFAULT = Request()
 
@@ -45,14 +64,15 @@ _DEFAULT = Request()
 class Session:
     """One conversation. Not for use from two threads. `accept` judges drafts when sampling.
 
-    Attributes: `drafter` and `policy`, which may be changed between answers.
+    Attributes: `drafter` and `policy`, which may be changed between answers. `disturbed`: whether
+    nothing is remembered of the latest answer, as other programs kept the machine busy.
     """
 
     def __init__(
         self,
         target: LoadedModel,
         *,
-        drafter: str = "none",
+        drafter: str | Drafters = "none",
         policy: DraftLength | None = None,
         quantized: QuantizedCaches | None = None,
         accept: Rule = by_block,
@@ -65,14 +85,19 @@ class Session:
         self.policy: DraftLength = policy or Automatic()
         self._calibrations = calibrations
         self._pair: Pair | None = None  # whose policy it is, where it is to be remembered
+        self._measured: Calibration | None = None  # what is to be remembered of its costs
+        self.disturbed = False
         self._spelling = Spelling(target.tokenizer)
         self._tokens: list[int] = []  # committed; the models hold a part of it
         self.use_drafter(drafter)
 
-    def use_drafter(self, name: str) -> None:
-        """Draft with the drafter called `name` from now on: see `engine.pair`."""
-        self.drafter = make_drafter(name, target=self.target, decoder=self.decoder)
-        self._drafter_name, self._pair = name, None
+    def use_drafter(self, drafter: str | Drafters) -> None:
+        """Draft with this one from now on, which is found first where only its name is given: see
+        `engine.pair`."""
+        if isinstance(drafter, str):
+            drafter = resolve_drafters(drafter, self.target.folder)
+        self.drafter = make_drafter(drafter, target=self.target, decoder=self.decoder)
+        self._drafters, self._pair = drafter, None
         self.policy.restart()
 
     def calibrate(
@@ -80,28 +105,42 @@ class Session:
         *,
         progress: Callable[[float], None] = lambda share: None,
         cancelled: Callable[[], bool] = lambda: False,
-    ) -> None:
+    ) -> str:
         """Let an automatic policy know what this pair costs here: from the last time, else by
-        measuring it, which takes up to 5 seconds. `progress` is told the share that is done."""
+        measuring it, which takes up to 5 seconds. `progress` is told the share that is done.
+
+        Returns what a person should know of that, in a line; mostly nothing.
+        """
         if not isinstance(self.policy, Automatic) or isinstance(self.drafter, NoDrafter):
-            return
+            return ""
+        remarks = []
         with suppress(Problem):  # nothing is kept of weights that cannot be told apart
-            self._pair = identify(self._drafter_name, self.target, self.decoder)
+            self._pair = identify(self._drafters, self.target, self.decoder)
         calibration = acceptance = None
         if self._pair is not None and self._calibrations is not None:
             calibration, acceptance = self._calibrations.read(self._pair)
+        self._measured = calibration
         if calibration is None:
+            contention = Contention()
             calibration = calibrate(
                 self.decoder, self.drafter, self._tokens, progress=progress, cancelled=cancelled
             )
+            if choose_blas().slow and mx.default_device() == mx.cpu:
+                remarks.append(SLOW)
+            if contention.heavy:
+                remarks.append(BUSY)
+            else:
+                self._measured = calibration
         self.policy = Automatic(calibration, acceptance)
         self._remember()
+        return " ".join(remarks)
 
     def _remember(self) -> None:
-        """Keep what was seen of the pair."""
+        """Keep what was seen of the pair; not its costs, where they are not what they were."""
         policy, pair, kept = self.policy, self._pair, self._calibrations
-        if isinstance(policy, Automatic) and policy.calibration and pair and kept:
-            kept.write(pair, policy.calibration, policy.acceptance)
+        if isinstance(policy, Automatic) and self._measured and pair and kept:
+            outdated = policy.costs.outdated
+            kept.write(pair, None if outdated else self._measured, policy.acceptance)
 
     def encode(self, messages: Sequence[Message]) -> list[int]:
         """The prompt for the next answer, in tokens, by the model's own chat template.
@@ -178,17 +217,18 @@ class Session:
             ends=self.target.ends,
             accept=self._accept,
         )
-        return self._run(list(prompt), task, StopStrings(request.stops), generation, cancelled)
+        text = AnswerText(self.target.tokenizer, request.stops)
+        return self._run(list(prompt), task, text, generation, cancelled)
 
     def _run(
         self,
         prompt: list[int],
         task: Task,
-        stop: StopStrings,
+        text: AnswerText,
         generation: str,
         cancelled: Callable[[], bool],
     ) -> Iterator[Event]:
-        stats = Stats()
+        stats, contention, self.disturbed = Stats(), Contention(), False
         for prefill in self._prefill(prompt, generation):
             stats = update(stats, prefill)
             yield prefill
@@ -196,8 +236,12 @@ class Session:
                 yield Done(generation, "cancelled", stats)
                 return
 
-        text = TextStream(self.target.tokenizer)
-        stopped = False
+        committed: deque[tuple[int, int]] = deque()  # round and index of tokens without a span
+
+        def written(delta: str, lengths: Sequence[int]) -> Text:
+            spans = tuple(Span(*committed.popleft(), length) for length in lengths)
+            return Text(generation, delta, spans)
+
         ending: Ending = "length"
         with closing(self._rounds(task, generation)) as rounds:
             for event in rounds:
@@ -206,22 +250,24 @@ class Session:
                     continue
                 stats = update(stats, event)
                 yield event
-                committed = self._tokens[-(event.accepted + (event.next is not None)) :]
-                delta, stopped = stop.push(text.push(committed))
+                count = event.accepted + (event.next is not None)
+                committed.extend((event.round, index) for index in range(count))
+                delta, lengths = text.push(self._tokens[-count:])
                 if delta:
-                    yield Text(generation, delta)
-                if stopped or committed[-1] in task.ends:
+                    yield written(delta, lengths)
+                if text.stopped or self._tokens[-1] in task.ends:
                     ending = "stop"
                     break
                 if cancelled():
                     ending = "cancelled"
                     break
-        self._remember()
-        delta, _ = stop.push(text.finish())
-        delta += stop.finish()
-        if delta:
-            yield Text(generation, delta)
-        yield Done(generation, "stop" if stop.stopped else ending, stats, cut=stop.cut)
+        self.disturbed = self._measured is not None and contention.heavy
+        if not self.disturbed:
+            self._remember()
+        delta, lengths = text.finish()
+        if lengths:
+            yield written(delta, lengths)
+        yield Done(generation, "stop" if text.stopped else ending, stats, cut=text.cut)
 
     def _prefill(self, prompt: list[int], generation: str) -> Iterator[Prefill]:
         """Read all but the last token of the prompt, as far as it is not read yet."""

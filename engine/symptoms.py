@@ -9,12 +9,13 @@ from dataclasses import dataclass
 
 from engine.bench.curve import Curve
 from engine.bench.machine import Machine
+from engine.blas import MatrixLibrary
+from engine.circumstances import OVERLOADED
 
 _OLDEST = {"mlx": (0, 32, 4), "mlx-lm": (0, 32, 2)}
 _SHOWN_ROWS = (2, 4, 8, 16)
 _TYPICAL, _PERFECT = 0.7, 1.0  # chances that a guess stands, for what drafting could gain
 _WORTH = 1.02
-_BUSY = 1.2  # runnable processes a core, from which on figures mean little
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,32 +57,35 @@ def backend_line(machine: Machine) -> Line:
     return Line("backend", "CPU: no Metal here, small models only")
 
 
-def matrix_line(library: str, platform: str, *, gigaflops: float) -> Line:
-    """Which library multiplies matrices on the CPU backend, and whether it is the right one."""
-    if not platform.startswith("Linux"):
-        return Line("BLAS", library)
+def matrix_line(library: MatrixLibrary, *, gigaflops: float, alike: bool) -> Line:
+    """Which library multiplies matrices on the CPU backend, and whether it is the right one.
+
+    `alike`: whether a block of rows was its rows one by one, bit for bit.
+    """
+    if not (library.slow or library.kernels):
+        return Line("BLAS", str(library))  # a Mac's own
     fact = f"{library}, {gigaflops:.0f} GFLOP/s for 8 rows"
-    if "OpenBLAS" not in library:
+    if library.slow:
         return Line(
             "BLAS",
             f"{fact}: a pass over several rows costs as much as that many passes, so that drafting "
             "cannot pay",
-            "Install OpenBLAS: apt install libopenblas0-pthread (Debian, Ubuntu), or dnf install "
-            "openblas.",
+            "Install Slipstream again, which brings OpenBLAS along, or your system's (apt install "
+            "libopenblas0-pthread); and let nothing import mlx before engine.",
         )
-    if "x86_64" in platform and "Sandybridge" not in library:
+    if not alike:
         return Line(
             "BLAS",
-            f"{fact}: its kernels round by the number of rows, so that greedy texts may differ",
-            "Let nothing import mlx before engine, which chooses the kernels.",
+            f"{fact}: it rounds by the number of rows, so that greedy texts may differ",
+            "Let no other BLAS be loaded first: unset LD_PRELOAD and SLIPSTREAM_ANY_KERNELS.",
         )
-    return Line("BLAS", fact)
+    return Line("BLAS", f"{fact}, {library.threads} threads")
 
 
 def load_line(running: float, cores: int) -> Line:
     """Whether the machine has time: what is measured beside other work means little."""
     fact = f"{running:.1f} processes want to run on {cores} cores"
-    if running > _BUSY * cores:
+    if running > OVERLOADED * cores:
         return Line("load", fact, "Measure again when other programs are done.")
     return Line("load", fact)
 

@@ -1,8 +1,8 @@
 """Draws a generation in a terminal: every guess as it is made, what stands, and what is struck out.
 
 Knows events and a terminal; nothing of models, tokenizers or where the events come from. What
-stays on the screen is the text of the `Text` events: the tokens only lend it their colours, and
-are shown themselves while their text is not final. A round's `Verdict` comes before its `Text`.
+stays on the screen is the text of the `Text` events, each of its spans in the colour of its token.
+Committed tokens are shown themselves while their text is not final.
 
 Nothing that the model wrote reaches the terminal but through `clean`.
 """
@@ -17,7 +17,8 @@ from rich.segment import Segment, Segments
 from rich.style import Style
 from rich.text import Text as Styled
 
-from engine.events import Done, Draft, DraftedToken, Event, Failed, Prefill, Stats, Text, Verdict
+from engine.events import Done, Event, Failed, Prefill, Stats, Text
+from engine.rounds import Round, Rounds, Token
 
 # Told apart without colour too: underlined, bold, italic, struck. 256 colours, as the blue of 16
 # can hardly be read on black; rich takes the nearest where there are fewer.
@@ -76,49 +77,6 @@ def row_starts(text: str, width: int) -> list[int]:
     return starts
 
 
-class Ledger:
-    """Lends the tokens' styles to the final text.
-
-    `waiting` are the committed tokens whose text did not come yet. Where tokens and text disagree
-    (half characters, special tokens), the text is plain up to the next token that is found in it.
-    """
-
-    def __init__(self) -> None:
-        self.waiting: list[Piece] = []
-
-    def settle(self, delta: str) -> list[Piece]:
-        """`delta` in pieces; the tokens that it accounts for do not wait any longer."""
-        settled: list[Piece] = []
-        while delta and self.waiting:
-            text, style = self.waiting[0]
-            bare = text.removeprefix(" ")  # SentencePiece strips the first space of a text
-            if delta.startswith(text):
-                settled.append((text, style))
-                delta = delta[len(text) :]
-                del self.waiting[0]
-            elif text.startswith(delta):
-                self.waiting[0] = (text[len(delta) :], style)
-                return [*settled, (delta, style)]
-            elif bare != text and bare and (delta.startswith(bare) or bare.startswith(delta)):
-                self.waiting[0] = (bare, style)
-            else:
-                passed, place = self._next_match(delta)
-                settled.append((delta[:place], "plain"))
-                delta = delta[place:]
-                del self.waiting[:passed]
-        return [*settled, (delta, "plain")] if delta else settled
-
-    def _next_match(self, delta: str) -> tuple[int, int]:
-        """How many tokens to pass over, and where in `delta` the one after them begins."""
-        passed = 1
-        for index, (text, _) in enumerate(self.waiting):
-            if "\ufffd" in text:
-                passed = index + 1
-            elif index and text and (place := delta.find(text)) >= 0:
-                return index, place
-        return passed, len(delta)
-
-
 class LiveAnswer:
     """Draws an answer as it grows; expects the cursor at the start of a line, and leaves it there.
 
@@ -130,25 +88,24 @@ class LiveAnswer:
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._ledger = Ledger()
+        self._rounds = Rounds()
         self._tail = Styled()  # final text of the last row
+        self._waiting: dict[
+            tuple[int, int], Piece
+        ] = {}  # committed, by round and index: no text yet
         self._behind: list[Piece] = []  # guesses, or the progress of the prefill
-        self._round, self._drafted = -1, tuple[DraftedToken, ...]()
         self._drawn: list[int] = []  # widths of the live rows on the screen
 
     def show(self, event: Event) -> None:
         """Draw one more event."""
-        match event:
-            case Prefill():
-                line = f"reading the prompt: {event.processed:,} of {event.total:,} tokens"
-                self._behind = [(line, "drafted")] if event.processed < event.total else []
-            case Draft():
-                self._round, self._drafted = event.round, event.tokens
-                self._behind = [_guess(token, "drafted") for token in event.tokens]
-            case Verdict():
-                self._judge(event)
-            case Text():
-                self._tail.append_text(_styled(self._ledger.settle(clean(event.delta))))
+        match self._rounds.push(event):
+            case Prefill(processed=processed, total=total):
+                line = f"reading the prompt: {processed:,} of {total:,} tokens"
+                self._behind = [(line, "drafted")] if processed < total else []
+            case Round() as round:
+                self._show_round(round)
+            case Text() as text:
+                self._tail.append_text(_styled(self._coloured(text)))
             case Done() | Failed():
                 self.close()
                 return
@@ -156,7 +113,7 @@ class LiveAnswer:
 
     def close(self) -> None:
         """Leave the final text and nothing else."""
-        self._ledger.waiting, self._behind = [], []
+        self._waiting, self._behind = {}, []
         if self._drawn:
             self._paint()
             self._write(("\n" if self._drawn[-1] else "") + "\x1b[?25h")
@@ -168,22 +125,28 @@ class LiveAnswer:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _judge(self, verdict: Verdict) -> None:
-        """Accepted tokens and the target's own wait for their text; the others are struck out."""
-        drafted = self._drafted if self._round == verdict.round else ()
-        stand, fallen = drafted[: verdict.accepted], drafted[verdict.accepted :]
-        self._ledger.waiting += [(clean(token.text), "accepted") for token in stand]
-        self._behind = [_guess(token, "discarded") for token in fallen]
-        if verdict.next is not None:
-            self._ledger.waiting.append((clean(verdict.next.text), verdict.next.origin))
-            if verdict.next.origin == "correction":
-                self._behind[:1] = [_guess(token, "rejected") for token in fallen[:1]]
+    def _show_round(self, round: Round) -> None:
+        """Committed tokens wait for their text; those that are not, or not yet, stand behind."""
+        for index, token in enumerate(round.committed):
+            self._waiting[round.number, index] = (clean(token.text), token.fate)
+        drafted = [token for token in round.drafted if token.fate != "accepted"]
+        self._behind = [_guess(token) for token in drafted]
+
+    def _coloured(self, text: Text) -> list[Piece]:
+        """The text, each span in its token's style; those tokens do not wait any longer."""
+        pieces: list[Piece] = []
+        place = 0
+        for span in text.spans:
+            _, style = self._waiting.pop((span.round, span.index), ("", "plain"))
+            pieces.append((clean(text.delta[place : place + span.length]), style))
+            place += span.length
+        return [*pieces, (clean(text.delta[place:]), "plain")]
 
     def _paint(self) -> None:
         """Write the rows that are finished, then draw the live ones over the old ones."""
         width = max(1, self._console.width - 1)  # never in the last column, where cursors stick
         *finished, self._tail = _rows(self._tail, width)
-        waiting = [piece for piece in self._ledger.waiting if not _SPECIAL.fullmatch(piece[0])]
+        waiting = [piece for piece in self._waiting.values() if not _SPECIAL.fullmatch(piece[0])]
         live = _rows(self._tail + _styled([*waiting, *self._behind]), width)
         live = [_tidy(row) for row in live[-max(1, self._console.height - 1) :]]
         # From the last row to the first, also where a window made narrower has folded them.
@@ -275,9 +238,9 @@ def closing_line(stats: Stats, *, ratio: float | None) -> str:
     return " · ".join(parts).replace("%", " %")
 
 
-def _guess(token: DraftedToken, style: str) -> Piece:
+def _guess(token: Token) -> Piece:
     """A guess stays on its line: the sign of a line end can be struck out, a line end cannot."""
-    return clean(token.text).replace("\n", "⏎"), style
+    return clean(token.text).replace("\n", "⏎"), token.fate
 
 
 def _styled(pieces: Sequence[Piece]) -> Styled:

@@ -1,11 +1,14 @@
 """From token ids to text: the text of one token, of a growing answer, and where to cut it.
 
 Knows a tokenizer and nothing of models, events or terminals. Where half a character would come
-out, or a piece that a later token could still change, it waits.
+out, or a piece that a later token could still change, it waits. Which token gave which
+characters is known here and handed on: `engine.events` has the laws.
 """
 
 import re
+from collections import deque
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Any, Protocol
 
 from models.errors import Problem
@@ -65,57 +68,102 @@ class Spelling:
 
 
 class TextStream:
-    """Detokenizes an answer piece by piece.
+    """Detokenizes an answer piece by piece, and tells the tokens' shares in it.
 
     The texts of all pushes and of `finish` together are exactly the tokenizer's decoding of all
-    ids, special tokens skipped, whatever the chunking. The cost is linear in the answer: what is
-    decoded again is a window that starts at the last settled place, plus one settled stretch
-    before it, which keeps the decoder from stripping a space as if the text began there (the
-    "prefix offset" of Hugging Face's text-generation-inference).
+    ids, special tokens skipped, whatever the chunking. With each text come the lengths of what
+    single tokens gave to it, one for every token in order: a token's text comes whole, once.
 
-    Two things are held back. A last U+FFFD, which may be half a character; bytes before it are
-    final. And a run of SentencePiece's byte tokens (`<0xE4>`): one bad byte, however late, makes
-    the decoder print the whole run as U+FFFD.
+    The cost is linear in the answer: what is decoded again is a window that starts at the last
+    settled place, plus one settled stretch before it, which keeps the decoder from stripping a
+    space as if the text began there (the "prefix offset" of Hugging Face's
+    text-generation-inference).
+
+    Two things are held back. A last U+FFFD, which may be half a character, with the token that
+    began it. And a run of SentencePiece's byte tokens (`<0xE4>`): one bad byte, however late,
+    makes the decoder print the whole run as U+FFFD.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
         self._window: list[int] = []  # one settled stretch, then what is not settled yet
         self._settled = 0  # ids of the window that nothing can change any more
+        self._told = 0  # ids of the window whose text was returned
         self._shown = 0  # characters of the window's text that were returned
         self._bytes_from = 0  # where the run of byte tokens at the window's end begins
+        self._untold: deque[bool] = deque()  # tokens without a length yet: in the window or not
         self._silent: dict[int, bool] = {}
         self._is_byte: dict[int, bool] = {}
 
-    def push(self, token_ids: Iterable[int]) -> str:
-        """The text that became final with these tokens."""
+    def push(self, token_ids: Iterable[int]) -> tuple[str, list[int]]:
+        """The text that became final with these tokens, and the tokens' shares in it."""
         for token_id in token_ids:
-            if not self._leaves_no_text(token_id):
+            silent = self._leaves_no_text(token_id)
+            self._untold.append(not silent)
+            if not silent:
                 self._window.append(token_id)
                 if not self._falls_back(token_id):
                     self._bytes_from = len(self._window)
         end = self._bytes_from
-        if end == self._settled:
-            return ""
+        if end == self._told:
+            return "", self._tell([])
         text = _decode(self._tokenizer, self._window[:end])
-        final = text.removesuffix(_HALF)
-        delta, self._shown = final[self._shown :], len(final)
-        if final == text:
+        ends = self._ends(text, end)
+        if not text.endswith(_HALF):
+            told = self._take(text, ends)
             self._move_window(self._settled, end)
         else:
+            told = self._take(text, [place for place in ends if place < len(text)])
             self._settle_bad_bytes(text, end)
-        return delta
+        return told
 
-    def finish(self) -> str:
+    def finish(self) -> tuple[str, list[int]]:
         """What was held back: nothing more will come that could complete it."""
-        delta = _decode(self._tokenizer, self._window)[self._shown :]
-        self._window, self._settled, self._shown, self._bytes_from = [], 0, 0, 0
-        return delta
+        text = _decode(self._tokenizer, self._window)
+        told = self._take(text, self._ends(text, len(self._window)))
+        self._window, self._settled, self._told, self._shown, self._bytes_from = [], 0, 0, 0, 0
+        return told
+
+    def _take(self, text: str, ends: list[int]) -> tuple[str, list[int]]:
+        """What of the window's text is new with the next tokens, which end at `ends`."""
+        places = [self._shown, *ends]
+        delta = text[self._shown : places[-1]]
+        self._told += len(ends)
+        self._shown = places[-1]
+        return delta, self._tell([right - left for left, right in pairwise(places)])
+
+    def _tell(self, lengths: list[int]) -> list[int]:
+        """The lengths of the window's next tokens, with 0 for the silent ones among them."""
+        told: list[int] = []
+        left = deque(lengths)
+        while self._untold and (left or not self._untold[0]):
+            told.append(left.popleft() if self._untold.popleft() else 0)
+        return told
+
+    def _ends(self, text: str, end: int) -> list[int]:
+        """Where in `text`, the window's up to `end`, the tokens end that are not told yet.
+
+        A token's text ends where decoding up to it stops to agree with the whole.
+        """
+        ends: list[int] = []
+        place, start = self._shown, self._told
+        while start < end:
+            stop = start + 1
+            falls_back = self._falls_back(self._window[start])
+            while falls_back and stop < end and self._falls_back(self._window[stop]):
+                stop += 1
+            there = len(text)
+            if stop < end:
+                there = _agreeing(text, _decode(self._tokenizer, self._window[:stop]))
+            shares = _byte_ends(text[place:there], stop - start) if falls_back else [there - place]
+            ends += [place + max(0, share) for share in shares]
+            place, start = ends[-1], stop
+        return ends
 
     def _move_window(self, start: int, end: int) -> None:
         """Let the window begin at `start`, with everything before `end` settled and returned."""
         self._window = self._window[start:]
-        self._settled = end - start
+        self._settled = self._told = end - start
         self._bytes_from -= start
         self._shown = len(_decode(self._tokenizer, self._window[: self._settled]))
 
@@ -134,8 +182,9 @@ class TextStream:
             if right and text.endswith(left + right):
                 self._window = self._window[split:]
                 self._settled = 0
+                self._told -= split
                 self._bytes_from -= split
-                self._shown = len(right) - 1
+                self._shown -= len(text) - len(right)
                 return
 
     def _leaves_no_text(self, token_id: int) -> bool:
@@ -155,6 +204,24 @@ class TextStream:
             is_byte = isinstance(name, str) and _BYTE_NAME.fullmatch(name) is not None
             self._is_byte[token_id] = is_byte
         return is_byte
+
+
+def _agreeing(left: str, right: str) -> int:
+    """How many characters at the front are the same."""
+    pairs = enumerate(zip(left, right, strict=False))
+    return next((n for n, (a, b) in pairs if a != b), min(len(left), len(right)))
+
+
+def _byte_ends(text: str, count: int) -> list[int]:
+    """Where the shares of `count` byte tokens end in `text`, which is the decoding of their run."""
+    if text == _HALF * count:  # as one byte of them was bad
+        return list(range(1, count + 1))
+    ends: list[int] = []
+    for place, character in enumerate(text):
+        size = len(character.encode())
+        waits = 0 if character == _HALF else size - 1
+        ends += [place] * waits + [place + 1] * (size - waits)
+    return [0] * (count - len(ends)) + ends  # a space that begins the answer may be stripped
 
 
 class StopStrings:
@@ -210,3 +277,60 @@ class StopStrings:
             if any(stop.startswith(self._held[place:]) for stop in self._stops):
                 return place
         return end
+
+
+class AnswerText:
+    """The text of an answer as far as it is final, and how much of it each token gave.
+
+    `TextStream`, cut by `StopStrings`. Every token gets one length, in order, together with all
+    of its text: where a part of that could begin a stop string, the whole token waits.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, stops: Sequence[str]) -> None:
+        self._stream, self._stops = TextStream(tokenizer), StopStrings(stops)
+        self._lengths: deque[int] = deque()  # of the tokens that wait
+        self._final = ""  # a part of their text, as far as no stop string can begin in it
+
+    @property
+    def stopped(self) -> bool:
+        """Whether a stop string was found."""
+        return self._stops.stopped
+
+    @property
+    def cut(self) -> str:
+        """The text from the stop string on."""
+        return self._stops.cut
+
+    def push(self, token_ids: Iterable[int]) -> tuple[str, list[int]]:
+        """The text of the tokens that became final with these, and each one's length.
+
+        Nothing before there is text: tokens without any go with the next that has some.
+        """
+        text, lengths = self._stream.push(token_ids)
+        self._lengths += lengths
+        self._final += self._stops.push(text)[0]
+        told: list[int] = []
+        place = 0
+        for length in self._lengths:
+            if place + length > len(self._final):
+                break
+            told.append(length)
+            place += length
+        return self._take(place, told if place else [])
+
+    def finish(self) -> tuple[str, list[int]]:
+        """The rest: what was held back, and what a stop string left of its first token."""
+        text, lengths = self._stream.finish()
+        self._lengths += lengths
+        self._final += self._stops.push(text)[0] + self._stops.finish()
+        place, told = 0, list[int]()
+        for length in self._lengths:
+            told.append(min(length, len(self._final) - place))
+            place += told[-1]
+        return self._take(place, told)
+
+    def _take(self, place: int, told: list[int]) -> tuple[str, list[int]]:
+        text, self._final = self._final[:place], self._final[place:]
+        for _ in told:
+            self._lengths.popleft()
+        return text, told

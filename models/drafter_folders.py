@@ -4,13 +4,17 @@ Knows their config.json, and where those that come along or were distilled here 
 nothing of networks.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
+from models.download import file_sha256
 from models.errors import Problem
-from models.folders import read_json_object
-from models.safetensors_file import check_safetensors
+from models.json_file import read_json_object
+from models.safetensors_file import TensorLayout, check_safetensors
 from models.starter import models_folder
 
 HEAD_MODEL_TYPE = "slipstream-head"
@@ -18,14 +22,31 @@ WEIGHTS_NAME = "head.safetensors"
 _SHIPPED = Path(__file__).parent.parent / "resources" / "drafters"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class HeadFolder:
-    """`target` is a name for people; `target_fingerprint` is what a target is known by."""
+    """`target` is a name for people; `target_fingerprint` is what a target is known by.
+
+    What its weights are is read when it is first asked for, and then no more. Raises `Problem`.
+    """
 
     path: Path
     target: str
     target_fingerprint: str
-    config: dict[str, Any]
+    config: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @cached_property
+    def layouts(self) -> Mapping[str, TensorLayout]:
+        """All tensors."""
+        return MappingProxyType(check_safetensors(self.path / WEIGHTS_NAME))
+
+    @cached_property
+    def sha256(self) -> str:
+        """Of the weights, all of which are read for it."""
+        return file_sha256(self.path / WEIGHTS_NAME)
 
 
 def is_head(folder: Path) -> bool:
@@ -39,17 +60,18 @@ def describe_head(folder: Path) -> HeadFolder:
     target, fingerprint = config.get("target"), config.get("target_fingerprint")
     if config.get("model_type") != HEAD_MODEL_TYPE or not isinstance(fingerprint, str):
         raise Problem(f"{folder} holds no drafter head.", "Make one: slipstream distil.")
-    return HeadFolder(folder, str(target), fingerprint, config)
+    return HeadFolder(folder, str(target), fingerprint, MappingProxyType(config))
 
 
-def find_head(fingerprint: str, *, home: Path | None = None) -> Path | None:
+def find_head(fingerprint: str, *, home: Path | None = None) -> HeadFolder | None:
     """The head for a target with this fingerprint: the user's own first, then those shipped."""
     for place in (models_folder(home).parent / "drafters", _SHIPPED):
         for folder in _folders(place):
             try:
-                if is_head(folder) and describe_head(folder).target_fingerprint == fingerprint:
-                    check_safetensors(folder / WEIGHTS_NAME)
-                    return folder
+                if is_head(folder):
+                    head = describe_head(folder)
+                    if head.target_fingerprint == fingerprint and head.layouts:
+                        return head
             except (Problem, OSError):
                 continue  # a broken one is none; naming it says what is wrong
     return None

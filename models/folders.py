@@ -6,38 +6,141 @@ weights are loaded, nothing in the folder is run, nothing is unpickled.
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from models.architectures import known_to_mlx
 from models.errors import Problem
 from models.gguf.importing import import_gguf
-from models.safetensors_file import check_safetensors
+from models.json_file import read_json_object
+from models.safetensors_file import TensorLayout, check_safetensors
+from models.token_tables import TokenTable, read_table
 
-MAXIMUM_CONFIG_BYTES = 16_000_000
 PICKLE_SUFFIXES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 _OTHER_VERSION = "Use an MLX version of the model, with safetensors weights."
+_SAMPLE_BYTES = 4096  # of the fingerprint, from the start of each tensor
 
 
 @dataclass(frozen=True)
 class ModelFolder:
-    """A folder that can be loaded, as far as its headers tell.
+    """A model folder. Each part of it is read when it is first asked for, and then no more.
 
-    model_type is the architecture as mlx-lm names it; vocabulary_size counts the rows of the
-    output layer, which may be more than the tokens there are; quantization_bits is the
-    commonest width, None for a float model; size_bytes is that of the weights. What the config
-    leaves open is None.
+    Whoever loads, weighs or compares a model passes this value on, so the files are read once.
+    Every part raises Problem where the files do not give it; `check` asks whether all is there.
     """
 
     path: Path
-    model_type: str
-    vocabulary_size: int | None
-    context_length: int | None
-    quantization_bits: int | None
-    size_bytes: int
-    tokenizer_path: Path
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @property
+    def tokenizer_path(self) -> Path:
+        return self.path / "tokenizer.json"
+
+    @cached_property
+    def config(self) -> Mapping[str, Any]:
+        """What config.json says."""
+        if _is_gguf(self.path):
+            raise Problem(
+                f"{self.path} is a GGUF file, not a model folder.",
+                f"Import it first: slipstream import {self.path} NEW_FOLDER",
+            )
+        if not self.path.is_dir():
+            raise Problem(f"There is no model folder at {self.path}.", "Check the path.")
+        config_path = self.path / "config.json"
+        if not config_path.is_file():
+            raise Problem(
+                f"{self.path} is not a model folder: it has no config.json.",
+                "Give the folder that holds config.json and the weights.",
+            )
+        return MappingProxyType(read_json_object(config_path))
+
+    @property
+    def model_type(self) -> str:
+        """The architecture, as mlx-lm names it."""
+        model_type = self.config.get("model_type")
+        if not isinstance(model_type, str):
+            raise Problem(f"{self.path / 'config.json'} names no model_type.", _OTHER_VERSION)
+        return model_type
+
+    @property
+    def vocabulary_size(self) -> int | None:
+        """The rows of the output layer, which may be more than the tokens there are."""
+        return _number(self.config, "vocab_size")
+
+    @property
+    def context_length(self) -> int | None:
+        """Tokens that it can look at; None where the config does not say."""
+        return _number(self.config, "max_position_embeddings", "n_positions")
+
+    @property
+    def quantization_bits(self) -> int | None:
+        """The commonest width; None for a float model."""
+        for key in ("quantization", "quantization_config"):
+            settings = self.config.get(key)
+            if isinstance(settings, dict):
+                return _number(settings, "bits")
+        return None
+
+    @cached_property
+    def indexed(self) -> frozenset[str]:
+        """The weight files that its index names; none where there is no index."""
+        path = self.path / "model.safetensors.index.json"
+        places = read_json_object(path).get("weight_map") if path.is_file() else None
+        return frozenset(map(_text, places.values())) if isinstance(places, dict) else frozenset()
+
+    @cached_property
+    def headers(self) -> Mapping[Path, Mapping[str, TensorLayout]]:
+        """The tensors in each weight file, of which none is missing, as mlx-lm picks them."""
+        files = _weights(self.path, self.indexed)
+        return MappingProxyType({path: MappingProxyType(check_safetensors(path)) for path in files})
+
+    @property
+    def layouts(self) -> Mapping[str, TensorLayout]:
+        """All tensors, in whichever file."""
+        return {name: one for header in self.headers.values() for name, one in header.items()}
+
+    @property
+    def size_bytes(self) -> int:
+        """What the weight files take."""
+        return sum(path.stat().st_size for path in self.headers)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """What the weights are known by: 16 hexadecimal digits over names, types, shapes and
+        samples.
+
+        The same however the tensors are spread over files; another after any training, or any
+        quantization. Reads a few kilobytes per tensor.
+        """
+        lines = [line for path, header in self.headers.items() for line in _samples(path, header)]
+        return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[:16]
+
+    @cached_property
+    def tokens(self) -> TokenTable:
+        """The tokens of its tokenizer.json."""
+        return read_table(self.path)
+
+    def check(self) -> None:
+        """Raises Problem if this is not a complete, harmless MLX model, as far as headers tell."""
+        _ = self.model_type
+        refuse_code(self.config, f"The model in {self.path}")
+        if not self.tokenizer_path.is_file():
+            raise Problem(f"{self.path} has no tokenizer.json.", _OTHER_VERSION)
+        _ = self.headers
+
+
+def inspect(path: Path) -> ModelFolder:
+    """The model in the folder at `path`. Raises Problem as `ModelFolder.check`."""
+    folder = ModelFolder(path)
+    folder.check()
+    return folder
 
 
 def open_model(
@@ -59,101 +162,65 @@ def open_model(
     return inspect(folder)
 
 
-def inspect(folder: Path) -> ModelFolder:
-    """What `folder` holds. Raises Problem if that is not a complete, harmless MLX model."""
-    if _is_gguf(folder):
-        raise Problem(
-            f"{folder} is a GGUF file, not a model folder.",
-            f"Import it first: slipstream import {folder} NEW_FOLDER",
-        )
-    if not folder.is_dir():
-        raise Problem(f"There is no model folder at {folder}.", "Check the path.")
-    config_path = folder / "config.json"
-    if not config_path.is_file():
-        raise Problem(
-            f"{folder} is not a model folder: it has no config.json.",
-            "Give the folder that holds config.json and the weights.",
-        )
-    config = read_json_object(config_path)
+def refuse_code(config: Mapping[str, Any], what: str) -> None:
+    """Raises Problem if the model with this config, called `what`, needs code that comes with it.
+
+    A Python class that `auto_map` names is needed only where mlx-lm has none for the model.
+    """
     model_type = config.get("model_type")
-    if not isinstance(model_type, str):
-        raise Problem(f"{config_path} names no model_type.", _OTHER_VERSION)
-    _refuse_code(folder, config, model_type)
-    tokenizer_path = folder / "tokenizer.json"
-    if not tokenizer_path.is_file():
-        raise Problem(f"{folder} has no tokenizer.json.", _OTHER_VERSION)
-    return ModelFolder(
-        path=folder,
-        model_type=model_type,
-        vocabulary_size=_number(config, "vocab_size"),
-        context_length=_number(config, "max_position_embeddings", "n_positions"),
-        quantization_bits=_quantization_bits(config),
-        size_bytes=sum(path.stat().st_size for path in _checked_weights(folder)),
-        tokenizer_path=tokenizer_path,
-    )
-
-
-def read_json_object(path: Path, *, maximum_bytes: int = MAXIMUM_CONFIG_BYTES) -> dict[str, Any]:
-    """The JSON object in the file at `path`. Raises Problem if there is none."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(maximum_bytes + 1)
-        value = json.loads(data.decode()) if len(data) <= maximum_bytes else None
-    except (ValueError, RecursionError):
-        value = None
-    except OSError as error:
+    known = isinstance(model_type, str) and known_to_mlx(model_type)
+    if "model_file" in config or ("auto_map" in config and not known):
         raise Problem(
-            f"{path} cannot be read: {error.strerror or error}.",
-            "Check that the disk is there and that you may read the file.",
-        ) from error
-    if not isinstance(value, dict):
-        raise Problem(f"{path} is not a JSON object.", "Download or import the model again.")
-    return value
+            f"{what} wants to run program code that comes with it.",
+            "Slipstream never runs such code: use a model of an architecture that MLX knows.",
+        )
 
 
 def _is_gguf(path: Path) -> bool:
     return path.suffix.lower() == ".gguf" and path.is_file()
 
 
-def _refuse_code(folder: Path, config: dict[str, Any], model_type: str) -> None:
-    wants_code = "model_file" in config or ("auto_map" in config and not known_to_mlx(model_type))
-    if wants_code:
-        raise Problem(
-            f"The model in {folder} wants to run program code that comes with it.",
-            "Slipstream never runs such code: use a model of an architecture that MLX knows.",
-        )
-
-
-def _checked_weights(folder: Path) -> list[Path]:
-    """The weight files, as mlx-lm picks them, with sound headers and none missing."""
+def _weights(folder: Path, indexed: frozenset[str]) -> list[Path]:
+    """The weight files, as mlx-lm picks them. Raises Problem where there are none, or too few."""
     weights = sorted(folder.glob("model*.safetensors"))
     if not weights:
-        if any(path.suffix in PICKLE_SUFFIXES for path in folder.iterdir()):
+        if any(path.suffix in PICKLE_SUFFIXES for path in folder.glob("*")):
             raise Problem(
                 f"The weights in {folder} are pickled, and unpickling can run any code.",
                 _OTHER_VERSION,
             )
         raise Problem(f"{folder} has no weights (model*.safetensors).", _OTHER_VERSION)
-    index_path = folder / "model.safetensors.index.json"
-    if index_path.is_file():
-        places = read_json_object(index_path).get("weight_map")
-        names = set(map(_text, places.values())) if isinstance(places, dict) else set()
-        missing = sorted(names - {path.name for path in weights})
-        if missing:
-            raise Problem(
-                f"{folder} lacks {repr(missing[0])[:120]}, which holds a part of the weights.",
-                "Download the model again; what is there is kept.",
-            )
-    for path in weights:
-        check_safetensors(path)
+    missing = sorted(indexed - {path.name for path in weights})
+    if missing:
+        raise Problem(
+            f"{folder} lacks {repr(missing[0])[:120]}, which holds a part of the weights.",
+            "Download the model again; what is there is kept.",
+        )
     return weights
+
+
+def _samples(path: Path, header: Mapping[str, TensorLayout]) -> list[str]:
+    """A line for each tensor in the file: its name, type and shape, and how its values begin."""
+    lines = []
+    try:
+        with path.open("rb") as file:
+            start = path.stat().st_size - sum(layout.size_bytes for layout in header.values())
+            for name, layout in header.items():  # they lie end to end, in this order
+                file.seek(start)
+                start += layout.size_bytes
+                sample = file.read(min(layout.size_bytes, _SAMPLE_BYTES))
+                digest = hashlib.sha256(sample).hexdigest()
+                lines.append(json.dumps([name, layout.dtype, layout.shape, digest]))
+    except OSError as error:
+        raise Problem(f"{path} cannot be read: {error}.", "Check the disk.") from error
+    return lines
 
 
 def _text(name: object) -> str:
     return name if isinstance(name, str) else "a file without a name"
 
 
-def _number(config: dict[str, Any], *keys: str) -> int | None:
+def _number(config: Mapping[str, Any], *keys: str) -> int | None:
     """The first positive whole number under `keys`, in the config or its text_config."""
     nested = config.get("text_config")
     for table in (config, nested if isinstance(nested, dict) else {}):
@@ -161,12 +228,4 @@ def _number(config: dict[str, Any], *keys: str) -> int | None:
             value = table.get(key)
             if type(value) is int and value > 0:
                 return value
-    return None
-
-
-def _quantization_bits(config: dict[str, Any]) -> int | None:
-    for key in ("quantization", "quantization_config"):
-        settings = config.get(key)
-        if isinstance(settings, dict):
-            return _number(settings, "bits")
     return None

@@ -1,4 +1,4 @@
-"""Small JSON files of our own that are written whole or not at all.
+"""JSON files: anybody's are read with care, our own are written whole or not at all.
 
 Knows files; nothing of what is in them. Whoever writes holds a lock, where two may write.
 """
@@ -6,8 +6,29 @@ Knows files; nothing of what is in them. Whoever writes holds a lock, where two 
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 from models.errors import Problem
+
+MAXIMUM_CONFIG_BYTES = 16_000_000
+
+
+def read_json_object(path: Path, *, maximum_bytes: int = MAXIMUM_CONFIG_BYTES) -> dict[str, Any]:
+    """The JSON object in the file at `path`. Raises Problem if there is none."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(maximum_bytes + 1)
+        value = json.loads(data.decode()) if len(data) <= maximum_bytes else None
+    except (ValueError, RecursionError):
+        value = None
+    except OSError as error:
+        raise Problem(
+            f"{path} cannot be read: {error.strerror or error}.",
+            "Check that the disk is there and that you may read the file.",
+        ) from error
+    if not isinstance(value, dict):
+        raise Problem(f"{path} is not a JSON object.", "Download or import the model again.")
+    return value
 
 
 def write_json(path: Path, value: object) -> None:

@@ -10,23 +10,21 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from models.catalog import Catalog, CatalogModel
-from models.drafter_folders import describe_head, find_head
+from models.drafter_folders import HeadFolder, find_head
 from models.errors import Problem
-from models.fingerprint import fingerprint
-from models.folders import read_json_object
-from models.installed.roles import is_known
+from models.folders import ModelFolder
+from models.installed.inventory import Entry, is_known
 from models.memory.fit import DEFAULT_CONTEXT, fit
 from models.memory.machine import Machine
 from models.memory.model_size import ModelSize, weigh
 from models.memory.parameters import count_parameters
 from models.memory.shape import read_shape
-from models.records import Candidate, Fit, Installed
-from models.token_tables import TokenTable, compare, read_table, same_file
+from models.records import Candidate, Fit
+from models.token_tables import Difference, compare, same_file
 
 RARELY_PAYS = 0.5  # of a pass of the target for one guess: then most guesses must stand
 NEVER_PAYS = 1.0  # even if every guess stood
@@ -41,32 +39,44 @@ COPIED_CACHES = frozenset(
 
 
 def candidates(
-    target: Path,
+    target: ModelFolder,
     *,
-    installed: Sequence[Installed],
+    installed: Sequence[Entry],
     machine: Machine,
     catalog: Catalog | None = None,
     context: int = DEFAULT_CONTEXT,
     home: Path | None = None,
 ) -> list[Candidate]:
-    """Every way of drafting for the model in `target`, best first, what will not do last.
+    """Every way of drafting for `target`, best first, what will not do last.
 
     `installed` are the models here, the target among them; what the catalog has of its family and
     is not here is listed too. Token tables are read, up to a second for each model. Raises Problem
     where the target itself cannot be read.
     """
-    names = Counter(model.name for model in installed)
-    name = next((model.name for model in installed if _same(model.path, target)), target.name)
+    names = Counter(entry.record.name for entry in installed)
+    name = next((one.record.name for one in installed if _same(one.folder, target)), target.name)
     judge = _Judge(target, machine, context)
-    head = find_head(fingerprint(target), home=home)
+    head = find_head(target.fingerprint, home=home)
     found = [judge.lookup(), judge.none(), judge.early_exit(), judge.head(head)]
-    for model in installed:
-        if head is None or not _same(model.path, head):
-            found.append(judge.model(model, model.name if names[model.name] == 1 else model.path))
+    for entry in installed:
+        if head is None or not _same(entry.folder, head):
+            model = entry.record
+            found.append(judge.model(entry, model.name if names[model.name] == 1 else model.path))
     if catalog is not None:
         family = _family(catalog, name, judge.size)
         found += [judge.absent(model) for model in family if model.name not in names]
     return sorted(found, key=_rank)
+
+
+def require_same_tokens(target: ModelFolder, drafter: ModelFolder) -> None:
+    """Raise Problem, naming the first difference, unless `drafter` can draft for `target`."""
+    difference = _difference(target, drafter)
+    if difference is not None:
+        raise Problem(
+            f"{drafter.name} cannot draft for {target.name}: "
+            f"{difference.between(target.name, drafter.name)}.",
+            "Choose a drafter of the same model family, or draft without a model.",
+        )
 
 
 def rollback_note(config: Mapping[str, Any]) -> str:
@@ -85,15 +95,11 @@ def rollback_note(config: Mapping[str, Any]) -> str:
 class _Judge:
     """One target on one machine, read once. Attribute: `size`."""
 
-    def __init__(self, target: Path, machine: Machine, context: int) -> None:
+    def __init__(self, target: ModelFolder, machine: Machine, context: int) -> None:
         self._target, self._machine = target, machine
         self.size = weigh(target)
         self._shape = read_shape(self.size.config)
         self._context = min(max(context, 1), self._shape.context_length or context)
-
-    @cached_property
-    def _table(self) -> TokenTable:
-        return read_table(self._target)
 
     def lookup(self) -> Candidate:
         reason = "Copies what stood in the text before: needs no model, and costs nothing."
@@ -111,8 +117,8 @@ class _Judge:
         reason = _sentence(f"It is the first {layers // 2} of the target's layers", _cost(ratio))
         return Candidate("early-exit", "early-exit", True, reason, ratio)
 
-    def head(self, folder: Path | None) -> Candidate:
-        """The head in `folder`, that was trained for these very weights."""
+    def head(self, folder: HeadFolder | None) -> Candidate:
+        """The head that was trained for these very weights."""
         if folder is None:
             reason = "No head was trained for these weights yet: slipstream distil makes one."
             return Candidate("head", "head", False, reason, installed=False)
@@ -124,30 +130,30 @@ class _Judge:
             reason = needed.reason
         return Candidate("head", "head", needed.fits, reason, ratio, size_bytes=size.size_bytes)
 
-    def model(self, model: Installed, drafter: str) -> Candidate:
+    def model(self, entry: Entry, drafter: str) -> Candidate:
         """A model, or another target's head, that is here."""
+        model = entry.record
         kind = "head" if model.role == "head" else "model"
         refused = Candidate(drafter, kind, False, model.problem, size_bytes=model.size_bytes)
         try:
             if model.problem:
                 return refused
-            if model.role == "head":
-                other = describe_head(Path(model.path)).target
+            if isinstance(entry.folder, HeadFolder):
+                other = entry.folder.target
                 return replace(refused, reason=f"It was trained for other weights, of {other}.")
-            return self._judged(refused, Path(model.path))
+            return self._judged(refused, entry.folder)
         except Problem as problem:
             return replace(refused, reason=problem.message)
 
-    def _judged(self, refused: Candidate, folder: Path) -> Candidate:
-        config = read_json_object(folder / "config.json")
+    def _judged(self, refused: Candidate, folder: ModelFolder) -> Candidate:
+        config = folder.config
         if not is_known(config):
             kind = ascii(config.get("model_type"))[:60]
             return replace(refused, reason=f"mlx-lm does not know its architecture, {kind}.")
-        if not same_file(self._target, folder):
-            difference = compare(self._table, read_table(folder))
-            if difference is not None:
-                there = difference.between("the target", "this model")
-                return replace(refused, reason=f"It has other tokens: {there}.")
+        difference = _difference(self._target, folder)
+        if difference is not None:
+            there = difference.between("the target", "this model")
+            return replace(refused, reason=f"It has other tokens: {there}.")
         needed = self._fit(weigh(folder))
         ratio = self._ratio(needed, config)
         if not needed.fits:
@@ -181,6 +187,13 @@ class _Judge:
         if ours is None or theirs is None or not needed.weights_bytes:
             return None
         return needed.drafter_weights_bytes * theirs / (needed.weights_bytes * ours)
+
+
+def _difference(target: ModelFolder, drafter: ModelFolder) -> Difference | None:
+    """The first of their tokens that differs; where the files are the same, they are not parsed."""
+    if same_file(target.path, drafter.path):
+        return None
+    return compare(target.tokens, drafter.tokens)
 
 
 def _active_share(config: Mapping[str, Any]) -> float | None:
@@ -246,8 +259,8 @@ def _rank(candidate: Candidate) -> tuple[int, float]:
     return {"head": 1, "lookup": 3, "early-exit": 4, "none": 6}[candidate.kind], 0.0
 
 
-def _same(path: str, other: Path) -> bool:
+def _same(one: ModelFolder | HeadFolder, other: ModelFolder | HeadFolder) -> bool:
     try:
-        return Path(path).resolve() == other.resolve()
+        return one.path.resolve() == other.path.resolve()
     except (OSError, RuntimeError, ValueError):
         return False

@@ -25,7 +25,7 @@ from platformdirs import user_data_path
 
 from models.download import download, file_sha256
 from models.errors import Problem
-from models.folders import inspect
+from models.folders import ModelFolder, inspect
 from models.gguf.importing import import_gguf
 
 HOME_VARIABLE = "SLIPSTREAM_HOME"
@@ -108,10 +108,9 @@ def locate_wheel(requirement: str) -> Wheel:
         ) from error
 
 
-def shipped_starter(*, starter: Starter = STARTER, shipped: Path = _SHIPPED) -> Path | None:
+def shipped_starter(*, starter: Starter = STARTER, shipped: Path = _SHIPPED) -> ModelFolder | None:
     """The starter's folder within the application; None where it did not come along."""
-    folder = shipped / starter.name
-    return folder if _is_complete(folder, starter) else None
+    return _complete(shipped / starter.name, starter)
 
 
 def ensure_starter(
@@ -121,7 +120,7 @@ def ensure_starter(
     starter: Starter = STARTER,
     locate: Callable[[str], Wheel] = locate_wheel,
     shipped: Path = _SHIPPED,
-) -> Path:
+) -> ModelFolder:
     """The folder of the starter model, fetched and imported first if it is not there.
 
     Where it lies in `shipped`, as in an application that brings it along, nothing is fetched or
@@ -132,33 +131,31 @@ def ensure_starter(
     once: one works, the other waits. Raises Problem with a remedy if the model cannot be had.
     """
     models = models_folder(home)
-    if came_along := shipped_starter(starter=starter, shipped=shipped):
-        return came_along
     folder = models / starter.name
-    if _is_complete(folder, starter):
-        return folder
+    if here := shipped_starter(starter=starter, shipped=shipped) or _complete(folder, starter):
+        return here
     try:
         models.mkdir(parents=True, exist_ok=True)
         with FileLock(models / f".{starter.name}.lock"):
-            if not _is_complete(folder, starter):
-                _make(folder, starter, locate=locate, progress=progress)
+            if here := _complete(folder, starter):
+                return here
+            _make(folder, starter, locate=locate, progress=progress)
     except OSError as error:
         raise Problem(
             f"The starter model cannot be stored in {models}: {error.strerror or error}.",
             f"Make room on the disk, or set {HOME_VARIABLE} to another folder.",
         ) from error
-    return folder
+    return inspect(folder)
 
 
-def _is_complete(folder: Path, starter: Starter) -> bool:
+def _complete(folder: Path, starter: Starter) -> ModelFolder | None:
     """The marker is written last: it says that what was imported had the right sha256."""
     try:
         if (folder / MARKER_NAME).read_text().strip() != starter.gguf_sha256:
-            return False
-        inspect(folder)
+            return None
+        return inspect(folder)
     except (OSError, ValueError, Problem):
-        return False
-    return True
+        return None
 
 
 def _make(

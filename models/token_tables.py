@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from models.errors import Problem
-from models.folders import read_json_object
+from models.json_file import read_json_object
 
 MAXIMUM_TOKENIZER_BYTES = 100_000_000  # the largest known have 35
 _SHOWN_CHARACTERS = 40
@@ -58,25 +58,6 @@ class TokenTable:
 
     tokens: dict[int, str]
     merges: list[str]
-
-
-def require_same_tokens(target: Path, drafter: Path) -> None:
-    """Raise Problem, naming the first difference, unless `drafter` can draft for `target`."""
-    difference = first_difference(target, drafter)
-    if difference is not None:
-        raise Problem(
-            f"{drafter.name} cannot draft for {target.name}: "
-            f"{difference.between(target.name, drafter.name)}.",
-            "Choose a drafter of the same model family, or draft without a model.",
-        )
-
-
-def first_difference(target: Path, drafter: Path) -> Difference | None:
-    """Compare the tokenizers of two model folders by the rule above; None if they fit.
-
-    Raises Problem if a folder has no readable tokenizer.json.
-    """
-    return compare(read_table(target), read_table(drafter))
 
 
 def compare(target: TokenTable, drafter: TokenTable) -> Difference | None:

@@ -26,7 +26,7 @@ from image.downloads import make_downloads
 from models.errors import Problem
 from sign.signing import sign_bundle
 from verify.run import verify_bundle
-from verify.twin import self_test
+from verify.twin import matrix_library, self_test
 
 DIST = REPOSITORY / "dist"
 TWIN = REPOSITORY / "build" / "twin"
@@ -66,7 +66,8 @@ def build_twin(configuration: Configuration) -> int:
     app = TWIN / f"{configuration.application.name}.app"
     assemble_for_twin(app, configuration, python=python)
     set_times(app)
-    print(json.dumps(self_test(app, python), indent=2))
+    told = {"matrix_library": matrix_library(app, python), **self_test(app, python)}
+    print(json.dumps(told, indent=2))
     return 0
 
 

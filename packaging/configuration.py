@@ -55,14 +55,15 @@ class Runtime:
 class Prune:
     """What is left out of each part, as lines of a .gitignore.
 
-    `own` is of our own packages, and `own_without_starter` beside it where the starter's weights
-    do not come along.
+    `own` is of our own packages; beside it `own_for_mac` where they go to a Mac, and
+    `own_without_starter` where the starter's weights do not come along.
     """
 
     stdlib: str
     extensions: str
     packages: str
     own: str
+    own_for_mac: str
     own_without_starter: str
 
 

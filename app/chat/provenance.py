@@ -58,6 +58,8 @@ _MEANINGS: dict[Kind, str] = {
 
 def describe(piece: Piece) -> str:
     """All that is known of a token, in plain lines."""
+    if not piece.round:
+        return "Text from before the first round: nothing is known of its tokens."
     lines = [f"{_visible(piece.text)}  {_MEANINGS[piece.kind]}"]
     place = f", place {piece.position} of the draft" if piece.position else ""
     lines.append(f"round {piece.round}{place}")
@@ -106,10 +108,7 @@ class Provenance(QObject):
     def set_pieces(self, pieces: tuple[Piece, ...]) -> None:
         """The tokens so far. Those given before are the first of them, or all is begun anew."""
         known = len(self._pieces)
-        if known and pieces[:known] != self._pieces and pieces[: known - 1] == self._pieces[:-1]:
-            known -= 1  # only its last token has become another: it has more text, say
-            self._forget_last()
-        elif pieces[:known] != self._pieces:
+        if pieces[:known] != self._pieces:
             self._starts, self._numbers, self._ghosts = [], [], []
             self._length = known = 0
             self._start_over()
@@ -227,16 +226,6 @@ class Provenance(QObject):
         self._lift()
         self._formats = {kind: self._format(kind) for kind in _MEANINGS}
         self._view.text.set_ghosts(list(self._ghosts) if self._shown else [])
-
-    def _forget_last(self) -> None:
-        piece = self._pieces[-1]
-        if piece.kind == "rejected":
-            self._ghosts.pop()
-        elif piece.text:
-            self._kept.pop(len(self._starts) - 1, None)
-            self._starts.pop()
-            self._numbers.pop()
-            self._length -= len(piece.text)
 
     def _token_at(self, source: int) -> int:
         """Which token the character of the given text is in; the last for those behind it."""

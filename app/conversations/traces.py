@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Sequence
 from contextlib import suppress
 
+from app.conversations.old_traces import with_spans
 from engine.events import Event, from_json, to_json
 from models.errors import Problem
 
@@ -35,7 +36,7 @@ def read(connection: sqlite3.Connection, message: int) -> tuple[Event, ...]:
     Raises Problem where they are damaged, or of a version that had others.
     """
     try:
-        return tuple(map(from_json, _lines(connection, message)))
+        return with_spans(list(map(from_json, _lines(connection, message))))
     except (zlib.error, ValueError) as error:
         raise Problem(
             f"How this answer came about cannot be shown ({str(error)[:80]}).",

@@ -15,7 +15,7 @@ from app.library.library_dialog import LibraryDialog, PageName
 from app.library.offer_contents import offer_key, offer_title
 from app.library.shown_library import ShownLibrary
 from app.pair.model_loader import ModelLoader
-from app.settings import STARTER_NAME, Pair
+from app.settings import Pair
 from models.errors import Problem
 from models.records import Installed, Offer
 
@@ -103,9 +103,6 @@ class LibraryKeeper(QObject):
 
     def _on_offer(self, key: str, deed: str) -> None:
         offer = next(one for one in self._library.offers.value if offer_key(one) == key)
-        if offer.target == STARTER_NAME:  # which the loader fetches itself
-            self._load(Pair("", "auto", self._loader.pair.draft_length), offer_title(offer))
-            return
         self.wanted, self._wanted_instead_of = offer, self._loader.pair
         missing = [name for name in _parts(offer) if self._find(name) is None]
         if missing:

@@ -1,6 +1,6 @@
 """Gets the engine its models: those of last time, or the starter model, which may be fetched.
 
-Knows where the starter comes from and how the engine is asked; shows nothing.
+Knows which targets have to be made ready first and how the engine is asked; shows nothing.
 """
 
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
-from app.pair.model_work import Progress, run_model_work
+from app.pair.model_work import Progress, open_target
 from app.process.engine_process import EngineProcess
 from app.settings import Pair, Settings
 from app.steps import Stepper, Steps, in_thread
@@ -16,7 +16,7 @@ from engine.events import Failed
 from engine.protocol import Loaded
 from models.errors import Problem
 
-Fetch = Callable[[Progress], Path]
+OpenTarget = Callable[[str, Progress], Path]
 
 
 class ModelLoader(QObject):
@@ -42,16 +42,14 @@ class ModelLoader(QObject):
         engine: EngineProcess,
         settings: Settings,
         *,
-        imports: Path,
-        fetch: Fetch | None = None,
+        opening: OpenTarget | None = None,
         parent: QObject | None = None,
     ) -> None:
-        """`imports` is where GGUF files are imported to. `fetch` stands in for the starter
-        model's own way; it is called in another thread."""
+        """`opening` stands in for `open_target`, by which a target that is no folder yet becomes
+        one; it is called in another thread."""
         super().__init__(parent)
         self._engine, self._settings = engine, settings
-        self._fetch = fetch or fetch_starter
-        self._imports = imports
+        self._opening = opening or open_target
         self._stepper = Stepper(self)
         self.pair = self._proven = settings.pair
         self.loaded: Loaded | None = None
@@ -84,15 +82,12 @@ class ModelLoader(QObject):
         """Load a target and a drafter, now and at the next start."""
         self.pair = pair
         self._settings.pair = pair
-        if is_gguf(pair.target):
-            self.fetch_began.emit()
-            self._stepper.run(self._import(Path(pair.target)), failed=self._give_up)
-        elif pair.target:
+        if pair.target and not is_gguf(pair.target):
             self._ask(Path(pair.target))
-        elif not self.fetching:
-            self.fetching = True
+        elif pair.target or not self.fetching:
+            self.fetching = self.fetching or self.starter
             self.fetch_began.emit()
-            self._stepper.run(self._get_starter(), failed=self._give_up)
+            self._stepper.run(self._make_ready(pair.target), failed=self._give_up)
 
     def draft(self, *, drafter: str | None = None, draft_length: str | None = None) -> None:
         """Draft otherwise from the next answer on; None leaves a thing as it is."""
@@ -124,15 +119,10 @@ class ModelLoader(QObject):
                 drafter=self.pair.drafter, draft_length=self.pair.draft_length
             )
 
-    def _get_starter(self) -> Steps:
-        folder = yield in_thread(lambda: self._fetch(self._tell_progress))
-        self.fetching = False
-        if self.starter:
-            self._ask(folder)
-
-    def _import(self, file: Path) -> Steps:
-        folder = yield in_thread(lambda: import_model(file, self._imports, self._tell_progress))
-        if self.pair.target == str(file):
+    def _make_ready(self, target: str) -> Steps:
+        folder = yield in_thread(lambda: self._opening(target, self._tell_progress))
+        self.fetching = self.fetching and target != ""
+        if self.pair.target == target:
             self._ask(folder)
 
     def _tell_progress(self, done: int, total: int) -> None:
@@ -166,16 +156,6 @@ class ModelLoader(QObject):
     def _on_failed(self, failed: Failed) -> None:
         self._fall_back()
         self.failed.emit(Problem(failed.message, failed.remedy))
-
-
-def fetch_starter(progress: Progress) -> Path:
-    """The starter model's folder."""
-    return Path(run_model_work(("starter",), progress))
-
-
-def import_model(file: Path, imports: Path, progress: Progress) -> Path:
-    """The folder that a GGUF file was imported to, under `imports`."""
-    return Path(run_model_work(("import", str(file), str(imports)), progress))
 
 
 def is_gguf(target: str) -> bool:

@@ -1,7 +1,8 @@
-"""Work on model files, in a process of its own: `python -m app.pair.model_work WHICH`.
+"""A target made ready, in a process of its own: `python -m app.pair.model_work TARGET`.
 
-Such work imports numpy and reads large files, which would hold the window up. Knows `models` and
-a pipe; imports no Qt. Ends at once when whoever started it is gone.
+The starter model may have to be fetched and a GGUF file imported, which takes numpy and large files
+and would hold the window up. Knows `models` and a pipe; imports no Qt. Ends at once when whoever
+started it is gone.
 
 It prints JSON lines: {"progress": [done, total]}..., then {"result": text} or
 {"problem": [message, remedy]}.
@@ -22,16 +23,17 @@ Progress = Callable[[int, int], None]
 _FOLDER = Path(__file__).parents[2]  # where `-m app.pair.model_work` is found, and nobody else's
 
 
-def run_model_work(
-    words: Sequence[str], progress: Progress | None = None, *, command: Sequence[str] = ()
-) -> str:
-    """Have it done by a child; its result. Blocks, so it is for a thread. Raises Problem.
+def open_target(
+    target: str, progress: Progress | None = None, *, command: Sequence[str] = ()
+) -> Path:
+    """The model folder of `target`, the starter's where that is empty. Raises Problem.
 
-    `command` stands in for the child.
+    A child does the work and this waits for it, so it is for a thread. `command` stands in for the
+    child.
     """
     command = command or (sys.executable, "-m", "app.pair.model_work")
     with subprocess.Popen(
-        [*command, *words],
+        [*command, target],
         cwd=_FOLDER,
         stdin=subprocess.PIPE,  # its end tells the child that we are gone
         stdout=subprocess.PIPE,
@@ -45,7 +47,7 @@ def run_model_work(
             if progress is not None and "progress" in answer:
                 progress(*answer["progress"])
     if "result" in answer:
-        return str(answer["result"])
+        return Path(answer["result"])
     if "problem" in answer:
         message, remedy = answer["problem"]
         raise Problem(message, remedy)
@@ -64,27 +66,15 @@ def _read(line: str) -> dict[str, Any]:
     return answer if isinstance(answer, dict) else {}
 
 
-def main(words: Sequence[str]) -> None:
+def main(target: str) -> None:
     """The child."""
     Thread(target=_end_with_parent, daemon=True).start()
+    from models.installed import resolve  # which takes long, and the window has no use for it
+
     try:
-        _say({"result": _do(*words)})
+        _say({"result": str(resolve.open_target(target or None, progress=_tell).path)})
     except Problem as problem:
         _say({"problem": [problem.message, problem.remedy]})
-
-
-def _do(what: str, *where: str) -> str:
-    match what:
-        case "starter":
-            from models.starter import ensure_starter
-
-            return str(ensure_starter(progress=_tell))
-        case "import":
-            from models.folders import open_model
-
-            return str(open_model(Path(where[0]), imports=Path(where[1]), progress=_tell).path)
-        case _:
-            raise ValueError(what)
 
 
 def _tell(done: int, total: int) -> None:
@@ -101,4 +91,4 @@ def _end_with_parent() -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(sys.argv[1])

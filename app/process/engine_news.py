@@ -64,6 +64,10 @@ class EngineNews(QObject):
     def _on_loaded(self, loaded: Loaded) -> None:
         self._composer.set_blocked("")
         self._notices.take_back("engine")
+        if loaded.remark:
+            self._notices.say("machine", loaded.remark)
+        else:
+            self._notices.take_back("machine")
 
     def _on_failed(self, problem: Problem) -> None:
         if self._loader.loaded is None:

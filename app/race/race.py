@@ -14,8 +14,9 @@ from PySide6.QtCore import QObject, Signal
 
 from app.pair.model_loader import ModelLoader
 from app.process.engine_process import EngineProcess
-from engine.events import Done, Draft, Event, Failed, Stats, Verdict
+from engine.events import Done, Event, Failed, Stats
 from engine.request import Message, Request
+from engine.rounds import Rounds, Token, committed
 from engine.stats import tally
 from models.errors import Problem
 
@@ -25,28 +26,20 @@ MOST_TOKENS = 400
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
-    """A token of an answer, and the target's probability of it."""
-
-    id: int
-    text: str
-    p: float
-
-
-@dataclass(frozen=True, slots=True)
 class Difference:
     """Where two answers part: the `place`-th token, from 1. None where one has ended there."""
 
     place: int
-    plain: Written | None
-    speculative: Written | None
+    plain: Token | None
+    speculative: Token | None
 
     @property
     def margin(self) -> float | None:
         """How far apart the two tokens' probabilities are; None where one answer has ended."""
-        if self.plain is None or self.speculative is None:
-            return None
-        return abs(self.plain.p - self.speculative.p)
+        match self.plain, self.speculative:
+            case Token(p=float(one)), Token(p=float(other)):
+                return abs(one - other)
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +63,7 @@ def judge_race(plain: Iterable[Event], speculative: Iterable[Event]) -> Result:
     """Compare two answers to the same prompt, token by token."""
     plain, speculative = tuple(plain), tuple(speculative)
     tokens, difference = 0, None
-    for one, other in zip_longest(written(plain), written(speculative)):
+    for one, other in zip_longest(committed(plain), committed(speculative)):
         if one is None or other is None or one.id != other.id:
             difference = Difference(tokens + 1, one, other)
             break
@@ -78,27 +71,11 @@ def judge_race(plain: Iterable[Event], speculative: Iterable[Event]) -> Result:
     return Result(tokens, difference, tally(plain), tally(speculative))
 
 
-def written(events: Iterable[Event]) -> tuple[Written, ...]:
-    """The tokens of an answer, in order, the one that ended it included."""
-    found: list[Written] = []
-    draft: Draft | None = None
-    for event in events:
-        if isinstance(event, Draft):
-            draft = event
-        elif isinstance(event, Verdict):
-            if draft is not None and draft.round == event.round:
-                stood = zip(draft.tokens[: event.accepted], event.judgements, strict=False)
-                found += [Written(token.id, token.text, judged.p) for token, judged in stood]
-            if event.next is not None:
-                found.append(Written(event.next.id, event.next.text, event.next.p))
-    return tuple(found)
-
-
 class Race(QObject):
     """Attributes: `running`; `events`, by runner.
 
     Signals:
-        happened(str, Event): one more event of a runner.
+        happened(str, Happening): one more step of a runner.
         finished(Result): both have ended by themselves.
         failed(Problem): one has not, or was stopped.
     """
@@ -116,6 +93,7 @@ class Race(QObject):
         self._asked: set[str] = set()  # for another drafting
         self.running = False
         self.events: dict[Runner, list[Event]] = {runner: [] for runner in RUNNERS}
+        self._rounds = Rounds()  # of both: they run one after the other
         engine.happened.connect(self._hear)
         engine.failed.connect(self._on_failed)
 
@@ -147,7 +125,7 @@ class Race(QObject):
         if runner is None or not self.running:
             return
         self.events[runner].append(event)
-        self.happened.emit(runner, event)
+        self.happened.emit(runner, self._rounds.push(event))
         if isinstance(event, Failed):
             self._give_up(Problem(event.message, event.remedy))
         elif isinstance(event, Done) and event.reason == "cancelled":

@@ -17,14 +17,15 @@ from PySide6.QtWidgets import (
 
 from app.chat.colours import chat_colours
 from app.chat.page import neutral
-from app.race.race import RUNNERS, Race, Result, Runner, Written
+from app.race.race import RUNNERS, Race, Result, Runner
 from app.rounds import figures
 from app.rounds.charts import figures_font
 from app.rounds.lane import DraftLane
 from app.rounds.marks import marked
 from app.status_line import StatusLine
-from engine.events import Draft, Event, Stats, Text, Verdict
+from engine.events import Prefill, Stats, Text
 from engine.request import Message, Request
+from engine.rounds import Happening, Round, Token
 from engine.stats import update
 from models.errors import Problem
 
@@ -101,8 +102,8 @@ class RaceDialog(QDialog):
         self._again.setEnabled(not self._race.running)
         self._stop.setEnabled(self._race.running)
 
-    def _hear(self, runner: Runner, event: Event) -> None:
-        self.tracks[runner].push(event)
+    def _hear(self, runner: Runner, happening: Happening) -> None:
+        self.tracks[runner].push(happening)
 
     def _on_finished(self, result: Result) -> None:
         self._enable()
@@ -162,23 +163,30 @@ class Track(QWidget):
         if self._lane is not None:
             self._lane.clear()
 
-    def push(self, event: Event) -> None:
-        """One more event of this runner."""
-        self._stats = stats = update(self._stats, event)
-        if isinstance(event, Text):
-            cursor = QTextCursor(self.text.document())
-            cursor.movePosition(QTextCursor.MoveOperation.End)
-            cursor.insertText(neutral(event.delta))
-            bar = self.text.verticalScrollBar()
-            bar.setValue(bar.maximum())
-        elif isinstance(event, Verdict):
+    def push(self, happening: Happening) -> None:
+        """One more step of this runner."""
+        match happening:
+            case Prefill():
+                self._stats = update(self._stats, happening)
+            case Text(delta=delta):
+                cursor = QTextCursor(self.text.document())
+                cursor.movePosition(QTextCursor.MoveOperation.End)
+                cursor.insertText(neutral(delta))
+                bar = self.text.verticalScrollBar()
+                bar.setValue(bar.maximum())
+            case Round():
+                self._show_round(happening)
+
+    def _show_round(self, round: Round) -> None:
+        if self._lane is not None:
+            self._lane.push(round)
+        if round.verdict is not None:
+            self._stats = stats = update(self._stats, round.verdict)
             self.clock.setText(figures.seconds(stats.decode_seconds))
             speed = stats.tokens_per_second or 0.0
             tokens = figures.count(stats.committed, "token")
             passes = figures.count(stats.rounds, "pass")
             self.figures.setText(f"{speed:.1f} tokens/s\n{tokens} in {passes}")
-        if self._lane is not None and isinstance(event, Draft | Verdict):
-            self._lane.push(event)
 
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
@@ -217,7 +225,7 @@ def verdict(result: Result) -> str:
     )
 
 
-def _said(token: Written | None) -> str:
+def _said(token: Token | None) -> str:
     return (
         "ended" if token is None else f"wrote \u201c{marked(token.text)}\u201d (p = {token.p:.3g})"
     )

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from app.rounds.trace import Round
 from engine.events import Stats
+from engine.rounds import Round
 from engine.stats import ratio_to_plain
 
 NOT_YET = "–"
@@ -78,10 +78,10 @@ def acceptance_length(stats: Stats) -> Figure:
 
 def draft_length(last: Round | None) -> Figure:
     """The present draft length, and the engine's reason for it."""
-    if last is None:
+    if last is None or last.verdict is None:
         return Figure(NOT_YET, "no round yet")
     by = f"\nby {last.drafter}" if last.drafter else ""
-    return Figure(str(len(last.drafted)), last.reason + by)
+    return Figure(str(len(last.drafted)), last.verdict.reason + by)
 
 
 def cache_reuse(stats: Stats) -> Figure:

@@ -20,8 +20,7 @@ from app.rounds.layout import Plan, Ruler, plan
 from app.rounds.marks import marked
 from app.rounds.pace import Pace, Shown
 from app.rounds.strokes import Strokes
-from app.rounds.trace import Round
-from engine.events import DraftedToken, Event
+from engine.rounds import Round
 
 _FRAME_MS = 16
 _SLIDE_SECONDS = 0.14
@@ -78,10 +77,10 @@ class DraftLane(QWidget):
         """Whether the lane's timer runs."""
         return self._timer.isActive()
 
-    def push(self, event: Event) -> None:
-        """Take one more event of the answer; all but drafts and verdicts change nothing here."""
+    def push(self, coming: Round) -> None:
+        """Take one more round of the answer, or the verdict on the last."""
         before = self._pace.shown
-        self._pace.push(event, self._clock())
+        self._pace.push(coming, self._clock())
         if self._pace.shown is not before:
             self._describe()
         self._wake()
@@ -100,14 +99,8 @@ class DraftLane(QWidget):
         wait = self._pace.guess_seconds * 3 if animated and judged.drafted else 0.0
         self._pace.clear()
         self._pace.before = before
-        self._pace.shown = Shown(
-            judged.number,
-            judged.drafter,
-            tuple(DraftedToken(0, token.text, token.q) for token in judged.drafted),
-            now if animated else now - 1.0,
-            judged,
-            now + wait if animated else now - 1.0,
-        )
+        began, verdict = (now, now + wait) if animated else (now - 1.0, now - 1.0)
+        self._pace.shown = Shown(judged, began, verdict)
         self._describe()
         self._wake()
 
@@ -197,7 +190,7 @@ class DraftLane(QWidget):
         gone = self._progress(shown.appeared if shown else None)
         if gone >= 1.0:
             return
-        last = plan(before, strokes.ruler, width=self._token_area().width())
+        last = plan(before.round, strokes.ruler, width=self._token_area().width())
         painter.save()
         painter.setOpacity(1.0 - gone)
         painter.translate(0, -gone * strokes.ruler.row)
@@ -235,10 +228,10 @@ class DraftLane(QWidget):
         shown = self._pace.shown
         if shown is None:
             return []
-        drafter = shown.drafter or "no draft"
+        drafter = shown.round.drafter or "no draft"
         skipped = self._pace.skipped
         metrics = self._ruler().small
-        lines = [f"round {shown.number:,}", drafter]
+        lines = [f"round {shown.round.number:,}", drafter]
         lines += [f"{skipped:,} skipped"] if skipped else []
         wide = self._side_width()
         return [metrics.elidedText(line, Qt.TextElideMode.ElideMiddle, int(wide)) for line in lines]
@@ -260,13 +253,14 @@ class DraftLane(QWidget):
     def _plan(self) -> Plan | None:
         if self._pace.shown is None:
             return None
-        return plan(self._pace.shown, self._ruler(), width=self._token_area().width())
+        return plan(self._pace.shown.round, self._ruler(), width=self._token_area().width())
 
     # What is said
 
     def _describe(self) -> None:
         """The round in words, for screen readers; nothing is announced, it changes too fast."""
-        self.setAccessibleDescription(describe(self._pace.shown))
+        shown = self._pace.shown
+        self.setAccessibleDescription(describe(shown.round if shown else None))
 
     def event(self, event: QEvent) -> bool:
         if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
@@ -290,19 +284,17 @@ class DraftLane(QWidget):
         return ""
 
 
-def describe(shown: Shown | None) -> str:
+def describe(shown: Round | None) -> str:
     """A round in a sentence or two."""
     if shown is None:
         return "No round yet."
     drafted = " ".join(marked(token.text) for token in shown.drafted)
     if shown.verdict is None:
         return f"Round {shown.number}: {shown.drafter} drafts {drafted}."
-    verdict = shown.verdict
-    said = (
-        f"{verdict.accepted} of {len(verdict.drafted)} accepted" if drafted else "nothing drafted"
-    )
-    own = f"; {verdict.own.origin}: {marked(verdict.own.text)}" if verdict.own else ""
-    return f"Round {shown.number}: {drafted + ': ' if drafted else ''}{said}{own}."
+    said = f"{shown.verdict.accepted} of {len(shown.drafted)} accepted"
+    own = f"; {shown.own.fate}: {marked(shown.own.text)}" if shown.own else ""
+    told = f"{drafted}: {said}" if drafted else "nothing drafted"
+    return f"Round {shown.number}: {told}{own}."
 
 
 def _small(font: QFont) -> QFont:

@@ -5,17 +5,12 @@ top left of the lane's token area.
 """
 
 from dataclasses import dataclass
-from typing import Literal
 
 from PySide6.QtCore import QRectF
 from PySide6.QtGui import QFont, QFontMetricsF
 
 from app.rounds.marks import marked
-from app.rounds.pace import Shown
-from app.rounds.trace import Kind
-from engine.events import WrittenToken
-
-Look = Kind | Literal["discarded", "drafted"]
+from engine.rounds import Fate, Round, Token
 
 _GAP = 4.0
 _PADDING = 5.0
@@ -54,7 +49,7 @@ class Cell:
     """
 
     text: str
-    look: Look
+    look: Fate
     left: float
     width: float
     up: bool
@@ -73,7 +68,7 @@ class Label:
     """A small word beside the tokens that it is about. `row`: 0 upper, 1 lower, 2 below."""
 
     text: str
-    look: Look
+    look: Fate
     left: float
     width: float
     row: int
@@ -108,36 +103,33 @@ def beyond_width(ruler: Ruler) -> float:
     return ruler.text.horizontalAdvance("+16") + 2 * _GAP
 
 
-def plan(shown: Shown, ruler: Ruler, *, width: float) -> Plan:
+def plan(shown: Round, ruler: Ruler, *, width: float) -> Plan:
     """The round `shown` in a lane of this width."""
-    verdict = shown.verdict
-    looks: list[Look] = ["drafted"] * len(shown.drafted)
-    if verdict is not None:
-        looks[: len(verdict.fates)] = verdict.fates
     cells: list[Cell] = []
     left = 0.0
-    for index, (token, look) in enumerate(zip(shown.drafted, looks, strict=True)):
+    for position, token in enumerate(shown.drafted, start=1):
         text = ruler.elided(token.text)
-        tip = f"{marked(token.text)}\n{look}, position {index + 1}\nq {token.q:.3f}"
-        if verdict is not None and index < len(verdict.drafted):
-            judged = verdict.drafted[index]
-            tip += f", p {judged.p:.3f}, chance {judged.chance:.0%}"
-        cells.append(Cell(text, look, left, ruler.width(text), look == "accepted", False, tip))
+        tip = f"{marked(token.text)}\n{token.fate}, position {position}\nq {token.q:.3f}"
+        if token.p is not None:
+            tip += f", p {token.p:.3f}, chance {token.chance:.0%}"
+        up = token.fate == "accepted"
+        cells.append(Cell(text, token.fate, left, ruler.width(text), up, False, tip))
         left += cells[-1].width + _GAP
-    if verdict is None or verdict.own is None:
+    if shown.own is None:
         return Plan(tuple(cells), _labels(cells, ruler), 0.0, width)
-    column = cells[verdict.accepted].left if verdict.accepted < len(cells) else left
-    own = _own_cell(verdict.own, column, ruler)
+    accepted = len(shown.committed) - 1
+    column = cells[accepted].left if accepted < len(cells) else left
+    own = _own_cell(shown.own, column, ruler)
     labels = _labels([*cells, own], ruler)
     end = max(own.left + own.width, *(lab.left + lab.width for lab in labels if lab.row == 0))
     shift = max(0.0, min(end - width, own.left))
     return Plan((*cells, own), labels, shift, width)
 
 
-def _own_cell(token: WrittenToken, left: float, ruler: Ruler) -> Cell:
+def _own_cell(token: Token, left: float, ruler: Ruler) -> Cell:
     text = ruler.elided(token.text)
-    tip = f"{marked(token.text)}\n{token.origin}, by the target\np {token.p:.3f}"
-    return Cell(text, token.origin, left, ruler.width(text), True, True, tip)
+    tip = f"{marked(token.text)}\n{token.fate}, by the target\np {token.p:.3f}"
+    return Cell(text, token.fate, left, ruler.width(text), True, True, tip)
 
 
 def _labels(cells: list[Cell], ruler: Ruler) -> tuple[Label, ...]:

@@ -9,8 +9,7 @@ meanwhile the newest is shown next; the others are counted, not queued.
 
 from dataclasses import dataclass, replace
 
-from app.rounds.trace import Round, judge
-from engine.events import Draft, DraftedToken, Event, Verdict
+from engine.rounds import Round
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,16 +19,13 @@ class Shown:
     `judged` may lie ahead of the present, and is None before there is a verdict.
     """
 
-    number: int
-    drafter: str
-    drafted: tuple[DraftedToken, ...]
+    round: Round
     appeared: float
-    verdict: Round | None = None
     judged: float | None = None
 
 
 class Pace:
-    """Takes events as they come and says what is on show.
+    """Takes rounds as they come, drafted and then judged, and says what is on show.
 
     Attributes: `shown`; `before`, what was on show until `shown` came; `skipped`, how many rounds
     were never shown. `guess_seconds` is how long a draft shows at least, `round_seconds` a round.
@@ -46,16 +42,18 @@ class Pace:
         self.before: Shown | None = None
         self.skipped = 0
         self._next: Shown | None = None
-        self._draft: Draft | None = None
 
-    def push(self, event: Event, now: float) -> None:
-        """Take one more event of the answer."""
-        if isinstance(event, Draft):
-            self._draft = event
-            self._offer(Shown(event.round, event.drafter, event.tokens, now), now)
-        elif isinstance(event, Verdict):
-            self._judge(judge(self._draft, event), now)
-            self._draft = None
+    def push(self, coming: Round, now: float) -> None:
+        """Take one more round of the answer, or the verdict on the last."""
+        if coming.verdict is None:
+            self._offer(Shown(coming, now), now)
+        elif self.shown is not None and _is_draft_of(self.shown, coming):
+            judged = max(now, self.shown.appeared + self.guess_seconds)
+            self.shown = replace(self.shown, round=coming, judged=judged)
+        elif self._next is not None and _is_draft_of(self._next, coming):
+            self._next = replace(self._next, round=coming)
+        else:  # nothing was drafted
+            self._offer(Shown(coming, now), now)
 
     def advance(self, now: float) -> bool:
         """Show what waits, if its moment has come; whether it did."""
@@ -69,18 +67,6 @@ class Pace:
         """When `advance` will do something; None while nothing waits."""
         return self._leaving() if self._next is not None else None
 
-    def _judge(self, verdict: Round, now: float) -> None:
-        if self.shown is not None and self._is_of(self.shown, verdict):
-            judged = max(now, self.shown.appeared + self.guess_seconds)
-            self.shown = replace(self.shown, verdict=verdict, judged=judged)
-        elif self._next is not None and self._is_of(self._next, verdict):
-            self._next = replace(self._next, verdict=verdict)
-        else:  # nothing was drafted
-            self._offer(Shown(verdict.number, verdict.drafter, (), now, verdict), now)
-
-    def _is_of(self, shown: Shown, verdict: Round) -> bool:
-        return shown.number == verdict.number and shown.verdict is None
-
     def _offer(self, coming: Shown, now: float) -> None:
         if now >= self._leaving():
             self.skipped += self._next is not None
@@ -92,8 +78,8 @@ class Pace:
 
     def _show(self, coming: Shown, now: float) -> None:
         judged = None
-        if coming.verdict is not None:
-            judged = now + (self.guess_seconds if coming.drafted else 0.0)
+        if coming.round.verdict is not None:
+            judged = now + (self.guess_seconds if coming.round.drafted else 0.0)
         self.before, self.shown = self.shown, replace(coming, appeared=now, judged=judged)
 
     def _leaving(self) -> float:
@@ -104,3 +90,7 @@ class Pace:
         # Its draft may have been long on show when the verdict came: that wants to be seen too.
         verdict_seconds = self.round_seconds - self.guess_seconds
         return seen if self.shown.judged is None else max(seen, self.shown.judged + verdict_seconds)
+
+
+def _is_draft_of(shown: Shown, judged: Round) -> bool:
+    return shown.round.number == judged.number and shown.round.verdict is None

@@ -14,8 +14,8 @@ from app.rounds import figures
 from app.rounds.charts import PositionChart, SplitBar, figures_font, small_font
 from app.rounds.colours import round_colours
 from app.rounds.figures import Figure
-from app.rounds.trace import Round, judge
-from engine.events import Draft, Event, Stats, Verdict
+from engine.events import Event, Prefill, Stats, Verdict
+from engine.rounds import Happening, Round, joined
 from engine.stats import update
 
 _REFRESH_MS = 100
@@ -37,7 +37,6 @@ class RoundsPanel(QWidget):
         self.stats = Stats()
         self.last: Round | None = None
         self._reference: Stats | None = None
-        self._draft: Draft | None = None
         self._timer = QTimer(self, singleShot=True, interval=_REFRESH_MS)
         self._timer.timeout.connect(self.refresh)
         self._figures = {key: FigureView(title) for key, title in _TITLES.items()}
@@ -76,22 +75,21 @@ class RoundsPanel(QWidget):
         layout.addWidget(self._figures["cache"])
         layout.addStretch(1)
 
-    def push(self, event: Event) -> None:
-        """Take one more event of the answer."""
-        self.stats = update(self.stats, event)
-        if isinstance(event, Draft):
-            self._draft = event
-        elif isinstance(event, Verdict):
-            self.last = judge(self._draft, event)
-            self._draft = None
+    def push(self, happening: Happening) -> None:
+        """Take one more step of the answer."""
+        match happening:
+            case Prefill():
+                self.stats = update(self.stats, happening)
+            case Round(verdict=Verdict() as verdict):
+                self.stats, self.last = update(self.stats, verdict), happening
         if not self._timer.isActive():
             self._timer.start()
 
     def show_trace(self, events: Iterable[Event]) -> None:
         """Show an answer of the past, or the beginning of one."""
         self._forget()
-        for event in events:
-            self.push(event)
+        for happening in joined(events):
+            self.push(happening)
         self.refresh()
 
     def clear(self) -> None:
@@ -126,7 +124,7 @@ class RoundsPanel(QWidget):
         return self._figures[key].figure
 
     def _forget(self) -> None:
-        self.stats, self.last, self._draft = Stats(), None, None
+        self.stats, self.last = Stats(), None
 
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)

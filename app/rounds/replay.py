@@ -1,9 +1,11 @@
 """A trace, ready to be walked through round by round. Knows events; nothing of Qt."""
 
+from bisect import bisect_left
 from collections.abc import Iterable
 
-from app.rounds.trace import Folder, Piece, Round, rounds
-from engine.events import Draft, Event, Verdict
+from app.rounds.trace import Piece, Trace
+from engine.events import Event
+from engine.rounds import Round
 
 
 class Replay:
@@ -15,25 +17,22 @@ class Replay:
 
     def __init__(self, events: Iterable[Event]) -> None:
         self.events = tuple(events)
-        self.rounds: tuple[Round, ...] = rounds(self.events)
+        judged: list[Round] = []
         self._event_ends: list[int] = []
-        self._piece_ends: list[int] = []
-        folder = Folder()
-        begun: tuple[int, int] | None = None  # events and pieces before the round's draft
+        trace = Trace()
+        begun: int | None = None  # events before the round's draft
         for index, event in enumerate(self.events):
-            if isinstance(event, Draft):
-                begun = (index, len(folder))
-            elif isinstance(event, Verdict):
+            happening = trace.push(event)
+            if isinstance(happening, Round) and happening.verdict is None:
+                begun = index
+            elif isinstance(happening, Round):
                 # Where a round begins the one before is over, with the text that came after it.
-                events_before, pieces_before = begun or (index, len(folder))
-                self._event_ends.append(events_before)
-                self._piece_ends.append(pieces_before)
+                judged.append(happening)
+                self._event_ends.append(index if begun is None else begun)
                 begun = None
-            folder.push(event)
-        self.pieces: tuple[Piece, ...] = folder.pieces
+        self.rounds, self.pieces = tuple(judged), trace.pieces
         # The last round takes all that is left: text without a round too, where there is any.
         self._event_ends.append(len(self.events))
-        self._piece_ends.append(len(self.pieces))
 
     def __len__(self) -> int:
         return len(self.rounds)
@@ -44,4 +43,10 @@ class Replay:
 
     def pieces_until(self, place: int) -> tuple[Piece, ...]:
         """The tokens written up to this place."""
-        return self.pieces[: self._piece_ends[place]]
+        if place == len(self.rounds):
+            return self.pieces
+        return self.pieces[: bisect_left(self.pieces, self.rounds[place].number, key=_round)]
+
+
+def _round(piece: Piece) -> int:
+    return piece.round

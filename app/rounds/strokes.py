@@ -5,8 +5,9 @@ from PySide6.QtGui import QColor, QPainter, QPen
 
 from app.colours import kind_line
 from app.rounds.colours import RoundColours, tinted
-from app.rounds.layout import Cell, Label, Look, Ruler, beyond_width
+from app.rounds.layout import Cell, Label, Ruler, beyond_width
 from app.rounds.marks import marked, runs
+from engine.rounds import Fate
 
 _RADIUS = 4.0
 _STYLES = {
@@ -70,12 +71,12 @@ class Strokes:
         box = QRectF(left, ruler.row, beyond_width(ruler), ruler.row)
         painter.drawText(box, Qt.AlignmentFlag.AlignCenter, f"+{count}")
 
-    def _ink(self, look: Look) -> str:
+    def _ink(self, look: Fate) -> str:
         if look == "drafted":
             return self._colours.muted
         return self._colours.faded if look == "discarded" else self._colours.kinds.of(look)
 
-    def _surface(self, look: Look) -> str:
+    def _surface(self, look: Fate) -> str:
         card = self._colours.kinds.card
         if look in ("drafted", "discarded", "plain"):
             return self._colours.kinds.paper if look != "discarded" else card
@@ -94,7 +95,7 @@ class Strokes:
             painter.drawText(QPointF(left, base), run)
             left += self.ruler.text.horizontalAdvance(run)
 
-    def _line(self, look: Look, box: QRectF, colour: QColor, verdict: float) -> None:
+    def _line(self, look: Fate, box: QRectF, colour: QColor, verdict: float) -> None:
         """The line of the token's kind; a strike grows as the verdict comes in."""
         if look == "drafted" or look == "discarded":
             return

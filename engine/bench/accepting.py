@@ -13,7 +13,7 @@ import mlx.core as mx
 import mlx.nn as nn
 
 from engine.decoder import Decoder
-from engine.draft_length import Fixed
+from engine.draft_length.policy import Fixed
 from engine.drafters.model import ModelDrafter
 from engine.request import Sampling
 from engine.speculate import Rule, Ruling, Task, speculate

@@ -18,7 +18,6 @@ the detokenizer that its own `stream_generate` uses.
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from pathlib import Path
 from time import perf_counter
 from typing import Any, Protocol
 
@@ -36,8 +35,9 @@ from engine.bench.figures import (
     steps_of_flags,
     without_first_round,
 )
-from engine.calibrate import calibrate
-from engine.draft_length import LONGEST, Automatic, DraftLength
+from engine.draft_length import LONGEST, DraftLength
+from engine.draft_length.calibrate import calibrate
+from engine.draft_length.policy import Automatic
 from engine.events import Event, Stats, Verdict
 from engine.loading import LoadedModel
 from engine.pair import make_drafter
@@ -45,11 +45,13 @@ from engine.request import Request, Sampling
 from engine.session import Session
 from engine.speculate import Rule
 from engine.stats import tally
+from models.folders import ModelFolder
+from models.installed.resolve import resolve_drafters
 
 HEADROOM = LONGEST + 1  # tokens past the limit that a contestant may write
 _PREFILL_ROWS = 512
 
-Load = Callable[[Path], LoadedModel]
+Load = Callable[[ModelFolder], LoadedModel]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +111,7 @@ class Slipstream:
     ) -> None:
         self.name = name
         self._target = target
-        self._drafter = drafter
+        self._drafters = resolve_drafters(drafter, target.folder)
         self._policy = policy
         self._rule = rule
         self._load = load
@@ -135,7 +137,7 @@ class Slipstream:
         """The events of a new conversation's first answer."""
         session = Session(self._target, accept=self._rule)
         session.drafter = make_drafter(
-            self._drafter, target=self._target, decoder=session.decoder, load=self._load
+            self._drafters, target=self._target, decoder=session.decoder, load=self._load
         )
         if not self._begun and isinstance(self._policy, Automatic):
             self._policy = Automatic(calibrate(session.decoder, session.drafter))

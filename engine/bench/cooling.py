@@ -1,7 +1,8 @@
 """Whether the machine has slowed down since the benchmark began, and how long to let it rest.
 
-Pure: told how fast the same small piece of work went, again and again. Knows no clock, and cannot
-tell heat from other programs: it says how much slower, never why.
+Pure: told how fast the same small piece of work went, again and again, and whether the system
+says that it is hot. Slow without heat is other programs' doing, which no rest mends. Knows no
+clock.
 """
 
 import statistics
@@ -9,18 +10,20 @@ from dataclasses import dataclass
 
 _FEW = 3  # one measurement may be an accident; a median of a few is not
 _REST_SECONDS = 10.0
-_MOST_RESTING = 0.5  # of the time that went into measuring: other programs may stay
+_MOST_RESTING = 0.1  # of all the time so far: heat may stay
 
 
 @dataclass(frozen=True, slots=True)
 class Cooling:
     """For the report. `fall`: the most that the speed had fallen, a share of the first one's;
-    None where too little was measured. `limit`: the share from which on there were rests."""
+    None where too little was measured. `limit`: the share from which on heat was asked about.
+    `hot`: whether there was any then; None where nobody was asked, or the system does not say."""
 
     fall: float | None
     limit: float
     rests: int
     rest_seconds: float
+    hot: bool | None = None
 
 
 class Thermometer:
@@ -32,6 +35,7 @@ class Thermometer:
         self._worst: float | None = None
         self._rests = 0
         self._rested_seconds = 0.0
+        self._hot: bool | None = None
 
     def measured(self, speed: float) -> None:
         """It went at `speed`, in any unit."""
@@ -48,13 +52,21 @@ class Thermometer:
         first, latest = (statistics.median(s) for s in (self._speeds[:_FEW], self._speeds[-_FEW:]))
         return max(0.0, 1.0 - latest / first)
 
-    def rest_due(self, *, working_seconds: float) -> float:
-        """Seconds to rest now, 0 for none, after so many of work; counts them as rested."""
-        if not self._limit or self.fall is None or self.fall <= self._limit:
+    @property
+    def slow(self) -> bool:
+        """Whether it is past the limit now."""
+        return bool(self._limit) and self.fall is not None and self.fall > self._limit
+
+    def rest_due(self, *, hot: bool | None, elapsed_seconds: float) -> float:
+        """Seconds to rest now, 0 for none, after so many in all; counts them as rested.
+
+        `hot`: what the system says, None where it says nothing.
+        """
+        if not self.slow:
             return 0.0
-        left = working_seconds * _MOST_RESTING - self._rested_seconds
-        rest = min(_REST_SECONDS, left)
-        if rest < 1.0:  # no rest worth the name
+        self._hot = hot if self._hot is None else self._hot or bool(hot)
+        rest = min(_REST_SECONDS, elapsed_seconds * _MOST_RESTING - self._rested_seconds)
+        if not hot or rest < 1.0:  # no rest worth the name
             return 0.0
         self._rests += 1
         self._rested_seconds += rest
@@ -62,4 +74,4 @@ class Thermometer:
 
     def reading(self) -> Cooling:
         """What there is to say so far."""
-        return Cooling(self._worst, self._limit, self._rests, self._rested_seconds)
+        return Cooling(self._worst, self._limit, self._rests, self._rested_seconds, hot=self._hot)

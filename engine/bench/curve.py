@@ -10,8 +10,8 @@ from time import perf_counter
 
 import mlx.core as mx
 
-from engine.costs import Calibration
 from engine.decoder import Decoder
+from engine.draft_length.costs import Calibration
 
 ROWS = (1, 4, 8, 2, 16, 3, 6, 5, 12, 10)  # in this order: the first few draw a curve already
 _ALWAYS = 2  # of them

@@ -11,7 +11,8 @@ from dataclasses import dataclass, fields
 from itertools import zip_longest
 from typing import Any
 
-from engine.events import Draft, DraftedToken, Event, Stats, Verdict
+from engine.events import Event, Stats, Verdict
+from engine.rounds import committed
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +94,30 @@ def _total_speed(runs: dict[str, list[Timed]], prompts: list[str]) -> float:
     return sum(run.tokens for run in chosen) / sum(run.seconds for run in chosen)
 
 
+def seconds_to_go(
+    answers: Sequence[Stats],
+    *,
+    prompts: int,
+    left: Sequence[int],
+    limit: int,
+    elapsed_seconds: float,
+) -> float:
+    """How long a benchmark is going to take yet.
+
+    After the `answers` to so many `prompts` in so many seconds; `left`: the lengths, in tokens, of
+    the prompts that are left. Reading costs by their tokens. All other time is writing's: as many
+    tokens as so far, and once more up to the `limit`, lest a short first answer promise too much.
+    """
+    if not answers:
+        return 0.0
+    whole = merge(answers)
+    each = len(answers) / prompts  # to one prompt
+    reading = whole.prefill_seconds / max(1, whole.prompt_tokens) * each
+    written = whole.committed + len(answers)  # whose first rounds no figure counts
+    writing = (elapsed_seconds - whole.prefill_seconds) / written
+    return reading * sum(left) + writing * (written + limit * each) / (prompts + 1) * len(left)
+
+
 def merge(many: Iterable[Stats]) -> Stats:
     """The stats of several runs together: counts and seconds added, positions one by one."""
     merged = Stats()
@@ -123,17 +148,7 @@ def acceptance_by_position(stats: Stats) -> tuple[float, ...]:
 
 def committed_ids(events: Iterable[Event]) -> list[int]:
     """The token ids that a generation committed, from its events."""
-    ids: list[int] = []
-    drafted: tuple[DraftedToken, ...] = ()
-    for event in events:
-        match event:
-            case Draft():
-                drafted = event.tokens
-            case Verdict():
-                ids += [token.id for token in drafted[: event.accepted]]
-                ids += [event.next.id] if event.next else []
-                drafted = ()
-    return ids
+    return [token.id for token in committed(events)]
 
 
 def without_first_round(events: Iterable[Event]) -> list[Event]:

@@ -22,6 +22,14 @@ from models.errors import Problem
 ALL = "all"
 
 
+@dataclass(frozen=True, slots=True)
+class Lowest:
+    """The category where a figure is lowest, and the figure there."""
+
+    category: str
+    value: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     """A contestant's figures at one temperature, over one category or all of them.
@@ -32,6 +40,8 @@ class Row:
     up to 1, `own` being what is none of the others; None where they are not known.
     `bandwidth_share`: what the target's passes read, of what the memory could have given in the
     same time; `pass_bandwidth_share`: in the time of the passes alone. `peak_bytes`: MLX's.
+    `lowest_length`, of those who draft, and `lowest_to_plain`, the medians, are over the
+    categories: of all of them together, where there are several.
     """
 
     contestant: str
@@ -55,6 +65,8 @@ class Row:
     identical: int
     compared: int
     differs_at: tuple[int, ...]
+    lowest_length: Lowest | None = None
+    lowest_to_plain: Lowest | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from engine.bench.options import RULES, BenchOptions, label, model_folders
 from engine.bench.report import MLX_LM, PLAIN
 from engine.loading import LoadedModel
 from engine.pair import make_policy
+from models.folders import ModelFolder
 
 
 def contestants(
@@ -50,7 +51,7 @@ def contestants(
                     MlxLmSpeculative(
                         f"mlx-lm {label(drafter)} {length}",
                         target=target,
-                        draft_model=load(folder).model,
+                        draft_model=load(ModelFolder(folder)).model,
                         length=int(length),
                     )
                 )

@@ -11,7 +11,10 @@ from pathlib import Path
 
 import mlx.core as mx
 
+from engine.blas import choose_blas
 from engine.loading import free_memory_bytes
+
+_THERMAL_PRESSURE = "com.apple.system.thermalpressurelevel"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,7 @@ def this_machine() -> Machine:
         mlx_lm=version("mlx-lm"),
         slipstream=version("slipstream"),
         device=_device(),
-        matrix_library=_matrix_library(),
+        matrix_library=str(choose_blas()),
     )
 
 
@@ -64,6 +67,26 @@ def available_in_vm_stat(said: str) -> int | None:
     return int(page[1]) * sum(int(counts.get(kind, 0)) for kind in kinds)
 
 
+def is_hot() -> bool | None:
+    """Whether the system says that it is slowed by heat; None where it does not say.
+
+    A Mac does, if only under a name that Apple has not documented; untested. Linux is not asked.
+    """
+    if sys.platform != "darwin":
+        return None
+    command = ["/usr/bin/notifyutil", "-g", _THERMAL_PRESSURE]
+    try:
+        return hot_in_notifyutil(subprocess.run(command, capture_output=True, text=True).stdout)
+    except OSError:
+        return None
+
+
+def hot_in_notifyutil(said: str) -> bool | None:
+    """From what macOS's notifyutil prints: a name and a level, of which 0 is nominal."""
+    level = re.fullmatch(rf"{re.escape(_THERMAL_PRESSURE)} (\d+)", said.strip())
+    return None if level is None else int(level[1]) > 0
+
+
 def _device() -> str:
     if mx.default_device() == mx.cpu:
         return "CPU"
@@ -77,14 +100,6 @@ def _processor() -> str:
     lines = _lines(Path("/proc/cpuinfo"))
     names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     return next(names, platform.processor())
-
-
-def _matrix_library() -> str:
-    if sys.platform == "darwin":
-        return "Accelerate"
-    loaded = any("openblas" in line for line in _lines(Path("/proc/self/maps")))
-    kernels = os.environ.get("OPENBLAS_CORETYPE", "default")
-    return f"OpenBLAS, {kernels} kernels" if loaded else "reference BLAS"
 
 
 def _lines(path: Path) -> list[str]:

@@ -1,6 +1,6 @@
 """What a benchmark is asked to measure, and what cannot be asked."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from engine.accept import by_block, by_token
@@ -8,6 +8,7 @@ from engine.pair import make_policy
 from engine.speculate import Rule
 from models.drafter_folders import is_head
 from models.errors import Problem
+from models.folders import ModelFolder
 
 RULES: dict[str, Rule] = {"block": by_block, "token": by_token}
 
@@ -21,11 +22,11 @@ class BenchOptions:
     `per_category`: see `load_prompts`. `rules` ("block", "token") matter to samples only.
     `baselines`: whether the plain ones run too, without which only acceptance is measured.
     `peers`: whether other engines that are installed take part; `gguf`: the target's file, for
-    llama.cpp. `cool_down`: rest where the machine has slowed by more than this share; 0: never.
-    `out`: the JSON file, brought up to date after every prompt.
+    llama.cpp. `cool_down`: rest where heat has slowed the machine by more than this share; 0:
+    never. `out`: the JSON file, brought up to date after every prompt.
     """
 
-    target: Path
+    target: ModelFolder
     drafters: tuple[str, ...] = ("lookup",)
     lengths: tuple[str, ...] = ("auto", "4")
     prompts: Path | None = None
@@ -73,8 +74,8 @@ def model_folders(drafters: tuple[str, ...]) -> list[Path]:
 
 def as_plain(options: BenchOptions) -> dict[str, object]:
     """As JSON has it; folders by their names, as a report may be published."""
+    told = {one.name: getattr(options, one.name) for one in fields(options) if one.name != "out"}
     return {
-        name: value.name if isinstance(value, Path) else value
-        for name, value in asdict(options).items()
-        if name != "out"
+        name: value.name if isinstance(value, Path | ModelFolder) else value
+        for name, value in told.items()
     } | {"drafters": [label(name) for name in options.drafters]}

@@ -24,15 +24,34 @@ class Prompt:
     text: str
 
 
+def spread[T](items: Sequence[T], count: int) -> list[T]:
+    """`count` of `items`, evenly spaced, in order; all of them where there are no more."""
+    if count >= len(items):
+        return list(items)
+    return [items[i * len(items) // count] for i in range(count)]
+
+
+def foremost[T](items: Sequence[T], count: int) -> list[T]:
+    """The first `count` of `items`."""
+    return list(items[:count])
+
+
+_Choose = Callable[[Sequence[Prompt], int], list[Prompt]]
+
+
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """A public file: the set's name, the names it goes by, where it is from, how a row is read."""
+    """A public file: the set's name, the names it goes by, where it is from, how a row is read.
+
+    `choose`: which prompts of a category are taken where not all are.
+    """
 
     name: str
     files: tuple[str, ...]
     repository: str
     path: str
     read: Callable[[dict[str, Any]], tuple[str, str]]
+    choose: _Choose = spread
 
 
 def _spec_bench(row: dict[str, Any]) -> tuple[str, str]:
@@ -71,56 +90,78 @@ _SOURCES = (
         "eagle/data/mt_bench/question.jsonl",
         lambda row: ("mt-bench", row["turns"][0]),
     ),
+    _Source(  # for measuring alone: its use is to be unlike what any drafter learned from
+        "wizardlm",
+        ("wizardlm_testset.jsonl", "WizardLM_testset.jsonl"),
+        "nlpxucan/WizardLM",
+        "WizardLM/data/WizardLM_testset.jsonl",
+        lambda row: (row["Skill"], row["Instruction"]),
+        foremost,
+    ),
 )
 SETS: tuple[str, ...] = tuple(source.name for source in _SOURCES)
 
 
 def load_prompts(place: Path | None, *, sets: Sequence[str], per_category: int) -> list[Prompt]:
-    """At most `per_category` prompts of each category, spread evenly over it.
+    """At most `per_category` prompts of each category of each set, which says which ones.
 
     `place` is a folder with the public files (of which `sets` are taken, all that are there
-    where it is empty), a text file with a prompt a line, or None for the built-in ones.
-    Raises `Problem`.
+    where it is empty), one such file, whose set is named, a text file with a prompt a line, or
+    None for the built-in ones. Raises `Problem`.
     """
     if per_category < 1:
         raise Problem("No prompts per category were asked for.", "Choose 1 or more.")
+    chosen: list[Prompt] = []
+    seen = set[str]()  # Spec-Bench holds MT-Bench
+    for prompts, choose in _loaded(place, sets):
+        by_category: dict[str, list[Prompt]] = {}
+        for prompt in prompts:
+            if prompt.text not in seen:
+                seen.add(prompt.text)
+                by_category.setdefault(prompt.category, []).append(prompt)
+        chosen += [each for group in by_category.values() for each in choose(group, per_category)]
+    return chosen
+
+
+def _loaded(place: Path | None, sets: Sequence[str]) -> Iterator[tuple[list[Prompt], _Choose]]:
+    """Every set's prompts, and how they are chosen from."""
+    sources = _named(sets)
+    if place is None and sources:
+        raise Problem(
+            "The prompt sets do not come with Slipstream.",
+            "Give their folder with --prompts, or fetch them into one first: "
+            f"{fetch_command(Path('prompts'), sources)}",
+        )
     if place is None:
-        prompts = [Prompt(f"built-in/{i}", *entry) for i, entry in enumerate(BUILTIN)]
+        yield [Prompt(f"built-in/{i}", *entry) for i, entry in enumerate(BUILTIN)], spread
     elif place.is_dir():
-        prompts = list(_public(place, sets))
+        yield from _public(place, sources)
+    elif sources:
+        if len(sources) > 1:
+            raise Problem(f"{place} holds one prompt set.", "Give one --set, or the folder.")
+        yield list(_read(place, sources[0])), sources[0].choose
     else:
-        prompts = list(_own(place))
-    first: dict[str, Prompt] = {}
-    for prompt in prompts:
-        first.setdefault(prompt.text, prompt)  # Spec-Bench holds MT-Bench
-    by_category: dict[str, list[Prompt]] = {}
-    for prompt in first.values():
-        by_category.setdefault(prompt.category, []).append(prompt)
-    return [chosen for group in by_category.values() for chosen in spread(group, per_category)]
+        yield list(_own(place)), spread
 
 
-def spread[T](items: Sequence[T], count: int) -> list[T]:
-    """`count` of `items`, evenly spaced, in order; all of them where there are no more."""
-    if count >= len(items):
-        return list(items)
-    return [items[i * len(items) // count] for i in range(count)]
-
-
-def _public(folder: Path, sets: Sequence[str]) -> Iterator[Prompt]:
+def _named(sets: Sequence[str]) -> list[_Source]:
     unknown = set(sets) - set(SETS)
     if unknown:
         raise Problem(
             f"There is no prompt set {sorted(unknown)[0]!r}.", f"Choose from {', '.join(SETS)}."
         )
+    return [source for source in _SOURCES if source.name in sets]
+
+
+def _public(folder: Path, wanted: Sequence[_Source]) -> Iterator[tuple[list[Prompt], _Choose]]:
+    """Of the sources in `folder` those that are `wanted`; all where none is named."""
     found = False
-    for source in _SOURCES:
-        if sets and source.name not in sets:
-            continue
+    for source in wanted or _SOURCES:
         path = next((folder / name for name in source.files if (folder / name).is_file()), None)
         if path is not None:
             found = True
-            yield from _read(path, source)
-        elif sets:
+            yield list(_read(path, source)), source.choose
+        elif wanted:
             raise _missing(folder, [source])
     if not found:
         raise _missing(folder, _SOURCES)

@@ -3,8 +3,8 @@
 import json
 import os
 import statistics
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from engine.bench.figures import (
     merge,
     ratio,
 )
-from engine.bench.findings import ALL, Course, Dot, Findings, Part, Row
+from engine.bench.findings import ALL, Course, Dot, Findings, Lowest, Part, Row
 from engine.bench.machine import Machine
 from engine.bench.roofline import Roofline
 from engine.events import Stats
@@ -80,13 +80,13 @@ class Report:
     def rows(self) -> list[Row]:
         """Figures by temperature, category and contestant, all categories together first."""
         temperatures = dict.fromkeys(run.temperature for run in self.runs)
-        categories = [ALL, *dict.fromkeys(run.category for run in self.runs)]
-        return [
-            row
-            for temperature in temperatures
-            for category in categories
-            for row in self._rows(temperature, category)
-        ]
+        categories = dict.fromkeys(run.category for run in self.runs)
+        rows: list[Row] = []
+        for temperature in temperatures:
+            parts = [row for each in categories for row in self._rows(temperature, each)]
+            rows += [_with_lowest(row, parts) for row in self._rows(temperature, ALL)]
+            rows += parts
+        return rows
 
     def findings(self) -> Findings:
         """What there is to show."""
@@ -247,6 +247,25 @@ def passes_of(runs: Sequence[Run]) -> tuple[Dot, ...]:
     return tuple(
         Dot(rows, statistics.median(times), len(times)) for rows, times in sorted(seconds.items())
     )
+
+
+def _with_lowest(whole: Row, parts: Sequence[Row]) -> Row:
+    """The row of all categories, with those where its contestant does worst."""
+    own = [row for row in parts if row.contestant == whole.contestant]
+    if len(own) < 2:
+        return whole
+    lengths = ((row.category, row.acceptance_length) for row in own if whole.stats.proposed)
+    speeds = ((row.category, row.to_plain.prompts.median) for row in own if row.to_plain)
+    return replace(
+        whole,
+        lowest_length=_lowest(lengths),
+        lowest_to_plain=None if whole.contestant == PLAIN else _lowest(speeds),
+    )
+
+
+def _lowest(figures: Iterable[tuple[str, float | None]]) -> Lowest | None:
+    known = [Lowest(category, value) for category, value in figures if value is not None]
+    return min(known, key=lambda each: each.value, default=None)
 
 
 def _by_lines(fields: dict[str, Any]) -> str:

@@ -2,7 +2,7 @@
 
 What drifts (heat, other programs) hits all alike: contestants take turns within each prompt, and
 another one begins at each. Every one is warmed up first. A machine that gets slower all the same
-is given rests between contestants, and the report says so.
+is given rests between contestants where heat is the reason, and the report says so.
 """
 
 import time
@@ -15,8 +15,9 @@ import mlx.core as mx
 
 from engine.bench.contestants import HEADROOM, Assignment, Contestant
 from engine.bench.cooling import Cooling, Thermometer
+from engine.bench.figures import seconds_to_go
 from engine.bench.lineup import contestants
-from engine.bench.machine import this_machine
+from engine.bench.machine import is_hot, this_machine
 from engine.bench.options import BenchOptions, as_plain, check, model_folders
 from engine.bench.peers import Peers, find_peers
 from engine.bench.probes import peak_rss_bytes, probed
@@ -27,6 +28,8 @@ from engine.pair import make_drafter
 from engine.request import Message
 from engine.session import Session
 from models.errors import Problem
+from models.folders import ModelFolder
+from models.installed.resolve import resolve_drafters
 
 _WARM_UP_TOKENS = 12
 
@@ -38,10 +41,13 @@ def run_bench(
     *,
     progress: Callable[[str], None],
     sleep: Callable[[float], None] = time.sleep,
+    clock: Callable[[], float] = perf_counter,
+    hot: Callable[[], bool | None] = is_hot,
 ) -> Report:
     """Measure; `progress` gets a line at a time. Ctrl-C ends it with what was measured so far.
 
-    Raises `Problem`, before anything is measured.
+    `hot`: whether the system says that it is slowed by heat. Raises `Problem`, before anything is
+    measured.
     """
     check(options)
     prompts = load_prompts(options.prompts, sets=options.sets, per_category=options.per_category)
@@ -49,7 +55,8 @@ def run_bench(
     target = load_once(options.target)
     session = Session(target)
     for drafter in options.drafters:  # a wrong one should be known at once
-        make_drafter(drafter, target=target, decoder=session.decoder, load=load_once)
+        drafters = resolve_drafters(drafter, target.folder)
+        make_drafter(drafters, target=target, decoder=session.decoder, load=load_once)
     fitting = _encode(session, prompts, options.max_tokens)
     longest = max(len(ids) for _, ids in fitting) + options.max_tokens
     peers = find_peers(target, gguf=options.gguf, context=longest) if options.peers else Peers()
@@ -63,7 +70,8 @@ def run_bench(
         target=options.target.name,
         precision=target.precision,
         drafters=tuple(
-            (folder.name, load_once(folder).precision) for folder in model_folders(options.drafters)
+            (folder.name, load_once(ModelFolder(folder)).precision)
+            for folder in model_folders(options.drafters)
         ),
         options=as_plain(options),
         skipped=len(prompts) - len(fitting),
@@ -81,8 +89,8 @@ def run_bench(
         report = _warm_up(report, lineup, fitting, progress)
         refused = {name for name, _ in report.refused}
         able = {t: [each for each in all if each.name not in refused] for t, all in lineup.items()}
-        rests = _Rests(able, fitting, options, progress, sleep)
-        began = perf_counter()
+        rests = _Rests(able, fitting, options, progress=progress, sleep=sleep, clock=clock, hot=hot)
+        began = clock()
         for number, (prompt, ids) in enumerate(fitting):
             rests.gauge()
             for item in _answers(options, able, number, prompt, ids, rests):
@@ -100,7 +108,13 @@ def run_bench(
             )
             if options.out is not None:
                 write_json(report, options.out)
-            left = (perf_counter() - began) / (number + 1) * (len(fitting) - number - 1)
+            left = seconds_to_go(
+                [run.measured.stats for run in report.runs],
+                prompts=number + 1,
+                left=[len(ids) for _, ids in fitting[number + 1 :]],
+                limit=options.max_tokens,
+                elapsed_seconds=clock() - began,
+            )
             progress(f"{number + 1} of {len(fitting)}: {prompt.id}, about {_span(left)} to go")
     except KeyboardInterrupt:
         progress(f"Stopped; {len(report.runs)} answers were measured.")
@@ -110,7 +124,7 @@ def run_bench(
 
 
 class _Rests:
-    """Runs the first contestant on the same few tokens now and then, and rests where it slows.
+    """Runs the first contestant on the same few tokens now and then, and rests where heat slows it.
 
     Without baselines nobody's speed is of interest, and nobody rests.
     """
@@ -120,33 +134,35 @@ class _Rests:
         able: dict[float, list[Contestant]],
         fitting: list[Encoded],
         options: BenchOptions,
+        *,
         progress: Callable[[str], None],
         sleep: Callable[[float], None],
+        clock: Callable[[], float],
+        hot: Callable[[], bool | None],
     ) -> None:
         temperature, everybody = next(iter(able.items()))
         shortest = min((ids for _, ids in fitting), key=len)
         self._first = everybody[0] if options.baselines and options.cool_down else None
         self._work = Assignment(shortest, _WARM_UP_TOKENS, temperature, seed=0)
         self._thermometer = Thermometer(limit=options.cool_down)
-        self._progress, self._sleep = progress, sleep
-        self._working_seconds = 0.0
+        self._progress, self._sleep, self._clock, self._hot = progress, sleep, clock, hot
+        self._began = clock()
 
     def gauge(self) -> None:
         """See how fast the machine is now."""
         if self._first is not None:
             self._thermometer.measured(self._first.run(self._work).stats.tokens_per_second or 0.0)
 
-    def before(self, contestant: Contestant) -> None:
-        """Rest if need be, before this one's turn."""
-        seconds = self._thermometer.rest_due(working_seconds=self._working_seconds)
+    def rest(self) -> None:
+        """If need be: before a contestant's turn."""
+        if not self._thermometer.slow:
+            return
+        elapsed = self._clock() - self._began
+        seconds = self._thermometer.rest_due(hot=self._hot(), elapsed_seconds=elapsed)
         if seconds:
             fall = self._thermometer.fall or 0.0
-            self._progress(f"{fall:.0%} slower than at first: {seconds:.0f} s of rest")
+            self._progress(f"hot, and {fall:.0%} slower than at first: {seconds:.0f} s of rest")
             self._sleep(seconds)
-
-    def worked(self, seconds: float) -> None:
-        """A contestant took so long."""
-        self._working_seconds += seconds
 
     def reading(self) -> Cooling:
         """For the report."""
@@ -204,8 +220,7 @@ def _answers(
         for temperature, everybody in able.items():
             first = turn % len(everybody)
             for contestant in everybody[first:] + everybody[:first]:
-                rests.before(contestant)
-                began = perf_counter()
+                rests.rest()
                 mx.reset_peak_memory()
                 try:
                     measured = contestant.run(
@@ -216,7 +231,6 @@ def _answers(
                     continue
                 peak_bytes = mx.get_peak_memory() if measured.same_weights else None
                 mx.clear_cache()
-                rests.worked(perf_counter() - began)
                 yield Run(
                     contestant=contestant.name,
                     temperature=temperature,

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from itertools import batched
 
 from engine.bench.figures import Ratio
-from engine.bench.findings import ALL, Findings, Row, how
+from engine.bench.findings import ALL, Findings, Lowest, Row, how
 
 _POSITIONS = 8  # of a draft; the JSON file has them all
-_CATEGORIES = 4  # side by side
+_CONTESTANTS = 4  # side by side
 _GIB = 2**30
 
 LEGEND = (
@@ -21,7 +21,8 @@ LEGEND = (
     "apart, on models that cost nothing. Bandwidth: what the target's passes read, of what this "
     "machine's memory gave a probe, in all the time and in the time of the passes alone. Peak: "
     "MLX's memory, everybody's models included. Identical: greedy answers with the tokens of "
-    "slipstream plain, and @ where the first of the others differs."
+    "slipstream plain, and @ where the first of the others differs. By category, under the name "
+    "of a way of decoding: × plain, the share of drafted tokens that stood, and length."
 )
 
 
@@ -74,8 +75,7 @@ def sheets(findings: Findings) -> Iterator[Sheet]:
         yield _speed(overall, words)
         yield _where(overall, words)
         yield _memory(overall, words)
-        categories = list(dict.fromkeys(row.category for row in here if row.category != ALL))
-        for shown in batched(categories, _CATEGORIES):
+        for shown in batched(overall, _CONTESTANTS):
             yield _by_category(here, shown, words)
         if any(row.acceptance_by_position for row in overall):
             yield _by_position(overall, words)
@@ -100,8 +100,10 @@ def _cooling_line(findings: Findings) -> list[str]:
     slower = f"The same short work was at most {cooling.fall:.0%} slower than at the beginning"
     if cooling.rests:
         return [f"{slower}: {cooling.rests} rests, {cooling.rest_seconds:.0f} s, let it cool down."]
-    if cooling.limit and cooling.fall > cooling.limit:
-        return [f"{slower}, and there was no time left to rest."]
+    if cooling.hot:
+        return [f"{slower}, as it was hot, and there was no time left to rest."]
+    if cooling.hot is False:
+        return [f"{slower}, and not from heat, as the system says: nobody rested."]
     return [f"{slower}; nobody rested."]
 
 
@@ -160,14 +162,26 @@ def _memory(rows: list[Row], words: str) -> Sheet:
     )
 
 
-def _by_category(rows: list[Row], categories: Sequence[str], words: str) -> Sheet:
-    counts = {c: max(row.prompts for row in rows if row.category == c) for c in categories}
-    names = dict.fromkeys(row.contestant for row in rows)
+def _by_category(rows: list[Row], overall: Sequence[Row], words: str) -> Sheet:
+    """A line for each category, which may be many; then the lowest ones of each of `overall`."""
+    prompts: dict[str, int] = {}
+    for row in rows:
+        prompts[row.category] = max(row.prompts, prompts.get(row.category, 0))
     cells = {(row.contestant, row.category): _cell(row) for row in rows}
+    lines = [
+        (f"{category} ({count})", *(cells.get((o.contestant, category), "–") for o in overall))
+        for category, count in prompts.items()
+    ]
+    for name, lowest in (
+        ("lowest × plain", [row.lowest_to_plain for row in overall]),
+        ("lowest length", [row.lowest_length for row in overall]),
+    ):
+        if any(lowest):
+            lines.append((name, *map(_worst, lowest)))
     return Sheet(
         f"× plain, accepted and length by category, {words}",
-        tuple(f"{category}\n({counts[category]})" for category in categories),
-        tuple((name, *(cells.get((name, c), "–") for c in categories)) for name in names),
+        tuple(row.contestant.replace(" ", "\n") for row in overall),
+        tuple(lines),
     )
 
 
@@ -197,7 +211,11 @@ def _cell(row: Row) -> str:
     speed = "–" if row.to_plain is None else f"{row.to_plain.prompts.median:.2f}×"
     if row.acceptance_rate is None:
         return speed
-    return f"{speed}\n{row.acceptance_rate:.0%} {_number(row.acceptance_length, '.2f')}"
+    return f"{speed} {row.acceptance_rate:.0%} {_number(row.acceptance_length, '.2f')}"
+
+
+def _worst(lowest: Lowest | None) -> str:
+    return "–" if lowest is None else f"{lowest.value:.2f}\n{lowest.category}"
 
 
 def _ratio(ratio: Ratio | None) -> tuple[str, str]:

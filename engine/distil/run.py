@@ -26,7 +26,7 @@ from engine.head import FittedHead, new_head, save_head, shape_for
 from engine.loading import LoadedModel, load
 from models.drafter_folders import WEIGHTS_NAME
 from models.errors import Problem
-from models.fingerprint import fingerprint
+from models.folders import ModelFolder
 
 _TEMPERATURES = (0.0, 0.7, 0.0, 1.0)  # in turn
 _LONGEST_PROMPT = 256  # tokens; longer ones take longer to be read than their answers to be written
@@ -37,7 +37,7 @@ _FEWEST_PROMPTS = 16
 class DistilOptions:
     """What to distil. Of `minutes` and `tokens` (of answers), one is given."""
 
-    target: Path
+    target: ModelFolder
     prompts: tuple[Path, ...]
     out: Path
     minutes: float | None = None
@@ -58,7 +58,7 @@ def distil(options: DistilOptions, report: Report) -> Path:
         raise Problem("How long to work is not clear.", "Give --minutes or --tokens.")
     with suppress(AttributeError, OSError):
         os.nice(10)  # whatever else the machine is used for comes first
-    folder, weights = WorkFolder(options.out), fingerprint(options.target)
+    folder, weights = WorkFolder(options.out), options.target.fingerprint
     texts = read_prompts(options.prompts, seed=options.seed)
     plan = _plan(options, texts, weights)
     folder.check(plan, resume=options.resume)

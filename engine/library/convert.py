@@ -21,7 +21,7 @@ from mlx_lm.utils import load_model, make_shards, quantize_model, save_config
 
 from engine.library.new_folder import new_folder
 from models.errors import Problem
-from models.folders import inspect, read_json_object
+from models.folders import ModelFolder, inspect
 from models.safetensors_file import SafetensorsWriter, TensorLayout
 
 BITS = (2, 3, 4, 5, 6, 8)
@@ -95,8 +95,7 @@ def convert(
     is no float model that mlx-lm knows, or memory or disk have no room.
     """
     quantization.check()
-    described = inspect(source)
-    _refuse_quantized(described.path)
+    _refuse_quantized(inspect(source))
     with new_folder(folder) as partial, _no_cache():
         model, config = _load(source)
         _require_memory(model, source, available_bytes)
@@ -117,13 +116,13 @@ def needed_bytes(model: nn.Module) -> int:
     return _BASE_BYTES + _COPIES * max(sizes, default=0)
 
 
-def _refuse_quantized(source: Path) -> None:
-    config = read_json_object(source / "config.json")
+def _refuse_quantized(source: ModelFolder) -> None:
+    config = source.config
     nested = config.get("text_config")
     tables = [config, nested if isinstance(nested, dict) else {}]
     names = ("quantization", "quantization_config", "compression_config")
     found = [table[name] for table in tables for name in names if table.get(name)]
-    if not found and not (source / "hf_quant_config.json").exists():
+    if not found and not (source.path / "hf_quant_config.json").exists():
         return
     settings = found[0] if found and isinstance(found[0], dict) else {}
     bits, method = settings.get("bits"), settings.get("quant_method")

@@ -11,6 +11,7 @@ from pathlib import Path
 from engine.library.convert import Quantization, convert
 from models.errors import Problem
 from models.gguf.importing import import_gguf
+from models.hub.cache_layout import storage_of
 from models.installed.resolve import find
 from models.installed.store import installed
 from models.memory.machine import this_machine
@@ -57,9 +58,7 @@ def _find(source: str) -> Path:
 def _name(source: Path, quantization: Quantization) -> str:
     """As repositories of converted models are called; a snapshot's own name is a number."""
     folder = source.resolve()
-    if folder.parent.name == "snapshots":
-        name = folder.parent.parent.name.rpartition("--")[2]
-    else:
-        name = folder.name
+    found = storage_of(folder)
+    name = found[0].name.rpartition("/")[2] if found else folder.name
     recipe = quantization.recipe.replace("_", "-")
     return f"{name}-{recipe or f'{quantization.low_bits}bit'}"

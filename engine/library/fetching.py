@@ -15,9 +15,10 @@ from models.hub.client import Hub
 from models.hub.fetch import Stopped, fetch
 from models.hub.queue import Report
 from models.hub.repository import Repository, is_commit
+from models.installed.resolve import open_target
 from models.installed.store import installed
 from models.records import Download, Installed
-from models.starter import STARTER, ensure_starter
+from models.starter import STARTER
 
 
 def fetch_download(download: Download, report: Report, cancelled: Callable[[], bool]) -> None:
@@ -52,7 +53,7 @@ def _fetch_starter(download: Download, report: Report, cancelled: Callable[[], b
 
     if download.revision:
         raise Problem(f"{STARTER.name} has no revisions.", f"Leave out @{download.revision}.")
-    ensure_starter(progress=progress)
+    open_target(STARTER.name, progress=progress)
 
 
 def installed_by(download: Download) -> Installed:

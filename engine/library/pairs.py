@@ -10,14 +10,13 @@ from engine.library.shelf import free_bytes
 from models.catalog import load_catalog, offers
 from models.drafter_folders import find_head
 from models.errors import Problem
-from models.fingerprint import fingerprint
 from models.gguf.config import mlx_config
 from models.gguf.file import read_gguf
+from models.hub.cache_layout import cache_folder
 from models.hub.client import Hub
 from models.hub.repository import is_weights_name, needed
-from models.hub.snapshots import cache_folder
-from models.installed.resolve import resolve_drafter, resolve_target
-from models.installed.store import installed
+from models.installed.resolve import drafts_without_weights, resolve_drafter, resolve_target
+from models.installed.store import installed, inventory
 from models.memory.fit import fit
 from models.memory.machine import this_machine
 from models.memory.model_size import ModelSize, weigh
@@ -38,9 +37,10 @@ def offers_here() -> list[Offer]:
 def candidates_for(target: str) -> tuple[str, list[Candidate]]:
     """The target's name, and all that could draft for it, best first. Raises `Problem`."""
     folder = resolve_target(target)
-    models = installed()
-    named = [one.name for one in models if Path(one.path).resolve() == folder.resolve()]
-    found = candidates(folder, installed=models, machine=this_machine(), catalog=load_catalog())
+    entries = inventory()
+    place = folder.path.resolve()
+    named = [one.record.name for one in entries if one.folder.path.resolve() == place]
+    found = candidates(folder, installed=entries, machine=this_machine(), catalog=load_catalog())
     return (named or [folder.name])[0], found
 
 
@@ -57,11 +57,11 @@ def fit_of(target: str, drafter: str, *, context: int) -> Fit:
 
 def _drafter_size(name: str, target: str) -> ModelSize | None:
     """None of what has no weights of its own."""
-    if name in ("", "none", "lookup") or name.partition(":")[0] == "early-exit":
+    if not name or drafts_without_weights(name):
         return None
     if name not in ("auto", "head"):
         return _size(name, drafts=True)
-    head = find_head(fingerprint(resolve_target(target)))
+    head = find_head(resolve_target(target).fingerprint)
     if head is None and name == "head":
         raise Problem(f"There is no drafter head for {target}.", "Choose lookup, or a model.")
     return None if head is None else weigh(head)

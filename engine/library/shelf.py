@@ -11,8 +11,8 @@ from functools import partial
 from pathlib import Path
 
 from models.errors import Problem
+from models.hub.cache_layout import cache_folder
 from models.hub.queue import Queue
-from models.hub.snapshots import cache_folder
 from models.installed import store
 from models.installed.added_folders import folders
 from models.records import Download, Incomplete, Installed

@@ -3,6 +3,10 @@
 Knows the hub's addresses and answers; writes nothing to disk. The token is the hub client's own
 (`hf auth login`, HF_TOKEN): it is sent to the hub alone, and never kept here. Nothing is told about
 this machine: no counters, and none of the client's looks at what else is installed.
+
+The questions are not put by `HfApi` (as of huggingface_hub 2.4.0): its `list_models` waits for ever
+for an answer, takes the token to any host that a `Link` names, and ends at the first entry that
+makes no sense; its `model_info` reads an answer of any length.
 """
 
 import json
@@ -15,10 +19,9 @@ from typing import Any
 import httpx2
 from huggingface_hub import constants, get_token, hf_hub_url
 from huggingface_hub.errors import OfflineModeIsEnabled
-from huggingface_hub.utils._http import get_session, hf_raise_for_status
+from huggingface_hub.utils import get_session, hf_raise_for_status
 
 from models.errors import Problem
-from models.folders import MAXIMUM_CONFIG_BYTES
 from models.hub.problems import explain, offline_problem
 from models.hub.repository import (
     Repository,
@@ -29,6 +32,7 @@ from models.hub.repository import (
     why_not,
 )
 from models.hub.verification import is_content
+from models.json_file import MAXIMUM_CONFIG_BYTES
 from models.records import Found
 
 _MAXIMUM_ANSWER_BYTES = 64_000_000

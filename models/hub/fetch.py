@@ -17,13 +17,13 @@ from pathlib import Path
 from models.architectures import known_to_mlx
 from models.drafter_folders import HEAD_MODEL_TYPE
 from models.errors import Problem
+from models.folders import refuse_code
+from models.hub.cache_layout import Storage, cache_folder, put_link, put_reference
 from models.hub.client import Hub
 from models.hub.marks import completed, mark
 from models.hub.meter import Meter
 from models.hub.repository import Repository, RepositoryFile, needed
-from models.hub.snapshots import cache_folder
 from models.hub.stopping import Stop, Stopped
-from models.hub.storage import Storage, put_link, put_reference
 from models.hub.transfer import transfer
 from models.hub.verification import has_digest
 from models.records import Download
@@ -131,11 +131,7 @@ def _refuse_early(repository: Repository, hub: Hub) -> None:
     known = isinstance(model_type, str) and (
         model_type == HEAD_MODEL_TYPE or known_to_mlx(model_type)
     )
-    if "model_file" in config or ("auto_map" in config and not known):
-        raise Problem(
-            f"{repository.name} wants to run program code that comes with it.",
-            "Slipstream never runs such code: use a model of an architecture that MLX knows.",
-        )
+    refuse_code(config, repository.name)
     if not known:
         raise Problem(
             f"{repository.name} is of an architecture that MLX does not know: {model_type!r}.",

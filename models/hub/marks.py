@@ -14,12 +14,12 @@ from filelock import FileLock
 
 from models.drafter_folders import is_head
 from models.errors import Problem
-from models.folders import inspect, read_json_object
+from models.folders import inspect
+from models.hub.cache_layout import blob_of, storage_of
 from models.hub.repository import is_gguf_name, is_needed_name, is_weights_name
 from models.hub.stopping import Stop
-from models.hub.storage import storage_of
 from models.hub.verification import has_digest
-from models.json_file import write_json
+from models.json_file import read_json_object, write_json
 from models.starter import models_folder
 
 
@@ -140,7 +140,7 @@ def adopt(
         digests: dict[str, str] = {}
         done = 0
         for name in names:
-            blob = _blob(snapshot / name)
+            blob = blob_of(snapshot / name)
             if blob is None:
                 raise Problem(f"{name} of {found[0].name} cannot be checked here.", pull)
             if not has_digest(blob, blob.name, stop=stop or Stop()):
@@ -161,13 +161,3 @@ def _snapshot(path: Path) -> Path:
     """Whichever way a GGUF file or its folder is written: links in a snapshot are not followed."""
     folder = path.parent if is_gguf_name(path.name) else path
     return folder.resolve()
-
-
-def _blob(link: Path) -> Path | None:
-    """The file in `blobs` that it leads to at first; that may lead on, into a shared store."""
-    if not link.is_symlink():
-        return None
-    blob = link.parent / os.readlink(link)
-    blob = blob.parent.resolve() / blob.name
-    known = len(blob.name) in (40, 64) and not set(blob.name) - set("0123456789abcdef")
-    return blob if known and blob.parent == link.parent.parent.parent.resolve() / "blobs" else None

@@ -10,8 +10,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from models.errors import Problem
-from models.folders import read_json_object
-from models.json_file import write_json
+from models.json_file import read_json_object, write_json
 from models.starter import models_folder
 
 FILE_NAME = "model-folders.json"

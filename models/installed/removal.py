@@ -14,7 +14,7 @@ from huggingface_hub import DeleteCacheStrategy, HFCacheInfo, scan_cache_dir
 from huggingface_hub.errors import CacheNotFound
 
 from models.errors import Problem
-from models.hub.snapshots import (
+from models.hub.cache_layout import (
     REMOVING,
     files,
     first_hop,
@@ -77,12 +77,12 @@ def remove_snapshot(snapshot: Path) -> int:
     return strategy.expected_freed_size + (loose if strategy.repos else 0)
 
 
-def remove_file(file: Path) -> int:
-    """Delete one file of a snapshot, and its blob where nothing else needs it; the bytes freed.
+def remove_file(file: Path, *, repository: Path) -> int:
+    """Delete one file of a snapshot of `repository`, and its blob where nothing else needs it; the
+    bytes freed.
 
     Raises Problem as `remove_snapshot`.
     """
-    repository = next(place for place in file.parents if place.name == "snapshots").parent
     info = _scan(repository)
     real = file.parent.resolve() / file.name
     listed = [

@@ -1,28 +1,62 @@
 """From what a person wrote to the model that is meant: a path, a hub id, or a name.
 
-Knows what is installed; fetches nothing. A name that is not here is a Problem that says how to
-get it, or which one may have been meant.
+Knows what is installed, and how drafters are written; fetches nothing but the starter model. A name
+that is not here is a Problem that says how to get it, or which one may have been meant.
 """
 
 import difflib
 import os
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from models.drafter_folders import describe_head, is_head
+from models.drafter_folders import HeadFolder, describe_head, find_head, is_head
 from models.errors import Problem
-from models.folders import open_model
+from models.folders import ModelFolder, open_model
+from models.hub.cache_layout import cache_folder, reference, repositories
 from models.hub.queue import UNFINISHED, Queue, repository_of
 from models.hub.repository import check_revision
-from models.hub.snapshots import cache_folder, reference, repositories
-from models.installed.cached_models import models_of
-from models.installed.store import incomplete, installed
+from models.installed.inventory import Entry, is_gguf, models_of
+from models.installed.store import incomplete, inventory
 from models.records import Installed
-from models.starter import models_folder
+from models.starter import STARTER, ensure_starter, models_folder
 
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+(?<!\.gguf)(/[\w.-]+\.gguf)?(@[\w./+-]+)?", re.ASCII | re.I)
 _NEAR = 3  # names to suggest
+_WITHOUT_WEIGHTS = re.compile(r"none|lookup|early-exit(:\d*)?")
+
+
+@dataclass(frozen=True, slots=True)
+class NamedDrafter:
+    """One way of drafting: its name as it was written, and its folder where it has weights."""
+
+    name: str
+    folder: ModelFolder | HeadFolder | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Drafters:
+    """What drafts for a target: the `name` as it was written, and `parts`, asked in this order."""
+
+    name: str
+    parts: tuple[NamedDrafter, ...]
+
+
+def open_target(
+    text: str | None,
+    *,
+    home: Path | None = None,
+    cache: Path | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> ModelFolder:
+    """As `resolve_target`, with the starter model where nothing is named, or that is.
+
+    It is fetched where it is not here: this is the one way to it.
+    """
+    if text is None or text == STARTER.name:
+        return ensure_starter(home=home, progress=progress)
+    return resolve_target(text, home=home, cache=cache, progress=progress)
 
 
 def resolve_target(
@@ -31,8 +65,8 @@ def resolve_target(
     home: Path | None = None,
     cache: Path | None = None,
     progress: Callable[[int, int], None] | None = None,
-) -> Path:
-    """The folder of the model to chat with that `text` names: a path, a hub id, or a name.
+) -> ModelFolder:
+    """The model to chat with that `text` names: a path, a hub id, or a name.
 
     A path of an MLX folder or a GGUF file (which is imported first; `progress(done, total)` in
     bytes); `organization/model`, also with `@revision`; or the name of what is installed, in short
@@ -40,12 +74,14 @@ def resolve_target(
     only drafts.
     """
     found = _find(text, home=home, cache=cache, drafts=False)
-    if isinstance(found, Installed) and found.role != "chat":
+    if isinstance(found, Path):
+        return open_model(found, imports=models_folder(home), progress=progress)
+    if found.record.role != "chat" or isinstance(found.folder, HeadFolder):
         raise Problem(
-            f"{found.name} only drafts for another model.",
+            f"{found.record.name} only drafts for another model.",
             f"Name it as the drafter: --drafter {text}",
         )
-    return _open(found, home, progress)
+    return _usable(found.folder, home, progress)
 
 
 def resolve_drafter(
@@ -54,16 +90,57 @@ def resolve_drafter(
     home: Path | None = None,
     cache: Path | None = None,
     progress: Callable[[int, int], None] | None = None,
-) -> Path:
-    """The folder of the drafting model, or of the drafter head, that `text` names.
-
-    As `resolve_target`, and heads are found too.
-    """
+) -> ModelFolder | HeadFolder:
+    """The drafting model, or the drafter head, that `text` names: as `resolve_target`."""
     found = _find(text, home=home, cache=cache, drafts=True)
-    path = Path(found.path) if isinstance(found, Installed) else found
-    if is_head(path):
-        return describe_head(path).path
-    return _open(found, home, progress)
+    if isinstance(found, Path):
+        if is_head(found):
+            return describe_head(found)
+        return open_model(found, imports=models_folder(home), progress=progress)
+    if isinstance(found.folder, HeadFolder):
+        return found.folder
+    return _usable(found.folder, home, progress)
+
+
+def resolve_drafters(name: str, target: ModelFolder) -> Drafters:
+    """What drafts for `target`, as a person wrote it: see `engine.pair`. Raises Problem.
+
+    Each is looked for once, and its folder goes along to whoever weighs, loads and identifies it.
+    """
+    if name.strip() == "auto":
+        head = find_head(target.fingerprint)
+        heads = () if head is None else (NamedDrafter("head", head),)
+        return Drafters(name, (NamedDrafter("lookup"), *heads))
+    parts = [part.strip() for part in name.split("+")]
+    return Drafters(name, tuple(_named_drafter(part, target) for part in parts))
+
+
+def drafts_without_weights(name: str) -> bool:
+    """Whether this is a way of drafting that has no weights of its own."""
+    return _WITHOUT_WEIGHTS.fullmatch(name) is not None
+
+
+def _named_drafter(name: str, target: ModelFolder) -> NamedDrafter:
+    if drafts_without_weights(name):
+        return NamedDrafter(name)
+    if name == "head":
+        head = find_head(target.fingerprint)
+        if head is None:
+            raise Problem(
+                f"There is no drafter head for {target.name}.",
+                f"Make one (slipstream distil --target {target.path} ...), or choose lookup.",
+            )
+        return NamedDrafter(name, head)
+    try:
+        return NamedDrafter(name, resolve_drafter(name))
+    except Problem as problem:
+        there = os.path.exists(os.path.expanduser(name))
+        if there or (name.count("/") == 1 and name[0] not in "~./"):
+            raise  # a hub id: it is said how to fetch it
+        raise Problem(
+            f"There is no drafter and no folder {name!r} ({problem.message.rstrip('.')}).",
+            "Choose auto, none, lookup, head, early-exit, a model, or several joined with +.",
+        ) from problem
 
 
 def find(text: str, *, models: Sequence[Installed]) -> Installed:
@@ -97,25 +174,32 @@ def _match(text: str, models: Sequence[Installed]) -> Installed | None:
     return None
 
 
-def _find(text: str, *, home: Path | None, cache: Path | None, drafts: bool) -> Path | Installed:
+def _find(text: str, *, home: Path | None, cache: Path | None, drafts: bool) -> Path | Entry:
     """The path that was written, or what is installed by that name, of the right use first."""
     path = Path(os.path.expanduser(text))
     if text and (os.path.exists(path) or text.startswith((".", "~", os.sep))):
         return path
-    found = _in_cache(text, home=home, cache=cache)
-    if found is not None and not found.problem:
-        return found
-    models = installed(home=home, cache=cache)
-    fitting = [model for model in models if (model.role != "chat") == drafts]
-    found = _match(text, fitting) or _match(text, models) or found
-    if found is None:
+    in_cache = _in_cache(text, home=home, cache=cache)
+    if in_cache is not None and not in_cache.record.problem:
+        return in_cache
+    entries = inventory(home=home, cache=cache)
+    fitting = [entry for entry in entries if (entry.record.role != "chat") == drafts]
+    entry = _entry(text, fitting) or _entry(text, entries) or in_cache
+    if entry is None:
+        models = [entry.record for entry in entries]
         raise _unfinished(text, home, cache) or _unknown(text, models)
+    found = entry.record
     if found.problem:
         raise _unfinished(found.name, home, cache) or Problem(found.problem, found.remedy)
-    return found
+    return entry
 
 
-def _in_cache(text: str, *, home: Path | None, cache: Path | None) -> Installed | None:
+def _entry(text: str, entries: Sequence[Entry]) -> Entry | None:
+    found = _match(text, [entry.record for entry in entries])
+    return next((entry for entry in entries if entry.record is found), None)
+
+
+def _in_cache(text: str, *, home: Path | None, cache: Path | None) -> Entry | None:
     """The model of the Hugging Face cache with that very name, without a look at all others."""
     name, at, revision = text.partition("@")
     for repository in repositories(cache_folder() if cache is None else cache):
@@ -123,15 +207,17 @@ def _in_cache(text: str, *, home: Path | None, cache: Path | None) -> Installed 
             if at:  # a branch or a tag is at some commit
                 path = repository.path / "refs" / check_revision(revision)
                 text = f"{name}@{reference(path) or revision}"
-            return _match(text, models_of(repository, origin="hub", home=home))
+            return _entry(text, models_of(repository, origin="hub", home=home))
     return None
 
 
-def _open(
-    found: Path | Installed, home: Path | None, progress: Callable[[int, int], None] | None
-) -> Path:
-    path = Path(found.path) if isinstance(found, Installed) else found
-    return open_model(path, imports=models_folder(home), progress=progress).path
+def _usable(
+    folder: ModelFolder, home: Path | None, progress: Callable[[int, int], None] | None
+) -> ModelFolder:
+    """The same, which was looked at to be listed, unless it is a GGUF file to be imported."""
+    if is_gguf(folder.path):
+        return open_model(folder.path, imports=models_folder(home), progress=progress)
+    return folder
 
 
 def _is_revision(model: Installed, wanted: str) -> bool:

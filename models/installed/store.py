@@ -11,9 +11,8 @@ from pathlib import Path
 
 from models.drafter_folders import is_head
 from models.errors import Problem
-from models.hub.marks import unmark
-from models.hub.queue import UNFINISHED, Queue, repository_of
-from models.hub.snapshots import (
+from models.folders import ModelFolder
+from models.hub.cache_layout import (
     CachedRepository,
     cache_folder,
     files,
@@ -21,10 +20,22 @@ from models.hub.snapshots import (
     read_repository,
     repositories,
     size_bytes,
+    snapshot_of,
 )
+from models.hub.marks import unmark
+from models.hub.queue import UNFINISHED, Queue, repository_of
 from models.installed import added_folders
-from models.installed.cached_models import gguf_files, in_caches, kind_of, leftover_bytes, models_of
-from models.installed.description import Place, describe, nothing_at
+from models.installed.inventory import (
+    Entry,
+    Place,
+    describe,
+    gguf_files,
+    in_caches,
+    kind_of,
+    leftover_bytes,
+    models_of,
+    nothing_at,
+)
 from models.installed.last_used import forget_used
 from models.installed.removal import (
     remove_file,
@@ -47,13 +58,18 @@ def installed(*, home: Path | None = None, cache: Path | None = None) -> list[In
 
     `home` is the data folder, `cache` the Hugging Face cache; by default the user's.
     """
+    return [entry.record for entry in inventory(home=home, cache=cache)]
+
+
+def inventory(*, home: Path | None = None, cache: Path | None = None) -> list[Entry]:
+    """What `installed` lists, each with its folder, so that it is not read again to be loaded."""
     found = [describe(place, home=home) for place in _our_places(home)]
     for repository in repositories(_cache(cache)):
         found += models_of(repository, origin="hub", home=home)
     found += _in_added_folders(home)
-    first: dict[Path, Installed] = {}
-    for model in found:
-        first.setdefault(Path(model.path).resolve(), model)
+    first: dict[Path, Entry] = {}
+    for entry in found:
+        first.setdefault(entry.folder.path.resolve(), entry)
     return list(first.values())
 
 
@@ -91,14 +107,15 @@ def remove(model: Installed, *, home: Path | None = None, cache: Path | None = N
     for place in (models, models.parent / "drafters"):
         if path.parent.resolve() == place.resolve():
             freed = remove_folder_of_ours(path, inside=place)
-    snapshots = [place for place in (path, *path.parents) if place.parent.name == "snapshots"]
-    if freed is None and snapshots:
-        snapshot = snapshots[0]
-        if snapshot.parents[2].resolve() == _cache(cache).resolve():
-            _refuse_while_downloading(read_repository(snapshot.parents[1]), home)
-            unmark(path, home=home)
-            alone = snapshot == path or gguf_files(snapshot) == [path]
-            freed = remove_snapshot(snapshot) if alone else remove_file(path)
+    snapshot = snapshot_of(path)
+    if freed is None and snapshot and snapshot.parents[2].resolve() == _cache(cache).resolve():
+        repository = snapshot.parents[1]
+        _refuse_while_downloading(read_repository(repository), home)
+        unmark(path, home=home)
+        if snapshot == path or gguf_files(snapshot) == [path]:
+            freed = remove_snapshot(snapshot)
+        else:
+            freed = remove_file(path, repository=repository)
     if freed is None:
         raise _not_ours(model)
     forget_used(path, home=home)
@@ -150,14 +167,14 @@ def _our_places(home: Path | None) -> Iterator[Place]:
     for path in _folders(models):
         if path.name == STARTER.name:
             if (path / MARKER_NAME).exists() and came_along is None:
-                yield Place(path.name, path, "starter", not path.is_symlink())
+                yield Place(path.name, ModelFolder(path), "starter", not path.is_symlink())
         else:
-            yield Place(path.name, path, "imported", not path.is_symlink())
+            yield Place(path.name, ModelFolder(path), "imported", not path.is_symlink())
     for path in _folders(models.parent / "drafters"):
-        yield Place(path.name, path, "imported", not path.is_symlink())
+        yield Place(path.name, ModelFolder(path), "imported", not path.is_symlink())
     for path in _folders(_SHIPPED):
         if is_head(path):
-            yield Place(path.name, path, "starter", removable=False)
+            yield Place(path.name, ModelFolder(path), "starter", removable=False)
 
 
 def _folders(place: Path, *, hidden: bool = False) -> list[Path]:
@@ -195,30 +212,30 @@ def _is_settled(folder: Path) -> bool:
     return newest < time.time() - SETTLED_SECONDS
 
 
-def _in_added_folders(home: Path | None) -> Iterator[Installed]:
+def _in_added_folders(home: Path | None) -> Iterator[Entry]:
     try:
         listed = added_folders.folders(home=home)
     except Problem as problem:
         path = models_folder(home).parent / added_folders.FILE_NAME
-        yield nothing_at(Place(path.name, path, "folder", removable=False), problem)
+        yield nothing_at(Place(path.name, ModelFolder(path), "folder", removable=False), problem)
         return
     for folder in listed:
         found = [
-            model
+            entry
             for repository in in_caches(folder)
-            for model in models_of(repository, origin="folder", home=home)
+            for entry in models_of(repository, origin="folder", home=home)
         ]
         found += [
-            describe(Place(name, path, "folder", removable=False), home=home)
+            describe(Place(name, ModelFolder(path), "folder", removable=False), home=home)
             for name, path in added_folders.places(folder)
         ]
         yield from found or [_nothing_in(folder)]
 
 
-def _nothing_in(folder: Path) -> Installed:
+def _nothing_in(folder: Path) -> Entry:
     there = folder.is_dir()
     return nothing_at(
-        Place(folder.name, folder, "folder", removable=False),
+        Place(folder.name, ModelFolder(folder), "folder", removable=False),
         Problem(
             f"There is no model in {folder}." if there else f"{folder} is not there.",
             f"{'Put one there' if there else 'Connect its disk'}, or leave the folder out: "

@@ -6,12 +6,11 @@ model. No weights are loaded.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from models.drafter_folders import HEAD_MODEL_TYPE, WEIGHTS_NAME, describe_head, is_head
-from models.folders import inspect, read_json_object
-from models.safetensors_file import TensorLayout, check_safetensors
+from models.drafter_folders import HEAD_MODEL_TYPE, HeadFolder
+from models.folders import ModelFolder
+from models.safetensors_file import TensorLayout
 
 # What mlx-lm leaves out of a repository that holds more than a text model.
 _NOT_LOADED = (
@@ -43,20 +42,14 @@ class ModelSize:
         return self.config.get("model_type") == HEAD_MODEL_TYPE
 
 
-def weigh(folder: Path) -> ModelSize:
-    """The model or head in `folder`, by its config and its headers. Raises Problem."""
-    if is_head(folder):
-        described, path = describe_head(folder), folder / WEIGHTS_NAME
-        return _count(folder.name, described.config, check_safetensors(path))
-    inspect(folder)
-    config = read_json_object(folder / "config.json")
-    layouts: dict[str, TensorLayout] = {}
-    for path in sorted(folder.glob("model*.safetensors")):
-        layouts |= check_safetensors(path)
+def weigh(folder: ModelFolder | HeadFolder) -> ModelSize:
+    """A model or a head, by its config and its headers. Raises Problem."""
+    config = folder.config
     loaded = {
         name: layout
-        for name, layout in layouts.items()
-        if not any(part in _NOT_LOADED for part in name.split("."))
+        for name, layout in folder.layouts.items()
+        if isinstance(folder, HeadFolder)
+        or not any(part in _NOT_LOADED for part in name.split("."))
     }
     return _count(folder.name, config, loaded)
 

@@ -60,7 +60,9 @@ def assemble_for_mac(
     platform = macos(application.minimum_macos)
     packages = app / PACKAGES
     components = _add_packages(packages, platform, configuration, application.architecture)
-    own = _add_own(app, configuration, starter=starter)
+    prune = configuration.prune
+    lines = prune.own + prune.own_for_mac + ("" if starter else prune.own_without_starter)
+    own = _add_own(app, configuration, lines, starter=starter)
     _compile(resources / "python" / LIBRARY, python)
     runtime = configuration.runtime
     wheel = runtime_wheel(runtime)
@@ -87,7 +89,7 @@ def assemble_for_twin(app: Path, configuration: Configuration, *, python: BuildP
     install_for_twin(resources / "python", python, configuration.prune)
     packages = app / PACKAGES
     _add_packages(packages, linux(), configuration, "x86_64")
-    _add_own(app, configuration, starter=True)
+    _add_own(app, configuration, configuration.prune.own, starter=True)
     _compile(resources / "python" / LIBRARY, python)
 
 
@@ -182,10 +184,9 @@ def _own_components(
     return [own, weights] if starter else [own]
 
 
-def _add_own(app: Path, configuration: Configuration, *, starter: bool) -> Path:
-    """Put our packages among the others as pip would; their *.dist-info."""
-    lines = configuration.prune.own
-    lines += "" if starter else configuration.prune.own_without_starter
+def _add_own(app: Path, configuration: Configuration, lines: str, *, starter: bool) -> Path:
+    """Put our packages among the others as pip would, without what `lines` exclude; their
+    *.dist-info."""
     is_excluded = excluded(lines)
     for package in _OWN:
         for path in sorted((REPOSITORY / package).rglob("*")):
@@ -193,7 +194,7 @@ def _add_own(app: Path, configuration: Configuration, *, starter: bool) -> Path:
             if path.is_file() and not is_excluded(name):
                 _copy(path, app / PACKAGES / name)
     if starter:
-        imported = ensure_starter(home=CACHE)
+        imported = ensure_starter(home=CACHE).path
         for path in sorted(imported.iterdir()):
             _copy(path, app / STARTER_WEIGHTS / STARTER.name / path.name)
     metadata = app / PACKAGES / f"slipstream-{configuration.version}.dist-info"

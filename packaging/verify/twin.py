@@ -107,6 +107,19 @@ def self_test(app: Path, python: BuildPython) -> dict[str, Any]:
     return {**told, "repository_hidden": ran.hidden}
 
 
+def matrix_library(app: Path, python: BuildPython) -> str:
+    """What the twin multiplies with. Raises Problem where it lacks the fast library."""
+    program = "from engine.blas import choose_blas; print(choose_blas())"
+    ran = run_in_twin(app, python, ["python3", "-c", program])
+    told = ran.output.strip()
+    if not told.startswith("OpenBLAS"):
+        raise Problem(
+            f"The twin multiplies with {told or 'nothing'}, not with OpenBLAS.",
+            "Look what was left out of scipy-openblas32 and resources/blas.",
+        )
+    return told
+
+
 def _can_mount() -> bool:
     """Whether this system lets us have mounts of our own."""
     if shutil.which("unshare") is None or os.geteuid() != 0:

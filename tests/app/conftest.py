@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QApplication, QToolTip
 from pytestqt.qtbot import QtBot
 
 from app.clipboard import leave_texts
+from app.pair.model_loader import OpenTarget
 from app.process.engine_process import Patience
 from app.window import Window
 from tests.app.engine_listener import TIMEOUT_SECONDS
@@ -49,10 +50,15 @@ def open_window(plain_application: QApplication, tmp_path: Path) -> Iterator[Ope
     windows: list[Window] = []
 
     def open_window(
-        steps: str = "ready take load serve", *, patience: Patience | None = None
+        steps: str = "ready take load serve",
+        *,
+        patience: Patience | None = None,
+        opening: OpenTarget | None = None,
     ) -> Window:
         command = fake_host(tmp_path, steps)
-        window = make_window(plain_application, tmp_path, command, patience=patience)
+        window = make_window(
+            plain_application, tmp_path, command, patience=patience, opening=opening
+        )
         windows.append(window)
         window.show()
         window.begin()

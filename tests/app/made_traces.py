@@ -12,6 +12,7 @@ from engine.events import (
     Judgement,
     Origin,
     Prefill,
+    Span,
     Text,
     Verdict,
     WrittenToken,
@@ -63,7 +64,9 @@ def made_trace(text: str, *, seed: int = 0, longest: int = 5) -> tuple[Event, ..
                 f"expects {accepted + 1} to stand" if length else "drafting does not pay here",
             )
         )
-        events.append(Text("g", "".join((*right, own.text))))
+        parts = (*right, own.text)
+        spans = tuple(Span(number, index, len(part)) for index, part in enumerate(parts))
+        events.append(Text("g", "".join(parts), spans))
         place += accepted + 1
     return (*events, Done("g", "stop", tally(events)))
 

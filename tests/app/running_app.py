@@ -80,9 +80,9 @@ def tell_flushes(window: Window) -> None:
 
 def main(home: Path, speed: str) -> int:
     os.environ[HOME_VARIABLE] = str(home)
-    play = (sys.executable, "-m", "app.benchmark.host", str(CHARACTERS), speed)
+    play = (sys.executable, "-m", "tests.lab.window_benchmark.host", str(CHARACTERS), speed)
     engine_process.host_command = lambda: play  # type: ignore[assignment]
-    model_loader.fetch_starter = lambda progress: Path("/models/tiny")
+    model_loader.open_target = lambda target, progress: Path("/models/tiny")
     commands.models_command = lambda: ("true",)  # the real one outlives a kill for a moment
     return run_window(["app"], begin=ask_on)
 

@@ -7,8 +7,6 @@ import pytest
 from PySide6.QtGui import QDesktopServices, QImage
 from PySide6.QtWidgets import QApplication
 
-from app.benchmark.frames import summarize
-from app.benchmark.run import Meter
 from app.chat.view import TextView
 from app.start import keep_quick
 from app.window import Window
@@ -16,6 +14,8 @@ from engine.events import Done, Event, Stats, Text
 from tests.app.canaries import Listener, Watch, hostile
 from tests.app.made_traces import made_trace
 from tests.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until, events_file
+from tests.lab.window_benchmark.frames import summarize
+from tests.lab.window_benchmark.run import Meter
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 LONG_LINE = "<b>a</b> \u202e" * 90_000  # 1 MB as it is sent

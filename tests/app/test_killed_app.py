@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 from PySide6.QtWidgets import QLabel
 
-from app.benchmark.rounds import made_text
 from app.conversations.store import Store
 from app.rounds.trace import pieces
 from tests.app.running_app import CHARACTERS
 from tests.app.window_maker import OFFSCREEN_COMPLAINTS, ROOT, Open, Until
+from tests.lab.window_benchmark.rounds import made_text
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 TEXT = made_text(CHARACTERS)

@@ -127,12 +127,3 @@ def test_data_has_a_home_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     assert Path(start.stored_settings(tmp_path).fileName()) == tmp_path / "settings.ini"
     monkeypatch.delenv("SLIPSTREAM_HOME")
     assert start.data_folder().name == "Slipstream"
-
-
-def test_a_benchmark_is_not_promised(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["app", "--benchmark"])
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert program.main() == 2
-    assert "benchmark" in capsys.readouterr().err

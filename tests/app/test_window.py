@@ -1,6 +1,7 @@
 """The first use, end to end: open, type, watch, look closer, search, edit, quit, reopen."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -75,7 +76,7 @@ def test_the_answer_streams_with_the_lane(open_window: Open, until: Until, tmp_p
     path = events_file(tmp_path, events)
     window = open_window(f"ready take load take part:{drafts[2] + 1}:{path} take hang")
     send(window, "go")
-    until(lambda: window.lane.shown and window.lane.shown.number == events[drafts[2]].round)  # type: ignore[union-attr]
+    until(lambda: window.lane.shown and window.lane.shown.round.number == events[drafts[2]].round)  # type: ignore[union-attr]
     assert window.lane.isVisible()
     assert window.transcript.streaming is not None
     assert window.composer.answering
@@ -273,6 +274,18 @@ def test_what_was_measured_is_remembered(open_window: Open, until: Until, tmp_pa
     assert reference is not None
     assert reference.plain == events[-1].stats.plain  # type: ignore[union-attr]
     until(lambda: window.rounds.panel.figure("plain").value.endswith("×"))
+
+
+def test_what_is_remarkable_about_the_machine_is_told(open_window: Open, until: Until) -> None:
+    window = open_window()
+    until(lambda: window.loader.loaded)
+    loaded = window.loader.loaded
+    assert loaded is not None
+    assert "machine" not in window.notices.texts
+    window.loader.loaded_now.emit(replace(loaded, remark="It is slow."))
+    assert window.notices.texts["machine"] == "It is slow."
+    window.loader.loaded_now.emit(loaded)
+    assert "machine" not in window.notices.texts
 
 
 def test_no_label_takes_text_for_html(open_window: Open, until: Until) -> None:

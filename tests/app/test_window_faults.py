@@ -11,18 +11,18 @@ from pathlib import Path
 import pytest
 from PySide6.QtWidgets import QApplication
 
-from app.benchmark.rounds import made_text
 from app.conversations.store import Store
 from app.window import Window
 from tests.app.conversations.test_full_disk import fill, remount, small_disk
 from tests.app.window_maker import OFFSCREEN_COMPLAINTS, Until, make_window
+from tests.lab.window_benchmark.rounds import made_text
 
 __all__ = ["small_disk"]  # a fixture
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 CHARACTERS, SPEED = 6000, 1000
 TEXT = made_text(CHARACTERS)
-PLAY = (sys.executable, "-m", "app.benchmark.host", str(CHARACTERS), str(SPEED))
+PLAY = (sys.executable, "-m", "tests.lab.window_benchmark.host", str(CHARACTERS), str(SPEED))
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QApplication
 from app.conversations.store import Store
 from app.library.commands import Commands
 from app.library.library import Library
-from app.pair.model_loader import ModelLoader
+from app.pair.model_loader import ModelLoader, OpenTarget
 from app.process.engine_log import EngineLog
 from app.process.engine_process import EngineProcess, Patience
 from app.settings import Settings
@@ -47,6 +47,7 @@ def make_window(
     command: Sequence[str],
     *,
     target: Path = Path("/models/tiny"),
+    opening: OpenTarget | None = None,
     patience: Patience | None = None,
     dark: bool = False,
     commands: Commands | None = None,
@@ -57,7 +58,7 @@ def make_window(
     engine = EngineProcess(
         EngineLog(folder / "log"), command=command, patience=patience, delays_seconds=(0.05,)
     )
-    loader = ModelLoader(engine, settings, imports=folder / "models", fetch=lambda progress: target)
+    loader = ModelLoader(engine, settings, opening=opening or (lambda text, progress: target))
     return Window(
         Store.open(folder / "conversations.sqlite"),
         engine,

@@ -1,13 +1,29 @@
 """For the engine's tests."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 from mlx_lm.tokenizer_utils import load as load_tokenizer
 
+from engine.circumstances import Contention
 from tests.engine.tiny import byte_tokenizer
 
 END = 256
+
+
+class Calm(Contention):
+    """Of a machine that does nothing else."""
+
+    def __init__(self) -> None:
+        nothing: Mapping[str, tuple[float, float]] = {"1": (0.0, 0.0)}
+        super().__init__(lambda: nothing)
+
+
+@pytest.fixture(autouse=True)
+def calm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is remembered must not depend on what runs beside the tests."""
+    monkeypatch.setattr("engine.session.Contention", Calm)
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,8 @@ from mlx_lm.models.cache import ArraysCache, QuantizedKVCache
 
 from engine.cache import QuantizedCaches
 from engine.decoder import Decoder
-from engine.draft_length import Choice, DraftLength, Fixed, Prospect
+from engine.draft_length import Choice, DraftLength, Prospect
+from engine.draft_length.policy import Fixed
 from engine.drafters import Drafter, Proposal
 from engine.drafters.none import NoDrafter
 from engine.request import Sampling

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.decoder import Decoder
-from engine.draft_length import Fixed
+from engine.draft_length.policy import Fixed
 from engine.drafters import Drafter
 from engine.drafters.cascade import Cascade
 from engine.drafters.early_exit import EarlyExitDrafter
@@ -18,6 +18,7 @@ from engine.loading import LoadedModel
 from engine.request import Message, Request
 from engine.session import Session
 from engine.stats import tally
+from models.folders import ModelFolder
 from tests.engine.heads import head_drafter
 from tests.engine.helpers import (
     Known,
@@ -45,7 +46,7 @@ def noisy_model(architecture: str) -> Any:
 
 def loaded(model: Any, tokenizer: Any, *, context: int = 4096) -> LoadedModel:
     return LoadedModel(
-        folder=Path("tiny"),
+        folder=ModelFolder(Path("tiny")),
         model=model,
         tokenizer=tokenizer,
         ends=frozenset({END}),
@@ -102,7 +103,9 @@ def scripted(
 # The laws of events
 
 
-def check_laws(events: Sequence[Event], tokenizer: Any, *, whole: bool = True) -> None:
+def check_laws(
+    events: Sequence[Event], tokenizer: Any, *, whole: bool = True, end: int = END
+) -> None:
     """Everything that `engine.events` promises of a generation; `whole` unless it was closed."""
     assert len({event.generation for event in events}) == 1
     assert [from_json(to_json(event)) for event in events] == list(events)
@@ -114,6 +117,8 @@ def check_laws(events: Sequence[Event], tokenizer: Any, *, whole: bool = True) -
 
     rounds: list[Verdict] = []
     committed: list[int] = []
+    numbers: list[tuple[int, int]] = []  # round and index of each
+    spans: list[tuple[int, int]] = []
     draft: Draft | None = None
     for event in events:
         match event:
@@ -130,16 +135,24 @@ def check_laws(events: Sequence[Event], tokenizer: Any, *, whole: bool = True) -
                 committed += [token.id for token in drafted[: event.accepted]]
                 assert 0 <= event.accepted <= len(drafted)
                 if event.next is None:
-                    assert committed[-1] == END, "no token of its own, and no end"
+                    assert committed[-1] == end, "no token of its own, and no end"
                 else:
                     clean = event.accepted == len(drafted)
                     swept = "bonus" if clean else "correction"
                     assert event.next.origin == (swept if drafted else "plain")
                     committed.append(event.next.id)
+                numbers += [(event.round, n) for n in range(len(committed) - len(numbers))]
                 draft = None
+            case Text():
+                assert sum(span.length for span in event.spans) == len(event.delta)
+                assert event.spans, "text of no token"
+                assert all(span.length >= 0 for span in event.spans)
+                spans += [(span.round, span.index) for span in event.spans]
+                assert spans == numbers[: len(spans)], "not in the order of the tokens, or twice"
+                assert event.delta or any(event is last for last in events[-2:]), "nothing"
             case _:
                 assert draft is None, "something between a draft and its verdict"
-    assert END not in committed[:-1], "something behind the end"
+    assert end not in committed[:-1], "something behind the end"
     if not whole:
         return
     assert draft is None, "a draft without a verdict"
@@ -152,8 +165,14 @@ def check_laws(events: Sequence[Event], tokenizer: Any, *, whole: bool = True) -
     assert stats.committed == stats.accepted + stats.corrections + stats.bonuses + stats.plain
     assert stats.committed == len(committed)
     assert stats.rounds == len(rounds)
+    assert spans == numbers, "a token without a span"
     decoded = tokenizer.decode(committed, skip_special_tokens=True)
     assert text_of(events) + done.cut == decoded, "the events do not give the text"
+
+
+def lengths_of(events: Sequence[Event]) -> list[int]:
+    """How much of the text each committed token gave."""
+    return [span.length for event in events if isinstance(event, Text) for span in event.spans]
 
 
 def text_of(events: Sequence[Event]) -> str:

@@ -12,13 +12,14 @@ import pytest
 from rich.console import Console
 
 from engine.chat import Chat, save
-from engine.draft_length import Automatic, Fixed
+from engine.draft_length.policy import Automatic, Fixed
 from engine.events import Done, Draft, Event, Prefill, Text, Verdict
 from engine.loading import LoadedModel, load
 from engine.request import Message, Request, Sampling
 from engine.session import Session
 from engine.terminal import clean
 from models.errors import Problem
+from models.folders import ModelFolder
 from tests.engine import tiny
 
 # Refuses what the templates of some well-known models refuse.
@@ -51,7 +52,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def target(folder: Path) -> LoadedModel:
-    return load(folder)
+    return load(ModelFolder(folder))
 
 
 class Watched(Session):
@@ -388,7 +389,7 @@ def _copy(
     }.items():
         settings = json.loads((copied / name).read_text()) | change
         (copied / name).write_text(json.dumps(settings))
-    return load(copied)
+    return load(ModelFolder(copied))
 
 
 # Ctrl-C

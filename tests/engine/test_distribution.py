@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from engine.accept import Outcome, by_block, by_token
 from engine.decoder import Decoder
-from engine.draft_length import Automatic, Choice, DraftLength, Fixed, Measured, Prospect
+from engine.draft_length import Choice, DraftLength, Measured, Prospect
+from engine.draft_length.policy import Automatic, Fixed
 from engine.drafters import Drafter, Proposal, chain
 from engine.drafters.cascade import Cascade
 from engine.drafters.early_exit import EarlyExitDrafter

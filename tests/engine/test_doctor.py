@@ -10,13 +10,14 @@ import mlx.core as mx
 import pytest
 from rich.console import Console
 
-import engine.calibrate as calibrate_module
+import engine.draft_length.calibrate as calibrate_module
 from engine import doctor
 from engine.__main__ import main
 from engine.bench.curve import Curve, Point, curve_of
 from engine.bench.machine import available_bytes, available_in_vm_stat, this_machine
-from engine.costs import Calibration, DraftCosts, PassCosts
+from engine.blas import MatrixLibrary
 from engine.doctor import Diagnosis, diagnose, show_line, starter_if_here
+from engine.draft_length.costs import Calibration, DraftCosts, PassCosts
 from engine.symptoms import (
     Line,
     backend_line,
@@ -29,6 +30,7 @@ from engine.symptoms import (
     version_line,
 )
 from models.errors import Problem
+from models.folders import ModelFolder
 from tests.engine.tiny import write_folder
 
 GB = 1_000_000_000
@@ -59,16 +61,24 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The figures of a calm machine, however busy this one is."""
+    drafts = (DraftCosts("early-exit", 24, 0.001, 0.002, 0.0005),)
+    calibration = Calibration((PassCosts(24, (1, 4), (0.05, 0.06)),), drafts)
+    monkeypatch.setattr(doctor, "calibrate", lambda *_, **__: calibration)
+
+
 def by_name(diagnosis: Diagnosis) -> dict[str, Line]:
     return {line.name: line for line in diagnosis.lines}
 
 
-def test_a_sound_pair_is_usable_and_every_line_is_shown_once(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(calibrate_module._Survey, "steady", True)  # however busy the machine is
+@pytest.mark.usefixtures("measured")
+def test_a_sound_pair_is_usable_and_every_line_is_shown_once(folder: Path) -> None:
     shown: list[Line] = []
-    found = diagnose(lambda: folder, "early-exit:2", show=shown.append, budget_seconds=0.5)
+    found = diagnose(
+        lambda: ModelFolder(folder), "early-exit:2", show=shown.append, budget_seconds=0.5
+    )
 
     assert found.usable
     assert tuple(shown) == found.lines
@@ -90,7 +100,7 @@ def test_what_a_busy_machine_measures_is_not_believed(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(calibrate_module._Survey, "steady", False)
-    found = diagnose(lambda: folder, "lookup", budget_seconds=0.2)
+    found = diagnose(lambda: ModelFolder(folder), "lookup", budget_seconds=0.2)
     assert found.usable
     assert found.curve is None
     assert found.lines[-1].name == "passes"
@@ -109,12 +119,12 @@ def test_a_curve_is_of_the_pair_alone() -> None:
 
 
 def test_a_pair_that_does_not_work_says_why(folder: Path, tmp_path: Path) -> None:
-    found = diagnose(lambda: folder, str(tmp_path / "none"))
+    found = diagnose(lambda: ModelFolder(folder), str(tmp_path / "none"))
     assert not found.usable
     assert found.lines[-1].name == "drafter"
     assert "no drafter and no folder" in found.lines[-1].fact
 
-    found = diagnose(lambda: tmp_path / "none", "lookup")
+    found = diagnose(lambda: ModelFolder(tmp_path / "none"), "lookup")
     assert found.lines[-1] == Line(
         "target", f"There is no model folder at {tmp_path / 'none'}.", "Check the path.", False
     )
@@ -134,19 +144,20 @@ def test_without_the_starter_model_slipstream_is_usable() -> None:
 
 
 def test_a_starter_that_came_along_is_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "shipped_starter", lambda: tmp_path)
-    assert starter_if_here() == tmp_path
+    monkeypatch.setattr(doctor, "shipped_starter", lambda: ModelFolder(tmp_path))
+    assert starter_if_here() == ModelFolder(tmp_path)
 
 
 def test_weights_that_do_not_fit_are_not_loaded(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(doctor, "available_bytes", lambda: 1000)
-    found = diagnose(lambda: folder, "lookup")
+    found = diagnose(lambda: ModelFolder(folder), "lookup")
     assert not found.usable
     assert "1 kB are free" in found.lines[-1].fact
 
 
+@pytest.mark.usefixtures("measured")
 def test_the_command_ends_with_0_or_1(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -195,16 +206,18 @@ def test_backends() -> None:
 
 
 def test_the_matrix_library() -> None:
-    x86, arm = "Linux-6-x86_64-with-glibc2.36", "Linux-6-aarch64-with-glibc2.36"
-    right = "OpenBLAS, Sandybridge kernels"
-    assert matrix_line(right, x86, gigaflops=53).fact == f"{right}, 53 GFLOP/s for 8 rows"
-    assert matrix_line(right, x86, gigaflops=53).remedy == ""
-    assert matrix_line("OpenBLAS, default kernels", arm, gigaflops=53).remedy == ""
-    assert "greedy" in matrix_line("OpenBLAS, default kernels", x86, gigaflops=53).fact
-    slow = matrix_line("reference BLAS", x86, gigaflops=6)
+    right = MatrixLibrary("OpenBLAS 0.3", "Sandybridge", 2)
+    assert matrix_line(right, gigaflops=53, alike=True) == Line(
+        "BLAS", "OpenBLAS 0.3, Sandybridge kernels, 53 GFLOP/s for 8 rows, 2 threads"
+    )
+    wrong = matrix_line(replace(right, kernels="Haswell"), gigaflops=53, alike=False)
+    assert "greedy" in wrong.fact
+    assert "LD_PRELOAD" in wrong.remedy
+    slow = matrix_line(MatrixLibrary("reference BLAS"), gigaflops=6, alike=True)
     assert "libopenblas0-pthread" in slow.remedy
     assert slow.usable
-    assert matrix_line("Accelerate", "macOS-26", gigaflops=0) == Line("BLAS", "Accelerate")
+    mac = MatrixLibrary("Accelerate")
+    assert matrix_line(mac, gigaflops=0, alike=False) == Line("BLAS", "Accelerate")
 
 
 def test_a_busy_machine_is_told_from_an_idle_one() -> None:

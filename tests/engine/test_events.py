@@ -16,6 +16,7 @@ from engine.events import (
     Failed,
     Judgement,
     Prefill,
+    Span,
     Stats,
     Text,
     Verdict,
@@ -67,7 +68,12 @@ kinds: dict[str, st.SearchStrategy[Event]] = {
         seconds=figure,
         reason=text,
     ),
-    "text": st.builds(Text, generation=text, delta=text),
+    "text": st.builds(
+        Text,
+        generation=text,
+        delta=text,
+        spans=st.lists(st.builds(Span, round=count, index=count, length=count)).map(tuple),
+    ),
     "done": st.builds(
         Done,
         generation=text,
@@ -119,6 +125,8 @@ def test_other_lines_are_refused(line: str) -> None:
         '{"event": "Text", "generation": "g", "delta": "a"}',
         '{"event": "event", "generation": "g", "delta": "a"}',
         '{"event": "text", "generation": "g", "delta": "a", "more": 1}',
+        '{"event": "text", "generation": "g", "delta": "a", "spans": [[1, 0, 1]]}',
+        '{"event": "text", "generation": "g", "delta": "a", "spans": [{"round": 1}]}',
         '{"event": "draft", "generation": "g", "round": 0, "tokens": [7], "drafter": "d"}',
         '{"event": "draft", "generation": "g", "round": 0, "tokens": null, "drafter": "d"}',
         '{"event": "done", "generation": "g", "reason": "stop", "stats": {}}',
@@ -132,7 +140,7 @@ def test_near_misses_are_refused(line: str) -> None:
 @given(data=st.data(), event=st.one_of(*kinds.values()))
 def test_a_field_too_few_or_too_many_is_refused(data: st.DataObject, event: Event) -> None:
     fields = json.loads(to_json(event))
-    optional = {"cut"}
+    optional = {"cut", "spans"}
     name = data.draw(st.sampled_from(sorted(set(fields) - optional)))
     kept = {key: value for key, value in fields.items() if key != name}
     for broken in (kept, {**fields, name + "_": 1}):

@@ -8,6 +8,7 @@ import pytest
 from mlx.utils import tree_flatten
 
 from engine.head import FittedHead, HeadShape, load_head, new_head, save_head, shape_for
+from models.drafter_folders import describe_head
 from models.errors import Problem
 from tests.engine.heads import untrained
 from tests.engine.tiny import ARCHITECTURES, build
@@ -28,7 +29,7 @@ def folder(fitted: FittedHead, tmp_path: Path) -> Path:
 
 
 def read(folder: Path) -> FittedHead:
-    return load_head(folder, fingerprint=FINGERPRINT, vocabulary=VOCABULARY)
+    return load_head(describe_head(folder), fingerprint=FINGERPRINT, vocabulary=VOCABULARY)
 
 
 def logits(fitted: FittedHead, seed: int = 0) -> mx.array:
@@ -104,13 +105,13 @@ def test_saving_leaves_the_head_as_it_is(fitted: FittedHead, tmp_path: Path) -> 
 
 def test_another_target_is_refused(folder: Path) -> None:
     with pytest.raises(Problem, match=r"distilled for tiny .*0123456789abcdef.*feedbeef") as caught:
-        load_head(folder, fingerprint="feedbeef", vocabulary=VOCABULARY)
+        load_head(describe_head(folder), fingerprint="feedbeef", vocabulary=VOCABULARY)
     assert "slipstream distil" in caught.value.remedy
 
 
 def test_tokens_that_the_target_lacks_are_refused(folder: Path) -> None:
     with pytest.raises(Problem, match="tokens that the target does not have"):
-        load_head(folder, fingerprint=FINGERPRINT, vocabulary=VOCABULARY - 4)
+        load_head(describe_head(folder), fingerprint=FINGERPRINT, vocabulary=VOCABULARY - 4)
 
 
 def damage_config(folder: Path, **changes: object) -> None:

@@ -6,7 +6,7 @@ import pytest
 import engine.drafters.head
 import engine.hidden_states
 from engine.decoder import Decoder
-from engine.draft_length import Fixed
+from engine.draft_length.policy import Fixed
 from engine.drafters.head import HeadDrafter
 from engine.head import FittedHead
 from engine.request import Sampling

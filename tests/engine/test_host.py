@@ -40,6 +40,7 @@ from engine.protocol import (
 )
 from engine.request import Message, Request
 from engine.session import Session
+from models.folders import ModelFolder
 from tests.engine.child import ROOT, Child
 from tests.engine.tiny import write_folder
 
@@ -94,7 +95,7 @@ def written(answers: list[Answer]) -> str:
 def test_it_writes_what_a_session_writes(child: Child, folder: Path) -> None:
     answers = child.ask(generate("g1", max_tokens=64, sampling=Sampling()))
     assert {answer.generation for answer in answers} == {"g1"}
-    session = Session(load(folder))
+    session = Session(load(ModelFolder(folder)))
     message = Message("user", QUESTION[0].content)
     expected = list(session.answer([message], Request(max_tokens=64)))
     assert written(answers) == written(list(expected))
@@ -250,12 +251,13 @@ def test_load_unload_and_quit(fresh: Callable[[], Child], folder: Path) -> None:
     child.send(Load("1", str(folder), "lookup", "4"))
     assert child.next() == Loading("1", str(folder), "lookup", "4", 0.0)
     loaded = child.next()
-    assert loaded == Loaded("1", str(folder), "lookup", "4", "float32", 4096, 260)
+    assert loaded == Loaded("1", str(folder), "lookup", "4", "float32", 4096, 260, "")
     # A mistake that shows before loading leaves the model where it is.
-    assert isinstance(child.ask(Load("2", str(folder), "none", "many"))[0], Failed)
+    for drafter, length in (("none", "many"), ("nonsense", "4")):
+        assert isinstance(child.ask(Load("2", str(folder), drafter, length))[0], Failed)
     assert isinstance(child.ask(generate("g2"))[-1], Done)
     # One that shows later does not, and says so.
-    kinds = [type(answer) for answer in child.ask(Load("3", str(folder), "nonsense"))]
+    kinds = [type(answer) for answer in child.ask(Load("3", str(folder), "early-exit:99"))]
     assert kinds == [Loading, Unloaded, Failed]
     assert isinstance(child.ask(generate("g3"))[-1], Failed)
     assert isinstance(child.ask(Load("4", str(folder)))[-1], Loaded)
@@ -414,6 +416,20 @@ def test_it_is_usable_after_a_failed_generation(
     assert "Traceback" in capsys.readouterr().err
     assert isinstance(last[-1], Done)
     assert written(last) == written(first)
+
+
+def test_what_there_is_to_remark_is_told_when_it_is_loaded(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remarks = iter(("It is slow.", ""))
+    monkeypatch.setattr(Session, "calibrate", lambda *_, **__: next(remarks))
+    script = iter((Load("1", str(folder), "lookup"), Drafting("2", draft_length="auto")))
+    answers: list[Answer] = []
+    inbox = Inbox(answers.append)
+    monkeypatch.setattr(inbox, "take", lambda: next(script, None))
+    Host(inbox, answers.append).run()
+    told = [answer.remark for answer in answers if isinstance(answer, Loaded)]
+    assert told == ["It is slow.", ""]
 
 
 def test_lines_that_are_too_long_come_broken_off() -> None:

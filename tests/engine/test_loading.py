@@ -15,6 +15,7 @@ from mlx_lm.utils import save_model
 from engine import loading
 from engine.loading import free_memory_bytes, load
 from models.errors import Problem
+from models.folders import ModelFolder
 from tests.engine import tiny
 
 PLENTY = 1 << 40
@@ -89,7 +90,7 @@ def test_on_the_cpu_weights_become_float32(
     architecture: str, dtype: mx.Dtype, bits: int | None, precision: str, tmp_path: Path
 ) -> None:
     tiny.write_folder(architecture, tmp_path / "model", dtype=dtype, bits=bits)
-    loaded = load(tmp_path / "model")
+    loaded = load(ModelFolder(tmp_path / "model"))
     assert loaded.precision == precision
     assert {array.dtype for array in parameters(loaded.model).values()} == {mx.float32}
     reference = expanded(tmp_path / "model", tmp_path / "expanded")
@@ -114,7 +115,7 @@ def test_layers_of_different_widths(tmp_path: Path) -> None:
     config["quantization"] = {"group_size": 32, "bits": 4, "lm_head": head}
     (folder / "config.json").write_text(json.dumps(config))
 
-    loaded = load(folder)
+    loaded = load(ModelFolder(folder))
     assert loaded.precision == "float32 from 4/8-bit"
     reference = expanded(folder, tmp_path / "expanded")
     assert mx.array_equal(loaded.model(TOKENS), reference(TOKENS))
@@ -130,7 +131,7 @@ def test_microscaled_weights(tmp_path: Path) -> None:
     config["quantization"] = {"group_size": 32, "bits": 4, "mode": "mxfp4"}
     (folder / "config.json").write_text(json.dumps(config))
 
-    loaded = load(folder)
+    loaded = load(ModelFolder(folder))
     assert loaded.precision == "float32 from 4-bit"
     assert {array.dtype for array in parameters(loaded.model).values()} == {mx.float32}
     reference = expanded(folder, tmp_path / "expanded", mode="mxfp4")
@@ -150,7 +151,7 @@ def test_without_memory_weights_stay_packed(
 ) -> None:
     tiny.write_folder("llama", tmp_path, dtype=dtype, bits=bits)
     memory(0)
-    loaded = load(tmp_path)
+    loaded = load(ModelFolder(tmp_path))
     assert loaded.precision == precision
     theirs, _ = mlx_lm.load(str(tmp_path))
     ours, theirs = parameters(loaded.model), parameters(theirs)
@@ -167,15 +168,15 @@ def test_half_of_the_free_memory_is_enough(
     tiny.write_folder("llama", tmp_path, dtype=mx.bfloat16, bits=bits)
     values = sum(array.size for array in parameters(tiny.build("llama", vocabulary=260)).values())
     memory(2 * 4 * values - 2)
-    assert "float32" not in load(tmp_path).precision
+    assert "float32" not in load(ModelFolder(tmp_path)).precision
     memory(2 * 4 * values)
-    assert "float32" in load(tmp_path).precision
+    assert "float32" in load(ModelFolder(tmp_path)).precision
 
 
 def test_on_metal_weights_stay_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tiny.write_folder("llama", tmp_path, bits=4)
     monkeypatch.setattr(mx, "default_device", lambda: mx.Device(mx.gpu))
-    loaded = load(tmp_path)
+    loaded = load(ModelFolder(tmp_path))
     assert loaded.precision == "4-bit"
     assert isinstance(loaded.model.lm_head, nn.QuantizedLinear)
 
@@ -199,8 +200,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_loaded_model(folder: Path) -> None:
-    loaded = load(folder)
-    assert loaded.folder == folder
+    loaded = load(ModelFolder(folder))
+    assert loaded.folder.path == folder
     assert loaded.ends == {256}
     assert loaded.context_length == 4096
     assert loaded.tokenizer.decode(loaded.tokenizer.encode("naïve")) == "naïve"
@@ -220,7 +221,7 @@ def test_every_end_that_the_model_states(
 ) -> None:
     # Families whose turns end with a token of their own state it there, and nowhere else.
     change_json(folder / name, eos_token_id=value)
-    assert load(folder).ends == ends
+    assert load(ModelFolder(folder)).ends == ends
 
 
 @pytest.mark.parametrize("key", ["max_position_embeddings", "n_positions"])
@@ -228,12 +229,12 @@ def test_context_length(key: str, folder: Path) -> None:
     config = json.loads((folder / "config.json").read_text())
     del config["max_position_embeddings"]
     (folder / "config.json").write_text(json.dumps(config | {key: 77}))
-    assert load(folder).context_length == 77
+    assert load(ModelFolder(folder)).context_length == 77
 
 
 def test_a_recurrent_model_has_no_limit_of_its_own(tmp_path: Path) -> None:
     tiny.write_folder("mamba", tmp_path)
-    assert load(tmp_path).context_length > 1_000_000
+    assert load(ModelFolder(tmp_path)).context_length > 1_000_000
 
 
 # Folders that are no models
@@ -242,7 +243,7 @@ def test_a_recurrent_model_has_no_limit_of_its_own(tmp_path: Path) -> None:
 def told(folder: Path) -> str:
     """What is said of a folder; nothing if it can be loaded."""
     try:
-        load(folder)
+        load(ModelFolder(folder))
     except Problem as problem:
         return str(problem)
     return ""
@@ -256,7 +257,7 @@ def test_architectures_that_are_none(
 ) -> None:
     change_json(folder / "config.json", model_type=model_type)
     with pytest.raises(Problem, match="cannot be loaded") as problem:
-        load(folder)
+        load(ModelFolder(folder))
     assert repr(model_type)[1:-1] in problem.value.message
     assert "mlx-lm" in problem.value.remedy
     assert capfd.readouterr() == ("", ""), "a host's output is its protocol"
@@ -289,7 +290,7 @@ def test_tokenizer_files_with_junk(name: str, data: bytes, folder: Path) -> None
     (folder / name).write_bytes(data)
     if name == "tokenizer.json":
         with pytest.raises(Problem, match="cannot be loaded"):
-            load(folder)
+            load(ModelFolder(folder))
         return
     said = told(folder)
     assert not said or "cannot be loaded" in said
@@ -302,12 +303,12 @@ def test_tokenizer_files_with_junk(name: str, data: bytes, folder: Path) -> None
 def test_a_tokenizer_config_with_junk(changes: dict[str, Any], folder: Path) -> None:
     change_json(folder / "tokenizer_config.json", **changes)
     with pytest.raises(Problem, match="cannot be loaded"):
-        load(folder)
+        load(ModelFolder(folder))
 
 
 def test_a_generation_config_with_junk_is_passed_over(folder: Path) -> None:
     (folder / "generation_config.json").write_text("[")
-    assert load(folder).ends == {256}
+    assert load(ModelFolder(folder)).ends == {256}
 
 
 def test_weights_that_are_missing(folder: Path) -> None:
@@ -316,4 +317,4 @@ def test_weights_that_are_missing(folder: Path) -> None:
     del weights["model.layers.0.mlp.up_proj.weight"]
     mx.save_safetensors(str(folder / "model.safetensors"), weights)
     with pytest.raises(Problem, match=r"cannot be loaded: .*up_proj"):
-        load(folder)
+        load(ModelFolder(folder))

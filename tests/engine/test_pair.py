@@ -4,13 +4,15 @@ import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import mlx.core as mx
 import pytest
 from mlx_lm.utils import save_model
 
 from engine.decoder import Decoder
-from engine.draft_length import LONGEST, Automatic, DraftLength, Prospect
+from engine.draft_length import LONGEST, DraftLength, Prospect
+from engine.draft_length.policy import Automatic
 from engine.drafters import Drafter
 from engine.drafters.cascade import Cascade
 from engine.drafters.early_exit import EarlyExitDrafter
@@ -22,7 +24,8 @@ from engine.head import save_head
 from engine.loading import LoadedModel, load
 from engine.pair import make_drafter, make_policy
 from models.errors import Problem
-from models.fingerprint import fingerprint
+from models.folders import ModelFolder
+from models.installed.resolve import resolve_drafters
 from tests.engine import tiny
 from tests.engine.heads import untrained
 
@@ -39,7 +42,7 @@ def on_the_cpu() -> Iterator[None]:
 def target(tmp_path_factory: pytest.TempPathFactory) -> LoadedModel:
     folder = tmp_path_factory.mktemp("models") / "target"
     tiny.write_folder("llama", folder)
-    return load(folder)
+    return load(ModelFolder(folder))
 
 
 @pytest.fixture
@@ -50,8 +53,9 @@ def other(target: LoadedModel, tmp_path: Path) -> Path:
     return folder
 
 
-def make(name: str, target: LoadedModel) -> Drafter:
-    return make_drafter(name, target=target, decoder=Decoder(target.model))
+def make(name: str, target: LoadedModel, **options: Any) -> Drafter:
+    drafters = resolve_drafters(name, target.folder)
+    return make_drafter(drafters, target=target, decoder=Decoder(target.model), **options)
 
 
 @pytest.mark.parametrize(
@@ -106,14 +110,13 @@ def test_a_folder_named_like_a_drafter_needs_its_path(
 def test_the_given_loader_is_asked(target: LoadedModel, other: Path) -> None:
     asked: list[Path] = []
 
-    def loader(folder: Path) -> LoadedModel:
-        asked.append(folder)
+    def loader(folder: ModelFolder) -> LoadedModel:
+        asked.append(folder.path)
         return load(folder)
 
-    decoder = Decoder(target.model)
-    make_drafter("none+lookup", target=target, decoder=decoder, load=loader)
+    make("none+lookup", target, load=loader)
     assert asked == []
-    make_drafter(f"lookup+{other}", target=target, decoder=decoder, load=loader)
+    make(f"lookup+{other}", target, load=loader)
     assert asked == [other]
 
 
@@ -139,7 +142,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def distilled(target: LoadedModel, folder: Path) -> Path:
     """A head for `target`, as good as if it had been trained."""
-    known = fingerprint(target.folder)
+    known = target.folder.fingerprint
     save_head(untrained(target.model), folder, target="target", fingerprint=known)
     return folder
 
@@ -151,7 +154,7 @@ def test_a_head_is_found_by_the_weights_of_its_target(
     assert type(make("head", target)) is HeadDrafter
     assert make("lookup+head", target).name == "lookup+head"
     assert make(" auto ", target).name == "lookup+head"
-    assert make("auto", load(other)).name == "lookup"
+    assert make("auto", load(ModelFolder(other))).name == "lookup"
 
 
 def test_a_target_without_a_head(target: LoadedModel, home: Path) -> None:
@@ -167,7 +170,7 @@ def test_a_heads_folder_is_named_like_a_models(
     folder = distilled(target, tmp_path / "my head")
     assert type(make(str(folder), target)) is HeadDrafter
     with pytest.raises(Problem, match="was distilled for target"):
-        make(str(folder), load(other))
+        make(str(folder), load(ModelFolder(other)))
 
 
 @pytest.mark.parametrize("layers", [0, 4, 99])
@@ -189,26 +192,25 @@ def test_the_first_token_that_differs_is_named(target: LoadedModel, other: Path)
 
 
 def test_tokens_are_compared_before_weights_are_read(target: LoadedModel, other: Path) -> None:
-    (other / "model.safetensors").unlink()
     (other / "tokenizer.json").write_text(
         (other / "tokenizer.json").read_text().replace('"<user>"', '"<human>"')
     )
     with pytest.raises(Problem, match="'<user>' in target and '<human>'"):
-        make(str(other), target)
+        make(str(other), target, load=lambda folder: pytest.fail("it was loaded"))
 
 
 @pytest.mark.parametrize("what", ["a file", "an empty folder", "weights without tokens"])
 def test_a_path_that_is_no_model(what: str, target: LoadedModel, other: Path) -> None:
     match what:
         case "a file":
-            path = other / "model.safetensors"
+            path, lacks = other / "model.safetensors", "no model folder"
         case "an empty folder":
-            path = other / "empty"
+            path, lacks = other / "empty", r"config\.json"
             path.mkdir()
         case _:
-            path = other
+            path, lacks = other, r"tokenizer\.json"
             (other / "tokenizer.json").unlink()
-    with pytest.raises(Problem, match=r"tokenizer\.json"):
+    with pytest.raises(Problem, match=lacks):
         make(str(path), target)
 
 
@@ -216,13 +218,12 @@ def test_a_model_with_fewer_logits_drafts_only_what_it_knows(
     target: LoadedModel, tmp_path: Path
 ) -> None:
     # Rows that pad the output layer: the target has some, the drafter has none.
-    folder = Path(shutil.copytree(target.folder, tmp_path / "padded"))
+    folder = Path(shutil.copytree(target.folder.path, tmp_path / "padded"))
     config = json.loads((folder / "config.json").read_text()) | {"vocab_size": 300}
     save_model(folder, tiny.build("llama", vocabulary=300))
     (folder / "config.json").write_text(json.dumps(config))
-    padded = load(folder)
-    drafter = make_drafter(str(target.folder), target=padded, decoder=Decoder(padded.model))
-    assert type(drafter) is ModelDrafter
+    padded = load(ModelFolder(folder))
+    assert type(make(str(target.folder.path), padded)) is ModelDrafter
     assert type(make(str(folder), target)) is ModelDrafter
 
 

@@ -21,6 +21,7 @@ from engine.protocol import (
     Load,
     Notice,
     Quit,
+    Ready,
     Unload,
     answer_from_json,
     answer_to_json,
@@ -212,6 +213,18 @@ def test_what_is_left_out_is_what_the_engine_would_take() -> None:
 def test_a_command_that_would_be_refused_cannot_be_made() -> None:
     with pytest.raises(Problem, match="max_tokens"):
         Generate("g", "c", (), max_tokens=0)
+
+
+def test_the_greeting_can_be_read_by_every_version() -> None:
+    """It is how two versions tell that they are not of one: its form stays."""
+    first = (
+        '{"event": "ready", "protocol": 1, "python": "3.12.11", "mlx": "0.31.2", '
+        '"mlx_lm": "0.31.3", "device": "Device(gpu, 0)"}'
+    )
+    greeting = answer_from_json(first)
+    assert greeting == Ready(1, "3.12.11", "0.31.2", "0.31.3", "Device(gpu, 0)")
+    assert answer_to_json(greeting) == first
+    assert protocol.PROTOCOL == 2
 
 
 def test_no_notice_is_called_like_an_event() -> None:

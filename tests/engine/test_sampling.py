@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from engine import speculate as loop
 from engine.decoder import Decoder
-from engine.draft_length import Fixed
+from engine.draft_length.policy import Fixed
 from engine.drafters import chain
 from engine.drafters.model import ModelDrafter
 from engine.request import Sampling

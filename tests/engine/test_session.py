@@ -1,10 +1,16 @@
 """Conversations: turns that reuse what was read, stops, ends, and events that keep their laws."""
 
+import itertools
+from dataclasses import replace
 from typing import Any
 
 import mlx.core as mx
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from transformers import PreTrainedTokenizerFast
 
+from engine.draft_length.policy import Fixed
 from engine.events import Draft, Text
 from engine.request import Message, Request, Sampling
 from engine.session import Session
@@ -12,6 +18,8 @@ from models.errors import Problem
 from tests.engine.helpers import (
     CORE,
     EVERYWHERE,
+    Known,
+    Scripted,
     now_and_then,
 )
 from tests.engine.sessions import (
@@ -23,6 +31,7 @@ from tests.engine.sessions import (
     check_laws,
     collect,
     done_of,
+    lengths_of,
     loaded,
     new_session,
     reused_of,
@@ -32,6 +41,8 @@ from tests.engine.sessions import (
     tokens_of,
     use,
 )
+from tests.engine.shares import clipped, shares
+from tests.engine.test_text import STORIES, broken_bytes, byte_level
 
 # One answer
 
@@ -140,6 +151,51 @@ def test_session_goes_on_after_a_stop_string(stop: str, tokenizer: Any) -> None:
     again = collect(session, session.complete(range(4), Request(stops=[stop])))
     assert text_of(first) == text_of(again)
     assert reused_of(again) == 3
+
+
+# Which token gave what
+
+each_kind = pytest.mark.parametrize(
+    "tokenizer", [STORIES, byte_level()], ids=["stories", "byte-level"]
+)
+
+
+@each_kind
+@given(data=st.data())
+def test_every_committed_token_is_told_what_it_gave(
+    tokenizer: PreTrainedTokenizerFast, data: st.DataObject
+) -> None:
+    """Whatever is written, however it is drafted, and wherever it ends."""
+    encoded = tokenizer.encode("a naïve 世界 👩, b", add_special_tokens=False)
+    ids = st.sampled_from(encoded) | broken_bytes(tokenizer)
+    end, vocabulary = 2, len(tokenizer)
+    script = [7, 8, 9, *data.draw(st.lists(ids, max_size=20)), end, end]
+    session = Session(
+        replace(loaded(Scripted(script, vocabulary=vocabulary), tokenizer), ends=frozenset({end}))
+    )
+    wrong = data.draw(st.sets(st.integers(3, 24)))
+    session.drafter = Known(script, vocabulary=vocabulary, wrong=wrong)
+    session.policy = Fixed(data.draw(st.integers(0, 5)))
+    stops = data.draw(st.lists(st.text("ab 世👩\ufffd", min_size=1, max_size=3), max_size=2))
+    request = Request(stops=stops, max_tokens=data.draw(st.integers(1, 24)))
+    asked, patience = itertools.count(), data.draw(st.integers(2, 20))
+    events = list(session.complete(script[:3], request, cancelled=lambda: next(asked) >= patience))
+    check_laws(events, tokenizer, end=end)
+    given = shares(tokenizer, tokens_of(events))
+    assert lengths_of(events) == clipped(given, len(text_of(events)))
+
+
+@pytest.mark.parametrize("length", [0, 1, 2, 3, 7])
+def test_the_byte_that_completes_a_character_gave_it(length: int, tokenizer: Any) -> None:
+    session = scripted(tokenizer, "a🙂é".encode(), prompt=4, length=length)
+    events = collect(session, session.complete(range(4)))
+    assert lengths_of(events) == [1, 0, 0, 0, 1, 0, 1, 0]
+
+
+def test_tokens_behind_a_stop_string_gave_nothing(tokenizer: Any) -> None:
+    session = scripted(tokenizer, b"abSTOPcd", prompt=4, length=8)
+    events = collect(session, session.complete(range(4), Request(stops=["STOP"])))
+    assert lengths_of(events) == [1, 1, *[0] * 7]
 
 
 # Ending early

@@ -5,15 +5,19 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import mlx.core as mx
 import pytest
 
 import engine.session
 import engine.speculate
-from engine.calibrations import Calibrations
-from engine.draft_length import Automatic, Fixed
+from engine.blas import MatrixLibrary
+from engine.circumstances import Contention
+from engine.draft_length.calibrations import Calibrations
+from engine.draft_length.policy import Automatic, Fixed
 from engine.loading import LoadedModel
 from engine.request import Request
-from engine.session import Session
+from engine.session import BUSY, SLOW, Session
+from models.folders import ModelFolder
 from tests.engine.sessions import QUESTION, loaded, tiny_model
 
 
@@ -21,7 +25,8 @@ from tests.engine.sessions import QUESTION, loaded, tiny_model
 def target(tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -> LoadedModel:
     times = itertools.count(0.0, 0.001)  # a machine that does nothing else
     monkeypatch.setattr(engine.speculate, "perf_counter", lambda: next(times))
-    monkeypatch.setattr("engine.pair.fingerprint", lambda folder: f"weights of {folder}")
+    named = property(lambda folder: f"weights of {folder.path}")
+    monkeypatch.setattr(ModelFolder, "fingerprint", named)
     return loaded(tiny_model("llama"), tokenizer)
 
 
@@ -69,6 +74,89 @@ def test_a_cancelled_measurement_is_not_kept(target: LoadedModel, tmp_path: Path
     assert not known(session)
     assert list(session.answer(QUESTION, Request(max_tokens=10)))
     assert list(tmp_path.iterdir()) == []
+
+
+class Busy(Contention):
+    """Of a machine that has other work."""
+
+    heavy = True
+
+
+def test_what_a_busy_machine_showed_is_used_and_not_kept(
+    target: LoadedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = Calibrations(tmp_path)
+    calm = engine.session.Contention
+    monkeypatch.setattr(engine.session, "Contention", Busy)
+    session = Session(target, drafter="lookup", calibrations=kept)
+    assert session.calibrate() == BUSY
+    assert known(session)
+    monkeypatch.setattr(engine.session, "Contention", calm)
+    assert list(session.answer(QUESTION, Request(max_tokens=10)))
+    assert not session.disturbed  # it has been told
+    assert list(tmp_path.iterdir()) == []
+
+    again = Session(target, drafter="lookup", calibrations=kept)
+    assert again.calibrate() == ""
+    (path,) = tmp_path.iterdir()
+    written = path.read_bytes()
+    monkeypatch.setattr(engine.session, "Contention", Busy)
+    third = Session(target, drafter="lookup", calibrations=kept)
+    assert third.calibrate() == ""  # it is known from the last time
+    assert list(third.answer(QUESTION, Request(max_tokens=30)))
+    assert third.disturbed
+    assert path.read_bytes() == written
+
+
+def test_costs_that_are_not_what_they_were_are_measured_again(
+    target: LoadedModel, tmp_path: Path
+) -> None:
+    kept = Calibrations(tmp_path)
+    first = Session(target, drafter="lookup", calibrations=kept)
+    first.calibrate()
+    assert isinstance(first.policy, Automatic)
+    for _ in range(100):  # each pass takes twice as long as it did
+        seconds = 2.0 * first.policy.calibration.passes[0].seconds[0]
+        first.policy.costs.observe_pass(1, seconds, context=24)
+    list(first.answer(QUESTION, Request(max_tokens=1)))
+
+    second = Session(target, drafter="lookup", calibrations=kept)
+    with mock.patch.object(engine.session, "calibrate", return_value=None) as measuring:
+        second.calibrate()
+        measuring.assert_called_once()
+    assert isinstance(second.policy, Automatic)
+    assert second.policy.acceptance.to_json() == first.policy.acceptance.to_json()
+
+
+def test_the_slow_library_is_told_of_when_it_is_measured(
+    target: LoadedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine.session, "choose_blas", lambda: MatrixLibrary("reference BLAS"))
+    monkeypatch.setattr(mx, "default_device", lambda: mx.cpu)
+    kept = Calibrations(tmp_path)
+    first, second = (Session(target, drafter="lookup", calibrations=kept) for _ in range(2))
+    assert first.calibrate() == SLOW
+    assert second.calibrate() == ""  # once
+
+
+@pytest.mark.parametrize(
+    ("place", "found"),
+    [
+        ("engine.pair.choose_blas", lambda: MatrixLibrary("reference BLAS")),
+        ("engine.pair.choose_blas", lambda: MatrixLibrary("OpenBLAS", "Sandybridge", 64)),
+        ("engine.pair.power_mode", lambda: "lowpowermode 1"),
+    ],
+    ids=["library", "threads", "power"],
+)
+def test_a_calibration_belongs_to_what_it_was_measured_with(
+    target: LoadedModel, tmp_path: Path, place: str, found: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = Calibrations(tmp_path)
+    Session(target, drafter="lookup", calibrations=kept).calibrate()
+    monkeypatch.setattr(place, found)
+    other = Session(target, drafter="lookup", calibrations=kept)
+    other.calibrate()
+    assert len(list(tmp_path.iterdir())) == 2
 
 
 def test_the_answer_is_the_same(target: LoadedModel) -> None:

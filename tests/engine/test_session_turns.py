@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from engine.costs import Calibration, DraftCosts, PassCosts
-from engine.draft_length import Automatic
+from engine.draft_length.costs import Calibration, DraftCosts, PassCosts
+from engine.draft_length.policy import Automatic
 from engine.drafters.model import ModelDrafter
 from engine.events import Event
 from engine.request import Message, Request

@@ -13,7 +13,8 @@ import pytest
 import engine.speculate
 from engine import device
 from engine.decoder import Decoder
-from engine.draft_length import Automatic, Choice, Fixed, Measured, Prospect
+from engine.draft_length import Choice, Measured, Prospect
+from engine.draft_length.policy import Automatic, Fixed
 from engine.drafters import Drafter
 from engine.drafters.cascade import Cascade
 from engine.drafters.early_exit import EarlyExitDrafter

@@ -8,7 +8,8 @@ import mlx.core as mx
 import pytest
 
 from engine.accept import by_block, by_token
-from engine.draft_length import Choice, Fixed, Prospect
+from engine.draft_length import Choice, Prospect
+from engine.draft_length.policy import Fixed
 from engine.drafters import Proposal
 from engine.drafters.model import ModelDrafter
 from engine.request import Sampling

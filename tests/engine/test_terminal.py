@@ -19,13 +19,13 @@ from engine.events import (
     Judgement,
     Origin,
     Prefill,
+    Span,
     Stats,
     Text,
     Verdict,
     WrittenToken,
 )
 from engine.terminal import (
-    Ledger,
     LiveAnswer,
     PlainAnswer,
     answer_view,
@@ -100,19 +100,25 @@ def verdict(number: int, proposed: int, accepted: int, text: str | None) -> Verd
     return Verdict("g", number, accepted, judgements, own, 0.01, 0.02, 0.04, "full")
 
 
+def text(number: int, *parts: str, first: int = 0) -> Text:
+    """Final text of a round's committed tokens, from number `first` on."""
+    spans = tuple(Span(number, first + index, len(part)) for index, part in enumerate(parts))
+    return Text("g", "".join(parts), spans)
+
+
 def done() -> Done:
     return Done("g", "stop", Stats())
 
 
-def plain_round(number: int, text: str) -> list[Event]:
-    return [verdict(number, 0, 0, text), Text("g", text)]
+def plain_round(number: int, token: str) -> list[Event]:
+    return [verdict(number, 0, 0, token), text(number, token)]
 
 
 @st.composite
 def answers(draw: st.DrawFn, tokens: st.SearchStrategy[str]) -> list[Event]:
     """Rounds as the engine makes them, with texts that hold some of a round back."""
     events: list[Event] = []
-    pending = ""
+    waiting: list[tuple[Span, str]] = []
     for number in range(draw(st.integers(0, 8))):
         guesses = draw(st.lists(tokens, max_size=4))
         accepted = draw(st.integers(0, len(guesses)))
@@ -120,12 +126,19 @@ def answers(draw: st.DrawFn, tokens: st.SearchStrategy[str]) -> list[Event]:
         if guesses:
             events.append(draft(number, *guesses))
         events.append(verdict(number, len(guesses), accepted, own))
-        pending += "".join(guesses[:accepted]) + own
-        ready = draw(st.integers(0, len(pending)))
-        if ready:
-            events.append(Text("g", pending[:ready]))
-        pending = pending[ready:]
-    return [*events, *([Text("g", pending)] if pending else []), done()]
+        for index, token in enumerate((*guesses[:accepted], own)):
+            # Its part of the text may be another than its own: a stripped space, half a character.
+            part = draw(st.just(token) | st.just(token[1:]) | tokens)
+            waiting.append((Span(number, index, len(part)), part))
+        ready = draw(st.integers(0, len(waiting)))
+        events += _final(waiting[:ready])
+        del waiting[:ready]
+    return [*events, *_final(waiting), done()]
+
+
+def _final(parts: Sequence[tuple[Span, str]]) -> list[Event]:
+    spans = tuple(span for span, _ in parts)
+    return [Text("g", "".join(part for _, part in parts), spans)] if parts else []
 
 
 def text_of(events: Sequence[Event]) -> str:
@@ -179,8 +192,8 @@ def test_a_long_answer_leaves_every_line_once() -> None:
     lines = [f"line {number} of the answer" for number in range(200)]
     terminal = Terminal(width=40, height=10)
     for number, line in enumerate(lines):
-        terminal.show(draft(number, "line", " x\n", "y"), verdict(number, 3, 1, line[4:]))
-        terminal.show(Text("g", line + "\n"))
+        terminal.show(draft(number, "line", " x\n", "y"), verdict(number, 3, 1, line[4:] + "\n"))
+        terminal.show(text(number, "line", line[4:] + "\n"))
     terminal.show(done())
     assert terminal.rows() == lines
 
@@ -191,7 +204,7 @@ def test_a_guess_is_drawn_judged_and_gone() -> None:
     assert terminal.rows() == ["It was the best of"]
     assert "\x1b[2m best" in terminal.file.getvalue()
 
-    rest: list[Event] = [verdict(1, 4, 2, " worst"), Text("g", " was the worst")]
+    rest: list[Event] = [verdict(1, 4, 2, " worst"), text(1, " was", " the", " worst")]
     for event in rest:
         terminal.show(event)
         assert terminal.rows() == ["It was the worst best of"]
@@ -203,7 +216,7 @@ def test_a_guess_is_drawn_judged_and_gone() -> None:
 
     terminal.show(draft(2, " of"))
     assert terminal.rows() == ["It was the worst of"]
-    terminal.show(verdict(2, 1, 1, " times"), Text("g", " of times"), done())
+    terminal.show(verdict(2, 1, 1, " times"), text(2, " of", " times"), done())
     assert terminal.rows() == ["It was the worst of times"]
     assert terminal.looks(" times") == "af5fff italic"
     assert terminal.looks(" was") == "green underline"
@@ -218,7 +231,9 @@ def test_a_line_end_in_a_guess_can_be_seen_and_struck() -> None:
 
 def test_indentation_is_not_underlined() -> None:
     terminal = Terminal()
-    terminal.show(draft(0, "    return"), verdict(0, 1, 1, "\n"), Text("g", "    return\n"), done())
+    terminal.show(
+        draft(0, "    return"), verdict(0, 1, 1, "\n"), text(0, "    return", "\n"), done()
+    )
     assert not any(terminal.look().buffer[0][x].underscore for x in range(4))
     assert terminal.looks("return") == "green underline"
 
@@ -233,23 +248,40 @@ def test_a_special_token_never_stands_in_the_answer(special: str) -> None:
         terminal = Terminal()
         terminal.show(*plain_round(0, "The"), *events)
         assert terminal.rows() == ["The end"]
-        terminal.show(Text("g", " end"), done())
+        terminal.show(text(1, " end", ""), done())
         assert terminal.rows() == ["The end"]
 
 
-def test_halves_of_a_character_give_way_to_it() -> None:
+def test_a_character_in_two_halves_has_the_colour_of_the_second() -> None:
     terminal = Terminal()
-    terminal.show(draft(0, "caf", "\ufffd"), verdict(0, 2, 2, "\ufffd"), Text("g", "café"))
-    terminal.show(draft(1, " noir"), verdict(1, 1, 1, "."), Text("g", " noir."))
+    terminal.show(draft(0, "caf", "\ufffd"), verdict(0, 2, 2, "\ufffd"))
+    terminal.show(text(0, "caf", "", "é"), draft(1, " noir"), verdict(1, 1, 1, "."))
+    terminal.show(text(1, " noir", "."))
     assert terminal.rows() == ["café noir."]
     assert terminal.looks("caf") == terminal.looks("noir") == "green underline"
-    assert terminal.looks("é") == "default"
+    assert terminal.looks("é") == "af5fff italic"
+
+
+def test_a_token_has_its_colour_wherever_its_text_comes() -> None:
+    terminal = Terminal()
+    terminal.show(draft(0, "a", "a"), verdict(0, 2, 1, "a"), text(0, "a"))  # one waits
+    terminal.show(verdict(1, 0, 0, "a"), text(0, "b", first=1), text(1, "c"))
+    assert terminal.rows() == ["abc"]
+    looks = [terminal.looks(letter) for letter in "abc"]
+    assert looks == ["green underline", "0087ff bold", "default"]
+
+
+def test_text_of_no_known_token_is_plain() -> None:
+    terminal = Terminal()
+    terminal.show(draft(0, "yes"), verdict(0, 1, 1, "no"), Text("g", "yesno"), done())
+    assert terminal.rows() == ["yesno"]
+    assert terminal.looks("yes") == "default"
 
 
 def test_text_behind_a_stop_string_vanishes() -> None:
     terminal = Terminal()
-    terminal.show(draft(0, "yes", "\n##", "#"), verdict(0, 3, 3, " more"), Text("g", "yes\n"))
-    terminal.show(done())
+    terminal.show(draft(0, "yes", "\n##", "#"), verdict(0, 3, 3, " more"))
+    terminal.show(text(0, "yes"), text(0, "\n", "", "", first=1), done())
     assert terminal.rows() == ["yes"]
 
 
@@ -274,7 +306,7 @@ def test_guesses_taller_than_the_screen_scroll_nothing_away() -> None:
     terminal = Terminal(width=10, height=4)
     terminal.show(*plain_round(0, "one two three "), draft(1, *[" guess"] * 20))
     assert not terminal.look().history.top
-    terminal.show(verdict(1, 20, 0, "four"), Text("g", "four"), done())
+    terminal.show(verdict(1, 20, 0, "four"), text(1, "four"), done())
     assert terminal.rows() == ["one two", "three", "four"]
 
 
@@ -329,38 +361,11 @@ def test_model_text_writes_no_controls(events: list[Event], width: int) -> None:
     assert not CONTROLS.search(file.getvalue().replace("\t", ""))
 
 
-@given(data=st.data(), tokens=st.lists(st.text("ab �", min_size=1, max_size=3), max_size=12))
-def test_the_ledger_accounts_for_every_character(data: st.DataObject, tokens: list[str]) -> None:
-    """And lends each character its own token's style, where the tokens spell the text."""
-    ledger, styles = Ledger(), ["accepted", "bonus", "correction"]
-    ledger.waiting = [(token, styles[index % 3]) for index, token in enumerate(tokens)]
-    expected = [(char, style) for token, style in ledger.waiting for char in token]
-    text, settled = "".join(tokens), []
-    while text:
-        size = data.draw(st.integers(1, len(text)))
-        settled += ledger.settle(text[:size])
-        text = text[size:]
-    assert [(char, style) for piece, style in settled for char in piece] == expected
-
-
-@given(deltas=st.lists(st.text("abé ", min_size=1)), tokens=st.lists(st.text("ab �")))
-def test_the_ledger_keeps_any_text(deltas: list[str], tokens: list[str]) -> None:
-    ledger = Ledger()
-    ledger.waiting = [(token, "accepted") for token in tokens]
-    assert ["".join(piece for piece, _ in ledger.settle(delta)) for delta in deltas] == deltas
-
-
-def test_the_first_space_that_sentencepiece_strips_costs_no_colour() -> None:
-    ledger = Ledger()
-    ledger.waiting = [(" Hello", "accepted"), (" world", "bonus")]
-    assert ledger.settle("Hello wor") == [("Hello", "accepted"), (" wor", "bonus")]
-
-
 def test_plain_answers_are_the_text_and_a_line_end() -> None:
     file = StringIO()
     view = answer_view(Console(file=file, width=10))
-    text = Text("g", "a long\x1b[31m line")
-    events: list[Event] = [draft(0, "a", "b"), verdict(0, 2, 1, "c"), text, done()]
+    final = Text("g", "a long\x1b[31m line")
+    events: list[Event] = [draft(0, "a", "b"), verdict(0, 2, 1, "c"), final, done()]
     for event in events:
         view.show(event)
     view.close()

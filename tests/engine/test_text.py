@@ -1,16 +1,19 @@
-"""Decoding in pieces equals decoding at once; stop strings cut where the full text would be cut."""
+"""Decoding in pieces equals decoding at once, stop strings cut where the full text would be cut,
+and each token's share of the text is what its bytes say."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers
-from transformers import PreTrainedTokenizerFast
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from engine.text import Spelling, StopStrings, TextStream
+from engine.text import AnswerText, Spelling, StopStrings, TextStream
 from models.errors import Problem
+from tests.engine.shares import clipped, shares
 
 SENTENCE = "Grüße, 世界! 👩‍👧 naïve  café"
 
@@ -64,9 +67,13 @@ def metaspace_style() -> PreTrainedTokenizerFast:
     return _sentence_piece(decoders.Sequence([decoders.ByteFallback(), decoders.Metaspace()]))
 
 
+STORIES: PreTrainedTokenizerFast = AutoTokenizer.from_pretrained(
+    Path(__file__).parents[1] / "data" / "stories260K"
+)
 TOKENIZERS = [byte_level(), llama_style(), metaspace_style()]
 NAMES = ["byte-level", "llama", "metaspace"]
 each_tokenizer = pytest.mark.parametrize("tokenizer", TOKENIZERS, ids=NAMES)
+real_too = pytest.mark.parametrize("tokenizer", [*TOKENIZERS, STORIES], ids=[*NAMES, "stories"])
 
 
 def special_ids(tokenizer: PreTrainedTokenizerFast) -> list[int]:
@@ -80,9 +87,14 @@ def whole(tokenizer: PreTrainedTokenizerFast, ids: Sequence[int]) -> str:
     )
 
 
+def told(
+    text: TextStream | AnswerText, chunks: Sequence[Sequence[int]]
+) -> list[tuple[str, list[int]]]:
+    return [*(text.push(chunk) for chunk in chunks), text.finish()]
+
+
 def streamed(tokenizer: PreTrainedTokenizerFast, chunks: Sequence[Sequence[int]]) -> list[str]:
-    stream = TextStream(tokenizer)
-    return [*(stream.push(chunk) for chunk in chunks), stream.finish()]
+    return [text for text, _ in told(TextStream(tokenizer), chunks)]
 
 
 def chunks_of(items: st.SearchStrategy[Any]) -> st.SearchStrategy[list[list[Any]]]:
@@ -91,6 +103,12 @@ def chunks_of(items: st.SearchStrategy[Any]) -> st.SearchStrategy[list[list[Any]
 
 def _flat(chunks: Sequence[Sequence[int]]) -> list[int]:
     return [token_id for chunk in chunks for token_id in chunk]
+
+
+def broken_bytes(tokenizer: PreTrainedTokenizerFast) -> st.SearchStrategy[int]:
+    encoded = tokenizer.encode("é世👩 a  b", add_special_tokens=False)
+    alphabet = sorted({*encoded, *special_ids(tokenizer), *range(len(tokenizer) - 25)[-140:]})
+    return st.sampled_from(alphabet)
 
 
 @each_tokenizer
@@ -107,9 +125,7 @@ def test_pieces_join_where_bytes_are_broken(
     tokenizer: PreTrainedTokenizerFast, data: st.DataObject
 ) -> None:
     """Lead and continuation bytes, special tokens, spaces: everything that interacts."""
-    encoded = tokenizer.encode("é世👩 a  b", add_special_tokens=False)
-    alphabet = sorted({*encoded, *special_ids(tokenizer), *range(len(tokenizer) - 25)[-140:]})
-    chunks = data.draw(chunks_of(st.sampled_from(alphabet)))
+    chunks = data.draw(chunks_of(broken_bytes(tokenizer)))
     assert "".join(streamed(tokenizer, chunks)) == whole(tokenizer, _flat(chunks))
 
 
@@ -177,10 +193,90 @@ def test_the_cost_is_linear(tokenizer: PreTrainedTokenizerFast, kind: str) -> No
         counting = Counting(tokenizer)
         stream = TextStream(counting)
         ids = unit * repeats
-        text = "".join(stream.push([token_id]) for token_id in ids) + stream.finish()
-        assert text == whole(tokenizer, ids)
+        found = told(stream, [[token_id] for token_id in ids])
+        assert "".join(text for text, _ in found) == whole(tokenizer, ids)
         costs.append(counting.decoded / len(ids))
     assert costs[1] < costs[0] + 10
+
+
+# The shares of the tokens
+
+
+@real_too
+@given(data=st.data())
+def test_every_token_is_told_its_share_once(
+    tokenizer: PreTrainedTokenizerFast, data: st.DataObject
+) -> None:
+    ids = st.integers(0, len(tokenizer) + 1) | broken_bytes(tokenizer)
+    chunks = data.draw(chunks_of(ids))
+    found = told(TextStream(tokenizer), chunks)
+    assert all(sum(lengths) == len(text) for text, lengths in found)
+    assert [length for _, lengths in found for length in lengths] == shares(
+        tokenizer, _flat(chunks)
+    )
+
+
+@real_too
+@given(text=st.text(), size=st.integers(1, 5))
+def test_shares_of_valid_text(tokenizer: PreTrainedTokenizerFast, text: str, size: int) -> None:
+    ids = tokenizer.encode(text, add_special_tokens=False)
+    found = told(TextStream(tokenizer), [ids[at : at + size] for at in range(0, len(ids), size)])
+    assert [length for _, lengths in found for length in lengths] == shares(tokenizer, ids)
+
+
+@real_too
+@given(
+    data=st.data(), stops=st.lists(st.text("ab é世👩\ufffd", min_size=1, max_size=3), max_size=2)
+)
+def test_a_stop_string_takes_from_the_shares_behind_it(
+    tokenizer: PreTrainedTokenizerFast, data: st.DataObject, stops: list[str]
+) -> None:
+    encoded = tokenizer.encode("ab é世👩 a  b", add_special_tokens=False)
+    chunks = data.draw(chunks_of(broken_bytes(tokenizer) | st.sampled_from(encoded)))
+    answer = AnswerText(tokenizer, stops)
+    found = told(answer, chunks)
+    everything = whole(tokenizer, _flat(chunks))
+    kept, cut = naive(everything, stops)
+    assert "".join(text for text, _ in found) == kept
+    assert (answer.cut, answer.stopped) == (cut, bool(cut))
+    assert all(sum(lengths) == len(text) for text, lengths in found)
+    assert all(text for text, lengths in found[:-1] if lengths), "only the last may be empty"
+    assert [length for _, lengths in found for length in lengths] == clipped(
+        shares(tokenizer, _flat(chunks)), len(kept)
+    )
+
+
+def lengths_of(tokenizer: PreTrainedTokenizerFast, names: list[str]) -> list[list[int]]:
+    ids = tokenizer.convert_tokens_to_ids(names)
+    return [lengths for _, lengths in told(TextStream(tokenizer), [[number] for number in ids])]
+
+
+def test_a_character_belongs_to_the_token_that_completes_it() -> None:
+    assert lengths_of(TOKENIZERS[0], ["he", "ĠÃ", "©", "ll"]) == [[2], [], [1, 1], [2], []]
+    bytes_of = ["he", "<0xE4>", "<0xB8>", "<0x96>", "a"]  # SentencePiece's come when the run ends
+    assert lengths_of(TOKENIZERS[1], bytes_of) == [[2], [], [], [], [0, 0, 1, 1], []]
+
+
+def test_bytes_that_are_no_character_belong_to_the_token_that_began_them() -> None:
+    assert lengths_of(TOKENIZERS[0], ["ð", "Ł", "he", "ÿ"]) == [[], [], [1, 0, 2], [], [1]]
+    bytes_of = ["<0xE4>", "<0xB8>", "a"]
+    assert lengths_of(TOKENIZERS[1], bytes_of) == [[], [], [1, 1, 1], []]
+
+
+def test_a_token_without_text_has_an_empty_share() -> None:
+    assert lengths_of(TOKENIZERS[0], ["<|im_end|>", "he", "<|im_start|>"]) == [[0], [2], [0], []]
+    assert lengths_of(TOKENIZERS[1], ["▁", "he"]) == [[0], [2], []], "the first space is stripped"
+
+
+def test_a_token_waits_for_all_of_its_text() -> None:
+    tokenizer = byte_level()
+    he, tool, bang = tokenizer.convert_tokens_to_ids(["he", "<tool>", "!"])
+    answer = AnswerText(tokenizer, ["ool>!!"])
+    assert answer.push([he, tool]) == ("he", [2])
+    assert answer.push([bang]) == ("", [])
+    assert answer.push([bang, he]) == ("", [])
+    assert answer.finish() == ("<t", [2, 0, 0, 0])
+    assert answer.cut == "ool>!!he"
 
 
 @each_tokenizer

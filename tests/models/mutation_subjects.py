@@ -12,11 +12,10 @@ from typing import Any
 from gguf import GGMLQuantizationType
 
 from models.catalog import load_catalog, offers
-from models.fingerprint import fingerprint
-from models.folders import inspect, read_json_object
+from models.folders import ModelFolder, inspect
 from models.gguf.file import read_gguf
 from models.gguf.importing import import_gguf
-from models.installed.roles import is_known, role_of, writes_text
+from models.installed.inventory import is_known, role_of, writes_text
 from models.memory.fit import fit
 from models.memory.machine import Machine
 from models.memory.model_size import weigh
@@ -106,15 +105,16 @@ def _model_with(name: str) -> Callable[[Path, bytes], Path]:
 
 
 def _read_config(folder: Path) -> None:
-    config = read_json_object(folder / "config.json")
+    model = ModelFolder(folder)
+    config = model.config
     role_of(config), is_known(config), writes_text(config)
     count_parameters(config)
-    inspect(folder)
+    model.check()
     read_shape(config)
     rollback_note(config)
-    size = weigh(folder)
+    size = weigh(model)
     fit(size, size, context=4096, machine=MACHINE)
-    candidates(folder, installed=[], machine=MACHINE, home=folder.parent)
+    candidates(model, installed=[], machine=MACHINE, home=folder.parent)
 
 
 # Tokenizers
@@ -166,8 +166,9 @@ def _safetensors() -> list[Original]:
 
 def _read_weights(folder: Path) -> None:
     check_safetensors(folder / "model.safetensors")
-    fingerprint(folder)
-    weigh(folder)
+    model = ModelFolder(folder)
+    _ = model.fingerprint
+    weigh(model)
 
 
 def _gguf() -> list[Original]:

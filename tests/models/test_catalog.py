@@ -18,7 +18,7 @@ from models.catalog import (
     offers,
 )
 from models.errors import Problem
-from models.installed.roles import is_known, role_of
+from models.installed.inventory import is_known, role_of
 from models.memory.machine import Machine, mac
 from models.records import Installed, Offer
 from models.starter import STARTER

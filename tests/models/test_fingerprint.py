@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
 from models.errors import Problem
-from models.fingerprint import fingerprint
+from models.folders import ModelFolder
 
 SAMPLE_BYTES = 4096
 
@@ -39,7 +39,7 @@ def folder_of(place: Path, *files: Tensors) -> Path:
 
 
 def of(place: Path, *files: Tensors) -> str:
-    return fingerprint(folder_of(place, *files))
+    return ModelFolder(folder_of(place, *files)).fingerprint
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_what_loaders_leave_alone_does_not_count(tmp_path: Path, known: str) -> 
     save_file({"other": numpy.ones(3)}, folder / "consolidated.safetensors")
     (folder / "._model.safetensors").write_bytes(b"what another system's file manager leaves")
     (folder / "config.json").write_text("{}")
-    assert fingerprint(folder) == known
+    assert ModelFolder(folder).fingerprint == known
 
 
 @pytest.mark.parametrize("name", ["layers.0.weight", "layers.1.weight", "scale"])
@@ -102,10 +102,10 @@ def test_another_name_shape_or_type_is_another_model(tmp_path: Path, known: str)
 
 
 def test_no_weights(tmp_path: Path) -> None:
-    with pytest.raises(Problem, match="no safetensors weights"):
-        fingerprint(tmp_path)
-    with pytest.raises(Problem, match="no safetensors weights"):
-        fingerprint(tmp_path / "none")
+    with pytest.raises(Problem, match="has no weights"):
+        _ = ModelFolder(tmp_path).fingerprint
+    with pytest.raises(Problem, match="has no weights"):
+        _ = ModelFolder(tmp_path / "none").fingerprint
 
 
 def overlapping(data: bytes) -> bytes:
@@ -132,14 +132,14 @@ def test_damaged_weights(tmp_path: Path, kind: str) -> None:
     path = folder / "model-00000.safetensors"
     path.write_bytes(DAMAGES[kind](path.read_bytes()))
     with pytest.raises(Problem, match="damaged"):
-        fingerprint(folder)
+        _ = ModelFolder(folder).fingerprint
 
 
 def test_weights_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "model.safetensors").mkdir()
     with pytest.raises(Problem, match="cannot be read"):
-        fingerprint(tmp_path)
+        _ = ModelFolder(tmp_path).fingerprint
     (tmp_path / "model.safetensors").rmdir()
     (tmp_path / "model.safetensors").symlink_to(tmp_path / "gone")
     with pytest.raises(Problem, match="cannot be read"):
-        fingerprint(tmp_path)
+        _ = ModelFolder(tmp_path).fingerprint

@@ -60,7 +60,7 @@ def test_fetched_used_removed_and_fetched_again(client: Client):
         (model,) = store.installed(home=client.home, cache=client.cache)
         assert (model.name, model.problem, model.path) == (NAME, "", str(client.snapshot))
         assert left_over(client) == []
-        assert resolve_target("tiny-1b-4bit", home=client.home, cache=client.cache) == Path(
+        assert resolve_target("tiny-1b-4bit", home=client.home, cache=client.cache).path == Path(
             model.path
         )
         assert completed(client.snapshot, home=client.home)

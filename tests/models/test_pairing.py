@@ -13,9 +13,10 @@ from safetensors.numpy import save_file
 
 from models import drafter_folders
 from models.catalog import Catalog, load_catalog
-from models.drafter_folders import HEAD_MODEL_TYPE, WEIGHTS_NAME
+from models.drafter_folders import HEAD_MODEL_TYPE, WEIGHTS_NAME, describe_head, is_head
 from models.errors import Problem
-from models.fingerprint import fingerprint
+from models.folders import ModelFolder
+from models.installed.inventory import Entry
 from models.memory.machine import Machine
 from models.pairing import COPIED_CACHES, candidates, rollback_note
 from models.records import Candidate, Installed, Role
@@ -40,10 +41,16 @@ def here(folder: Path, *, name: str = "", role: Role = "chat") -> Installed:
     return Installed(name, str(folder), "folder", role, size, None, "llama", 4, 4096, False)
 
 
+def entry_of(model: Installed) -> Entry:
+    folder = Path(model.path)
+    return Entry(model, describe_head(folder) if is_head(folder) else ModelFolder(folder))
+
+
 def judged(target: Path, *installed: Installed, **more: Any) -> dict[str, Candidate]:
     """By name, in order."""
     more = {"machine": MACHINE, "home": target.parent / "home"} | more
-    found = candidates(target, installed=installed, **more)
+    entries = [entry_of(model) for model in installed]
+    found = candidates(ModelFolder(target), installed=entries, **more)
     assert all(candidate.reason and candidate.reason.isprintable() for candidate in found)
     by_name = {candidate.drafter: candidate for candidate in found}
     assert len(by_name) == len(found)
@@ -185,7 +192,7 @@ def test_a_broken_model_hides_no_other(tmp_path: Path, target: Path):
     assert found["whole"].works
     assert not any(found[name].works for name in ("gone", "broken", "cut"))
     assert found["broken"].reason == "It is damaged."
-    assert "cannot be read" in found["gone"].reason
+    assert "no model folder" in found["gone"].reason
     assert "no table of tokens" in found["cut"].reason
     with pytest.raises(Problem):
         judged(tmp_path / "nothing")
@@ -201,7 +208,10 @@ def head_folder(path: Path, trained_for: Path) -> Path:
     save_file({"layer.weight": numpy.zeros(10_000, dtype=numpy.float16)}, path / WEIGHTS_NAME)
     config = {key: value for key, value in LLAMA.items() if key != "vocab_size"}
     config |= {"model_type": HEAD_MODEL_TYPE, "rows": 50, "layers": [2, 4, 8]}
-    config |= {"target": trained_for.name, "target_fingerprint": fingerprint(trained_for)}
+    config |= {
+        "target": trained_for.name,
+        "target_fingerprint": ModelFolder(trained_for).fingerprint,
+    }
     (path / "config.json").write_text(json.dumps(config))
     return path
 

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from models.errors import Problem
+from models.folders import ModelFolder
+from models.pairing import require_same_tokens
 from models.token_tables import (
     Difference,
     compare,
-    first_difference,
     read_table,
-    require_same_tokens,
 )
 from tests.models.model_folders import model_folder
 
@@ -177,10 +177,10 @@ def test_a_gemma_that_differs_in_one_token(
             before, added["content"] = added["content"], text
     (altered / "tokenizer.json").write_text(json.dumps(document))
     assert before not in (None, text)
-    assert first_difference(gemma, altered) == token(index, before, text)
-    assert first_difference(altered, gemma) == token(index, text, before)
+    assert compare(read_table(gemma), read_table(altered)) == token(index, before, text)
+    assert compare(read_table(altered), read_table(gemma)) == token(index, text, before)
     with pytest.raises(Problem, match=f"token {index} is '{before}' in gemma-3 and '{text}' in"):
-        require_same_tokens(gemma, altered)
+        require_same_tokens(ModelFolder(gemma), ModelFolder(altered))
 
 
 def test_a_gemma_that_differs_in_one_merge(tokenizers: dict[str, Path], tmp_path: Path):
@@ -190,7 +190,7 @@ def test_a_gemma_that_differs_in_one_merge(tokenizers: dict[str, Path], tmp_path
     merges = document["model"]["merges"]
     merges[1000], merges[1001] = merges[1001], merges[1000]
     (altered / "tokenizer.json").write_text(json.dumps(document))
-    found = first_difference(gemma, altered)
+    found = compare(read_table(gemma), read_table(altered))
     assert found is not None
     assert (found.kind, found.index) == ("merge", 1000)
     assert found.drafter == " ".join(merges[1000])
@@ -206,4 +206,4 @@ def test_how_text_is_split_before_is_no_difference(tokenizers: dict[str, Path], 
     for added in document["added_tokens"]:
         added["special"] ^= True
     (altered / "tokenizer.json").write_text(json.dumps(document))
-    assert first_difference(qwen, altered) is None
+    assert compare(read_table(qwen), read_table(altered)) is None

@@ -78,11 +78,11 @@ def test_the_starter_is_fetched_once(server: FileServer, starter: Starter, tmp_p
         starter=starter,
         locate=located(server),
         progress=lambda *call: calls.append(call),
-    )
+    ).path
     assert folder == tmp_path / "models" / "tiny"
     assert calls[-1] == (len(server.data), len(server.data))
     assert (folder / MARKER_NAME).read_text().strip() == starter.gguf_sha256
-    assert ensure_starter(home=tmp_path, starter=starter, locate=nowhere) == folder
+    assert ensure_starter(home=tmp_path, starter=starter, locate=nowhere).path == folder
     assert len(server.asked) == 1
     visible = [path for path in folder.parent.iterdir() if path.suffix != ".lock"]
     assert visible == [folder]
@@ -92,12 +92,14 @@ def test_a_starter_that_comes_with_the_application(
     server: FileServer, starter: Starter, tmp_path: Path
 ):
     shipped, home = tmp_path / "shipped", tmp_path / "home"
-    made = ensure_starter(home=tmp_path, starter=starter, locate=located(server), shipped=shipped)
+    made = ensure_starter(
+        home=tmp_path, starter=starter, locate=located(server), shipped=shipped
+    ).path
     assert made == tmp_path / "models" / "tiny"  # there was none
     (tmp_path / "models").rename(shipped)
     shipped.chmod(0o500)
 
-    found = ensure_starter(home=home, starter=starter, locate=nowhere, shipped=shipped)
+    found = ensure_starter(home=home, starter=starter, locate=nowhere, shipped=shipped).path
 
     assert found == shipped / "tiny"
     assert not home.exists()
@@ -106,14 +108,16 @@ def test_a_starter_that_comes_with_the_application(
 def test_a_part_of_a_starter_does_not_count(server: FileServer, starter: Starter, tmp_path: Path):
     shipped = tmp_path / "shipped"
     (shipped / "tiny").mkdir(parents=True)
-    found = ensure_starter(home=tmp_path, starter=starter, locate=located(server), shipped=shipped)
+    found = ensure_starter(
+        home=tmp_path, starter=starter, locate=located(server), shipped=shipped
+    ).path
     assert found == tmp_path / "models" / "tiny"
 
 
 def test_a_folder_without_its_marker_is_made_again(
     server: FileServer, starter: Starter, tmp_path: Path
 ):
-    folder = ensure_starter(home=tmp_path, starter=starter, locate=located(server))
+    folder = ensure_starter(home=tmp_path, starter=starter, locate=located(server)).path
     (folder / MARKER_NAME).unlink()
     (folder / "model.safetensors").write_bytes(b"half")
     leftover = folder.parent / ".tiny.abc123"  # of an import that was killed
@@ -127,14 +131,14 @@ def test_a_folder_without_its_marker_is_made_again(
 def test_a_damaged_folder_is_made_again(
     server: FileServer, starter: Starter, tmp_path: Path, name: str
 ):
-    folder = ensure_starter(home=tmp_path, starter=starter, locate=located(server))
+    folder = ensure_starter(home=tmp_path, starter=starter, locate=located(server)).path
     (folder / name).unlink()
     ensure_starter(home=tmp_path, starter=starter, locate=located(server))
     assert (folder / name).is_file()
 
 
 def test_another_version_is_made_again(server: FileServer, starter: Starter, tmp_path: Path):
-    folder = ensure_starter(home=tmp_path, starter=starter, locate=located(server))
+    folder = ensure_starter(home=tmp_path, starter=starter, locate=located(server)).path
     (folder / MARKER_NAME).write_text("0" * 64)
     ensure_starter(home=tmp_path, starter=starter, locate=located(server))
     assert (folder / MARKER_NAME).read_text().strip() == starter.gguf_sha256

@@ -10,12 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.errors import Problem
+from models.folders import ModelFolder
+from models.pairing import require_same_tokens
 from models.token_tables import (
     Difference,
     TokenTable,
     compare,
-    first_difference,
-    require_same_tokens,
+    read_table,
     same_file,
 )
 
@@ -37,6 +38,14 @@ def folder(
     return path
 
 
+def first_difference(target: Path, drafter: Path) -> Difference | None:
+    return compare(read_table(target), read_table(drafter))
+
+
+def require_same(target: Path, drafter: Path) -> None:
+    require_same_tokens(ModelFolder(target), ModelFolder(drafter))
+
+
 def added(index: int, text: str) -> dict[str, Any]:
     return {"id": index, "content": text, "special": True}
 
@@ -45,7 +54,7 @@ def test_equal_tables(tmp_path: Path):
     target = folder(tmp_path / "t", added=[added(3, "<end>")])
     drafter = folder(tmp_path / "d", merges=[["a", "b"]], added=[added(3, "<end>")])
     assert first_difference(target, drafter) is None
-    require_same_tokens(target, drafter)
+    require_same(target, drafter)
 
 
 def test_a_token_that_only_the_target_has_is_fine(tmp_path: Path):
@@ -60,7 +69,7 @@ def test_the_first_differing_token_is_named(tmp_path: Path):
     drafter = folder(tmp_path / "small", added=[added(3, "<stop>"), added(4, "y")])
     assert first_difference(target, drafter) == Difference("token", 3, "<end>", "<stop>")
     with pytest.raises(Problem, match="token 3 is '<end>' in big and '<stop>' in small") as problem:
-        require_same_tokens(target, drafter)
+        require_same(target, drafter)
     assert problem.value.remedy
 
 
@@ -74,7 +83,7 @@ def test_merges_must_agree(tmp_path: Path):
     drafter = folder(tmp_path / "d")
     assert first_difference(target, drafter) == Difference("merge", 1, "b a", None)
     with pytest.raises(Problem, match="merge 1 is 'b a' in t and nothing in d"):
-        require_same_tokens(target, drafter)
+        require_same(target, drafter)
 
 
 def test_an_added_token_overrides_the_table(tmp_path: Path):
@@ -124,7 +133,7 @@ def test_long_and_odd_tokens_are_shown_in_one_short_line(tmp_path: Path):
     target = folder(tmp_path / "t", {"\x1b[31m\u202e": 0, "b": 1, "ab": 2})
     drafter = folder(tmp_path / "d", {"x" * 500: 0, "b": 1, "ab": 2})
     with pytest.raises(Problem) as problem:
-        require_same_tokens(target, drafter)
+        require_same(target, drafter)
     assert problem.value.message.isprintable()
     assert len(problem.value.message) < 200
 

@@ -71,7 +71,7 @@ def test_packages_lose(name: str):
 
 def test_our_own_programs_for_making_things_stay_at_home():
     prune = read_configuration().prune
-    assert excluded(prune.own)("resources/drafters/smollm2-135m/make.py")
+    assert excluded(prune.own)("resources/icons/make_icon.py")
     assert not excluded(prune.own)("resources/drafters/smollm2-135m/head.safetensors")
     without = excluded(prune.own + prune.own_without_starter)
     assert without("resources/drafters/smollm2-135m/head.safetensors")

@@ -147,6 +147,8 @@ def test_what_is_said_of_a_token() -> None:
     assert "q =" not in own
     assert "chance" not in own
     assert "drafter" not in own
+    unknown = Piece("imported", "plain", 0, 0, None, None, None, "")
+    assert "p =" not in describe(unknown)
 
 
 def test_tips_are_plain_text(show: Show, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -248,22 +250,6 @@ def test_other_tokens_in_their_place(show: Show) -> None:
     made.refresh()
     assert [(text, line) for text, line, _ in laid(view)] == [("a b", Underline.DotLine)]
     assert view.toPlainText() == "a b"
-
-
-def test_the_last_token_may_become_longer_or_another(show: Show) -> None:
-    view = show("one two")
-    made = overlaid(view, pieces=(piece("one", "accepted"), piece(" t", "bonus")))
-    assert [text for text, _, _ in laid(view)] == ["one", "t"]
-    for last in (piece(" two", "bonus"), piece(" two", "accepted")):
-        made.set_pieces((piece("one", "accepted"), last))
-        view.text.settle()
-        made.refresh()
-        assert [text for text, _, _ in laid(view)] == ["one", "two"]
-    assert len({line for _, line, _ in laid(view)}) == 1
-    made.set_pieces((piece("one", "accepted"), piece(" no", "rejected")))
-    view.text.settle()
-    made.refresh()
-    assert view.toPlainText().replace("\u200a", "") == "one no two"
 
 
 def test_a_long_text_is_only_laid_over_where_it_is_seen(show: Show) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from app.conversations.records import Message
 from app.conversations.store import Store
-from engine.events import Draft, DraftedToken, Event, Judgement, Text, Verdict, WrittenToken
+from engine.events import Draft, DraftedToken, Event, Judgement, Span, Text, Verdict, WrittenToken
 
 
 def round_of(number: int, text: str = "token ") -> tuple[Event, ...]:
@@ -25,7 +25,7 @@ def round_of(number: int, text: str = "token ") -> tuple[Event, ...]:
             seconds=0.011,
             reason="fixed",
         ),
-        Text("g", text * 2),
+        Text("g", text * 2, (Span(number, 0, len(text)), Span(number, 1, len(text)))),
     )
 
 

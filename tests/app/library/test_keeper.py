@@ -8,6 +8,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QFileDialog, QMessageBox, QPushButton
 
 from app.library.library_dialog import LibraryDialog, PageName
+from app.library.offer_contents import offer_key
 from app.library.pages import Page
 from app.settings import Pair
 from app.window import Window
@@ -23,6 +24,7 @@ from tests.app.library.samples import (
     OFFERS,
     TARGET,
     installed,
+    offer,
     plain,
     shelf,
 )
@@ -333,6 +335,21 @@ def test_the_starter_model_is_used_as_such(opened: Opened) -> None:
     opened.answer(STARTER)
     opened.press("disk", f"model:{STARTER.path}", "use")
     opened.until(lambda: opened.target == "/models/tiny")  # what is taken for the starter here
+    assert opened.window.settings.pair.target == ""
+
+
+def test_the_starter_is_fetched_as_all_others_are(opened: Opened) -> None:
+    opened.window.loader.load(Pair("/models/other", "auto", "auto"))
+    opened.until(lambda: opened.target == "/models/other")
+    of_the_starter = offer(STARTER.name)
+    opened.commands.answer_all(
+        shelf(), plain(offers=(of_the_starter,)), plain(candidates=CANDIDATES)
+    )
+    opened.press("offers", offer_key(of_the_starter), "get")
+    assert opened.commands.asked("pull").words[-1] == STARTER.name
+    opened.arrive(STARTER.name)
+    opened.answer(STARTER)
+    opened.until(lambda: opened.target == "/models/tiny")
     assert opened.window.settings.pair.target == ""
 
 

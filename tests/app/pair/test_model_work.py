@@ -9,10 +9,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from app.pair.model_work import run_model_work
+from app.pair.model_work import open_target
 from models.errors import Problem
 from models.starter import GGUF_VARIABLE, HOME_VARIABLE
 from tests.app.window_maker import ROOT
+from tests.models.tiny_gguf import TinyGguf
 
 
 def child(code: str) -> tuple[str, ...]:
@@ -25,22 +26,22 @@ print('{"progress": [1, 2]}'); print('a library prints'); print('3')
 print('{"progress": [2, 2]}'); print('{"result": "/models/a"}')
 """
     heard: list[tuple[int, int]] = []
-    result = run_model_work((), lambda *parts: heard.append(parts), command=child(code))
-    assert result == "/models/a"
+    result = open_target("", lambda *parts: heard.append(parts), command=child(code))
+    assert result == Path("/models/a")
     assert heard == [(1, 2), (2, 2)]
 
 
 def test_a_problem_crosses_with_its_remedy() -> None:
     code = """print('{"problem": ["No network.", "Connect."]}')"""
     with pytest.raises(Problem, match="No network") as caught:
-        run_model_work((), command=child(code))
+        open_target("", command=child(code))
     assert caught.value.remedy == "Connect."
 
 
 @pytest.mark.parametrize("code", ["import os; os.abort()", "print('{\"progress\": [1, 2]}')", ""])
 def test_a_death_is_a_problem(code: str) -> None:
     with pytest.raises(Problem, match="status") as caught:
-        run_model_work((), command=child(code))
+        open_target("", command=child(code))
     assert caught.value.remedy
 
 
@@ -50,7 +51,20 @@ def test_the_real_child_tells_of_real_problems(
     monkeypatch.setenv(HOME_VARIABLE, str(tmp_path))
     monkeypatch.setenv(GGUF_VARIABLE, str(tmp_path / "nothing.gguf"))
     with pytest.raises(Problem, match=GGUF_VARIABLE):
-        run_model_work(("starter",))
+        open_target("")
+
+
+def test_the_real_child_imports_a_gguf_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv(HOME_VARIABLE, str(tmp_path / "home"))
+    TinyGguf().write(tmp_path / "a.gguf")
+    heard: list[tuple[int, int]] = []
+    folder = open_target(str(tmp_path / "a.gguf"), lambda *parts: heard.append(parts))
+    assert folder.parent == tmp_path / "home" / "models"
+    assert (folder / "config.json").is_file()
+    assert heard
+    assert open_target(str(folder)) == folder
 
 
 def test_the_child_ends_with_its_parent() -> None:
@@ -61,8 +75,8 @@ threading.Thread(target=model_work._end_with_parent, daemon=True).start()
 print('{"progress": [0, 1]}', flush=True); threading.Event().wait()
 """
     parent_code = f"""
-import os; from app.pair.model_work import run_model_work
-run_model_work((), lambda *parts: os.kill(os.getpid(), 9), command={child(work)!r})
+import os; from app.pair.model_work import open_target
+open_target("", lambda *parts: os.kill(os.getpid(), 9), command={child(work)!r})
 """
     parent = subprocess.Popen(child(parent_code), cwd=ROOT)
     children: list[psutil.Process] = []

@@ -104,35 +104,32 @@ def test_a_pair_that_is_used_waits_for_the_answer(open_window: Open, until: Unti
     until(lambda: window.loader.loaded and window.loader.loaded.target == "/models/better")
 
 
-def test_a_gguf_file_is_imported_first(
-    open_window: Open, until: Until, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_gguf_file_is_imported_first(open_window: Open, until: Until, tmp_path: Path) -> None:
     file, folder = tmp_path / "large.gguf", tmp_path / "imported"
-    file.touch()
-    heard: list[tuple[Path, Path]] = []
+    heard: list[str] = []
 
-    def imported(path: Path, imports: Path, progress: object) -> Path:
-        heard.append((path, imports))
-        return folder
+    def opening(target: str, progress: object) -> Path:
+        heard.append(target)
+        return folder if target else Path("/models/tiny")
 
-    monkeypatch.setattr("app.pair.model_loader.import_model", imported)
-    window = open_window("ready take load take load serve")
+    window = open_window("ready take load take load serve", opening=opening)
     until(lambda: window.pair_bar.standing == "loaded")
     window.pair._open_target(file)
     until(lambda: window.loader.loaded and window.loader.loaded.target == str(folder))
-    assert heard == [(file, tmp_path / "models")]
+    assert heard == ["", str(file)]
     assert box(window, "Target model").currentText() == "large.gguf"
     assert window.settings.paths("targets") == (str(file),)
 
 
 def test_a_gguf_file_that_is_damaged_leaves_the_old_model(
-    open_window: Open, until: Until, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    open_window: Open, until: Until, tmp_path: Path
 ) -> None:
-    def refuse(*arguments: object) -> Path:
-        raise Problem("The file is damaged.", "Fetch it again.")
+    def opening(target: str, progress: object) -> Path:
+        if target:
+            raise Problem("The file is damaged.", "Fetch it again.")
+        return Path("/models/tiny")
 
-    monkeypatch.setattr("app.pair.model_loader.import_model", refuse)
-    window = open_window()
+    window = open_window(opening=opening)
     until(lambda: window.pair_bar.standing == "loaded")
     window.pair._open_target(tmp_path / "large.gguf")
     until(lambda: "engine" in window.notices.texts)

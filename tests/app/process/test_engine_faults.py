@@ -11,7 +11,7 @@ from pytestqt.qtbot import QtBot
 from app.process.engine_log import EngineLog
 from app.process.engine_process import EngineProcess, Patience, State
 from engine.events import Done, Failed, Stats, Text
-from engine.protocol import LONGEST_LINE_BYTES, PROTOCOL
+from engine.protocol import LONGEST_LINE_BYTES
 from engine.request import Message, Request
 from tests.app.engine_listener import Listener
 
@@ -190,10 +190,16 @@ def test_a_program_that_is_missing(qtbot: QtBot, log: EngineLog) -> None:
     engine.stop()
 
 
-def test_another_version_is_refused_at_once(start: Start) -> None:
-    heard = start(f"protocol:{PROTOCOL + 1} hang")
+@pytest.mark.parametrize(("window", "host"), [(1, 2), (2, 1), (2, 3)])
+def test_another_version_is_refused_at_once(
+    start: Start, monkeypatch: pytest.MonkeyPatch, window: int, host: int
+) -> None:
+    """A window of before refuses an engine of now, and one of now an engine of before."""
+    monkeypatch.setattr("app.process.engine_process.PROTOCOL", window)
+    heard = start(f"protocol:{host} hang")
     failed = heard.until_told("failed")
-    assert f"version {PROTOCOL + 1}" in failed.message
+    assert f"version {host}" in failed.message
+    assert f"version {window}" in failed.message
     assert failed.remedy == "Install Slipstream again."
     assert heard.engine.state is State.GIVEN_UP
     assert not heard.all("ready")

@@ -13,7 +13,7 @@ def generate(id: str) -> Generate:
 
 
 def loaded(id: str, target: str) -> Loaded:
-    return Loaded(id, target, "none", "auto", "float32", 4096, 260)
+    return Loaded(id, target, "none", "auto", "float32", 4096, 260, "")
 
 
 def with_model(target: str = "/a") -> EngineWork:
@@ -92,7 +92,7 @@ def test_the_drafter_of_the_last_answer_is_loaded_again() -> None:
     work = with_model("/a")
     work.ask(Drafting("d", "lookup", "4"))
     work.take(Loading("d", "/a", "lookup", "4", 0.0))
-    work.take(Loaded("d", "/a", "lookup", "4", "float32", 4096, 260))
+    work.take(Loaded("d", "/a", "lookup", "4", "float32", 4096, 260, ""))
     work.ask(Drafting("e", "nonsense"))
     work.take(Failed("e", "m", "r"))
     work.lose(keep_loads=True)

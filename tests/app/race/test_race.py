@@ -13,11 +13,12 @@ from pytestqt.qtbot import QtBot
 from app.pair.model_loader import ModelLoader
 from app.process.engine_log import EngineLog
 from app.process.engine_process import EngineProcess
-from app.race.race import Difference, Race, Result, Written, judge_race
+from app.race.race import Difference, Race, Result, judge_race
 from app.race.race_dialog import RaceDialog, verdict
 from app.settings import Pair, Settings
 from engine.events import Event, Stats, Verdict
 from engine.request import Message, Request, Sampling
+from engine.rounds import Token
 from engine.stats import tally
 from models.errors import Problem
 from tests.app.engine_listener import TIMEOUT_SECONDS
@@ -50,7 +51,7 @@ def test_the_first_difference_with_its_margin() -> None:
     assert result.tokens == 4
     difference = result.difference
     assert difference is not None
-    assert (difference.place, difference.plain) == (5, Written(-1, " x", 0.5))
+    assert (difference.place, difference.plain) == (5, Token(-1, " x", "plain", p=0.5))
     assert difference.speculative is not None
     assert difference.margin == pytest.approx(abs(0.5 - difference.speculative.p))
     assert "from token 5 on" in verdict(result)
@@ -93,7 +94,7 @@ class Course:
         self.engine = EngineProcess(
             EngineLog(folder), command=fake_host(folder, steps), delays_seconds=(0.0,)
         )
-        self.loader = ModelLoader(self.engine, self.settings, imports=folder)
+        self.loader = ModelLoader(self.engine, self.settings)
         self.race = Race(self.engine, self.loader)
         self.ends: list[Result | Problem] = []
         self.race.finished.connect(self.ends.append)

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from app.rounds import figures
 from app.rounds.figures import Column, Figure
-from app.rounds.trace import rounds
 from engine.events import Event, Stats
+from engine.rounds import judged
 from engine.stats import ratio_to_plain, tally
 from tests.app.rounds.traces import recorded, traces
 
@@ -72,9 +72,9 @@ def test_the_speed_up_is_measured_or_said_not_to_be() -> None:
 
 
 def test_the_draft_length_comes_with_its_reason() -> None:
-    first, *_ = rounds(recorded("stories_early_exit.jsonl"))
+    first, *_ = judged(recorded("stories_early_exit.jsonl"))
     assert figures.draft_length(first) == Figure("4", "fixed at 4\nby early-exit")
-    first, *_ = rounds(recorded("stories_plain.jsonl"))
+    first, *_ = judged(recorded("stories_plain.jsonl"))
     assert figures.draft_length(first) == Figure("0", "measuring")
 
 

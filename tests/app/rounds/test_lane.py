@@ -8,9 +8,8 @@ from pytestqt.qtbot import QtBot
 from app.colours import DARK, LIGHT, KindColours
 from app.rounds.lane import DraftLane, describe
 from app.rounds.layout import Cell, Ruler, plan
-from app.rounds.trace import rounds
-from engine.events import Draft, DraftedToken, Event, Judgement, Origin, Verdict, WrittenToken
-from tests.app.rounds.traces import recorded
+from engine.rounds import Round, joined, judged
+from tests.app.rounds.traces import made_round, recorded
 
 
 class Clock:
@@ -23,14 +22,10 @@ class Clock:
         return self.now
 
 
-def draft(number: int, *texts: str) -> Draft:
-    return Draft("g", number, tuple(DraftedToken(1, text, 0.5) for text in texts), "model")
-
-
-def verdict(number: int, proposed: int, accepted: int, origin: Origin | None) -> Verdict:
-    own = None if origin is None else WrittenToken(2, " own", 0.5, origin)
-    judgements = (Judgement(0.25, 0.5),) * proposed
-    return Verdict("g", number, accepted, judgements, own, 0.01, 0.02, 0.04, "fixed at 4")
+def push_round(lane: DraftLane, *texts: str, number: int = 1, accepted: int = 0) -> None:
+    """A draft and its verdict."""
+    for one in made_round(number, *texts, accepted=accepted):
+        lane.push(one)
 
 
 @pytest.fixture
@@ -68,14 +63,14 @@ def test_a_draft_is_grey_and_its_verdict_is_not(
 ) -> None:
     paint_on(lane, colours)
     kinds = {colours.accepted, colours.rejected, colours.correction, colours.bonus}
-    lane.push(draft(1, " one", " two", " three"))
+    drafted, ended = made_round(1, " one", " two", " three", accepted=1)
+    lane.push(drafted)
     assert not seen(lane) & kinds
-    lane.push(verdict(1, 3, 1, "correction"))
+    lane.push(ended)
     assert not seen(lane) & kinds, "the draft is to be seen for a moment"
     clock.now += 1.0
     assert seen(lane) & kinds == {colours.accepted, colours.rejected, colours.correction}
-    lane.push(draft(2, " one"))
-    lane.push(verdict(2, 1, 1, "bonus"))
+    push_round(lane, " one", number=2, accepted=1)
     clock.now += 1.0
     assert seen(lane) & kinds == {colours.accepted, colours.bonus}
 
@@ -83,14 +78,13 @@ def test_a_draft_is_grey_and_its_verdict_is_not(
 def cells(lane: DraftLane, *, width: float = 600.0) -> tuple[tuple[Cell, ...], Ruler]:
     ruler = Ruler(lane.font(), lane.font())
     assert lane.shown is not None
-    return plan(lane.shown, ruler, width=width).cells, ruler
+    return plan(lane.shown.round, ruler, width=width).cells, ruler
 
 
 def test_accepted_tokens_rise_and_the_correction_stands_above_the_rejected(
     lane: DraftLane, clock: Clock
 ) -> None:
-    lane.push(draft(1, " one", " two", " three", " four"))
-    lane.push(verdict(1, 4, 2, "correction"))
+    push_round(lane, " one", " two", " three", " four", accepted=2)
     found, ruler = cells(lane)
     assert [cell.look for cell in found] == [
         "accepted",
@@ -108,22 +102,22 @@ def test_accepted_tokens_rise_and_the_correction_stands_above_the_rejected(
 
 
 def test_what_became_of_tokens_is_said_in_words(lane: DraftLane, clock: Clock) -> None:
-    lane.push(draft(7, " one", " two\n", " three", " four"))
+    drafted, ended = made_round(7, " one", " two\n", " three", " four", accepted=1)
+    lane.push(drafted)
     assert lane.accessibleDescription() == "Round 7: model drafts ·one ·two⏎ ·three ·four."
-    lane.push(verdict(7, 4, 1, "correction"))
+    lane.push(ended)
     assert lane.shown is not None
-    found = plan(lane.shown, Ruler(lane.font(), lane.font()), width=600)
+    found = plan(lane.shown.round, Ruler(lane.font(), lane.font()), width=600)
     assert {label.text for label in found.labels} >= {"correction", "rejected", "2 discarded"}
     assert "1 of 4 accepted; correction: ·own" in lane.accessibleDescription()
     assert describe(None) == "No round yet."
 
 
 def test_a_long_draft_is_counted_where_it_does_not_fit(lane: DraftLane) -> None:
-    lane.push(draft(1, *[f" word{number}" for number in range(16)]))
-    lane.push(verdict(1, 16, 13, "correction"))
+    push_round(lane, *[f" word{number}" for number in range(16)], accepted=13)
     assert lane.shown is not None
     ruler = Ruler(lane.font(), lane.font())
-    found = plan(lane.shown, ruler, width=300)
+    found = plan(lane.shown.round, ruler, width=300)
     drafted = found.fitting(ruler, 0.0)
     assert 0 < len(drafted) < 16
     assert all(cell.left + cell.width <= 300 for cell in drafted)
@@ -132,7 +126,7 @@ def test_a_long_draft_is_counted_where_it_does_not_fit(lane: DraftLane) -> None:
 
 
 def test_long_tokens_are_elided(lane: DraftLane) -> None:
-    lane.push(draft(1, "x" * 100_000, " short"))
+    lane.push(made_round(1, "x" * 100_000, " short")[0])
     found, ruler = cells(lane)
     assert "…" in found[0].text
     assert found[0].width < 20 * ruler.text.averageCharWidth() + 20
@@ -144,8 +138,7 @@ def test_the_timer_runs_only_while_something_moves(
 ) -> None:
     lane.show()
     assert not lane.animating
-    lane.push(draft(1, " one"))
-    lane.push(verdict(1, 1, 1, "bonus"))
+    push_round(lane, " one", accepted=1)
     assert lane.animating
     with qtbot.waitSignal(lane.rested):
         clock.now += 1.0
@@ -153,7 +146,7 @@ def test_the_timer_runs_only_while_something_moves(
 
 
 def test_hidden_lanes_do_not_wake_the_machine(lane: DraftLane) -> None:
-    lane.push(draft(1, " one"))
+    lane.push(made_round(1, " one")[0])
     assert not lane.animating
     lane.show()
     assert lane.animating
@@ -164,12 +157,11 @@ def test_hidden_lanes_do_not_wake_the_machine(lane: DraftLane) -> None:
 def test_rounds_that_come_too_fast_are_counted(qtbot: QtBot, lane: DraftLane, clock: Clock) -> None:
     lane.show()
     for number in range(1, 11):
-        lane.push(draft(number, " one"))
-        lane.push(verdict(number, 1, 1, "bonus"))
+        push_round(lane, " one", number=number, accepted=1)
     assert lane.shown is not None
-    assert (lane.shown.number, lane.skipped) == (1, 8)
+    assert (lane.shown.round.number, lane.skipped) == (1, 8)
     clock.now += 1.0
-    qtbot.waitUntil(lambda: lane.shown is not None and lane.shown.number == 10)
+    qtbot.waitUntil(lambda: lane.shown is not None and lane.shown.round.number == 10)
     with qtbot.waitSignal(lane.rested):
         clock.now += 1.0
     assert lane.skipped == 8
@@ -177,8 +169,7 @@ def test_rounds_that_come_too_fast_are_counted(qtbot: QtBot, lane: DraftLane, cl
 
 def test_reduced_motion_leaves_nothing_half_way(lane: DraftLane, clock: Clock) -> None:
     lane.reduce_motion = True
-    lane.push(draft(1, " one", " two"))
-    lane.push(verdict(1, 2, 0, "correction"))
+    push_round(lane, " one", " two")
     clock.now += 0.08  # the verdict has just come
     moving = lane.grab().toImage()
     clock.now += 10.0
@@ -187,8 +178,7 @@ def test_reduced_motion_leaves_nothing_half_way(lane: DraftLane, clock: Clock) -
 
 
 def test_with_motion_the_verdict_slides(lane: DraftLane, clock: Clock) -> None:
-    lane.push(draft(1, " one", " two"))
-    lane.push(verdict(1, 2, 0, "correction"))
+    push_round(lane, " one", " two")
     clock.now += 0.08
     moving = lane.grab().toImage()
     clock.now += 10.0
@@ -196,8 +186,7 @@ def test_with_motion_the_verdict_slides(lane: DraftLane, clock: Clock) -> None:
 
 
 def test_a_tip_has_the_figures(lane: DraftLane, clock: Clock) -> None:
-    lane.push(draft(1, " one", " two"))
-    lane.push(verdict(1, 2, 0, "correction"))
+    push_round(lane, " one", " two")
     clock.now += 1.0
     found, ruler = cells(lane)
     at = found[0].box(ruler, 1.0, 0.0).center() + QPointF(8, 8)
@@ -210,17 +199,17 @@ def test_a_tip_has_the_figures(lane: DraftLane, clock: Clock) -> None:
 @pytest.mark.parametrize("width", [40, 200, 700])
 def test_every_recorded_round_can_be_shown(lane: DraftLane, clock: Clock, width: int) -> None:
     lane.resize(width, lane.height())
-    for one in rounds(recorded("stories_early_exit.jsonl")):
+    for one in judged(recorded("stories_early_exit.jsonl")):
         lane.show_round(one)
         assert lane.shown is not None
-        assert lane.shown.verdict == one
+        assert lane.shown.round == one
         assert not lane.grab().isNull()
 
 
-def test_any_event_may_come(lane: DraftLane) -> None:
-    events: list[Event] = list(recorded("stories_lookup.jsonl"))
-    for event in events:
-        lane.push(event)
+def test_any_round_may_come(lane: DraftLane) -> None:
+    for happening in joined(recorded("stories_lookup.jsonl")):
+        if isinstance(happening, Round):
+            lane.push(happening)
     lane.clear()
     assert lane.shown is None
     assert lane.skipped == 0

@@ -6,17 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.rounds.pace import Pace, Shown
-from engine.events import Draft, DraftedToken, Judgement, Verdict, WrittenToken
+from engine.rounds import Round
+from tests.app.rounds.traces import made_round
 
 
-def draft(number: int) -> Draft:
-    return Draft("g", number, (DraftedToken(1, "a", 0.5), DraftedToken(2, "b", 0.5)), "model")
+def draft(number: int) -> Round:
+    return made_round(number, "a", "b")[0]
 
 
-def verdict(number: int, *, plain: bool = False) -> Verdict:
-    own = WrittenToken(3, "c", 0.5, "plain" if plain else "correction")
-    judgements = () if plain else (Judgement(0.5, 0.5),) * 2
-    return Verdict("g", number, 0, judgements, own, 0.01, 0.02, 0.03, "fixed at 2")
+def verdict(number: int, *, plain: bool = False) -> Round:
+    return made_round(number)[1] if plain else made_round(number, "a", "b")[1]
 
 
 def run(times: list[tuple[float, float, bool]], pace: Pace) -> list[tuple[float, Shown]]:
@@ -24,7 +23,9 @@ def run(times: list[tuple[float, float, bool]], pace: Pace) -> list[tuple[float,
     now, seen = 0.0, list[tuple[float, Shown]]()
 
     def note() -> None:
-        if pace.shown is not None and (not seen or seen[-1][1].number != pace.shown.number):
+        if pace.shown is not None and (
+            not seen or seen[-1][1].round.number != pace.shown.round.number
+        ):
             seen.append((now, pace.shown))
 
     def wait(seconds: float) -> None:
@@ -59,10 +60,11 @@ def test_every_round_is_shown_or_counted_and_the_last_is_shown(
     pace = Pace()
     seen = run(times, pace)
     assert len(seen) + pace.skipped == len(times)
-    assert [shown.number for _, shown in seen] == sorted({shown.number for _, shown in seen})
-    assert seen[-1][1].number == len(times)
+    numbers = [shown.round.number for _, shown in seen]
+    assert numbers == sorted(set(numbers))
+    assert numbers[-1] == len(times)
     assert pace.shown is not None
-    assert pace.shown.verdict is not None
+    assert pace.shown.round.verdict is not None
     assert pace.due() is None
 
 
@@ -105,7 +107,7 @@ def test_a_verdict_of_a_round_that_is_gone_changes_nothing() -> None:
     pace.push(verdict(3), 0.13)
     assert pace.advance(1.0)
     assert pace.shown is not None
-    assert (pace.shown.number, pace.shown.judged) == (3, 1.0 + pace.guess_seconds)
+    assert (pace.shown.round.number, pace.shown.judged) == (3, 1.0 + pace.guess_seconds)
     assert pace.before is shown
 
 

@@ -11,6 +11,7 @@ from app.rounds.colours import DARK as DARK_ROUNDS
 from app.rounds.figures import Column, Part
 from app.rounds.panel import RoundsPanel
 from engine.events import Text
+from engine.rounds import joined
 from engine.stats import tally
 from tests.app.rounds.traces import recorded
 
@@ -37,8 +38,8 @@ def test_a_trace_gives_the_figures_of_its_end(panel: RoundsPanel, name: str) -> 
 
 def test_events_are_drawn_later_and_all_at_once(qtbot: QtBot, panel: RoundsPanel) -> None:
     events = recorded("stories_lookup.jsonl")
-    for event in events:
-        panel.push(event)
+    for happening in joined(events):
+        panel.push(happening)
     assert panel.figure("speed").value == "–", "each event would cost a drawing"
     qtbot.waitUntil(lambda: panel.figure("speed").value != "–")
     assert panel.figure("rate").value == "50\u2009%"

@@ -3,8 +3,9 @@
 from hypothesis import given
 
 from app.rounds.replay import Replay
-from app.rounds.trace import pieces, rounds
+from app.rounds.trace import pieces
 from engine.events import Done, Event, Text
+from engine.rounds import judged
 from engine.stats import tally
 from tests.app.rounds.traces import recorded, text_of, traces
 
@@ -12,7 +13,7 @@ from tests.app.rounds.traces import recorded, text_of, traces
 @given(events=traces())
 def test_places_grow_round_by_round(events: tuple[Event, ...]) -> None:
     replay = Replay(events)
-    assert len(replay) == len(rounds(events))
+    assert replay.rounds == judged(events)
     for place in range(len(replay)):
         until = replay.events_until(place)
         assert tally(until).rounds == place

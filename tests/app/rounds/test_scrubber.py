@@ -15,7 +15,7 @@ from app.colours import DARK
 from app.rounds.lane import DraftLane
 from app.rounds.replay_text import ReplayText
 from app.rounds.scrubber import Scrubber
-from engine.events import Draft, DraftedToken, Event, Judgement, Text, Verdict, WrittenToken
+from engine.events import Draft, DraftedToken, Event, Judgement, Span, Text, Verdict, WrittenToken
 from engine.stats import tally
 from tests.app.rounds.traces import recorded, text_of
 
@@ -88,7 +88,7 @@ def test_every_place_shows_the_answer_so_far(scrubber: Scrubber) -> None:
         scrubber.go_to(place)
         assert kept(scrubber) == text_of(scrubber.events)
         assert tally(scrubber.events).rounds == place
-        assert (lane.shown.number if lane.shown else 0) == place
+        assert (lane.shown.round.number if lane.shown else 0) == place
 
 
 def test_rejected_tokens_stand_where_they_would_have_stood(scrubber: Scrubber) -> None:
@@ -184,7 +184,7 @@ def test_hostile_text_is_text(scrubber: Scrubber) -> None:
     events: list[Event] = [
         Draft("g", 1, (DraftedToken(1, hostile, 0.5),), "model"),
         Verdict("g", 1, 1, (Judgement(1, 1),), WrittenToken(2, "\n", 1, "bonus"), 0, 1, 1, "r"),
-        Text("g", hostile + "\n"),
+        Text("g", hostile + "\n", (Span(1, 0, len(hostile)), Span(1, 1, 1))),
     ]
     scrubber.show_trace(events)
     assert text(scrubber) == "<img src='file:///etc/passwd'>\n&amp;\n"

@@ -1,32 +1,24 @@
-"""Folding keeps the laws whatever the events, and lines survive being cut."""
+"""A trace keeps its laws whatever the events."""
 
 import json
 
-import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
-from app.rounds.trace import (
-    Folder,
-    Piece,
-    from_lines,
-    pieces,
-    rounds,
-    to_document,
-    to_lines,
-)
+from app.rounds.trace import Piece, Trace, pieces, to_document
 from engine.events import (
     Done,
     Draft,
     DraftedToken,
     Event,
     Judgement,
+    Span,
     Stats,
     Text,
     Verdict,
     WrittenToken,
     from_json,
 )
+from engine.rounds import judged
 from engine.stats import tally
 from tests.app.rounds.traces import text_of, traces
 
@@ -37,35 +29,54 @@ def written(found: tuple[Piece, ...]) -> str:
 
 @given(events=traces())
 def test_what_was_not_rejected_is_the_answer(events: tuple[Event, ...]) -> None:
-    folder = Folder()
+    trace = Trace()
     for end, event in enumerate(events, start=1):
-        folder.push(event)
-        assert written(folder.pieces) == text_of(events[:end])
+        trace.push(event)
+        assert written(trace.pieces) == text_of(events[:end])
+    assert tuple(trace.events) == events
 
 
 @given(events=traces())
-def test_a_push_says_what_it_left_alone(events: tuple[Event, ...]) -> None:
-    folder, seen = Folder(), list[Piece]()
+def test_what_is_final_stays(events: tuple[Event, ...]) -> None:
+    trace, before = Trace(), tuple[Piece, ...]()
     for event in events:
-        kept = folder.push(event)
-        seen[kept:] = folder.since(kept)
-        assert tuple(seen) == folder.pieces
-        assert len(folder) == len(seen)
+        trace.push(event)
+        assert trace.final[: len(before)] == before
+        assert written(trace.final) == written(trace.pieces)
+        before = trace.final
+    assert trace.pieces[: len(before)] == before
+
+
+@given(events=traces())
+def test_a_piece_has_what_the_engine_said_of_its_token(events: tuple[Event, ...]) -> None:
+    found = [piece for piece in pieces(events) if piece.kind != "rejected"]
+    addresses = [
+        (one.number, index) for one in judged(events) for index in range(len(one.committed))
+    ]
+    by_address = dict(zip(addresses, found, strict=True))
+    for text in events:
+        if isinstance(text, Text):
+            place = 0
+            for span in text.spans:
+                piece = by_address[span.round, span.index]
+                assert piece.round == span.round
+                assert piece.text == text.delta[place : place + span.length]
+                place += span.length
 
 
 @given(events=traces())
 def test_pieces_and_rounds_agree_with_the_figures(events: tuple[Event, ...]) -> None:
-    stats, found, judged = tally(events), pieces(events), rounds(events)
+    stats, found, ended = tally(events), pieces(events), judged(events)
     kinds = [piece.kind for piece in found]
     assert kinds.count("accepted") == stats.accepted
     assert kinds.count("correction") == stats.corrections
     assert kinds.count("bonus") == stats.bonuses
     assert kinds.count("plain") == stats.plain
-    fates = [fate for one in judged for fate in one.fates]
+    fates = [token.fate for one in ended for token in one.tokens]
     assert fates.count("accepted") == stats.accepted
     assert fates.count("rejected") == stats.rejected
     assert fates.count("discarded") == stats.discarded
-    assert len(judged) == stats.rounds
+    assert len(ended) == stats.rounds
 
 
 @given(events=traces())
@@ -74,49 +85,17 @@ def test_rejected_pieces_stand_in_draft_order_before_the_correction(
 ) -> None:
     found = pieces(events)
     assert [piece.round for piece in found] == sorted(piece.round for piece in found)
-    for one in rounds(events):
+    for one in judged(events):
         of_round = [piece for piece in found if piece.round == one.number]
         drafted = [piece for piece in of_round if piece.position]
         assert [piece.position for piece in drafted] == list(range(1, len(drafted) + 1))
         fallen = [piece for piece in drafted if piece.kind == "rejected"]
-        assert drafted[: one.accepted] + fallen == drafted
+        stood = [piece for piece in drafted if piece.kind == "accepted"]
+        assert stood + fallen == drafted
         assert bool(fallen) == (of_round[-1].kind == "correction")
-        texts = [token.text for token in one.drafted[one.accepted :]]
+        texts = [token.text for token in one.drafted if token.fate != "accepted"]
         assert [piece.text for piece in fallen] == (texts if fallen else [])
         assert all(piece.q == one.drafted[piece.position - 1].q for piece in drafted)
-
-
-@given(events=traces())
-def test_lines_are_the_events(events: tuple[Event, ...]) -> None:
-    assert from_lines(to_lines(events)) == events
-
-
-@given(events=traces(), data=st.data())
-def test_a_cut_last_line_costs_itself_only(events: tuple[Event, ...], data: st.DataObject) -> None:
-    lines = to_lines(events)
-    cut = data.draw(st.integers(0, len(lines)))
-    kept = from_lines(lines[:cut])
-    assert kept == events[: len(kept)]
-    assert len(kept) >= lines[:cut].count("\n")
-
-
-@given(
-    lines=st.text()
-    | st.lists(st.sampled_from(['{"event": "text"}', "[]", "{", "", "\x00"])).map("\n".join)
-)
-def test_whatever_is_read_is_events_or_refused(lines: str) -> None:
-    try:
-        events = from_lines(lines)
-    except ValueError as error:
-        assert "not an event" in str(error)  # noqa: PT017
-    else:
-        assert from_lines(to_lines(events)) == events
-
-
-def test_a_bad_line_in_the_middle_is_no_cut() -> None:
-    good = to_lines([Text("g", "a")])
-    with pytest.raises(ValueError, match="not an event"):
-        from_lines(good + "nonsense\n" + good)
 
 
 @given(events=traces())
@@ -138,9 +117,9 @@ def test_a_round_by_hand() -> None:
     events: list[Event] = [
         draft(1, "The", " cat", " sat"),
         verdict(1, [1.0, 0.2, 0.4], 1, WrittenToken(3, " dog", 0.75, "correction")),
-        Text("g", "The dog"),
+        Text("g", "The dog", (Span(1, 0, 3), Span(1, 1, 4))),
         verdict(2, [], 0, WrittenToken(4, " ran", 0.5, "plain")),
-        Text("g", " ran"),
+        Text("g", " ran", (Span(2, 0, 4),)),
     ]
     assert pieces(events) == (
         Piece("The", "accepted", 1, 1, 0.5, 0.5, 1.0, "model"),
@@ -149,40 +128,39 @@ def test_a_round_by_hand() -> None:
         Piece(" dog", "correction", 1, 0, 0.75, None, None, "model"),
         Piece(" ran", "plain", 2, 0, 0.5, None, None, ""),
     )
-    assert rounds(events)[0].fates == ("accepted", "rejected", "discarded")
 
 
-def test_a_character_in_two_halves_belongs_to_the_second() -> None:
+def test_a_token_that_repeats_itself_is_not_mistaken_for_its_neighbour() -> None:
+    """No search in the text could tell which of the two was left out."""
     events: list[Event] = [
-        draft(1, "a \ufffd", "\ufffd", "b"),
-        verdict(1, [1, 1, 1], 3, WrittenToken(3, "<end>", 0.9, "bonus")),
-        Text("g", "a éb"),
+        draft(1, "a", "a"),
+        verdict(1, [1, 1], 2, WrittenToken(3, "b", 0.9, "bonus")),
+        Text("g", "ab", (Span(1, 0, 0), Span(1, 1, 1), Span(1, 2, 1))),
     ]
-    assert [piece.text for piece in pieces(events)] == ["a ", "é", "b", ""]
+    assert [piece.text for piece in pieces(events)] == ["", "a", "b"]
 
 
 def test_what_a_stop_string_cut_off_gives_nothing() -> None:
     events: list[Event] = [
-        draft(1, "one", "\nUser", ":"),
+        draft(1, "one.\nU", "ser", ":"),
         verdict(1, [1, 1, 1], 3, WrittenToken(3, " two", 0.9, "bonus")),
-        Text("g", "one"),
+        Text("g", "one.", (Span(1, 0, 4), Span(1, 1, 0), Span(1, 2, 0), Span(1, 3, 0))),
         Done("g", "stop", Stats(), cut="\nUser: two"),
     ]
-    assert [piece.text for piece in pieces(events)] == ["one", "", "", ""]
+    assert [piece.text for piece in pieces(events)] == ["one.", "", "", ""]
 
 
 def test_drafts_behind_an_end_of_text_were_not_rejected() -> None:
     events: list[Event] = [draft(1, "so", "<end>", "and"), verdict(1, [1, 1, 1], 2, None)]
     assert [piece.kind for piece in pieces(events)] == ["accepted", "accepted"]
-    assert rounds(events)[0].fates == ("accepted", "accepted", "discarded")
 
 
-def test_a_draft_of_another_round_is_not_judged() -> None:
-    own = WrittenToken(3, "x", 0.9, "plain")
-    (one,) = rounds([draft(1, "lost"), verdict(2, [], 0, own)])
-    assert (one.drafted, one.drafter) == ((), "")
-
-
-def test_text_without_tokens_is_not_lost() -> None:
-    (piece,) = pieces([Text("g", "from "), Text("g", "nowhere")])
-    assert (piece.text, piece.kind, piece.round) == ("from nowhere", "plain", 0)
+def test_text_of_no_known_token_is_not_lost() -> None:
+    plain = verdict(1, [], 0, WrittenToken(3, " x", 0.5, "plain"))
+    events = [Text("", "from elsewhere"), plain, Text("g", " x", (Span(1, 0, 2),))]
+    assert [(piece.text, piece.round) for piece in pieces(events)] == [
+        ("from elsewhere", 0),
+        (" x", 1),
+    ]
+    of_no_round = [plain, Text("g", "x", (Span(7, 0, 1),))]
+    assert [(piece.text, piece.round) for piece in pieces(of_no_round)] == [("", 1), ("x", 0)]

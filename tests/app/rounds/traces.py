@@ -1,12 +1,12 @@
 """Traces for tests: whatever a generation may look like, with texts that tokens cut anywhere."""
 
+from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from hypothesis import strategies as st
 
-from app.rounds.trace import from_lines
 from engine.events import (
     Done,
     Draft,
@@ -15,12 +15,15 @@ from engine.events import (
     Judgement,
     Origin,
     Prefill,
+    Span,
     Text,
     Verdict,
     WrittenToken,
+    from_json,
 )
+from engine.rounds import Round, joined
 from engine.stats import tally
-from engine.text import Spelling, StopStrings, TextStream
+from engine.text import AnswerText, Spelling
 
 DATA = Path(__file__).parents[1] / "data"
 END = 0
@@ -58,11 +61,17 @@ _chances = st.floats(0.0, 1.0)
 @st.composite
 def traces(draw: st.DrawFn) -> tuple[Event, ...]:
     """The events of a generation, as a session would make them; it may be cut short anywhere."""
-    spelling, text = Spelling(VOCABULARY), TextStream(VOCABULARY)
-    stop = StopStrings(draw(st.lists(st.text(_ALPHABET, min_size=1, max_size=3), max_size=2)))
+    spelling = Spelling(VOCABULARY)
+    stops = draw(st.lists(st.text(_ALPHABET, min_size=1, max_size=3), max_size=2))
+    text, tokens_to_tell = AnswerText(VOCABULARY, stops), deque[tuple[int, int]]()
+
+    def tell(delta: str, lengths: list[int]) -> None:
+        if lengths:
+            spans = tuple(Span(*tokens_to_tell.popleft(), length) for length in lengths)
+            events.append(Text("g", delta, spans))
+
     events: list[Event] = [Prefill("g", 4, 9, 4, 0.0), Prefill("g", 9, 9, 4, 0.5)]
     shapes = draw(st.lists(st.integers(0, 4).flatmap(_shape), max_size=8))
-    stopped = False
     for number, (proposed, accepted) in enumerate(shapes, start=1):
         guesses = draw(st.lists(_ids, min_size=proposed, max_size=proposed))
         own: int | None = draw(_ids)
@@ -81,14 +90,29 @@ def traces(draw: st.DrawFn) -> tuple[Event, ...]:
             Verdict("g", number, accepted, judgements, written, 0.25, 0.5, 1.0, "fixed at 4")
         )
         committed = [*guesses[:accepted], *([] if own is None else [own])]
-        delta, stopped = stop.push(text.push(committed))
-        events += [Text("g", delta)] if delta else []
-        if stopped:
+        tokens_to_tell.extend((number, index) for index in range(len(committed)))
+        tell(*text.push(committed))
+        if text.stopped:
             break
-    delta = stop.push(text.finish())[0] + stop.finish()
-    events += [Text("g", delta)] if delta else []
-    events.append(Done("g", "stop", tally(events), cut=stop.cut))
+    tell(*text.finish())
+    events.append(Done("g", "stop", tally(events), cut=text.cut))
     return tuple(events[: draw(st.integers(0, len(events)))] if draw(st.booleans()) else events)
+
+
+def made_round(number: int, *texts: str, accepted: int = 0) -> tuple[Round, Round]:
+    """A round of so many drafted tokens as it is drafted, and as it is judged."""
+    origin: Origin = "bonus" if texts else "plain"
+    if accepted < len(texts):
+        origin = "correction"
+    drafted = tuple(DraftedToken(1, text, 0.5) for text in texts)
+    judgements = (Judgement(0.25, 0.5),) * len(texts)
+    own = WrittenToken(2, " own", 0.5, origin)
+    draft = Draft("g", number, drafted, "model")
+    verdict = Verdict("g", number, accepted, judgements, own, 0.01, 0.02, 0.04, "fixed at 4")
+    before, after = joined([draft, verdict])
+    assert isinstance(before, Round)
+    assert isinstance(after, Round)
+    return before, after
 
 
 def _shape(proposed: int) -> st.SearchStrategy[tuple[int, int]]:
@@ -104,4 +128,4 @@ def recorded(name: str) -> tuple[Event, ...]:
 
     Made with `python -m engine generate --json` on the tiny model in tests/data.
     """
-    return from_lines((DATA / name).read_text(encoding="utf-8"))
+    return tuple(map(from_json, (DATA / name).read_text(encoding="utf-8").splitlines()))

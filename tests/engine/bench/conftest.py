@@ -14,6 +14,7 @@ from engine.bench.peers import find_peers
 from engine.bench.report import Report
 from engine.bench.roofline import measure_roofline
 from engine.bench.run import run_bench
+from models.folders import ModelFolder
 from tests.engine.tiny import noisy, save, write_folder
 
 
@@ -44,7 +45,7 @@ def options(tmp_path_factory: pytest.TempPathFactory) -> BenchOptions:
     save(noisy(model), config, folder / "tiny")
     (folder / "own.txt").write_text("Why is the sky blue, said the fox\nabababababab\n")
     return BenchOptions(
-        target=folder / "target",
+        target=ModelFolder(folder / "target"),
         drafters=("lookup", str(folder / "tiny")),
         lengths=("3", "auto"),
         prompts=folder / "own.txt",

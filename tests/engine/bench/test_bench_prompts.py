@@ -44,6 +44,54 @@ def test_prompts_of_an_empty_or_broken_place_are_a_problem(tmp_path: Path) -> No
         load_prompts(tmp_path, sets=(), per_category=1)
 
 
+WIZARDLM = (
+    ("Math", "How many legs have six ants?"),
+    ("Roleplay", "You are a lighthouse. Complain."),
+    ("Math", "Halve ninety."),
+    ("Code Debug", "Why does this loop?"),
+    ("Math", "Is one a prime?"),
+    ("Roleplay", "You are a gull. Reply."),
+    ("Math", "Add two and two."),
+)
+
+
+def write_wizardlm(path: Path) -> None:
+    """A small file of our own in the format of WizardLM's test set."""
+    rows = (
+        {"idx": idx, "Skill": skill, "Difficulty": 1, "Instruction": text}
+        for idx, (skill, text) in enumerate(WIZARDLM, start=1)
+    )
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def test_wizardlm_gives_the_first_prompts_of_each_skill(tmp_path: Path) -> None:
+    write_wizardlm(tmp_path / "wizardlm_testset.jsonl")
+
+    prompts = load_prompts(tmp_path, sets=("wizardlm",), per_category=3)
+
+    assert [(prompt.id, prompt.category, prompt.text) for prompt in prompts] == [
+        (f"wizardlm/{number}", *WIZARDLM[number - 1]) for number in (1, 3, 5, 2, 6, 4)
+    ]
+    (tmp_path / "wizardlm_testset.jsonl").rename(tmp_path / "WizardLM_testset.jsonl")
+    assert load_prompts(tmp_path, sets=("wizardlm",), per_category=3) == prompts
+    assert load_prompts(tmp_path, sets=(), per_category=3) == prompts
+
+
+def test_a_set_can_be_one_file_and_needs_a_place(tmp_path: Path) -> None:
+    file = tmp_path / "mine.jsonl"
+    write_wizardlm(file)
+
+    prompts = load_prompts(file, sets=("wizardlm",), per_category=1)
+
+    assert [prompt.category for prompt in prompts] == ["Math", "Roleplay", "Code Debug"]
+    with pytest.raises(Problem, match="one prompt set"):
+        load_prompts(file, sets=("wizardlm", "gsm8k"), per_category=1)
+    with pytest.raises(Problem, match="no prompt set"):
+        load_prompts(file, sets=("wizzardlm",), per_category=1)
+    with pytest.raises(Problem, match="nlpxucan/WizardLM"):
+        load_prompts(None, sets=("wizardlm",), per_category=1)
+
+
 def test_own_and_built_in_prompts(tmp_path: Path) -> None:
     own = tmp_path / "own.txt"
     own.write_text("One?\n\nTwo?\nThree?\n")

@@ -16,12 +16,14 @@ from engine.bench.profiling import profile_answer, render_profile
 from engine.bench.report import MLX_LM, PLAIN, Report
 from engine.bench.run import run_bench
 from engine.bench.tables import render
-from engine.costs import Calibration, PassCosts
 from engine.decoder import Decoder
-from engine.draft_length import Automatic, Fixed, Measured
+from engine.draft_length import Measured
+from engine.draft_length.costs import Calibration, PassCosts
+from engine.draft_length.policy import Automatic, Fixed
 from engine.drafters import Drafter
 from engine.loading import load
 from models.errors import Problem
+from models.folders import ModelFolder
 from tests.engine.tiny import write_folder
 
 
@@ -79,7 +81,7 @@ def test_the_file_holds_runs_and_rows_and_no_private_path(
     assert written["machine"]["mlx"]
     assert written["options"]["drafters"] == ["lookup", "tiny"]
     assert all(run["differs_at"] is None for run in written["runs"])
-    assert str(options.target.parent) not in text
+    assert str(options.target.path.parent) not in text
 
 
 def test_tables_show_everybody_once_a_table(report: Report) -> None:
@@ -88,7 +90,7 @@ def test_tables_show_everybody_once_a_table(report: Report) -> None:
     text = console.export_text()
     assert "float32" in text
     assert "2/2" in text
-    assert text.count("mlx-lm tiny 3") == 10, "in five tables, greedy and sampled"
+    assert text.count("mlx-lm tiny 3") == 8, "a line of four tables, greedy and sampled"
 
 
 def test_a_contestant_keeps_what_its_policy_learnt_and_no_other_does(
@@ -183,7 +185,11 @@ def test_what_mlx_lm_refuses_is_reported(tmp_path: Path) -> None:
     own.write_text("Hello\n")
     same = str(tmp_path / "target")
     options = BenchOptions(
-        target=tmp_path / "target", drafters=(same,), lengths=("2",), prompts=own, max_tokens=8
+        target=ModelFolder(tmp_path / "target"),
+        drafters=(same,),
+        lengths=("2",),
+        prompts=own,
+        max_tokens=8,
     )
     report = run_bench(options, progress=lambda line: None)
     assert [name for name, _ in report.refused] == ["mlx-lm target 2"]

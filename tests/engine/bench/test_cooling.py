@@ -1,12 +1,24 @@
-"""When a benchmark lets the machine rest."""
+"""When a benchmark lets the machine rest, and how long it says that it will take."""
 
-from dataclasses import replace
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from engine.bench import machine, run
+from engine.bench.contestants import Assignment, Measurement
 from engine.bench.cooling import Cooling, Thermometer
+from engine.bench.figures import Step, seconds_to_go, stats_of_steps
+from engine.bench.machine import hot_in_notifyutil
 from engine.bench.options import BenchOptions
-from engine.bench.run import run_bench
+from engine.bench.report import PLAIN, Report
+from engine.bench.sheets import remarks
+from engine.events import Stats
 
 
 def told(speeds: list[float], *, limit: float = 0.1) -> Thermometer:
@@ -24,43 +36,244 @@ def test_one_slow_measurement_is_an_accident() -> None:
     assert told([10, 10, 10, 0, 0]).fall is None, "what has no speed was not measured"
 
 
-def test_it_rests_while_it_is_slow_for_half_of_the_working_time_at_most() -> None:
+def test_it_rests_while_heat_slows_it_for_a_tenth_of_the_time_at_most() -> None:
     thermometer = told([10, 10, 10, 8, 8])
-    assert thermometer.rest_due(working_seconds=1) == 0.0
-    assert thermometer.rest_due(working_seconds=30) == 10.0
-    assert thermometer.rest_due(working_seconds=30) == 5.0
-    assert thermometer.rest_due(working_seconds=30) == 0.0
+    assert thermometer.rest_due(hot=True, elapsed_seconds=9) == 0.0
+    assert thermometer.rest_due(hot=True, elapsed_seconds=150) == 10.0
+    assert thermometer.rest_due(hot=True, elapsed_seconds=160) == 6.0
+    assert thermometer.rest_due(hot=True, elapsed_seconds=160) == 0.0
+    assert thermometer.rest_due(hot=False, elapsed_seconds=9999) == 0.0, "it is other programs"
     for _ in range(3):
         thermometer.measured(10)
-    assert thermometer.rest_due(working_seconds=999) == 0.0, "it has cooled down"
-    assert thermometer.reading() == Cooling(pytest.approx(0.2), 0.1, 2, 15.0)  # type: ignore[arg-type]
+    assert thermometer.rest_due(hot=True, elapsed_seconds=9999) == 0.0, "it has cooled down"
+    assert thermometer.reading() == Cooling(pytest.approx(0.2), 0.1, 2, 16.0, hot=True)  # type: ignore[arg-type]
 
 
 def test_it_rests_only_past_the_limit_and_never_with_none() -> None:
-    assert told([10, 10, 10, 9, 9.5, 9.5]).rest_due(working_seconds=99) == 0.0
-    assert told([10, 10, 10, 1, 1], limit=0.0).rest_due(working_seconds=99) == 0.0
+    mild = told([10, 10, 10, 9, 9.5, 9.5])
+    assert not mild.slow
+    assert mild.rest_due(hot=True, elapsed_seconds=99) == 0.0
+    assert told([10, 10, 10, 1, 1], limit=0.0).rest_due(hot=True, elapsed_seconds=99) == 0.0
 
 
-def test_a_benchmark_rests_and_says_so(
-    options: BenchOptions, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Thermometer, "fall", property(lambda self: 0.4))
-    monkeypatch.setattr(
-        Thermometer, "rest_due", lambda self, *, working_seconds: 3.0 * (working_seconds > 0)
+def test_what_the_system_said_of_heat_is_remembered_once_it_was_asked() -> None:
+    thermometer = told([10, 10, 10, 5, 5])
+    seen = []
+    for hot in (None, False, None, True, False):
+        thermometer.rest_due(hot=hot, elapsed_seconds=0)
+        seen.append(thermometer.reading().hot)
+    assert seen == [None, False, False, True, True]
+
+
+@given(
+    st.lists(
+        st.tuples(st.floats(0, 50), st.sampled_from([None, False, True]), st.floats(0, 200)),
+        max_size=60,
     )
-    slept: list[float] = []
-    lines: list[str] = []
-    short = replace(options, drafters=(), temperatures=(0.0,), out=None)
+)
+def test_rests_are_for_heat_alone_and_never_more_than_a_tenth(
+    story: list[tuple[float, bool | None, float]],
+) -> None:
+    thermometer = told([100, 100, 100])
+    elapsed = rested = 0.0
+    for speed, hot, seconds in story:
+        thermometer.measured(speed)
+        elapsed += seconds
+        rest = thermometer.rest_due(hot=hot, elapsed_seconds=elapsed)
+        assert rest == 0.0 or hot
+        elapsed += rest
+        rested += rest
+        assert rested <= 0.1 * elapsed + 1e-9
+    assert thermometer.reading().rest_seconds == rested
 
-    report = run_bench(short, progress=lines.append, sleep=slept.append)
 
-    assert slept == [3.0] * 3, "before everyone but the very first"
-    assert "40% slower than at first: 3 s of rest" in lines
+@pytest.mark.parametrize(
+    ("said", "is_hot"),
+    [
+        ("com.apple.system.thermalpressurelevel 0\n", False),
+        ("com.apple.system.thermalpressurelevel 2\n", True),
+        ("com.apple.system.thermalpressurelevel: Failed with code 9\n", None),
+        ("", None),
+    ],
+)
+def test_heat_is_read_from_what_macos_prints(said: str, is_hot: bool | None) -> None:
+    assert hot_in_notifyutil(said) is is_hot
+
+
+def test_linux_is_not_asked_and_a_mac_without_the_tool_says_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def absent(*_: object, **__: object) -> None:
+        raise FileNotFoundError("notifyutil")
+
+    monkeypatch.setattr(machine.subprocess, "run", absent)
+    for platform in ("linux", "darwin"):
+        monkeypatch.setattr(sys, "platform", platform)
+        assert machine.is_hot() is None
+
+
+class Clock:
+    """Stands still but for what is done."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+class Scripted:
+    """A contestant that takes exactly so long: a reading speed, a writing speed by the clock."""
+
+    def __init__(self, name: str, clock: Clock, speed: Callable[[float], float]) -> None:
+        self.name = name
+        self._clock, self._speed = clock, speed
+
+    def run(self, assignment: Assignment) -> Measurement:
+        steps = (Step(0, 0),) * (5 if len(assignment.prompt) < 60 else assignment.limit)
+        seconds = len(steps) / self._speed(self._clock.now)
+        reading = len(assignment.prompt) / 100
+        self._clock.now += reading + seconds
+        stats = stats_of_steps(steps, decode_seconds=seconds)
+        read = replace(stats, prompt_tokens=len(assignment.prompt), prefill_seconds=reading)
+        return Measurement((), read, steps)
+
+
+@dataclass(frozen=True)
+class Line:
+    """Of the progress, and when it came."""
+
+    at: float
+    text: str
+
+
+Benchmark = tuple[Report, list[Line], Clock]
+
+
+@pytest.fixture
+def benchmark(
+    options: BenchOptions, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Callable[..., Benchmark]:
+    """Six prompts, the first a short one with a short answer, for two contestants by script.
+
+    After forty seconds the machine has 40 % less for them.
+    """
+
+    def measure(**surroundings: Callable[[], bool | None]) -> Benchmark:
+        clock, lines = Clock(), list[Line]()
+        monkeypatch.setattr(
+            run,
+            "contestants",
+            lambda *_: [
+                Scripted(name, clock, lambda now: 5.0 if now < 40 else 3.0)
+                for name in (PLAIN, "ours")
+            ],
+        )
+        monkeypatch.setattr(run, "probed", lambda report, *_: report)
+        place = tmp_path / "own.txt"
+        place.write_text("a\n" + "".join(f"{letter * 600}\n" for letter in "bcdef"))
+        six = replace(options, prompts=place, per_category=6, temperatures=(0.0,), out=None)
+        report = run.run_bench(
+            six,
+            progress=lambda text: lines.append(Line(clock.now, text)),
+            sleep=clock.sleep,
+            clock=clock,
+            **surroundings,
+        )
+        assert len(report.runs) == 12
+        return report, lines, clock
+
+    return measure
+
+
+def rests_in(lines: list[Line]) -> list[Line]:
+    return [line for line in lines if line.text.endswith("of rest")]
+
+
+def test_a_busy_machine_is_not_rested(benchmark: Callable[..., Benchmark]) -> None:
+    report, lines, _ = benchmark(hot=lambda: None)
+    assert rests_in(lines) == []
+    assert report.cooling == Cooling(pytest.approx(0.4), 0.15, 0, 0.0, hot=None)  # type: ignore[arg-type]
+
+    report, lines, _ = benchmark(hot=lambda: False)
+    assert rests_in(lines) == []
     assert report.cooling is not None
-    assert report.cooling.fall == 0.4
+    assert report.cooling.hot is False
+    assert any("40%" in line and "not from heat" in line for line in remarks(report.findings()))
+
+
+def test_a_hot_machine_is_rested_a_tenth_of_the_time(benchmark: Callable[..., Benchmark]) -> None:
+    report, lines, clock = benchmark(hot=lambda: True)
+    cooling = report.cooling
+    assert cooling is not None
+    assert cooling.rests == len(rests_in(lines)) > 1
+    assert 0 < cooling.rest_seconds <= 0.1 * clock.now
+    assert cooling.hot is True
+    assert any("let it cool down" in line for line in remarks(report.findings()))
+
+
+def test_the_time_to_go_does_not_begin_absurdly_low(
+    benchmark: Callable[..., Benchmark], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "_span", repr)
+    _, lines, clock = benchmark(hot=lambda: None)
+    estimates = [
+        (line.at, float(found[1]))
+        for line in lines
+        if (found := re.search(r"about (.*) to", line.text))
+    ]
+    assert len(estimates) == 6
+    assert estimates[-1][1] == 0.0
+    for at, estimate in estimates[:-1]:
+        assert 0.5 < estimate / (clock.now - at) < 1.5, "it slows down to 60 %, which nobody knew"
+
+
+@given(
+    st.lists(st.integers(1, 2000), min_size=2, max_size=20),
+    st.integers(1, 19),
+    st.integers(1, 4),
+    st.integers(2, 200),
+)
+def test_the_time_to_go_is_right_where_all_answers_are_long(
+    prompts: list[int], done: int, each: int, limit: int
+) -> None:
+    def seconds(chosen: list[int]) -> float:
+        return each * sum(0.01 * tokens + 0.2 * limit for tokens in chosen)
+
+    done = min(done, len(prompts))
+    answers = [
+        Stats(prompt_tokens=tokens, prefill_seconds=0.01 * tokens, plain=limit - 1)
+        for tokens in prompts[:done]
+        for _ in range(each)
+    ]
+    estimate = seconds_to_go(
+        answers,
+        prompts=done,
+        left=prompts[done:],
+        limit=limit,
+        elapsed_seconds=seconds(prompts[:done]),
+    )
+    assert estimate == pytest.approx(seconds(prompts[done:]))
+
+
+@given(st.integers(1, 100))
+def test_a_short_first_answer_does_not_promise_that_all_are_short(written: int) -> None:
+    first = Stats(prompt_tokens=50, prefill_seconds=0.5, plain=written - 1)
+    estimate = seconds_to_go(
+        [first], prompts=1, left=[50] * 5, limit=100, elapsed_seconds=0.5 + 0.2 * written
+    )
+    longest = 5 * (0.5 + 0.2 * 100)
+    assert 0.5 * longest < estimate <= longest + 1e-9
+
+
+def test_nothing_measured_promises_nothing() -> None:
+    assert seconds_to_go([], prompts=1, left=[50], limit=100, elapsed_seconds=1.0) == 0.0
 
 
 def test_without_a_limit_nothing_is_gauged(options: BenchOptions) -> None:
     short = replace(options, drafters=(), temperatures=(0.0,), out=None, cool_down=0.0)
-    report = run_bench(short, progress=lambda line: None, sleep=lambda seconds: None)
+    report = run.run_bench(short, progress=lambda line: None, sleep=lambda seconds: None)
     assert report.cooling == Cooling(None, 0.0, 0, 0.0)

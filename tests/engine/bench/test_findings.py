@@ -3,7 +3,7 @@
 import importlib
 import json
 import re
-from dataclasses import replace
+from dataclasses import asdict, replace
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -14,13 +14,15 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from engine.__main__ import main
+from engine.bench.contestants import Measurement
 from engine.bench.deliver import check_places, deliver
-from engine.bench.findings import Findings, read_findings
+from engine.bench.figures import Step, stats_of_steps
+from engine.bench.findings import ALL, Findings, Lowest, how, read_findings
 from engine.bench.markdown import markdown
 from engine.bench.options import BenchOptions
 from engine.bench.plain import restored
 from engine.bench.plot import write_plot
-from engine.bench.report import PLAIN, Report
+from engine.bench.report import PLAIN, Report, Run
 from engine.bench.sheets import remarks, sheets
 from models.errors import Problem
 
@@ -110,12 +112,82 @@ def test_markdown_has_every_table_in_full(report: Report) -> None:
     found = report.findings()
     text = markdown(found)
     tables = re.findall(r"(?:^\|.*\n)+", text, flags=re.MULTILINE)
-    assert len(tables) == len(list(sheets(found))) == 10
-    for table in tables:
+    shown = list(sheets(found))
+    assert len(tables) == len(shown) == text.count("## ")
+    for table, sheet in zip(tables, shown, strict=True):
         lines = table.splitlines()
         assert {line.replace("\\|", "").count("|") for line in lines} == {lines[1].count("|")}
-        assert "slipstream tiny 3" in table
-    assert text.count("## ") == 10
+        assert len(lines) == len(sheet.rows) + 2
+    assert len({sheet.title for sheet in shown}) == 10
+
+
+def test_every_sheet_has_everybody_once_in_a_line_or_a_column(report: Report) -> None:
+    found = report.findings()
+    named: dict[str, list[str]] = {}
+    for sheet in sheets(found):
+        columns = [heading.replace("\n", " ") for heading in sheet.headings]
+        named.setdefault(sheet.title, []).extend([*columns, *(row[0] for row in sheet.rows)])
+    for temperature in found.temperatures:
+        drafting = {c.contestant for c in found.courses if c.temperature == temperature}
+        for title, names in named.items():
+            if title.endswith(how(temperature)):
+                assert {name: names.count(name) for name in drafting} == dict.fromkeys(drafting, 1)
+
+
+def answered(contestant: str, category: str, steps: list[Step], seconds: float) -> Run:
+    """One answer's run, greedy, to the category's only prompt."""
+    stats = stats_of_steps(steps, decode_seconds=seconds)
+    return Run(
+        contestant=contestant,
+        temperature=0.0,
+        prompt=category,
+        category=category,
+        repeat=0,
+        seed=0,
+        limit=9,
+        measured=Measurement((), stats, tuple(steps)),
+    )
+
+
+def test_the_lowest_categories_are_named_for_each_temperature(report: Report) -> None:
+    steps = {
+        "Art": [Step(2, 1), Step(2, 2)],
+        "Law": [Step(2, 0), Step(2, 1)],
+        "Sport": [Step(0, 0)],
+    }
+    seconds = {"Art": 10.0, "Law": 3.0, "Sport": 0.5}
+    greedy = [
+        run
+        for category, drafted in steps.items()
+        for run in (
+            answered(PLAIN, category, [Step(0, 0)], 1.0),
+            answered("ours", category, drafted, seconds[category]),
+        )
+    ]
+    sampled = [replace(run, temperature=0.8) for run in greedy if run.category != "Sport"]
+
+    found = replace(report, runs=(*greedy, *sampled)).findings()
+
+    whole = {(r.temperature, r.contestant): r for r in found.rows if r.category == ALL}
+    assert whole[0.0, "ours"].lowest_length == Lowest("Sport", 1.0), "it did not draft there"
+    assert whole[0.8, "ours"].lowest_length == Lowest("Law", 1.5)
+    assert whole[0.0, "ours"].lowest_to_plain == Lowest("Art", 0.5)
+    assert whole[0.0, "ours"].acceptance_by_position == (0.75, 0.25)
+    assert whole[0.0, PLAIN].lowest_length is None, "it never drafts"
+    assert all(row.lowest_length is None for row in found.rows if row.category != ALL)
+    lines = {
+        row[0]: row[1:] for s in sheets(found) if "category, greedy" in s.title for row in s.rows
+    }
+    assert list(lines) == [
+        *("all (3)", "Art (1)", "Law (1)", "Sport (1)", "lowest × plain", "lowest length")
+    ]
+    assert lines["Law (1)"] == ("1.00×", "1.00× 25% 1.50")
+    assert lines["lowest × plain"] == ("–", "0.50\nArt")
+    assert lines["lowest length"] == ("–", "1.00\nSport")
+    assert restored(Findings, json.loads(json.dumps(asdict(found)))).rows == found.rows
+
+    one = replace(report, runs=tuple(run for run in greedy if run.category == "Art")).findings()
+    assert all(row.lowest_to_plain is None for row in one.rows), "nothing to choose from"
 
 
 def test_markdown_takes_no_name_for_markup(report: Report) -> None:

@@ -17,6 +17,7 @@ from tokenizers import Tokenizer
 from engine import __main__
 from engine.__main__ import main
 from engine.events import Done, Draft, Prefill, Verdict
+from engine.session import BUSY, DISTURBED
 from engine.stats import tally
 from engine.terminal import clean
 from tests.engine.command_line.ended import (
@@ -224,8 +225,10 @@ def test_a_pipe_gets_plain_text(hostile: Path, generate: Command) -> None:
         COLORTERM="truecolor",
     )
     assert (piped.returncode, piped.stdout) == (0, here.out)
-    assert "tokens/s" in piped.stderr
-    assert piped.stderr.count("\n") == 1
+    # It depends on what else runs here whether that is remarked on.
+    said = [line for line in piped.stderr.splitlines() if line not in (BUSY, DISTURBED)]
+    assert len(said) == 1
+    assert "tokens/s" in said[0]
     assert not CONTROLS.search(piped.stdout + piped.stderr)
 
 

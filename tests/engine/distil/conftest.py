@@ -14,6 +14,7 @@ from engine.distil.answers import Answer, Answerer
 from engine.distil.training import Trainer
 from engine.head import FittedHead, shape_for
 from engine.loading import LoadedModel, load
+from models.folders import ModelFolder
 from tests.engine.distil.story_samples import STORIES, asked_of, new_story_head, openings
 from tests.engine.sessions import loaded, tiny_model
 
@@ -36,7 +37,7 @@ def not_nicer(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="package")
 def stories() -> LoadedModel:
     """A trained model of 260 thousand parameters, 512 tokens, 5 layers of width 64."""
-    return load(STORIES)
+    return load(ModelFolder(STORIES))
 
 
 @pytest.fixture(scope="package")

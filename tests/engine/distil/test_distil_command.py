@@ -9,6 +9,7 @@ from engine.__main__ import main
 from engine.distil import run as module
 from engine.distil.answers import Answerer
 from models.errors import Problem
+from models.folders import ModelFolder
 from tests.engine import tiny
 from tests.engine.command_line.ended import Run, assert_refused, contents
 from tests.engine.distil.story_samples import STORIES, openings
@@ -80,7 +81,7 @@ def test_files_may_follow_one_another(
     assert ended.err == "working [bold]on[/bold] it\n"
     assert seen == [
         module.DistilOptions(
-            target=STORIES,
+            target=ModelFolder(STORIES),
             prompts=(prompts, more),
             out=out,
             tokens=1000,

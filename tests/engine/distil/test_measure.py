@@ -10,7 +10,7 @@ from mlx_lm.models.cache import KVCache
 from engine.anatomy import embedding
 from engine.distil.answers import Answer, Answerer
 from engine.distil.measure import Acceptance, _chains, measure
-from engine.draft_length import Fixed
+from engine.draft_length.policy import Fixed
 from engine.drafters.head import HeadDrafter
 from engine.head import FittedHead
 from engine.loading import LoadedModel

@@ -20,8 +20,9 @@ from engine.head import load_head, save_head
 from engine.loading import LoadedModel
 from engine.request import Request
 from engine.session import Session
+from models.drafter_folders import describe_head
 from models.errors import Problem
-from models.fingerprint import fingerprint
+from models.folders import ModelFolder
 from tests.engine.distil.story_samples import STORIES, asked_of, new_story_head, openings
 
 
@@ -42,7 +43,12 @@ def options_of(out: Path, prompts: Path, patch: pytest.MonkeyPatch) -> DistilOpt
     patch.setattr(learning, "_CHECKPOINT_SECONDS", -1.0)
     patch.setattr(learning, "_REPORT_SECONDS", -1.0)
     return DistilOptions(
-        target=STORIES, prompts=(prompts,), out=out, tokens=300, vocabulary=300, longest_answer=12
+        target=ModelFolder(STORIES),
+        prompts=(prompts,),
+        out=out,
+        tokens=300,
+        vocabulary=300,
+        longest_answer=12,
     )
 
 
@@ -124,10 +130,13 @@ def test_its_head_beats_an_untrained_one(
 
     others = asked_of(stories, openings(140)[100:])
     held = Answerer(stories, (1, 3, 5)).answer(others, longest=20, seed=0)
-    table, weights = embedding(stories.model), fingerprint(STORIES)
+    table, weights = embedding(stories.model), ModelFolder(STORIES).fingerprint
     untrained = options.out.with_name("untrained")
     save_head(new_story_head(stories, rows=300), untrained, target="x", fingerprint=weights)
-    heads = [load_head(f, fingerprint=weights, vocabulary=512) for f in (options.out, untrained)]
+    heads = [
+        load_head(describe_head(f), fingerprint=weights, vocabulary=512)
+        for f in (options.out, untrained)
+    ]
     ours, theirs = (measure(head, held, table).length for head in heads)
     assert ours > 1.3 > 1.1 > theirs
     assert lines[0] == "loading stories260K, and 100 prompts"
@@ -266,7 +275,9 @@ def test_interrupted_while_learning(
     assert distil(options, report) == options.out
     assert "can be used" in lines[-1]
     assert "--resume" in lines[-1]
-    load_head(options.out, fingerprint=fingerprint(STORIES), vocabulary=512)
+    load_head(
+        describe_head(options.out), fingerprint=ModelFolder(STORIES).fingerprint, vocabulary=512
+    )
     assert 0 < len(work.learned) < len(straight.work.learned)
     distil(replace(options, resume=True), quiet)
     assert work.learned == straight.work.learned, "something was repeated, or left out"

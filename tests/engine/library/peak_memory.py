@@ -16,11 +16,12 @@ import engine  # noqa: F401  # before MLX: it puts OpenBLAS in front
 # isort: split
 import mlx.core as mx
 
-from engine.draft_length import Fixed
+from engine.draft_length.policy import Fixed
 from engine.events import Verdict
 from engine.loading import load
 from engine.request import Request, Sampling
 from engine.session import Session
+from models.folders import ModelFolder
 
 _TURNS = 4
 _ANSWER_TOKENS = 40
@@ -29,7 +30,7 @@ _ROUNDS = 2  # of each answer, after which it is cancelled: later ones need no m
 
 def measure(target: Path, drafter: str, context: int) -> dict[str, int]:
     """Load, then fill `context` tokens in a few turns, each answered with the longest drafts."""
-    session = Session(load(target), drafter=drafter, policy=Fixed(16))
+    session = Session(load(ModelFolder(target)), drafter=drafter, policy=Fixed(16))
     loaded = mx.get_peak_memory()
     text = [(7 * i + 3) % min(session.decoder.vocabulary, 250) for i in range(context)]
     request = Request(sampling=Sampling(temperature=0.8, seed=1), max_tokens=_ANSWER_TOKENS)

@@ -18,7 +18,7 @@ from engine.loading import load
 from engine.request import Message, Request
 from engine.session import Session
 from models.errors import Problem
-from models.folders import inspect
+from models.folders import ModelFolder, inspect
 from tests.engine import tiny
 
 STORIES = Path(__file__).parents[2] / "data" / "stories260K"
@@ -33,7 +33,7 @@ def source(tmp_path: Path) -> Path:
 
 def answer(folder: Path, prompt: str, tokens: int = 32) -> str:
     """Greedily."""
-    session = Session(load(folder))
+    session = Session(load(ModelFolder(folder)))
     request = Request(max_tokens=tokens)
     events = session.answer([Message("user", prompt)], request, generation="test")
     return "".join(getattr(event, "delta", "") for event in events)
@@ -170,7 +170,7 @@ def test_files_of_the_tokenizer_come_along_and_code_does_not(source: Path, tmp_p
     }  # fmt: skip
     for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "LICENSE"):
         assert (made / name).read_bytes() == (source / name).read_bytes()
-    assert load(made).ends == {256, 257}
+    assert load(ModelFolder(made)).ends == {256, 257}
 
 
 def test_progress_counts_the_bytes_of_the_weights(source: Path, tmp_path: Path) -> None:
@@ -354,4 +354,4 @@ def test_the_estimate_holds(
     peak = mx.get_peak_memory() - before
     assert largest < peak <= subject._COPIES * largest
     assert peak < 0.75 * inspect(source).size_bytes
-    load(tmp_path / "made")
+    load(ModelFolder(tmp_path / "made"))

@@ -23,8 +23,10 @@ from engine.library import fitting
 from engine.library.fitting import require_pair
 from engine.loading import load
 from engine.protocol import Answer, Drafting, Load, Loaded, Loading
+from models.drafter_folders import HeadFolder, describe_head, is_head
 from models.errors import Problem
-from models.fingerprint import fingerprint
+from models.folders import ModelFolder
+from models.installed.resolve import resolve_drafters
 from models.memory.fit import fit
 from models.memory.machine import Machine, this_machine
 from models.memory.model_size import weigh
@@ -52,8 +54,13 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Callable[[Machine], None]:
     return lambda machine: monkeypatch.setattr(fitting, "this_machine", lambda: machine)
 
 
+def require(folder: Path, drafter: str, **options: Any) -> Fit | None:
+    target = ModelFolder(folder)
+    return require_pair(target, resolve_drafters(drafter, target), **options)
+
+
 def needed(folder: Path, drafter: str, **options: Any) -> Fit:
-    found = require_pair(folder, drafter, machine=PLENTY, **options)
+    found = require(folder, drafter, machine=PLENTY, **options)
     assert found is not None
     return found
 
@@ -61,7 +68,7 @@ def needed(folder: Path, drafter: str, **options: Any) -> Fit:
 def test_drafters_are_found_as_they_are_written(folder: Path, tmp_path: Path) -> None:
     alone = needed(folder, "none")
     assert alone.drafter == ""
-    assert {needed(folder, word) for word in ("lookup", "auto", "early-exit:2", "head")} == {alone}
+    assert {needed(folder, word) for word in ("lookup", "auto", "early-exit:2")} == {alone}
     other = tmp_path / "other"
     write_folder("qwen3", other)
     assert needed(folder, str(other)).drafter == "other"
@@ -74,8 +81,8 @@ def test_a_head_is_found_by_its_target(
 ) -> None:
     monkeypatch.setenv("SLIPSTREAM_HOME", str(tmp_path))
     place = tmp_path / "drafters" / "llama-head"
-    head = untrained(load(folder).model)
-    save_head(head, place, target="llama", fingerprint=fingerprint(folder))
+    head = untrained(load(ModelFolder(folder)).model)
+    save_head(head, place, target="llama", fingerprint=ModelFolder(folder).fingerprint)
     assert needed(folder, "auto").drafter == "llama-head"
     assert needed(folder, "lookup+head").drafter == "llama-head"
     assert needed(folder, "lookup").drafter == ""
@@ -83,36 +90,31 @@ def test_a_head_is_found_by_its_target(
 
 def test_a_pair_without_room_is_refused(folder: Path) -> None:
     with pytest.raises(Problem, match=r"There is no room for llama: it needs .* at 4,096 tokens"):
-        require_pair(folder, "none", machine=NO_ROOM)
+        require(folder, "none", machine=NO_ROOM)
     weights = needed(folder, "none").weights_bytes
     enough = replace(PLENTY, available_bytes=4 * weights)
     with pytest.raises(Problem, match=r"[\d,]+ tokens would fit") as refused:
-        require_pair(folder, "none", machine=enough)
+        require(folder, "none", machine=enough)
     tokens = int(refused.value.remedy.split()[0].replace(",", ""))
-    assert require_pair(folder, "none", machine=enough, context=tokens) is not None
+    assert require(folder, "none", machine=enough, context=tokens) is not None
 
 
 def test_what_is_given_back_before_counts(folder: Path) -> None:
     need = needed(folder, "none").needed_bytes
     with pytest.raises(Problem):
-        require_pair(folder, "none", machine=NO_ROOM, freed_bytes=need // 2)
-    assert require_pair(folder, "none", machine=NO_ROOM, freed_bytes=2 * need) is not None
-
-
-@pytest.mark.parametrize("drafter", ["", "nonsense", "~nobody/x", "none\0", "lookup+", "a/b"])
-def test_a_drafter_that_is_none_is_for_loading_to_refuse(drafter: str, folder: Path) -> None:
-    assert require_pair(folder, drafter, machine=NO_ROOM) is None
+        require(folder, "none", machine=NO_ROOM, freed_bytes=need // 2)
+    assert require(folder, "none", machine=NO_ROOM, freed_bytes=2 * need) is not None
 
 
 def test_a_folder_that_is_no_model_is_for_loading_to_refuse(tmp_path: Path) -> None:
-    assert require_pair(tmp_path, "none", machine=NO_ROOM) is None
+    assert require(tmp_path, "none", machine=NO_ROOM) is None
 
 
 def test_a_config_that_does_not_tell_is_let_through(folder: Path, tmp_path: Path) -> None:
     byte_tokenizer(tmp_path)
     (tmp_path / "model.safetensors").write_bytes((folder / "model.safetensors").read_bytes())
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "odd"}))
-    assert require_pair(tmp_path, "none", machine=NO_ROOM) is None
+    assert require(tmp_path, "none", machine=NO_ROOM) is None
 
 
 def test_the_command_line_refuses_before_loading(
@@ -187,7 +189,7 @@ def test_loading_holds_weights_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         mx.clear_cache()
         before = mx.get_active_memory()
         mx.reset_peak_memory()
-        loaded = load(tmp_path / "model")
+        loaded = load(ModelFolder(tmp_path / "model"))
         held = mx.get_active_memory() - before
         assert loaded.precision == "float32 from 8-bit"
         assert mx.get_peak_memory() - before < 1.05 * held
@@ -267,10 +269,14 @@ def random_model(
     return folder
 
 
+def _opened(folder: Path) -> ModelFolder | HeadFolder:
+    return describe_head(folder) if is_head(folder) else ModelFolder(folder)
+
+
 def assert_measured(target: Path, drafter: Path | None, context: int, *, word: str = "") -> None:
     """What is reckoned for the pair is what a process of its own needs at most."""
-    size = weigh(drafter) if drafter else None
-    reckoned = fit(weigh(target), size, context=context, machine=this_machine())
+    size = weigh(_opened(drafter)) if drafter else None
+    reckoned = fit(weigh(ModelFolder(target)), size, context=context, machine=this_machine())
     said = word or str(drafter or "none")
     command = [sys.executable, "-m", "tests.engine.library.peak_memory"]
     ended = subprocess.run(

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.library import fetching
+from models.folders import ModelFolder
 from models.hub.queue import Queue
+from models.installed import resolve
 from models.records import Download, Installed
 from models.starter import MARKER_NAME, STARTER, models_folder
 from tests.engine import tiny
@@ -207,15 +208,15 @@ def test_a_file_of_a_repository(run: Command, hub: HubServer, tmp_path: Path) ->
 def test_the_starter_goes_by_its_name(
     run: Command, surroundings: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def ensure(*, progress: Callable[[int, int], None]) -> Path:
+    def ensure(*, home: None, progress: Callable[[int, int], None]) -> ModelFolder:
         progress(5, 10)
         folder = models_folder() / STARTER.name
         tiny.write_folder("llama", folder)
         (folder / MARKER_NAME).write_text(STARTER.gguf_sha256)
         progress(10, 10)
-        return folder
+        return ModelFolder(folder)
 
-    monkeypatch.setattr(fetching, "ensure_starter", ensure)
+    monkeypatch.setattr(resolve, "ensure_starter", ensure)
     *told, last = lines_of(run("models", "pull", STARTER.name, "--json"))
     assert told[-1]["download"]["standing"] == "done"
     assert told[-1]["download"]["total_bytes"] == 10
@@ -227,12 +228,12 @@ def test_the_starter_goes_by_its_name(
 def test_the_starter_can_be_paused(
     run: Command, surroundings: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def ensure(*, progress: Callable[[int, int], None]) -> Path:
+    def ensure(*, home: None, progress: Callable[[int, int], None]) -> ModelFolder:
         signal.raise_signal(signal.SIGINT)
         progress(5, 10)
         pytest.fail("it goes on")
 
-    monkeypatch.setattr(fetching, "ensure_starter", ensure)
+    monkeypatch.setattr(resolve, "ensure_starter", ensure)
     ended = run("models", "pull", STARTER.name)
     assert ended.code == 130
     assert "Paused" in ended.err

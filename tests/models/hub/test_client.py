@@ -236,6 +236,21 @@ def test_a_search_lists_what_can_be_used_first(server: HubServer, hub: Hub):
     assert len(hub.search("")) == 3
 
 
+def test_a_search_takes_the_token_nowhere_else(server: HubServer):
+    with serving_hub({}) as elsewhere:
+        headers = {"Link": f'<{elsewhere.endpoint}/api/models?page=2>; rel="next"'}
+        server.refusals["/api/models"] = Refusal(200, headers=headers, body=b"[]")
+        assert Hub(endpoint=server.endpoint, token="hf_x").search("tiny") == []
+        assert {asked.token for asked in server.asked} == {"hf_x"}
+        assert elsewhere.asked == []
+
+
+def test_a_search_passes_over_what_makes_no_sense(server: HubServer, hub: Hub):
+    entries = [None, {}, {"id": "../x"}, {"id": NAME, "siblings": 3}, {"id": NAME, "siblings": []}]
+    server.refusals["/api/models"] = Refusal(200, body=json.dumps(entries).encode())
+    assert {one.repository for one in hub.search("tiny")} == {NAME}
+
+
 def test_a_signed_in_person_may_choose_gated_models(server: HubServer):
     server.told[NAME] = Told(gated="auto")
     (found,) = Hub(endpoint=server.endpoint, token="hf_x").search("tiny")

@@ -8,7 +8,7 @@ from filelock import FileLock
 
 from models.errors import Problem
 from models.folders import inspect
-from models.hub.snapshots import read_repository
+from models.hub.cache_layout import read_repository
 from models.installed import store
 from models.starter import STARTER
 from tests.models.tiny_store import (

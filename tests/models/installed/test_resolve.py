@@ -45,11 +45,11 @@ def refusal(text: str, home: Path, cache: Path) -> Problem:
 def test_a_path(home: Path, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     folder = write(tmp_path / "models" / "a", model_files())
     monkeypatch.chdir(tmp_path)
-    assert resolve_target(str(folder), home=home, cache=cache) == folder
-    assert resolve_target("models/a", home=home, cache=cache) == Path("models/a")
-    assert resolve_target("./models/a/", home=home, cache=cache) == Path("models/a")
+    assert resolve_target(str(folder), home=home, cache=cache).path == folder
+    assert resolve_target("models/a", home=home, cache=cache).path == Path("models/a")
+    assert resolve_target("./models/a/", home=home, cache=cache).path == Path("models/a")
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert resolve_target("~/models/a", home=home, cache=cache) == folder
+    assert resolve_target("~/models/a", home=home, cache=cache).path == folder
 
 
 def test_a_gguf_file_is_imported(home: Path, cache: Path, tmp_path: Path):
@@ -60,10 +60,10 @@ def test_a_gguf_file_is_imported(home: Path, cache: Path, tmp_path: Path):
         home=home,
         cache=cache,
         progress=lambda done, total: calls.append((done, total)),
-    )
+    ).path
     assert folder.parent == home / "models"
     assert calls
-    assert resolve_target(folder.name, home=home, cache=cache) == folder
+    assert resolve_target(folder.name, home=home, cache=cache).path == folder
 
 
 @pytest.mark.parametrize("text", ["./a", "/a/b/c", "~nobody/a", "../a", "a.gguf", "org/a.gguf"])
@@ -86,16 +86,16 @@ def test_a_path_to_nothing(home: Path, cache: Path, text: str):
 def test_what_is_in_the_cache(home: Path, cache: Path, text: str):
     snapshot = cached(cache, NAME, model_files())
     cached(cache, "org/other", model_files())
-    assert resolve_target(text, home=home, cache=cache) == snapshot
+    assert resolve_target(text, home=home, cache=cache).path == snapshot
 
 
 def test_a_revision(home: Path, cache: Path):
     old = cached(cache, NAME, model_files(), revision=commit("a"), main=False)
     main = cached(cache, NAME, model_files(), revision=commit("b"))
-    assert resolve_target(NAME, home=home, cache=cache) == main
-    assert resolve_target(f"{NAME}@{commit('a')}", home=home, cache=cache) == old
-    assert resolve_target(f"{NAME}@aaaaaaaa", home=home, cache=cache) == old
-    assert resolve_target(f"{NAME}@{commit('b')}", home=home, cache=cache) == main
+    assert resolve_target(NAME, home=home, cache=cache).path == main
+    assert resolve_target(f"{NAME}@{commit('a')}", home=home, cache=cache).path == old
+    assert resolve_target(f"{NAME}@aaaaaaaa", home=home, cache=cache).path == old
+    assert resolve_target(f"{NAME}@{commit('b')}", home=home, cache=cache).path == main
     problem = refusal(f"{NAME}@{commit('c')}", home, cache)
     assert problem.remedy.endswith(f"slipstream models pull {NAME}@{commit('c')}")
     assert "not on this machine" in refusal(f"{NAME}@aaaa", home, cache).message
@@ -104,7 +104,7 @@ def test_a_revision(home: Path, cache: Path):
 def test_what_main_is_may_be_said(home: Path, cache: Path):
     cached(cache, NAME, model_files(), revision=commit("a"), main=False)
     main = cached(cache, NAME, model_files(), revision=commit("b"))
-    assert resolve_target(f"{NAME}@main", home=home, cache=cache) == main
+    assert resolve_target(f"{NAME}@main", home=home, cache=cache).path == main
 
 
 def test_one_that_is_not_there(home: Path, cache: Path):
@@ -124,7 +124,7 @@ def test_a_broken_one_in_the_cache_and_a_sound_one_elsewhere(
     cached(cache, NAME, model_files() | {"model.safetensors": b""})
     sound = write(tmp_path / "disk" / NAME, model_files())
     added_folders.add_folder(tmp_path / "disk", home=home)
-    assert resolve_target(NAME, home=home, cache=cache) == sound
+    assert resolve_target(NAME, home=home, cache=cache).path == sound
 
 
 def test_a_near_miss(home: Path, cache: Path):
@@ -161,19 +161,19 @@ def test_an_ambiguous_name_lists_what_it_may_mean(home: Path, cache: Path):
     cached(cache, "org-b/model", model_files())
     problem = refusal("model", home, cache)
     assert "org-a/model, org-b/model" in problem.message
-    assert resolve_target("org-a/model", home=home, cache=cache) == first
+    assert resolve_target("org-a/model", home=home, cache=cache).path == first
 
 
 def test_a_whole_name_beats_a_part_of_others(home: Path, cache: Path):
     cached(cache, "org/model", model_files())
     ours = write(home / "models" / "model", model_files())
-    assert resolve_target("model", home=home, cache=cache) == ours
+    assert resolve_target("model", home=home, cache=cache).path == ours
 
 
 def test_a_usable_one_beats_a_broken_one(home: Path, cache: Path):
     sound = cached(cache, "org-a/model", model_files())
     cached(cache, "org-b/model", model_files() | {"model.safetensors": b""})
-    assert resolve_target("model", home=home, cache=cache) == sound
+    assert resolve_target("model", home=home, cache=cache).path == sound
     problem = refusal("org-b/model", home, cache)
     assert "damaged" in problem.message
 
@@ -182,14 +182,14 @@ def test_the_same_model_in_two_places(home: Path, cache: Path, tmp_path: Path):
     write(tmp_path / "disk" / NAME, model_files())
     ours = cached(cache, NAME, model_files())
     added_folders.add_folder(tmp_path / "disk", home=home)
-    assert resolve_target(NAME, home=home, cache=cache) == ours
+    assert resolve_target(NAME, home=home, cache=cache).path == ours
 
 
 def test_a_gguf_file_in_the_cache(home: Path, cache: Path, tmp_path: Path):
     TinyGguf().write(tmp_path / "a.gguf")
     cached(cache, "org/some-gguf", {"Some-Q4.gguf": (tmp_path / "a.gguf").read_bytes()})
     folders = {
-        resolve_target(text, home=home, cache=cache)
+        resolve_target(text, home=home, cache=cache).path
         for text in (
             "org/some-gguf",
             "some-gguf",
@@ -206,7 +206,7 @@ def test_heads_and_what_only_drafts(home: Path, cache: Path):
     head = write(home / "drafters" / "own", head_files())
     eagle = cached(cache, "org/eagle", model_files(architectures=["LlamaForCausalLMEagle3"]))
     for text, path in (("own", head), (str(head), head), ("eagle", eagle)):
-        assert resolve_drafter(text, home=home, cache=cache) == path
+        assert resolve_drafter(text, home=home, cache=cache).path == path
     for text in ("own", "eagle", "org/eagle"):
         problem = refusal(text, home, cache)
         assert "only drafts" in problem.message
@@ -216,8 +216,8 @@ def test_heads_and_what_only_drafts(home: Path, cache: Path):
 def test_a_head_and_a_model_of_one_name(home: Path, cache: Path):
     head = write(home / "drafters" / "a", head_files())
     model = cached(cache, "org/a", model_files())
-    assert resolve_target("a", home=home, cache=cache) == model
-    assert resolve_drafter("a", home=home, cache=cache) == head
+    assert resolve_target("a", home=home, cache=cache).path == model
+    assert resolve_drafter("a", home=home, cache=cache).path == head
 
 
 def test_a_damaged_head(home: Path, cache: Path):
@@ -262,7 +262,7 @@ def test_a_broken_one_that_is_being_mended(home: Path, cache: Path):
 def test_a_new_download_of_what_is_there_changes_nothing(home: Path, cache: Path):
     snapshot = cached(cache, NAME, model_files())
     Queue(home=home).enqueue(NAME)
-    assert resolve_target(NAME, home=home, cache=cache) == snapshot
+    assert resolve_target(NAME, home=home, cache=cache).path == snapshot
 
 
 def test_a_download_that_broke_off(home: Path, cache: Path):

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from models.errors import Problem
+from models.folders import ModelFolder
 from models.hub.marks import adopt, mark
 from models.hub.queue import Queue
 from models.installed import added_folders, store
@@ -76,7 +77,7 @@ def test_a_starter_that_came_along_is_the_one_and_stays(
     home: Path, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     shipped = write(tmp_path / "application" / STARTER.name, model_files())
-    monkeypatch.setattr(store, "shipped_starter", lambda: shipped)
+    monkeypatch.setattr(store, "shipped_starter", lambda: ModelFolder(shipped))
     fetched = write(home / "models" / STARTER.name, model_files())
     (fetched / MARKER_NAME).write_text("")
     model = listed(home, cache)[STARTER.name]

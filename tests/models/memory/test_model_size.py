@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from models.drafter_folders import describe_head
 from models.errors import Problem
+from models.folders import ModelFolder
 from models.memory.model_size import ModelSize, count_values, float_bytes, weigh
 from models.safetensors_file import SafetensorsWriter, TensorLayout
 
@@ -39,7 +41,7 @@ def packed(name: str, *, bits: int, rows: int = 128, group: int = 64) -> dict[st
 def test_weights_of_mixed_widths_are_counted(tmp_path: Path) -> None:
     layouts = packed("embed", bits=8) | packed("up", bits=4) | {"norm": TensorLayout("F16", (64,))}
     settings = {"bits": 4, "group_size": 64, "embed": {"bits": 8, "group_size": 64}}
-    size = weigh(model(tmp_path / "mixed", layouts, quantization=settings))
+    size = weigh(ModelFolder(model(tmp_path / "mixed", layouts, quantization=settings)))
     assert size.name == "mixed"
     assert size.size_bytes == 128 * 64 * 12 // 8 + 4 * 128 * 2 + 128
     assert count_values(size) == 2 * 128 * 64 + 64
@@ -48,7 +50,9 @@ def test_weights_of_mixed_widths_are_counted(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("dtype", "wide"), [("F32", 4), ("F16", 2), ("BF16", 2)])
 def test_floats(dtype: str, wide: int, tmp_path: Path) -> None:
-    size = weigh(model(tmp_path / "floats", {"embed.weight": TensorLayout(dtype, (128, 64))}))
+    size = weigh(
+        ModelFolder(model(tmp_path / "floats", {"embed.weight": TensorLayout(dtype, (128, 64))}))
+    )
     assert (count_values(size), float_bytes(size)) == (128 * 64, wide)
     assert size.size_bytes == 128 * 64 * wide
 
@@ -59,14 +63,14 @@ def test_what_is_not_loaded_does_not_count(tmp_path: Path) -> None:
         "vision_tower.layers.0.weight": TensorLayout("BF16", (512, 64)),
         "model.mtp.0.weight": TensorLayout("BF16", (512, 64)),
     }
-    assert count_values(weigh(model(tmp_path / "seeing", layouts))) == 128 * 64
+    assert count_values(weigh(ModelFolder(model(tmp_path / "seeing", layouts)))) == 128 * 64
 
 
 def test_all_files_count(tmp_path: Path) -> None:
     folder = model(tmp_path / "split", {"a": TensorLayout("F16", (64,))})
     write(folder, {"b": TensorLayout("F16", (64,))}, name="model-00002-of-00002")
     write(folder, {"c": TensorLayout("F16", (64,))}, name="consolidated")
-    assert weigh(folder).size_bytes == 256
+    assert weigh(ModelFolder(folder)).size_bytes == 256
 
 
 def test_a_head(tmp_path: Path) -> None:
@@ -75,14 +79,14 @@ def test_a_head(tmp_path: Path) -> None:
     write(folder, layouts, name="head")
     config = {"model_type": "slipstream-head", "target_fingerprint": "0" * 16, "target": "t"}
     (folder / "config.json").write_text(json.dumps(config))
-    size = weigh(folder)
+    size = weigh(describe_head(folder))
     assert size.is_head
     assert count_values(size) == 128 * 64 + 8
 
 
 def test_a_folder_that_is_no_model(tmp_path: Path) -> None:
     with pytest.raises(Problem, match="not a model folder"):
-        weigh(tmp_path)
+        weigh(ModelFolder(tmp_path))
 
 
 @pytest.mark.parametrize(

@@ -135,7 +135,7 @@ def test_what_is_made_for_a_mac(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     """With a compiler that remembers nothing, twice: the same bytes, for arm64."""
     made = []
     for place in ("one", "two"):
-        monkeypatch.setattr("bundle.launcher.CACHE", tmp_path / f"cache {place}")
+        monkeypatch.setattr("compiler.CACHE", tmp_path / f"cache {place}")
         compile_launchers(tmp_path / place, name="Slipstream", target=mac_target("14.0"))
         made.append([(tmp_path / place / name).read_bytes() for name in ("Slipstream", "python3")])
     assert made[0] == made[1]

@@ -11,7 +11,7 @@ from bundle.build_python import BuildPython
 from configuration import REPOSITORY
 from models.errors import Problem
 from verify import twin
-from verify.twin import run_in_twin, self_test
+from verify.twin import matrix_library, run_in_twin, self_test
 
 HERE = Path("/usr/lib")
 PYTHON = BuildPython("3.13.0", Path("/usr/bin/python3.13"), HERE, HERE, HERE)
@@ -29,12 +29,12 @@ def hidden(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> b
     return wanted
 
 
-def _app(folder: Path, *lines: str) -> Path:
+def _app(folder: Path, *lines: str, program: str = "Slipstream") -> Path:
     """One whose program is a shell script."""
     programs = folder / "Slipstream.app" / "Contents" / "MacOS"
     programs.mkdir(parents=True)
-    (programs / "Slipstream").write_text("\n".join(("#!/bin/sh", *lines)))
-    (programs / "Slipstream").chmod(0o755)
+    (programs / program).write_text("\n".join(("#!/bin/sh", *lines)))
+    (programs / program).chmod(0o755)
     return folder / "Slipstream.app"
 
 
@@ -87,6 +87,18 @@ def test_the_self_test_tells(tmp_path: Path, hidden: bool):
 def test_the_self_test_fails(tmp_path: Path, lines: tuple[str, ...]):
     with pytest.raises(Problem, match="the window stays dark"):
         self_test(_app(tmp_path, *lines), PYTHON)
+
+
+def test_it_must_not_lack_the_fast_library(tmp_path: Path):
+    fast, slow, broken = (
+        _app(tmp_path / line, f"echo {line}", program="python3")
+        for line in ("OpenBLAS 0.3", "reference BLAS", "")
+    )
+    assert matrix_library(fast, PYTHON) == "OpenBLAS 0.3"
+    with pytest.raises(Problem, match="reference BLAS"):
+        matrix_library(slow, PYTHON)
+    with pytest.raises(Problem, match="nothing"):
+        matrix_library(broken, PYTHON)
 
 
 def test_one_that_does_not_come_to_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -1,0 +1,125 @@
+"""Reads traces that were stored before texts had spans: which token gave what is found again.
+
+Until protocol 2 that was not written down. It is looked for in the text, token by token, by how
+each is spelled; where they disagree (half characters, special tokens, stop strings), the text is
+right. Knows events; not where they are stored.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from itertools import accumulate
+
+from engine.events import Done, Event, Failed, Span, Text
+from engine.rounds import Round, Rounds, joined
+
+_HALF = "\ufffd"  # how half a character is spelled
+
+
+def with_spans(events: Sequence[Event]) -> tuple[Event, ...]:
+    """The trace by the laws of today, its texts cut between tokens; one of today as it is."""
+    texts = [event for event in events if isinstance(event, Text)]
+    if any(text.spans for text in texts):
+        return tuple(events)
+    search = _Search()
+    for event in events:
+        search.push(event)
+    whole = "".join(text.delta for text in texts)
+    ends = list(accumulate(search.lengths, initial=search.unknown))[1:]
+    found: list[Event] = []
+    known = told = 0  # tokens: with a verdict, with a span
+    come = sent = 0  # characters
+    for event, happening in zip(events, joined(events), strict=True):
+        if isinstance(happening, Round):
+            known += len(happening.committed)
+        if isinstance(event, Text):
+            come += len(event.delta)
+        if isinstance(event, Text) and not known:
+            sent = come
+        elif isinstance(event, Text | Done):
+            count = told
+            while count < known and ends[count] <= come:
+                count += 1
+            end = ends[count - 1] if count > told else sent
+            if end > sent or (isinstance(event, Done) and count > told):
+                new = range(told, count)
+                spans = tuple(Span(*search.tokens[n], search.lengths[n]) for n in new)
+                found.append(Text(event.generation, whole[sent:end], spans))
+                told, sent = count, end
+            if isinstance(event, Text):
+                continue
+        found.append(event)
+    return tuple(found)
+
+
+class _Search:
+    """Attributes: `tokens`, the round of each and its number there; `lengths`, what each gave;
+    `unknown`, how long the text is that was there before them."""
+
+    def __init__(self) -> None:
+        self.tokens: list[tuple[int, int]] = []
+        self.lengths: list[int] = []
+        self.unknown = 0
+        self._rounds = Rounds()
+        self._waiting: deque[tuple[int, str]] = deque()  # place in `tokens`, text to come
+
+    def push(self, event: Event) -> None:
+        match self._rounds.push(event):
+            case Round() as one:
+                for index, token in enumerate(one.committed):
+                    self._waiting.append((len(self.tokens), token.text))
+                    self.tokens.append((one.number, index))
+                    self.lengths.append(0)
+            case Text(delta=delta):
+                self._find(delta)
+            case Done() | Failed():
+                self._waiting.clear()  # cut off: these tokens gave nothing to the text
+
+    def _find(self, delta: str) -> None:
+        """Give `delta` to the tokens that wait for their text."""
+        while delta and self._waiting:
+            place, text = self._waiting[0]
+            bare = text.removeprefix(" ")  # SentencePiece strips the first space of a text
+            sure = text.partition(_HALF)[0]
+            if text and delta.startswith(text):
+                self.lengths[place] += len(text)
+                self._waiting.popleft()
+                delta = delta[len(text) :]
+            elif text.startswith(delta):
+                self.lengths[place] += len(delta)
+                self._waiting[0] = (place, text[len(delta) :])
+                return
+            elif sure and sure != text and delta.startswith(sure):
+                self.lengths[place] += len(sure)
+                self._waiting[0] = (place, text[len(sure) :])
+                delta = delta[len(sure) :]
+            elif bare != text and bare and (delta.startswith(bare) or bare.startswith(delta)):
+                self._waiting[0] = (place, bare)
+            else:
+                delta = self._pass_over(delta)
+        if self.lengths:
+            self.lengths[-1] += len(delta)
+        else:
+            self.unknown += len(delta)
+
+    def _pass_over(self, delta: str) -> str:
+        """Let go of tokens whose text is not in `delta`; returns what is left of it.
+
+        What stands before the next token that is found goes to the last half character passed.
+        """
+        passed, found = 1, len(delta)
+        owner = self._waiting[0][0]
+        for index, (place, text) in enumerate(self._waiting):
+            if _HALF in text:
+                passed, owner = index + 1, place
+            elif index and text and (start := _start(text, delta)) >= 0:
+                passed, found = index, start
+                break
+        self.lengths[owner] += found
+        for _ in range(passed):
+            self._waiting.popleft()
+        return delta[found:]
+
+
+def _start(text: str, delta: str) -> int:
+    """Where in `delta` the token's text begins, whole or broken off at the end; -1: nowhere."""
+    return 0 if text.startswith(delta) else delta.find(text)

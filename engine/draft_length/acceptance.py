@@ -1,0 +1,231 @@
+"""How likely drafted tokens are to be accepted: by drafter and position, or by how much matched.
+
+A token drafted behind a rejected one tells nothing, and a draft that was accepted whole tells
+nothing of what would have come next: only tokens up to the first rejected one are counted. Recent
+rounds count more. Neighbouring positions share what they know: each expects what the one before it
+has, so that one round changes little. Pure: knows drafters by name only, and no clock.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from math import exp, log
+from typing import Any
+
+LONGEST = 16  # positions that are told apart
+CONFIDENCES = 10  # parts of [0, 1] that the drafter's probabilities are told apart by
+
+# A copy of which three tokens were accepted has matched three more: the longer, the safer.
+MATCHES = (2, 3, 4, 5, 6, 8, 12, 16, 24)  # where each bucket begins
+_COPIED = (0.35, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8)  # what to expect there
+_DRAFTED = 0.5  # of a token from a model
+
+_OWN = 4.0  # tokens' worth of what was expected from the start, or from the neighbour
+_USUAL = 30.0  # tokens' worth of what is usual, against one text
+_DOUBTED = 0.025  # of what is usual, with each text: what nothing confirms fades
+_MEMORY = 0.97  # of what was counted before, in each round
+_REMEMBERED = LONGEST / (1.0 - _MEMORY)  # tokens' worth at most go to disk: what fades has no more
+
+
+class AcceptanceCurve:
+    """Chances of being accepted, by bucket; each one given that all before it were accepted.
+
+    `expected` is a profile: where the bucket before turns out better than expected, this one is
+    expected to be better too.
+    """
+
+    def __init__(self, expected: Sequence[float]) -> None:
+        self._first = [_inside(each) for each in expected]
+        self.usual = list(self._first)
+        self.expected = list(self.usual)
+        self.judged = [0.0] * len(self.expected)
+        self.accepted = [0.0] * len(self.expected)
+
+    def fade(self, share: float) -> None:
+        """Count what was seen so far only by `share`."""
+        self.judged = [share * each for each in self.judged]
+        self.accepted = [share * each for each in self.accepted]
+
+    def count(self, bucket: int, accepted: bool) -> None:
+        self.judged[bucket] += 1.0
+        self.accepted[bucket] += float(accepted)
+
+    def chances(self) -> list[float]:
+        """By bucket."""
+        chances, shift = [], 0.0
+        for expected, judged, accepted in zip(
+            self.expected, self.judged, self.accepted, strict=True
+        ):
+            prior = _logistic(_logit(expected) + shift)
+            chance = _inside((accepted + _OWN * prior) / (judged + _OWN))
+            shift = _logit(chance) - _logit(expected)
+            chances.append(chance)
+        return chances
+
+    def settle(self, share: float) -> None:
+        """Take what is known now for what is expected, and what was counted only by `share`."""
+        self.expected = self.chances()
+        self.fade(share)
+
+    def begin(self, share: float) -> None:
+        """Another text: expect what is usual, and count what the last one showed by `share`."""
+        chances = self.chances()
+        for i, judged in enumerate(self.judged):
+            weight = judged / (judged + _USUAL)
+            self.usual[i] += weight * (chances[i] - self.usual[i])
+            self.usual[i] += _DOUBTED * (self._first[i] - self.usual[i])
+        self.expected = list(self.usual)
+        self.fade(share)
+
+    def to_json(self) -> dict[str, list[float]]:
+        """As plain JSON values."""
+        shares = [min(1.0, _REMEMBERED / judged) if judged else 1.0 for judged in self.judged]
+        return {
+            "usual": self.usual,
+            "expected": self.expected,
+            "judged": [judged * share for judged, share in zip(self.judged, shares, strict=True)],
+            "accepted": [
+                accepted * share for accepted, share in zip(self.accepted, shares, strict=True)
+            ],
+        }
+
+    def remember(self, value: Any) -> None:
+        """Know what `to_json` tells of another. Raises ValueError where it tells nothing."""
+        names = ("usual", "expected", "judged", "accepted")
+        try:
+            usual, expected, judged, accepted = ([float(each) for each in value[n]] for n in names)
+        except (KeyError, TypeError, OverflowError) as error:
+            raise ValueError("not chances of acceptance") from error
+        if not len(usual) == len(expected) == len(judged) == len(accepted) == len(self.usual):
+            raise ValueError("other positions")
+        if not all(0.0 < each < 1.0 for each in (*usual, *expected)):
+            raise ValueError("a chance is none")
+        if not all(
+            0.0 <= a <= b <= 1.01 * _REMEMBERED for a, b in zip(accepted, judged, strict=True)
+        ):
+            raise ValueError("a count is none")
+        self.usual, self.expected, self.judged, self.accepted = usual, expected, judged, accepted
+
+
+class Acceptance:
+    """What has been seen of a pair's drafters."""
+
+    def __init__(self) -> None:
+        self._copied: dict[str, AcceptanceCurve] = {}
+        self._drafted: dict[str, AcceptanceCurve] = {}
+        self._confident: dict[str, AcceptanceCurve] = {}
+
+    def chances(self, drafter: str, length: int, *, match: int = 0) -> list[float]:
+        """Of each of `length` drafted tokens, given that those before it stand."""
+        if match:
+            curve = self._copied_by(drafter).chances()
+            return [curve[_bucket(match + i)] for i in range(length)]
+        curve = self._drafted_by(drafter).chances()
+        return [curve[min(i, LONGEST - 1)] for i in range(length)]
+
+    def by_confidence(self, drafter: str) -> tuple[float, ...]:
+        """Of a token, by the drafter's own probability of it: equal parts of [0, 1]."""
+        return tuple(self._confident_by(drafter).chances())
+
+    def observe(
+        self,
+        drafter: str,
+        *,
+        proposed: int,
+        accepted: int,
+        match: int = 0,
+        q: Sequence[float] = (),
+    ) -> None:
+        """The first `accepted` of `proposed` tokens were accepted."""
+        judged = range(min(accepted + 1, proposed))
+        if match:
+            _count(self._copied_by(drafter), ((_bucket(match + i), i < accepted) for i in judged))
+            return
+        last = LONGEST - 1
+        _count(self._drafted_by(drafter), ((min(i, last), i < accepted) for i in judged))
+        # Not faded: how far a drafter's confidence can be trusted is its nature, not the text's.
+        known = zip(q, judged, strict=False)
+        _count(self._confident_by(drafter), ((_part(each), i < accepted) for each, i in known), 1.0)
+
+    def settle(self, drafter: str, *, share: float = 0.3) -> None:
+        """It will not draft for a while: keep what is known, but be ready to learn anew."""
+        for curve in (self._copied, self._drafted):
+            if drafter in curve:
+                curve[drafter].settle(share)
+
+    def begin(self, *, share: float = 0.1) -> None:
+        """Another text: what is usual says more of it than the one before does."""
+        for each in (*self._copied.values(), *self._drafted.values()):
+            each.begin(share)
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON values: what to expect of this pair next time."""
+        kinds = {"copied": self._copied, "drafted": self._drafted, "confident": self._confident}
+        return {
+            kind: {drafter: curve.to_json() for drafter, curve in sorted(each.items())}
+            for kind, each in kinds.items()
+        }
+
+    @classmethod
+    def from_json(cls, value: Any) -> "Acceptance":
+        """What `to_json` gave. Raises ValueError on anything else."""
+        made = cls()
+        kinds = [
+            ("copied", made._copied_by),
+            ("drafted", made._drafted_by),
+            ("confident", made._confident_by),
+        ]
+        for kind, curve_of in kinds:
+            if not isinstance(value, dict) or not isinstance(value.get(kind), dict):
+                raise ValueError("not an acceptance")
+            for drafter, each in value[kind].items():
+                curve_of(str(drafter)).remember(each)
+        return made
+
+    def _copied_by(self, drafter: str) -> AcceptanceCurve:
+        return self._copied.setdefault(drafter, AcceptanceCurve(_COPIED))
+
+    def _drafted_by(self, drafter: str) -> AcceptanceCurve:
+        return self._drafted.setdefault(drafter, AcceptanceCurve([_DRAFTED] * LONGEST))
+
+    def _confident_by(self, drafter: str) -> AcceptanceCurve:
+        middles = [(i + 0.5) / CONFIDENCES for i in range(CONFIDENCES)]
+        return self._confident.setdefault(drafter, AcceptanceCurve(middles))
+
+
+def expected_tokens(chances: Iterable[float]) -> list[float]:
+    """Committed by a round that drafts 0, 1, 2, ... tokens: the target's own among them."""
+    committed, standing = [1.0], 1.0
+    for chance in chances:
+        standing *= chance
+        committed.append(committed[-1] + standing)
+    return committed
+
+
+def _count(
+    curve: AcceptanceCurve, judged: Iterable[tuple[int, bool]], memory: float = _MEMORY
+) -> None:
+    curve.fade(memory)
+    for bucket, accepted in judged:
+        curve.count(bucket, accepted)
+
+
+def _bucket(matched: int) -> int:
+    """The bucket of so many matching tokens."""
+    return max(bisect_right(MATCHES, matched) - 1, 0)
+
+
+def _part(q: float) -> int:
+    return min(max(int(q * CONFIDENCES), 0), CONFIDENCES - 1)
+
+
+def _inside(chance: float) -> float:
+    """Clamped, so that log-odds stay finite and estimates can recover."""
+    return min(max(chance, 0.005), 0.995)
+
+
+def _logit(chance: float) -> float:
+    return log(chance / (1.0 - chance))
+
+
+def _logistic(x: float) -> float:
+    return 1.0 / (1.0 + exp(-x))

@@ -1,0 +1,231 @@
+"""What passes and drafts cost on this machine, measured in a few seconds.
+
+It is the loop itself that is measured: rounds of chosen lengths behind a made-up text, so that
+a calibration and live rounds mean the same. Passes do not depend on who drafts, so most rounds
+verify guesses that cost nothing. Greater depth is pretended: what attention costs depends on how
+many tokens there are, not on what they are. Afterwards the models hold what they held before.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from statistics import median
+from time import perf_counter
+
+import mlx.core as mx
+
+from engine.cache import AlignedCache
+from engine.decoder import Decoder
+from engine.draft_length import Choice, Measured, Prospect
+from engine.draft_length.costs import Calibration, DraftCosts, PassCosts
+from engine.drafters import Drafter, Proposal
+from engine.drafters.none import NoDrafter
+from engine.request import Sampling
+from engine.speculate import Ruling, Task, speculate
+
+BUDGET_SECONDS = 5.0
+
+_PROMPT = 24  # tokens before the first round
+_DEEP = 1024
+_LENGTHS = (0, 3, 15, 0, 1, 7, 2, 5, 11, 4)  # most telling first
+_FEW = (0, 3, 15, 0, 7)
+_DRAFTED = (1, 4)
+_REPEATS = 3
+_STEADY = 1.4  # times the least that the same pass may take another time
+_LEAST_SECONDS = 1e-7  # clocks may stand still
+_WATCHED = 1e-9  # a floor that no draft falls below
+
+Progress = Callable[[float], None]
+
+
+def calibrate(
+    target: Decoder,
+    drafter: Drafter,
+    tokens: Sequence[int] = (),
+    *,
+    budget_seconds: float = BUDGET_SECONDS,
+    clock: Callable[[], float] = perf_counter,
+    progress: Progress = lambda share: None,
+    cancelled: Callable[[], bool] = lambda: False,
+) -> Calibration | None:
+    """Measure a pair whose committed tokens are `tokens`. No round is begun that would hardly end
+    within the budget. None where there was nothing to be relied on: see `_Survey.steady`."""
+    length = target.length
+    target.timeline.bookmark()
+    text = [*tokens[:length], *_made_up(target.vocabulary, _PROMPT)]
+    timer = _Timer(clock, budget_seconds, progress, cancelled)
+    try:
+        read_seconds = _read(target, drafter, text, timer)
+        shallow = _Survey(target, _Anything(), text, timer)
+        shallow.run([Choice(each, "calibrating") for each in _LENGTHS], until=0.55)
+        drafts = list(_drafting(target, drafter, text, timer, read_seconds))
+        copying = DraftCosts("lookup", len(text), shallow.draft_seconds(), 0.0)
+        deep = _Survey(target, _Anything(), text, timer)
+        # What a drafter has recorded of a conversation would be lost.
+        if length == 0 and not timer.over(0.8) and _pretend(target, _DEEP):
+            deep.text = [*text[: target.length - _DEEP], *_made_up(target.vocabulary, _DEEP + 1)]
+            deep.run([Choice(each, "calibrating") for each in _FEW], until=1.0)
+    finally:
+        target.rewind(length)
+        drafter.rewind(length)
+    if not shallow.steady:
+        return None
+    passes = tuple(each.passes() for each in (shallow, deep) if each.steady)
+    return Calibration(passes, (copying, *drafts))
+
+
+class _Timer:
+    """How much of the budget is used."""
+
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        budget_seconds: float,
+        progress: Progress,
+        cancelled: Callable[[], bool],
+    ) -> None:
+        self.clock = clock
+        self._began = clock()
+        self._budget = budget_seconds
+        self._progress = progress
+        self._cancelled = cancelled
+
+    def over(self, share: float, *, next_seconds: float = 0.0) -> bool:
+        """Whether this share of the budget is used, or would be once `next_seconds` are."""
+        used = self.clock() - self._began
+        self._progress(min(used / self._budget, 1.0))
+        return self._cancelled() or used + next_seconds > share * self._budget
+
+
+@dataclass
+class _Survey:
+    """Rounds behind `text`, of lengths that are asked for; a policy. Attribute: `measured`."""
+
+    target: Decoder
+    drafter: Drafter
+    text: list[int]
+    timer: _Timer
+    measured: list[Measured] = field(default_factory=list)
+    _asked: Choice = field(default_factory=lambda: Choice(0, "calibrating"))
+
+    def run(self, choices: Sequence[Choice], *, until: float, repeats: int = _REPEATS) -> None:
+        """Each of `choices`, `repeats` times, as far as there is time for it."""
+        tokens = list(self.text)
+        task = Task(Sampling(), seed=0, max_tokens=1 << 20, ends=frozenset())
+        plan = list(choices) * repeats
+        slowest = 0.0
+        with closing(speculate(self.target, self.drafter, self, tokens, task)) as rounds:
+            while plan and not self.timer.over(until, next_seconds=slowest):
+                self._asked = plan.pop(0)
+                began = self.timer.clock()
+                next(item for item in rounds if isinstance(item, Ruling))
+                if len(self.measured) > 1:  # the first may have had to load kernels
+                    slowest = max(slowest, self.timer.clock() - began)
+
+    def choose(self, prospects: Sequence[Prospect], *, most: int, context: int) -> Choice:
+        return self._asked
+
+    def observe(self, measured: Measured) -> None:
+        self.measured.append(measured)
+
+    def restart(self) -> None:
+        pass
+
+    @property
+    def steady(self) -> bool:
+        """Whether plain passes and longer ones were measured, and took as long another time.
+
+        They do not where something else keeps the machine busy: then it is better to know nothing
+        than to believe it.
+        """
+        times: dict[int, list[float]] = {}
+        for each in self.measured:
+            times.setdefault(each.proposed, []).append(each.verify_seconds)
+        repeated = [sorted(each)[:2] for each in times.values() if len(each) > 1]
+        apart = [second / max(first, _LEAST_SECONDS) for first, second in repeated]
+        return len(times.get(0, [])) > 1 and len(times) > 1 and median(apart) <= _STEADY
+
+    def passes(self) -> PassCosts:
+        """The least seconds by rows: disturbances only add. Fewer rows cost no more than many."""
+        least: dict[int, float] = {}
+        for each in self.measured:
+            for rows in range(1, each.proposed + 2):
+                least[rows] = min(each.verify_seconds, least.get(rows, each.verify_seconds))
+        known = sorted({each.proposed + 1 for each in self.measured})
+        seconds = tuple(max(least[rows], _LEAST_SECONDS) for rows in known)
+        return PassCosts(len(self.text), tuple(known), seconds)
+
+    def draft_seconds(self, proposed: int | None = None) -> float:
+        """The median of drafting so many tokens, or any."""
+        times = [
+            each.draft_seconds
+            for each in self.measured
+            if each.proposed and proposed in (None, each.proposed)
+        ]
+        return median(times) if times else 0.0
+
+
+def _drafting(
+    target: Decoder, drafter: Drafter, text: list[int], timer: _Timer, read_seconds: float
+) -> Iterator[DraftCosts]:
+    """Each drafter that does not copy."""
+    names = [each.drafter for each in drafter.prospects(text) if not each.match]
+    for i, name in enumerate(names):
+        until = 0.55 + 0.25 * (i + 1) / len(names)
+        free = _Survey(target, drafter, text, timer)
+        free.run([Choice(each, "calibrating", name) for each in _DRAFTED], until=until)
+        few, many = _DRAFTED
+        one, more = free.draft_seconds(few), free.draft_seconds(many)
+        if one == 0.0 or more == 0.0:
+            return  # too slow for the time there is
+        watched = _Survey(target, drafter, text, timer)
+        watched.run([Choice(many, "calibrating", name, floor=_WATCHED)], until=until)
+        step = max((more - one) / (many - few), 0.0)
+        looking = max(watched.draft_seconds() - more, 0.0) / many if watched.measured else step
+        start = max(one - few * step, 0.0)
+        yield DraftCosts(name, len(text), start, step, looking, read_seconds / len(names))
+
+
+def _read(target: Decoder, drafter: Drafter, text: list[int], timer: _Timer) -> float:
+    """Let both read `text`; seconds a token, of the drafter."""
+    for _ in target.prefill(text):
+        pass
+    before = timer.clock()
+    for _ in drafter.prepare(text):
+        pass
+    return max(timer.clock() - before, 0.0) / _PROMPT
+
+
+def _pretend(target: Decoder, tokens: int) -> bool:
+    """Let attention believe that it has read `tokens` more; False where there is none."""
+    grown = False
+    for layer in target.timeline.open():
+        keys = getattr(layer, "keys", None)
+        if not isinstance(keys, mx.array) or getattr(layer, "window", None) is not None:
+            continue
+        if type(layer).__name__ not in ("KVCache", AlignedCache.__name__):
+            continue
+        batch, heads, _, width = keys.shape
+        nothing = mx.zeros((batch, heads, tokens, width), keys.dtype)
+        values = mx.zeros((batch, heads, tokens, layer.values.shape[-1]), layer.values.dtype)
+        layer.update_and_fetch(nothing, values)
+        grown = True
+    if grown:
+        target.timeline.advance(tokens)
+    return grown
+
+
+def _made_up(vocabulary: int, length: int) -> list[int]:
+    return [(7 * i + 3) % min(vocabulary, 1000) for i in range(length)]
+
+
+class _Anything(NoDrafter):
+    """Proposes as much as is asked for, at once."""
+
+    name = "anything"
+
+    def propose(
+        self, tokens: list[int], choice: Choice, sampling: Sampling, key: mx.array
+    ) -> Proposal | None:
+        guesses = mx.zeros((choice.length,), dtype=mx.int32)
+        return Proposal(guesses, mx.ones(guesses.shape), None, self.name)

@@ -1,0 +1,334 @@
+"""What a pass over n rows costs, and what drafting n tokens does: measured once, then followed.
+
+A calibration has both at a few context depths. Between what was measured lie lines; beyond it the
+last slope goes on, and no row makes a pass cheaper. Live rounds correct it: heat and other load
+move all rows together, what is wrong with the calibration moves neighbouring rows alike. Without
+a calibration a middling curve stands in, and is corrected faster. Pure: knows no clock.
+"""
+
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from math import log, sqrt
+from statistics import median
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+ROWS = 17  # a draft of 16, and the token before it
+
+_SHAPE = ((1, 1.0), (ROWS, 1.0 + 0.15 * (ROWS - 1)))  # of a machine that was not calibrated
+_STEP = 0.05  # a drafted token, in passes, there
+_WATCH = 0.3  # more, in steps, for a look at it
+_READ = 0.1  # a token that a drafter has to read first, in steps
+_SOME = 4  # so few of those hardly matter
+_LEAST = 1e-7  # seconds; clocks may stand still
+_NEAR = 1024  # tokens of context at which a calibration is to be right in any case
+
+Points = Sequence[tuple[float, float]]
+Curve = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class PassCosts:
+    """`seconds` of passes over `rows` rows, with `context` tokens in the caches."""
+
+    context: int
+    rows: tuple[int, ...]
+    seconds: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DraftCosts:
+    """Seconds of drafting n tokens: `start_seconds` + n `step_seconds`.
+
+    `watch_seconds`: more for each token where drafting looks at every one, to stop where it is
+    unsure. `read_seconds`: for each token that has to be read first.
+    """
+
+    drafter: str
+    context: int
+    start_seconds: float
+    step_seconds: float
+    watch_seconds: float = 0.0
+    read_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """What was measured of a pair, at one or more context depths; the depths in rising order."""
+
+    passes: tuple[PassCosts, ...]
+    drafts: tuple[DraftCosts, ...] = ()
+
+    def __post_init__(self) -> None:
+        depths = [each.context for each in self.passes]
+        if not depths or depths != sorted(set(depths)):
+            raise ValueError("the depths do not rise")
+        for each in self.passes:
+            if not each.rows or list(each.rows) != sorted(set(each.rows)) or each.rows[0] < 1:
+                raise ValueError("the rows do not rise")
+            if len(each.rows) != len(each.seconds) or not all(0 < s < 1e6 for s in each.seconds):
+                raise ValueError("a pass takes no time, or for ever")
+        for draft in self.drafts:
+            parts = (draft.start_seconds, draft.step_seconds)
+            if not all(0 <= s < 1e6 for s in (*parts, draft.watch_seconds, draft.read_seconds)):
+                raise ValueError("a draft takes less than no time, or for ever")
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: Any) -> "Calibration":
+        """What `to_json` gave. Raises ValueError on anything else."""
+        try:
+            passes = tuple(
+                PassCosts(
+                    int(each["context"]),
+                    tuple(map(int, each["rows"])),
+                    tuple(map(float, each["seconds"])),
+                )
+                for each in value["passes"]
+            )
+            return cls(passes, tuple(_draft_costs(each) for each in value["drafts"]))
+        except (KeyError, TypeError, AttributeError, OverflowError) as error:
+            raise ValueError("not a calibration") from error
+
+
+def _draft_costs(value: dict[str, Any]) -> DraftCosts:
+    seconds = {name: float(value[name]) for name in value if name.endswith("_seconds")}
+    return DraftCosts(str(value["drafter"]), int(value["context"]), **seconds)
+
+
+def line(points: Points, x: float) -> float:
+    """The value at `x` of lines through `points`, whose x rise; beyond them the last slope goes on,
+    unless it falls. One point says it all."""
+    if len(points) == 1:
+        return points[0][1]
+    right = min(max(bisect_right(points, x, key=lambda point: point[0]), 1), len(points) - 1)
+    (x0, y0), (x1, y1) = points[right - 1], points[right]
+    if (x > x1 and y1 < y0) or (x < x0 and y0 > y1):
+        return y1 if x > x1 else y0
+    return y0 + (y1 - y0) * (x - x0) / (x1 - x0)
+
+
+class Costs:
+    """The costs of a pair, as far as they are known by now."""
+
+    def __init__(self, calibration: Calibration | None = None) -> None:
+        self._depths = [(0, _by_rows(_SHAPE))]
+        self._known: dict[str, list[DraftCosts]] = {}
+        if calibration is not None:
+            self._depths = [
+                (each.context, _by_rows(list(zip(each.rows, each.seconds, strict=True))))
+                for each in calibration.passes
+            ]
+            for draft in sorted(calibration.drafts, key=lambda draft: draft.context):
+                self._known.setdefault(draft.drafter, []).append(draft)
+        self._passes = _Residual(calibrated=calibration is not None)
+        self._reach = max(self._depths[-1][0], _NEAR) if calibration is not None else -1
+        self._astray = _Astray()
+        self._drafting: dict[str, _Level] = {}
+        self._reading: dict[str, _Level] = {}
+
+    def passes(self, context: int) -> list[float]:
+        """Seconds of passes over 1, 2, ... `ROWS` rows."""
+        seconds = self._base(context) * np.exp(self._passes.state)
+        return np.maximum.accumulate(seconds).tolist()
+
+    def doubt(self, rows: int) -> float:
+        """How unsure the ratio of a pass over `rows` to one over a single row is: a standard
+        deviation in the logarithm."""
+        return self._passes.doubt(rows)
+
+    def knows(self, drafter: str) -> bool:
+        """Whether drafting with it was measured, what looking at each token costs included."""
+        return drafter in self._known
+
+    @property
+    def outdated(self) -> bool:
+        """Whether plain passes have long differed from the calibration: measure it anew."""
+        return self._astray.long
+
+    def draft(self, drafter: str, *, context: int, behind: int = 0) -> DraftCosts:
+        """What drafting costs at this depth, once the `behind` tokens that it lacks are read."""
+        base = self._draft_base(drafter, context)
+        factor = self._drafting[drafter].value if drafter in self._drafting else 1.0
+        reading = self._reading[drafter].value if drafter in self._reading else 1.0
+        read_seconds = base.read_seconds * reading
+        return DraftCosts(
+            drafter,
+            context,
+            start_seconds=base.start_seconds * factor + behind * read_seconds,
+            step_seconds=base.step_seconds * factor,
+            watch_seconds=base.watch_seconds * factor,
+            read_seconds=read_seconds,
+        )
+
+    def observe_pass(self, rows: int, seconds: float, *, context: int) -> None:
+        """A pass over `rows` took `seconds`."""
+        if 1 <= rows <= ROWS:
+            expected = float(self._base(context)[rows - 1])
+            self._passes.observe(rows, log(max(seconds, _LEAST) / expected))
+            if context <= self._reach:
+                self._astray.observe(float(self._passes.state[0]), plain=rows == 1)
+
+    def observe_draft(
+        self,
+        drafter: str,
+        tokens: int,
+        seconds: float,
+        *,
+        context: int,
+        behind: int = 0,
+        watched: bool = False,
+    ) -> None:
+        """Drafting `tokens` took `seconds`, with `behind` that had to be read first."""
+        base = self._draft_base(drafter, context)
+        step = base.step_seconds + base.watch_seconds * watched
+        expected = max(base.start_seconds + tokens * step, _LEAST)
+        if behind <= _SOME:
+            self._drafting.setdefault(drafter, _Level()).observe(seconds / expected)
+            return
+        drafting = self._drafting[drafter].value if drafter in self._drafting else 1.0
+        rest = max(seconds - expected * drafting, 0.0)  # says little of drafting itself
+        level = self._reading.setdefault(drafter, _Level())
+        level.observe(rest / (behind * max(base.read_seconds, _LEAST)))
+
+    def _base(self, context: int) -> Curve:
+        """What was measured, at this depth; where nothing was, a shape in no seconds at all."""
+        if len(self._depths) == 1:
+            return self._depths[0][1]
+        depths = [depth for depth, _ in self._depths]
+        right = min(max(bisect_right(depths, context), 1), len(depths) - 1)
+        (near, shallow), (far, deep) = self._depths[right - 1], self._depths[right]
+        share = (context - near) / (far - near)
+        rise = deep - shallow
+        if not 0.0 <= share <= 1.0:
+            rise = np.maximum(rise, 0.0)
+        return np.maximum(shallow + share * rise, 0.1 * shallow)
+
+    def _draft_base(self, drafter: str, context: int) -> DraftCosts:
+        known = self._known.get(drafter)
+        if not known:
+            step = _STEP * self.passes(context)[0]
+            return DraftCosts(drafter, context, 0.0, step, _WATCH * step, _READ * step)
+
+        def at(name: str) -> float:
+            return max(line([(each.context, getattr(each, name)) for each in known], context), 0.0)
+
+        return DraftCosts(
+            drafter,
+            context,
+            at("start_seconds"),
+            at("step_seconds"),
+            at("watch_seconds"),
+            at("read_seconds"),
+        )
+
+
+def _by_rows(points: Points) -> Curve:
+    """Lines through `points` at 1, 2, ... `ROWS` rows; never cheaper for more of them."""
+    curve = [max(line(points, rows), _LEAST) for rows in range(1, ROWS + 1)]
+    return np.maximum.accumulate(np.array(curve))
+
+
+class _Residual:
+    """How live passes differ from what is expected, by rows, in logarithms: a Kalman filter.
+
+    `state` is (ROWS,). It believes that heat and load move all rows together (`_DRIFT` a round),
+    that neighbouring rows are wrong alike (`_BEND` by doubling of rows), and that some readings are
+    accidents: what surprises must come three times.
+    """
+
+    _DRIFT, _BEND, _OWN = 0.02, 0.004, 0.002
+    _NOISE, _LEAST_NOISE, _MOST_NOISE = 0.06, 0.03, 0.3
+    _SURPRISE = 3.0  # standard deviations
+
+    def __init__(self, *, calibrated: bool) -> None:
+        doublings = np.log2(np.arange(1, ROWS + 1))
+        self._near = np.minimum.outer(doublings, doublings)
+        level, bend = (0.2, 0.06) if calibrated else (10.0, 0.3)
+        self.state = np.zeros(ROWS)
+        self._covariance = level**2 + bend**2 * self._near + self._OWN * np.eye(ROWS)
+        self._moves = self._DRIFT**2 + self._BEND**2 * self._near + self._OWN**2 * np.eye(ROWS)
+        self._noise = self._NOISE**2
+        self._recent = deque[float](maxlen=3)
+        self._alike = [deque[float](maxlen=3) for _ in range(ROWS)]  # of as many rows
+        self._cold = set() if calibrated else set(range(1, ROWS + 1))  # rows never passed yet
+
+    def observe(self, rows: int, value: float) -> None:
+        i = rows - 1
+        covariance = self._covariance + self._moves
+        # The first pass over so many rows may have had to load its kernels.
+        noise = self._MOST_NOISE**2 if rows in self._cold else self._noise
+        self._cold.discard(rows)
+        surprise = value - float(self.state[i])
+        self._recent.append(surprise)
+        self._alike[i].append(surprise)
+        most = self._SURPRISE * sqrt(float(covariance[i, i]) + noise)
+        if abs(surprise) > most:
+            if not self._changed(i, most):
+                return
+            shape = self._near / max(float(self._near[i, i]), 1.0)
+            covariance = covariance + surprise**2 * (0.7 + 0.3 * shape)
+        believed = float(covariance[i, i])
+        gain = covariance[:, i] / (believed + noise)
+        self.state = self.state + gain * surprise
+        self._covariance = covariance - np.outer(gain, covariance[i])
+        if believed < 4.0 * noise:  # else a surprise is the state's
+            level = self._noise + 0.05 * (max(surprise**2 - believed, 0.0) - self._noise)
+            self._noise = min(max(level, self._LEAST_NOISE**2), self._MOST_NOISE**2)
+
+    def _changed(self, i: int, most: float) -> bool:
+        """Whether three surprises in a row point the same way: of whatever rows, or of as many."""
+        return any(
+            len(recent) == 3 and (min(recent) > most or max(recent) < -most)
+            for recent in (self._recent, self._alike[i])
+        )
+
+    def doubt(self, rows: int) -> float:
+        c, i = self._covariance, min(rows, ROWS) - 1
+        return sqrt(max(float(c[0, 0] + c[i, i] - 2.0 * c[0, i]), 0.0))
+
+
+class _Astray:
+    """How long plain passes have been others than they were measured to be."""
+
+    _FAR = log(4 / 3)  # more than a third
+    _ROUNDS, _PLAIN = 48, 2  # so many in a row, so many plain ones among them
+
+    def __init__(self) -> None:
+        self._rounds = self._plain = 0
+
+    def observe(self, level: float, *, plain: bool) -> None:
+        """After a round, plain passes are believed to differ by as much, in the logarithm."""
+        if abs(level) <= self._FAR:
+            self._rounds = self._plain = 0
+            return
+        self._rounds += 1
+        self._plain += plain
+
+    @property
+    def long(self) -> bool:
+        return self._rounds >= self._ROUNDS and self._plain >= self._PLAIN
+
+
+class _Level:
+    """A moving average of the median of the last three: one accident does not show."""
+
+    _MEMORY = 0.2
+
+    def __init__(self) -> None:
+        self._recent = deque[float](maxlen=3)
+        self._seen = 0
+        self.value = 1.0
+
+    def observe(self, value: float) -> None:
+        self._recent.append(value)
+        self._seen += 1
+        weight = max(1.0 / self._seen, self._MEMORY)
+        self.value += weight * (median(self._recent) - self.value)

@@ -1,0 +1,287 @@
+"""Which models there are in a place, and what each is: usable, or the reason why not.
+
+Knows how to look at each kind (an MLX folder, a GGUF file, a drafter head), which snapshots in a
+Hugging Face cache are models to us, and what a config says that a model is for; not which places
+there are. Reads configs and headers, no weights; asks nobody, and changes nothing.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from models.architectures import known_to_mlx
+from models.drafter_folders import HEAD_MODEL_TYPE, HeadFolder, describe_head, is_head
+from models.errors import Problem
+from models.folders import ModelFolder
+from models.gguf.config import mlx_config
+from models.gguf.file import read_gguf
+from models.hub.cache_layout import CachedRepository, Snapshot, files, repositories, size_bytes
+from models.hub.marks import completed, mark_path
+from models.installed.last_used import last_used
+from models.records import Installed, Origin, Role
+
+Kind = Literal["model", "incomplete", "other"]
+# Parts of the names that drafting networks go by: EAGLE, Medusa, Hydra, multi-token prediction,
+# IBM's and vLLM's speculators, DFlash, Gemma 4's assistants.
+_DRAFTS = re.compile(r"eagle|medusa|hydra(?!te)|mtp|nextn|specul|draft|dflash|assistant", re.I)
+_DRAFTER_KEYS = ("draft_vocab_size", "eagle_config", "medusa_num_heads", "speculators_config")
+_WRITES_TEXT = re.compile(r"(ForCausalLM|LMHeadModel)")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a model seems to be, and what it is called."""
+
+    name: str
+    folder: ModelFolder
+    origin: Origin
+    removable: bool
+
+    @property
+    def path(self) -> Path:
+        return self.folder.path
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A model on this disk: its record, and its folder with what was read of it for the record.
+
+    A GGUF file has no folder before it is imported; one that is asked for something says so.
+    """
+
+    record: Installed
+    folder: ModelFolder | HeadFolder
+
+
+def describe(place: Place, *, home: Path | None = None) -> Entry:
+    """What is at `place`. Whatever is wrong with it becomes the record's problem."""
+    model = replace(
+        _blank(place),
+        size_bytes=_size_bytes(place.path),
+        last_used=last_used(place.path, home=home),
+    )
+    folder = place.folder
+    try:
+        if is_gguf(place.path):
+            return Entry(_describe_gguf(model, place.path), folder)
+        if is_head(place.path):
+            model = replace(model, role="head", model_type=HEAD_MODEL_TYPE)
+            return Entry(model, _sound_head(place.path))
+        model = _from_config(model, folder.config)
+        _require_unchanged(place, home)
+        folder.check()
+        _require_known(folder.config)
+    except Problem as problem:
+        return Entry(with_problem(model, problem), folder)
+    except OSError as error:
+        unreadable = Problem(
+            f"{place.path} cannot be read: {error.strerror or error}.",
+            "Check that the disk is there and that you may read it.",
+        )
+        return Entry(with_problem(model, unreadable), folder)
+    bits, context = folder.quantization_bits, folder.context_length
+    return Entry(replace(model, quantization_bits=bits, context_length=context), folder)
+
+
+def nothing_at(place: Place, problem: Problem) -> Entry:
+    """An entry that says why nothing can be listed at `place`."""
+    return Entry(with_problem(_blank(place), problem), place.folder)
+
+
+def with_problem(model: Installed, problem: Problem) -> Installed:
+    """The same, which cannot be used."""
+    return replace(model, problem=problem.message, remedy=problem.remedy)
+
+
+def is_gguf(path: Path) -> bool:
+    """Whether it is a GGUF file, by its name."""
+    return path.suffix.lower() == ".gguf" and path.is_file()
+
+
+def _blank(place: Place) -> Installed:
+    return Installed(
+        name=place.name,
+        path=str(place.path),
+        origin=place.origin,
+        role="chat",
+        size_bytes=0,
+        last_used=None,
+        model_type="",
+        quantization_bits=None,
+        context_length=None,
+        removable=place.removable,
+    )
+
+
+def _size_bytes(path: Path) -> int:
+    try:
+        return path.stat().st_size if is_gguf(path) else size_bytes(path)
+    except OSError:
+        return 0
+
+
+def _from_config(model: Installed, config: Mapping[str, Any]) -> Installed:
+    model_type = config.get("model_type")
+    named = model_type if isinstance(model_type, str) else ""
+    return replace(model, model_type=named, role=role_of(config))
+
+
+def _describe_gguf(model: Installed, path: Path) -> Installed:
+    file = read_gguf(path)
+    kind = file.metadata.get("general.architecture")
+    model = replace(model, model_type=kind if isinstance(kind, str) else "")
+    try:
+        config = mlx_config(file)
+    except Problem as problem:
+        return with_problem(model, problem)
+    length = config.get("max_position_embeddings")
+    return replace(model, context_length=length if isinstance(length, int) else None)
+
+
+def _sound_head(path: Path) -> HeadFolder:
+    head = describe_head(path)
+    _ = head.layouts
+    return head
+
+
+def _require_unchanged(place: Place, home: Path | None) -> None:
+    """What was checked when it came must be as it was. Raises Problem."""
+    if mark_path(place.path, home=home).exists() and not completed(place.path, home=home):
+        raise Problem(
+            f"{place.name} has changed since it was downloaded and checked.",
+            f"Have it checked and mended: slipstream models pull {place.name.split('@')[0]}",
+        )
+
+
+def _require_known(config: Mapping[str, Any]) -> None:
+    if not is_known(config):
+        raise Problem(
+            f"MLX does not know its architecture, {config.get('model_type')}.",
+            "Choose another model, or update Slipstream.",
+        )
+
+
+def models_of(
+    repository: CachedRepository, *, origin: Origin, home: Path | None = None
+) -> list[Entry]:
+    """The models in `repository`: each revision, and each GGUF file, that is there.
+
+    One revision goes by the repository's name: the main one, or if that cannot be used the newest
+    that can. The others are name@revision, GGUF files name/file.
+    """
+    revisions: list[Entry] = []
+    single: list[Entry] = []
+    removable = origin == "hub" and not repository.path.is_symlink()
+    for snapshot in repository.snapshots:
+        folder = ModelFolder(snapshot.path)
+        if _kind(snapshot, repository, folder) != "model":
+            continue
+        if os.path.lexists(snapshot.path / "config.json"):
+            name = f"{repository.name}@{snapshot.revision[:8]}"
+            place = Place(name, folder, origin, removable)
+            revisions.append(describe(place, home=home))
+            continue
+        for path in gguf_files(snapshot.path):
+            name = f"{repository.name}/{path.relative_to(snapshot.path).as_posix()}"
+            place = Place(name, ModelFolder(path), origin, removable)
+            single.append(describe(place, home=home))
+    if revisions:
+        chosen = next((one for one in revisions if not one.record.problem), revisions[0])
+        revisions.remove(chosen)
+        named = replace(chosen, record=replace(chosen.record, name=repository.name))
+        revisions.insert(0, named)
+    return revisions + single
+
+
+def kind_of(snapshot: Snapshot, repository: CachedRepository) -> Kind:
+    """What a snapshot of `repository` is to us. Where nobody can tell, its reason will say so."""
+    return _kind(snapshot, repository, ModelFolder(snapshot.path))
+
+
+def _kind(snapshot: Snapshot, repository: CachedRepository, folder: ModelFolder) -> Kind:
+    if snapshot.path.name != snapshot.revision:
+        return "incomplete"  # half of it is removed
+    try:
+        return _kind_of_whole(snapshot, repository, folder)
+    except (OSError, Problem):
+        return "model"
+
+
+def _kind_of_whole(snapshot: Snapshot, repository: CachedRepository, folder: ModelFolder) -> Kind:
+    config = folder.config if (snapshot.path / "config.json").is_file() else None
+    if config is not None and not writes_text(config):
+        return "other"
+    if not snapshot.is_whole or _lacks_weights(folder):
+        return "incomplete"
+    if config is not None and any(snapshot.path.glob("*.safetensors")):
+        return "model"
+    if config is None and gguf_files(snapshot.path):
+        return "model"
+    return "incomplete" if repository.partial else "other"
+
+
+def leftover_bytes(repository: CachedRepository) -> int | None:
+    """What cleaning it would free, as far as files tell; None if nothing in it is broken."""
+    kinds = [(kind_of(snapshot, repository), snapshot) for snapshot in repository.snapshots]
+    if not files(repository.path / "snapshots"):
+        left = size_bytes(repository.path)
+        # Files without content are notes of tools: what the hub was asked for and does not have.
+        return left if left or not files(repository.path) else None
+    if all(kind == "other" for kind, _ in kinds):
+        return None  # or a snapshot that is hidden
+    broken = [snapshot.path for kind, snapshot in kinds if kind == "incomplete"]
+    if not broken and not repository.loose:
+        return None
+    return sum(path.lstat().st_size for path in repository.loose) + sum(map(size_bytes, broken))
+
+
+def gguf_files(snapshot: Path) -> list[Path]:
+    """The GGUF files in it, at any depth."""
+    return sorted(path for path in files(snapshot) if path.suffix.lower() == ".gguf")
+
+
+def in_caches(folder: Path) -> Iterator[CachedRepository]:
+    """The repositories in a folder that is such a cache, or holds one as `hub`."""
+    for place in (folder, folder / "hub"):
+        yield from repositories(place)
+
+
+def _lacks_weights(folder: ModelFolder) -> bool:
+    """Whether the index names files that are not there."""
+    try:
+        return any(not (folder.path / name).is_file() for name in folder.indexed)
+    except Problem:
+        return False  # this will be its reason
+
+
+def role_of(config: Mapping[str, Any]) -> Role:
+    """What the model with this config.json is for. What cannot be told is a model to chat with."""
+    if config.get("model_type") == HEAD_MODEL_TYPE:
+        return "head"
+    if any(key in config for key in _DRAFTER_KEYS):
+        return "drafter"
+    return "drafter" if any(_DRAFTS.search(name) for name in _names(config)) else "chat"
+
+
+def writes_text(config: Mapping[str, Any]) -> bool:
+    """Whether this is a language model, and not one that embeds, hears or draws."""
+    return (
+        is_known(config)
+        or role_of(config) != "chat"
+        or any(_WRITES_TEXT.search(name) for name in _names(config))
+    )
+
+
+def is_known(config: Mapping[str, Any]) -> bool:
+    """Whether mlx-lm has the config's architecture."""
+    model_type = config.get("model_type")
+    return isinstance(model_type, str) and known_to_mlx(model_type)
+
+
+def _names(config: Mapping[str, Any]) -> list[str]:
+    architectures = config.get("architectures")
+    names = architectures if isinstance(architectures, list) else []
+    return [name for name in (config.get("model_type"), *names) if isinstance(name, str)]

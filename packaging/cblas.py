@@ -1,0 +1,29 @@
+"""Makes resources/blas: a few kilobytes that lead MLX's Linux wheel to a fast OpenBLAS.
+
+`python packaging/cblas.py` makes them anew of cblas.c; they are kept in the repository, as whoever
+installs Slipstream has no compiler. The same source and the same ziglang give the same bytes.
+"""
+
+from pathlib import Path
+
+from compiler import compile_c
+from configuration import REPOSITORY
+
+MACHINES = ("x86_64", "aarch64")  # that MLX has Linux wheels for
+SOURCE = Path(__file__).with_name("cblas.c")
+SHIMS = REPOSITORY / "resources" / "blas"
+
+_OPTIONS = ("-shared", "-fPIC", "-fvisibility=hidden", "-Wl,-soname,libslipstream_blas.so")
+
+
+def make_shims(folder: Path) -> None:
+    """Make one for each machine in `folder`. Raises Problem where the compiler fails."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for machine in MACHINES:
+        result = folder / f"{machine}.so"
+        compile_c(SOURCE, result, target=f"{machine}-linux-gnu.2.17", options=_OPTIONS)
+        result.chmod(0o644)
+
+
+if __name__ == "__main__":
+    make_shims(SHIMS)

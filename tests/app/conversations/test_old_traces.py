@@ -1,0 +1,79 @@
+"""Conversations that were stored before texts had spans open with their provenance as it was."""
+
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+
+from app.conversations.old_traces import with_spans
+from app.conversations.store import Store
+from app.rounds.trace import pieces
+from engine.events import Done, Event, Text
+from engine.rounds import judged
+from tests.app.made_traces import made_trace
+from tests.app.rounds.traces import text_of, traces
+
+DATA = Path(__file__).parents[1] / "data"
+# A file of protocol 1, and the pieces (text, kind, round, position) that its version showed of
+# each of its answers: drafted by two drafters, of bytes and with a stop string, sampled at 3.0,
+# cancelled, failed, interrupted, and going on with another answer or an imported text.
+OLD = DATA / "old_conversations.sqlite"
+PIECES: dict[str, list[list[object]]] = json.loads((DATA / "old_pieces.json").read_text())
+
+
+@pytest.mark.parametrize("answer", PIECES)
+def test_an_old_answer_is_shown_as_it_was(answer: str, tmp_path: Path) -> None:
+    shutil.copy(OLD, tmp_path / "conversations.sqlite")
+    with Store.open(tmp_path / "conversations.sqlite") as store:
+        message = store.message(int(answer)).result()
+        events = store.trace(message.id).result()
+    assert text_of(events) == message.content
+    check_laws(events)
+    found = [[piece.text, piece.kind, piece.round, piece.position] for piece in pieces(events)]
+    assert found == PIECES[answer]
+
+
+def check_laws(events: Sequence[Event]) -> None:
+    """Those of `engine.events` on spans; text of no known token comes before the first verdict."""
+    told: list[tuple[int, int]] = []
+    for end, event in enumerate(events):
+        numbers = [
+            (one.number, n) for one in judged(events[:end]) for n in range(len(one.committed))
+        ]
+        if isinstance(event, Text) and (event.spans or numbers):
+            assert sum(span.length for span in event.spans) == len(event.delta)
+            told += [(span.round, span.index) for span in event.spans]
+            assert told == numbers[: len(told)]
+            assert event.delta or isinstance(events[end + 1], Done)
+        elif isinstance(event, Done):
+            assert told == numbers
+
+
+def without_spans(events: Sequence[Event]) -> tuple[Event, ...]:
+    bare = (replace(event, spans=()) if isinstance(event, Text) else event for event in events)
+    return tuple(event for event in bare if not (isinstance(event, Text) and not event.delta))
+
+
+@given(events=traces())
+def test_what_is_found_again_keeps_the_laws(events: tuple[Event, ...]) -> None:
+    found = with_spans(without_spans(events))
+    assert text_of(found) == text_of(events)
+    assert [e for e in found if not isinstance(e, Text)] == [
+        e for e in events if not isinstance(e, Text)
+    ]
+    check_laws(found)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_tokens_that_spell_their_text_are_found_where_they_were(seed: int) -> None:
+    events = made_trace("An answer of some words, and of some more. " * 20, seed=seed)
+    assert with_spans(without_spans(events)) == events
+
+
+@given(events=traces())
+def test_a_trace_of_today_stays_as_it_is(events: tuple[Event, ...]) -> None:
+    assert with_spans(events) == events

@@ -1,0 +1,240 @@
+"""Chances of standing: what is counted, what is shared, and what is remembered."""
+
+import json
+import random
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.draft_length.acceptance import CONFIDENCES, LONGEST, Acceptance, expected_tokens
+
+round_ = st.tuples(
+    st.sampled_from(["head", "lookup", "model"]),
+    st.integers(1, 20),
+    st.integers(0, 20),
+    st.sampled_from([0, 0, 2, 5, 40]),
+    st.lists(st.floats(0.0, 1.0), max_size=20),
+)
+histories = st.lists(st.one_of(round_, st.sampled_from(["begin", "settle"])), max_size=30)
+
+
+SOUND = {
+    "usual": [0.5] * LONGEST,
+    "expected": [0.5] * LONGEST,
+    "judged": [1.0] * LONGEST,
+    "accepted": [1.0] * LONGEST,
+}
+
+
+def after(history: list[object]) -> Acceptance:
+    acceptance = Acceptance()
+    play_history(acceptance, history)
+    return acceptance
+
+
+def play_history(acceptance: Acceptance, history: list[object]) -> None:
+    for each in history:
+        if each == "begin":
+            acceptance.begin()
+        elif each == "settle":
+            acceptance.settle("head")
+        else:
+            assert isinstance(each, tuple)
+            drafter, proposed, accepted, match, q = each
+            stood = min(accepted, proposed)
+            acceptance.observe(drafter, proposed=proposed, accepted=stood, match=match, q=q)
+
+
+@given(history=histories, match=st.integers(0, 50))
+def test_chances_are_chances(history: list[object], match: int) -> None:
+    acceptance = after(history)
+    chances = acceptance.chances("head", LONGEST, match=match)
+    assert len(chances) == LONGEST
+    assert all(0.0 < chance < 1.0 for chance in chances)
+    confident = acceptance.by_confidence("head")
+    assert len(confident) == CONFIDENCES
+    assert all(0.0 < chance < 1.0 for chance in confident)
+
+
+@given(histories)
+def test_what_was_seen_goes_through_json(history: list[object]) -> None:
+    acceptance = after(history)
+    again = Acceptance.from_json(json.loads(json.dumps(acceptance.to_json())))
+    for match in (0, 2, 9):
+        ours, theirs = (a.chances("head", LONGEST, match=match) for a in (acceptance, again))
+        assert theirs == pytest.approx(ours)
+    # Confidence does not fade, so that more may have been counted of it than is remembered.
+    ours = acceptance.by_confidence("head")
+    assert again.by_confidence("head") == pytest.approx(ours, abs=0.01)
+
+
+@given(histories, histories)
+def test_what_is_read_again_goes_on_as_if_it_had_never_been_written(
+    before: list[object], later: list[object]
+) -> None:
+    went_on = after(before)
+    read_again = Acceptance.from_json(json.loads(json.dumps(went_on.to_json())))
+    for acceptance in (went_on, read_again):
+        acceptance.begin()
+        play_history(acceptance, later)
+    for match in (0, 2, 9):
+        ours, theirs = (a.chances("head", LONGEST, match=match) for a in (went_on, read_again))
+        assert theirs == pytest.approx(ours)
+
+
+def test_what_one_bad_text_showed_fades() -> None:
+    """Of a slow machine, say, where hardly anything was drafted and little of that stood."""
+
+    def first_chance(acceptance: Acceptance) -> float:
+        acceptance.begin()
+        return acceptance.chances("head", 1)[0]
+
+    acceptance = Acceptance()
+    fresh = first_chance(acceptance)
+    for _ in range(20):
+        acceptance.observe("head", proposed=2, accepted=0)
+    during = acceptance.chances("head", 1)[0]
+    acceptance = Acceptance.from_json(json.loads(json.dumps(acceptance.to_json())))
+    next_time = first_chance(acceptance)
+    assert next_time > during + 0.5 * (fresh - during) - 0.1
+    for _ in range(30):  # texts in which it drafts nothing
+        later = first_chance(acceptance)
+    assert later > next_time + 0.7 * (fresh - next_time)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        3,
+        {},
+        {"copied": {}, "drafted": {}},
+        {"copied": {}, "drafted": {}, "confident": []},
+        {"copied": {}, "drafted": {"head": None}, "confident": {}},
+        {"copied": {}, "drafted": {"head": {"chances": [0.5] * 16, "judged": [1] * 16}}},
+        *(
+            {"copied": {}, "drafted": {"head": SOUND | wrong}, "confident": {}}
+            for wrong in (
+                {"usual": [0.5]},
+                {"usual": [2.0] * LONGEST},
+                {"expected": ["nan"] * LONGEST},
+                {"expected": 3},
+                {"judged": [-1.0] * LONGEST, "accepted": [-1.0] * LONGEST},
+                {"judged": [1e9] * LONGEST},
+                {"accepted": [2.0] * LONGEST},
+            )
+        ),
+    ],
+)
+def test_what_is_no_acceptance_is_refused(value: object) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        Acceptance.from_json(value)
+
+
+def play(acceptance: Acceptance, chances: list[float], *, rounds: int, length: int = 4) -> None:
+    luck = random.Random(1)
+    for _ in range(rounds):
+        stood = next((i for i in range(length) if luck.random() >= chances[i]), length)
+        acceptance.observe("head", proposed=length, accepted=stood)
+
+
+def test_chances_are_found_by_position() -> None:
+    acceptance = Acceptance()
+    play(acceptance, [0.9, 0.7, 0.5, 0.3], rounds=400)
+    found = acceptance.chances("head", 6)
+    assert found[:4] == pytest.approx([0.9, 0.7, 0.5, 0.3], abs=0.2)
+    assert found[4:] == pytest.approx([found[3]] * 2, abs=0.01)  # of those beyond, nothing is known
+
+
+def test_a_clean_sweep_says_nothing_of_what_comes_next() -> None:
+    acceptance = Acceptance()
+    for _ in range(50):
+        acceptance.observe("head", proposed=2, accepted=2)
+    first, second, third = acceptance.chances("head", 3)
+    assert second > 0.85
+    assert third >= second - 0.01  # counted as fallen, it would be far lower
+    assert first > 0.85
+
+
+def test_what_comes_behind_a_fall_is_not_judged() -> None:
+    short, long = Acceptance(), Acceptance()
+    for _ in range(20):
+        short.observe("head", proposed=2, accepted=1)
+        long.observe("head", proposed=8, accepted=1)
+    assert short.chances("head", 8) == long.chances("head", 8)
+
+
+def test_neighbours_share_strength() -> None:
+    # Of position 3 little is known by itself, and one fall there sways nobody.
+    acceptance = Acceptance()
+    for _ in range(30):
+        acceptance.observe("head", proposed=2, accepted=2)
+    before = acceptance.chances("head", 3)
+    acceptance.observe("head", proposed=3, accepted=2)
+    assert before[2] > acceptance.chances("head", 3)[2] > 0.6 * before[2]
+
+
+def test_a_copy_that_has_matched_more_is_safer() -> None:
+    acceptance = Acceptance()
+    chances = acceptance.chances("lookup", 16, match=2)
+    assert chances == sorted(chances)
+    assert chances[3] == acceptance.chances("lookup", 1, match=5)[0]
+    for _ in range(20):
+        acceptance.observe("lookup", proposed=3, accepted=0, match=2)
+    assert acceptance.chances("lookup", 1, match=2)[0] < 0.15
+    longer = acceptance.chances("lookup", 1, match=16)[0]
+    assert 0.15 < longer < 0.7  # worse than was thought, better than a short one
+    assert acceptance.chances("head", 1) == Acceptance().chances("head", 1)
+
+
+def test_confidence_is_learned() -> None:
+    acceptance = Acceptance()
+    for i in range(200):
+        acceptance.observe("head", proposed=1, accepted=int(i % 10 == 0), q=(0.95,))
+        acceptance.observe("head", proposed=1, accepted=int(i % 2 == 0), q=(0.35,))
+    by_confidence = acceptance.by_confidence("head")
+    assert by_confidence[9] == pytest.approx(0.1, abs=0.05)
+    assert by_confidence[3] == pytest.approx(0.5, abs=0.05)
+
+
+def test_recent_rounds_count_more() -> None:
+    acceptance = Acceptance()
+    play(acceptance, [0.9] * 4, rounds=200)
+    play(acceptance, [0.1] * 4, rounds=60)
+    assert acceptance.chances("head", 1)[0] < 0.35
+
+
+def test_another_text_begins_with_what_is_usual() -> None:
+    acceptance = Acceptance()
+    for chance in (0.9, 0.3) * 8:
+        acceptance.begin()
+        play(acceptance, [chance] * 4, rounds=30)
+    easy_before = acceptance.chances("head", 1)[0]
+    acceptance.begin()
+    begun = acceptance.chances("head", 1)[0]
+    assert easy_before < begun < 0.75
+
+
+def test_a_parked_drafter_is_quick_to_learn_anew() -> None:
+    slow, quick = Acceptance(), Acceptance()
+    for each in (slow, quick):
+        play(each, [0.1] * 4, rounds=100)
+    quick.settle("head")
+    assert quick.chances("head", 4) == pytest.approx(slow.chances("head", 4), abs=0.05)
+    for each in (slow, quick):
+        for _ in range(4):
+            each.observe("head", proposed=1, accepted=1)
+    assert quick.chances("head", 1)[0] > slow.chances("head", 1)[0] + 0.05
+
+
+@given(st.lists(st.floats(0.0, 1.0), max_size=16))
+def test_expected_tokens(chances: list[float]) -> None:
+    tokens = expected_tokens(chances)
+    assert tokens[0] == 1.0
+    assert len(tokens) == len(chances) + 1
+    gained = [later - earlier for earlier, later in pairwise(tokens)]
+    assert all(0.0 <= gain <= 1.0 for gain in gained)
+    assert gained == pytest.approx(sorted(gained, reverse=True))
+    assert expected_tokens([0.5, 0.5]) == [1.0, 1.5, 1.75]

@@ -1,0 +1,148 @@
+"""Measuring a pair: what comes out, what it may take, and that nothing stays behind."""
+
+import random
+from collections.abc import Iterator
+
+import mlx.core as mx
+import pytest
+
+import engine.speculate
+from engine.decoder import Decoder
+from engine.draft_length.calibrate import calibrate
+from engine.draft_length.costs import ROWS, Calibration, Costs
+from engine.drafters import Drafter
+from engine.drafters.cascade import Cascade
+from engine.drafters.early_exit import EarlyExitDrafter
+from engine.drafters.lookup import LookupDrafter
+from engine.drafters.model import ModelDrafter
+from tests.engine.heads import head_drafter
+from tests.engine.helpers import CORE, PROMPT, assert_as_fresh, decoder, plainly
+from tests.engine.tiny import build, noisy
+
+
+def clock(step: float = 0.0) -> Iterator[float]:
+    now = 0.0
+    while True:
+        yield now
+        now += step
+
+
+@pytest.fixture(autouse=True)
+def steady(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rounds that take as long each time, whatever else the machine does."""
+    times = clock(0.001)
+    monkeypatch.setattr(engine.speculate, "perf_counter", lambda: next(times))
+
+
+def measure(target: Decoder, drafter: Drafter, *, step: float = 0.005) -> Calibration | None:
+    """By a clock that goes on by `step` whenever it is looked at."""
+    times = clock(step)
+    return calibrate(target, drafter, clock=lambda: next(times))
+
+
+def cascade(target: Decoder) -> Drafter:
+    own = decoder(noisy(target.model))
+    return Cascade(LookupDrafter(), ModelDrafter(own, vocabulary=target.vocabulary))
+
+
+def test_what_is_measured() -> None:
+    target = Decoder(build("llama"))
+    found = measure(target, Cascade(LookupDrafter(), head_drafter(target)), step=0.003)
+    assert found is not None
+    shallow, deep = found.passes
+    assert shallow.rows == (1, 2, 3, 4, 5, 6, 8, 12, 16)
+    assert shallow.context < 100
+    assert deep.context > 1000
+    assert {1, 4, 16} <= set(deep.rows)
+    assert [each.drafter for each in found.drafts] == ["lookup", "head"]
+    assert found.drafts[0].step_seconds == 0.0
+    costs = Costs(found)
+    assert len(costs.passes(500)) == ROWS
+
+
+@pytest.mark.parametrize("architecture", CORE)
+@pytest.mark.parametrize("kind", ["cascade", "early-exit", "head"])
+def test_the_models_hold_what_they_held_before(architecture: str, kind: str) -> None:
+    make = {
+        "cascade": cascade,
+        "early-exit": lambda target: EarlyExitDrafter(target, layers=2),
+        "head": head_drafter,
+    }
+    target = decoder(build(architecture))
+    assert measure(target, make[kind](target), step=0.02) is not None
+    assert target.length == 0
+    for _ in target.prefill(PROMPT):
+        pass
+    assert_as_fresh(target, PROMPT, decoder(build(architecture)))
+
+
+@pytest.mark.parametrize("architecture", CORE)
+def test_in_the_middle_of_a_conversation(architecture: str) -> None:
+    model = build(architecture)
+    tokens = [*PROMPT, *plainly(model, count=30)]
+    target = decoder(model)
+    drafter = cascade(target)
+    for _ in target.prefill(tokens):
+        pass
+    times = clock(0.02)
+    assert calibrate(target, drafter, tokens, clock=lambda: next(times)) is not None
+    assert target.length == len(tokens) - 1
+    assert_as_fresh(target, tokens, decoder(model))
+    # What was made up began like this; nobody remembers.
+    assert [each.drafter for each in drafter.prospects([3, 10])] == ["model"]
+
+
+def test_it_stays_within_its_budget() -> None:
+    looked: list[float] = []
+    times = clock(0.13)  # a slow machine
+
+    def now() -> float:
+        looked.append(next(times))
+        return looked[-1]
+
+    target = Decoder(build("llama"))
+    found = calibrate(target, head_drafter(target), clock=now, budget_seconds=5.0)
+    assert found is not None
+    assert looked[-1] <= 6.0
+    assert 1 in found.passes[0].rows
+
+
+def test_a_busy_machine_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    target = Decoder(build("llama"))
+    luck, now = random.Random(0), 0.0
+
+    def busy() -> float:
+        nonlocal now
+        now += luck.lognormvariate(0.0, 2.0)
+        return now
+
+    monkeypatch.setattr(engine.speculate, "perf_counter", busy)
+    assert measure(target, head_drafter(target)) is None
+    assert target.length == 0
+
+
+def test_progress_is_told_and_it_can_be_cancelled() -> None:
+    target = Decoder(build("llama"))
+    told: list[float] = []
+    times = clock(0.01)
+    calibrate(target, LookupDrafter(), clock=lambda: next(times), progress=told.append)
+    assert told == sorted(told)
+    assert told[0] < 0.1
+    assert all(0.0 <= share <= 1.0 for share in told)
+    assert calibrate(target, LookupDrafter(), cancelled=lambda: True) is None
+    assert target.length == 0
+
+
+def test_an_error_in_a_pass_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    target = Decoder(build("llama"))
+    read, left = target.read, iter(range(5))
+
+    def failing(tokens: mx.array) -> mx.array:
+        if next(left) == 4:
+            raise RuntimeError("out of memory")
+        return read(tokens)
+
+    monkeypatch.setattr(target, "read", failing)
+    with pytest.raises(RuntimeError, match="out of memory"):
+        calibrate(target, LookupDrafter())
+    assert target.length == 0

@@ -1,0 +1,134 @@
+"""What was measured is found again, for the same pair only, and never trusted when damaged."""
+
+import json
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.draft_length.acceptance import Acceptance
+from engine.draft_length.calibrations import Calibrations, Pair, calibration_folder
+from engine.draft_length.costs import Calibration, DraftCosts, PassCosts
+
+PAIR = Pair(
+    target="t",
+    drafter="lookup",
+    precision="4-bit",
+    caches="as they are",
+    chip="M4",
+    backend="GPU",
+    mlx="0.32.4",
+    matrices="OpenBLAS 0.3, Sandybridge kernels",
+    threads=2,
+    power="lowpowermode 0",
+)
+COSTS = Calibration((PassCosts(24, (1, 2), (0.01, 0.02)),), (DraftCosts("head", 24, 0.001, 0.002),))
+
+
+def seen() -> Acceptance:
+    acceptance = Acceptance()
+    acceptance.observe("head", proposed=3, accepted=2, q=(0.5, 0.4, 0.1))
+    return acceptance
+
+
+def only_file(folder: Path) -> Path:
+    (path,) = folder.iterdir()
+    return path
+
+
+def test_found_again(tmp_path: Path) -> None:
+    kept = Calibrations(tmp_path / "new")
+    assert kept.read(PAIR) == (None, None)
+    kept.write(PAIR, COSTS, seen())
+    costs, acceptance = kept.read(PAIR)
+    assert costs == COSTS
+    assert acceptance is not None
+    assert acceptance.chances("head", 3) == pytest.approx(seen().chances("head", 3), abs=0.01)
+    kept.write(PAIR, COSTS, seen())
+    assert only_file(tmp_path / "new").suffix == ".json"
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(Pair)])
+def test_of_the_same_pair_only(name: str, tmp_path: Path) -> None:
+    kept = Calibrations(tmp_path)
+    kept.write(PAIR, COSTS, seen())
+    assert kept.read(replace(PAIR, **{name: "another"})) == (None, None)
+
+
+def test_a_file_that_was_renamed_is_not_believed(tmp_path: Path) -> None:
+    kept = Calibrations(tmp_path)
+    kept.write(PAIR, COSTS, seen())
+    stolen = only_file(tmp_path).read_text()
+    only_file(tmp_path).unlink()
+    other = replace(PAIR, chip="M1")
+    kept.write(other, COSTS, seen())
+    only_file(tmp_path).write_text(stolen)
+    assert kept.read(other) == (None, None)
+
+
+def test_without_costs_the_chances_are_kept(tmp_path: Path) -> None:
+    kept = Calibrations(tmp_path)
+    kept.write(PAIR, None, seen())
+    costs, acceptance = kept.read(PAIR)
+    assert costs is None
+    assert acceptance is not None
+
+
+def test_files_of_older_versions_are_as_if_they_were_not_there(tmp_path: Path) -> None:
+    kept = Calibrations(tmp_path)
+    kept.write(PAIR, COSTS, seen())
+    path = only_file(tmp_path)
+    value = json.loads(path.read_text())
+    rungs = {"chances": [0.5] * 16, "judged": [8.0] * 16}
+    chances = {"copied": {}, "drafted": {"head": rungs}, "confident": {}}
+    path.write_text(json.dumps(value | {"version": 1, "acceptance": chances}))
+    assert kept.read(PAIR) == (None, None)
+    kept.write(PAIR, COSTS, seen())
+    assert kept.read(PAIR)[0] == COSTS
+
+
+@pytest.mark.parametrize(
+    "damage", ["", "{", "null", "[1]", '{"version": 2}', "[" * 100_000, '{"version": 3}']
+)
+def test_a_damaged_file_is_none(damage: str, tmp_path: Path) -> None:
+    kept = Calibrations(tmp_path)
+    kept.write(PAIR, COSTS, seen())
+    only_file(tmp_path).write_text(damage)
+    assert kept.read(PAIR) == (None, None)
+
+
+@given(cut=st.integers(0, 400), byte=st.integers(0, 255))
+def test_any_damage_is_survived(
+    cut: int, byte: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("kept")
+    kept = Calibrations(folder)
+    kept.write(PAIR, COSTS, seen())
+    data = bytearray(only_file(folder).read_bytes())
+    data[cut % len(data)] = byte
+    only_file(folder).write_bytes(data)
+    costs, _ = kept.read(PAIR)
+    assert costs is None or isinstance(costs, Calibration)
+    only_file(folder).write_bytes(data[:cut])
+    assert kept.read(PAIR) == (None, None)
+
+
+def test_costs_are_kept_where_only_the_chances_are_damaged(tmp_path: Path) -> None:
+    kept = Calibrations(tmp_path)
+    kept.write(PAIR, COSTS, seen())
+    value = json.loads(only_file(tmp_path).read_text())
+    only_file(tmp_path).write_text(json.dumps(value | {"acceptance": 3}))
+    assert kept.read(PAIR) == (COSTS, None)
+
+
+def test_where_nothing_can_be_written_nothing_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    kept = Calibrations(tmp_path / "file" / "below")
+    kept.write(PAIR, COSTS, seen())
+    assert kept.read(PAIR) == (None, None)
+
+
+def test_where_they_are(tmp_path: Path) -> None:
+    assert calibration_folder(tmp_path) == tmp_path / "calibration"

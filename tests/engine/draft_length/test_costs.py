@@ -1,0 +1,219 @@
+"""What passes and drafts cost: between what was measured, beyond it, and as rounds correct it."""
+
+import json
+import random
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.draft_length.costs import ROWS, Calibration, Costs, DraftCosts, PassCosts, line
+
+SHALLOW = PassCosts(64, (1, 2, 4, 8), (0.010, 0.011, 0.016, 0.028))
+DEEP = PassCosts(1024, (1, 2, 4, 8), (0.012, 0.013, 0.020, 0.036))
+HEAD = DraftCosts("head", 64, 0.001, 0.0005, 0.0002, 0.0001)
+MEASURED = Calibration((SHALLOW, DEEP), (HEAD, DraftCosts("head", 1024, 0.001, 0.0009)))
+
+seconds = st.floats(1e-6, 10.0)
+rows = st.lists(st.integers(1, 20), min_size=1, max_size=6, unique=True).map(sorted)
+
+
+@st.composite
+def pass_costs(draw: st.DrawFn, context: int) -> PassCosts:
+    chosen = draw(rows)
+    return PassCosts(context, tuple(chosen), tuple(draw(seconds) for _ in chosen))
+
+
+@st.composite
+def calibrations(draw: st.DrawFn) -> Calibration:
+    depths = sorted(draw(st.sets(st.integers(0, 4000), min_size=1, max_size=3)))
+    drafts = draw(
+        st.lists(
+            st.builds(
+                DraftCosts,
+                st.sampled_from(["head", "model"]),
+                st.integers(0, 4000),
+                seconds,
+                seconds,
+                seconds,
+                seconds,
+            ),
+            max_size=3,
+            unique_by=lambda draft: (draft.drafter, draft.context),
+        )
+    )
+    return Calibration(tuple(draw(pass_costs(depth)) for depth in depths), tuple(drafts))
+
+
+observed = st.lists(
+    st.tuples(
+        st.integers(1, ROWS), st.sampled_from([0.0, 1e-6, 0.01, 0.02, 5.0]), st.integers(0, 9000)
+    ),
+    max_size=30,
+)
+
+
+@given(
+    calibration=st.none() | calibrations(), observations=observed, context=st.integers(0, 100_000)
+)
+def test_any_history_gives_sound_costs(
+    calibration: Calibration | None, observations: list[tuple[int, float, int]], context: int
+) -> None:
+    costs = Costs(calibration)
+    for number, seconds, at in observations:
+        costs.observe_pass(number, seconds, context=at)
+        costs.observe_draft("head", number, seconds, context=at, behind=number // 3)
+    passes = costs.passes(context)
+    assert len(passes) == ROWS
+    assert all(0.0 < each < 1e12 for each in passes)
+    assert passes == sorted(passes)  # never cheaper for more rows
+    draft = costs.draft("head", context=context, behind=7)
+    parts = (draft.start_seconds, draft.step_seconds, draft.watch_seconds, draft.read_seconds)
+    assert all(0.0 <= each < 1e12 for each in parts)
+    assert all(0.0 <= costs.doubt(each) < 100.0 for each in range(1, ROWS + 9))
+    assert costs.doubt(1) == 0.0
+
+
+@given(calibrations())
+def test_a_calibration_goes_through_json(calibration: Calibration) -> None:
+    assert Calibration.from_json(json.loads(json.dumps(calibration.to_json()))) == calibration
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        [],
+        {},
+        {"passes": []},
+        {"passes": [], "drafts": []},
+        {"passes": [{"context": 0, "rows": [1], "seconds": [0.0]}], "drafts": []},
+        {"passes": [{"context": 0, "rows": [1], "seconds": ["nan"]}], "drafts": []},
+        {"passes": [{"context": 0, "rows": [2, 1], "seconds": [1, 1]}], "drafts": []},
+        {"passes": [{"context": 0, "rows": [1, 2], "seconds": [1]}], "drafts": []},
+        {"passes": [{"context": 0, "rows": [1], "seconds": [1]}], "drafts": [{"drafter": "x"}]},
+        {"passes": [{"context": 0, "rows": [1], "seconds": [1]}], "drafts": [3]},
+        {"passes": [{"context": 1e400, "rows": [1], "seconds": [1]}], "drafts": []},
+    ],
+)
+def test_what_is_no_calibration_is_refused(value: object) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        Calibration.from_json(value)
+
+
+def test_between_what_was_measured_lie_lines() -> None:
+    costs = Costs(MEASURED)
+    assert costs.passes(64)[:4] == pytest.approx([0.010, 0.011, 0.0135, 0.016])
+    assert costs.passes(544)[0] == pytest.approx(0.011)
+    assert costs.passes(64)[15] == pytest.approx(0.028 + 8 * 0.003)  # the last slope goes on
+    assert costs.passes(1984)[0] == pytest.approx(0.014)
+    assert costs.draft("head", context=544).step_seconds == pytest.approx(0.0007)
+    assert costs.draft("head", context=64, behind=10).start_seconds == pytest.approx(0.002)
+
+
+def test_a_line_does_not_fall_beyond_its_ends() -> None:
+    assert line([(1, 5.0), (2, 4.0)], 9) == 4.0
+    assert line([(1, 5.0), (2, 4.0)], 0) == 5.0
+    assert line([(1, 5.0), (2, 4.0)], 1.5) == 4.5
+    assert line([(3, 7.0)], 100) == 7.0
+
+
+def follow(
+    costs: Costs, true: Callable[[int], float], lengths: list[int], *, noise: float = 0.05
+) -> None:
+    luck = random.Random(0)
+    for number in lengths:
+        costs.observe_pass(number, true(number) * luck.lognormvariate(0.0, noise), context=64)
+
+
+def test_live_rounds_correct_a_calibration() -> None:
+    costs = Costs(MEASURED)
+    follow(costs, lambda n: 0.02 * (1 + 0.1 * (n - 1)), [1, 4, 6] * 20)
+    passes = costs.passes(64)
+    assert passes[0] == pytest.approx(0.02, rel=0.1)
+    assert passes[3] == pytest.approx(0.026, rel=0.1)
+    assert passes[5] == pytest.approx(0.03, rel=0.1)
+
+
+def test_heat_seen_at_one_number_of_rows_is_believed_of_all() -> None:
+    costs = Costs(MEASURED)
+    before = costs.passes(64)
+    follow(costs, lambda n: 2.0 * before[n - 1], [4] * 15)
+    assert costs.passes(64)[0] == pytest.approx(2.0 * before[0], rel=0.2)
+    assert costs.passes(64)[7] == pytest.approx(2.0 * before[7], rel=0.2)
+
+
+def test_a_curve_is_found_without_a_calibration() -> None:
+    costs = Costs()
+    assert costs.doubt(8) > 0.3
+    for true in (lambda n: 0.05, lambda n: 0.05 * n):
+        costs = Costs()
+        follow(costs, true, [1, 1, 4, 8, 4, 8, 1, 4, 8])
+        passes = costs.passes(0)
+        for number in (1, 2, 4, 6, 8):
+            assert passes[number - 1] == pytest.approx(true(number), rel=0.3)
+        assert costs.doubt(8) < 0.2
+
+
+@pytest.mark.parametrize("accidents", [1, 2])
+def test_one_or_two_accidents_are_not_believed(accidents: int) -> None:
+    costs = Costs(MEASURED)
+    follow(costs, lambda n: SHALLOW.seconds[0], [1] * 20)
+    before = costs.passes(64)
+    follow(costs, lambda n: 10 * SHALLOW.seconds[0], [1] * accidents)
+    assert costs.passes(64) == before
+    follow(costs, lambda n: 10 * SHALLOW.seconds[0], [1] * 3)
+    assert costs.passes(64)[0] > 5 * before[0]
+
+
+@pytest.mark.parametrize(
+    ("factor", "lengths", "outdated"),
+    [
+        (1.0, [1, 4, 4, 4] * 40, False),
+        (1.25, [1, 4, 4, 4] * 40, False),  # less than a third
+        (1.6, [1, 4, 4, 4] * 40, True),
+        (0.6, [1, 4, 4, 4] * 40, True),
+        (1.6, [1] * 60, True),
+        (1.6, [1, 4, 4, 4] * 8, False),  # not for long
+        (1.6, [4] * 200, False),  # no plain pass has shown it
+    ],
+)
+def test_a_calibration_that_has_long_been_wrong_is_outdated(
+    factor: float, lengths: list[int], outdated: bool
+) -> None:
+    costs = Costs(MEASURED)
+    before = costs.passes(64)
+    follow(costs, lambda n: factor * before[n - 1], lengths)
+    assert costs.outdated is outdated
+    follow(costs, lambda n: before[n - 1], [1, 4] * 10)
+    assert not costs.outdated
+
+
+def test_of_far_contexts_and_without_a_calibration_nothing_is_outdated() -> None:
+    far, none = Costs(MEASURED), Costs()
+    for _ in range(200):
+        far.observe_pass(1, 9.0, context=20_000)
+        none.observe_pass(1, 9.0, context=64)
+    assert not far.outdated
+    assert not none.outdated
+
+
+def test_a_drafter_is_followed_too() -> None:
+    costs = Costs(MEASURED)
+    for _ in range(20):
+        costs.observe_draft("head", 4, 0.009, context=64)
+    costs.observe_draft("head", 4, 0.9, context=64)  # an accident
+    draft = costs.draft("head", context=64)
+    assert draft.start_seconds + 4 * draft.step_seconds == pytest.approx(0.009, rel=0.05)
+    costs.observe_draft("head", 1, 0.0045 + 0.1, context=64, behind=100)
+    assert costs.draft("head", context=64).step_seconds == draft.step_seconds
+    assert costs.draft("head", context=64).read_seconds == pytest.approx(0.001, rel=0.1)
+
+
+def test_an_unknown_drafter_costs_a_part_of_a_pass_until_it_is_seen() -> None:
+    costs = Costs(MEASURED)
+    assert 0.0 < costs.draft("model", context=64).step_seconds < 0.2 * SHALLOW.seconds[0]
+    for _ in range(3):
+        costs.observe_draft("model", 4, 0.02, context=64)
+    assert costs.draft("model", context=64).step_seconds == pytest.approx(0.005)

@@ -1,0 +1,427 @@
+"""How many tokens to draft: `Automatic` in simulated worlds, where the best length is known."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.draft_length import LONGEST, Choice, DraftLength, Measured, Prospect
+from engine.draft_length.costs import Calibration, DraftCosts, PassCosts
+from engine.draft_length.policy import Automatic, Fixed, MatchThreshold
+
+HEAD = Prospect("head", LONGEST)
+
+
+@dataclass(frozen=True)
+class World:
+    """What a machine, a pair and a text are like.
+
+    `pass_seconds`: of a pass over so many rows. `step_seconds`: of drafting one token.
+    `acceptance`: of a drafted token, given that the ones before stand. `warm_up`: how many times
+    longer the first pass over each number of rows takes, which loads its kernels.
+    """
+
+    pass_seconds: Callable[[int], float]
+    step_seconds: float
+    acceptance: float
+    jitter: float = 0.05
+    warm_up: float = 1.0
+
+    def speed(self, length: int) -> float:
+        """Expected tokens a second at a fixed length."""
+        tokens = sum(self.acceptance**i for i in range(length + 1))
+        return tokens / (self.pass_seconds(length + 1) + length * self.step_seconds)
+
+    @property
+    def best(self) -> int:
+        return max(range(LONGEST + 1), key=self.speed)
+
+
+@dataclass
+class Run:
+    """Choices and what came of them."""
+
+    choices: list[Choice] = field(default_factory=list)
+    tokens: int = 0
+    seconds: float = 0.0
+
+    @property
+    def speed(self) -> float:
+        return self.tokens / self.seconds
+
+    @property
+    def lengths(self) -> list[int]:
+        return [choice.length for choice in self.choices]
+
+
+def run(policy: DraftLength, world: World, *, tokens: int, most: int = 64, seed: int = 0) -> Run:
+    """Write `tokens` tokens or a few more, as the loop does."""
+    chance = np.random.default_rng(seed)
+    result = Run()
+    warm: set[int] = set()
+
+    def took(seconds: float) -> float:
+        measured = float(seconds * chance.lognormal(0.0, world.jitter))
+        result.seconds += measured
+        return measured
+
+    def pass_over(rows: int) -> float:
+        cold = world.warm_up if rows not in warm else 1.0
+        warm.add(rows)
+        return took(world.pass_seconds(rows) * cold)
+
+    while result.tokens < tokens:
+        choice = policy.choose([HEAD], most=most, context=result.tokens)
+        assert 0 <= choice.length <= min(most, LONGEST)
+        assert choice.rounds >= 1
+        assert choice.reason
+        result.choices.append(choice)
+        if choice.length == 0:
+            for _ in range(choice.rounds):
+                policy.observe(Measured(0, 0, 0.0, pass_over(1), context=result.tokens))
+                result.tokens += 1
+            continue
+        stands = chance.random(choice.length) < world.acceptance
+        accepted = int(np.cumprod(stands).sum())
+        draft_seconds = took(choice.length * world.step_seconds)
+        verify_seconds = pass_over(choice.length + 1)
+        assert choice.drafter == "head"
+        policy.observe(
+            Measured(
+                choice.length,
+                accepted,
+                draft_seconds,
+                verify_seconds,
+                context=result.tokens,
+                drafter="head",
+            )
+        )
+        result.tokens += accepted + 1
+    return result
+
+
+def flat(rows: int) -> float:
+    return 0.05
+
+
+def steep(rows: int) -> float:
+    return 0.05 * rows  # as quantized matrices on a CPU: rows are not shared
+
+
+def mac(rows: int) -> float:
+    return 0.05 * float(np.interp(rows, [1, 2, 3, 4, 6, 8, 17], [1, 1.03, 1.2, 1.5, 2.1, 2.7, 7]))
+
+
+PAYING = {
+    "rows are free, good drafter": World(flat, 0.002, 0.9),
+    "rows are free, poor drafter": World(flat, 0.002, 0.5),
+    "rows are free, slow drafter": World(flat, 0.015, 0.8),
+    "a Mac, good drafter": World(mac, 0.003, 0.85),
+    "a Mac, fair drafter": World(mac, 0.003, 0.6),
+    "a Mac, free drafter": World(mac, 0.0, 0.7),
+    "noisy clock": World(mac, 0.003, 0.8, jitter=0.2),
+}
+NOT_PAYING = {
+    "rows are not shared": World(steep, 0.002, 0.9),
+    "drafter as slow as the target": World(flat, 0.05, 0.8),
+    "nothing stands": World(flat, 0.004, 0.02),
+    "a Mac, hopeless drafter": World(mac, 0.02, 0.2),
+}
+
+
+@pytest.mark.parametrize("world", PAYING.values(), ids=PAYING)
+def test_finds_a_length_that_is_nearly_the_best(world: World) -> None:
+    policy = Automatic()
+    run(policy, world, tokens=500)  # gets to know it
+
+    settled = run(policy, world, tokens=2_000, seed=1)
+
+    assert world.best > 0
+    assert settled.speed > 0.9 * world.speed(world.best)
+    assert settled.speed > 1.05 * world.speed(0)
+
+
+@pytest.mark.parametrize("world", NOT_PAYING.values(), ids=NOT_PAYING)
+def test_parks_where_drafting_does_not_pay(world: World) -> None:
+    assert world.best == 0
+    policy = Automatic()
+
+    first = run(policy, world, tokens=500)
+    settled = run(policy, world, tokens=2_000, seed=1)
+
+    assert first.speed > 0.85 * world.speed(0)
+    assert settled.speed > 0.98 * world.speed(0)
+    assert any(choice.reason.startswith("parked: drafting would cost") for choice in first.choices)
+
+
+def test_a_parked_drafter_is_tried_as_often_as_the_budget_allows() -> None:
+    dear = World(steep, 0.01, 0.02, jitter=0.0)  # a try costs a plain pass and more
+    policy = Automatic()
+    run(policy, dear, tokens=1_000)
+    again = run(policy, dear, tokens=6_000, seed=2)
+    tries = [choice for choice in again.choices if choice.reason.startswith("trying")]
+    assert all(each.length == 1 for each in tries)
+    assert 5 < len(tries) < 60
+    assert again.speed > 0.985 * dear.speed(0)
+
+    cheap = Automatic()
+    run(cheap, NOT_PAYING["nothing stands"], tokens=1_000)
+    choices = run(cheap, NOT_PAYING["nothing stands"], tokens=6_000, seed=2).choices
+    assert max(choice.rounds for choice in choices) == 32  # what costs next to nothing
+    assert len([choice for choice in choices if choice.length]) > 100
+
+
+def test_drafts_again_once_it_pays() -> None:
+    policy = Automatic()
+    run(policy, World(flat, 0.004, 0.0), tokens=300)
+
+    later = run(policy, World(flat, 0.004, 0.95), tokens=10_000)
+
+    assert all(length > 0 for length in decided(later.choices[-50:]))
+
+
+def test_stops_once_it_does_not_pay() -> None:
+    policy = Automatic()
+    good, bad = World(mac, 0.004, 0.95), World(mac, 0.004, 0.05)
+    run(policy, good, tokens=1_000)
+
+    later = run(policy, bad, tokens=1_000)
+
+    assert later.choices[-1].length == 0 or later.choices[-1].reason == "probing"
+    assert later.speed > 0.9 * bad.speed(0)
+
+
+def test_notices_that_passes_became_dearer() -> None:
+    # As the context grows, or another program takes the machine.
+    policy = Automatic()
+    run(policy, World(flat, 0.002, 0.8), tokens=1_000)
+
+    dearer = World(steep, 0.002, 0.8)
+    run(policy, dearer, tokens=500)
+    later = run(policy, dearer, tokens=1_000, seed=1)
+
+    assert later.speed > 0.95 * dearer.speed(0)
+
+
+def test_parks_though_the_first_passes_were_slow() -> None:
+    # Were the first plain pass taken at its word, any drafting would look like a gain.
+    world = replace(NOT_PAYING["nothing stands"], warm_up=5.0)
+    policy = Automatic()
+    run(policy, world, tokens=500)
+
+    later = run(policy, replace(world, warm_up=1.0), tokens=2_000, seed=1)
+
+    assert later.speed > 0.95 * world.speed(0)
+
+
+def test_finds_a_good_length_though_the_first_passes_were_slow() -> None:
+    world = replace(PAYING["rows are free, good drafter"], warm_up=5.0)
+    policy = Automatic()
+    run(policy, world, tokens=1_000)
+
+    later = run(policy, replace(world, warm_up=1.0), tokens=2_000, seed=1)
+
+    assert later.speed > 0.85 * world.speed(world.best)
+
+
+def test_notices_that_plain_passes_became_cheaper() -> None:
+    # Another program lets go of the machine: while it drafts, only a plain pass can tell.
+    busy, free = World(lambda _: 0.2, 0.02, 0.5), World(lambda _: 0.02, 0.02, 0.5)
+    assert busy.best > 0
+    assert free.best == 0
+    policy = Automatic()
+    run(policy, busy, tokens=500)
+
+    run(policy, free, tokens=500)
+    later = run(policy, free, tokens=2_000, seed=1)
+
+    assert later.speed > 0.95 * free.speed(0)
+
+
+def decided(choices: Sequence[Choice]) -> list[int]:
+    """The lengths that were chosen to be fast, not to see what plain decoding costs by now."""
+    return [choice.length for choice in choices if not choice.reason.startswith("measuring")]
+
+
+@pytest.mark.parametrize("most", [0, 1, 2, 5])
+def test_never_more_than_there_is_room_for(most: int) -> None:
+    policy, world = Automatic(), PAYING["rows are free, good drafter"]
+    run(policy, world, tokens=500)
+
+    ran = run(policy, world, tokens=100, most=most)
+    assert set(decided(ran.choices)) == {most}
+    assert max(ran.lengths) == most
+    run(Automatic(), world, tokens=200, most=most)
+
+
+def test_what_was_learned_survives() -> None:
+    # One policy serves all answers of a conversation.
+    policy, world = Automatic(), PAYING["a Mac, good drafter"]
+    first = run(policy, world, tokens=600)
+    second = run(policy, world, tokens=600, seed=1)
+
+    assert all(length > 0 for length in decided(second.choices))
+    checks = [len(each.choices) - len(decided(each.choices)) for each in (first, second)]
+    assert 1 <= checks[0] <= 5
+    assert checks[1] <= len(second.choices) / 16 + 1
+
+    parked = Automatic()
+    run(parked, NOT_PAYING["nothing stands"], tokens=1_000)
+    again = run(parked, NOT_PAYING["nothing stands"], tokens=1_000, seed=1)
+    assert sum(choice.length > 0 for choice in again.choices) < 60
+
+
+def test_says_what_it_promises() -> None:
+    world = World(flat, 0.001, 0.9, jitter=0.0)
+    policy = Automatic()
+    run(policy, world, tokens=5_000)
+
+    choice = policy.choose([HEAD], most=16, context=5_000)
+
+    name, promise = choice.reason.removesuffix("x plain expected").split(" deep: ")
+    assert name == f"head, {choice.length}"
+    assert float(promise) == pytest.approx(world.speed(choice.length) / world.speed(0), rel=0.25)
+
+
+MEASURED = st.tuples(
+    st.integers(0, 20),
+    st.integers(0, 20),
+    st.sampled_from([0.0, 1e-9, 1e-3, 0.05, 10.0]),
+    st.sampled_from([0.0, 1e-9, 1e-3, 0.05, 10.0]),
+).map(lambda m: Measured(m[0], min(m[1], m[0]), m[2] if m[0] else 0.0, m[3], drafter="head"))
+
+
+@given(history=st.lists(st.tuples(st.integers(0, 40), MEASURED), max_size=60))
+def test_any_history_gives_a_sound_choice_and_always_the_same(
+    history: list[tuple[int, Measured]],
+) -> None:
+    # What is proposed may be less than was chosen, or nothing, and clocks may stand still.
+    one, other = Automatic(), Automatic()
+    for most, measured in history:
+        choice = one.choose([HEAD], most=most, context=0)
+        assert 0 <= choice.length <= min(most, LONGEST)
+        assert 1 <= choice.rounds <= 512
+        assert choice == other.choose([HEAD], most=most, context=0)
+        one.observe(measured)
+        other.observe(measured)
+
+
+@given(
+    length=st.integers(0, 40),
+    mosts=st.lists(st.integers(0, 40), min_size=1, max_size=10),
+    measured=MEASURED,
+)
+def test_fixed_is_fixed(length: int, mosts: list[int], measured: Measured) -> None:
+    policy = Fixed(length)
+    for most in mosts:
+        choice = policy.choose([HEAD], most=most, context=0)
+        assert choice.length == min(length, most, LONGEST)
+        assert choice.rounds >= 1
+        policy.observe(measured)
+        assert policy.choose([HEAD], most=most, context=0) == choice
+
+
+def test_fixed_at_zero_says_so() -> None:
+    assert Fixed(0).choose([HEAD], most=10, context=0).reason == "drafting is off"
+
+
+def test_a_drafter_without_ideas_is_asked_again() -> None:
+    # Lookup often has no guess: the loop then writes one token plainly, whatever was chosen.
+    policy = Automatic()
+    for _ in range(100):
+        policy.choose([HEAD], most=16, context=0)
+        policy.observe(Measured(0, 0, 0.0, 0.05))
+
+    assert policy.choose([HEAD], most=16, context=0).length > 0
+
+
+def lookup(match: int, most: int = 100) -> Prospect:
+    return Prospect("lookup", most, match)
+
+
+def copied(accepted: int, *, proposed: int = 2) -> Measured:
+    return Measured(proposed, accepted, 0.0, 0.05, drafter="lookup", match=4)
+
+
+def test_more_is_copied_the_more_matched() -> None:
+    threshold = MatchThreshold()
+    assert [threshold.most(lookup(match)) for match in (1, 2, 3, 5)] == [0, 4, 6, 10]
+    assert threshold.most(lookup(5, most=3)) == 3
+    assert threshold.most(HEAD) == HEAD.most
+
+
+def test_a_longer_match_is_required_while_copies_fall() -> None:
+    threshold = MatchThreshold()
+    required = [threshold.required]
+    while threshold.required < 8:
+        threshold.observe(copied(0))
+        required.append(threshold.required)
+    assert sorted(set(required)) == [2, 4, 8]
+    assert required == sorted(required)
+    assert (threshold.most(lookup(7)), threshold.most(lookup(8))) == (0, 16)
+
+    threshold.observe(Measured(3, 0, 0.01, 0.05, drafter="head"))  # not a copy
+    while threshold.required > 2:
+        threshold.observe(copied(2))
+    assert threshold.most(lookup(2)) == 4
+
+
+def test_fixed_copies_what_passes_and_else_asks_the_next() -> None:
+    policy = Fixed(6)
+    prospects = [lookup(2), HEAD]
+    first = policy.choose(prospects, most=16, context=0)
+    assert (first.length, first.drafter) == (4, "lookup")
+    for _ in range(10):
+        policy.observe(copied(0))
+    second = policy.choose(prospects, most=16, context=0)
+    assert (second.length, second.drafter) == (6, "head")
+
+
+def test_fixed_waits_for_a_match() -> None:
+    policy = Fixed(6)
+    for _ in range(5):
+        policy.observe(copied(0))
+    waiting = policy.choose([lookup(2)], most=16, context=0)
+    assert waiting.length == 0
+    assert waiting.rounds > 1
+    assert waiting.wake == 4
+    policy.restart()
+    assert policy.choose([lookup(2)], most=16, context=0).length == 4
+
+
+@given(q=st.floats(0.0, 1.0), chances=st.lists(st.floats(0.0, 1.0), max_size=12))
+def test_the_chance_that_a_token_stands(q: float, chances: list[float]) -> None:
+    chance = Choice(3, "", chances=tuple(chances)).chance(q)
+    assert chance == q if not chances else chance in chances
+    if chances:
+        assert Choice(3, "", chances=tuple(chances)).chance(1.0) == chances[-1]
+        assert Choice(3, "", chances=tuple(chances)).chance(0.0) == chances[0]
+
+
+def test_a_choice_within_a_room() -> None:
+    choice = Choice(5, "", "head")
+    assert choice.within(5) is choice
+    assert choice.within(3) == Choice(3, "", "head")
+    assert choice.within(-1).length == 0
+
+
+def test_stops_where_it_is_unsure_if_looking_is_free() -> None:
+    rows = tuple(range(1, LONGEST + 2))
+    passes = PassCosts(0, rows, tuple(0.05 + 0.002 * n for n in rows))
+    lengths = []
+    for looking, stops in [(0.0, True), (0.001, False)]:
+        costs = DraftCosts("head", 0, 0.0, 0.002, looking)
+        policy = Automatic(Calibration((passes,), (costs,)))
+        for context in range(0, 300, 3):
+            policy.observe(Measured(4, 2, 0.008, 0.06, context=context, drafter="head"))
+        assert "plain" in policy.choose([HEAD], most=16, context=300).reason  # now and then
+        policy.observe(Measured(0, 0, 0.0, 0.052, context=300))
+        choice = policy.choose([HEAD], most=16, context=301)
+        assert (choice.floor > 0.0) == stops
+        assert ("while sure" in choice.reason) == stops
+        assert len(choice.chances) == (10 if stops else 0)
+        lengths.append(choice.length)
+    assert lengths[0] > lengths[1] > 0

@@ -1,0 +1,92 @@
+"""A round is what its draft and its verdict say, and each is heard as it comes."""
+
+from hypothesis import given
+
+from engine.events import Draft, DraftedToken, Event, Judgement, Text, Verdict, WrittenToken
+from engine.rounds import Round, Rounds, Token, committed, joined, judged
+from engine.stats import tally
+from tests.engine.sessions import tokens_of
+from tests.engine.test_stats import runs
+
+
+@given(events=runs())
+def test_rounds_agree_with_the_figures(events: list[Event]) -> None:
+    stats, found = tally(events), judged(events)
+    fates = [token.fate for one in found for token in one.tokens]
+    assert fates.count("accepted") == stats.accepted
+    assert fates.count("rejected") == fates.count("correction") == stats.rejected
+    assert fates.count("discarded") == stats.discarded
+    assert fates.count("bonus") == stats.bonuses
+    assert fates.count("plain") == stats.plain
+    assert "drafted" not in fates
+    assert len(found) == stats.rounds
+    assert [token.id for token in committed(events)] == tokens_of(events)
+
+
+@given(events=runs())
+def test_every_event_says_one_thing(events: list[Event]) -> None:
+    for event, happening in zip(events, joined(events), strict=True):
+        match event:
+            case Draft():
+                assert isinstance(happening, Round)
+                assert happening.number == event.round
+                assert happening.verdict is None
+                assert {token.fate for token in happening.tokens} == {"drafted"}
+                assert happening.committed == ()
+            case Verdict():
+                assert isinstance(happening, Round)
+                assert happening.verdict is event
+            case _:
+                assert happening is event
+
+
+def draft(number: int, *texts: str) -> Draft:
+    return Draft("g", number, tuple(DraftedToken(7, text, 0.5) for text in texts), "model")
+
+
+def verdict(number: int, proposed: int, accepted: int, own: WrittenToken | None) -> Verdict:
+    judgements = tuple(Judgement(n / 10, n / 5) for n in range(proposed))
+    return Verdict("g", number, accepted, judgements, own, 0.01, 0.02, 0.04, "fixed at 3")
+
+
+def test_a_round_by_hand() -> None:
+    rounds = Rounds()
+    drafted = rounds.push(draft(3, "The", " cat", " sat"))
+    assert drafted == Round(
+        3, "model", tuple(Token(7, t, "drafted", 0.5) for t in ("The", " cat", " sat")), None
+    )
+    event = verdict(3, 3, 1, WrittenToken(9, " dog", 0.75, "correction"))
+    ended = rounds.push(event)
+    accepted = Token(7, "The", "accepted", 0.5, 0.0, 0.0)
+    own = Token(9, " dog", "correction", p=0.75)
+    assert ended == Round(
+        3,
+        "model",
+        (
+            accepted,
+            Token(7, " cat", "rejected", 0.5, 0.1, 0.2),
+            Token(7, " sat", "discarded", 0.5, 0.2, 0.4),
+            own,
+        ),
+        event,
+    )
+    assert isinstance(ended, Round)
+    assert (ended.own, ended.committed) == (own, (accepted, own))
+
+
+def test_drafts_behind_an_end_of_text_were_not_rejected() -> None:
+    (one,) = judged([draft(1, "so", "<end>", "and"), verdict(1, 3, 2, None)])
+    assert [token.fate for token in one.tokens] == ["accepted", "accepted", "discarded"]
+    assert one.own is None
+
+
+def test_a_draft_of_another_round_is_not_judged() -> None:
+    own = WrittenToken(3, "x", 0.9, "plain")
+    (one,) = judged([draft(1, "lost"), verdict(2, 0, 0, own)])
+    assert (one.drafted, one.drafter) == ((), "")
+
+
+def test_a_draft_is_judged_once() -> None:
+    own = WrittenToken(3, "x", 0.9, "plain")
+    events = [draft(1, "a"), verdict(1, 1, 1, own), Text("g", "x"), verdict(1, 1, 1, own)]
+    assert [len(one.drafted) for one in judged(events)] == [1, 0]

@@ -1,0 +1,106 @@
+"""`python -m tests.lab.simulate`: play draft lengths against recorded guesses, or record some.
+
+Every failure that a person can act on ends here, as one line, with exit code 2.
+"""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from engine.__main__ import Drafters, PerCategory, Prompts, Sets, Target, Temperatures
+from models.errors import Problem
+from tests.lab.simulate.run import SimulateOptions, draft_steps, recorded_traces, run_simulation
+from tests.lab.simulate.tables import render
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command()
+def play(
+    *,
+    traces: Annotated[
+        list[Path] | None, typer.Option(help="A file made by record; repeatable.")
+    ] = None,
+    curve: Annotated[
+        list[str] | None, typer.Option(help="A published cost curve; repeatable; else all.")
+    ] = None,
+    weather: Annotated[
+        str, typer.Option(help="What disturbs: steady, noisy, heat, load, steeper or deep.")
+    ] = "steady",
+    draft_step: Annotated[
+        list[str] | None,
+        typer.Option(metavar="[DRAFTER=]X", help="A drafted token's cost, in passes; repeatable."),
+    ] = None,
+    policy: Annotated[str, typer.Option(metavar="N|auto", help="Who chooses the length.")] = "auto",
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Forget what was learned between categories.")
+    ] = False,
+    rejecting: Annotated[bool, typer.Option("--rejecting", help="No guess stands.")] = False,
+    seed: Annotated[int, typer.Option(help="Of the noise.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="Write all figures to this JSON file.")] = None,
+) -> None:
+    """Play draft lengths against recorded guesses and published costs: simulated, not measured."""
+    options = SimulateOptions(
+        traces=tuple(traces or recorded_traces()),
+        curves=tuple(curve or ()),
+        weather=weather,
+        steps=draft_steps(draft_step or ()),
+        policy=policy,
+        fresh=fresh,
+        rejecting=rejecting,
+        seed=seed,
+        out=out,
+    )
+    errors = Console(stderr=True)
+    report = run_simulation(options, progress=lambda line: errors.print(line, style="dim"))
+    render(report, Console())
+
+
+@app.command()
+def record(
+    *,
+    out: Annotated[Path, typer.Option(help="The trace, .jsonl or .jsonl.gz; is gone on with.")],
+    target: Target = None,
+    drafter: Drafters = None,
+    prompts: Prompts = None,
+    set_: Sets = None,
+    per_category: PerCategory = 4,
+    max_tokens: Annotated[int, typer.Option(min=1, help="The longest answer.")] = 112,
+    temperature: Temperatures = None,
+    longest: Annotated[int, typer.Option(min=1, max=16, help="Tokens to draft a round.")] = 12,
+) -> None:
+    """Record what drafters guess at every place of answers, for play."""
+    from models.installed.resolve import open_target
+    from tests.lab.simulate.record import RecordOptions, record
+
+    options = RecordOptions(
+        target=open_target(target),
+        out=out,
+        drafters=tuple(drafter or ["lookup", "head"]),
+        prompts=prompts,
+        sets=tuple(set_ or ()),
+        per_category=per_category,
+        temperatures=tuple(temperature or [0.0, 0.8]),
+        max_tokens=max_tokens,
+        longest=longest,
+    )
+    errors = Console(stderr=True)
+    record(options, progress=lambda line: errors.print(line, style="dim", highlight=False))
+    print(out)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a command; after a `Problem` it exits with 2, and one line that names it."""
+    try:
+        app(arguments)
+    except Problem as problem:
+        print(f"simulate: {' '.join(str(problem).split())}", file=sys.stderr)
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

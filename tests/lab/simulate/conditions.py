@@ -1,0 +1,122 @@
+"""What a round costs on an imagined machine, and how a clock there would show it.
+
+Knows a curve and what disturbs it; nothing of policies. The true cost is what is charged; a policy
+is shown it through `Noise`. Everything depends on how many tokens are written, not on seconds, so
+that whoever is faster meets the same weather at the same words.
+"""
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from models.errors import Problem
+from tests.lab.simulate.curves import Curve
+
+DEFAULT_STEP = 0.05  # of a pass, where a drafter is not named
+STEPS: Mapping[str, float] = {"lookup": 0.0, "head": 0.05, "model": 0.25, "early-exit": 0.5}
+
+_NOISE: Mapping[str, Any] = {"noise": 0.1, "spikes": 0.02}
+
+Doubling = Literal["never", "all", "rows"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conditions:
+    """A machine.
+
+    `steps`: what drafting one token costs, by drafter, as a share of a pass over one row.
+    `growth`: by how much more passes cost for every 1,000 tokens of context.
+    `heat`: by how much more everything costs at the end than at the start, growing steadily.
+    `doubling`: what doubles midway: nothing, everything, or what rows past the first cost.
+    `noise`: spread of the clock, a standard deviation in the logarithm. `spikes`: how many of its
+    readings are several times too long. `watching`: what a look at each drafted token costs, as a
+    share of a pass, where drafting is to stop where it is unsure. `reading`: what a drafter pays
+    for each token that was written without it, as a share of its step.
+    """
+
+    curve: Curve
+    steps: Mapping[str, float] = field(default_factory=lambda: STEPS)
+    pass_seconds: float = 0.02
+    growth: float = 0.0
+    heat: float = 0.0
+    doubling: Doubling = "never"
+    noise: float = 0.0
+    spikes: float = 0.0
+    watching: float = 0.01
+    reading: float = 0.1
+    seed: int = 0
+
+    def verify_seconds(self, rows: int, *, context: int, progress: float) -> float:
+        """Of a pass over `rows`, with `context` tokens read and a share `progress` written."""
+        cost = self.curve.cost(rows)
+        if self.doubling == "rows" and progress >= 0.5:
+            cost += cost - 1.0
+        return cost * self._unit(context, progress)
+
+    def draft_seconds(
+        self,
+        drafter: str,
+        tokens: int,
+        *,
+        context: int,
+        progress: float,
+        behind: int = 0,
+        watched: bool = False,
+    ) -> float:
+        """Of reading the tokens that it is `behind`, and drafting `tokens` one after another."""
+        step = self.steps.get(drafter, DEFAULT_STEP)
+        steps = tokens * (step + self.watching * watched) + self.reading * step * behind
+        return steps * self._unit(context, progress)
+
+    def _unit(self, context: int, progress: float) -> float:
+        """A pass over one row."""
+        seconds = self.pass_seconds * (1.0 + self.growth * context / 1000)
+        seconds *= 1.0 + self.heat * progress
+        return 2.0 * seconds if self.doubling == "all" and progress >= 0.5 else seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Weather:
+    """Conditions by name: how `described`, and what `changes` of a calm machine."""
+
+    name: str
+    described: str
+    changes: Mapping[str, Any]
+
+
+WEATHER: tuple[Weather, ...] = (
+    Weather("steady", "nothing disturbs", {}),
+    Weather("noisy", "the clock is off by 10 %, one reading in 50 by far", _NOISE),
+    Weather("heat", "everything grows dearer, by a half in the end", {**_NOISE, "heat": 0.5}),
+    Weather("load", "everything doubles midway", {**_NOISE, "doubling": "all"}),
+    Weather(
+        "steeper", "what rows past the first cost doubles midway", {**_NOISE, "doubling": "rows"}
+    ),
+    Weather("deep", "passes cost a half more for every 1,000 tokens", {**_NOISE, "growth": 0.5}),
+)
+
+
+def find_weather(name: str) -> Weather:
+    """The one with this name. Raises `Problem`."""
+    for weather in WEATHER:
+        if weather.name == name:
+            return weather
+    names = ", ".join(weather.name for weather in WEATHER)
+    raise Problem(f"There are no conditions {name!r}.", f"Choose from {names}.")
+
+
+class Noise:
+    """A clock that reads a little wrong, and now and then much too long. `start`: from where on."""
+
+    def __init__(self, conditions: Conditions, *, start: int = 0) -> None:
+        self._random = random.Random(f"{conditions.seed}/{start}")
+        self._spread = conditions.noise
+        self._spikes = conditions.spikes
+
+    def reading(self, seconds: float) -> float:
+        """What it shows for something that took `seconds`."""
+        factor = self._random.lognormvariate(0.0, self._spread) if self._spread else 1.0
+        if self._spikes and self._random.random() < self._spikes:
+            factor *= self._random.uniform(2.0, 8.0)
+        return seconds * factor

@@ -1,0 +1,133 @@
+"""The oracle in expectation: what could be had by somebody who knows all but the future.
+
+It knows how likely every guess is to stand, by drafter, match and position, over the very answers
+that it writes, and the true costs of the moment. It maximises the tokens of the whole course by
+its seconds: a round is worth its tokens less what its time is worth elsewhere (Dinkelbach's
+method: what the time is worth is found by playing again). It does not know which guesses stand.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
+from operator import mul
+
+from engine.draft_length import Choice, Measured, Prospect
+from tests.lab.simulate.conditions import Conditions
+from tests.lab.simulate.replay import Part, Round, cost, replay, seconds
+from tests.lab.simulate.traces import Answer, Drafted
+
+_LONGEST = 16
+_PLAYED = 5  # times, each with what the one before found
+_ELSEWHERE = 0.1  # weight of places where no round began: a bucket may have no other
+
+Kind = tuple[str, int]  # a drafter, and how long its match is
+Standing = Mapping[Kind, Sequence[float]]  # the chance that the first 1, 2, ... tokens all stand
+
+
+def oracle(part: Part, conditions: Conditions) -> tuple[Round, ...]:
+    """The rounds of the fastest play."""
+    everywhere = [
+        (drafter, drafted)
+        for answer in part.answers
+        for place in range(answer.places)
+        for drafter, drafted in _at(answer, place)
+    ]
+    begun: list[tuple[str, Drafted]] = []
+    worth = (1.0, 1.0)
+    plays = []
+    for _ in range(_PLAYED):
+        player = Oracle(_standing(begun, everywhere), worth, part, conditions)
+        rounds = tuple(replay(part, player, conditions))
+        plays.append(rounds)
+        worth = (_worth(rounds, conditions, late=False), _worth(rounds, conditions, late=True))
+        begun = [pair for one in rounds for pair in _at(part.answers[one.answer], one.place)]
+    return min(plays, key=lambda rounds: seconds(rounds, conditions))
+
+
+class Oracle:
+    """A policy that need not learn. `worth`: of a plain pass's time, in tokens, early and late."""
+
+    def __init__(
+        self, standing: Standing, worth: tuple[float, float], part: Part, conditions: Conditions
+    ) -> None:
+        self._standing = standing
+        self._worth = worth
+        self._part = part
+        self._conditions = conditions
+        self._written = 0
+
+    def choose(self, prospects: Sequence[Prospect], *, most: int, context: int) -> Choice:
+        progress = self._part.progress(self._written)
+        worth = self._worth[progress >= 0.5]
+        conditions = self._conditions
+        verify = [
+            conditions.verify_seconds(rows, context=context, progress=progress)
+            for rows in range(1, min(most, _LONGEST) + 2)
+        ]
+        a_second = worth / verify[0]
+        best, choice = 1.0 - worth, Choice(0, "the oracle")
+        for prospect in prospects:
+            standing = self._standing[prospect.drafter, kind(prospect.match)]
+            late, step = (
+                conditions.draft_seconds(
+                    prospect.drafter, n, context=context, progress=progress, behind=behind
+                )
+                for n, behind in ((0, prospect.behind), (1, 0))
+            )
+            tokens = 1.0
+            for length in range(1, min(most, prospect.most, _LONGEST) + 1):
+                tokens += standing[length - 1]
+                value = tokens - a_second * (late + length * step + verify[length])
+                if value > best:
+                    best, choice = value, Choice(length, "the oracle", prospect.drafter)
+        return choice
+
+    def observe(self, measured: Measured) -> None:
+        self._written += measured.accepted + 1
+
+    def restart(self) -> None:
+        self._written = 0
+
+
+def kind(match: int) -> int:
+    """Matches that are about as good as each other."""
+    return match if match <= 4 else min(match.bit_length() + 2, 8)
+
+
+def _at(answer: Answer, place: int) -> list[tuple[str, Drafted]]:
+    """What all drafters would propose there."""
+    found = ((name, places[place]) for name, places in answer.drafts.items())
+    return [(name, drafted) for name, drafted in found if drafted is not None]
+
+
+def _standing(
+    begun: Iterable[tuple[str, Drafted]], everywhere: Iterable[tuple[str, Drafted]]
+) -> Standing:
+    """Rounds begin where others ended, so what is drafted there counts for more."""
+    reached: dict[Kind, list[float]] = {}
+    stood: dict[Kind, list[float]] = {}
+    for pairs, weight in ((begun, 1.0), (everywhere, _ELSEWHERE)):
+        for drafter, drafted in pairs:
+            key = (drafter, kind(drafted.match))
+            tried = reached.setdefault(key, [0.0] * _LONGEST)
+            held = stood.setdefault(key, [0.0] * _LONGEST)
+            for i in range(min(drafted.stood + 1, len(drafted.q), _LONGEST)):
+                tried[i] += weight
+            for i in range(min(drafted.stood, _LONGEST)):
+                held[i] += weight
+    chances = {key: map(_share, stood[key], tried) for key, tried in reached.items()}
+    return {key: tuple(accumulate(each, mul)) for key, each in chances.items()}
+
+
+def _share(part: float, whole: float) -> float:
+    return part / whole if whole else 0.0
+
+
+def _worth(rounds: Sequence[Round], conditions: Conditions, *, late: bool) -> float:
+    """How many times as fast as plain decoding they were, in that half of the course."""
+    own = plain = 0.0
+    for one in rounds:
+        if (one.progress >= 0.5) == late:
+            own += sum(cost(one, conditions))
+            one_row = conditions.verify_seconds(1, context=one.context, progress=one.progress)
+            plain += one.committed * one_row
+    return max(plain / own, 1.0) if own else 1.0

@@ -1,0 +1,194 @@
+"""Recording traces: at every place of an answer all drafters propose, the target judges each, and
+one token is committed. Needs a real pair, and takes several passes for every token.
+
+Knows the pair; nothing of costs. No time is measured.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from zlib import crc32
+
+import mlx.core as mx
+
+from engine.accept import Outcome, by_token, greedily
+from engine.bench.prompts import Prompt, load_prompts
+from engine.decoder import Decoder
+from engine.device import fetch
+from engine.draft_length import Choice
+from engine.drafters import Proposal
+from engine.loading import LoadedModel, load
+from engine.pair import make_drafter
+from engine.request import Message, Sampling
+from engine.sampling import choose, distribution, log_weights, scores
+from engine.session import Session
+from models.errors import Problem
+from models.folders import ModelFolder
+from models.installed.resolve import resolve_drafters
+from tests.lab.simulate.traces import Answer, Drafted, Trace, load_trace, rounded, save_trace
+
+_BLOCK = 512  # a chain is cut short where a cache grows: seldom
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordOptions:
+    """What to record. `longest`: tokens of a chain; `max_tokens`: of an answer."""
+
+    target: ModelFolder
+    out: Path
+    drafters: tuple[str, ...] = ("lookup", "head")
+    prompts: Path | None = None
+    sets: tuple[str, ...] = ()
+    per_category: int = 3
+    temperatures: tuple[float, ...] = (0.0, 0.8)
+    max_tokens: int = 112
+    longest: int = 12
+
+
+def record(options: RecordOptions, progress: Callable[[str], None] = lambda line: None) -> Trace:
+    """Record what `options.out` does not hold yet; it is written after every answer.
+
+    Raises `Problem`.
+    """
+    prompts = load_prompts(options.prompts, sets=options.sets, per_category=options.per_category)
+    done = load_trace(options.out).answers if options.out.exists() else ()
+    known = {(answer.id, answer.temperature) for answer in done}
+    pair = _Pair(load(options.target), options.drafters)
+    trace = Trace(options.target.name, done)
+    wanted = [
+        (prompt, temperature)
+        for prompt in _in_turn(prompts)
+        for temperature in options.temperatures
+        if (prompt.id, temperature) not in known
+    ]
+    for number, (prompt, temperature) in enumerate(wanted, start=1):
+        progress(f"{number} of {len(wanted)}: {prompt.id}, temperature {temperature:g}")
+        answer = pair.record(prompt, Sampling(temperature=temperature), options, seed=_seed(prompt))
+        trace = Trace(trace.target, (*trace.answers, answer))
+        save_trace(options.out, trace)
+    return trace
+
+
+def _in_turn(prompts: Sequence[Prompt]) -> list[Prompt]:
+    """One of each category, then another of each: what is there early is of all kinds."""
+    before: Counter[str] = Counter()
+    turns = []
+    for prompt in prompts:
+        turns.append(before[prompt.category])
+        before[prompt.category] += 1
+    return [prompts[i] for i in sorted(range(len(prompts)), key=turns.__getitem__)]
+
+
+def _seed(prompt: Prompt) -> int:
+    """The same whatever else is recorded."""
+    return crc32(prompt.id.encode())
+
+
+class _Pair:
+    """A target and drafters, which forget everything between two answers."""
+
+    def __init__(self, target: LoadedModel, drafters: Sequence[str]) -> None:
+        self._session = Session(target)  # for its chat template
+        self._target = target
+        self._decoder = Decoder(target.model, block=_BLOCK)
+        self._drafters = [
+            make_drafter(
+                resolve_drafters(name, target.folder), target=target, decoder=self._decoder
+            )
+            for name in drafters
+        ]
+        names = [drafter.name for drafter in self._drafters]
+        if len(set(names)) < len(names):
+            raise Problem(
+                f"Two of the drafters are called the same: {', '.join(names)}.",
+                "Record each into a trace of its own.",
+            )
+
+    def record(
+        self, prompt: Prompt, sampling: Sampling, options: RecordOptions, *, seed: int
+    ) -> Answer:
+        tokens = self._session.encode([Message("user", prompt.text)])
+        length = len(tokens)
+        if length >= self._target.context_length:
+            raise Problem(
+                f"The prompt {prompt.id} has {length} tokens, and the model can look at "
+                f"{self._target.context_length}.",
+                "Record other prompts.",
+            )
+        self._read(tokens)
+        places = list[list[Drafted | None]]()
+        key = mx.random.key(seed)
+        limit = length + min(options.max_tokens, self._target.context_length - length)
+        while len(tokens) < limit and (not places or tokens[-1] not in self._target.ends):
+            key, place_key = mx.random.split(key)
+            drafts, token = self._place(tokens, sampling, options.longest, place_key)
+            places.append(drafts)
+            tokens.append(token)
+        columns = {
+            drafter.name: tuple(place[i] for place in places)
+            for i, drafter in enumerate(self._drafters)
+        }
+        return Answer(prompt.id, prompt.category, sampling.temperature, length, columns)
+
+    def _read(self, tokens: list[int]) -> None:
+        self._decoder.rewind(0)
+        for _ in self._decoder.prefill(tokens):
+            pass
+        for drafter in self._drafters:
+            drafter.rewind(0)
+            for _ in drafter.prepare(tokens):
+                pass
+
+    def _place(
+        self, tokens: list[int], sampling: Sampling, longest: int, key: mx.array
+    ) -> tuple[list[Drafted | None], int]:
+        """What each drafter proposes behind `tokens`, judged; and the token to commit.
+
+        That is the first token of the last round: any round's first token has the target's
+        distribution.
+        """
+        drafts, token = list[Drafted | None](), None
+        for drafter in self._drafters:
+            key, draft_key, verify_key = mx.random.split(key, 3)
+            self._decoder.rewind(len(tokens) - 1)
+            prospect = next(iter(drafter.prospects(tokens)), None)
+            room = min(self._decoder.settle(tokens), longest, prospect.most if prospect else 0)
+            proposal = None
+            if room > 0:
+                choice = Choice(room, "recording", drafter.name)
+                proposal = drafter.propose(tokens, choice, sampling, draft_key)
+            if prospect is None or proposal is None:
+                drafts.append(None)
+                continue
+            outcome = self._judge(tokens, proposal, sampling, verify_key)
+            drafted, q, stood, own = fetch(
+                proposal.tokens, proposal.q, outcome.accepted, outcome.next
+            )
+            drafter.settle(0)
+            drafts.append(Drafted(tuple(rounded(share) for share in q), stood, prospect.match))
+            token = drafted[0] if stood else own
+        if token is None:
+            weights = self._weights(tokens, mx.zeros((0,), dtype=mx.int32), sampling)
+            ((token,),) = fetch(choose(weights, distribution(weights), sampling, key))
+        self._decoder.rewind(len(tokens))  # it stays read, as in a round
+        return drafts, token
+
+    def _judge(
+        self, tokens: list[int], proposal: Proposal, sampling: Sampling, key: mx.array
+    ) -> Outcome:
+        """Token by token, so that what stands of a chain does not depend on its length."""
+        drafted = proposal.tokens
+        weights = self._weights(tokens, drafted, sampling)
+        p = distribution(weights)
+        if sampling.greedy:
+            return greedily(drafted, choose(weights, p, sampling, key))
+        certain = (mx.arange(weights.shape[-1]) == drafted[:, None]).astype(mx.float32)
+        q = certain if proposal.distributions is None else proposal.distributions
+        return by_token(drafted, p, q, key)
+
+    def _weights(self, tokens: list[int], drafted: mx.array, sampling: Sampling) -> mx.array:
+        """What the target makes of the end of `tokens` and each of `drafted`, see `log_weights`."""
+        unread = mx.array(tokens[self._decoder.length :], dtype=mx.int32)
+        logits = self._decoder.read(mx.concatenate([unread, drafted]))[-drafted.size - 1 :]
+        return log_weights(scores(logits, None, sampling), sampling)

@@ -1,0 +1,165 @@
+"""`make simulate`, from files to a report. The front door of this package; needs no MLX."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from engine.draft_length import LONGEST, DraftLength
+from engine.draft_length.policy import Automatic, Fixed
+from models.errors import Problem
+from tests.lab.simulate.calibrated import calibrated
+from tests.lab.simulate.conditions import STEPS, Conditions, find_weather
+from tests.lab.simulate.curves import find_curves
+from tests.lab.simulate.oracle import oracle
+from tests.lab.simulate.references import FixedRun, best_fixed, fixed_runs, plain_run
+from tests.lab.simulate.replay import Part, replay, seconds
+from tests.lab.simulate.report import Report, Row, save_report
+from tests.lab.simulate.traces import Answer, load_trace, without_acceptance
+
+_RECORDED = Path(__file__).parents[2] / "data" / "traces"
+
+MakePolicy = Callable[[Conditions], DraftLength]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulateOptions:
+    """What to simulate. `steps`: what a drafted token costs, as shares of a pass.
+
+    `fresh`: a policy forgets what it learned between categories. `rejecting`: no guess stands.
+    `calibrated`: it knows what the machine's curve was before it grew hot or loaded.
+    """
+
+    traces: tuple[Path, ...]
+    curves: tuple[str, ...] = ()
+    weather: str = "steady"
+    steps: Mapping[str, float] = field(default_factory=dict)
+    policy: str = "auto"
+    fresh: bool = False
+    rejecting: bool = False
+    calibrated: bool = True
+    seed: int = 0
+    out: Path | None = None
+
+
+def run_simulation(
+    options: SimulateOptions, progress: Callable[[str], None] = lambda line: None
+) -> Report:
+    """Raises `Problem`."""
+    make_policy = policy_maker(options.policy, calibrated=options.calibrated)
+    curves = find_curves(options.curves)
+    weather = find_weather(options.weather)
+    answers = [answer for path in options.traces for answer in load_trace(path).answers]
+    if options.rejecting:
+        answers = [without_acceptance(answer) for answer in answers]
+    machines = [
+        Conditions(
+            curve=curve, steps={**STEPS, **options.steps}, seed=options.seed, **weather.changes
+        )
+        for curve in curves
+    ]
+    rows: list[Row] = []
+    for temperature in sorted({answer.temperature for answer in answers}):
+        same = [answer for answer in answers if answer.temperature == temperature]
+        course = Course(same, fresh=options.fresh)
+        for conditions in machines:
+            progress(f"{conditions.curve.name}, temperature {temperature:g}")
+            rows += course.play(make_policy, conditions)
+    report = Report(
+        policy=options.policy,
+        sources=tuple((curve.name, curve.source) for curve in curves),
+        conditions=weather.described + ", and no guess stands" * options.rejecting,
+        rows=tuple(rows),
+    )
+    if options.out is not None:
+        save_report(report, options.out)
+    return report
+
+
+def policy_maker(name: str, *, calibrated: bool = True) -> MakePolicy:
+    """From what a person wrote: `auto`, or a number from 0 to 16. Raises `Problem`."""
+    if name == "auto":
+        return _calibrated if calibrated else lambda conditions: Automatic()
+    if name.isdecimal() and int(name) <= LONGEST:
+        return lambda conditions: Fixed(int(name))
+    raise Problem(f"There is no policy {name!r}.", f"Choose auto or a number from 0 to {LONGEST}.")
+
+
+def _calibrated(conditions: Conditions) -> Automatic:
+    return Automatic(calibrated(conditions, conditions.steps))
+
+
+def draft_steps(words: Sequence[str]) -> dict[str, float]:
+    """From what a person wrote: `head=0.08`, or `0.08` for all but lookup. Raises `Problem`."""
+    steps: dict[str, float] = {}
+    for word in words:
+        drafter, _, number = word.rpartition("=")
+        try:
+            step = float(number)
+        except ValueError:
+            step = -1.0
+        if not 0.0 <= step <= 1000.0 or (drafter and drafter not in STEPS):
+            raise Problem(
+                f"A draft step cannot be {word!r}.",
+                f"Write head=0.08, say: one of {', '.join(STEPS)}, and passes from 0 up.",
+            )
+        steps |= {drafter: step} if drafter else {name: step for name in STEPS if STEPS[name] > 0}
+    return steps
+
+
+def recorded_traces() -> list[Path]:
+    """Those that lie in the source tree. Raises `Problem` where there are none."""
+    found = sorted(_RECORDED.glob("*.jsonl.gz"))
+    if not found:
+        raise Problem(
+            "No trace comes along.",
+            "Make one (make record --out FILE), and name it: --traces.",
+        )
+    return found
+
+
+class Course:
+    """Answers, category after category: phases, through which a policy keeps what it learned.
+
+    Where `fresh`, each category is a course of its own, and the policy knows nothing.
+    """
+
+    def __init__(self, answers: Sequence[Answer], *, fresh: bool = False) -> None:
+        self._fresh = fresh
+        categories = dict.fromkeys(answer.category for answer in answers)
+        total, start = sum(answer.places for answer in answers), 0
+        self.parts: list[Part] = []
+        for category in categories:
+            chosen = tuple(answer for answer in answers if answer.category == category)
+            size = sum(answer.places for answer in chosen)
+            self.parts.append(Part(chosen, 0, size) if fresh else Part(chosen, start, total))
+            start += size
+        self._fixed: list[list[FixedRun]] = []  # the same at any cost
+
+    def play(self, make_policy: MakePolicy, conditions: Conditions) -> list[Row]:
+        """A row for every category."""
+        if not self._fixed:
+            self._fixed = [fixed_runs(part, conditions) for part in self.parts]
+        policy, rows = make_policy(conditions), []
+        for part, fixed in zip(self.parts, self._fixed, strict=True):
+            policy = make_policy(conditions) if self._fresh else policy
+            rows.append(play(part, policy, conditions, fixed))
+        return rows
+
+
+def play(part: Part, policy: DraftLength, conditions: Conditions, fixed: Sequence[FixedRun]) -> Row:
+    """What the policy makes of a part, beside its references."""
+    rounds = tuple(replay(part, policy, conditions))
+    best, fixed_seconds = best_fixed(fixed, conditions)
+    return Row(
+        curve=conditions.curve.name,
+        temperature=part.answers[0].temperature,
+        category=part.answers[0].category,
+        tokens=part.tokens,
+        seconds=seconds(rounds, conditions),
+        plain_seconds=seconds(plain_run(part, conditions).rounds, conditions),
+        fixed_seconds=fixed_seconds,
+        oracle_seconds=seconds(oracle(part, conditions), conditions),
+        fixed=best.name,
+        length=part.tokens / len(rounds),
+        drafted_share=sum(one.proposed > 0 for one in rounds) / len(rounds),
+    )

@@ -1,0 +1,135 @@
+"""Policies that are broken on purpose break the promises: the simulator would notice."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pytest
+
+from engine.draft_length import Choice, Measured, Prospect
+from engine.draft_length.policy import Automatic, Fixed
+from tests.lab.simulate.calibrated import calibrated
+from tests.lab.simulate.conditions import Conditions, find_weather
+from tests.lab.simulate.curves import find_curves
+from tests.lab.simulate.report import Row
+from tests.lab.simulate.run import Course
+from tests.lab.simulate.tests.promises import below_the_floor, with_regrets
+from tests.lab.simulate.tests.recorded import committed_answers, lucky_answer
+from tests.lab.simulate.traces import Answer, without_acceptance
+
+
+class Broken:
+    """The automatic draft length, to be broken."""
+
+    def __init__(self, conditions: Conditions) -> None:
+        self.conditions = conditions
+        self.sound = Automatic(calibrated(conditions, conditions.steps))
+
+    def choose(self, prospects: Sequence[Prospect], *, most: int, context: int) -> Choice:
+        return self.sound.choose(prospects, most=most, context=context)
+
+    def observe(self, measured: Measured) -> None:
+        self.sound.observe(measured)
+
+    def restart(self) -> None:
+        self.sound.restart()
+
+
+class NeverParks(Broken):
+    """Drafts at least one token, always."""
+
+    def choose(self, prospects: Sequence[Prospect], *, most: int, context: int) -> Choice:
+        choice = super().choose(prospects, most=most, context=context)
+        if choice.length or not prospects:
+            return choice
+        return Choice(1, "never parks", prospects[0].drafter)
+
+
+class IgnoresCost(Broken):
+    """Goes by the tokens of a round alone: as far as it may, with the last who may."""
+
+    def choose(self, prospects: Sequence[Prospect], *, most: int, context: int) -> Choice:
+        if not prospects or not most:
+            return Choice(0, "nothing to draft")
+        return Choice(min(8, prospects[-1].most), "ignores cost", prospects[-1].drafter)
+
+
+class NeverProbes(Broken):
+    """Once parked, it is parked for good."""
+
+    parked = False
+
+    def choose(self, prospects: Sequence[Prospect], *, most: int, context: int) -> Choice:
+        if self.parked:
+            return Choice(0, "parked for good", rounds=64)
+        choice = super().choose(prospects, most=most, context=context)
+        self.parked = choice.length == 0 and choice.rounds > 1 and most > 0
+        return choice
+
+
+class TrustsItsCalibration(Broken):
+    """Does not look at the clock again: passes take what they took at first."""
+
+    def observe(self, measured: Measured) -> None:
+        rows = measured.proposed + 1
+        taken = self.conditions.verify_seconds(rows, context=measured.context, progress=0.0)
+        self.sound.observe(replace(measured, verify_seconds=taken))
+
+
+Make = Callable[[Conditions], Broken]
+
+
+def play(answers: Sequence[Answer], make: Make, curve: str, weather: str = "steady") -> list[Row]:
+    changes = find_weather(weather).changes
+    conditions = Conditions(curve=find_curves([curve])[0], **changes)
+    return Course(answers).play(make, conditions)
+
+
+def phases() -> list[Answer]:
+    """Prose that cannot be guessed, then code that can."""
+    return [
+        lucky_answer(0.05, places=300, category="prose", seed=1),
+        lucky_answer(0.85, places=1500, category="code", seed=2),
+    ]
+
+
+def test_the_sound_one_keeps_them_where_the_broken_ones_are_tried() -> None:
+    assert with_regrets(play(phases(), Broken, "m4-pro-mlx-0.31")) == []
+
+
+def without_any() -> list[Answer]:
+    return [without_acceptance(answer) for answer in committed_answers(0.0)]
+
+
+@pytest.mark.parametrize("make", [NeverParks, IgnoresCost])
+@pytest.mark.parametrize("curve", ["m4-pro", "m3-ultra"])
+def test_who_does_not_stop_falls_below_the_floor(make: Make, curve: str) -> None:
+    rows = play(without_any(), make, curve)
+    assert len(below_the_floor(rows)) == len(rows)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.8])
+def test_a_fixed_four_fails_on_the_m3_ultra_curve(temperature: float) -> None:
+    conditions = Conditions(curve=find_curves(["m3-ultra"])[0])
+    rows = Course(committed_answers(temperature)).play(lambda _: Fixed(4), conditions)
+    assert len(below_the_floor(rows)) == len(rows) == 6
+    assert max(row.to_plain for row in rows) < 0.75
+
+
+def test_who_ignores_cost_misses_most_of_what_could_be_had() -> None:
+    rows = play(committed_answers(0.0), IgnoresCost, "m4-pro")
+    assert len(with_regrets(rows)) == len(rows)
+
+
+def test_who_never_probes_misses_the_phase_that_can_be_guessed() -> None:
+    prose, code = play(phases(), NeverProbes, "m4-pro-mlx-0.31")
+    assert with_regrets([prose]) == []
+    assert with_regrets([code])
+    assert code.to_plain < 1.1 < code.plain_seconds / code.fixed_seconds
+
+
+def test_who_trusts_a_calibration_falls_below_the_floor_when_rows_grow_dearer() -> None:
+    answers = [lucky_answer(0.55, places=600, category=kind) for kind in ("early", "late")]
+    sound = play(answers, Broken, "m4-pro-mlx-0.31", "steeper")
+    broken = play(answers, TrustsItsCalibration, "m4-pro-mlx-0.31", "steeper")
+    assert below_the_floor(sound) == []
+    assert below_the_floor(broken)

@@ -1,0 +1,172 @@
+"""Traces: what is written is what is read, and what is not a trace is refused in one line."""
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.errors import Problem
+from tests.lab.simulate.tests.recorded import TRACES, answers, head_answer
+from tests.lab.simulate.traces import (
+    Answer,
+    Drafted,
+    Trace,
+    joined,
+    load_trace,
+    save_trace,
+    with_all_accepted,
+    without_acceptance,
+)
+
+ANSWER = Answer(
+    "spec-bench/1",
+    "math",
+    0.8,
+    17,
+    {
+        "lookup": (None, Drafted((1.0, 1.0), 1, 4), Drafted((1.0,), 0, 2)),
+        "head": (Drafted((0.25, 0.125), 2), None, Drafted((0.0,), 0)),
+    },
+)
+
+
+@given(st.lists(answers(), min_size=1, max_size=3), st.sampled_from(["a.jsonl", "a.jsonl.gz"]))
+def test_what_is_saved_is_loaded(
+    tmp_path_factory: pytest.TempPathFactory, drawn: list[Answer], name: str
+) -> None:
+    same = [answer for answer in drawn if list(answer.drafts) == list(drawn[0].drafts)]
+    path = tmp_path_factory.mktemp("trace") / name
+    trace = Trace("target", tuple(same))
+    save_trace(path, trace)
+    assert load_trace(path) == trace
+    assert [each.name for each in path.parent.iterdir()] == [name]
+
+
+def test_the_same_trace_gives_the_same_bytes(tmp_path: Path) -> None:
+    trace = Trace("target", (ANSWER,))
+    for name in ("a.gz", "b.gz"):
+        save_trace(tmp_path / name, trace)
+    assert (tmp_path / "a.gz").read_bytes() == (tmp_path / "b.gz").read_bytes()
+
+
+def test_a_trace_keeps_no_text(tmp_path: Path) -> None:
+    save_trace(tmp_path / "a.jsonl", Trace("target", (ANSWER,)))
+    header, record = map(json.loads, (tmp_path / "a.jsonl").read_text().splitlines())
+    assert header == {"format": "slipstream-trace", "version": 1, "target": "target"}
+    assert record["drafts"] == {
+        "lookup": {"drafted": [0, 2, 1], "stood": [0, 1, 0], "match": [0, 4, 2]},
+        "head": {"drafted": [2, 0, 1], "stood": [2, 0, 0], "q": [250, 125, 0]},
+    }
+
+
+def _change(change: Callable[[dict[str, Any]], object]) -> Callable[[list[str]], list[str]]:
+    """Changes the first answer."""
+
+    def changed(lines: list[str]) -> list[str]:
+        record = json.loads(lines[1])
+        change(record)
+        return [lines[0], json.dumps(record)]
+
+    return changed
+
+
+def _head(record: dict[str, Any]) -> dict[str, Any]:
+    head: dict[str, Any] = record["drafts"]["head"]
+    return head
+
+
+DAMAGES: dict[str, Callable[[list[str]], list[str]]] = {
+    "nothing": lambda lines: [],
+    "no header": lambda lines: lines[1:],
+    "a header of another kind": lambda lines: ['{"format": "other"}', lines[1]],
+    "a header that is a list": lambda lines: ["[1]", lines[1]],
+    "a later version": lambda lines: [lines[0].replace("1", "2"), lines[1]],
+    "no answer": lambda lines: lines[:1],
+    "half a line": lambda lines: [lines[0], lines[1][:50]],
+    "a line that is a number": lambda lines: [lines[0], "7"],
+    "no drafts": _change(lambda record: record.pop("drafts")),
+    "drafts of nobody": _change(lambda record: record["drafts"].clear()),
+    "drafts that are a list": _change(lambda record: record.update(drafts=[1])),
+    "a place too few": _change(lambda record: _head(record)["drafted"].pop()),
+    "a place too few of one drafter": _change(
+        lambda record: record["drafts"].update(head={"drafted": [0], "stood": [0]})
+    ),
+    "more stands than was drafted": _change(lambda record: _head(record).update(stood=[3, 0, 0])),
+    "fewer than none stand": _change(lambda record: _head(record).update(stood=[-1, 0, 0])),
+    "a half stands": _change(lambda record: _head(record).update(stood=[0.5, 0, 0])),
+    "too few probabilities": _change(lambda record: _head(record)["q"].pop()),
+    "a probability above one": _change(lambda record: _head(record).update(q=[1001, 0, 0])),
+    "a word for a number": _change(lambda record: record.update(prompt="many")),
+    "a prompt of less than nothing": _change(lambda record: record.update(prompt=-1)),
+    "no temperature": _change(lambda record: record.update(temperature=float("nan"))),
+    "answers of different drafters": lambda lines: [
+        *lines,
+        lines[1].replace('"head"', '"model"'),
+    ],
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz"])
+def test_a_damaged_trace_is_refused_in_one_line(tmp_path: Path, name: str, damage: str) -> None:
+    save_trace(tmp_path / "whole.jsonl", Trace("target", (ANSWER,)))
+    lines = DAMAGES[damage]((tmp_path / "whole.jsonl").read_text().splitlines())
+    data = "\n".join(lines).encode()
+    (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    with pytest.raises(Problem) as refused:
+        load_trace(tmp_path / name)
+    assert name in refused.value.message
+    assert "make record" in refused.value.remedy
+    assert len(str(refused.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize("data", [b"\xff\xfe", b"\x1f\x8b\x08\x00cut short", b"no gzip"])
+def test_a_file_of_another_kind_is_refused(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "a.gz").write_bytes(data)
+    with pytest.raises(Problem, match="cannot be read"):
+        load_trace(tmp_path / "a.gz")
+    with pytest.raises(Problem, match="cannot be read"):
+        load_trace(tmp_path / "missing")
+
+
+def test_a_place_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Problem, match="cannot be written"):
+        save_trace(tmp_path / "no folder" / "a.gz", Trace("target", (ANSWER,)))
+
+
+@given(answers())
+def test_forced_acceptance_changes_nothing_else(answer: Answer) -> None:
+    for changed, all_stand in (
+        (without_acceptance(answer), False),
+        (with_all_accepted(answer), True),
+    ):
+        for name, places in answer.drafts.items():
+            for before, after in zip(places, changed.drafts[name], strict=True):
+                if before is None:
+                    assert after is None
+                    continue
+                assert after is not None
+                assert (after.q, after.match) == (before.q, before.match)
+                assert after.stood == (len(before.q) if all_stand else 0)
+
+
+def test_answers_are_joined_end_to_end() -> None:
+    long = joined([head_answer([1, 2]), head_answer([0], category="code")], category="both")
+    assert long.places == 3
+    assert [drafted.stood for drafted in long.drafts["head"] if drafted] == [1, 2, 0]
+    assert long.category == "both"
+
+
+def test_the_committed_traces_are_small_and_of_six_categories() -> None:
+    paths = sorted(TRACES.iterdir())
+    assert sum(path.stat().st_size for path in paths) < 400_000
+    answers = [answer for path in paths for answer in load_trace(path).answers]
+    wanted = {"mt-bench", "translation", "summarization", "qa", "math_reasoning", "rag"}
+    for temperature in (0.0, 0.8):
+        assert wanted <= {a.category for a in answers if a.temperature == temperature}
+    assert all(set(answer.drafts) == {"lookup", "head"} for answer in answers)

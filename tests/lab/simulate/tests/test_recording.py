@@ -1,0 +1,153 @@
+"""Recording, with tiny models: what a replay says is what the engine does."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from mlx_lm.utils import save_model
+
+from engine.draft_length.policy import Fixed
+from engine.events import Draft, Verdict
+from engine.loading import load
+from engine.request import Message, Request
+from engine.session import Session
+from models.errors import Problem
+from models.folders import ModelFolder
+from tests.engine.tiny import noisy, write_folder
+from tests.lab.simulate.__main__ import main
+from tests.lab.simulate.record import RecordOptions, record
+from tests.lab.simulate.replay import replay, whole
+from tests.lab.simulate.tests.recorded import conditions
+from tests.lab.simulate.traces import Answer, Trace, load_trace, save_trace
+
+TOKENS = 40
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A target that soon repeats itself, and a model that guesses its tokens now and then."""
+    folder = tmp_path_factory.mktemp("pair")
+    model = write_folder("llama", folder / "target", seed=3)
+    for layer in model.layers:  # it sees but the last token
+        layer.self_attn.o_proj.weight = 0.0 * layer.self_attn.o_proj.weight
+    save_model(folder / "target", model)
+    write_folder("llama", folder / "model")
+    save_model(folder / "model", noisy(model))
+    return folder / "target", folder / "model"
+
+
+@pytest.fixture(scope="module")
+def options(pair: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> RecordOptions:
+    target, model = pair
+    folder = tmp_path_factory.mktemp("recorded")
+    (folder / "prompts.txt").write_text("abc abc abc abc ab\nto be, or not to be, or\n")
+    return RecordOptions(
+        target=ModelFolder(target),
+        out=folder / "trace.jsonl.gz",
+        drafters=("lookup", str(model)),
+        prompts=folder / "prompts.txt",
+        temperatures=(0.0, 1.0),
+        max_tokens=TOKENS,
+        longest=6,
+    )
+
+
+@pytest.fixture(scope="module")
+def recorded(options: RecordOptions) -> tuple[Answer, ...]:
+    trace = record(options)
+    assert load_trace(options.out).answers == trace.answers
+    return trace.answers
+
+
+def test_every_prompt_is_recorded_at_every_temperature(recorded: tuple[Answer, ...]) -> None:
+    assert [(answer.id, answer.temperature) for answer in recorded] == [
+        ("own/1", 0.0),
+        ("own/1", 1.0),
+        ("own/2", 0.0),
+        ("own/2", 1.0),
+    ]
+    for answer in recorded:
+        assert 1 <= answer.places <= TOKENS
+        assert list(answer.drafts) == ["lookup", "model"]
+        chains = [chain for chain in answer.drafts["model"] if chain]
+        assert len(chains) == answer.places
+        assert all(len(chain.q) == 6 and chain.match == 0 for chain in chains)
+        assert all(set(chain.q) == {1.0} for chain in answer.drafts["lookup"] if chain)
+        assert all(chain.match >= 2 for chain in answer.drafts["lookup"] if chain)
+        assert 0 < sum(chain.stood for chain in chains) < 6 * answer.places
+
+
+@pytest.mark.parametrize("length", [1, 3, 6])
+@pytest.mark.parametrize("drafters", [("lookup",), ("model",), ("lookup", "model")])
+def test_greedy_replay_is_what_the_engine_does(
+    pair: tuple[Path, Path],
+    options: RecordOptions,
+    recorded: tuple[Answer, ...],
+    drafters: tuple[str, ...],
+    length: int,
+) -> None:
+    target, model = pair
+    names = [str(model) if name == "model" else name for name in drafters]
+    session = Session(load(ModelFolder(target)), drafter="+".join(names), policy=Fixed(length))
+    assert options.prompts is not None
+    text = options.prompts.read_text().splitlines()[0]
+    events = list(session.answer([Message("user", text)], Request(max_tokens=TOKENS)))
+    drafts = {event.round: event for event in events if isinstance(event, Draft)}
+    engine = [
+        (drafts[v.round].drafter, len(drafts[v.round].tokens), v.accepted)
+        if v.round in drafts
+        else ("", 0, 0)
+        for v in events
+        if isinstance(v, Verdict)
+    ]
+    rounds = replay(whole([recorded[0]]), Fixed(length), conditions(), drafters=drafters)
+    replayed = [(one.drafter, one.proposed, one.accepted) for one in rounds]
+    assert replayed == engine
+    assert any(proposed for _, proposed, _ in engine)
+
+
+def test_recording_goes_on_where_it_stopped(
+    options: RecordOptions, recorded: tuple[Answer, ...], tmp_path: Path
+) -> None:
+    again = replace(options, out=tmp_path / "again.jsonl")
+    save_trace(again.out, Trace("target", recorded[:1] + recorded[2:]))
+    lines: list[str] = []
+    trace = record(again, lines.append)
+    assert lines == ["1 of 1: own/1, temperature 1"]
+    assert trace.answers == (*recorded[:1], *recorded[2:], recorded[1])  # and the same luck
+
+
+def test_a_prompt_that_is_too_long_is_refused(options: RecordOptions, tmp_path: Path) -> None:
+    (tmp_path / "long.txt").write_text("word " * 2000)
+    long = replace(options, prompts=tmp_path / "long.txt", out=tmp_path / "a.jsonl")
+    with pytest.raises(Problem, match=r"own/1 has .* tokens"):
+        record(long)
+    assert not long.out.exists()
+
+
+def test_two_drafters_of_a_name_are_refused(options: RecordOptions, tmp_path: Path) -> None:
+    twice = replace(options, drafters=("lookup", "lookup"), out=tmp_path / "a.jsonl")
+    with pytest.raises(Problem, match="lookup"):
+        record(twice)
+
+
+def test_the_commands_record_and_simulate(
+    pair: tuple[Path, Path],
+    options: RecordOptions,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    out = tmp_path / "recorded.jsonl.gz"
+    drafters = [word for name in options.drafters for word in ("--drafter", name)]
+    limits = ["--per-category", 1, "--max-tokens", 9, "--temperature", 0, "--longest", 2]
+    words = ["record", "--target", pair[0], "--out", out, "--prompts", options.prompts]
+    for command in ([*words, *drafters, *limits], ["play", "--traces", out, "--policy", 2]):
+        with pytest.raises(SystemExit) as ended:
+            main(list(map(str, command)))
+        assert not ended.value.code, capfd.readouterr()
+    text = capfd.readouterr().out
+    assert text.splitlines()[0] == str(out)
+    assert text.count("Simulated: ") == 6
+    (answer,) = load_trace(out).answers
+    assert (answer.id, answer.places) == ("own/1", 9)
+    assert {len(chain.q) for chain in answer.drafts["model"] if chain} == {2}

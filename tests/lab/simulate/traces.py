@@ -1,0 +1,225 @@
+"""What drafters would have proposed at every place of recorded answers, and how much of it stood.
+
+Knows the file format and nothing of models. No text and no tokens are kept: only lengths, matches
+and probabilities. A file is JSON lines, gzipped where its name ends in .gz: a header, then an
+answer a line.
+
+For greedy answers a record is exact: whether a chain's tokens are the target's own does not depend
+on what was drafted before. Sampled ones are judged token by token with the luck of the recording,
+and the rounds of a replay are set side by side as if their luck had been independent: an
+approximation. (Judged as blocks, which the engine does, somewhat more would have stood.)
+"""
+
+import gzip
+import json
+import os
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from models.errors import Problem
+
+FORMAT, VERSION = "slipstream-trace", 1
+_PER_MILLE = 1000  # q is kept in thousandths
+
+
+@dataclass(frozen=True, slots=True)
+class Drafted:
+    """A chain that was proposed at some place: the first `stood` of its tokens stand.
+
+    `q`: the drafter's probability of each token. `match`: how many tokens a lookup matched.
+    """
+
+    q: tuple[float, ...]
+    stood: int
+    match: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.stood <= len(self.q) or self.match < 0:
+            raise ValueError(f"{self.stood} of {len(self.q)} tokens stand, match {self.match}")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One answer. `prompt`: tokens before it. `drafts`: by drafter, in the order in which they
+    are asked, what each would propose before the first token of the answer, the second, ..."""
+
+    id: str
+    category: str
+    temperature: float
+    prompt: int
+    drafts: Mapping[str, tuple[Drafted | None, ...]]
+
+    def __post_init__(self) -> None:
+        if len({len(places) for places in self.drafts.values()}) != 1:
+            raise ValueError("the drafters have no, or differently many, places")
+
+    @property
+    def places(self) -> int:
+        """How many tokens the answer has."""
+        return len(next(iter(self.drafts.values())))
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A file. `target`: the model's name, for people."""
+
+    target: str
+    answers: tuple[Answer, ...]
+
+
+def rounded(q: float) -> float:
+    """As exact as files keep it."""
+    return round(_PER_MILLE * q) / _PER_MILLE
+
+
+def without_acceptance(answer: Answer) -> Answer:
+    """The same guesses, and none of them stands."""
+    return _changed(answer, lambda drafted: replace(drafted, stood=0))
+
+
+def with_all_accepted(answer: Answer) -> Answer:
+    """The same guesses, and all of them stand."""
+    return _changed(answer, lambda drafted: replace(drafted, stood=len(drafted.q)))
+
+
+def joined(answers: Sequence[Answer], *, category: str) -> Answer:
+    """One long answer, phase after phase: what is drafted at its places, one after another."""
+    first = answers[0]
+    drafts = {
+        name: tuple(place for answer in answers for place in answer.drafts[name])
+        for name in first.drafts
+    }
+    return replace(first, id="+".join(a.id for a in answers), category=category, drafts=drafts)
+
+
+def _changed(answer: Answer, change: Any) -> Answer:
+    drafts = {
+        name: tuple(place and change(place) for place in places)
+        for name, places in answer.drafts.items()
+    }
+    return replace(answer, drafts=drafts)
+
+
+# Files
+
+
+def load_trace(path: Path) -> Trace:
+    """Read and check a file. Raises `Problem`."""
+    try:
+        data = path.read_bytes()
+        lines = (gzip.decompress(data) if path.suffix == ".gz" else data).decode().splitlines()
+    except (OSError, EOFError, ValueError, zlib.error) as error:
+        raise Problem(
+            f"The trace {path} cannot be read: {error}.",
+            "Name a file made by make record.",
+        ) from error
+    header = _header(path, lines)
+    if not lines[1:]:
+        raise Problem(
+            f"The trace {path} holds no answer.",
+            "Record it again: make record.",
+        )
+    answers = [_read(path, number, line) for number, line in enumerate(lines[1:], start=2)]
+    if len({tuple(answer.drafts) for answer in answers}) > 1:
+        raise _damaged(path, 2, "its answers have different drafters")
+    return Trace(str(header.get("target", "")), tuple(answers))
+
+
+def save_trace(path: Path, trace: Trace) -> None:
+    """Write `path`, which is the old file or the new one, and nothing between."""
+    header = {"format": FORMAT, "version": VERSION, "target": trace.target}
+    records = [header, *map(_to_json, trace.answers)]
+    lines = [json.dumps(record, separators=(",", ":")) for record in records]
+    data = ("\n".join(lines) + "\n").encode()
+    if path.suffix == ".gz":
+        data = gzip.compress(data, mtime=0)  # the same trace gives the same bytes
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        partial.write_bytes(data)
+        partial.replace(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise Problem(f"{path} cannot be written: {error}.", "Choose another file.") from error
+
+
+def _header(path: Path, lines: Sequence[str]) -> dict[str, Any]:
+    try:
+        header = json.loads(lines[0])
+        known = header["format"] == FORMAT
+    except (ValueError, LookupError, TypeError):
+        known = False
+    if not known:
+        raise Problem(f"{path} is no trace.", "Name a file made by make record.")
+    if header.get("version") != VERSION:
+        raise Problem(
+            f"The trace {path} has version {header.get('version')}, this is {VERSION}.",
+            "Record it again: make record.",
+        )
+    checked: dict[str, Any] = header
+    return checked
+
+
+def _to_json(answer: Answer) -> dict[str, Any]:
+    columns = {name: _columns(places) for name, places in answer.drafts.items()}
+    return {
+        "id": answer.id,
+        "category": answer.category,
+        "temperature": answer.temperature,
+        "prompt": answer.prompt,
+        "drafts": columns,
+    }
+
+
+def _columns(places: Iterable[Drafted | None]) -> dict[str, list[int]]:
+    """Place by place how many were drafted, stood and matched; the q of all, end to end."""
+    chains = [place or Drafted((), 0) for place in places]
+    columns = {
+        "drafted": [len(chain.q) for chain in chains],
+        "stood": [chain.stood for chain in chains],
+    }
+    if any(chain.match for chain in chains):
+        columns["match"] = [chain.match for chain in chains]
+    q = [round(_PER_MILLE * q) for chain in chains for q in chain.q]
+    if any(one != _PER_MILLE for one in q):  # else it was certain of all
+        columns["q"] = q
+    return columns
+
+
+def _read(path: Path, number: int, line: str) -> Answer:
+    try:
+        record = json.loads(line)
+        drafts = {str(name): _places(columns) for name, columns in record["drafts"].items()}
+        temperature, prompt = float(record["temperature"]), int(record["prompt"])
+        if prompt < 0 or not 0.0 <= temperature < 1e6:
+            raise ValueError("its numbers are out of range")
+        return Answer(str(record["id"]), str(record["category"]), temperature, prompt, drafts)
+    except (ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
+        raise _damaged(path, number, f"{type(error).__name__}, {error}") from error
+
+
+def _places(columns: Mapping[str, Sequence[int]]) -> tuple[Drafted | None, ...]:
+    drafted, stood = columns["drafted"], columns["stood"]
+    matches = columns.get("match", [0] * len(drafted))
+    q = columns.get("q", [_PER_MILLE] * sum(drafted))
+    if any(type(n) is not int or n < 0 for column in (drafted, stood, matches, q) for n in column):
+        raise ValueError("a count is not a whole number from 0 up")
+    if len(q) != sum(drafted) or any(one > _PER_MILLE for one in q):
+        raise ValueError("its probabilities do not fit")
+    places, start = list[Drafted | None](), 0
+    for count, standing, match in zip(drafted, stood, matches, strict=True):
+        shares = tuple(one / _PER_MILLE for one in q[start : start + count])
+        chain = Drafted(shares, standing, match)
+        places.append(chain if count else None)
+        start += count
+    return tuple(places)
+
+
+def _damaged(path: Path, number: int, why: str) -> Problem:
+    why = " ".join(why.split())[:200].rstrip(".")
+    return Problem(
+        f"The trace {path} is damaged in line {number}: {why}.",
+        "Record it again: make record.",
+    )

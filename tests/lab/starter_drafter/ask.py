@@ -1,0 +1,135 @@
+"""What the target is asked, for the starter's drafter to learn from: public, composed, its own.
+
+    python ask.py PROMPTS asked.jsonl.gz --most 300000
+
+PROMPTS is a folder with the public files named below; what prompts are composed of, and how users
+begin, stands in words.json. Writes a JSON line per conversation: a `prompt`, or the `begin` of one
+that the target is to think of itself under a `system` prompt (Magpie, arXiv 2406.08464); how many
+`answers`, at which `temperature`, the `longest`.
+"""
+
+import argparse
+import csv
+import gzip
+import json
+import random
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+OWN_SHARE, COMPOSED_SHARE = 0.55, 0.2  # thought of by the target; put together here; rest: public
+
+
+def ask(folder: Path, out: Path, most: int) -> None:
+    """Write `most` conversations in random order."""
+    chance = random.Random(2)
+    words = json.loads((Path(__file__).parent / "words.json").read_text())
+    public = [(source, text) for source, texts in _public(folder, chance) for text in texts]
+    with gzip.open(out, "wt") as file:
+        for _ in range(most):
+            draw = chance.random()
+            if draw < OWN_SHARE:
+                line = _imagined(words, chance)
+            elif draw < OWN_SHARE + COMPOSED_SHARE:
+                line = {"source": "composed", "prompt": _composed(words, chance)}
+            else:
+                source, text = chance.choice(public)
+                line = {"source": source, "prompt": text}
+            line["temperature"] = chance.choices([0.0, 0.7, 0.8, 1.0], [0.5, 0.12, 0.23, 0.15])[0]
+            line["answers"] = chance.choices([1, 2, 3, 4], [0.76, 0.15, 0.06, 0.03])[0]
+            line["longest"] = chance.choices([200, 320, 640], [0.55, 0.35, 0.1])[0]
+            file.write(json.dumps(line) + "\n")
+
+
+def _imagined(words: dict[str, list[str]], chance: random.Random) -> dict[str, Any]:
+    persona = chance.choice(words["personas"]) if chance.random() < 0.35 else None
+    begin = chance.choice(words["beginnings"]) if chance.random() < 0.6 else ""
+    return {"source": "magpie", "begin": begin, "system": persona}
+
+
+def _composed(words: dict[str, list[str]], chance: random.Random) -> str:
+    text = chance.choice(words["forms"])
+    while "{}" in text:
+        text = text.replace("{}", chance.choice(words["topics"]), 1)
+    return f"{text} {chance.choice(words['constraints'])}" if chance.random() < 0.3 else text
+
+
+def _public(folder: Path, chance: random.Random) -> Iterator[tuple[str, list[str]]]:
+    """(source, prompts) from the public files, as they are; as many as of each are wanted."""
+
+    def rows(name: str) -> list[dict[str, Any]]:
+        path = folder / name
+        with gzip.open(path, "rt") if name.endswith(".gz") else path.open() as file:
+            return [json.loads(line) for line in file]
+
+    def some(texts: list[str], most: int) -> list[str]:
+        usable = [text for text in texts if 8 < len(text) < 6000]
+        return chance.sample(usable, min(most, len(usable)))
+
+    yield "gsm8k", some([row["question"] for row in rows("gsm8k_train.jsonl")], 7500)
+    tasks = [row for row in rows("mbpp.jsonl") if row["task_id"] >= 601]
+    yield "mbpp", [f"{row['text']}\n{row['test_list'][0]}" for row in tasks] * 3
+    yield "mbpp", [row["text"] for row in tasks] * 3
+    for lead in (
+        "Complete this function:\n",
+        "Complete this function:\n",
+        "Implement:\n",
+        "",
+        "Fix:\n",
+    ):
+        stubs = [stub for row in tasks if (stub := _stub(row, chance))]
+        yield "mbpp", [lead + stub for stub in stubs]
+    code = [row["code"].replace("\r", "") for row in tasks]
+    for lead in (
+        "Explain this code:\n",
+        "Find the bug:\n",
+        "Rewrite it in JavaScript:\n",
+        "Add tests:\n",
+    ):
+        yield "mbpp", [lead + text for text in code]
+    yield "nl2bash", some((folder / "nl2bash_all.nl").read_text().splitlines(), 1500)
+    seeds = [
+        "\n".join(filter(None, [row["instruction"], row["instances"][0]["input"]]))
+        for row in rows("self_instruct_seed_tasks.jsonl")
+    ]
+    yield "self-instruct", seeds * 20
+    instructions = json.loads((folder / "rasbt_instruction_data.json").read_text())
+    yield (
+        "instructions",
+        ["\n".join(filter(None, [r["instruction"], r["input"]])) for r in instructions] * 3,
+    )
+    yield "oasst", [row["text"] for row in rows("oasst_en_100_message.jsonl")] * 20
+    for name, most in (("nq_open_dev_minus_specbench", 3500), ("nq_efficientqa_test", 1700)):
+        yield "natural-questions", some([row["question"] for row in rows(f"{name}.jsonl")], most)
+    yield "p3", some([row["prompt"] for row in rows("t0_train_50k.jsonl.gz")], 12000)
+    csv.field_size_limit(10**8)
+    with (folder / "awesome_chatgpt_prompts.csv").open() as file:
+        yield "awesome-prompts", some([row["prompt"] for row in csv.DictReader(file)], 1500) * 2
+    clinc = json.loads((folder / "clinc150_data_full.json").read_text())["train"]
+    yield "clinc150", some([text for text, _ in clinc], 1500)
+
+
+def _stub(row: dict[str, Any], chance: random.Random) -> str:
+    """An MBPP task as a function that is to be completed."""
+    found = re.search(r"def (\w+)\s*\(([^)]*)\)", row["code"])
+    if not found:
+        return ""
+    text = re.sub(r"^Write a (python )?function to ", "", row["text"].strip()).capitalize()
+    examples = []
+    for test in row["test_list"][: chance.choice([1, 2, 2, 3])]:
+        parts = re.match(r"assert\s+(.*?)\s*==\s*(.*)$", test, re.S)
+        if parts:
+            examples.append(f"    >>> {parts[1]}\n    {parts[2]}\n")
+    quotes, imports = chance.choice(['"""', "'''"]), chance.choice(["", "import math\n\n\n"])
+    head = f"{imports}def {found[1]}({found[2]}):\n    {quotes} {text}\n"
+    return f"{head}{''.join(examples)}    {quotes}\n"
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("prompts", type=Path)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--most", type=int, default=300_000)
+    given = parser.parse_args()
+    ask(given.prompts, given.out, given.most)

@@ -1,0 +1,36 @@
+"""Do the kernels compute what PyTorch does? On a GPU, or with TRITON_INTERPRET=1 anywhere.
+
+python check_kernels.py
+"""
+
+import torch
+from head import compared
+from kernels import attend_slots, compare
+from target import attend_masked
+
+
+def main() -> None:
+    torch.manual_seed(0)
+    on_gpu = torch.cuda.is_available()
+    device, kind = ("cuda", torch.bfloat16) if on_gpu else ("cpu", torch.float32)
+    nearly = {"atol": 2e-2, "rtol": 2e-2} if on_gpu else {"atol": 1e-5, "rtol": 1e-5}
+
+    keys, values = torch.randn(2, 5, 3, 200, 64, device=device, dtype=kind)
+    q = torch.randn(5, 9, 64, device=device, dtype=kind)
+    lengths = torch.tensor([1, 64, 65, 130, 200], device=device)
+    expected = attend_masked(q, keys, values, lengths)
+    torch.testing.assert_close(attend_slots(q, keys, values, lengths), expected, **nearly)
+
+    logits = 3 * torch.randn(50, 300, device=device, dtype=kind)
+    thoughts = 3 * torch.randn(60, 310, device=device)
+    total, which = thoughts.logsumexp(-1) + 0.1, torch.arange(5, 55, device=device)
+    for greed in (0.0, 0.5, 1.0):
+        arguments = (thoughts[:, :300], total, which, greed)
+        expected = compared(logits, *arguments)
+        for own, other in zip(compare(logits.clone(), *arguments), expected, strict=True):
+            torch.testing.assert_close(own, other, **nearly)
+    print("The kernels compute what PyTorch does.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""`make benchmark-window`: what the window's frames cost, and how soon it is there."""
