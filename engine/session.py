@@ -36,6 +36,7 @@ from engine.pair import identify, make_drafter
 from engine.request import Message, Request
 from engine.speculate import Guess, Rule, Ruling, Task, speculate
 from engine.stats import update
+from engine.template import render
 from engine.text import Spelling, StopStrings, TextStream
 from models.errors import Problem
 
@@ -109,25 +110,12 @@ class Session:
         Where the last message is the assistant's own, the answer goes on from its end.
         """
         tokenizer = self.target.tokenizer
-        going_on = bool(messages) and messages[-1].role == "assistant"
         if any("\ud800" <= letter <= "\udfff" for m in messages for letter in m.content):
             raise Problem("The text is not UTF-8.", "Convert it to UTF-8.")
-        if not tokenizer.has_chat_template:
-            text = "\n\n".join(message.content for message in messages)
+        if tokenizer.has_chat_template:
+            text = render(tokenizer, messages)
         else:
-            try:
-                text = tokenizer.apply_chat_template(
-                    [{"role": m.role, "content": m.content} for m in messages],
-                    add_generation_prompt=not going_on,
-                    continue_final_message=going_on,
-                    tokenize=False,
-                )
-            except Exception as error:  # a template is a program
-                reason = " ".join(str(error).split()).rstrip(".")
-                raise Problem(
-                    f"The model's chat template refuses these messages: {reason}.",
-                    "Start with a user message, and let user and assistant take turns.",
-                ) from error
+            text = "\n\n".join(message.content for message in messages)
         tokens: list[int] = tokenizer.encode(
             text,
             add_special_tokens=False,

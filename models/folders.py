@@ -6,7 +6,8 @@ weights are loaded, nothing in the folder is run, nothing is unpickled.
 
 import hashlib
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,9 @@ from models.gguf.importing import import_gguf
 from models.safetensors_file import check_safetensors
 
 MAXIMUM_CONFIG_BYTES = 16_000_000
+MOST_LAYERS = 4096  # of everything that mlx-lm makes one by one
+_COUNTED = re.compile(r"(^|_)(layers?|blocks?|heads?|experts|loops|inputs)$")
+_LISTED = ("hybrid_override_pattern", "block_configs", "layer_types", "layers_block_type")
 PICKLE_SUFFIXES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 _OTHER_VERSION = "Use an MLX version of the model, with safetensors weights."
 
@@ -79,6 +83,7 @@ def inspect(folder: Path) -> ModelFolder:
     if not isinstance(model_type, str):
         raise Problem(f"{config_path} names no model_type.", _OTHER_VERSION)
     _refuse_code(folder, config, model_type)
+    refuse_absurd(config)
     tokenizer_path = folder / "tokenizer.json"
     if not tokenizer_path.is_file():
         raise Problem(f"{folder} has no tokenizer.json.", _OTHER_VERSION)
@@ -109,6 +114,29 @@ def read_json_object(path: Path, *, maximum_bytes: int = MAXIMUM_CONFIG_BYTES) -
     if not isinstance(value, dict):
         raise Problem(f"{path} is not a JSON object.", "Download or import the model again.")
     return value
+
+
+def refuse_absurd(config: Mapping[str, Any]) -> None:
+    """Raises Problem where a config.json has so many layers, or the like, that making them would
+    take the memory before anybody sees that there are no weights for them."""
+    tables = [config]
+    while tables:
+        table = tables.pop()
+        tables += [value for value in table.values() if isinstance(value, Mapping)]
+        for name, value in table.items():
+            many = len(value) if name in _LISTED and isinstance(value, list | str) else value
+            counted = name in _LISTED or _COUNTED.search(name)
+            if counted and type(many) is int and many > MOST_LAYERS:
+                raise absurd(name, many)
+
+
+def absurd(name: str, number: int) -> Problem:
+    """What is said of a number in a config.json that no model has."""
+    short = f"{min(number, 10**300):.4g}"  # no number in JSON is too large, but many for a float
+    return Problem(
+        f"The model's config.json says that its {name} is {short}.",
+        "Download the model again, or choose another.",
+    )
 
 
 def _is_gguf(path: Path) -> bool:

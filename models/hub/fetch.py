@@ -17,6 +17,7 @@ from pathlib import Path
 from models.architectures import known_to_mlx
 from models.drafter_folders import HEAD_MODEL_TYPE
 from models.errors import Problem
+from models.folders import refuse_absurd
 from models.hub.client import Hub
 from models.hub.marks import completed, mark
 from models.hub.meter import Meter
@@ -141,6 +142,7 @@ def _refuse_early(repository: Repository, hub: Hub) -> None:
             f"{repository.name} is of an architecture that MLX does not know: {model_type!r}.",
             "Choose another model, or update Slipstream.",
         )
+    refuse_absurd(config)
 
 
 @dataclass
