@@ -14,7 +14,7 @@ from engine.cache import QuantizedCaches
 from engine.calibrate import calibrate
 from engine.calibrations import Calibrations, Pair
 from engine.decoder import Decoder
-from engine.draft_length import Automatic, DraftLength
+from engine.draft_length import Automatic, DraftLength, Fixed
 from engine.drafters import Drafter
 from engine.drafters.none import NoDrafter
 from engine.events import (
@@ -167,6 +167,22 @@ class Session:
             accept=self._accept,
         )
         return self._run(list(prompt), task, StopStrings(request.stops), generation, cancelled)
+
+    def plain_seconds(self, request: Request = _DEFAULT, *, rounds: int) -> float | None:
+        """What a token takes without drafts, here and now: measured behind the last answer, which
+        stays the last. None where there is none, or no room for `rounds` more tokens."""
+        tokens, length = list(self._tokens), self.decoder.length
+        if not tokens or len(tokens) + rounds > self.target.context_length:
+            return None
+        task = Task(request.sampling, seed=0, max_tokens=rounds, ends=frozenset())
+        self.decoder.timeline.bookmark()
+        began = perf_counter()
+        with closing(speculate(self.decoder, NoDrafter(), Fixed(0), tokens, task)) as written:
+            for _ in written:
+                pass
+        seconds = perf_counter() - began
+        self.decoder.rewind(length)
+        return seconds / rounds
 
     def _run(
         self,
