@@ -3,38 +3,56 @@
 
 VENV := .venv
 BIN := $(VENV)/bin
+# What a prompt needs, what the window needs too, and what tests and lint, and packaging.
 READY := $(VENV)/.ready
+WINDOW_READY := $(VENV)/.ready-for-the-window
+DEV_READY := $(VENV)/.ready-for-work
 PACKAGING_READY := $(VENV)/.ready-for-packaging
 NEW_ENOUGH := -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 12))'
+comma := ,
+# Tests run in so many processes at once, each with one core for its matrices.
+WORKERS := 2
+PARALLEL = --numprocesses=$(WORKERS) --dist=worksteal
+LOSSLESS := $(addprefix tests/engine/test_,lossless.py distribution.py cache.py)
 
 # The prompt as it was typed: it travels in the environment, so that quotes and dollars survive.
 override PROMPT := $(value PROMPT)
 export PROMPT
+# Where nothing can be shown there is no window to fetch, which is more than half of it all.
+DISPLAY_HERE := $(or $(DISPLAY),$(WAYLAND_DISPLAY),$(QT_QPA_PLATFORM),$(filter Darwin,$(shell uname)))
+WINDOW_ASKED := $(if $(PROMPT),,$(DISPLAY_HERE))
 
-.PHONY: help run test test-all lint format bench simulate record benchmark-window app dmg twin locks clean
+.PHONY: help run test test-slow test-all test-lossless lint format bench simulate record benchmark-window app dmg twin locks clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST)
 
-run: $(READY) ## open the window (no display: chat in the terminal); with PROMPT="..." answer once
-	@if [ -n "$$PROMPT" ]; then $(BIN)/slipstream generate --prompt="$$PROMPT"; \
+run: $(if $(WINDOW_ASKED),$(WINDOW_READY),$(READY)) ## open the window (no display: chat in the terminal); with PROMPT="..." answer once
+	@if [ -n "$$PROMPT" ]; then \
+		$(BIN)/slipstream generate --prompt="$$PROMPT" && \
+		echo 'Next: make run (the window), $(BIN)/slipstream chat, or make help.' >&2; \
 	else $(BIN)/python -m app; fi
 
-test: $(READY) ## the quick tests
-	$(BIN)/pytest
+test: $(DEV_READY) ## the quick tests, on WORKERS=2 cores
+	$(BIN)/pytest $(PARALLEL)
 
-test-all: $(READY) ## the slow tests too
-	$(BIN)/pytest -m ""
+test-lossless: $(DEV_READY) ## the slow tests of losslessness
+	$(BIN)/pytest $(PARALLEL) -m slow $(LOSSLESS)
 
-lint: $(READY) ## style, types, and which package imports which
+test-slow: $(DEV_READY) ## all slow tests
+	$(BIN)/pytest -m slow
+
+test-all: test test-slow ## all there are
+
+lint: $(DEV_READY) ## style, types, and which package imports which
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy --strict app engine models packaging
 	$(BIN)/mypy --strict --package tests.lab.simulate --package tests.lab.window_benchmark
 	$(BIN)/lint-imports
 
-format: $(READY) ## rewrite the code in the house style
+format: $(DEV_READY) ## rewrite the code in the house style
 	$(BIN)/ruff check --fix --exit-zero --quiet
 	$(BIN)/ruff format
 
@@ -47,7 +65,7 @@ simulate: $(READY) ## play draft lengths against recorded guesses and published 
 record: $(READY) ## record what drafters guess in answers of a pair, for `make simulate`; ARGS="--out FILE"
 	$(BIN)/python -m tests.lab.simulate record $(ARGS)
 
-benchmark-window: $(READY) ## measure what the window's frames cost while an answer grows
+benchmark-window: $(DEV_READY) ## measure what the window's frames cost while an answer grows
 	$(BIN)/python -m tests.lab.window_benchmark.run $(ARGS)
 
 app: $(PACKAGING_READY) ## dist/Slipstream.app for Macs, made on Linux too; STARTER=no leaves its weights out
@@ -67,33 +85,47 @@ clean: ## remove builds and caches; keeps .venv and downloaded weights
 	find app engine models tests packaging -name __pycache__ -prune -exec rm -rf {} +
 
 # `uv` may be a pyenv shim with nothing behind it, and so may any python: try, do not look.
-$(READY): pyproject.toml
-	@echo 'Setting up $(VENV) ...'
-	@set -e; \
-	usable() { "$$@" $(NEW_ENOUGH) 2>/dev/null; }; \
-	if uv --version >/dev/null 2>&1; then \
-		usable $(BIN)/python || uv venv --clear --python '>=3.12' $(VENV); \
-		uv pip install --python $(BIN)/python --editable '.[dev]'; \
-	else \
-		if ! usable $(BIN)/python; then \
-			for python in python3.12 python3.13 python3.14 python3 python none; do \
-				if usable $$python; then break; fi; \
-			done; \
-			if [ $$python = none ]; then \
-				echo 'Slipstream needs Python 3.12 or newer, with venv: install it (or uv), then run make again.' >&2; \
-				exit 1; \
-			fi; \
-			$$python -m venv --clear $(VENV); \
-		fi; \
-		$(BIN)/python -m pip --version >/dev/null 2>&1 || $(BIN)/python -m ensurepip; \
-		$(BIN)/python -m pip install --quiet --editable '.[dev]'; \
-	fi
-	@touch $@
+define make_venv
+@set -e; \
+usable() { "$$@" $(NEW_ENOUGH) 2>/dev/null; }; \
+if usable $(BIN)/python; then exit 0; fi; \
+echo '  Making $(VENV)'; \
+if uv --version >/dev/null 2>&1; then exec uv venv --clear --python '>=3.12' $(VENV); fi; \
+for python in python3.12 python3.13 python3.14 python3 python none; do \
+	if usable $$python; then break; fi; \
+done; \
+if [ $$python = none ]; then \
+	echo 'Slipstream needs Python 3.12 or newer, with venv: install it (or uv), then run make again.' >&2; \
+	exit 1; \
+fi; \
+$$python -m venv --clear $(VENV)
+endef
 
-$(PACKAGING_READY): $(READY)
-	@if uv --version >/dev/null 2>&1; then \
-		uv pip install --quiet --python $(BIN)/python --editable '.[dev,packaging]'; \
-	else \
-		$(BIN)/python -m pip install --quiet --editable '.[dev,packaging]'; \
-	fi
-	@touch $@
+define install
+@if uv --version >/dev/null 2>&1; then uv pip install --python $(BIN)/python --editable '$(1)'; \
+else \
+	$(BIN)/python -m pip --version >/dev/null 2>&1 || $(BIN)/python -m ensurepip; \
+	$(BIN)/python packaging/set_up.py '$(1)'; \
+fi
+@touch $(2)
+endef
+
+$(READY): pyproject.toml
+	@echo 'Setting up, once: about 60 MB (80 on a Mac) of Python packages.'
+	$(make_venv)
+	$(call install,.,$@)
+
+$(WINDOW_READY): pyproject.toml
+	@echo 'Setting up the window, once: about 80 MB (110 on a Mac) of Qt, and what else is not here yet.'
+	$(make_venv)
+	$(call install,.[window],$(READY) $@)
+
+$(DEV_READY): pyproject.toml
+	@echo 'Setting up for work on it, once: about 45 MB of tools, and what else is not here yet.'
+	$(make_venv)
+	$(call install,.[window$(comma)dev],$(READY) $(WINDOW_READY) $@)
+
+$(PACKAGING_READY): pyproject.toml
+	@echo 'Setting up for packaging, once: about 120 MB of tools, and what else is not here yet.'
+	$(make_venv)
+	$(call install,.[window$(comma)dev$(comma)packaging],$(READY) $(WINDOW_READY) $(DEV_READY) $@)

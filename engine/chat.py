@@ -19,7 +19,7 @@ from engine.pair import make_policy
 from engine.request import Message, Request
 from engine.session import DISTURBED, Session
 from engine.stats import ratio_to_plain, update
-from engine.terminal import answer_view, clean, closing_line, legend
+from engine.terminal import answer_view, clean, legend, show_closing
 from models.errors import Problem
 
 _HELP = """\
@@ -106,7 +106,7 @@ class Chat:
 
     def _answer(self, asked: list[Message]) -> None:
         """Answer `asked`, which becomes the conversation as soon as there is some of an answer."""
-        answer, closing = "", ""
+        answer, stats = "", Stats()
         with _interrupts() as interrupted, answer_view(self._console) as view:
             events = self._session.answer(asked, self._request, cancelled=interrupted)
             for event in events:
@@ -116,12 +116,11 @@ class Chat:
                     answer += event.delta
                     self.messages = [*asked, Message("assistant", answer)]
                 elif isinstance(event, Done):
-                    ratio = ratio_to_plain(event.stats, self._total)
-                    closing = closing_line(event.stats, ratio=ratio)
+                    stats = event.stats
                     if event.reason != "cancelled":
                         # Even an empty one: templates want user and assistant in turns.
                         self.messages = [*asked, Message("assistant", answer)]
-        self._console.print(closing, style="dim", highlight=False)
+        show_closing(self._console, stats, ratio=ratio_to_plain(stats, self._total))
         self._remark(DISTURBED if self._session.disturbed else "")
 
     def _remark(self, line: str) -> None:

@@ -141,7 +141,7 @@ class _Pair:
                 yield Line(
                     "target",
                     "the starter model is not here yet",
-                    "Any answer fetches it (98 MB): slipstream generate --prompt Hello",
+                    "Any answer fetches it (93 MB): slipstream generate --prompt Hello",
                 )
                 return
             folder.check()

@@ -21,7 +21,7 @@ from engine.draft_length import DraftLength
 from engine.draft_length.calibrate import calibrate
 from engine.draft_length.calibrations import Calibrations, Pair
 from engine.draft_length.costs import Calibration
-from engine.draft_length.policy import Automatic
+from engine.draft_length.policy import Automatic, Fixed
 from engine.drafters import Drafter
 from engine.drafters.none import NoDrafter
 from engine.events import (
@@ -44,6 +44,7 @@ from engine.pair import identify, make_drafter
 from engine.request import Message, Request
 from engine.speculate import Guess, Rule, Ruling, Task, speculate
 from engine.stats import update
+from engine.template import render
 from engine.text import AnswerText, Spelling
 from models.errors import Problem
 from models.installed.resolve import Drafters, resolve_drafters
@@ -148,25 +149,12 @@ class Session:
         Where the last message is the assistant's own, the answer goes on from its end.
         """
         tokenizer = self.target.tokenizer
-        going_on = bool(messages) and messages[-1].role == "assistant"
         if any("\ud800" <= letter <= "\udfff" for m in messages for letter in m.content):
             raise Problem("The text is not UTF-8.", "Convert it to UTF-8.")
-        if not tokenizer.has_chat_template:
-            text = "\n\n".join(message.content for message in messages)
+        if tokenizer.has_chat_template:
+            text = render(tokenizer, messages)
         else:
-            try:
-                text = tokenizer.apply_chat_template(
-                    [{"role": m.role, "content": m.content} for m in messages],
-                    add_generation_prompt=not going_on,
-                    continue_final_message=going_on,
-                    tokenize=False,
-                )
-            except Exception as error:  # a template is a program
-                reason = " ".join(str(error).split()).rstrip(".")
-                raise Problem(
-                    f"The model's chat template refuses these messages: {reason}.",
-                    "Start with a user message, and let user and assistant take turns.",
-                ) from error
+            text = "\n\n".join(message.content for message in messages)
         tokens: list[int] = tokenizer.encode(
             text,
             add_special_tokens=False,
@@ -219,6 +207,22 @@ class Session:
         )
         text = AnswerText(self.target.tokenizer, request.stops)
         return self._run(list(prompt), task, text, generation, cancelled)
+
+    def plain_seconds(self, request: Request = _DEFAULT, *, rounds: int) -> float | None:
+        """What a token takes without drafts, here and now: measured behind the last answer, which
+        stays the last. None where there is none, or no room for `rounds` more tokens."""
+        tokens, length = list(self._tokens), self.decoder.length
+        if not tokens or len(tokens) + rounds > self.target.context_length:
+            return None
+        task = Task(request.sampling, seed=0, max_tokens=rounds, ends=frozenset())
+        self.decoder.timeline.bookmark()
+        began = perf_counter()
+        with closing(speculate(self.decoder, NoDrafter(), Fixed(0), tokens, task)) as written:
+            for _ in written:
+                pass
+        seconds = perf_counter() - began
+        self.decoder.rewind(length)
+        return seconds / rounds
 
     def _run(
         self,

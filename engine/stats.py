@@ -5,7 +5,8 @@ from dataclasses import replace
 
 from engine.events import Event, Prefill, Stats, Verdict
 
-_ENOUGH_PLAIN_ROUNDS = 8
+ENOUGH_PLAIN_ROUNDS = 8
+_SLACK = 1.1  # what clocks may err
 
 
 def tally(events: Iterable[Event]) -> Stats:
@@ -35,12 +36,15 @@ def update(stats: Stats, event: Event) -> Stats:
 def ratio_to_plain(answer: Stats, reference: Stats) -> float | None:
     """How much faster `answer` was than plain rounds are here, as `reference` measured them.
 
-    None where the answer drafted nothing, or too few plain rounds were measured.
+    None where the answer drafted nothing, or too few plain rounds were measured. None, too, where
+    it comes out above the tokens per pass: a pass over drafts is no cheaper than a plain one, so
+    the machine was busier, or hotter, when the one was measured than when the other was.
     """
-    speed = answer.tokens_per_second
-    if speed is None or not answer.proposed or reference.plain < _ENOUGH_PLAIN_ROUNDS:
+    speed, length = answer.tokens_per_second, answer.acceptance_length
+    if not speed or not length or not answer.proposed or reference.plain < ENOUGH_PLAIN_ROUNDS:
         return None
-    return speed * reference.plain_seconds / reference.plain
+    ratio = speed * reference.plain_seconds / reference.plain
+    return min(ratio, length) if ratio < _SLACK * length else None
 
 
 def _with_verdict(stats: Stats, verdict: Verdict) -> Stats:

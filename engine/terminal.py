@@ -220,22 +220,31 @@ def legend() -> Styled:
     return Styled.assemble("The drafter's tokens: ", guesses, ". The target's own: ", own, ".")
 
 
-def closing_line(stats: Stats, *, ratio: float | None) -> str:
-    """The answer's figures in one line; `ratio` is the measured speed over plain decoding's."""
-    speed = stats.tokens_per_second
-    parts = [] if speed is None else [f"{speed:.1f} tokens/s"]
-    if stats.acceptance_rate is None or stats.acceptance_length is None:
-        parts.append("no drafts")
-    else:
-        parts.append(f"accepted {stats.acceptance_rate:.0%} of {stats.proposed:,} drafted")
-        parts.append(f"{stats.acceptance_length:.1f} tokens per pass")
-    if ratio is not None:
-        parts.append(f"{ratio:.2f}× plain decoding")
-    elif stats.proposed:
-        parts.append("plain ratio not measured yet")
+def closing_lines(stats: Stats, *, ratio: float | None) -> tuple[str, str]:
+    """An answer's figures: what drafting did for it, in words, and the numbers behind.
+
+    `ratio` is the measured speed over plain decoding's.
+    """
+    gist = "Nothing was drafted: this was plain decoding."
+    if stats.acceptance_rate is not None:
+        stood = f"{stats.acceptance_rate:.0%} of {stats.proposed:,} guesses stood."
+        gist = f"{stood} Plain decoding was not measured beside them."
+        if ratio is not None:
+            gist = f"{ratio:.2f}× as fast as plain decoding here; {stood}"
     read = stats.prompt_tokens - stats.reused_tokens
-    parts.append(f"prompt: {read:,} tokens read, {stats.reused_tokens:,} reused")
-    return " · ".join(parts).replace("%", " %")
+    parts = [f"prompt: {read:,} tokens read, {stats.reused_tokens:,} reused"]
+    if stats.acceptance_rate is not None and stats.acceptance_length is not None:
+        parts.insert(0, f"{stats.acceptance_length:.1f} tokens per pass")
+    if stats.tokens_per_second is not None:
+        parts.insert(0, f"{stats.tokens_per_second:.1f} tokens/s")
+    return gist.replace("%", " %"), " · ".join(parts)
+
+
+def show_closing(console: Console, stats: Stats, *, ratio: float | None) -> None:
+    """Print them, the words above the numbers."""
+    gist, numbers = closing_lines(stats, ratio=ratio)
+    console.print(gist, highlight=False, soft_wrap=True)
+    console.print(numbers, style="dim", highlight=False, soft_wrap=True)
 
 
 def _guess(token: Token) -> Piece:

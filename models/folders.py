@@ -6,6 +6,7 @@ weights are loaded, nothing in the folder is run, nothing is unpickled.
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,6 +21,9 @@ from models.json_file import read_json_object
 from models.safetensors_file import TensorLayout, check_safetensors
 from models.token_tables import TokenTable, read_table
 
+MOST_LAYERS = 4096  # of everything that mlx-lm makes one by one
+_COUNTED = re.compile(r"(^|_)(layers?|blocks?|heads?|experts|loops|inputs)$")
+_LISTED = ("hybrid_override_pattern", "block_configs", "layer_types", "layers_block_type")
 PICKLE_SUFFIXES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 _OTHER_VERSION = "Use an MLX version of the model, with safetensors weights."
 _SAMPLE_BYTES = 4096  # of the fingerprint, from the start of each tensor
@@ -131,6 +135,7 @@ class ModelFolder:
         """Raises Problem if this is not a complete, harmless MLX model, as far as headers tell."""
         _ = self.model_type
         refuse_code(self.config, f"The model in {self.path}")
+        refuse_absurd(self.config)
         if not self.tokenizer_path.is_file():
             raise Problem(f"{self.path} has no tokenizer.json.", _OTHER_VERSION)
         _ = self.headers
@@ -174,6 +179,29 @@ def refuse_code(config: Mapping[str, Any], what: str) -> None:
             f"{what} wants to run program code that comes with it.",
             "Slipstream never runs such code: use a model of an architecture that MLX knows.",
         )
+
+
+def refuse_absurd(config: Mapping[str, Any]) -> None:
+    """Raises Problem where a config.json has so many layers, or the like, that making them would
+    take the memory before anybody sees that there are no weights for them."""
+    tables = [config]
+    while tables:
+        table = tables.pop()
+        tables += [value for value in table.values() if isinstance(value, Mapping)]
+        for name, value in table.items():
+            many = len(value) if name in _LISTED and isinstance(value, list | str) else value
+            counted = name in _LISTED or _COUNTED.search(name)
+            if counted and type(many) is int and many > MOST_LAYERS:
+                raise absurd(name, many)
+
+
+def absurd(name: str, number: int) -> Problem:
+    """What is said of a number in a config.json that no model has."""
+    short = f"{min(number, 10**300):.4g}"  # no number in JSON is too large, but many for a float
+    return Problem(
+        f"The model's config.json says that its {name} is {short}.",
+        "Download the model again, or choose another.",
+    )
 
 
 def _is_gguf(path: Path) -> bool:

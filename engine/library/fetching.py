@@ -4,7 +4,9 @@ Knows the three kinds that can be asked for by name: a repository of the hub, on
 a repository (`organization/model/file.gguf`), and the starter model.
 """
 
+from collections import deque
 from collections.abc import Callable
+from concurrent.futures import wait
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,9 +14,10 @@ from engine.library.pulling import split_file
 from models.errors import Problem
 from models.folders import inspect
 from models.hub.client import Hub
-from models.hub.fetch import Stopped, fetch
+from models.hub.fetch import LOOK_SECONDS, fetch
 from models.hub.queue import Report
 from models.hub.repository import Repository, is_commit
+from models.hub.stopping import Stop, Stopped, apart
 from models.installed.resolve import open_target
 from models.installed.store import installed
 from models.records import Download, Installed
@@ -24,15 +27,30 @@ from models.starter import STARTER
 def fetch_download(download: Download, report: Report, cancelled: Callable[[], bool]) -> None:
     """Have all of it on this machine, ready to be loaded. For `Queue.run`.
 
-    Raises `Problem`, and `Stopped` soon after `cancelled()`.
+    Raises `Problem`, and `Stopped` soon after `cancelled()`: whatever is being waited for then, an
+    address, an answer, the next block, is left to itself.
     """
+    stop, latest = Stop(), deque[Download](maxlen=1)
+    work = apart(lambda: _fetch(download, latest.append, stop), name="download")
+    ended = False
+    while not ended:
+        ended = bool(wait([work], LOOK_SECONDS).done)
+        if latest:
+            report(latest.pop())
+        if not ended and cancelled():
+            stop.ask()
+            raise Stopped
+    work.result()
+
+
+def _fetch(download: Download, report: Report, stop: Stop) -> None:
     if download.repository.lower() == STARTER.name:
-        _fetch_starter(download, report, cancelled)
+        _fetch_starter(download, report, stop)
         return
     name, gguf = split_file(download.repository)
     hub = Hub()
     repository = _describe(hub, name, download.revision)
-    fetch(repository, hub=hub, gguf=gguf or None, progress=report, cancelled=cancelled)
+    fetch(repository, hub=hub, gguf=gguf or None, progress=report, cancelled=stop.asked)
 
 
 def _describe(hub: Hub, name: str, revision: str) -> Repository:
@@ -45,10 +63,9 @@ def _describe(hub: Hub, name: str, revision: str) -> Repository:
     return hub.describe(name, revision or None)
 
 
-def _fetch_starter(download: Download, report: Report, cancelled: Callable[[], bool]) -> None:
+def _fetch_starter(download: Download, report: Report, stop: Stop) -> None:
     def progress(done: int, total: int) -> None:
-        if cancelled():
-            raise Stopped
+        stop.check()
         report(replace(download, done_bytes=done, total_bytes=total))
 
     if download.revision:

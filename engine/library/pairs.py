@@ -71,7 +71,9 @@ def _size(name: str, *, drafts: bool = False) -> ModelSize:
     """Of what is here, else as the catalog knows it, else as the hub says."""
     path = Path(name)
     if name.lower().endswith(".gguf") and path.is_file():
-        return ModelSize(path.name, path.stat().st_size, mlx_config(read_gguf(path)))
+        return ModelSize(
+            path.name, path.stat().st_size, mlx_config(read_gguf(path, lists_of_strings=False))
+        )
     try:
         return weigh(resolve_drafter(name) if drafts else resolve_target(name))
     except Problem:

@@ -3,8 +3,10 @@
 Knows bytes done and to do, records of downloads, and a console.
 """
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Self
 
 from rich.console import Console
@@ -49,6 +51,36 @@ def bytes_bar(what: str, *, quiet: bool = False) -> Iterator[Callable[[int, int]
     finally:
         if progress.live.is_started:
             progress.stop()
+
+
+class Steps:
+    """What takes its time before an answer: a line as a step begins that is done only once, and
+    at the end what took how long. Where there was no such step nothing is written."""
+
+    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
+        self._console = console
+        self._clock = clock
+        self._begun: list[tuple[str, float]] = []
+        self._told = False
+
+    def begin(self, name: str, line: str = "") -> None:
+        """The step before is over. Without a line it is one of every time."""
+        self._begun.append((name, self._clock()))
+        if line:
+            self._told = True
+            self._print(line)
+
+    def end(self) -> None:
+        """The last one is over, too."""
+        names = [name for name, _ in self._begun]
+        moments = [*(moment for _, moment in self._begun), self._clock()]
+        if self._told:
+            spent = (after - before for before, after in pairwise(moments))
+            took = [f"{name} {each:.0f} s" for name, each in zip(names, spent, strict=True)]
+            self._print(f"Ready: {', '.join(took)}.")
+
+    def _print(self, line: str) -> None:
+        self._console.print(line, style="dim", highlight=False, markup=False)
 
 
 class DownloadView:

@@ -26,6 +26,7 @@ DEFAULT_ALIGNMENT = 32
 FETCH_AGAIN = "Download the file again, and compare its size with the one the publisher states."
 
 _STRING, _ARRAY = 8, 9
+_LENGTH = struct.Struct("<Q")
 _SCALARS: dict[int, numpy.dtype[Any]] = {
     0: numpy.dtype("<u1"),
     1: numpy.dtype("<i1"),
@@ -78,9 +79,11 @@ class GgufFile:
         return data.reshape(stop - start, row_bytes)
 
 
-def read_gguf(path: Path) -> GgufFile:
+def read_gguf(path: Path, *, lists_of_strings: bool = True) -> GgufFile:
     """Read and check the header of the GGUF file at `path`; no tensor data is read.
 
+    Lists of strings, the tokens and their merges, are most of it: without them what they say is
+    neither read nor checked, and the metadata lacks them.
     Raises Problem if there is no such file, or it is not a complete, consistent GGUF file.
     """
     if not path.is_file():
@@ -91,7 +94,7 @@ def read_gguf(path: Path) -> GgufFile:
             if size_bytes < 24 or file.read(4) != MAGIC:
                 raise _broken(path, "it does not begin like one")
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-                return _Header(path, data).read()
+                return _Header(path, data, lists_of_strings=lists_of_strings).read()
     except OSError as error:
         raise Problem(
             f"{path.name} cannot be read: {error.strerror or error}.",
@@ -112,9 +115,10 @@ def _broken(path: Path, why: str) -> Problem:
 class _Header:
     """A position in the mapped file that refuses to move past its end."""
 
-    def __init__(self, path: Path, data: mmap.mmap) -> None:
+    def __init__(self, path: Path, data: mmap.mmap, *, lists_of_strings: bool) -> None:
         self.path = path
         self.data = data
+        self.lists_of_strings = lists_of_strings
         self.offset = len(MAGIC)
 
     def read(self) -> GgufFile:
@@ -134,6 +138,7 @@ class _Header:
             if key in metadata:
                 raise _broken(self.path, f"it has the metadata key {shown(key)} twice")
             metadata[key] = self.value(key, self.number("<I"))
+        metadata = {key: value for key, value in metadata.items() if value is not None}
         self.require(tensor_count * 32, "its tensor descriptions")
         described = [self.described_tensor() for _ in range(tensor_count)]
         alignment = metadata.get("general.alignment", DEFAULT_ALIGNMENT)
@@ -171,12 +176,27 @@ class _Header:
             return self.array(key)
         return self.scalars(key, kind, 1)[0]
 
-    def array(self, key: str) -> list[Any]:
+    def array(self, key: str) -> list[Any] | None:
+        """The list; None of strings that are passed over."""
         kind, count = self.number("<I"), self.number("<Q")
-        if kind == _STRING:
-            self.require(count * 8, shown(key))
+        if kind != _STRING:
+            return self.scalars(key, kind, count)
+        self.require(count * 8, shown(key))
+        if self.lists_of_strings:
             return [self.string(shown(key)) for _ in range(count)]
-        return self.scalars(key, kind, count)
+        self.pass_over(count, shown(key))
+        return None
+
+    def pass_over(self, count: int, what: str) -> None:
+        """From string to string, with nothing done for each but its length looked at."""
+        length_at, data, offset = _LENGTH.unpack_from, self.data, self.offset
+        try:
+            for _ in range(count):
+                offset += 8 + length_at(data, offset)[0]
+        except (struct.error, OverflowError):  # past the end
+            offset = len(data) + 1
+        self.require(offset - self.offset, what)
+        self.offset = offset
 
     def scalars(self, key: str, kind: int, count: int) -> list[Any]:
         if kind not in _SCALARS:

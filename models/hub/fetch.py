@@ -10,20 +10,20 @@ import os
 import shutil
 import time
 from collections.abc import Callable
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, wait
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from models.architectures import known_to_mlx
 from models.drafter_folders import HEAD_MODEL_TYPE
 from models.errors import Problem
-from models.folders import refuse_code
+from models.folders import refuse_absurd, refuse_code
 from models.hub.cache_layout import Storage, cache_folder, put_link, put_reference
 from models.hub.client import Hub
 from models.hub.marks import completed, mark
 from models.hub.meter import Meter
 from models.hub.repository import Repository, RepositoryFile, needed
-from models.hub.stopping import Stop, Stopped
+from models.hub.stopping import Stop, Stopped, apart
 from models.hub.transfer import transfer
 from models.hub.verification import has_digest
 from models.records import Download
@@ -137,6 +137,7 @@ def _refuse_early(repository: Repository, hub: Hub) -> None:
             f"{repository.name} is of an architecture that MLX does not know: {model_type!r}.",
             "Choose another model, or update Slipstream.",
         )
+    refuse_absurd(config)
 
 
 @dataclass
@@ -198,19 +199,26 @@ def _bring_all(
         work.done[digest] = _present_bytes(work.storage, digest, file.size_bytes)
     meter = Meter()
     total = sum(file.size_bytes for file in contents.values())
-    with ThreadPoolExecutor(PARALLEL, thread_name_prefix="fetch") as pool:
-        tasks: set[Future[None]] = {pool.submit(work.bring, file) for file in contents.values()}
-        try:
-            while tasks:
-                ended, tasks = wait(tasks, LOOK_SECONDS, FIRST_EXCEPTION)
-                for task in ended:
-                    task.result()
-                if progress is not None:
-                    progress(_report(work, meter, total))
-                if cancelled is not None and cancelled():
-                    raise Stopped
-        finally:
-            work.stop.ask()  # none is left where all went well
+    waiting = iter(contents.values())  # of which each thread takes the next
+
+    def bring_what_waits() -> None:
+        for file in waiting:
+            work.bring(file)
+
+    workers = [apart(bring_what_waits, name=f"fetch {n}") for n in range(PARALLEL)]
+    tasks = set(workers)
+    try:
+        while tasks:
+            ended, tasks = wait(tasks, LOOK_SECONDS, FIRST_EXCEPTION)
+            for task in ended:
+                task.result()
+            if progress is not None:
+                progress(_report(work, meter, total))
+            if cancelled is not None and cancelled():
+                raise Stopped
+    finally:
+        work.stop.ask()  # none is left where all went well
+        wait(workers)
 
 
 def _report(work: _Work, meter: Meter, total_bytes: int) -> Download:

@@ -130,7 +130,7 @@ def _from_config(model: Installed, config: Mapping[str, Any]) -> Installed:
 
 
 def _describe_gguf(model: Installed, path: Path) -> Installed:
-    file = read_gguf(path)
+    file = read_gguf(path, lists_of_strings=False)
     kind = file.metadata.get("general.architecture")
     model = replace(model, model_type=kind if isinstance(kind, str) else "")
     try:

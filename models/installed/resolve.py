@@ -20,7 +20,7 @@ from models.hub.repository import check_revision
 from models.installed.inventory import Entry, is_gguf, models_of
 from models.installed.store import incomplete, inventory
 from models.records import Installed
-from models.starter import STARTER, ensure_starter, models_folder
+from models.starter import STARTER, Step, ensure_starter, models_folder
 
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+(?<!\.gguf)(/[\w.-]+\.gguf)?(@[\w./+-]+)?", re.ASCII | re.I)
 _NEAR = 3  # names to suggest
@@ -48,14 +48,15 @@ def open_target(
     *,
     home: Path | None = None,
     cache: Path | None = None,
+    begins: Callable[[Step], None] = lambda step: None,
     progress: Callable[[int, int], None] | None = None,
 ) -> ModelFolder:
     """As `resolve_target`, with the starter model where nothing is named, or that is.
 
-    It is fetched where it is not here: this is the one way to it.
+    It is fetched where it is not here, of which `begins` is told: this is the one way to it.
     """
     if text is None or text == STARTER.name:
-        return ensure_starter(home=home, progress=progress)
+        return ensure_starter(home=home, begins=begins, progress=progress)
     return resolve_target(text, home=home, cache=cache, progress=progress)
 
 

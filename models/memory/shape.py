@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from models.errors import Problem
+from models.folders import MOST_LAYERS, absurd
 
 Kind = Literal["full", "window", "recurrent", "none"]
 
-_MOST_LAYERS = 4096
 _LARGEST = 1 << 26  # rows of an output layer, say
 _LARGEST_STATE = 1 << 34
 
@@ -93,7 +93,7 @@ class _Reader:
     def shape(self) -> Shape:
         hidden = self._must("hidden_size", "n_embd", "d_model", "model_dim", "dim")
         count = self._must(
-            "num_hidden_layers", "n_layer", "n_layers", "num_layers", most=_MOST_LAYERS
+            "num_hidden_layers", "n_layer", "n_layers", "num_layers", most=MOST_LAYERS
         )
         heads = self._number("num_attention_heads", "n_head", "n_heads", "num_heads") or max(
             1, hidden // 64
@@ -231,10 +231,7 @@ class _Reader:
                 if isinstance(value, list) and value:
                     value = value[min(at, len(value) - 1)]
                 if type(value) is int and value > most:
-                    raise Problem(
-                        f"The model's config.json says that its {name} is {_shown(value)}.",
-                        "Download the model again, or choose another.",
-                    )
+                    raise absurd(name, value)
                 if type(value) is int and value > 0:
                     return value
         return None
@@ -252,12 +249,8 @@ class _Reader:
 def _sane(state: int) -> int:
     if state > _LARGEST_STATE:
         raise Problem(
-            f"The model's config.json asks for {_shown(state)} numbers of state in a layer.",
+            f"The model's config.json asks for {min(state, 10**300):.4g} numbers of state in a "
+            "layer.",
             "Download the model again, or choose another.",
         )
     return state
-
-
-def _shown(number: int) -> str:
-    """Shortly; no number in JSON is too large for that, though many are for a float."""
-    return f"{min(number, 10**300):.4g}"

@@ -92,7 +92,7 @@ def write_lock(path: Path, wheels: Sequence[Wheel]) -> None:
 
 
 def resolve(platform: Platform) -> list[Wheel]:
-    """Which wheels pyproject.toml's dependencies come to on `platform`, asked anew."""
+    """Which wheels the window and all below it come to on `platform`, asked anew."""
     uv = [str(Path(sys.executable).with_name("uv")), "pip", "compile", "--quiet"]
     options = [f"--python-platform={platform.uv_name}", f"--python-version={PYTHON}"]
     options += ["--no-python-downloads", "--only-binary=:all:", "--no-header", "--no-annotate"]
@@ -100,7 +100,7 @@ def resolve(platform: Platform) -> list[Wheel]:
     environment = dict(os.environ)
     if platform.minimum_macos:
         environment["MACOSX_DEPLOYMENT_TARGET"] = platform.minimum_macos
-    pins = _run([*uv, *options, "pyproject.toml"], environment)
+    pins = _run([*uv, *options, "--extra=window", "pyproject.toml"], environment)
     with TemporaryDirectory() as folder:
         requirements = Path(folder) / "requirements.txt"
         requirements.write_bytes(pins)

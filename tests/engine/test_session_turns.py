@@ -17,10 +17,13 @@ from tests.engine.helpers import (
 from tests.engine.sessions import (
     DRAFTERS,
     QUESTION,
+    check_caches,
     collect,
+    loaded,
     new_session,
     reused_of,
     text_of,
+    tiny_model,
     tokens_of,
     use,
 )
@@ -91,6 +94,34 @@ def test_turns_are_answered_as_by_fresh_sessions(
     events = collect(session, session.answer(edited, request))
     assert tokens_of(events) == tokens_of(list(other.answer(edited, request)))
     check_reuse(session, events, before, session.encode(edited))
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("kind", ["model", "head"])
+def test_measuring_plain_rounds_leaves_the_session_as_it_was(
+    architecture: str, kind: str, tokenizer: Any
+) -> None:
+    session = new_session(tokenizer, architecture, kind)
+    request = Request(max_tokens=24)
+    assert session.plain_seconds(request, rounds=8) is None  # before the first answer
+    answered = collect(session, session.answer(QUESTION, request))
+    before = list(session._tokens)
+    seconds = session.plain_seconds(request, rounds=8)
+    assert seconds is not None
+    assert seconds > 0
+    assert session._tokens == before
+    check_caches(session)
+    messages = [*QUESTION, reply(text_of(answered)), Message("user", "And then?")]
+    again = collect(session, session.answer(messages, request))
+    fresh = new_session(tokenizer, architecture, "none")
+    assert tokens_of(again) == tokens_of(list(fresh.answer(messages, request)))
+
+
+def test_plain_rounds_need_room(tokenizer: Any) -> None:
+    target = loaded(tiny_model("llama"), tokenizer, context=100)
+    session = Session(target)
+    list(session.answer(QUESTION, Request(max_tokens=200)))
+    assert session.plain_seconds(rounds=8) is None
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)

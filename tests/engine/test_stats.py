@@ -19,7 +19,7 @@ from engine.events import (
     Verdict,
     WrittenToken,
 )
-from engine.stats import tally, update
+from engine.stats import ENOUGH_PLAIN_ROUNDS, ratio_to_plain, tally, update
 
 
 def verdict(number: int, proposed: int, accepted: int, *, ended: bool = False) -> Verdict:
@@ -129,3 +129,28 @@ def test_nothing_happened_yet() -> None:
     assert stats.committed == 0
     assert stats.acceptance_rate is stats.acceptance_length is stats.tokens_per_second is None
     assert math.isclose(stats.own_seconds, 0.0)
+
+
+def _drafted(*, tokens_per_pass: float, seconds: float) -> Stats:
+    """Ten rounds of a second's tenth each, or what `seconds` there are."""
+    accepted = round(10 * (tokens_per_pass - 1))
+    return Stats(rounds=10, proposed=40, accepted=accepted, bonuses=10, decode_seconds=seconds)
+
+
+def _plain(seconds_each: float, rounds: int = ENOUGH_PLAIN_ROUNDS) -> Stats:
+    return Stats(plain=rounds, plain_seconds=rounds * seconds_each)
+
+
+def test_the_ratio_to_plain_decoding() -> None:
+    answer = _drafted(tokens_per_pass=2.0, seconds=1.6)  # 12.5 tokens a second
+    assert ratio_to_plain(answer, _plain(0.1)) == pytest.approx(1.25)
+    assert ratio_to_plain(answer, _plain(0.05)) == pytest.approx(0.625)
+    assert ratio_to_plain(answer, _plain(0.1, rounds=ENOUGH_PLAIN_ROUNDS - 1)) is None
+    assert ratio_to_plain(Stats(rounds=9, bonuses=9, decode_seconds=1.0), _plain(0.1)) is None
+
+
+def test_no_ratio_is_above_the_tokens_of_a_pass() -> None:
+    answer = _drafted(tokens_per_pass=2.0, seconds=1.0)
+    assert ratio_to_plain(answer, _plain(0.1)) == pytest.approx(2.0)
+    assert ratio_to_plain(answer, _plain(0.105)) == pytest.approx(2.0)  # so much clocks may err
+    assert ratio_to_plain(answer, _plain(0.4)) is None  # a machine that was busier then

@@ -30,7 +30,7 @@ from engine.terminal import (
     PlainAnswer,
     answer_view,
     clean,
-    closing_line,
+    closing_lines,
     legend,
     row_starts,
 )
@@ -400,28 +400,37 @@ def test_the_legend_says_each_word_in_its_style() -> None:
     assert len(set(looks.values())) == len(looks)
 
 
-def test_the_closing_line() -> None:
-    stats = Stats(
-        prompt_tokens=1536,
-        reused_tokens=512,
-        rounds=50,
-        proposed=120,
-        accepted=82,
-        rejected=30,
-        discarded=8,
-        corrections=30,
-        bonuses=20,
-        plain=23,
-        decode_seconds=155 / 41.3,
-    )
-    start = "41.3 tokens/s · accepted 68 % of 120 drafted · 3.1 tokens per pass · "
-    end = " · prompt: 1,024 tokens read, 512 reused"
-    assert closing_line(stats, ratio=1.344) == start + "1.34× plain decoding" + end
-    assert closing_line(stats, ratio=None) == start + "plain ratio not measured yet" + end
+ANSWER = Stats(
+    prompt_tokens=1536,
+    reused_tokens=512,
+    rounds=50,
+    proposed=120,
+    accepted=82,
+    rejected=30,
+    discarded=8,
+    corrections=30,
+    bonuses=20,
+    plain=23,
+    decode_seconds=155 / 41.3,
+)
 
 
-def test_the_closing_line_without_drafts() -> None:
-    stats = Stats(prompt_tokens=9, rounds=10, plain=10, decode_seconds=2.0)
-    end = "no drafts · prompt: 9 tokens read, 0 reused"
-    assert closing_line(stats, ratio=None) == "5.0 tokens/s · " + end
-    assert closing_line(Stats(prompt_tokens=9), ratio=None) == end
+@pytest.mark.parametrize(
+    ("stats", "ratio", "words", "figures"),
+    [
+        (ANSWER, 1.344, ["1.34×", "68 %", "120 guesses"], ["41.3 tokens/s", "3.1 tokens per pass"]),
+        (ANSWER, 0.97, ["0.97×"], []),
+        (ANSWER, None, ["68 %", "120 guesses", "not measured"], []),
+        (Stats(prompt_tokens=9, rounds=10, plain=10, decode_seconds=2.0), None,
+         ["Nothing was drafted"], ["5.0 tokens/s", "9 tokens read, 0 reused"]),
+        (Stats(prompt_tokens=9), None, ["Nothing was drafted"], ["9 tokens read, 0 reused"]),
+    ],
+)  # fmt: skip
+def test_the_closing_lines(
+    stats: Stats, ratio: float | None, words: list[str], figures: list[str]
+) -> None:
+    gist, numbers = closing_lines(stats, ratio=ratio)
+    assert all(word in gist for word in words), gist
+    assert all(figure in numbers.split(" · ") for figure in figures if "read" not in figure)
+    assert all(figure in numbers for figure in figures), numbers
+    assert ("×" in gist) == (ratio is not None)

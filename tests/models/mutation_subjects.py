@@ -187,7 +187,7 @@ def _gguf() -> list[Original]:
 
 
 def _read_gguf(path: Path) -> None:
-    read_gguf(path)
+    read_gguf(path, lists_of_strings=False)
     import_gguf(path, path.parent / "out")
 
 

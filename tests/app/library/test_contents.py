@@ -102,7 +102,7 @@ def test_what_is_on_the_disk() -> None:
     assert "choose another model first" in answers.reasons
     assert rows[INSTALLED[2].name].badge == "Drafts now"
     assert deeds(rows[INSTALLED[0].name]) == {"use": True, "delete": True}
-    assert rows[INSTALLED[0].name].line.endswith("used 1 minute ago")
+    assert rows[INSTALLED[0].name].line.endswith("used 4 hours ago")
     drafter = rows[INSTALLED[3].name]
     assert deeds(drafter) == {"use": False, "delete": True}
     assert "not to answer" in drafter.reasons

@@ -33,10 +33,15 @@ def start(qtbot: QtBot, tmp_path: Path, log: EngineLog) -> Iterator[Start]:
     """Starts an engine that does what `fake_host` describes."""
     started: list[Listener] = []
 
-    def start(steps: str, *, patience: Patience | None = None) -> Listener:
+    def start(
+        steps: str,
+        *,
+        patience: Patience | None = None,
+        delays: tuple[float, ...] = SHORT_DELAYS,
+    ) -> Listener:
         command = [sys.executable, "-m", "tests.app.fake_host", str(tmp_path / "lives")]
         engine = EngineProcess(
-            log, command=[*command, *steps.split()], patience=patience, delays_seconds=SHORT_DELAYS
+            log, command=[*command, *steps.split()], patience=patience, delays_seconds=delays
         )
         started.append(heard := Listener(engine, qtbot))
         engine.start()
@@ -280,7 +285,7 @@ def test_a_failure_of_a_load_carries_its_id(start: Start) -> None:
 
 
 def test_cancelling_what_was_never_sent(start: Start) -> None:
-    heard = start("ready kill -- ready serve")
+    heard = start("ready kill -- ready serve", delays=(0.5,))
     heard.until_told("died")
     assert heard.engine.state is State.WAITING
     id = ask(heard)

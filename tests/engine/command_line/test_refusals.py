@@ -102,6 +102,7 @@ BROKEN: dict[str, tuple[Callable[[Path], None], tuple[str, ...]]] = {
     "other shapes": (_configured(hidden_size=32), ("shape",)),
     "no heads": (_configured(num_attention_heads=0), ("cannot be loaded",)),
     "absurd width": (_configured(hidden_size=1 << 40), ("cannot be loaded",)),
+    "absurdly many layers": (_configured(num_hidden_layers=10**9), ("num_hidden_layers", "1e+09")),
     "text for a number": (_configured(hidden_size="64"), ("cannot be loaded",)),
     "a word for an end": (_configured(eos_token_id="x"), ("cannot be loaded",)),
     "template with bad syntax": (_templated("{% for %}"), ("template",)),
@@ -110,6 +111,7 @@ BROKEN: dict[str, tuple[Callable[[Path], None], tuple[str, ...]]] = {
         _templated("{{ raise_exception('no\x1b[2J\\nnever\\n') }}"),
         ("template", "never"),
     ),
+    "template that fills the memory": (_templated("{{ 'a' * 10 ** 12 }}"), ("template", "memory")),
     "template that looks around": (
         _templated("{{ ''.__class__.__mro__[1].__subclasses__() }}"),
         ("template", "unsafe"),

@@ -59,7 +59,7 @@ def child(*arguments: object, **pipes: Any) -> "subprocess.Popen[str]":
     return subprocess.Popen(
         [sys.executable, "-m", "engine", *map(str, arguments)],
         cwd=ROOT,
-        env=os.environ | {"HF_HUB_DOWNLOAD_TIMEOUT": "1"},  # a pause waits for a silent hub
+        env=os.environ | {"HF_HUB_DOWNLOAD_TIMEOUT": "600"},  # nothing waits for a silent hub
         text=True,
         **{"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | pipes,
     )

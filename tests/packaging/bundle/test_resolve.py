@@ -67,7 +67,8 @@ def test_the_locks_suit_what_the_project_asks_for(platform: Platform):
     environment = {**default_environment(), "sys_platform": system}
     locked = {wheel.name: wheel.version for wheel in read_lock(platform.lock)}
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
-    for requirement in map(Requirement, project["dependencies"]):
+    wanted = [*project["dependencies"], *project["optional-dependencies"]["window"]]
+    for requirement in map(Requirement, wanted):
         if requirement.marker is None or requirement.marker.evaluate(environment):
             name = canonicalize_name(requirement.name)
             assert name == "pip" or locked[name] in requirement.specifier, "run: make locks"
@@ -127,6 +128,7 @@ def test_resolving_asks_uv_for_versions_and_pip_for_wheels(monkeypatch: pytest.M
     assert resolve.resolve(MAC) == [Wheel("some-package", "1.2", name, "ab")]
     (uv, environment), _ = asked
     assert "--python-platform=aarch64-apple-darwin" in uv
+    assert "--extra=window" in uv
     assert environment is not None
     assert environment["MACOSX_DEPLOYMENT_TARGET"] == "14.0"
 
