@@ -6,6 +6,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+
 from set_up import main, steps
 
 FETCHED = """\
