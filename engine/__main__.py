@@ -464,7 +464,7 @@ def _folder(target: str | None, steps: "Steps | None" = None) -> Path:
             "fetching": f"Fetching the starter model, SmolLM2-135M, once: {size}",
             "importing": "Making a model folder of it",
         }
-        with bytes_bar("Starter model") as show:
+        with bytes_bar("Starter model", console=told.console) as show:
             return ensure_starter(begins=lambda step: told.begin(step, lines[step]), progress=show)
     with bytes_bar(f"Importing {target}") as show:
         return resolve_target(target, progress=show)
