@@ -401,7 +401,9 @@ def _folder(target: str | None, steps: "Steps | None" = None) -> "ModelFolder":
         "importing": "Making a model folder of it",
     }
     starter = target in (None, STARTER.name)
-    with bytes_bar("Starter model" if starter else f"Importing {target}") as show:
+    with bytes_bar(
+        "Starter model" if starter else f"Importing {target}", console=told.console
+    ) as show:
         return open_target(target, begins=lambda step: told.begin(step, lines[step]), progress=show)
 
 

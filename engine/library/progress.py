@@ -30,15 +30,22 @@ from models.records import Download
 
 
 @contextmanager
-def bytes_bar(what: str, *, quiet: bool = False) -> Iterator[Callable[[int, int], None]]:
-    """A bar on standard error that appears with the first (done, total) bytes told to it."""
+def bytes_bar(
+    what: str, *, console: Console | None = None, quiet: bool = False
+) -> Iterator[Callable[[int, int], None]]:
+    """A bar that appears, in a terminal, with the first (done, total) bytes told to it.
+
+    On standard error, or on `console`; what else is printed on that meanwhile stands above it.
+    """
+    console = console or Console(stderr=True)
     progress = Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         DownloadColumn(),
         TransferSpeedColumn(),
-        console=Console(stderr=True, quiet=quiet),
+        console=console,
         transient=True,
+        disable=quiet or not console.is_terminal,
     )
     task = progress.add_task(clean(what))
 
@@ -58,7 +65,7 @@ class Steps:
     at the end what took how long. Where there was no such step nothing is written."""
 
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
-        self._console = console
+        self.console = console
         self._clock = clock
         self._begun: list[tuple[str, float]] = []
         self._told = False
@@ -80,7 +87,7 @@ class Steps:
             self._print(f"Ready: {', '.join(took)}.")
 
     def _print(self, line: str) -> None:
-        self._console.print(line, style="dim", highlight=False, markup=False)
+        self.console.print(line, style="dim", highlight=False, markup=False)
 
 
 class DownloadView:

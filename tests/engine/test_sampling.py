@@ -33,6 +33,7 @@ from models.errors import Problem
 from tests.engine.chi_square import excess
 from tests.engine.markov import decoder, drafting_tables, random_table
 from tests.engine.tiny import build, noisy
+from tests.mostly_slow import mostly_slow
 
 PENALTIES = {
     "repetition": Sampling(repetition_penalty=1.7),
@@ -381,8 +382,9 @@ def plain_greedy(model: Any, prompt: list[int], count: int, sampling: Sampling) 
     return tokens
 
 
-@pytest.mark.parametrize("sampling", PENALTIES.values(), ids=PENALTIES)
-def test_greedy_with_penalties_is_plain_decoding_at_every_length(sampling: Sampling) -> None:
+@pytest.mark.parametrize("penalty", mostly_slow(PENALTIES, quick=["all, biased", "short window"]))
+def test_greedy_with_penalties_is_plain_decoding_at_every_length(penalty: str) -> None:
+    sampling = PENALTIES[penalty]
     model = build("llama")
     prompt = [5, 3, 5, 8, 13, 5]
     expected = plain_greedy(model, prompt, 40, sampling)

@@ -1,6 +1,7 @@
 """Conversations of several turns: what was read is not read again, and nothing else changes."""
 
 from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 import pytest
@@ -28,6 +29,7 @@ from tests.engine.sessions import (
     use,
 )
 from tests.engine.tiny import ARCHITECTURES
+from tests.mostly_slow import mostly_slow
 
 
 def common_prefix(a: Sequence[int], b: Sequence[int]) -> int:
@@ -69,8 +71,13 @@ def check_reuse(
         assert reused >= min(common, max(0, len(before) - 1))
 
 
-@pytest.mark.parametrize("architecture", CORE)
-@pytest.mark.parametrize("kind", ["model", "cascade"])
+@pytest.mark.parametrize(
+    ("architecture", "kind"),
+    mostly_slow(
+        product(CORE, ["model", "cascade"]),
+        quick=[("llama", "cascade"), *((each, "model") for each in CORE if each != "llama")],
+    ),
+)
 def test_turns_are_answered_as_by_fresh_sessions(
     architecture: str, kind: str, tokenizer: Any
 ) -> None:
@@ -96,7 +103,7 @@ def test_turns_are_answered_as_by_fresh_sessions(
     check_reuse(session, events, before, session.encode(edited))
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("architecture", CORE)
 @pytest.mark.parametrize("kind", ["model", "head"])
 def test_measuring_plain_rounds_leaves_the_session_as_it_was(
     architecture: str, kind: str, tokenizer: Any

@@ -1,5 +1,7 @@
 """A growing text: the same page however it arrives, every character at its place, bounded work."""
 
+from itertools import product
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -7,6 +9,7 @@ from hypothesis import strategies as st
 from app.chat.growth import FENCE_LINES, LONGEST_BLOCK, Growth, Place, PlainGrowth
 from app.chat.page import Item, Line, all_runs
 from tests.app.chat.markdown_texts import cut_places, markdown, split
+from tests.mostly_slow import mostly_slow
 
 
 def read(pieces: list[str], growth: Growth | PlainGrowth) -> tuple[list[Item], list[int], Place]:
@@ -74,8 +77,10 @@ LONG = {
 }
 
 
-@pytest.mark.parametrize("name", LONG)
-@pytest.mark.parametrize("step", [83, 997])
+@pytest.mark.parametrize(
+    ("name", "step"),
+    mostly_slow(product(LONG, [83, 997]), quick=[("a fence", 83), *product(LONG, [997])]),
+)
 def test_long_blocks_are_the_same_however_they_arrive(name: str, step: int) -> None:
     text = LONG[name][: 4_000 if step == 83 else None]
     whole, sizes, _ = read([text], Growth())

@@ -205,6 +205,7 @@ def test_kills_at_random_moments(kills: int, start: Start, folder: Path) -> None
     assert not heard.all("failed")
 
 
+@pytest.mark.slow
 def test_kills_at_any_time_at_all(start: Start, folder: Path) -> None:
     # While it starts, greets, loads and answers: by the clock, not by what was told.
     heard, draw = start(delays_seconds=[0.1] * 9), random.Random(1)

@@ -19,6 +19,7 @@ from engine.session import Session
 from tests.engine.distil.lively import KEPT, SHAPE, answer, embeddings, lively_head
 from tests.engine.distil.story_samples import asked_of, new_story_head
 from tests.engine.sessions import done_of, tokens_of
+from tests.mostly_slow import mostly_slow
 
 
 def by_the_engine(
@@ -38,7 +39,7 @@ def by_the_engine(
     return Acceptance(committed, passes)
 
 
-@pytest.mark.parametrize("chain", [1, 3, 5])
+@pytest.mark.parametrize("chain", mostly_slow([1, 3, 5], quick=[3]))
 def test_the_engine_commits_as_much(
     stories: LoadedModel, trained: FittedHead, story_answers: list[Answer], chain: int
 ) -> None:

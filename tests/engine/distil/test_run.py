@@ -24,6 +24,7 @@ from models.drafter_folders import describe_head
 from models.errors import Problem
 from models.folders import ModelFolder
 from tests.engine.distil.story_samples import STORIES, asked_of, new_story_head, openings
+from tests.mostly_slow import mostly_slow
 
 
 class Killed(BaseException):
@@ -225,7 +226,18 @@ KILLS: dict[str, Kill] = {
 }
 
 
-@pytest.mark.parametrize("kill", KILLS)
+@pytest.mark.parametrize(
+    "kill",
+    mostly_slow(
+        KILLS,
+        quick=[
+            "with answers half stored",
+            "in the first batch",
+            "in a checkpoint",
+            "when exported",
+        ],
+    ),
+)
 def test_killed_and_taken_up_again(
     options: DistilOptions,
     straight: Straight,

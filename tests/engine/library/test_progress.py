@@ -2,10 +2,11 @@
 
 from io import StringIO
 
+import pyte
 import pytest
 from rich.console import Console
 
-from engine.library.progress import Steps
+from engine.library.progress import Steps, bytes_bar
 
 
 class Watch:
@@ -52,4 +53,24 @@ def test_each_is_told_as_it_begins_and_all_at_the_end(
 def test_what_is_done_every_time_is_not_told(steps: Steps, written: StringIO) -> None:
     steps.begin("loading")
     steps.end()
+    assert written.getvalue() == ""
+
+
+def test_a_step_that_begins_while_bytes_come_stands_on_a_line_of_its_own(written: StringIO) -> None:
+    console = Console(file=written, width=60, force_terminal=True)
+    steps = Steps(console)
+    steps.begin("fetching", "Fetching it")
+    with bytes_bar("It", console=console) as show:
+        show(5, 10)
+        steps.begin("importing", "Importing it")
+        show(10, 10)
+    screen = pyte.Screen(60, 8)
+    pyte.Stream(screen).feed(written.getvalue().replace("\n", "\r\n"))
+    assert [line.rstrip() for line in screen.display][:3] == ["Fetching it", "Importing it", ""]
+    assert "10" not in "".join(screen.display)  # the bar has gone
+
+
+def test_no_bar_goes_into_a_file(written: StringIO) -> None:
+    with bytes_bar("It", console=Console(file=written)) as show:
+        show(5, 10)
     assert written.getvalue() == ""

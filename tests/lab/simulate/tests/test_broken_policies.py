@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import product
 
 import pytest
 
@@ -15,6 +16,7 @@ from tests.lab.simulate.run import Course
 from tests.lab.simulate.tests.promises import below_the_floor, with_regrets
 from tests.lab.simulate.tests.recorded import committed_answers, lucky_answer
 from tests.lab.simulate.traces import Answer, without_acceptance
+from tests.mostly_slow import mostly_slow
 
 
 class Broken:
@@ -100,8 +102,13 @@ def without_any() -> list[Answer]:
     return [without_acceptance(answer) for answer in committed_answers(0.0)]
 
 
-@pytest.mark.parametrize("make", [NeverParks, IgnoresCost])
-@pytest.mark.parametrize("curve", ["m4-pro", "m3-ultra"])
+@pytest.mark.parametrize(
+    ("make", "curve"),
+    mostly_slow(
+        product([NeverParks, IgnoresCost], ["m4-pro", "m3-ultra"]),
+        quick=[(NeverParks, "m4-pro"), (IgnoresCost, "m3-ultra")],
+    ),
+)
 def test_who_does_not_stop_falls_below_the_floor(make: Make, curve: str) -> None:
     rows = play(without_any(), make, curve)
     assert len(below_the_floor(rows)) == len(rows)

@@ -6,6 +6,7 @@ than 0.96 of plain decoding; the promised 0.98 and the bounds of regret are kept
 """
 
 from collections.abc import Sequence
+from itertools import product
 from statistics import mean
 
 import pytest
@@ -17,8 +18,10 @@ from tests.lab.simulate.run import Course, policy_maker
 from tests.lab.simulate.tests.promises import below_the_floor, with_regrets
 from tests.lab.simulate.tests.recorded import committed_answers, lucky_answer
 from tests.lab.simulate.traces import without_acceptance
+from tests.mostly_slow import mostly_slow
 
 TEMPERATURES = (0.0, 0.8)
+WEATHERS = ("steady", "noisy", "heat", "load", "steeper", "deep")
 REACHED = 0.96  # times plain decoding, in every row
 
 
@@ -45,8 +48,10 @@ def play(
     return rows
 
 
-@pytest.mark.parametrize("temperature", TEMPERATURES)
-@pytest.mark.parametrize("weather", ["steady", "noisy", "heat", "load", "steeper", "deep"])
+@pytest.mark.parametrize(
+    ("weather", "temperature"),
+    mostly_slow(product(WEATHERS, TEMPERATURES), quick=[("steady", 0.0), ("load", 0.8)]),
+)
 def test_little_is_missed_and_nothing_is_slower(weather: str, temperature: float) -> None:
     rows = play(weather, temperature=temperature)
     assert len(rows) >= 6 * len(PUBLISHED)
@@ -57,21 +62,23 @@ def test_little_is_missed_and_nothing_is_slower(weather: str, temperature: float
     assert mean(row.oracle_regret for row in rows) < 0.06
 
 
-@pytest.mark.parametrize("temperature", TEMPERATURES)
+@pytest.mark.parametrize("temperature", mostly_slow(TEMPERATURES, quick=[0.0]))
 def test_nor_without_a_calibration(temperature: float) -> None:
     rows = play("noisy", temperature=temperature, calibrated=False)
     assert below_the_floor(rows, floor=REACHED) == []
 
 
-@pytest.mark.parametrize("calibrated", [True, False])
-@pytest.mark.parametrize("weather", ["noisy", "load", "steeper"])
+@pytest.mark.parametrize(
+    ("weather", "calibrated"),
+    mostly_slow(product(["noisy", "load", "steeper"], [True, False]), quick=[("steeper", True)]),
+)
 def test_where_nothing_stands_it_is_hardly_slower(weather: str, calibrated: bool) -> None:
     rows = play(weather, temperature=0.0, calibrated=calibrated, rejecting=True)
     assert below_the_floor(rows, floor=REACHED) == []
 
 
 @pytest.mark.parametrize("curve", ["2-bit", "m4-pro-mlx-0.31"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", mostly_slow(range(3), quick=[0]))
 def test_a_clock_that_errs_often_does_not_mislead_it_for_long(curve: str, seed: int) -> None:
     # Two of ten guesses stand, which does not pay; every tenth reading is far too long.
     (found,) = find_curves([curve])
