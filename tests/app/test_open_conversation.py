@@ -150,7 +150,7 @@ def test_going_on_with_what_has_no_trace(begin: Begin) -> None:
     talk.until_told("saved")
     assert talk.shown[-1][1] == "Some text more"
     told = pieces(talk.store.trace(talk.conversation.branch[-1].id).result())
-    assert [piece.text for piece in told] == ["Some text more"]
+    assert [(piece.text, piece.round) for piece in told] == [("Some text ", 0), ("more", 0)]
 
 
 def test_a_death_fails_the_answer_and_keeps_its_text(begin: Begin) -> None:
