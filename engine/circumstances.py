@@ -4,49 +4,57 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 OVERLOADED = 1.2  # processes a core that want to run, from which on figures mean little
 
-_WAITED = 0.15  # of the time that our threads could have run
+_OTHERS = 0.2  # of what all processors could have done
 _TELLING_SECONDS = 0.2  # of less, nothing can be told
-_THREADS = Path("/proc/self/task")
+_STATISTICS = Path("/proc/stat")
 
-# By thread: seconds that it ran, and that it waited for a processor.
-Scheduled = Mapping[str, tuple[float, float]]
+
+@dataclass(frozen=True, slots=True)
+class Processors:
+    """Seconds of all processors together: all there were, those that were `busy`, and for us."""
+
+    whole: float
+    busy: float
+    own: float
 
 
 class Contention:
-    """Whether other programs have kept the processors busy since this was made."""
+    """Whether other programs have kept the processors busy since this was made.
 
-    def __init__(self, read: Callable[[], Scheduled] = lambda: scheduled()) -> None:
+    Our own threads wait for each other too, so it is not their waiting that tells.
+    """
+
+    def __init__(self, read: Callable[[], Processors | None] = lambda: processors()) -> None:
         self._read = read
         self._began = read()
 
     @property
     def heavy(self) -> bool:
         """Whether so much that seconds measured meanwhile are not this machine's."""
-        now = self._read()
-        if not now:
+        began, now = self._began, self._read()
+        if began is None or now is None:
             return os.getloadavg()[0] > OVERLOADED * (os.cpu_count() or 1)
-        ran, waited = (
-            sum(now[thread][i] - self._began.get(thread, (0.0, 0.0))[i] for thread in now)
-            for i in (0, 1)
-        )
-        return ran + waited > _TELLING_SECONDS and waited > _WAITED * (ran + waited)
+        whole, others = now.whole - began.whole, now.busy - began.busy - (now.own - began.own)
+        return whole > _TELLING_SECONDS and others > _OTHERS * whole
 
 
-def scheduled(threads: Path = _THREADS) -> Scheduled:
-    """Of this process, since it began. Only Linux says; elsewhere it is empty."""
-    found = {}
-    with suppress(OSError):  # no such folder
-        for folder in threads.iterdir():
-            with suppress(OSError, ValueError):  # a thread that has ended since
-                ran, waited, *_ = map(int, (folder / "schedstat").read_text().split())
-                found[folder.name] = (1e-9 * ran, 1e-9 * waited)
-    return found
+def processors(statistics: Path = _STATISTICS) -> Processors | None:
+    """Since the system began. Only Linux says; elsewhere None."""
+    with suppress(OSError, ValueError, IndexError):
+        name, *fields = statistics.read_text().splitlines()[0].split()
+        # proc(5): user, nice, system, idle, iowait, irq, softirq, steal; guests are in user
+        ticks = [int(field) / os.sysconf("SC_CLK_TCK") for field in fields[:8]]
+        if name == "cpu" and len(ticks) == 8:
+            own = os.times()
+            return Processors(sum(ticks), sum(ticks) - ticks[3] - ticks[4], own.user + own.system)
+    return None
 
 
 def power_mode() -> str:

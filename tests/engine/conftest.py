@@ -1,12 +1,11 @@
 """For the engine's tests."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
 from mlx_lm.tokenizer_utils import load as load_tokenizer
 
-from engine.circumstances import Contention
+from engine.circumstances import Contention, Processors
 from tests.engine.tiny import byte_tokenizer
 
 END = 256
@@ -16,8 +15,7 @@ class Calm(Contention):
     """Of a machine that does nothing else."""
 
     def __init__(self) -> None:
-        nothing: Mapping[str, tuple[float, float]] = {"1": (0.0, 0.0)}
-        super().__init__(lambda: nothing)
+        super().__init__(lambda: Processors(0.0, 0.0, 0.0))
 
 
 @pytest.fixture(autouse=True)

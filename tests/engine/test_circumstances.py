@@ -1,11 +1,18 @@
 """What else is going on: other programs' work, told from our own; a Mac's power mode."""
 
+import os
 import sys
 from pathlib import Path
 
 import pytest
 
-from engine.circumstances import Contention, Scheduled, power_mode, power_mode_in_pmset, scheduled
+from engine.circumstances import (
+    Contention,
+    Processors,
+    power_mode,
+    power_mode_in_pmset,
+    processors,
+)
 
 PMSET = """System-wide power settings:
 Currently in use:
@@ -19,26 +26,28 @@ Currently in use:
 class Readings:
     """What the system would say, one after another."""
 
-    def __init__(self, *readings: Scheduled) -> None:
+    def __init__(self, *readings: Processors | None) -> None:
         self._readings = iter(readings)
 
-    def __call__(self) -> Scheduled:
+    def __call__(self) -> Processors | None:
         return next(self._readings)
 
 
 @pytest.mark.parametrize(
-    ("began", "now", "heavy"),
+    ("whole", "busy", "own", "heavy"),
     [
-        ({"1": (5.0, 9.0)}, {"1": (9.0, 9.4)}, False),  # what was before does not count
-        ({"1": (5.0, 0.0)}, {"1": (7.0, 1.0)}, True),  # a third of the time
-        ({"1": (1.0, 0.0), "2": (1.0, 0.0)}, {"1": (3.0, 0.1), "2": (1.2, 1.0)}, True),
-        ({"1": (1.0, 0.0)}, {"1": (3.0, 0.1), "2": (2.0, 1.5)}, True),  # a new thread
-        ({"1": (1.0, 0.0), "2": (9.0, 9.0)}, {"1": (3.0, 0.1)}, False),  # one that has ended
-        ({"1": (1.0, 0.0)}, {"1": (1.05, 0.1)}, False),  # too little to tell
-        ({"1": (1.0, 0.0)}, {"1": (1.0, 0.0)}, False),
+        (4.0, 2.0, 2.0, False),  # all of it was ours
+        (4.0, 4.0, 3.9, False),  # even where our threads had to wait for each other
+        (4.0, 4.0, 3.0, True),
+        (4.0, 2.0, 1.0, True),
+        (64.0, 4.0, 2.0, False),  # others, on processors that we had no use for
+        (0.1, 0.1, 0.0, False),  # too little to tell
+        (0.0, 0.0, 0.0, False),
     ],
 )
-def test_waiting_for_a_processor_tells(began: Scheduled, now: Scheduled, heavy: bool) -> None:
+def test_what_others_did_tells(whole: float, busy: float, own: float, heavy: bool) -> None:
+    began = Processors(100.0, 90.0, 5.0)  # what was before does not count
+    now = Processors(100.0 + whole, 90.0 + busy, 5.0 + own)
     assert Contention(Readings(began, now)).heavy is heavy
 
 
@@ -48,17 +57,21 @@ def test_where_the_system_does_not_say_the_load_does(
 ) -> None:
     monkeypatch.setattr("os.getloadavg", lambda: (load, load, load))
     monkeypatch.setattr("os.cpu_count", lambda: 4)
-    assert Contention(Readings({}, {})).heavy is heavy
+    assert Contention(Readings(None, None)).heavy is heavy
 
 
 def test_what_linux_says(tmp_path: Path) -> None:
-    for name, text in (("7", "2000000000 500000000 12\n"), ("8", "gone"), ("9", None)):
-        (tmp_path / name).mkdir()
-        if text is not None:
-            (tmp_path / name / "schedstat").write_text(text)
-    assert scheduled(tmp_path) == pytest.approx({"7": pytest.approx((2.0, 0.5))})
-    assert scheduled(tmp_path / "none") == {}
-    assert all(min(each) >= 0.0 for each in scheduled().values())
+    statistics = tmp_path / "stat"
+    statistics.write_text("cpu  100 20 30 400 50 6 7 8 9 0\ncpu0 1 2 3 4 5 6 7 8 9 0\n")
+    ticks = os.sysconf("SC_CLK_TCK")
+    found = processors(statistics)
+    assert found is not None
+    assert (found.whole * ticks, found.busy * ticks) == pytest.approx((621.0, 171.0))
+    assert found.own > 0.0
+    for text in ("", "cpu x\n", "cpu 1 2\n", "intr 1 2 3 4 5 6 7 8\n"):
+        statistics.write_text(text)
+        assert processors(statistics) is None
+    assert processors(tmp_path / "none") is None
 
 
 def test_a_macs_power_mode() -> None:

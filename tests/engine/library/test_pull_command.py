@@ -224,7 +224,7 @@ def test_a_file_of_a_repository(run: Command, hub: HubServer, tmp_path: Path) ->
 def test_the_starter_goes_by_its_name(
     run: Command, surroundings: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def ensure(*, home: None, progress: Callable[[int, int], None]) -> ModelFolder:
+    def ensure(*, progress: Callable[[int, int], None], **_: object) -> ModelFolder:
         progress(5, 10)
         folder = models_folder() / STARTER.name
         tiny.write_folder("llama", folder)
@@ -244,7 +244,7 @@ def test_the_starter_goes_by_its_name(
 def test_the_starter_can_be_paused(
     run: Command, surroundings: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def ensure(*, home: None, progress: Callable[[int, int], None]) -> ModelFolder:
+    def ensure(*, progress: Callable[[int, int], None], **_: object) -> ModelFolder:
         signal.raise_signal(signal.SIGINT)
         while True:  # until it is noticed
             progress(5, 10)

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from models.installed.description import Place, describe
 
 from models.errors import Problem
 from models.folders import ModelFolder
 from models.hub.marks import adopt, mark
 from models.hub.queue import Queue
 from models.installed import added_folders, store
+from models.installed.inventory import Place, describe
 from models.installed.last_used import mark_used
 from models.records import Installed
 from models.starter import MARKER_NAME, STARTER
@@ -253,7 +253,9 @@ def test_a_gguf_file_is_listed_without_looking_at_each_token(cache: Path, tmp_pa
 
         sys.setprofile(count)
         try:
-            model = describe(Place("a", tmp_path / "a.gguf", "folder", removable=False))
+            model = describe(
+                Place("a", ModelFolder(tmp_path / "a.gguf"), "folder", removable=False)
+            ).record
         finally:
             sys.setprofile(None)
         assert (model.context_length, model.problem) == (512, "")
