@@ -20,7 +20,7 @@ from app.steps import Stepper, Steps
 from engine.events import Done, Draft, Event, Failed, Text, Verdict
 from engine.request import Message as Line
 from engine.request import Request
-from engine.rounds import Happening
+from engine.rounds import Happening, Round
 from models.errors import Problem
 
 _FLUSH_MS = 1000
@@ -52,6 +52,11 @@ class Writing:
     @property
     def events(self) -> list[Event]:
         return self._trace.events
+
+    @property
+    def last(self) -> Round | None:
+        """The last round that was judged."""
+        return self._trace.rounds[-1] if self._trace.rounds else None
 
     @property
     def text(self) -> str:

@@ -105,7 +105,7 @@ class RoundsSide(QWidget):
         self._compare()
         if self._live and writing is not None:
             self._show(())
-            self.panel.show_trace(writing.events)
+            self.panel.show_trace(writing.events, writing.last)
         elif answer:
             self._conversation.trace(answer, lambda events: self._take(answer, events))
         else:
@@ -155,7 +155,7 @@ class RoundsSide(QWidget):
         if self._live or len(events) == self._heard > 0:
             return
         self._heard = 0
-        self.panel.show_trace(events)
+        self.panel.show_trace(events, self.scrubber.round)
 
     def _hear(self, writing: Writing, happening: Happening) -> None:
         if self._live and writing.message.id == self.answer:

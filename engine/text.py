@@ -8,7 +8,7 @@ characters is known here and handed on: `engine.events` has the laws.
 import re
 from collections import deque
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, Protocol
 
 from models.errors import Problem
@@ -92,13 +92,13 @@ class TextStream:
         self._shown = 0  # characters of the window's text that were returned
         self._bytes_from = 0  # where the run of byte tokens at the window's end begins
         self._untold: deque[bool] = deque()  # tokens without a length yet: in the window or not
-        self._silent: dict[int, bool] = {}
+        self._own: dict[int, str] = {}  # texts of single tokens
         self._is_byte: dict[int, bool] = {}
 
     def push(self, token_ids: Iterable[int]) -> tuple[str, list[int]]:
         """The text that became final with these tokens, and the tokens' shares in it."""
         for token_id in token_ids:
-            silent = self._leaves_no_text(token_id)
+            silent = self._own_text(token_id) == ""
             self._untold.append(not silent)
             if not silent:
                 self._window.append(token_id)
@@ -145,6 +145,9 @@ class TextStream:
 
         A token's text ends where decoding up to it stops to agree with the whole.
         """
+        own = [self._own_text(token_id) for token_id in self._window[self._told : end]]
+        if _HALF not in text and "".join(own) == text[self._shown :]:  # as nearly always
+            return list(accumulate(map(len, own), initial=self._shown))[1:]
         ends: list[int] = []
         place, start = self._shown, self._told
         while start < end:
@@ -187,13 +190,13 @@ class TextStream:
                 self._shown -= len(text) - len(right)
                 return
 
-    def _leaves_no_text(self, token_id: int) -> bool:
-        """Whether decoding skips the token: a special one, or an id beyond the vocabulary."""
-        silent = self._silent.get(token_id)
-        if silent is None:
-            silent = _second(self._tokenizer, token_id, skip_special=True) == ""
-            self._silent[token_id] = silent
-        return silent
+    def _own_text(self, token_id: int) -> str:
+        """What the token gives where it is not the first; nothing where decoding skips it: a special
+        one, or an id beyond the vocabulary."""
+        text = self._own.get(token_id)
+        if text is None:
+            text = self._own[token_id] = _second(self._tokenizer, token_id, skip_special=True)
+        return text
 
     def _falls_back(self, token_id: int) -> bool:
         """Whether the token is one byte of SentencePiece's byte fallback."""

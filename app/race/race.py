@@ -5,7 +5,7 @@ measures it; the second finds the prompt in the cache, so reading that is left o
 Knows the engine; shows nothing.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Literal
@@ -14,9 +14,10 @@ from PySide6.QtCore import QObject, Signal
 
 from app.pair.model_loader import ModelLoader
 from app.process.engine_process import EngineProcess
+from app.rounds.trace import Trace
 from engine.events import Done, Event, Failed, Stats
 from engine.request import Message, Request
-from engine.rounds import Rounds, Token, committed
+from engine.rounds import Token
 from engine.stats import tally
 from models.errors import Problem
 
@@ -59,20 +60,19 @@ class Result:
         return speculative / plain if plain and speculative else None
 
 
-def judge_race(plain: Iterable[Event], speculative: Iterable[Event]) -> Result:
+def judge_race(plain: Trace, speculative: Trace) -> Result:
     """Compare two answers to the same prompt, token by token."""
-    plain, speculative = tuple(plain), tuple(speculative)
     tokens, difference = 0, None
-    for one, other in zip_longest(committed(plain), committed(speculative)):
+    for one, other in zip_longest(plain.committed, speculative.committed):
         if one is None or other is None or one.id != other.id:
             difference = Difference(tokens + 1, one, other)
             break
         tokens += 1
-    return Result(tokens, difference, tally(plain), tally(speculative))
+    return Result(tokens, difference, tally(plain.events), tally(speculative.events))
 
 
 class Race(QObject):
-    """Attributes: `running`; `events`, by runner.
+    """Attributes: `running`; `traces`, by runner.
 
     Signals:
         happened(str, Happening): one more step of a runner.
@@ -92,8 +92,7 @@ class Race(QObject):
         self._generations: dict[str, Runner] = {}
         self._asked: set[str] = set()  # for another drafting
         self.running = False
-        self.events: dict[Runner, list[Event]] = {runner: [] for runner in RUNNERS}
-        self._rounds = Rounds()  # of both: they run one after the other
+        self.traces = {runner: Trace() for runner in RUNNERS}
         engine.happened.connect(self._hear)
         engine.failed.connect(self._on_failed)
 
@@ -105,7 +104,7 @@ class Race(QObject):
             sampling=replace(request.sampling, temperature=0.0),
             max_tokens=min(request.max_tokens, MOST_TOKENS),
         )
-        self.events = {runner: [] for runner in RUNNERS}
+        self.traces = {runner: Trace() for runner in RUNNERS}
         self._generations, self._asked = {}, set()
         self.running = True
         self._loader.lend()
@@ -124,15 +123,14 @@ class Race(QObject):
         runner = self._generations.get(event.generation)
         if runner is None or not self.running:
             return
-        self.events[runner].append(event)
-        self.happened.emit(runner, self._rounds.push(event))
+        self.happened.emit(runner, self.traces[runner].push(event))
         if isinstance(event, Failed):
             self._give_up(Problem(event.message, event.remedy))
         elif isinstance(event, Done) and event.reason == "cancelled":
             self._give_up(Problem("The race was stopped.", "Race again when you like."))
         elif isinstance(event, Done) and runner == "speculative":
             self._end()
-            self.finished.emit(judge_race(self.events["plain"], self.events["speculative"]))
+            self.finished.emit(judge_race(self.traces["plain"], self.traces["speculative"]))
 
     def _on_failed(self, failed: Failed) -> None:
         if self.running and failed.generation in self._asked:

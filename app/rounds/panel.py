@@ -15,8 +15,8 @@ from app.rounds.charts import PositionChart, SplitBar, figures_font, small_font
 from app.rounds.colours import round_colours
 from app.rounds.figures import Figure
 from engine.events import Event, Prefill, Stats, Verdict
-from engine.rounds import Happening, Round, joined
-from engine.stats import update
+from engine.rounds import Happening, Round
+from engine.stats import tally, update
 
 _REFRESH_MS = 100
 _TITLES = {
@@ -85,16 +85,9 @@ class RoundsPanel(QWidget):
         if not self._timer.isActive():
             self._timer.start()
 
-    def show_trace(self, events: Iterable[Event]) -> None:
-        """Show an answer of the past, or the beginning of one."""
-        self._forget()
-        for happening in joined(events):
-            self.push(happening)
-        self.refresh()
-
-    def clear(self) -> None:
-        """Another answer begins."""
-        self._forget()
+    def show_trace(self, events: Iterable[Event], last: Round | None = None) -> None:
+        """Show an answer as far as these events go; `last` is its last round that was judged."""
+        self.stats, self.last = tally(events), last
         self.refresh()
 
     def compare_with(self, reference: Stats | None) -> None:
@@ -122,9 +115,6 @@ class RoundsPanel(QWidget):
     def figure(self, key: str) -> Figure:
         """What is shown under a key of the panel's figures."""
         return self._figures[key].figure
-
-    def _forget(self) -> None:
-        self.stats, self.last = Stats(), None
 
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)

@@ -17,20 +17,18 @@ class Replay:
 
     def __init__(self, events: Iterable[Event]) -> None:
         self.events = tuple(events)
-        judged: list[Round] = []
         self._event_ends: list[int] = []
         trace = Trace()
         begun: int | None = None  # events before the round's draft
         for index, event in enumerate(self.events):
-            happening = trace.push(event)
-            if isinstance(happening, Round) and happening.verdict is None:
-                begun = index
-            elif isinstance(happening, Round):
-                # Where a round begins the one before is over, with the text that came after it.
-                judged.append(happening)
-                self._event_ends.append(index if begun is None else begun)
-                begun = None
-        self.rounds, self.pieces = tuple(judged), trace.pieces
+            match trace.push(event):
+                case Round(verdict=None):
+                    begun = index
+                case Round():
+                    # Where a round begins the one before is over, with the text that came after it.
+                    self._event_ends.append(index if begun is None else begun)
+                    begun = None
+        self.rounds, self.pieces = tuple(trace.rounds), trace.pieces
         # The last round takes all that is left: text without a round too, where there is any.
         self._event_ends.append(len(self.events))
 

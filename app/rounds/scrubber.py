@@ -29,6 +29,7 @@ from app.rounds.replay import Replay
 from app.rounds.replay_text import ReplayText
 from app.rounds.trace import to_document
 from engine.events import Event
+from engine.rounds import Round
 
 _PLAY_MS = 700
 _BUTTONS: tuple[tuple[Shape, str], ...] = (
@@ -115,6 +116,11 @@ class Scrubber(QWidget):
         return self._replay.events_until(self.place)
 
     @property
+    def round(self) -> Round | None:
+        """The round shown; None at the beginning."""
+        return self._replay.rounds[self.place - 1] if self.place else None
+
+    @property
     def reduce_motion(self) -> bool:
         return self._lane.reduce_motion
 
@@ -184,8 +190,8 @@ class Scrubber(QWidget):
         for shape, button in self._buttons.items():
             at_end = place == (0 if shape in ("first", "back") else total)
             button.setEnabled(total > 0 and (shape == "play" or not at_end))
-        if place:
-            self._lane.show_round(self._replay.rounds[place - 1], animated=self.playing)
+        if self.round is not None:
+            self._lane.show_round(self.round, animated=self.playing)
         else:
             self._lane.clear()
         self._text.go_to(place)

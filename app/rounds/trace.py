@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from engine.events import Done, Event, Failed, Text, Verdict, to_json
-from engine.rounds import Happening, Round, Rounds
+from engine.rounds import Happening, Round, Rounds, Token
 
 Kind = Literal["accepted", "correction", "bonus", "plain", "rejected"]
 
@@ -41,20 +41,28 @@ class Piece:
 
 def pieces(events: Iterable[Event]) -> tuple[Piece, ...]:
     """The answer's tokens, as far as `events` go."""
-    trace = Trace()
-    for event in events:
-        trace.push(event)
-    return trace.pieces
+    return Trace(events).pieces
 
 
 class Trace:
-    """The events of an answer and its tokens, as they come. Attributes: `events`."""
+    """An answer as it comes. Of all that the window shows of rounds this is the one source.
 
-    def __init__(self) -> None:
+    Attributes: `events`; `rounds`, those that were judged.
+    """
+
+    def __init__(self, events: Iterable[Event] = ()) -> None:
         self.events: list[Event] = []
-        self._rounds = Rounds()
+        self.rounds: list[Round] = []
+        self._joined = Rounds()
         self._pieces: list[Piece] = []
         self._waiting: dict[tuple[int, int], int] = {}  # by round and index: place in `_pieces`
+        for event in events:
+            self.push(event)
+
+    @property
+    def committed(self) -> tuple[Token, ...]:
+        """The answer's tokens, in order, the one that ended it included."""
+        return tuple(token for one in self.rounds for token in one.committed)
 
     @property
     def pieces(self) -> tuple[Piece, ...]:
@@ -69,9 +77,10 @@ class Trace:
     def push(self, event: Event) -> Happening:
         """Take one more event; what it says."""
         self.events.append(event)
-        happening = self._rounds.push(event)
+        happening = self._joined.push(event)
         match happening:
             case Round(verdict=Verdict()):
+                self.rounds.append(happening)
                 self._add(happening)
             case Text():
                 self._give(happening)

@@ -20,7 +20,7 @@ from sign.code_resources import CODE_RESOURCES, code_resources
 from sign.code_signature import CoveredFiles
 from sign.frameworks import Framework, frameworks, restore_links
 
-ENTITLEMENTS = Path(__file__).with_name("entitlements.plist")
+_ENTITLEMENTS = Path(__file__).with_name("entitlements.plist")
 
 
 @dataclass(frozen=True)
@@ -31,12 +31,12 @@ class _Signer:
     entitlements: Mapping[str, bool]
 
 
-def sign_bundle(app: Path, *, identifier: str, entitlements: Path = ENTITLEMENTS) -> None:
+def sign_bundle(app: Path, *, identifier: str) -> None:
     """Sign everything in `app`; the last thing that changes it. The result depends on `app` alone.
 
     Raises Problem if something in it cannot be signed.
     """
-    signer = _Signer(identifier, _read_entitlements(entitlements))
+    signer = _Signer(identifier, _read_entitlements())
     try:
         for framework in frameworks(app):
             restore_links(framework)
@@ -61,9 +61,9 @@ def sign_bundle(app: Path, *, identifier: str, entitlements: Path = ENTITLEMENTS
         ) from error
 
 
-def _read_entitlements(path: Path) -> dict[str, bool]:
+def _read_entitlements() -> dict[str, bool]:
     """The entitlements, without the comments that explain them."""
-    content: dict[str, bool] = plistlib.loads(path.read_bytes())
+    content: dict[str, bool] = plistlib.loads(_ENTITLEMENTS.read_bytes())
     return content
 
 

@@ -25,6 +25,7 @@ from engine.events import (
     Verdict,
     WrittenToken,
 )
+from engine.rounds import judged
 from engine.terminal import (
     LiveAnswer,
     PlainAnswer,
@@ -81,12 +82,16 @@ class Terminal:
         """How the first occurrence of `text` on the screen looks, by its first letter."""
         for y, row in enumerate(self.look().display):
             if (x := row.find(text)) >= 0:
-                char = self.screen.buffer[y][x + len(text) - len(text.lstrip())]
-                marks = [char.fg]
-                marks += ["bold"] * char.bold + ["italic"] * char.italics
-                marks += ["underline"] * char.underscore + ["strike"] * char.strikethrough
-                return " ".join(marks)
+                return look_of(self.screen.buffer[y][x + len(text) - len(text.lstrip())])
         return "absent"
+
+
+def look_of(char: pyte.screens.Char) -> str:
+    """The colour and the marks of a cell."""
+    marks = [char.fg]
+    marks += ["bold"] * char.bold + ["italic"] * char.italics
+    marks += ["underline"] * char.underscore + ["strike"] * char.strikethrough
+    return " ".join(marks)
 
 
 def draft(number: int, *texts: str) -> Draft:
@@ -269,6 +274,29 @@ def test_a_token_has_its_colour_wherever_its_text_comes() -> None:
     assert terminal.rows() == ["abc"]
     looks = [terminal.looks(letter) for letter in "abc"]
     assert looks == ["green underline", "0087ff bold", "default"]
+
+
+LOOKS = {
+    "accepted": "green underline",
+    "correction": "0087ff bold",
+    "bonus": "af5fff italic",
+    "plain": "default",
+}
+
+
+@given(events=answers(st.text("ab", min_size=1, max_size=3)))
+def test_every_character_looks_like_its_token(events: list[Event]) -> None:
+    terminal = Terminal(width=400)
+    terminal.show(*events)
+    fates = {
+        (one.number, index): token.fate
+        for one in judged(events)
+        for index, token in enumerate(one.committed)
+    }
+    spans = [span for event in events if isinstance(event, Text) for span in event.spans]
+    expected = [LOOKS[fates[span.round, span.index]] for span in spans for _ in range(span.length)]
+    row = terminal.look().buffer[0]
+    assert [look_of(row[x]) for x in range(len(expected))] == expected
 
 
 def test_text_of_no_known_token_is_plain() -> None:

@@ -15,6 +15,7 @@ from app.process.engine_log import EngineLog
 from app.process.engine_process import EngineProcess
 from app.race.race import Difference, Race, Result, judge_race
 from app.race.race_dialog import RaceDialog, verdict
+from app.rounds.trace import Trace
 from app.settings import Pair, Settings
 from engine.events import Event, Stats, Verdict
 from engine.request import Message, Request, Sampling
@@ -32,7 +33,7 @@ LINES = (Message("user", "Count."),)
 
 
 def test_the_same_tokens_however_they_came() -> None:
-    result = judge_race(PLAIN, SPECULATIVE)
+    result = judge_race(Trace(PLAIN), Trace(SPECULATIVE))
     assert result.difference is None
     assert result.tokens == tally(PLAIN).committed == tally(SPECULATIVE).committed
     assert result.ratio == pytest.approx(
@@ -47,7 +48,7 @@ def test_the_first_difference_with_its_margin() -> None:
     assert isinstance(event, Verdict)
     assert event.next is not None
     other = replace(event, next=replace(event.next, id=-1, text=" x", p=0.5))
-    result = judge_race((*PLAIN[:at], other, *PLAIN[at + 1 :]), SPECULATIVE)
+    result = judge_race(Trace((*PLAIN[:at], other, *PLAIN[at + 1 :])), Trace(SPECULATIVE))
     assert result.tokens == 4
     difference = result.difference
     assert difference is not None
@@ -60,7 +61,7 @@ def test_the_first_difference_with_its_margin() -> None:
 
 def test_one_that_ends_early_is_different_there() -> None:
     cut = tuple(e for e in PLAIN if not (isinstance(e, Verdict) and e.round > 3))
-    result = judge_race(cut, SPECULATIVE)
+    result = judge_race(Trace(cut), Trace(SPECULATIVE))
     assert result.difference is not None
     assert (result.difference.place, result.difference.plain) == (4, None)
     assert result.difference.margin is None
@@ -68,7 +69,7 @@ def test_one_that_ends_early_is_different_there() -> None:
 
 
 def test_without_a_draft_there_is_no_speed_to_compare() -> None:
-    assert "Nothing was drafted" in verdict(judge_race(PLAIN, PLAIN))
+    assert "Nothing was drafted" in verdict(judge_race(Trace(PLAIN), Trace(PLAIN)))
 
 
 def test_nothing_measured_is_no_speed() -> None:
@@ -78,7 +79,7 @@ def test_nothing_measured_is_no_speed() -> None:
 
 @given(traces())
 def test_any_trace_is_identical_to_itself(events: tuple[Event, ...]) -> None:
-    result = judge_race(events, events)
+    result = judge_race(Trace(events), Trace(events))
     assert result.difference is None
     assert result.tokens == tally(events).committed
 

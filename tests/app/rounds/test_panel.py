@@ -11,7 +11,7 @@ from app.rounds.colours import DARK as DARK_ROUNDS
 from app.rounds.figures import Column, Part
 from app.rounds.panel import RoundsPanel
 from engine.events import Text
-from engine.rounds import joined
+from engine.rounds import joined, judged
 from engine.stats import tally
 from tests.app.rounds.traces import recorded
 
@@ -29,7 +29,9 @@ def panel(qtbot: QtBot) -> RoundsPanel:
 @pytest.mark.parametrize("name", TRACES)
 def test_a_trace_gives_the_figures_of_its_end(panel: RoundsPanel, name: str) -> None:
     events = recorded(name)
-    panel.show_trace(events)
+    last = judged(events)[-1]
+    panel.show_trace(events, last)
+    assert panel.figure("draft").value == str(len(last.drafted))
     assert panel.stats == tally(events)
     assert panel.figure("speed").value == f"{panel.stats.tokens_per_second:.1f}"
     assert panel.figure("length").value == f"{panel.stats.acceptance_length:.2f}"
@@ -63,7 +65,7 @@ def test_nothing_jumps_as_figures_come_in(panel: RoundsPanel) -> None:
 
 def test_clearing_forgets_the_answer(panel: RoundsPanel) -> None:
     panel.show_trace(recorded("stories_lookup.jsonl"))
-    panel.clear()
+    panel.show_trace(())
     panel.push(Text("g", "x"))
     panel.refresh()
     assert panel.figure("draft").value == "–"
