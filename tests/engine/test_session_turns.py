@@ -103,8 +103,12 @@ def test_turns_are_answered_as_by_fresh_sessions(
     check_reuse(session, events, before, session.encode(edited))
 
 
-@pytest.mark.parametrize("architecture", CORE)
-@pytest.mark.parametrize("kind", ["model", "head"])
+@pytest.mark.parametrize(
+    ("architecture", "kind"),
+    mostly_slow(
+        product(CORE, ["model", "head"]), quick=[("llama", "head"), *product(CORE[1:], ["model"])]
+    ),
+)
 def test_measuring_plain_rounds_leaves_the_session_as_it_was(
     architecture: str, kind: str, tokenizer: Any
 ) -> None:
@@ -131,7 +135,7 @@ def test_plain_rounds_need_room(tokenizer: Any) -> None:
     assert session.plain_seconds(rounds=8) is None
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("architecture", mostly_slow(ARCHITECTURES, quick=CORE))
 def test_last_turn_but_one_is_still_remembered(architecture: str, tokenizer: Any) -> None:
     """Going back to the second of three questions reads nothing before it again."""
     session, messages = conversation(tokenizer, architecture, "model")
