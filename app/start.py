@@ -14,19 +14,19 @@ from PySide6.QtCore import QSettings, QTimer
 from PySide6.QtGui import QIcon
 from PySide6.QtWidgets import QApplication, QMessageBox
 
-from app.chat.highlight import USUAL, get_ready
+from app.markdown.highlight import USUAL, get_ready
 from app.clipboard import leave_texts
 from app.conversations.store import Store
 from app.garbage import Garbage
-from app.library.library import Library
-from app.pair.model_loader import ModelLoader
-from app.process.engine_log import EngineLog, log_folder
-from app.process.engine_process import EngineProcess
+from app.models.library import Library
+from app.models.loader import ModelLoader
+from app.engine_client.engine_log import EngineLog, log_folder
+from app.engine_client.engine_process import EngineProcess
 from app.settings import Settings
 from app.signals import SignalWatch
-from app.theme import Theme
+from app.theme.style import Theme
 from app.updates.origin import Origin
-from app.updates.shown_updates import ShownUpdates
+from app.updates.presenter import ShownUpdates
 from app.window import Window
 from models.errors import Problem
 

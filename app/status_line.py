@@ -6,8 +6,8 @@ from PySide6.QtCore import QEvent, QSize, Qt
 from PySide6.QtGui import QColor, QPalette, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QWidget
 
-from app.chat.colours import chat_colours
-from app.signs import Sign, sign_icon
+from app.theme.chat_colours import chat_colours
+from app.theme.icons import Sign, sign_icon
 
 Standing = Literal["plain", "good", "warning"]
 

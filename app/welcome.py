@@ -4,10 +4,10 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QColor, QFont, QPalette
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
-from app.chat.formats import Formats
+from app.markdown.formats import Formats
 from app.chat.provenance import Legend
-from app.pair.model_loader import ModelLoader, target_name
-from app.theme import Theme
+from app.models.loader import ModelLoader, target_name
+from app.theme.style import Theme
 from engine.protocol import Loaded
 from models.errors import Problem
 

@@ -10,37 +10,37 @@ from PySide6.QtGui import QAction, QCloseEvent, QKeyEvent, QPaintEvent, QResizeE
 from PySide6.QtWidgets import QMainWindow, QMessageBox, QSplitter, QVBoxLayout, QWidget
 
 from app import files
-from app.answers import Answers, Writing
+from app.chat.answers import Answers, Writing
 from app.chat.composer import Composer
-from app.chat.formats import Formats
-from app.chat.links import ask_to_open
+from app.markdown.formats import Formats
+from app.markdown.links import ask_to_open
 from app.chat.message import Message as MessageWidget
 from app.chat.provenance import Legend
 from app.chat.transcript import Transcript
-from app.conversation import DEFAULTS, OpenConversation
+from app.chat.conversation import DEFAULTS, OpenConversation
 from app.conversations.store import Store
-from app.library.keeper import LibraryKeeper
-from app.library.library import Library
+from app.models.library_controller import LibraryKeeper
+from app.models.library import Library
 from app.menus import KeysDialog, Menus
 from app.notices import Notices, Offer
-from app.pair.model_loader import ModelLoader, target_name
-from app.pair.pair_bar import PairBar
-from app.pair.pair_keeper import PairKeeper
-from app.process.engine_news import EngineNews
-from app.process.engine_process import EngineProcess
+from app.models.loader import ModelLoader, target_name
+from app.models.pair_bar import PairBar
+from app.models.pair_controller import PairKeeper
+from app.engine_status import EngineNews
+from app.engine_client.engine_process import EngineProcess
 from app.race.race import Race
 from app.race.race_dialog import RaceDialog
 from app.rounds.lane import DraftLane
-from app.rounds_side import RoundsSide
+from app.rounds.side import RoundsSide
 from app.sampling.presets import presets_from_json, presets_to_json
 from app.sampling.sampling_dialog import SamplingDialog
 from app.settings import Pair, Settings
-from app.shown_branch import ShownBranch
+from app.chat.presenter import ShownBranch
 from app.sidebar.sidebar import Sidebar
-from app.sidebar.sidebar_keeper import SidebarKeeper
+from app.sidebar.controller import SidebarKeeper
 from app.sides import Sides
-from app.theme import STYLE_SHEET, Theme
-from app.token_counter import TokenCounter
+from app.theme.style import STYLE_SHEET, Theme
+from app.engine_client.token_counter import TokenCounter
 from app.welcome import Welcome
 from engine.events import Done
 from models.errors import Problem

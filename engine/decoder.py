@@ -10,7 +10,7 @@ import mlx.core as mx
 import mlx.nn as nn
 
 from engine.cache import QuantizedCaches, Timeline
-from engine.hidden_states import HiddenStates
+from engine.model_parts import HiddenStates
 from models.errors import Problem
 
 _PREFILL_ROWS = 512

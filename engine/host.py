@@ -27,7 +27,7 @@ import mlx_lm
 from engine import protocol
 from engine.draft_length.calibrations import Calibrations, calibration_folder
 from engine.events import Done, Failed, Stats
-from engine.library.fitting import require_pair
+from engine.fitting import require_pair
 from engine.loading import LoadedModel, load
 from engine.pair import make_policy
 from engine.protocol import Answer, Drafting, Generate, Load, Unload, Work

@@ -25,7 +25,7 @@ from engine.drafters.head import HeadDrafter
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
 from engine.drafters.none import NoDrafter
-from engine.head import load_head
+from engine.drafters.head_network import load_head
 from engine.loading import LoadedModel, load
 from models.drafter_folders import HeadFolder
 from models.errors import Problem

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent
 from PySide6.QtWidgets import QWidget
 
-from app.chat.page import neutral
+from app.markdown.page import neutral
 
 LONGEST = 400  # characters; longer sentences are said in parts
 _END = re.compile(r"[.!?\u2026]+[)\"'\u201d\u2019*_]*\s|[\u3002\uff01\uff1f]|\n")

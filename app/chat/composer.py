@@ -24,9 +24,9 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.chat.colours import ChatColours, chat_colours
+from app.theme.chat_colours import ChatColours, chat_colours
 from app.chat.prompt_edit import PromptEdit
-from app.signs import Sign, draw_sign
+from app.theme.icons import Sign, draw_sign
 
 _NEARLY_FULL = 0.9  # of the context
 _RADIUS = 14.0

@@ -11,13 +11,13 @@ from PySide6.QtCore import QEvent, QObject, Qt, Signal
 from PySide6.QtGui import QColor, QEnterEvent, QGuiApplication, QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
-from app.chat.formats import Formats
-from app.chat.growth import Growth, PlainGrowth
-from app.chat.page import neutral
+from app.markdown.formats import Formats
+from app.markdown.streaming import Growth, PlainGrowth
+from app.markdown.page import neutral
 from app.chat.provenance import Provenance
-from app.chat.quiet import QuietButton
-from app.chat.view import TextView
-from app.growing_text import GrowingText
+from app.theme.hover_button import QuietButton
+from app.markdown.view import TextView
+from app.markdown.growing_text import GrowingText
 
 Writer = Literal["person", "model"]
 End = Literal["complete", "interrupted", "cancelled", "failed", "length"]

@@ -1,8 +1,8 @@
 """Provenance: where each token of an answer came from, laid over its rendered text.
 
-A token's kind shows by colour and by line (see `app.colours`); rejected tokens stand where they
+A token's kind shows by colour and by line (see `app.theme.colours`); rejected tokens stand where they
 would have been, small and struck, as characters of the document that are not copied. Kinds are
-laid over the lines as `app.chat.highlight` lays its colours: as selections they would take Qt
+laid over the lines as `app.markdown.highlight` lays its colours: as selections they would take Qt
 some five times as long to paint. Knows pieces and a view; not rounds or events.
 """
 
@@ -23,10 +23,10 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from app.chat.formats import GHOST, TOKEN, Formats
-from app.chat.page import Ghost
-from app.chat.view import TextView
-from app.colours import KindColours, Line, kind_line
+from app.markdown.formats import GHOST, TOKEN, Formats
+from app.markdown.page import Ghost
+from app.markdown.view import TextView
+from app.theme.colours import KindColours, Line, kind_line
 from app.rounds.trace import Kind, Piece
 
 _UNDERLINES = {

@@ -11,9 +11,9 @@ from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QPalette, QResizeEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QScrollArea, QVBoxLayout, QWidget
 
-from app.chat.formats import Formats
+from app.markdown.formats import Formats
 from app.chat.message import Ending, Message, Writer
-from app.chat.quiet import QuietButton
+from app.theme.hover_button import QuietButton
 from app.rounds.trace import Piece
 
 FRAME_MILLISECONDS = 33

@@ -15,8 +15,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.chat.colours import chat_colours
-from app.chat.page import neutral
+from app.theme.chat_colours import chat_colours
+from app.markdown.page import neutral
 from app.race.race import RUNNERS, Race, Result, Runner
 from app.rounds import figures
 from app.rounds.charts import figures_font

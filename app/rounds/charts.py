@@ -7,7 +7,7 @@ from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QBrush, QColor, QFont, QFontMetricsF, QHelpEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
-from app.rounds.colours import RoundColours, round_colours
+from app.theme.round_colours import RoundColours, round_colours
 from app.rounds.figures import Column, Part, percent, seconds
 
 _PLOT_HEIGHT = 64.0

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QSizePolicy, QVBoxLay
 
 from app.rounds import figures
 from app.rounds.charts import PositionChart, SplitBar, figures_font, small_font
-from app.rounds.colours import round_colours
+from app.theme.round_colours import round_colours
 from app.rounds.figures import Figure
 from engine.events import Event, Prefill, Stats, Verdict
 from engine.rounds import Happening, Round

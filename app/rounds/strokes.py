@@ -3,8 +3,8 @@
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QPen
 
-from app.colours import kind_line
-from app.rounds.colours import RoundColours, tinted
+from app.theme.colours import kind_line
+from app.theme.round_colours import RoundColours, tinted
 from app.rounds.layout import Cell, Label, Ruler, beyond_width
 from app.rounds.marks import marked, runs
 from engine.rounds import Fate

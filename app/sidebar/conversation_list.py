@@ -8,7 +8,7 @@ from PySide6.QtCore import QModelIndex, QPoint, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QMouseEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QAbstractItemDelegate, QFrame, QListView, QWidget
 
-from app.chat.colours import chat_colours
+from app.theme.chat_colours import chat_colours
 from app.sidebar.conversation_rows import MORE_WIDTH, line_box
 
 

@@ -16,7 +16,7 @@ from PySide6.QtCore import (
     Signal,
 )
 
-from app.chat.page import neutral
+from app.markdown.page import neutral
 from app.conversations.records import Conversation, Hit
 
 type Index = QModelIndex | QPersistentModelIndex

@@ -14,7 +14,7 @@ from time import monotonic
 from engine.distil.answers import Answer, Answerer, Asked
 from engine.distil.budget import Budget, Report, left
 from engine.distil.store import AnswerStore, Shard, read_shard
-from engine.head import HeadShape
+from engine.drafters.head_network import HeadShape
 from engine.loading import LoadedModel, free_memory_bytes
 from models.errors import Problem
 

@@ -10,7 +10,7 @@ import mlx.core as mx
 from mlx_lm.models.cache import BatchKVCache, KVCache, make_prompt_cache
 
 from engine.device import fetch
-from engine.hidden_states import Tap
+from engine.model_parts import Tap
 from engine.loading import LoadedModel
 from models.errors import Problem
 

@@ -16,7 +16,7 @@ from engine.distil.interrupts import uninterrupted
 from engine.distil.measure import measure
 from engine.distil.store import AnswerStore, Shard
 from engine.distil.training import Trainer, epoch
-from engine.head import FittedHead
+from engine.drafters.head_network import FittedHead
 
 _CHECKPOINT_SECONDS = 100.0
 _REPORT_SECONDS = 10.0

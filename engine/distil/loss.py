@@ -18,7 +18,7 @@ import mlx.nn as nn
 import numpy as np
 
 from engine.distil.answers import Answer
-from engine.head import Head
+from engine.drafters.head_network import Head
 
 STEPS = 3
 _STEP_WEIGHT = 0.8

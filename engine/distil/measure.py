@@ -14,7 +14,7 @@ import numpy as np
 from engine.device import fetch
 from engine.distil.answers import Answer
 from engine.distil.loss import Unrolled, mask_after
-from engine.head import FittedHead
+from engine.drafters.head_network import FittedHead
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from engine.distil.prompts import read_prompts
 from engine.distil.store import AnswerStore, likeliest
 from engine.distil.training import memory_bytes
 from engine.distil.work_folder import WorkFolder
-from engine.head import FittedHead, new_head, save_head, shape_for
+from engine.drafters.head_network import FittedHead, new_head, save_head, shape_for
 from engine.loading import LoadedModel, load
 from models.drafter_folders import WEIGHTS_NAME
 from models.errors import Problem

@@ -18,7 +18,7 @@ from mlx.utils import tree_flatten, tree_unflatten
 from engine.distil.answers import Answer
 from engine.distil.loss import STEPS, Batch, embed, loss, make_batch
 from engine.distil.store import AnswerStore, Shard
-from engine.head import FittedHead, Head, HeadShape
+from engine.drafters.head_network import FittedHead, Head, HeadShape
 from models.errors import Problem
 from models.safetensors_file import check_safetensors
 

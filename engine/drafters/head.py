@@ -1,5 +1,5 @@
 """A trained head drafts from what the target made of the committed tokens (EAGLE: see
-`engine.head`).
+`engine.drafters.head_network`).
 
 For each committed token but the last the head reads the target's hidden states with the token
 that came next. Then it goes on from its own states, one drafted token at a time; those are
@@ -18,7 +18,7 @@ from engine.device import fetch
 from engine.draft_length import LONGEST, Choice, Prospect
 from engine.drafters import Proposal
 from engine.drafters.chain import draft_chain
-from engine.head import FittedHead
+from engine.drafters.head_network import FittedHead
 from engine.request import Sampling
 
 _PREFILL_ROWS = 512

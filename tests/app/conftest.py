@@ -9,12 +9,12 @@ from PySide6.QtWidgets import QApplication, QToolTip
 from pytestqt.qtbot import QtBot
 
 from app.clipboard import leave_texts
-from app.pair.model_loader import OpenTarget
-from app.process.engine_process import Patience
+from app.models.loader import OpenTarget
+from app.engine_client.engine_process import Patience
 from app.window import Window
-from tests.app.engine_listener import TIMEOUT_SECONDS
-from tests.app.talk import Begin, Talk
-from tests.app.window_maker import Open, Until, fake_host, make_window
+from tests.support.app.engine_listener import TIMEOUT_SECONDS
+from tests.support.app.talk import Begin, Talk
+from tests.support.app.window_maker import Open, Until, fake_host, make_window
 
 
 @pytest.fixture(autouse=True)

@@ -7,13 +7,13 @@ import pytest
 from PySide6.QtGui import QDesktopServices, QImage
 from PySide6.QtWidgets import QApplication
 
-from app.chat.view import TextView
+from app.markdown.view import TextView
 from app.start import keep_quick
 from app.window import Window
 from engine.events import Done, Event, Stats, Text
-from tests.app.canaries import Listener, Watch, hostile
-from tests.app.made_traces import made_trace
-from tests.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until, events_file
+from tests.support.app.canaries import Listener, Watch, hostile
+from tests.support.app.made_traces import made_trace
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until, events_file
 from tests.lab.window_benchmark.frames import summarize
 from tests.lab.window_benchmark.run import Meter
 

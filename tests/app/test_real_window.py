@@ -12,13 +12,13 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from app.process.engine_process import host_command
+from app.engine_client.engine_process import host_command
 from app.race.race import Result
 from app.window import Window
 from engine.request import Request, Sampling
 from engine.stats import tally
-from tests.app.rounds.traces import text_of
-from tests.app.window_maker import OFFSCREEN_COMPLAINTS, ROOT, Until, make_window
+from tests.support.app.traces import text_of
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, ROOT, Until, make_window
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 WITHOUT_END = Request(sampling=Sampling(logit_bias={256: -1000.0}), max_tokens=60)
@@ -29,7 +29,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Made by another process: the window's tests need no MLX."""
     path = tmp_path_factory.mktemp("models") / "llama"
     program = (
-        "import sys; from pathlib import Path; from tests.engine.tiny import write_folder;"
+        "import sys; from pathlib import Path; from tests.support.engine.tiny import write_folder;"
         "write_folder('llama', Path(sys.argv[1]))"
     )
     subprocess.run([sys.executable, "-c", program, str(path)], cwd=ROOT, check=True)

@@ -11,7 +11,7 @@ from pytestqt.qtbot import QtBot
 
 from app.settings import Settings
 from app.sides import Sides
-from tests.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 WIDE, NARROW = 1200, 720

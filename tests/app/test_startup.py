@@ -14,7 +14,7 @@ import app.__main__ as program
 from app import display, start
 from app.conversations.store import Store
 from app.display import has_display
-from tests.app.window_maker import ROOT
+from tests.support.app.window_maker import ROOT
 
 
 def test_without_a_display_it_chats_in_the_terminal(

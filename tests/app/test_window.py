@@ -10,10 +10,10 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLabel, QListView
 
 from app.chat.provenance import laid_over
-from app.process.engine_process import Patience
+from app.engine_client.engine_process import Patience
 from app.window import Window
-from tests.app.made_traces import made_trace
-from tests.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until, events_file
+from tests.support.app.made_traces import made_trace
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until, events_file
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 SERVE = "ready take load serve"

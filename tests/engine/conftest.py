@@ -6,7 +6,7 @@ import pytest
 from mlx_lm.tokenizer_utils import load as load_tokenizer
 
 from engine.circumstances import Contention, Processors
-from tests.engine.tiny import byte_tokenizer
+from tests.support.engine.tiny import byte_tokenizer
 
 END = 256
 

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from engine.accept import Outcome, by_block, by_token, greedily
 from engine.request import Sampling
 from engine.sampling import distribution, log_weights
-from tests.engine.accept_mutants import MUTANTS, block_with_plain_residual, paper
-from tests.engine.chi_square import excess
+from tests.support.engine.accept_mutants import MUTANTS, block_with_plain_residual, paper
+from tests.support.engine.chi_square import excess
 
 ROUNDS = 100_000
 Rule = Callable[[mx.array, mx.array, mx.array, mx.array], Outcome]

@@ -9,7 +9,7 @@ from mlx_lm.models.cache import make_prompt_cache
 
 from engine.anatomy import embedding, final_norm, output_rows, trunk
 from models.errors import Problem
-from tests.engine import tiny
+from tests.support.engine import tiny
 
 TOKENS = mx.array([[5, 9, 61, 0, 33]])
 ROWS = mx.array([3, 60, 7])

@@ -14,7 +14,7 @@ import pytest
 
 from engine.blas import MatrixLibrary, choose_blas
 from engine.decoder import Decoder
-from tests.engine.tiny import build
+from tests.support.engine.tiny import build
 
 linux = pytest.mark.skipif(
     not sys.platform.startswith("linux") or platform.machine() not in ("x86_64", "aarch64"),
@@ -139,7 +139,7 @@ def test_kernels_that_round_by_the_number_of_rows_are_told() -> None:
     told = report(**mutant)
     assert (told["chosen"]["kernels"], told["calls"]) == ("Haswell", 1)
     assert told["differing"] > 5
-    doctor = "import engine.doctor\nprint(engine.doctor._rows_are_alike())"
+    doctor = "import engine.cli.doctor\nprint(engine.cli.doctor._rows_are_alike())"
     assert run(doctor, **mutant) == ["False"]
     assert run(doctor) == ["True"]
 

@@ -13,8 +13,8 @@ from mlx_lm.models.cache import ArraysCache, QuantizedKVCache
 from engine.cache import AlignedCache, QuantizedCaches, Timeline
 from engine.decoder import Decoder
 from engine.drafters.early_exit import first_layers
-from tests.engine.helpers import BLOCK, QUANTIZED, assert_as_fresh, build_wide, decoder
-from tests.engine.tiny import ARCHITECTURES, build
+from tests.support.engine.helpers import BLOCK, QUANTIZED, assert_as_fresh, build_wide, decoder
+from tests.support.engine.tiny import ARCHITECTURES, build
 
 CUTTABLE = ("llama", "qwen2", "qwen3")
 RECURRENT = ("qwen3_5", "lfm2", "mamba")

@@ -10,8 +10,8 @@ import pytest
 
 from engine.cache import QuantizedCaches
 from engine.decoder import Decoder
-from tests.engine.helpers import QUANTIZED, assert_as_fresh, build_wide, decoder
-from tests.engine.tiny import ARCHITECTURES, build
+from tests.support.engine.helpers import QUANTIZED, assert_as_fresh, build_wide, decoder
+from tests.support.engine.tiny import ARCHITECTURES, build
 
 TOKENS = mx.random.randint(0, 64, (200,), key=mx.random.key(3)).tolist()
 

@@ -1,6 +1,6 @@
 """End to end: what the loop writes has the target's distribution, whatever drafts and how far.
 
-Two kinds of evidence, both against exact enumeration (see `tests.engine.markov`): the joint
+Two kinds of evidence, both against exact enumeration (see `tests.support.engine.markov`): the joint
 distribution of the first three tokens of many short texts, and every next token of one long text,
 given the two before it.
 """
@@ -27,17 +27,17 @@ from engine.drafters.none import NoDrafter
 from engine.request import Sampling
 from engine.sampling import distribution, log_weights, scores
 from engine.speculate import Guess, Rule, Ruling, Task, speculate
-from tests.engine.accept_mutants import (
+from tests.support.engine.accept_mutants import (
     block_stops_at_first_fall,
     bonus_from_q,
     resampled_from_p,
     too_willing,
 )
-from tests.engine.chi_square import excess, excess_between
-from tests.engine.markov import decoder, drafting_tables, exact, joint, random_table
+from tests.support.engine.chi_square import excess, excess_between
+from tests.support.engine.markov import decoder, drafting_tables, exact, joint, random_table
 from tests.engine.test_accept import CHAINS
 from tests.engine.test_sampling import slow_scores
-from tests.engine.tiny import build, noisy
+from tests.support.engine.tiny import build, noisy
 
 VOCABULARY = 5
 TABLE = random_table(VOCABULARY)

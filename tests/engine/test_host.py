@@ -41,8 +41,8 @@ from engine.protocol import (
 from engine.request import Message, Request
 from engine.session import Session
 from models.folders import ModelFolder
-from tests.engine.child import ROOT, Child
-from tests.engine.tiny import write_folder
+from tests.support.engine.child import ROOT, Child
+from tests.support.engine.tiny import write_folder
 
 WITHOUT_END = Sampling(logit_bias={256: -1000.0})
 QUESTION = (protocol.Message("user", "Tell me a story, and a long one."),)

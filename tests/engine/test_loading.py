@@ -16,7 +16,7 @@ from engine import loading
 from engine.loading import free_memory_bytes, load
 from models.errors import Problem
 from models.folders import ModelFolder
-from tests.engine import tiny
+from tests.support.engine import tiny
 
 PLENTY = 1 << 40
 TOKENS = mx.array([[72, 101, 108, 108, 111, 258, 7, 0]])

@@ -30,8 +30,8 @@ from engine.drafters.cascade import Cascade
 from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
-from tests.engine.heads import head_drafter
-from tests.engine.helpers import (
+from tests.support.engine.heads import head_drafter
+from tests.support.engine.helpers import (
     BLOCK,
     EVERYWHERE,
     PROMPT,
@@ -45,8 +45,8 @@ from tests.engine.helpers import (
     ranked,
     run_greedily,
 )
-from tests.engine.tiny import ARCHITECTURES, build, noisy
-from tests.mostly_slow import mostly_slow
+from tests.support.engine.tiny import ARCHITECTURES, build, noisy
+from tests.support.mostly_slow import mostly_slow
 
 LENGTHS = (0, 1, 2, 3, 5, 8, 16, 40)
 PRECISIONS = ("float32", "bfloat16", "float16", "4-bit")

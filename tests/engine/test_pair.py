@@ -20,14 +20,14 @@ from engine.drafters.head import HeadDrafter
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
 from engine.drafters.none import NoDrafter
-from engine.head import save_head
+from engine.drafters.head_network import save_head
 from engine.loading import LoadedModel, load
 from engine.pair import make_drafter, make_policy
 from models.errors import Problem
 from models.folders import ModelFolder
 from models.installed.resolve import resolve_drafters
-from tests.engine import tiny
-from tests.engine.heads import untrained
+from tests.support.engine import tiny
+from tests.support.engine.heads import untrained
 
 
 @pytest.fixture(autouse=True)

@@ -30,10 +30,10 @@ from engine.sampling import (
 )
 from engine.speculate import Guess, Ruling, Task, speculate
 from models.errors import Problem
-from tests.engine.chi_square import excess
-from tests.engine.markov import decoder, drafting_tables, random_table
-from tests.engine.tiny import build, noisy
-from tests.mostly_slow import mostly_slow
+from tests.support.engine.chi_square import excess
+from tests.support.engine.markov import decoder, drafting_tables, random_table
+from tests.support.engine.tiny import build, noisy
+from tests.support.mostly_slow import mostly_slow
 
 PENALTIES = {
     "repetition": Sampling(repetition_penalty=1.7),

@@ -15,14 +15,14 @@ from engine.events import Draft, Text
 from engine.request import Message, Request, Sampling
 from engine.session import Session
 from models.errors import Problem
-from tests.engine.helpers import (
+from tests.support.engine.helpers import (
     CORE,
     EVERYWHERE,
     Known,
     Scripted,
     now_and_then,
 )
-from tests.engine.sessions import (
+from tests.support.engine.sessions import (
     DRAFTERS,
     END,
     QUESTION,
@@ -41,7 +41,7 @@ from tests.engine.sessions import (
     tokens_of,
     use,
 )
-from tests.engine.shares import clipped, shares
+from tests.support.engine.shares import clipped, shares
 from tests.engine.test_text import STORIES, broken_bytes, byte_level
 
 # One answer

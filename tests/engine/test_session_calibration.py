@@ -18,7 +18,7 @@ from engine.loading import LoadedModel
 from engine.request import Request
 from engine.session import BUSY, SLOW, Session
 from models.folders import ModelFolder
-from tests.engine.sessions import QUESTION, loaded, tiny_model
+from tests.support.engine.sessions import QUESTION, loaded, tiny_model
 
 
 @pytest.fixture

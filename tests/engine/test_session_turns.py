@@ -12,10 +12,10 @@ from engine.drafters.model import ModelDrafter
 from engine.events import Event
 from engine.request import Message, Request
 from engine.session import Session
-from tests.engine.helpers import (
+from tests.support.engine.helpers import (
     CORE,
 )
-from tests.engine.sessions import (
+from tests.support.engine.sessions import (
     DRAFTERS,
     QUESTION,
     check_caches,
@@ -28,8 +28,8 @@ from tests.engine.sessions import (
     tokens_of,
     use,
 )
-from tests.engine.tiny import ARCHITECTURES
-from tests.mostly_slow import mostly_slow
+from tests.support.engine.tiny import ARCHITECTURES
+from tests.support.mostly_slow import mostly_slow
 
 
 def common_prefix(a: Sequence[int], b: Sequence[int]) -> int:

@@ -23,7 +23,7 @@ from engine.drafters.model import ModelDrafter
 from engine.drafters.none import NoDrafter
 from engine.request import Sampling
 from engine.speculate import Guess, Ruling, speculate
-from tests.engine.helpers import (
+from tests.support.engine.helpers import (
     CORE,
     EVERYWHERE,
     GREEDY,
@@ -39,7 +39,7 @@ from tests.engine.helpers import (
     task,
     write,
 )
-from tests.engine.tiny import ARCHITECTURES, build, noisy
+from tests.support.engine.tiny import ARCHITECTURES, build, noisy
 
 SAMPLED = Sampling(temperature=0.8, top_p=0.95)
 END = 63

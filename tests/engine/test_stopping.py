@@ -14,8 +14,8 @@ from engine.drafters import Proposal
 from engine.drafters.model import ModelDrafter
 from engine.request import Sampling
 from engine.speculate import Rule
-from tests.engine.chi_square import excess
-from tests.engine.markov import decoder, exact
+from tests.support.engine.chi_square import excess
+from tests.support.engine.markov import decoder, exact
 from tests.engine.test_distribution import (
     DRAFTING,
     TABLE,

@@ -12,7 +12,7 @@ from mlx_lm.tokenizer_utils import load as load_tokenizer
 from engine.request import Message
 from engine.template import render
 from models.errors import Problem
-from tests.engine.tiny import byte_tokenizer
+from tests.support.engine.tiny import byte_tokenizer
 
 QUESTION = [Message("user", "why?")]
 LOOP = "{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}"

@@ -13,7 +13,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from engine.text import AnswerText, Spelling, StopStrings, TextStream
 from models.errors import Problem
-from tests.engine.shares import clipped, shares
+from tests.support.engine.shares import clipped, shares
 
 SENTENCE = "Grüße, 世界! 👩‍👧 naïve  café"
 

@@ -10,7 +10,7 @@ import mlx_lm
 import pytest
 from mlx_lm.models.cache import make_prompt_cache
 
-from tests.engine.tiny import ARCHITECTURES, build, noisy, write_folder
+from tests.support.engine.tiny import ARCHITECTURES, build, noisy, write_folder
 
 PROMPT = [1, 2, 3, 4, 5]
 FOLDER_260K = Path(__file__).parents[1] / "data" / "stories260K"

@@ -9,7 +9,7 @@ import pytest
 
 from models.download import download
 from models.errors import Problem
-from tests.models.file_server import FileServer, serving
+from tests.support.models.file_server import FileServer, serving
 
 DATA = bytes(range(256)) * 1_000
 SHA256 = hashlib.sha256(DATA).hexdigest()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from models.errors import Problem
 from models.folders import inspect, open_model
 from models.gguf.importing import import_gguf
-from tests.models.tiny_gguf import TOKENS, TinyGguf
+from tests.support.models.tiny_gguf import TOKENS, TinyGguf
 
 
 @pytest.fixture(scope="module")

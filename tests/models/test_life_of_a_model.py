@@ -13,8 +13,8 @@ from models.hub.queue import Cancelled, Queue, Report
 from models.installed import store
 from models.installed.resolve import resolve_target
 from models.records import Download
-from tests.models.hub_models import NAME, Client, model_files, safetensors
-from tests.models.hub_server import serving_hub
+from tests.support.models.hub_models import NAME, Client, model_files, safetensors
+from tests.support.models.hub_server import serving_hub
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.models.mutation_subjects import SUBJECTS
-from tests.models.mutations import read_mutations
+from tests.support.models.mutation_subjects import SUBJECTS
+from tests.support.models.mutations import read_mutations
 
 ROOT = Path(__file__).parents[2]
 FEW, MANY = 120, 10_000
@@ -29,7 +29,7 @@ def test_a_few(name: str, tmp_path: Path):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SUBJECTS)
 def test_many_in_a_process_that_may_do_nothing_else(name: str, tmp_path: Path):
-    command = [sys.executable, "-m", "tests.models.mutations", name, str(MANY)]
+    command = [sys.executable, "-m", "tests.support.models.mutations", name, str(MANY)]
     ended = subprocess.run(
         command, cwd=ROOT, env={"TMPDIR": str(tmp_path)}, capture_output=True, text=True
     )
@@ -45,7 +45,7 @@ def test_the_guard_stops_what_is_run_and_written(tmp_path: Path):
     script = """
 import sys
 from pathlib import Path
-from tests.models.mutations import Guard
+from tests.support.models.mutations import Guard
 place, elsewhere = Path(sys.argv[1]), Path(sys.argv[2])
 place.mkdir()
 guard = Guard()

@@ -20,7 +20,7 @@ from models.installed.inventory import Entry
 from models.memory.machine import Machine
 from models.pairing import COPIED_CACHES, candidates, rollback_note
 from models.records import Candidate, Installed, Role
-from tests.models.model_folders import LLAMA, QWEN3_5, model_folder
+from tests.support.models.model_folders import LLAMA, QWEN3_5, model_folder
 
 MACHINE = Machine("a Mac", 16 << 30, 10_000_000_000, unified=True)
 

@@ -20,7 +20,7 @@ from models.token_tables import (
     compare,
     read_table,
 )
-from tests.models.model_folders import model_folder
+from tests.support.models.model_folders import model_folder
 
 pytestmark = pytest.mark.slow
 

@@ -26,8 +26,8 @@ from models.starter import (
     locate_wheel,
     models_folder,
 )
-from tests.models.file_server import FileServer, serving
-from tests.models.tiny_gguf import TinyGguf
+from tests.support.models.file_server import FileServer, serving
+from tests.support.models.tiny_gguf import TinyGguf
 
 
 @pytest.fixture(autouse=True)

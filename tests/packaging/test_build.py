@@ -7,7 +7,7 @@ import pytest
 import build
 from bundle.resolve import Platform, Wheel
 from sign import code_signature
-from tests.packaging import tiny_bundle
+from tests.support.packaging import tiny_bundle
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import macho
 from macho import Import, Library, MachoError, thin
-from tests.packaging.tiny_macho import (
+from tests.support.packaging.tiny_macho import (
     ARM64,
     EXECUTE,
     X86_64,

@@ -14,11 +14,11 @@ from mlx.utils import tree_flatten
 from engine.anatomy import embedding
 from engine.distil.answers import Answerer, Asked
 from engine.distil.loss import embed, loss, make_batch
-from engine.head import load_head
+from engine.drafters.head_network import load_head
 from engine.loading import load
 from models.drafter_folders import describe_head, find_head
 from models.folders import ModelFolder
-from tests.engine.heads import untrained
+from tests.support.engine.heads import untrained
 
 FOLDER = Path(__file__).parents[2] / "resources" / "drafters" / "smollm2-135m"
 SCRIPTS = Path(__file__).parents[1] / "lab" / "starter_drafter"

@@ -9,7 +9,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QLabel, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.chat.colours import DARK_CHAT
+from app.theme.chat_colours import DARK_CHAT
 from app.chat.composer import Composer, RoundButton
 
 

@@ -12,14 +12,14 @@ from PySide6.QtGui import QHelpEvent, QTextCharFormat, QTextCursor
 from PySide6.QtWidgets import QToolTip, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.chat.colours import DARK_CHAT, LIGHT_CHAT
-from app.chat.copying import written_text
-from app.chat.formats import ROLE, Formats
-from app.chat.growth import Growth
+from app.theme.chat_colours import DARK_CHAT, LIGHT_CHAT
+from app.markdown.copying import written_text
+from app.markdown.formats import ROLE, Formats
+from app.markdown.streaming import Growth
 from app.chat.provenance import Legend, Provenance, describe, laid_over
-from app.chat.view import TextView
+from app.markdown.view import TextView
 from app.rounds.trace import Kind, Piece
-from tests.app.chat.markdown_texts import cut_places, split
+from tests.support.app.markdown_texts import cut_places, split
 
 Show = Callable[[str], TextView]
 Underline = QTextCharFormat.UnderlineStyle

@@ -4,8 +4,8 @@ import pytest
 from PySide6.QtWidgets import QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.chat.colours import DARK_CHAT
-from app.chat.formats import Formats
+from app.theme.chat_colours import DARK_CHAT
+from app.markdown.formats import Formats
 from app.chat.message import Ending
 from app.chat.provenance import laid_over
 from app.chat.transcript import Transcript

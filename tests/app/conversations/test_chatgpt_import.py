@@ -12,7 +12,7 @@ from app.conversations.exchange import parse, to_json
 from app.conversations.records import Chat
 from app.conversations.store import Store
 from models.errors import Problem
-from tests.app.conversations.samples import contents
+from tests.support.app.store_samples import contents
 
 
 def node(parent: str | None, role: str, said: Any = "", **more: Any) -> dict[str, Any]:

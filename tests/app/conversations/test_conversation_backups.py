@@ -14,7 +14,7 @@ from app.conversations.backup import Backup, backups, is_due, to_drop
 from app.conversations.store import Store
 from models.errors import Problem
 from tests.app.conversations.conftest import Clock
-from tests.app.conversations.samples import answered, asked, raw
+from tests.support.app.store_samples import answered, asked, raw
 
 NOW = datetime(2026, 5, 9, 12, tzinfo=UTC)
 

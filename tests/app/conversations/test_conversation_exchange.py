@@ -14,7 +14,7 @@ from app.conversations.records import Chat, Entry
 from app.conversations.store import Store
 from engine.request import Request, Sampling
 from models.errors import Problem
-from tests.app.conversations.samples import answered, asked, contents
+from tests.support.app.store_samples import answered, asked, contents
 
 moments = st.none() | st.datetimes(
     datetime(1971, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC)

@@ -20,7 +20,7 @@ from app.conversations.store import Store
 from engine.request import Request, Sampling
 from models.errors import Problem
 from tests.app.conversations.conftest import Clock
-from tests.app.conversations.samples import answered, asked
+from tests.support.app.store_samples import answered, asked
 
 
 def titles(store: Store) -> list[str]:

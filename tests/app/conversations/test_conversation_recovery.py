@@ -11,7 +11,7 @@ from app.conversations.backup import backups
 from app.conversations.store import Store, backups_of
 from models.errors import Problem
 from tests.app.conversations.conftest import Clock
-from tests.app.conversations.samples import answered, asked, raw
+from tests.support.app.store_samples import answered, asked, raw
 
 
 def fill(path: Path, clock: Clock, *, words: int = 100) -> list[str]:

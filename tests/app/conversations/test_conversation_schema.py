@@ -10,7 +10,7 @@ from app.conversations import schema
 from app.conversations.backup import backups
 from app.conversations.store import Store, backups_of
 from models.errors import Problem
-from tests.app.conversations.samples import asked, contents, raw
+from tests.support.app.store_samples import asked, contents, raw
 
 
 def make_version_1(path: Path) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from app.conversations import schema, search, shelf, tree
 from app.conversations.records import Hit
 from app.conversations.store import Store
-from tests.app.conversations.samples import answered, asked, raw
+from tests.support.app.store_samples import answered, asked, raw
 
 
 def found(store: Store, text: str) -> list[tuple[int, int | None]]:

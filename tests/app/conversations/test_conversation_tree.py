@@ -8,7 +8,7 @@ from app.conversations.records import Chat, Entry, State
 from app.conversations.store import Store
 from engine.events import Event
 from models.errors import Problem
-from tests.app.conversations.samples import answered, asked, contents, raw, round_of
+from tests.support.app.store_samples import answered, asked, contents, raw, round_of
 
 
 def test_a_chat_is_shown_in_its_order(store: Store) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from app.conversations.store import Store
 from models.errors import Problem
-from tests.app.conversations.samples import answered, asked, raw, round_of
+from tests.support.app.store_samples import answered, asked, raw, round_of
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 import app
 from app.conversations.backup import backups
 from app.conversations.store import Store, backups_of
-from tests.app.conversations.samples import raw
+from tests.support.app.store_samples import raw
 
 ROOT = Path(app.__file__).parents[1]
 
@@ -21,7 +21,7 @@ ROOT = Path(app.__file__).parents[1]
 def write_until_killed(path: Path, *, noise: random.Random) -> list[dict[str, str]]:
     """What a writing process had acknowledged when it was killed."""
     told = path.with_name("told")  # a file, as a full pipe would hold the writer up
-    command = [sys.executable, "-m", "tests.app.conversations.writing_child", str(path)]
+    command = [sys.executable, "-m", "tests.support.app.writing_child", str(path)]
     told.parent.mkdir(exist_ok=True)
     with told.open("wb") as out, subprocess.Popen(command, cwd=ROOT, stdout=out) as child:
         # A quarter of them at any moment, while the file is opened too; the rest amid the writing.

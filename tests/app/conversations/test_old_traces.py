@@ -14,8 +14,8 @@ from app.conversations.store import Store
 from app.rounds.trace import pieces
 from engine.events import Done, Event, Text
 from engine.rounds import judged
-from tests.app.made_traces import made_trace
-from tests.app.rounds.traces import text_of, traces
+from tests.support.app.made_traces import made_trace
+from tests.support.app.traces import text_of, traces
 
 DATA = Path(__file__).parents[1] / "data"
 # A file of protocol 1, and the pieces (text, kind, round, position) that its version showed of

@@ -10,9 +10,9 @@ from PySide6.QtCore import QSettings
 from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
-from app.pair.model_loader import ModelLoader
-from app.process.engine_log import EngineLog
-from app.process.engine_process import EngineProcess
+from app.models.loader import ModelLoader
+from app.engine_client.engine_log import EngineLog
+from app.engine_client.engine_process import EngineProcess
 from app.race.race import Difference, Race, Result, judge_race
 from app.race.race_dialog import RaceDialog, verdict
 from app.rounds.trace import Trace
@@ -22,10 +22,10 @@ from engine.request import Message, Request, Sampling
 from engine.rounds import Token
 from engine.stats import tally
 from models.errors import Problem
-from tests.app.engine_listener import TIMEOUT_SECONDS
-from tests.app.made_traces import made_trace
-from tests.app.rounds.traces import traces
-from tests.app.window_maker import events_file, fake_host
+from tests.support.app.engine_listener import TIMEOUT_SECONDS
+from tests.support.app.made_traces import made_trace
+from tests.support.app.traces import traces
+from tests.support.app.window_maker import events_file, fake_host
 
 TEXT = "One two three, four five six, seven eight nine, and so on until the end."
 PLAIN, SPECULATIVE = made_trace(TEXT, longest=0), made_trace(TEXT)

@@ -9,7 +9,7 @@ from app.rounds.figures import Column, Figure
 from engine.events import Event, Stats
 from engine.rounds import judged
 from engine.stats import ratio_to_plain, tally
-from tests.app.rounds.traces import recorded, traces
+from tests.support.app.traces import recorded, traces
 
 
 def test_before_anything_happened() -> None:

@@ -5,11 +5,11 @@ from PySide6.QtCore import QPointF
 from PySide6.QtGui import QColor, QPalette
 from pytestqt.qtbot import QtBot
 
-from app.colours import DARK, LIGHT, KindColours
+from app.theme.colours import DARK, LIGHT, KindColours
 from app.rounds.lane import DraftLane, describe
 from app.rounds.layout import Cell, Ruler, plan
 from engine.rounds import Round, joined, judged
-from tests.app.rounds.traces import made_round, recorded
+from tests.support.app.traces import made_round, recorded
 
 
 class Clock:

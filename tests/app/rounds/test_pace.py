@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from app.rounds.pace import Pace, Shown
 from engine.rounds import Round
-from tests.app.rounds.traces import made_round
+from tests.support.app.traces import made_round
 
 
 def draft(number: int) -> Round:

@@ -5,15 +5,15 @@ from PySide6.QtGui import QColor, QPalette
 from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
-from app.colours import DARK
+from app.theme.colours import DARK
 from app.rounds.charts import PositionChart, SplitBar
-from app.rounds.colours import DARK as DARK_ROUNDS
+from app.theme.round_colours import DARK as DARK_ROUNDS
 from app.rounds.figures import Column, Part
 from app.rounds.panel import RoundsPanel
 from engine.events import Text
 from engine.rounds import joined, judged
 from engine.stats import tally
-from tests.app.rounds.traces import recorded
+from tests.support.app.traces import recorded
 
 TRACES = ["stories_early_exit.jsonl", "stories_lookup.jsonl", "stories_plain.jsonl"]
 

@@ -7,7 +7,7 @@ from app.rounds.trace import pieces
 from engine.events import Done, Event, Text
 from engine.rounds import judged
 from engine.stats import tally
-from tests.app.rounds.traces import recorded, text_of, traces
+from tests.support.app.traces import recorded, text_of, traces
 
 
 @given(events=traces())

@@ -11,13 +11,13 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QLabel, QPushButton, QToolButton, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.colours import DARK
+from app.theme.colours import DARK
 from app.rounds.lane import DraftLane
 from app.rounds.replay_text import ReplayText
 from app.rounds.scrubber import Scrubber
 from engine.events import Draft, DraftedToken, Event, Judgement, Span, Text, Verdict, WrittenToken
 from engine.stats import tally
-from tests.app.rounds.traces import recorded, text_of
+from tests.support.app.traces import recorded, text_of
 
 EVENTS = recorded("stories_early_exit.jsonl")
 ROUNDS = 42

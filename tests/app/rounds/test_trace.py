@@ -20,7 +20,7 @@ from engine.events import (
 )
 from engine.rounds import judged
 from engine.stats import tally
-from tests.app.rounds.traces import text_of, traces
+from tests.support.app.traces import text_of, traces
 
 
 def written(found: tuple[Piece, ...]) -> str:

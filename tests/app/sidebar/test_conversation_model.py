@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QApplication
 
 from app.conversations.records import Excerpt, Hit
 from app.sidebar.conversation_model import HIT, SECTION, SHOWN, ConversationModel, HitModel
-from tests.app.conversation_samples import NOW, SEVERAL, conversation
+from tests.support.app.conversation_samples import NOW, SEVERAL, conversation
 
 ACCESSIBLE = Qt.ItemDataRole.AccessibleTextRole
 

@@ -11,14 +11,14 @@ import pytest
 from PySide6.QtCore import QSettings
 
 from app.settings import Settings
-from tests.app.engine_listener import TIMEOUT_SECONDS
-from tests.app.updates.feed_server import PUBLIC_KEY, FeedServer, made_feed, serving
-from tests.app.window_maker import ROOT
+from tests.support.app.engine_listener import TIMEOUT_SECONDS
+from tests.support.app.feed_server import PUBLIC_KEY, FeedServer, made_feed, serving
+from tests.support.app.window_maker import ROOT
 
 APPLICATION = """
 import sys
 from app import start
-from app.updates import update_keeper
+from app.updates import controller as update_keeper
 from app.updates.origin import Origin
 from PySide6.QtCore import QTimer
 

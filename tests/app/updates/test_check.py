@@ -12,7 +12,7 @@ from nacl.signing import SigningKey
 from app.updates.check import check
 from app.updates.release import Feed
 from models.errors import Problem
-from tests.app.updates.feed_server import (
+from tests.support.app.feed_server import (
     NOW,
     PUBLIC_KEY,
     RELEASE,
@@ -21,7 +21,7 @@ from tests.app.updates.feed_server import (
     nobody_there,
     serving,
 )
-from tests.app.window_maker import ROOT
+from tests.support.app.window_maker import ROOT
 
 SOME_SECONDS = 30.0
 

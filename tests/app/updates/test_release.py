@@ -18,7 +18,7 @@ from app.updates.release import (
 )
 from app.updates.signature import seal, unseal
 from models.errors import Problem
-from tests.app.updates.feed_server import KEY, NOW, PUBLIC_KEY, RELEASE
+from tests.support.app.feed_server import KEY, NOW, PUBLIC_KEY, RELEASE
 
 FEED = Feed(made=NOW, expires=NOW + timedelta(days=1), release=RELEASE)
 JSON = st.recursive(

@@ -15,7 +15,7 @@ from engine.bench.report import Report
 from engine.bench.roofline import measure_roofline
 from engine.bench.run import run_bench
 from models.folders import ModelFolder
-from tests.engine.tiny import noisy, save, write_folder
+from tests.support.engine.tiny import noisy, save, write_folder
 
 
 def _nothing_installed(name: str) -> Any:

@@ -24,7 +24,7 @@ from engine.drafters import Drafter
 from engine.loading import load
 from models.errors import Problem
 from models.folders import ModelFolder
-from tests.engine.tiny import write_folder
+from tests.support.engine.tiny import write_folder
 
 
 def test_everybody_answers_every_prompt_in_turns(report: Report) -> None:

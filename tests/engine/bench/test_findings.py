@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from engine.__main__ import main
+from engine.cli.main import main
 from engine.bench.contestants import Measurement
 from engine.bench.deliver import check_places, deliver
 from engine.bench.figures import Step, stats_of_steps

@@ -20,7 +20,7 @@ from engine.bench.roofline import (
     weight_bytes,
 )
 from engine.decoder import Decoder
-from tests.engine.tiny import build
+from tests.support.engine.tiny import build
 
 
 def test_a_pass_reads_all_weights_but_an_embedding_that_is_no_output_layer() -> None:

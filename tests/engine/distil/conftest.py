@@ -12,11 +12,11 @@ import pytest
 from engine.anatomy import embedding
 from engine.distil.answers import Answer, Answerer
 from engine.distil.training import Trainer
-from engine.head import FittedHead, shape_for
+from engine.drafters.head_network import FittedHead, shape_for
 from engine.loading import LoadedModel, load
 from models.folders import ModelFolder
-from tests.engine.distil.story_samples import STORIES, asked_of, new_story_head, openings
-from tests.engine.sessions import loaded, tiny_model
+from tests.support.engine.story_samples import STORIES, asked_of, new_story_head, openings
+from tests.support.engine.sessions import loaded, tiny_model
 
 
 @pytest.fixture(scope="package", autouse=True)

@@ -16,10 +16,10 @@ from engine.distil.answering import Answering, how_many, in_order, require_memor
 from engine.distil.answers import Answer, Asked
 from engine.distil.budget import Budget
 from engine.distil.store import AnswerStore, Shard
-from engine.head import shape_for
+from engine.drafters.head_network import shape_for
 from engine.loading import LoadedModel
 from models.errors import Problem
-from tests.engine.distil.story_samples import asked_of, openings
+from tests.support.engine.story_samples import asked_of, openings
 
 LONGEST = 5
 

@@ -13,10 +13,10 @@ from engine.loading import LoadedModel
 from engine.request import Request
 from engine.session import Session
 from models.errors import Problem
-from tests.engine.chi_square import excess
-from tests.engine.distil.story_samples import asked_of, openings
-from tests.engine.sessions import loaded, tiny_model, tokens_of
-from tests.engine.tiny import build
+from tests.support.engine.chi_square import excess
+from tests.support.engine.story_samples import asked_of, openings
+from tests.support.engine.sessions import loaded, tiny_model, tokens_of
+from tests.support.engine.tiny import build
 
 LAYERS = (1, 3, 4)
 

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from engine.__main__ import main
+from engine.cli.main import main
 from engine.distil import run as module
 from engine.distil.answers import Answerer
 from models.errors import Problem
 from models.folders import ModelFolder
-from tests.engine import tiny
-from tests.engine.command_line.ended import Run, assert_refused, contents
-from tests.engine.distil.story_samples import STORIES, openings
+from tests.support.engine import tiny
+from tests.support.engine.ended import Run, assert_refused, contents
+from tests.support.engine.story_samples import STORIES, openings
 
 Distil = Callable[..., Run]
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from engine.head import load_head
+from engine.drafters.head_network import load_head
 from models.drafter_folders import describe_head
 from models.folders import ModelFolder
-from tests.engine.command_line.ended import ROOT
-from tests.engine.distil.story_samples import STORIES, openings
+from tests.support.engine.ended import ROOT
+from tests.support.engine.story_samples import STORIES, openings
 
 pytestmark = pytest.mark.slow
 

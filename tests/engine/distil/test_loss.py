@@ -20,8 +20,8 @@ from engine.distil.loss import (
     mask_after,
     soft_cross_entropy,
 )
-from engine.head import Head
-from tests.engine.distil.lively import (
+from engine.drafters.head_network import Head
+from tests.support.engine.lively import (
     KEPT,
     LAYERS,
     SHAPE,

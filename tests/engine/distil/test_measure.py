@@ -12,14 +12,14 @@ from engine.distil.answers import Answer, Answerer
 from engine.distil.measure import Acceptance, _chains, measure
 from engine.draft_length.policy import Fixed
 from engine.drafters.head import HeadDrafter
-from engine.head import FittedHead
+from engine.drafters.head_network import FittedHead
 from engine.loading import LoadedModel
 from engine.request import Request
 from engine.session import Session
-from tests.engine.distil.lively import KEPT, SHAPE, answer, embeddings, lively_head
-from tests.engine.distil.story_samples import asked_of, new_story_head
-from tests.engine.sessions import done_of, tokens_of
-from tests.mostly_slow import mostly_slow
+from tests.support.engine.lively import KEPT, SHAPE, answer, embeddings, lively_head
+from tests.support.engine.story_samples import asked_of, new_story_head
+from tests.support.engine.sessions import done_of, tokens_of
+from tests.support.mostly_slow import mostly_slow
 
 
 def by_the_engine(

@@ -16,15 +16,15 @@ from engine.distil.measure import Acceptance, measure
 from engine.distil.run import DistilOptions, distil
 from engine.distil.training import Trainer
 from engine.events import Done
-from engine.head import load_head, save_head
+from engine.drafters.head_network import load_head, save_head
 from engine.loading import LoadedModel
 from engine.request import Request
 from engine.session import Session
 from models.drafter_folders import describe_head
 from models.errors import Problem
 from models.folders import ModelFolder
-from tests.engine.distil.story_samples import STORIES, asked_of, new_story_head, openings
-from tests.mostly_slow import mostly_slow
+from tests.support.engine.story_samples import STORIES, asked_of, new_story_head, openings
+from tests.support.mostly_slow import mostly_slow
 
 
 class Killed(BaseException):

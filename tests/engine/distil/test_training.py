@@ -17,10 +17,10 @@ from engine.distil.loss import STEPS
 from engine.distil.measure import measure
 from engine.distil.store import AnswerStore
 from engine.distil.training import Progress, Trainer, batches, epoch, steps_at
-from engine.head import FittedHead
+from engine.drafters.head_network import FittedHead
 from engine.loading import LoadedModel
 from models.errors import Problem
-from tests.engine.distil.story_samples import new_story_head
+from tests.support.engine.story_samples import new_story_head
 
 FULL = Path("/dev/full")  # a disk without any room; Linux has it
 POSITIONS = 2500

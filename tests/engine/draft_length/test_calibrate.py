@@ -15,9 +15,9 @@ from engine.drafters.cascade import Cascade
 from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
-from tests.engine.heads import head_drafter
-from tests.engine.helpers import CORE, PROMPT, assert_as_fresh, decoder, plainly
-from tests.engine.tiny import build, noisy
+from tests.support.engine.heads import head_drafter
+from tests.support.engine.helpers import CORE, PROMPT, assert_as_fresh, decoder, plainly
+from tests.support.engine.tiny import build, noisy
 
 
 def clock(step: float = 0.0) -> Iterator[float]:

@@ -1,4 +1,4 @@
-"""The head in PyTorch, with the loss by which it learns: those of `engine.head` and
+"""The head in PyTorch, with the loss by which it learns: those of `engine.drafters.head_network` and
 `engine.distil.loss`, where they are explained. A test compares the losses."""
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ HIDDEN_FROM = -1e4  # added to a score, it leaves nothing
 
 
 class Head(nn.Module):
-    """As `engine.head.Head`, with the names of its weights."""
+    """As `engine.drafters.head_network.Head`, with the names of its weights."""
 
     def __init__(self, shape: dict[str, Any], kept: Tensor) -> None:
         super().__init__()

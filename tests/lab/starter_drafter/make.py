@@ -312,7 +312,7 @@ def _inside(name: str) -> bool:
 
 
 def new_head(shape: dict[str, Any], target: Target, kept: Tensor) -> Head:
-    """As `engine.head.new_head`."""
+    """As `engine.drafters.head_network.new_head`."""
     head, scale = Head(shape, kept), 0.3
     width, own = shape["target_size"], shape["hidden_size"]
     with torch.no_grad():

@@ -6,7 +6,7 @@ import pytest
 
 from models.errors import Problem
 from models.gguf.file import read_gguf
-from tests.models.tiny_gguf import TOKENS, TinyGguf
+from tests.support.models.tiny_gguf import TOKENS, TinyGguf
 
 LISTS = ("tokenizer.ggml.tokens", "tokenizer.ggml.merges")
 

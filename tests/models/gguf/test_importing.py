@@ -13,7 +13,7 @@ from mlx_lm.utils import load_model
 
 from models.gguf import importing as importer
 from models.gguf.importing import import_gguf
-from tests.models.tiny_gguf import TOKENS, TinyGguf
+from tests.support.models.tiny_gguf import TOKENS, TinyGguf
 
 EXACT = [Kind.Q4_0, Kind.Q4_1, Kind.Q5_0, Kind.Q5_1, Kind.Q8_0]
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from models.errors import Problem
 from models.gguf import importing as importer
 from models.gguf.importing import import_gguf
-from tests.models.tiny_gguf import TinyGguf
+from tests.support.models.tiny_gguf import TinyGguf
 
 
 @pytest.mark.parametrize(

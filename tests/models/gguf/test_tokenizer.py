@@ -16,7 +16,7 @@ from models.gguf.file import read_gguf
 from models.gguf.importing import import_gguf
 from models.gguf.tokenizer import tokenizer_files
 from models.starter import GGUF_VARIABLE, STARTER, models_folder
-from tests.models.tiny_gguf import TOKENS, TinyGguf
+from tests.support.models.tiny_gguf import TOKENS, TinyGguf
 
 DATA = Path(__file__).parents[1] / "data"
 TEXTS: list[str] = json.loads((DATA / "texts.json").read_text())

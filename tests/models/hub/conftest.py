@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.models.hub_models import NAME, Client, loopback_session, model_files
-from tests.models.hub_server import HubServer, serving_hub
+from tests.support.models.hub_models import NAME, Client, loopback_session, model_files
+from tests.support.models.hub_server import HubServer, serving_hub
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from models.errors import Problem
 from models.hub.client import Hub
 from models.hub.repository import needed, parse_repository
-from tests.models.hub_models import CONFIG, NAME, NEEDED, model_files, safetensors
-from tests.models.hub_server import HubServer, Refusal, Told, git_sha1, serving_hub, sha256
+from tests.support.models.hub_models import CONFIG, NAME, NEEDED, model_files, safetensors
+from tests.support.models.hub_server import HubServer, Refusal, Told, git_sha1, serving_hub, sha256
 
 
 @pytest.fixture(autouse=True)

@@ -13,8 +13,8 @@ from models.folders import inspect
 from models.hub.fetch import Stopped, completed, fetch, remaining_bytes
 from models.hub.marks import adopt, mark_path, unmark
 from models.records import Download
-from tests.models.hub_models import NAME, NEEDED, TOKEN, Client
-from tests.models.hub_server import HubServer, sha256
+from tests.support.models.hub_models import NAME, NEEDED, TOKEN, Client
+from tests.support.models.hub_server import HubServer, sha256
 
 
 def test_a_model_is_fetched_and_complete(client: Client):

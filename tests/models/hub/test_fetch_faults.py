@@ -16,8 +16,8 @@ from models.hub import transfer
 from models.hub.client import Hub
 from models.hub.fetch import completed, remaining_bytes
 from models.hub.stopping import Stop
-from tests.models.hub_models import NAME, NEEDED, Client, model_files
-from tests.models.hub_server import HubServer, Refusal, Told, sha256
+from tests.support.models.hub_models import NAME, NEEDED, Client, model_files
+from tests.support.models.hub_server import HubServer, Refusal, Told, sha256
 
 WEIGHTS = "model-1-of-2.safetensors"
 

@@ -12,8 +12,8 @@ from huggingface_hub import scan_cache_dir
 from models.errors import Problem
 from models.folders import inspect
 from models.hub.fetch import completed, remaining_bytes
-from tests.models.hub_models import NAME, NEEDED, Client
-from tests.models.hub_server import HubServer
+from tests.support.models.hub_models import NAME, NEEDED, Client
+from tests.support.models.hub_server import HubServer
 
 ROOT = Path(__file__).parents[3]
 PATIENCE_SECONDS = 60

@@ -7,7 +7,7 @@ import pytest
 
 from models.errors import Problem
 from models.installed.added_folders import FILE_NAME, add_folder, folders, places, remove_folder
-from tests.models.tiny_store import model_files, write
+from tests.support.models.tiny_store import model_files, write
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from models.folders import inspect
 from models.hub.cache_layout import read_repository
 from models.installed import store
 from models.starter import STARTER
-from tests.models.tiny_store import (
+from tests.support.models.tiny_store import (
     cached,
     commit,
     disk_bytes,

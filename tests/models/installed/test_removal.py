@@ -17,7 +17,7 @@ from models.hub.marks import mark, mark_path
 from models.hub.queue import Queue
 from models.installed import added_folders, removal, store
 from models.installed.last_used import last_used, mark_used
-from tests.models.tiny_store import (
+from tests.support.models.tiny_store import (
     cached,
     commit,
     disk_bytes,

@@ -12,8 +12,8 @@ from models.hub.queue import Queue
 from models.installed import added_folders, store
 from models.installed.resolve import find, resolve_drafter, resolve_target
 from models.records import Installed
-from tests.models.tiny_gguf import TinyGguf
-from tests.models.tiny_store import cached, commit, head_files, model_files, partial, write
+from tests.support.models.tiny_gguf import TinyGguf
+from tests.support.models.tiny_store import cached, commit, head_files, model_files, partial, write
 
 NAME = "mlx-community/Qwen3-4B-4bit"
 

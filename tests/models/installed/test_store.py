@@ -20,8 +20,8 @@ from models.installed.inventory import Place, describe
 from models.installed.last_used import mark_used
 from models.records import Installed
 from models.starter import MARKER_NAME, STARTER
-from tests.models.tiny_gguf import TOKENS, TinyGguf
-from tests.models.tiny_store import cached, commit, head_files, model_files, weights, write
+from tests.support.models.tiny_gguf import TOKENS, TinyGguf
+from tests.support.models.tiny_store import cached, commit, head_files, model_files, weights, write
 
 NAME = "org/Model-4bit"
 

@@ -22,7 +22,7 @@ from cblas import MACHINES
 from configuration import CACHE, read_configuration
 from models.folders import ModelFolder
 from models.starter import STARTER
-from tests.packaging.tiny_wheel import write_wheel
+from tests.support.packaging.tiny_wheel import write_wheel
 
 HERE = Path(sys.executable)
 PYTHON = BuildPython("3.13.0", HERE, HERE, HERE, HERE)

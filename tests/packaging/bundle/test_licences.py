@@ -8,7 +8,7 @@ import pytest
 from bundle import licences
 from bundle.licences import Component
 from models.errors import Problem
-from tests.packaging.tiny_bundle import write
+from tests.support.packaging.tiny_bundle import write
 
 PLAIN = Component("thing", "1.0", "", "pkg:pypi/thing@1.0", "", None)
 

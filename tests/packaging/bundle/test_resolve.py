@@ -16,7 +16,7 @@ from bundle import resolve
 from bundle.resolve import Platform, Wheel, fetch, linux, macos, read_lock, write_lock
 from configuration import REPOSITORY, read_configuration
 from models.errors import Problem
-from tests.packaging.tiny_wheel import write_wheel
+from tests.support.packaging.tiny_wheel import write_wheel
 
 MAC = macos(read_configuration().application.minimum_macos)
 

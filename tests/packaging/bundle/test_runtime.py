@@ -15,9 +15,9 @@ from bundle.build_python import BuildPython
 from bundle.runtime import LIBRARY, install_for_mac, install_for_twin, openssl_version
 from configuration import Configuration, read_configuration
 from models.errors import Problem
-from tests.models.file_server import serving
-from tests.packaging.tiny_macho import ARM64, X86_64, universal
-from tests.packaging.tiny_wheel import zipped
+from tests.support.models.file_server import serving
+from tests.support.packaging.tiny_macho import ARM64, X86_64, universal
+from tests.support.packaging.tiny_wheel import zipped
 
 BINARIES = ("Python", "libssl.3.dylib", "libcrypto.3.dylib", "Tcl")
 

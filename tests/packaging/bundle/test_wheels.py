@@ -7,8 +7,8 @@ import pytest
 from bundle import resolve
 from bundle.wheels import unpack
 from configuration import excluded
-from tests.packaging.tiny_macho import ARM64, X86_64, universal
-from tests.packaging.tiny_wheel import write_wheel
+from tests.support.packaging.tiny_macho import ARM64, X86_64, universal
+from tests.support.packaging.tiny_wheel import write_wheel
 
 
 @pytest.fixture(autouse=True)

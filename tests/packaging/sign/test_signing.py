@@ -13,8 +13,8 @@ from models.errors import Problem
 from sign import code_signature, frameworks
 from sign.code_resources import CODE_RESOURCES
 from sign.code_signature import CoveredFiles, SignatureError
-from tests.packaging import tiny_bundle
-from tests.packaging.tiny_macho import ARM64, EXECUTE, X86_64, TinyMacho, universal
+from tests.support.packaging import tiny_bundle
+from tests.support.packaging.tiny_macho import ARM64, EXECUTE, X86_64, TinyMacho, universal
 
 MINE = CoveredFiles(info_plist=b"<plist/>", code_resources=b"<seal/>")
 ENTITLEMENTS = {"a.b": True}

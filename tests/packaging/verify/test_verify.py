@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from sign.code_resources import CODE_RESOURCES
-from tests.packaging import tiny_bundle
-from tests.packaging.tiny_bundle import CPP, SITE, configuration, write
-from tests.packaging.tiny_macho import (
+from tests.support.packaging import tiny_bundle
+from tests.support.packaging.tiny_bundle import CPP, SITE, configuration, write
+from tests.support.packaging.tiny_macho import (
     ARM64,
     EXECUTE,
     MODULE,

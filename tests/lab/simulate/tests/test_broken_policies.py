@@ -16,7 +16,7 @@ from tests.lab.simulate.run import Course
 from tests.lab.simulate.tests.promises import below_the_floor, with_regrets
 from tests.lab.simulate.tests.recorded import committed_answers, lucky_answer
 from tests.lab.simulate.traces import Answer, without_acceptance
-from tests.mostly_slow import mostly_slow
+from tests.support.mostly_slow import mostly_slow
 
 
 class Broken:

@@ -18,7 +18,7 @@ from tests.lab.simulate.run import Course, policy_maker
 from tests.lab.simulate.tests.promises import below_the_floor, with_regrets
 from tests.lab.simulate.tests.recorded import committed_answers, lucky_answer
 from tests.lab.simulate.traces import without_acceptance
-from tests.mostly_slow import mostly_slow
+from tests.support.mostly_slow import mostly_slow
 
 TEMPERATURES = (0.0, 0.8)
 WEATHERS = ("steady", "noisy", "heat", "load", "steeper", "deep")

@@ -13,7 +13,7 @@ from engine.request import Message, Request
 from engine.session import Session
 from models.errors import Problem
 from models.folders import ModelFolder
-from tests.engine.tiny import noisy, write_folder
+from tests.support.engine.tiny import noisy, write_folder
 from tests.lab.simulate.__main__ import main
 from tests.lab.simulate.record import RecordOptions, record
 from tests.lab.simulate.replay import replay, whole

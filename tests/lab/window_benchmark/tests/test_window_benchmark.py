@@ -13,7 +13,7 @@ from app.rounds.trace import pieces
 from engine.events import Done, Prefill, Stats
 from engine.protocol import Answer, Cancel
 from engine.stats import tally
-from tests.app.window_maker import OFFSCREEN_COMPLAINTS, ROOT
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, ROOT
 from tests.lab.window_benchmark.frames import Frame, by_thousand, growth, summarize
 from tests.lab.window_benchmark.host import Commands, play
 from tests.lab.window_benchmark.rounds import committed, made_rounds, made_text

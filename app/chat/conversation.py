@@ -1,0 +1,344 @@
+"""The conversation that is open: its branch, and what can be done with it.
+
+Every change is in the store before it is told, and what cannot be stored is given back. Knows
+the store and the answers; no widget, and not how the engine gets a model.
+"""
+
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from typing import Any
+
+from PySide6.QtCore import QObject, Signal
+
+from app.chat.answers import Answers, Writing
+from app.conversations.records import Conversation, Message
+from app.conversations.store import Store
+from app.steps import Stepper, Steps
+from engine.events import Done, Event, Failed, Text
+from engine.request import Message as Line
+from engine.request import Request
+from models.errors import Problem
+
+DEFAULTS = Request(max_tokens=1024)
+"""How a conversation is answered for which nothing was chosen."""
+
+_GONE_ON = ("length", "cancelled", "interrupted", "failed")
+
+
+class OpenConversation(QObject):
+    """Attributes: `record`, None while it is new and empty; `branch`, the messages shown.
+
+    Signals:
+        opened(): another conversation; the branch is told by `changed` right after.
+        reached(int): a message that was looked for is on the branch.
+        changed(int): the branch is another; so many messages at its front are the same.
+        described(): the record changed: its title, its settings.
+        refused(str, Problem): a text could not be stored. Give it back to the person.
+        failed(Problem): something else could not be done; nothing was changed.
+    """
+
+    opened = Signal()
+    reached = Signal(int)
+    changed = Signal(int)
+    described = Signal()
+    refused = Signal(str, Problem)
+    failed = Signal(Problem)
+
+    def __init__(
+        self,
+        store: Store,
+        answers: Answers,
+        *,
+        names: Callable[[], tuple[str, str]],
+        parent: QObject | None = None,
+    ) -> None:
+        """`names` says which target and drafter answer now, in words."""
+        super().__init__(parent)
+        self.record: Conversation | None = None
+        self.branch: tuple[Message, ...] = ()
+        self._store, self._answers, self._names = store, answers, names
+        self._stepper = Stepper(self)
+        self._sending = False
+        self._made: Future[Conversation] | None = None  # of the one that is new
+        self._visit = 0  # counts what was opened: late replies are for another
+        answers.begun.connect(self._on_begun)
+        answers.saved.connect(self._on_saved)
+
+    @property
+    def writing(self) -> Writing | None:
+        """The answer at the end of the branch, while it is written."""
+        last = self._answers.writing(self.branch[-1].id) if self.branch else None
+        return last if last is not None and last.state == "streaming" else None
+
+    @property
+    def busy(self) -> bool:
+        """Whether nothing can be said now: a message is on its way, or answered."""
+        return self._sending or self.writing is not None
+
+    def message(self, id: int) -> Message | None:
+        """One of the branch."""
+        return next((message for message in self.branch if message.id == id), None)
+
+    @property
+    def settings(self) -> Request:
+        """How it is answered."""
+        return self.record.settings if self.record and self.record.settings else DEFAULTS
+
+    def asked(self, text: str) -> tuple[Line, ...]:
+        """The chat as it would be with one more message; or up to the last there is, for none."""
+        if text.strip():
+            return (*_lines(self.record, self.branch), Line("user", text))
+        said = [message.id for message in self.branch if message.role == "user"]
+        return self._lines(until=said[-1]) if said else ()
+
+    # Which one
+
+    def new(self) -> None:
+        """An empty one, which is in the store from its first message on."""
+        self._visit += 1
+        self.record, self._made, self._sending = None, None, False
+        self._show_all(())
+
+    def open(self, conversation: int, *, at: int | None = None) -> None:
+        """Another one; with the branch that the message `at` is on, which is then `reached`."""
+        self._visit += 1
+        self._made, self._sending = None, False
+        visit = self._visit
+
+        def steps() -> Steps:
+            record = yield self._store.conversation(conversation)
+            branch = yield self._store.branch(conversation)
+            if at is not None and at not in [message.id for message in branch]:
+                branch = yield self._store.switch(at)
+            if visit == self._visit:
+                self.record = record
+                self._show_all(branch)
+                if at is not None:
+                    self.reached.emit(at)
+
+        self._run(steps())
+
+    def describe(self) -> None:
+        """Read the record again: it was renamed, or pinned."""
+        self._run(self._read_record())
+
+    def configure(self, *, system_prompt: str, settings: Request | None) -> None:
+        """How it is answered from now on."""
+
+        def steps() -> Steps:
+            conversation = yield from self._stored()
+            yield self._store.configure(
+                conversation, system_prompt=system_prompt, settings=settings
+            )
+            yield from self._read_record()
+
+        self._run(steps())
+
+    def keep_unsent(self, text: str) -> None:
+        """Keep what stands in the composer."""
+        if self.record is not None:
+            self.record = replace(self.record, unsent=text)
+            self._store.keep_unsent(self.record.id, text)
+
+    # What is said
+
+    def say(self, text: str) -> None:
+        """Send a message, and have it answered."""
+
+        def steps() -> Steps:
+            conversation = yield from self._stored()
+            question = yield self._store.say(conversation, text)
+            yield from self._follow(question)
+
+        self._send(steps(), text)
+
+    def edit(self, message: int, text: str) -> None:
+        """Say a message otherwise, beside what was said, and have it answered."""
+
+        def steps() -> Steps:
+            question = yield self._store.edit(message, text)
+            yield from self._follow(question)
+
+        self._send(steps(), text)
+
+    def regenerate(self, message: int) -> None:
+        """Another answer beside this one; or the first, to a message that has none."""
+        record, found = self.record, self.message(message)
+        if record is None or found is None or self.busy:
+            return
+        question = message if found.role == "user" else found.parent
+        if question is not None:
+            self._sending = True
+            self._ask(record, question, self._lines(until=question))
+
+    def go_on(self, message: int) -> None:
+        """Go on with an answer that was cut, in another beside it."""
+        record, found = self.record, self.message(message)
+        if record is None or found is None or self.busy or not can_go_on(found):
+            return
+        question = found.parent
+        if question is None:
+            return
+        lines = (*self._lines(until=question), Line("assistant", found.content))
+
+        def steps() -> Steps:
+            trace = yield self._store.trace(message)
+            before = [event for event in trace if not isinstance(event, Done | Failed)]
+            said = "".join(event.delta for event in before if isinstance(event, Text))
+            if said != found.content:
+                before = [Text("", found.content)]  # it was imported, say
+            self._ask(record, question, lines, content=found.content, before=before)
+
+        self._sending = True
+        self._stepper.run(steps(), failed=self._give_up)
+
+    def switch(self, message: int, number: int) -> None:
+        """Show version `number`, from 1, of a message."""
+
+        def steps() -> Steps:
+            siblings = yield self._store.siblings(message)
+            if 1 <= number <= len(siblings):
+                branch = yield self._store.switch(siblings[number - 1].id)
+                if self.record is not None and branch[0].conversation == self.record.id:
+                    self._show(branch)
+
+        self._run(steps())
+
+    def stop(self) -> None:
+        """End the answer that is being written."""
+        if self.branch:
+            self._answers.cancel(self.branch[-1].id)
+
+    def trace(self, message: int, then: Callable[[tuple[Event, ...]], None]) -> None:
+        """Hand an answer's events to `then`, soon; those so far where it is being written."""
+        writing = self._answers.writing(message)
+        if writing is not None:
+            then(tuple(writing.events))
+            return
+
+        def steps() -> Steps:
+            events = yield self._store.trace(message)
+            then(events)
+
+        self._run(steps())
+
+    # Underneath
+
+    def _stored(self) -> Generator[Future[Any], Any, int]:
+        """The id of the conversation, which is made where it is new."""
+        if self.record is None:
+            visit = self._visit
+            # Once, however much is asked of a new conversation at a time.
+            self._made = self._made or self._store.create()
+            try:
+                record: Conversation = yield self._made
+            except Problem:
+                self._made = None
+                raise
+            if visit != self._visit:
+                return record.id
+            self.record = self.record or record
+        return self.record.id
+
+    def _read_record(self) -> Steps:
+        if self.record is not None:
+            record = yield self._store.conversation(self.record.id)
+            if self.record is not None and self.record.id == record.id:
+                self.record = record
+                self.described.emit()
+
+    def _follow(self, question: Message) -> Steps:
+        """Show the branch that ends in a new message, and answer it."""
+        record = yield self._store.conversation(question.conversation)
+        branch = yield self._store.branch(question.conversation)
+        if self.record is not None and self.record.id == record.id:
+            self.record = record
+            self._show(branch)
+            self.described.emit()
+        self._ask(record, question.id, _lines(record, branch))
+
+    def _ask(
+        self,
+        record: Conversation,
+        question: int,
+        lines: Sequence[Line],
+        *,
+        content: str = "",
+        before: Sequence[Event] = (),
+    ) -> None:
+        self._answers.begin(
+            question,
+            lines,
+            record.settings or DEFAULTS,
+            names=self._names(),
+            content=content,
+            before=before,
+            failed=self._give_up,
+        )
+
+    def _send(self, steps: Steps, text: str) -> None:
+        def give_back(problem: Problem) -> None:
+            self._sending = False
+            self.refused.emit(text, problem)
+
+        if self.busy:
+            problem = Problem("An answer is still being written.", "Wait for it, or stop it.")
+            self.refused.emit(text, problem)
+            return
+        self._sending = True
+        self._stepper.run(steps, failed=give_back)
+
+    def _on_begun(self, writing: Writing) -> None:
+        message = writing.message
+        if self.record is None or message.conversation != self.record.id:
+            return
+        self._sending = False
+        kept = next(
+            (n + 1 for n, shown in enumerate(self.branch) if shown.id == message.parent), None
+        )
+        if kept is not None:
+            self._show((*self.branch[:kept], message))
+
+    def _on_saved(self, message: Message) -> None:
+        self.branch = tuple(message if m.id == message.id else m for m in self.branch)
+
+    def _show_all(self, branch: tuple[Message, ...]) -> None:
+        self.branch = branch
+        self.opened.emit()
+        self.changed.emit(0)
+
+    def _show(self, branch: tuple[Message, ...]) -> None:
+        kept = 0
+        while kept < min(len(branch), len(self.branch)) and _same(branch[kept], self.branch[kept]):
+            kept += 1
+        self.branch = branch
+        self.changed.emit(kept)
+
+    def _lines(self, *, until: int) -> tuple[Line, ...]:
+        """The chat as the engine is told it, up to a message."""
+        count = next(n for n, message in enumerate(self.branch) if message.id == until) + 1
+        return _lines(self.record, self.branch[:count])
+
+    def _run(self, steps: Steps) -> None:
+        self._stepper.run(steps, failed=self.failed.emit)
+
+    def _give_up(self, problem: Problem) -> None:
+        self._sending = False
+        self.failed.emit(problem)
+
+
+def can_go_on(message: Message) -> bool:
+    """Whether there is an answer that was cut."""
+    return message.role == "assistant" and bool(message.content) and message.state in _GONE_ON
+
+
+def _lines(record: Conversation | None, branch: Sequence[Message]) -> tuple[Line, ...]:
+    prompt = record.system_prompt if record else ""
+    system = [Line("system", prompt)] if prompt else []
+    return (*system, *(Line(message.role, message.content) for message in branch))
+
+
+def _same(one: Message, other: Message) -> bool:
+    """Whether a message looks as it did, the number of its versions included."""
+    return (one.id, one.siblings, one.place) == (other.id, other.siblings, other.place)

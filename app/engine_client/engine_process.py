@@ -1,0 +1,428 @@
+"""The window's side of the engine's child process: started, watched, restarted.
+
+Knows `engine.protocol` and what a death costs; not what an answer looks like, nor what a
+conversation is. Whoever uses it hears these promises:
+
+- Each generation ends with exactly one Done or Failed, whatever happens to the process, and
+  nothing of it comes after that. A cancelled one goes on until its Done, so that its events add
+  up; the engine takes one pass at most to get there.
+- Events come in the order in which the engine sent them.
+- No method waits, `stop` apart, and nothing is answered before its id has been returned.
+"""
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from uuid import uuid4
+
+from PySide6.QtCore import QObject, QTimer, Signal
+
+import engine
+from app.engine_client.child_process import ChildProcess
+from app.engine_client.engine_log import EngineLog
+from app.engine_client.pending import EngineWork, Lost
+from app.engine_client.watchdog import Watchdog
+from engine.events import Done, Failed, Stats
+from engine.protocol import (
+    LONGEST_LINE_BYTES,
+    PROTOCOL,
+    Answer,
+    Cancel,
+    Command,
+    Drafting,
+    Generate,
+    Load,
+    Loaded,
+    Loading,
+    Ready,
+    Unloaded,
+    answer_from_json,
+    command_to_json,
+)
+from engine.request import Message, Request
+
+_FOLDER = Path(engine.__file__).parents[1]  # where `-m engine` is found, and nobody else's
+_DELAYS_SECONDS = (0.2, 1.0, 4.0, 10.0)
+_NOT_RUNNING = "The engine is not running."
+
+
+class State(Enum):
+    """What the engine is doing, as far as the window need know."""
+
+    STOPPED = "stopped"  # no process, and none is wanted
+    STARTING = "starting"  # it has not greeted yet
+    EMPTY = "empty"  # runs, with no model
+    LOADING = "loading"  # a model or a drafter
+    LOADED = "loaded"  # ready to answer, or answering
+    WAITING = "waiting"  # it died, and will be restarted soon
+    GIVEN_UP = "given up"  # it died too often; `restart` or `load` tries again
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How long the engine may say nothing while it owes an answer, in seconds."""
+
+    starting_seconds: float = 60.0
+    loading_seconds: float = 180.0
+    answering_seconds: float = 60.0
+
+
+def host_command() -> tuple[str, ...]:
+    """What starts the engine; in a bundle `sys.executable` is the Python inside it.
+
+    That one hears no PYTHON* variables: that a crash tells where is said here.
+    """
+    return (sys.executable, "-X", "faulthandler", "-m", "engine", "host")
+
+
+class EngineProcess(QObject):
+    """The engine, kept running until `stop`.
+
+    After a death it restarts by itself, ever later, and loads again what was loaded. Deaths are
+    forgotten once a generation is done, or when a person asks for `restart` or `load`.
+
+    Signals:
+        state_changed(State): see the property `state`. Comes before the signal that says why.
+        ready(Ready): a process greets; nothing is loaded in it yet.
+        loading(Loading), loaded(Loaded): also when it loads again what was loaded before a death.
+        unloaded(): there is no model any more, until the next `loaded`.
+        happened(Event): an event of a generation that is not over.
+        failed(Failed): what belongs to no generation. `generation` is the id of the `load` or
+            `use_drafting` that failed; empty where the process itself is the problem.
+        hung(float): it owes an answer and has said nothing for so many seconds. Offer to restart.
+        responsive(): it speaks after all, or is another: take the offer back.
+        died(str): it ended, and why. Comes after the Failed of every generation it owed;
+            nothing is loaded until the next `loaded`. Not said of `restart` and `stop`.
+    """
+
+    state_changed = Signal(State)
+    ready = Signal(Ready)
+    loading = Signal(Loading)
+    loaded = Signal(Loaded)
+    unloaded = Signal()
+    happened = Signal(object)
+    failed = Signal(Failed)
+    hung = Signal(float)
+    responsive = Signal()
+    died = Signal(str)
+
+    def __init__(
+        self,
+        log: EngineLog,
+        *,
+        command: Sequence[str] = (),
+        patience: Patience | None = None,
+        delays_seconds: Sequence[float] = _DELAYS_SECONDS,
+        parent: QObject | None = None,
+    ) -> None:
+        """`command` stands in for `host_command`; `delays_seconds` are waited before the first
+        restart, the second and so on, and one death more than there are delays is too many."""
+        super().__init__(parent)
+        self._log = log
+        self._command = tuple(command) or host_command()
+        self._patience = patience or Patience()
+        self._delays_seconds = tuple(delays_seconds)
+        self._child: ChildProcess | None = None
+        self._abandoned: list[ChildProcess] = []  # killed, and not known to have ended
+        self._complained = False
+        self._work = EngineWork()
+        self._deaths = 0
+        self._resting = State.STOPPED  # the state where there is no child
+        self._told = State.STOPPED
+        self._restarter = QTimer(self, singleShot=True)
+        self._restarter.timeout.connect(self._launch)
+        self._watchdog = Watchdog(parent=self)
+        self._watchdog.silent.connect(self._on_silence)
+        self._watchdog.speaking.connect(self.responsive)
+
+    @property
+    def state(self) -> State:
+        """What the engine is doing."""
+        if self._child is None or self._resting is State.STOPPED:
+            return self._resting
+        if not self._work.greeted:
+            return State.STARTING
+        if self._work.loading:
+            return State.LOADING
+        return State.LOADED if self._work.loaded else State.EMPTY
+
+    @property
+    def answering(self) -> bool:
+        """Whether a generation is not over."""
+        return self._work.generating
+
+    @property
+    def hanging(self) -> bool:
+        """Whether `hung` was said, and `responsive` not since."""
+        return self._watchdog.barked
+
+    @property
+    def pid(self) -> int:
+        """Of the child process; 0 where there is none."""
+        return self._child.pid if self._child else 0
+
+    # What to do
+
+    def start(self) -> None:
+        """Start the process, where there is none."""
+        if self._child is None:
+            self._deaths = 0
+            self._launch()
+
+    def load(self, target: Path, *, drafter: str = "none", draft_length: str = "auto") -> str:
+        """Load a model folder and a drafter, in place of what is loaded; starts the process.
+
+        Drafter and draft length as for `engine.pair`. Returns the id that `loading`, `loaded` or
+        `failed` will carry.
+        """
+        self._deaths = 0
+        folder = str(target.expanduser().absolute())
+        command = Load(uuid4().hex, folder, drafter, draft_length)
+        self._work.ask(command)
+        if self._child is None:
+            self._launch()
+        else:
+            self._send(command)
+            self._settle()
+        return command.id
+
+    def use_drafting(self, *, drafter: str | None = None, draft_length: str | None = None) -> str:
+        """Draft otherwise from the next answer on; None leaves a thing as it is.
+
+        Returns the id that `loading`, `loaded` or `failed` will carry.
+        """
+        return self._ask(Drafting(uuid4().hex, drafter, draft_length), self.failed.emit)
+
+    def generate(self, conversation: str, messages: Sequence[Message], request: Request) -> str:
+        """Answer a chat, once what was asked for before is done. Returns the generation's id."""
+        command = Generate(
+            uuid4().hex,
+            conversation,
+            tuple(messages),
+            sampling=request.sampling,
+            max_tokens=request.max_tokens,
+            stops=request.stops,
+        )
+        self._log.hide(message.content for message in messages)
+        return self._ask(command, self.happened.emit)
+
+    def cancel(self, generation: str) -> None:
+        """End a generation; one that is over stays over."""
+        if not self._work.cancel(generation):
+            return
+        if self._child is None:  # it has not been sent yet
+            self._work.finish(generation)
+            self._soon(lambda: self.happened.emit(Done(generation, "cancelled", Stats())))
+        else:
+            self._send(Cancel(generation))
+
+    def restart(self) -> None:
+        """Start afresh at once, and load again what was loaded: for an engine that hangs."""
+        self._log.note("restart asked for")
+        self._deaths = 0
+        self._abandon()
+        lost = self._work.lose(keep_loads=True)
+        self._launch()
+        self._fail(lost, "The engine was restarted before it was done.", "Send it again.")
+
+    def stop(self) -> None:
+        """End the process for sure. Takes some 4 seconds at most, usually a few hundredths.
+
+        What it still says is told meanwhile, so that an answer may end as `cancelled`.
+        """
+        self._restarter.stop()
+        self._resting = State.STOPPED
+        for child in (*self._abandoned, *([self._child] if self._child else [])):
+            child.close()
+        self._abandon()
+        lost = self._work.lose(keep_loads=False)
+        self._settle()
+        self._fail(lost, "The engine was stopped before it was done.", "Start it again.")
+        self._log.note("stopped")
+        self._log.close()
+
+    # Asking
+
+    def _ask(self, command: Drafting | Generate, refuse: Callable[[Failed], None]) -> str:
+        problem = None
+        if self.state in (State.STOPPED, State.GIVEN_UP):
+            problem = Failed(command.id, _NOT_RUNNING, "Restart the engine.")
+        elif len(_line(command)) > LONGEST_LINE_BYTES:
+            message = f"The conversation is over {LONGEST_LINE_BYTES >> 20} MB."
+            problem = Failed(command.id, message, "Send less, or start a new conversation.")
+        if problem:
+            self._soon(lambda: refuse(problem))
+        else:
+            self._work.ask(command)
+            self._send(command)
+            self._settle()
+        return command.id
+
+    def _send(self, command: Command) -> None:
+        """To the present process; the next one is sent all that is owed when it starts."""
+        if self._child is not None:
+            self._child.write(_line(command))
+
+    def _soon(self, tell: Callable[[], None]) -> None:
+        """Not before the caller knows the id."""
+        QTimer.singleShot(0, self, tell)
+
+    # The life of a process
+
+    def _launch(self) -> None:
+        self._restarter.stop()
+        self._resting = State.WAITING
+        self._complained = False
+        self._child = child = ChildProcess(
+            self._command, folder=_FOLDER, limit=LONGEST_LINE_BYTES, parent=self
+        )
+        child.said.connect(self._hear)
+        child.complained.connect(self._on_complaint)
+        child.ended.connect(self._on_end)
+        child.start()
+        self._log.note(f"started, process {child.pid}")
+        for work in self._work.begin():
+            self._send(work)
+        self._settle()
+
+    def _abandon(self) -> None:
+        """Hear no more of the present process, and kill it where it has not ended."""
+        if (child := self._child) is None:
+            return
+        self._child = None
+        self._watchdog.rest()
+        child.said.disconnect(self._hear)
+        child.ended.disconnect(self._on_end)
+        if child.running:
+            self._abandoned.append(child)
+            child.ended.connect(lambda: self._bury(child))
+            child.kill()
+        else:
+            child.deleteLater()
+
+    def _bury(self, child: ChildProcess) -> None:
+        self._abandoned.remove(child)
+        child.deleteLater()
+
+    def _on_end(self, reason: str, status: int) -> None:
+        if status and self._complained:
+            reason += f" Its last words: {self._log.tail[-1]}"
+        self._lose(reason)
+
+    def _lose(self, reason: str, *, remedy: str = "") -> None:
+        """The present process has died, or is as good as dead; for good if there is a remedy."""
+        if self._resting is State.STOPPED:
+            return  # as it should
+        self._log.note(f"died: {reason}")
+        self._abandon()
+        self._deaths += 1
+        given_up = remedy != "" or self._deaths > len(self._delays_seconds)
+        lost = self._work.lose(keep_loads=not given_up)
+        self._resting = State.GIVEN_UP if given_up else State.WAITING
+        if not given_up:
+            self._restarter.start(int(self._delays_seconds[self._deaths - 1] * 1000))
+        self._settle()
+        again = "Restart the engine and try again" if given_up else "Try again"
+        self._fail(
+            lost,
+            f"The engine died before it was done. {reason}",
+            remedy or f"{again}; if it dies again, choose a smaller model or drafter.",
+        )
+        self.died.emit(reason)
+        if given_up:
+            times = "" if remedy else f"The engine died {self._deaths} times in a row. "
+            self.failed.emit(
+                Failed("", times + reason, remedy or "Choose another model, or restart the engine.")
+            )
+
+    def _fail(self, lost: Lost, message: str, remedy: str) -> None:
+        for id in lost.generations:
+            self.happened.emit(Failed(id, message, remedy))
+        for id in lost.others:
+            self.failed.emit(Failed(id, message, remedy))
+
+    # Answers
+
+    def _hear(self, line: bytes) -> None:
+        try:
+            if len(line) > LONGEST_LINE_BYTES:
+                raise ValueError("a line that is too long")
+            answer = answer_from_json(line.decode())
+            if not isinstance(getattr(answer, "generation", ""), str):
+                raise ValueError("an event of nothing")
+        except ValueError:
+            self._log.note(f"a line of {len(line)} bytes that is no answer")
+            # Before it greets, libraries may print; half a line is what a death leaves.
+            whole = line.endswith(b"\n") or len(line) > LONGEST_LINE_BYTES
+            if self._work.greeted and whole:
+                # Who knows what was lost: better no answer than one with a hole.
+                self._lose("It sent something that is no answer.")
+            return
+        self._watchdog.heard()
+        if isinstance(answer, Ready) and answer.protocol != PROTOCOL:
+            self._lose(
+                f"The engine speaks version {answer.protocol} of its language, this window "
+                f"version {PROTOCOL}.",
+                remedy="Install Slipstream again.",
+            )
+            return
+        if isinstance(answer, Done):
+            self._deaths = 0
+        about = self._work.take(answer)
+        self._settle()
+        if about == "generation":
+            self.happened.emit(answer)
+        elif about == "process":
+            self._tell(answer)
+
+    def _tell(self, answer: Answer) -> None:
+        match answer:
+            case Ready():
+                self.ready.emit(answer)
+            case Loading():
+                self.loading.emit(answer)
+            case Loaded():
+                self.loaded.emit(answer)
+            case Unloaded():
+                self.unloaded.emit()
+            case Failed():
+                self.failed.emit(answer)
+
+    # Watching
+
+    def _settle(self) -> None:
+        """Bring the watchdog up to date, and tell of a new state."""
+        seconds = self._patience_seconds()
+        if self._child is None or seconds is None:
+            self._watchdog.rest()
+        else:
+            self._watchdog.expect(seconds)
+        if (state := self.state) is not self._told:
+            self._told = state
+            self.state_changed.emit(state)
+
+    def _patience_seconds(self) -> float | None:
+        """For what the engine is at; None where it owes nothing."""
+        if not self._work.greeted:
+            return self._patience.starting_seconds
+        match self._work.next:
+            case None:
+                return None
+            case Generate():
+                return self._patience.answering_seconds
+            case _:
+                return self._patience.loading_seconds
+
+    def _on_silence(self, seconds: float) -> None:
+        self._log.note(f"silent for {seconds:.0f} s, {self.state.value}")
+        self.hung.emit(seconds)
+
+    def _on_complaint(self, line: bytes) -> None:
+        self._complained = True
+        self._log.complaint(line)
+
+
+def _line(command: Command) -> bytes:
+    return command_to_json(command).encode() + b"\n"

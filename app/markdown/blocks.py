@@ -1,0 +1,435 @@
+"""Markdown blocks to the lines and tables of a page.
+
+markdown-it finds the blocks. Where the text of each stood in the source is noted while it does,
+since it does not tell itself. Knows nothing of growing texts (see `app.markdown.streaming`) and of Qt.
+
+CommonMark, tables and strikethrough; task lists by their marks. Not: raw HTML, which is shown as
+the text it is, and link definitions, which could change what was shown long ago. A line's end
+within a paragraph stays a line's end, as in most chats.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, cast
+
+from markdown_it import MarkdownIt
+from markdown_it.rules_block import StateBlock
+from markdown_it.token import Token
+from markdown_it.utils import EnvType
+
+from app.markdown.inline import WatchedInline, inline_runs, is_web
+from app.markdown.page import Alignment, Item, Line, Look, Run, Shape, Style, Table, shown
+
+LONGEST_LINE = 1_000  # characters; a longer one of code or plain text is cut into several
+_NESTING = 24  # levels; a list has two
+_LIST_LEFT = 24  # pixels
+_QUOTE_LEFT = 16
+_MOST_CELLS = 600
+_MOST_MARKS = 800  # which inline Markdown costs by
+_MARKS = re.compile(r"[*_~`\[\]!<&\\]")
+_SPACE = " \t\n\r\x0b\x0c"
+
+After = Shape | Literal["item"]  # what stands above: a line of this shape, or the same list's item
+
+Places = tuple[tuple[int, int], ...]  # where in a content, where in the source; both ascending
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A block at the top level: its first line in what was read, where in the source that
+    begins, and how the block looks. `entries` are the first lines of a list's."""
+
+    first: int
+    begin: int
+    items: tuple[Item, ...]
+    fence: bool
+    entries: tuple[int, ...]
+
+
+class BlockReader:
+    """Reads blocks. Holds the parser only, nothing of what it reads."""
+
+    def __init__(self) -> None:
+        self._md = MarkdownIt("commonmark", {"html": False, "maxNesting": _NESTING})
+        self._md.inline = WatchedInline()
+        self._md.enable(["table", "strikethrough"]).disable(["reference", "html_block"])
+        self._md.disable(["html_inline", "fragments_join"])
+        self._md.validateLink = is_web  # type: ignore[assignment]
+
+    def read(self, text: str, *, base: int, after: After | None) -> list[Block]:
+        """The blocks of `text`, which stands at `base` in the source, below a line of shape
+        `after`. One that is nested too deep to be shown is shown as the text it is."""
+        state = _State(text, self._md, {}, [])
+        self._md.block.tokenize(state, 0, state.lineMax)
+        blocks: list[Block] = []
+        for tokens in _top_level(state.tokens):
+            first, last = tokens[0].map or (0, 0)
+            begin, end = state.line_starts[first], state.line_starts[last]
+            if _too_much(tokens, text[begin:end]):
+                items = plain_lines(text[begin:end], base=base + begin, after=after)
+            else:
+                builder = _Builder(self._md, state, base=base, after=after)
+                items = builder.build(tokens)
+            fence = tokens[0].type == "fence"
+            entries = (
+                (token.map or [0])[0]
+                for token in tokens
+                if token.type == "list_item_open" and token.level == 1
+            )
+            blocks.append(Block(first, base + begin, tuple(items), fence, tuple(entries)))
+            after = items[-1].look.shape if items else after
+        return blocks
+
+
+def space_above(shape: Shape, after: After | None) -> int:
+    """Pixels left free between a line and the one before it; on top of a page nothing."""
+    if after is None:
+        return 12 if shape == "label" else 0
+    if shape == after and shape in ("code", "plain"):
+        return 0
+    if shape == "code" and after == "label":
+        return 6
+    below_code = 14 if after in ("code", "label") else 0
+    return below_code + {"heading": 18, "label": 20, "rule": 14}.get(shape, 9)
+
+
+def plain_lines(
+    text: str, *, base: int, after: After | None, joined: bool = False, shape: Shape = "plain"
+) -> list[Item]:
+    """`text` as it is, without reading it as anything. `joined`: it goes on a line."""
+    items: list[Item] = []
+    place = base
+    for row in text.removesuffix("\n").split("\n"):
+        for begin in range(0, max(1, len(row)), LONGEST_LINE):
+            part = row[begin : begin + LONGEST_LINE]
+            look = Look(shape, above=space_above(shape, after), joined=joined or begin > 0)
+            runs = tuple(shown(part, Style(), place + begin, len(part))) if part else ()
+            items.append(Line(look, runs))
+            after, joined = shape, False
+        place += len(row) + 1
+    return items
+
+
+def code_lines(
+    text: str, *, look: Look, places: Places, after: After | None, joined: bool = False
+) -> Iterator[Line]:
+    """The lines of a code block or of a part of it; `places` says where they stand.
+
+    `joined`: the first goes on the line before.
+    """
+    begin = 0
+    for row in text.removesuffix("\n").split("\n") if text else ():
+        for cut in range(0, max(1, len(row)), LONGEST_LINE):
+            part = row[cut : cut + LONGEST_LINE]
+            runs = located(
+                list(shown(part, Style(code=True), begin + cut, len(part))) if part else [], places
+            )
+            yield Line(
+                replace(
+                    look, shape="code", above=space_above("code", after), joined=joined or cut > 0
+                ),
+                tuple(runs),
+            )
+            after, joined = "code", False
+        begin += len(row) + 1
+
+
+def label_line(
+    text: str, info: str, *, begin: int, base: int, look: Look, after: After | None
+) -> Line:
+    """The line on top of a code block that begins at `begin` in `text`, with its language."""
+    language = info.split(maxsplit=1)[0][:40] if info.strip() else ""
+    place = text.find(language, begin) if language else -1
+    style = Style(role="label")
+    if place < 0:
+        runs = [Run("code", style, base + begin, 0)]
+    else:
+        runs = list(shown(language, style, base + place, len(language)))
+    return Line(replace(look, shape="label", above=space_above("label", after)), tuple(runs))
+
+
+def located(runs: Sequence[Run], places: Places) -> list[Run]:
+    """Runs of a content, with their sources: cut where the content was not in one piece."""
+    found: list[Run] = []
+    starts = [start for start, _ in places]
+    for run in runs:
+        index = max(0, bisect_right(starts, run.source) - 1)
+        while run.exact and index + 1 < len(starts) and starts[index + 1] < run.end:
+            cut = starts[index + 1] - run.source
+            begin, end = _place(places, index, run.source), places[index + 1][1]
+            # Spaces that stand for a part of a tab are more than it, and one for all.
+            found.append(Run(run.text[:cut], run.style, begin, min(cut, end - begin)))
+            run = Run(run.text[cut:], run.style, run.source + cut, run.length - cut)
+            index += 1
+        begin, end = _place(places, index, run.source), 0
+        if run.length and not run.exact:  # over a line's end, maybe
+            index = bisect_right(starts, run.end - 1) - 1
+        end = _place(places, index, run.end) if run.length else begin
+        if index + 1 < len(places):
+            end = min(end, places[index + 1][1])
+        found.append(replace(run, source=begin, length=end - begin))
+    return found
+
+
+def _place(places: Places, index: int, offset: int) -> int:
+    start, place = places[index]
+    return place + offset - start
+
+
+class _State(StateBlock):
+    """Notes in the tokens' `meta` where their contents come from, as the rules ask for them."""
+
+    def __init__(self, src: str, md: MarkdownIt, env: EnvType, tokens: list[Token]) -> None:
+        super().__init__(src, md, env, tokens)
+        self.line_starts = [*self.bMarks[:-1], len(src)]  # quotes move the others
+        self._text = ""
+        self._places: Places = ((0, 0),)
+        self._row = Token("", "", 0)
+
+    def push(self, ttype: str, tag: str, nesting: Literal[-1, 0, 1]) -> Token:
+        token = super().push(ttype, tag, nesting)
+        parent = self.tokens[-2] if len(self.tokens) > 1 else token
+        if ttype == "tr_open":
+            self._row = token
+        elif ttype == "list_item_open":
+            token.meta["start"] = self.bMarks[self.line] + self.tShift[self.line]
+        elif ttype == "inline" and parent.markup.startswith("#"):
+            self._note_line(token, (parent.map or [0])[0], skip=len(parent.markup))
+        elif ttype == "inline" and parent.type in ("th_open", "td_open"):
+            self._note_line(token, (self._row.map or [0])[0], skip=0)
+        elif ttype == "inline":
+            token.meta["text"], token.meta["places"] = self._text, self._places
+        return token
+
+    def _note_line(self, token: Token, line: int, *, skip: int) -> None:
+        start = self.bMarks[line] + self.tShift[line] + skip
+        token.meta["text"] = self.src[start : self.eMarks[line]]
+        token.meta["places"] = ((0, start),)
+
+    def getLines(self, begin: int, end: int, indent: int, keepLastLF: bool) -> str:
+        rows: list[str] = []
+        places: list[tuple[int, int]] = []
+        length = 0
+        for line in range(begin, end):
+            row = super().getLines(line, line + 1, indent, keepLastLF or line + 1 < end)
+            start = self.eMarks[line] + row.endswith("\n") - len(row)
+            made = 0  # of spaces that stand for a part of a tab
+            while self.src[start + made] != row[made] if made < len(row) else False:
+                made += 1
+            if made:
+                places.append((length, start + made - 1))
+            places.append((length + made, start + made))
+            rows.append(row)
+            length += len(row)
+        self._text, self._places = "".join(rows), tuple(places) or ((0, 0),)
+        if self.tokens and self.tokens[-1].type in ("fence", "code_block"):
+            self.tokens[-1].meta.setdefault("places", self._places)
+        return self._text
+
+
+def _top_level(tokens: Sequence[Token]) -> Iterator[Sequence[Token]]:
+    begin = 0
+    for index, token in enumerate(tokens):
+        if token.level == 0 and token.nesting <= 0:
+            yield tokens[begin : index + 1]
+            begin = index + 1
+
+
+def _too_much(tokens: Sequence[Token], text: str) -> bool:
+    """Whether a block would take long to show, or markdown-it left out what is nested too deep."""
+    if tokens[0].type in ("fence", "code_block"):
+        return False
+    cells = sum(token.type in ("th_open", "td_open") for token in tokens)
+    too_many = cells > _MOST_CELLS or len(_MARKS.findall(text)) > _MOST_MARKS
+    return too_many or any(
+        token.type in ("list_item_open", "blockquote_open") and token.level + 1 >= _NESTING
+        for token in tokens
+    )
+
+
+class _Builder:
+    """Walks the tokens of one block and collects its lines."""
+
+    def __init__(self, md: MarkdownIt, state: _State, *, base: int, after: After | None) -> None:
+        self._md = md
+        self._state = state
+        self._base = base
+        self._after = after
+        self._items: list[Item] = []
+        self._left = 0
+        self._bars: tuple[int, ...] = ()
+        self._lists: list[Token] = []
+        self._marker: tuple[Run, ...] = ()
+        self._new_list = False
+
+    def build(self, tokens: Sequence[Token]) -> list[Item]:
+        index = 0
+        while index < len(tokens):
+            token = tokens[index]
+            match token.type:
+                case "bullet_list_open" | "ordered_list_open":
+                    self._new_list = not self._lists and self._after != "item"
+                    self._lists.append(token)
+                    self._left += _LIST_LEFT
+                case "bullet_list_close" | "ordered_list_close":
+                    self._lists.pop()
+                    self._left -= _LIST_LEFT
+                case "list_item_open":
+                    self._write_marker()
+                    if not self._new_list and self._after == "text":
+                        self._after = "item"
+                    self._new_list = False
+                    self._open_item(token)
+                case "list_item_close":
+                    self._write_marker()
+                case "blockquote_open":
+                    self._write_marker()
+                    self._bars += (self._left,)
+                    self._left += _QUOTE_LEFT
+                case "blockquote_close":
+                    self._bars = self._bars[:-1]
+                    self._left -= _QUOTE_LEFT
+                case "paragraph_open":
+                    self._write_text(tokens[index + 1], "text", tight=token.hidden)
+                    index += 2
+                case "heading_open":
+                    self._write_text(tokens[index + 1], "heading", level=int(token.tag[1]))
+                    index += 2
+                case "hr":
+                    self._write_marker()
+                    self._add(Line(self._look("rule"), ()))
+                case "fence" | "code_block":
+                    self._write_code(token)
+                case "table_open":
+                    stop = next(
+                        at for at in range(index, len(tokens)) if tokens[at].type == "table_close"
+                    )
+                    self._write_table(tokens[index : stop + 1])
+                    index = stop
+            index += 1
+        return self._items
+
+    def _look(self, shape: Shape, *, tight: bool = False) -> Look:
+        above = space_above(shape, self._after)
+        if tight and self._after == "item" and shape == "text":
+            above = 3
+        return Look(shape, above=above, left=self._left, bars=self._bars)
+
+    def _add(self, item: Item) -> None:
+        self._items.append(item)
+        self._after = item.look.shape
+
+    def _open_item(self, token: Token) -> None:
+        """Keep the item's marker for its first line."""
+        if token.info:
+            shown_as, length = token.info + token.markup, len(token.info) + 1
+        else:
+            shown_as, length = "\u2022\u25e6\u25aa"[min(2, len(self._lists) - 1)], 1
+        source = self._base + token.meta["start"]
+        self._marker = (Run(shown_as, Style(role="marker"), source, length),)
+
+    def _write_marker(self) -> None:
+        """A line for a marker that has no text beside it."""
+        if self._marker:
+            self._add(Line(replace(self._look("text", tight=True), hanging=True), self._hang()))
+
+    def _hang(self) -> tuple[Run, ...]:
+        """The marker, and the step to where the text begins."""
+        marker, self._marker = self._marker, ()
+        end = marker[0].end
+        return (*marker, Run("\t", Style(role="marker"), end, 0))
+
+    def _write_text(
+        self, token: Token, shape: Shape, *, level: int = 0, tight: bool = False
+    ) -> None:
+        look = replace(self._look(shape, tight=tight), level=level, hanging=bool(self._marker))
+        runs = self._inline(token, Style(bold=shape == "heading"))
+        if self._marker:
+            box = {"[ ] ": "\u2610", "[x] ": "\u2611", "[X] ": "\u2611"}.get(token.content[:4])
+            if box and shape == "text":
+                runs = self._inline(token, Style(), skip=4)
+                marker = self._marker[0]
+                length = self._place(token, 3) - marker.source
+                self._marker = (replace(marker, text=box, length=length),)
+            runs = [*self._hang(), *runs]
+        self._add(Line(look, tuple(runs)))
+
+    def _places(self, token: Token) -> Places:
+        """Where the token's content stands in the source."""
+        before = token.meta["text"].index(token.content)  # spaces were taken off it
+        return tuple((start - before, self._base + at) for start, at in token.meta["places"])
+
+    def _place(self, token: Token, offset: int) -> int:
+        start, place = self._places(token)[0]
+        return place + offset - start
+
+    def _inline(self, token: Token, style: Style, *, skip: int = 0) -> list[Run]:
+        places = tuple((start - skip, at) for start, at in self._places(token))
+        return located(inline_runs(self._md, token.content[skip:], style), places)
+
+    def _write_code(self, token: Token) -> None:
+        self._write_marker()
+        places = tuple((at, self._base + place) for at, place in token.meta["places"])
+        start = self._state.line_starts[(token.map or [0])[0]]
+        look = replace(self._look("label"), panel=self._base + start)
+        label = label_line(
+            self._state.src, token.info, begin=start, base=self._base, look=look, after=self._after
+        )
+        self._add(label)
+        for line in code_lines(token.content, look=look, places=places, after="label"):
+            self._add(line)
+
+    def _write_table(self, tokens: Sequence[Token]) -> None:
+        self._write_marker()
+        rows: list[tuple[Line, ...]] = []
+        cells: list[Line] = []
+        for index, token in enumerate(tokens):
+            match token.type:
+                case "tr_open":
+                    cells = []
+                case "tr_close":
+                    rows.append(tuple(cells))
+                case "inline":
+                    cells.append(self._cell(token, tokens[index - 1], column=len(cells)))
+        self._add(Table(self._look("text"), tuple(rows)))
+
+    def _cell(self, token: Token, opening: Token, *, column: int) -> Line:
+        style = str(opening.attrGet("style") or "")
+        alignment = cast(Alignment, style.removeprefix("text-align:"))
+        look = Look(alignment=alignment)
+        columns = _cells(token.meta["text"])
+        if not token.content or column >= len(columns):
+            return Line(look, ())
+        text, places = columns[column]
+        before = text.index(token.content)
+        start = self._base + token.meta["places"][0][1]
+        moved = tuple((at - before, start + place) for at, place in places)
+        bold = Style(bold=opening.type == "th_open")
+        return Line(look, tuple(located(inline_runs(self._md, token.content, bold), moved)))
+
+
+def _cells(row: str) -> list[tuple[str, Places]]:
+    """The cells of a table's row, as markdown-it cuts them, and where they stand in it.
+
+    A bar behind a backslash is text, and the backslash is not.
+    """
+    cells: list[tuple[str, Places]] = []
+    text, places = "", [(0, 0)]
+    for place, character in enumerate(row):
+        escaped = place > 0 and row[place - 1] == "\\"
+        if character == "|" and not escaped:
+            cells.append((text, tuple(places)))
+            text, places = "", [(0, place + 1)]
+        elif character == "|":
+            text = text[:-1] + "|"
+            places.append((len(text) - 1, place))
+        else:
+            text += character
+    cells.append((text, tuple(places)))
+    if cells and not cells[0][0].strip(_SPACE):
+        cells.pop(0)
+    if cells and not cells[-1][0].strip(_SPACE):
+        cells.pop()
+    return cells

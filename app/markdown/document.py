@@ -1,0 +1,388 @@
+"""A growing text in a Qt document: what is finished stays, only the tail is written anew.
+
+Also of the tail only what differs from before is written. `step` does a bounded piece of work, so
+that no text, however long or however made, keeps the window waiting. Knows pages and documents;
+no widgets, no time. Where the characters of the text stand in the document, `ranges` tells.
+"""
+
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+from operator import attrgetter
+
+from PySide6.QtGui import QTextCharFormat, QTextCursor, QTextDocument, QTextTableCell
+
+from app.markdown.copying import block_text
+from app.markdown.formats import JOINED, Formats
+from app.markdown.streaming import Growth, Place, PlainGrowth
+from app.markdown.highlight import highlight, panel_blocks
+from app.markdown.page import Ghost, Item, Line, Run, SourceMap, Style, Table, end_of, haunted, utf16
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """How to get back to where the document was: its end, and whether that was an empty block.
+
+    `haunted`: so many ghosts were written.
+    """
+
+    position: int
+    fresh: bool
+    spans: int
+    haunted: int
+
+
+class TextDocument:
+    """Writes into `document`, which must be empty and is nobody else's to change.
+
+    `growth` says how the text is read. What follows from that is the same however it arrives.
+    """
+
+    def __init__(
+        self, document: QTextDocument, formats: Formats, growth: Growth | PlainGrowth
+    ) -> None:
+        self.document = document
+        self._formats = formats
+        self._growth = growth
+        self._map = SourceMap()
+        self._place = Place()
+        self._passed: list[tuple[Place, _Mark]] = [(self._place, _Mark(0, True, 0, 0))]
+        self._tail: list[tuple[Item, _Mark]] = []
+        self._fresh = True
+        self._stale = False
+        self._complete = False
+        self._given_ghosts: list[Ghost] = []
+        self._ghosts: list[Ghost] = []  # at their places in `text`
+        self._panels: dict[int, tuple[int, str]] = {}  # where its label stands, its language
+        self._to_colour: deque[int] = deque()
+        self._coloured: set[int] = set()
+        self._colouring: Iterator[None] | None = None
+        document.setUndoRedoEnabled(False)
+        document.setDocumentMargin(0)
+        document.setDefaultFont(formats.font)
+        self._truncate(self._passed[0][1])
+
+    @property
+    def text(self) -> str:
+        """The text, with all its line ends alike."""
+        return self._growth.text
+
+    def append(self, delta: str) -> None:
+        """More text; shown by `step`."""
+        self._growth.append(delta)
+        self._stale = True
+
+    def finish(self) -> None:
+        """No more text comes: code that was not closed is coloured too."""
+        self._complete = self._stale = True
+
+    def set_ghosts(self, ghosts: list[Ghost]) -> None:
+        """Show these among the text, in the order of their places in the text that was given.
+
+        What stands before the first that is new or gone stays as it is.
+        """
+        old = self._given_ghosts
+        same = len(old)
+        if ghosts[:same] != old:
+            same = next(n for n, (a, b) in enumerate(zip_longest(old, ghosts)) if a != b)
+        if same == len(ghosts) == len(old):
+            return
+        place_of = self._growth.place_of
+        gone = self._ghosts[same:]
+        new = [replace(ghost, source=place_of(ghost.source)) for ghost in ghosts[same:]]
+        self._given_ghosts = list(ghosts)
+        self._ghosts[same:] = new
+        self._rewind(min(ghost.source for ghost in (*gone, *new)))
+        self._stale = True
+
+    def set_formats(self, formats: Formats) -> None:
+        """Write all of it anew, in other colours or another font."""
+        self._formats = formats
+        self.document.setDefaultFont(formats.font)
+        self._rewind(0)
+        self._stale = True
+
+    def step(self) -> bool:
+        """Do a piece of what is to be done. False where nothing is left."""
+        part = self._growth.finished(self._place)
+        if part is not None:
+            mark = self._passed[-1][1]
+            if part.items:
+                # Those behind its last character belong to what comes, whatever that will be.
+                written = bisect_right(
+                    self._ghosts, end_of(part.items) or -1, mark.haunted, key=attrgetter("source")
+                )
+                self._write(haunted(part.items, self._ghosts[mark.haunted : written]))
+                self._tail.clear()
+                mark = self._mark(haunted=written)
+            self._place, self._stale = part.next, True
+            self._passed.append((self._place, mark))
+            self._to_colour += part.closed
+            return True
+        if self._stale:
+            self._stale = False
+            ghosts = self._ghosts[self._passed[-1][1].haunted :]
+            self._write(haunted(self._growth.tail(self._place), ghosts))
+            if self._complete:
+                waiting = {*self._to_colour, *self._coloured}
+                self._to_colour += [panel for panel in self._panels if panel not in waiting]
+            return True
+        return self._colour()
+
+    def settle(self) -> None:
+        """Do all that is to be done."""
+        while self.step():
+            pass
+
+    def ranges(self, start: int, end: int) -> list[tuple[int, int]]:
+        """Where in the document the characters from `start` to `end` of the given text stand."""
+        place_of = self._growth.place_of
+        return self._map.ranges(place_of(start), place_of(end))
+
+    def source_at(self, position: int) -> int | None:
+        """Which character of the given text is shown at this place of the document."""
+        place = self._map.source_at(position)
+        return None if place is None else self._growth.given_at(place)
+
+    def source_before(self, position: int) -> int:
+        """Where the given text stands that was shown up to this place of the document."""
+        return self._growth.given_at(self._map.source_before(position))
+
+    def settled_until(self) -> int:
+        """All of the given text before this place is in the document for good."""
+        return self._growth.given_at(self._place.source)
+
+    def panels(self) -> dict[int, int]:
+        """The code blocks, by a number of their own, and where in the document they begin."""
+        return {panel: position for panel, (position, _) in self._panels.items()}
+
+    def code(self, panel: int) -> str:
+        """The text of a code block, as it was written."""
+        if panel not in self._panels:
+            return ""
+        text = ""
+        for block in panel_blocks(self.document, self._panels[panel][0]):
+            text += ("" if block.blockFormat().property(JOINED) else "\n") + block_text(block)
+        return text.removeprefix("\n")
+
+    def _mark(self, *, haunted: int) -> _Mark:
+        return _Mark(self.document.characterCount() - 1, self._fresh, len(self._map), haunted)
+
+    def _rewind(self, source: int) -> None:
+        """Take back what was written from the part on that this place is in."""
+        if source > self._place.source:
+            return
+        while len(self._passed) > 1 and self._passed[-1][0].source >= source:
+            self._passed.pop()
+        self._place, mark = self._passed[-1]
+        self._tail.clear()
+        self._truncate(mark)
+
+    def _truncate(self, mark: _Mark) -> None:
+        cursor = QTextCursor(self.document)
+        cursor.beginEditBlock()
+        cursor.setPosition(mark.position)
+        # Where the block that stays is empty, Qt would give it the format of what is removed.
+        block, characters = cursor.blockFormat(), cursor.blockCharFormat()
+        if mark.fresh:
+            block, characters = self._formats.gap()
+        cursor.movePosition(QTextCursor.MoveOperation.End, QTextCursor.MoveMode.KeepAnchor)
+        cursor.removeSelectedText()
+        cursor.setBlockFormat(block)
+        cursor.setBlockCharFormat(characters)
+        cursor.endEditBlock()
+        self._fresh = mark.fresh
+        self._map.drop(mark.spans)
+        gone = [n for n, (position, _) in self._panels.items() if position >= mark.position]
+        for panel in gone:
+            del self._panels[panel]
+            self._coloured.discard(panel)
+        if gone:
+            self._colouring = None
+            self._to_colour = deque(panel for panel in self._to_colour if panel in self._panels)
+
+    def _write(self, items: Sequence[Item]) -> None:
+        """Let the tail be `items`."""
+        same = 0
+        for (old, _), new in zip(self._tail, items, strict=False):
+            if old != new:
+                break
+            same += 1
+        cursor = QTextCursor(self.document)
+        cursor.beginEditBlock()
+        if same < len(self._tail):
+            old, mark = self._tail[same]
+            new_item = items[same] if same < len(items) else None
+            if isinstance(old, Line) and isinstance(new_item, Line) and old.look == new_item.look:
+                if same + 1 < len(self._tail):
+                    self._truncate(self._tail[same + 1][1])
+                self._map.drop(mark.spans)
+                self._amend(old, new_item, self._line_start(mark))
+                self._tail[same:] = [(new_item, mark)]
+                same += 1
+            elif (
+                isinstance(old, Table) and isinstance(new_item, Table) and _rows_grew(old, new_item)
+            ):
+                if same + 1 < len(self._tail):
+                    self._truncate(self._tail[same + 1][1])
+                self._map.drop(mark.spans)
+                self._extend(old, new_item, mark.position + 1)
+                self._tail[same:] = [(new_item, mark)]
+                self._fresh = True
+                same += 1
+            else:
+                self._truncate(mark)
+                del self._tail[same:]
+        for item in items[same:]:
+            self._tail.append((item, self._mark(haunted=self._passed[-1][1].haunted)))
+            if isinstance(item, Line):
+                self._write_line(item)
+            else:
+                self._write_table(item)
+        cursor.endEditBlock()
+
+    def _line_start(self, mark: _Mark) -> int:
+        return mark.position if mark.fresh else mark.position + 1
+
+    def _amend(self, old: Line, new: Line, position: int) -> None:
+        """Change one line, the document's last, into another with the same look."""
+        cursor = QTextCursor(self.document)
+        count = 0
+        for before, after in zip(old.runs, new.runs, strict=False):
+            if before != after:
+                break
+            position = self._map.append(after, position)
+            count += 1
+        rest = list(new.runs[count:])
+        if count < len(old.runs) and rest and _grew(old.runs[count], rest[0]):
+            kept = len(old.runs[count].text)
+            grown = rest.pop(0)
+            cursor.setPosition(position + utf16(old.runs[count].text))
+            cursor.movePosition(QTextCursor.MoveOperation.End, QTextCursor.MoveMode.KeepAnchor)
+            cursor.insertText(grown.text[kept:], self._formats.characters(grown.style, new.look))
+            position = self._map.append(grown, position)
+        else:
+            cursor.setPosition(position)
+            cursor.movePosition(QTextCursor.MoveOperation.End, QTextCursor.MoveMode.KeepAnchor)
+            cursor.removeSelectedText()
+        self._write_runs(cursor, new, rest, position)
+
+    def _write_line(self, line: Line) -> None:
+        cursor = QTextCursor(self.document)
+        cursor.movePosition(QTextCursor.MoveOperation.End)
+        block = self._formats.block(line.look)
+        characters = self._formats.characters(Style(code=line.look.shape == "code"), line.look)
+        if self._fresh:
+            cursor.setBlockFormat(block)
+            cursor.setBlockCharFormat(characters)
+        else:
+            cursor.insertBlock(block, characters)  # an empty line is as high as others
+        self._fresh = False
+        if line.look.shape == "label" and line.look.panel is not None:
+            language = line.runs[0].text if line.runs and line.runs[0].length else ""
+            self._panels[line.look.panel] = (cursor.position(), language)
+        self._write_runs(cursor, line, line.runs, cursor.position())
+
+    def _write_runs(
+        self, cursor: QTextCursor, line: Line, runs: Sequence[Run], position: int
+    ) -> None:
+        for run in runs:
+            cursor.insertText(run.text, self._formats.characters(run.style, line.look))
+            position = self._map.append(run, position)
+
+    def _note_runs(self, runs: Sequence[Run], position: int) -> None:
+        for run in runs:
+            position = self._map.append(run, position)
+
+    def _write_table(self, table: Table) -> None:
+        cursor = QTextCursor(self.document)
+        cursor.movePosition(QTextCursor.MoveOperation.End)
+        if self._fresh:
+            block, characters = self._formats.gap()
+            cursor.setBlockFormat(block)
+            cursor.setBlockCharFormat(characters)
+        made = cursor.insertTable(
+            len(table.rows), len(table.rows[0]), self._formats.table(table.look)
+        )
+        for number, row in enumerate(table.rows):
+            for column, line in enumerate(row):
+                cell = made.cellAt(number, column)
+                if number == 0:
+                    look = cell.format()
+                    look.setBackground(self._formats.header())
+                    cell.setFormat(look)
+                self._write_cell(cell, line)
+        cursor.movePosition(QTextCursor.MoveOperation.End)
+        block, characters = self._formats.gap()
+        cursor.setBlockFormat(block)
+        cursor.setBlockCharFormat(characters)
+        self._fresh = True
+
+    def _extend(self, old: Table, new: Table, position: int) -> None:
+        """Give a table, in which this place is, more rows and another last one."""
+        cursor = QTextCursor(self.document)
+        cursor.setPosition(position)
+        made = cursor.currentTable()
+        if more := len(new.rows) - len(old.rows):
+            made.appendRows(more)  # which look like the gap behind the table
+        for number, row in enumerate(new.rows):
+            for column, line in enumerate(row):
+                cell = made.cellAt(number, column)
+                if number >= len(old.rows):
+                    cell.setFormat(QTextCharFormat())
+                if number >= len(old.rows) or line != old.rows[number][column]:
+                    self._write_cell(cell, line)
+                else:
+                    self._note_runs(line.runs, cell.firstPosition())
+
+    def _write_cell(self, cell: QTextTableCell, line: Line) -> None:
+        """Let a cell hold one line, whatever it held."""
+        inside = cell.firstCursorPosition()
+        inside.setPosition(cell.lastPosition(), QTextCursor.MoveMode.KeepAnchor)
+        inside.removeSelectedText()
+        inside.setBlockFormat(self._formats.block(line.look))
+        self._write_runs(inside, line, line.runs, inside.position())
+
+    def _colour(self) -> bool:
+        """A slice of colouring a code block. False where there is none to colour."""
+        if self._colouring is not None:
+            if next(self._colouring, self) is self:
+                self._colouring = None
+            return True
+        if not self._to_colour:
+            return False
+        panel = self._to_colour.popleft()
+        if panel in self._panels and panel not in self._coloured:
+            self._coloured.add(panel)
+            position, language = self._panels[panel]
+            self._colouring = highlight(
+                self.document,
+                position,
+                language=language,
+                colours=self._formats.colours.syntax,
+            )
+        return True
+
+
+def _rows_grew(old: Table, new: Table) -> bool:
+    """Whether a table has only more rows, and another last one; not counting its header."""
+    kept = max(1, len(old.rows) - 1)
+    return (
+        old.look == new.look
+        and len(old.rows[0]) == len(new.rows[0])
+        and len(old.rows) <= len(new.rows)
+        and old.rows[:kept] == new.rows[:kept]
+    )
+
+
+def _grew(old: Run, new: Run) -> bool:
+    """Whether a run only became longer."""
+    return (
+        old.style == new.style
+        and old.source == new.source
+        and old.exact
+        and new.exact
+        and new.text.startswith(old.text)
+    )

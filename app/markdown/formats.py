@@ -1,0 +1,172 @@
+"""How the lines of a page look in a Qt document: fonts, margins, colours.
+
+Also says, by properties of the formats, what a document's text is made of, so that what is
+copied leaves out what nobody wrote. Knows pages and Qt; no widgets.
+"""
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import (
+    QBrush,
+    QColor,
+    QFont,
+    QFontDatabase,
+    QFontMetricsF,
+    QTextBlockFormat,
+    QTextCharFormat,
+    QTextFormat,
+    QTextFrameFormat,
+    QTextLength,
+    QTextOption,
+    QTextTableFormat,
+)
+
+from app.theme.chat_colours import ChatColours
+from app.markdown.page import Look, Role, Style
+
+ROLE = int(QTextFormat.Property.UserProperty) + 1  # of characters: their Role
+SHAPE = ROLE + 1  # of blocks, as in their Look
+PANEL = ROLE + 2
+JOINED = ROLE + 3
+BARS = ROLE + 4
+GHOST = ROLE + 5  # of characters: which ghost they are
+TOKEN = ROLE + 6  # of what is laid over a line: that it tells a token's kind
+
+CODE_PADDING = 12  # pixels
+_HEADINGS = (1.5, 1.28, 1.14, 1.05, 1.0, 1.0)
+_HANG = 20  # pixels from a list's marker to its text
+
+
+class Formats:
+    """The formats for one font and one set of colours; each kind is made once."""
+
+    def __init__(self, font: QFont, colours: ChatColours) -> None:
+        self.font = font
+        self.colours = colours
+        self._fixed = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont)
+        self._size = font.pointSizeF() if font.pointSizeF() > 0 else 11.0
+        self._tab = 4 * QFontMetricsF(self._code_font()).horizontalAdvance(" ")
+        self._characters: dict[tuple[Style, int, bool], QTextCharFormat] = {}
+
+    def characters(self, style: Style, look: Look) -> QTextCharFormat:
+        """How characters of this style look in a line."""
+        if look.shape == "rule":
+            return self.gap()[1]
+        key = (style, look.level if look.shape == "heading" else 0, look.panel is not None)
+        known = self._characters.get(key)
+        if known is None:
+            known = self._characters[key] = self._make(style, level=key[1], inside_panel=key[2])
+        return known
+
+    def block(self, look: Look) -> QTextBlockFormat:
+        """How a line stands."""
+        made = QTextBlockFormat()
+        made.setProperty(SHAPE, look.shape)
+        made.setTopMargin(look.above)
+        left = float(look.left)
+        if look.panel is not None:
+            made.setProperty(PANEL, look.panel)
+            made.setRightMargin(CODE_PADDING)
+            left += CODE_PADDING
+        if look.bars:
+            made.setProperty(BARS, " ".join(str(bar) for bar in look.bars))
+        if look.joined:
+            made.setProperty(JOINED, True)
+        if look.shape == "code":
+            made.setTabPositions(
+                [QTextOption.Tab(self._tab * n, QTextOption.TabType.LeftTab) for n in range(1, 40)]
+            )
+        if look.shape in ("text", "code"):
+            made.setLineHeight(118, QTextBlockFormat.LineHeightTypes.ProportionalHeight.value)
+        if look.shape == "heading":
+            made.setHeadingLevel(look.level)
+        if look.hanging:
+            made.setTextIndent(-_HANG)
+            # A stop counts from where the block's first line begins.
+            made.setTabPositions([QTextOption.Tab(_HANG, QTextOption.TabType.LeftTab)])
+        made.setLeftMargin(left)
+        match look.alignment:
+            case "center":
+                made.setAlignment(Qt.AlignmentFlag.AlignHCenter)
+            case "right":
+                made.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignAbsolute)
+            case "left":
+                made.setAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignAbsolute)
+        return made
+
+    def gap(self) -> tuple[QTextBlockFormat, QTextCharFormat]:
+        """The empty block that a document must have around a table, as small as can be."""
+        block, characters = QTextBlockFormat(), QTextCharFormat()
+        block.setLineHeight(1, QTextBlockFormat.LineHeightTypes.FixedHeight.value)
+        characters.setFontPointSize(1)
+        return block, characters
+
+    def table(self, look: Look) -> QTextTableFormat:
+        """How a table stands."""
+        made = QTextTableFormat()
+        made.setBorder(1)
+        made.setBorderCollapse(True)
+        made.setBorderStyle(QTextFrameFormat.BorderStyle.BorderStyle_Solid)
+        made.setBorderBrush(QBrush(QColor(self.colours.edge)))
+        made.setCellPadding(6)
+        made.setCellSpacing(0)
+        made.setTopMargin(max(6, look.above))
+        made.setBottomMargin(6)
+        made.setLeftMargin(look.left)
+        made.setHeaderRowCount(1)
+        made.setWidth(QTextLength())
+        return made
+
+    def header(self) -> QBrush:
+        """What stands behind a table's header."""
+        return QBrush(QColor(self.colours.code))
+
+    def _make(self, style: Style, *, level: int, inside_panel: bool) -> QTextCharFormat:
+        colours = self.colours
+        made = QTextCharFormat()
+        made.setProperty(ROLE, style.role)
+        made.setForeground(QColor(colours.text))
+        if style.code:
+            made.setFont(
+                self._code_font(),
+                QTextCharFormat.FontPropertiesInheritanceBehavior.FontPropertiesSpecifiedOnly,
+            )
+            if not inside_panel:  # a line's own would cover what hangs down from the line above
+                made.setBackground(QColor(colours.code))
+        if level:
+            made.setFontPointSize(self._size * _HEADINGS[level - 1] * (0.95 if style.code else 1))
+        if style.bold:
+            made.setFontWeight(QFont.Weight.Bold)
+        made.setFontItalic(style.italic)
+        made.setFontStrikeOut(style.struck)
+        if style.href:
+            made.setAnchor(True)
+            made.setAnchorHref(style.href)
+            made.setForeground(QColor(colours.link))
+            made.setFontUnderline(True)
+        if style.ghost >= 0:
+            made.setProperty(GHOST, style.ghost)
+        self._add_role(made, style.role)
+        return made
+
+    def _add_role(self, made: QTextCharFormat, role: Role) -> None:
+        colours = self.colours
+        match role:
+            case "marker":
+                made.setForeground(QColor(colours.muted))
+            case "label":
+                made.setForeground(QColor(colours.muted))
+                made.setFontPointSize(self._size * 0.85)
+                made.setFontUnderline(False)
+            case "control":
+                made.setForeground(QColor(colours.warning))
+                made.setBackground(QColor(colours.code))
+                made.setFontPointSize(self._size * 0.8)
+            case "ghost":
+                made.setForeground(QColor(colours.kinds.rejected))
+                made.setFontPointSize(self._size * 0.8)
+                made.setFontStrikeOut(True)
+
+    def _code_font(self) -> QFont:
+        font = QFont(self._fixed)
+        font.setPointSizeF(self._size * 0.95)
+        return font

@@ -1,0 +1,255 @@
+"""The text of a message on the screen: as high as it is long, selectable, and closed to the world.
+
+Nothing is loaded and nothing opened: what a link leads to is only asked about. Paints what a
+document cannot: the paper under code, the bars of quotes, rules. Knows documents and formats; not
+what a message is.
+"""
+
+import math
+from collections.abc import Callable
+from html import escape
+from typing import Any
+
+from PySide6.QtCore import QEvent, QMimeData, QPoint, QRect, QRectF, QSize, Qt, QUrl, Signal
+from PySide6.QtGui import (
+    QColor,
+    QGuiApplication,
+    QHelpEvent,
+    QImage,
+    QPainter,
+    QPaintEvent,
+    QPalette,
+    QResizeEvent,
+    QTextBlock,
+    QTextCursor,
+    QTextDocument,
+    QWheelEvent,
+)
+from PySide6.QtWidgets import QFrame, QSizePolicy, QTextBrowser, QToolTip
+
+from app.markdown.copying import written_text
+from app.markdown.document import TextDocument
+from app.markdown.formats import BARS, CODE_PADDING, PANEL, SHAPE, Formats
+from app.markdown.streaming import Growth, PlainGrowth
+from app.markdown.page import neutral
+from app.theme.hover_button import QuietButton
+
+_PADDING = 7  # pixels between code and the edge of its paper
+_BAR = 3
+_NARROWEST = 160
+
+
+class TextView(QTextBrowser):
+    """Shows a growing text.
+
+    Signals:
+        link_asked: a link was chosen; its full address, as it would be sent.
+        code_copied: a code block was copied.
+        seen_changed: another part of the text is in sight.
+    """
+
+    link_asked = Signal(str)
+    code_copied = Signal()
+    seen_changed = Signal()
+
+    def __init__(self, formats: Formats, growth: Growth | PlainGrowth) -> None:
+        super().__init__()
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.setOpenLinks(False)
+        self.setOpenExternalLinks(False)
+        self.setTextInteractionFlags(
+            Qt.TextInteractionFlag.TextBrowserInteraction
+            | Qt.TextInteractionFlag.TextSelectableByKeyboard
+        )
+        self.setWordWrapMode(self.wordWrapMode().WrapAtWordBoundaryOrAnywhere)
+        self.viewport().setAutoFillBackground(False)
+        self.text = TextDocument(self.document(), formats, growth)
+        self.tip: Callable[[int], str] = lambda position: ""  # for a place of the document
+        self._formats = formats
+        self._seen = QRect()
+        self._buttons: dict[int, QuietButton] = {}
+        self._show_colours()
+        self.anchorClicked.connect(self._ask)
+        self.document().documentLayout().documentSizeChanged.connect(self._fit)
+        self._fit()
+
+    def set_formats(self, formats: Formats) -> None:
+        """Other colours or another font; the text is written anew by the next steps."""
+        self._formats = formats
+        self._show_colours()
+        self.text.set_formats(formats)
+
+    def step(self) -> bool:
+        """A bounded piece of writing, laid out; False where nothing is left to write."""
+        more = self.text.step()
+        self._fit()
+        return more
+
+    def visible_places(self) -> tuple[int, int] | None:
+        """From where to where in the document the text can be seen, a screen around it included;
+        None where none can."""
+        seen = self.visibleRegion().boundingRect()
+        if seen.isEmpty():
+            return None
+        margin = seen.height()
+        first = self.cursorForPosition(QPoint(0, seen.top() - margin)).position()
+        last = self.cursorForPosition(QPoint(self.width(), seen.bottom() + margin)).position()
+        return first, last
+
+    def place_buttons(self) -> None:
+        """Put a button to copy on every code block. For after each change of the text."""
+        panels = self.text.panels()
+        for panel in self._buttons.keys() - panels.keys():
+            self._buttons.pop(panel).deleteLater()
+        layout = self.document().documentLayout()
+        for panel, position in panels.items():
+            button = self._buttons.get(panel)
+            if button is None:
+                button = self._buttons[panel] = self._make_button(panel)
+            line = layout.blockBoundingRect(self.document().findBlock(position))
+            button.move(
+                self.viewport().width() - button.width() - _PADDING,
+                round(line.center().y() - button.height() / 2),
+            )
+
+    def loadResource(self, kind: int, name: QUrl | str) -> Any:
+        """Nothing, whatever is asked for: no file is read and no address visited.
+
+        A picture gets a clear point: given none, Qt would look for a file of that name itself.
+        """
+        if kind == QTextDocument.ResourceType.ImageResource.value:
+            point = QImage(1, 1, QImage.Format.Format_ARGB32)
+            point.fill(Qt.GlobalColor.transparent)
+            return point
+        return b""
+
+    def createMimeDataFromSelection(self) -> QMimeData:
+        data = QMimeData()
+        cursor = self.textCursor()
+        start, end = cursor.selectionStart(), cursor.selectionEnd()
+        data.setText(neutral(written_text(self.document(), start, end)))
+        return data
+
+    def viewportEvent(self, event: QEvent) -> bool:
+        if isinstance(event, QHelpEvent):
+            self._show_tip(event)
+            return True
+        return super().viewportEvent(event)
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        event.ignore()  # the transcript scrolls, not the message
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit()
+        self.place_buttons()
+
+    def sizeHint(self) -> QSize:
+        return QSize(400, self.height())
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(_NARROWEST, self.height())
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self.viewport())
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(Qt.PenStyle.NoPen)
+        self._paint_below(painter, event.rect())
+        painter.end()
+        super().paintEvent(event)
+        seen = self.visibleRegion().boundingRect()
+        if seen != self._seen:
+            self._seen = seen
+            self.seen_changed.emit()
+
+    def position_at(self, point: QPoint) -> int:
+        """The place of the document whose character is shown at a point of the viewport."""
+        cursor = self.cursorForPosition(point)
+        if self.cursorRect(cursor).left() > point.x():  # the right half of a character
+            cursor.movePosition(QTextCursor.MoveOperation.PreviousCharacter)
+        return cursor.position()
+
+    def _show_tip(self, event: QHelpEvent) -> None:
+        tip = self.tip(self.position_at(event.pos()))
+        if address := self.anchorAt(event.pos()):
+            tip = f"{tip}\n{address}" if tip else address
+        # Qt would take what looks like HTML for it.
+        text = f'<p style="white-space: pre-wrap">{escape(neutral(tip))}</p>' if tip else ""
+        QToolTip.showText(event.globalPos(), text, self.viewport())
+
+    def _paint_below(self, painter: QPainter, clip: QRect) -> None:
+        layout = self.document().documentLayout()
+        block = self.cursorForPosition(clip.topLeft()).block()
+        if block.previous().isValid():
+            block = block.previous()
+        paper: tuple[int, QRectF] | None = None
+        while block.isValid():
+            rect = layout.blockBoundingRect(block)
+            if rect.top() - 40 > clip.bottom():
+                break
+            look = block.blockFormat()
+            panel = look.property(PANEL)
+            if paper and panel != paper[0]:
+                self._paint_paper(painter, paper[1])
+                paper = None
+            if panel is not None:
+                left = look.leftMargin() - CODE_PADDING
+                here = QRectF(left, rect.top(), self.viewport().width() - left, rect.height())
+                paper = (panel, paper[1].united(here) if paper else here)
+            self._paint_bars(painter, block, rect)
+            if look.property(SHAPE) == "rule":
+                middle = round(rect.center().y())
+                left, width = round(look.leftMargin()), self.viewport().width()
+                colour = QColor(self._formats.colours.edge)
+                painter.fillRect(QRect(left, middle, width - left, 1), colour)
+            block = block.next()
+        if paper:
+            self._paint_paper(painter, paper[1])
+
+    def _paint_paper(self, painter: QPainter, rect: QRectF) -> None:
+        painter.setBrush(QColor(self._formats.colours.code))
+        painter.drawRoundedRect(rect.adjusted(0, -_PADDING, 0, _PADDING), 6, 6)
+
+    def _paint_bars(self, painter: QPainter, block: QTextBlock, rect: QRectF) -> None:
+        bars = block.blockFormat().property(BARS)
+        if not bars:
+            return
+        before = block.previous()
+        goes_on = str(before.blockFormat().property(BARS) or "").split()
+        above = self.document().documentLayout().blockBoundingRect(before).bottom()
+        painter.setBrush(QColor(self._formats.colours.bar))
+        for bar in str(bars).split():
+            top = above if bar in goes_on else rect.top()
+            painter.drawRect(QRectF(float(bar), top, _BAR, rect.bottom() - top))
+
+    def _fit(self, *_: object) -> None:
+        height = math.ceil(self.document().size().height())
+        panel = self.document().lastBlock().blockFormat().property(PANEL)
+        height += _PADDING if panel is not None else 0
+        if height != self.height():
+            self.setFixedHeight(max(1, height))
+
+    def _ask(self, address: QUrl) -> None:
+        self.link_asked.emit(bytes(address.toEncoded().data()).decode("ascii", "replace"))
+
+    def _make_button(self, panel: int) -> QuietButton:
+        button = QuietButton("Copy", parent=self.viewport(), formats=self._formats)
+        button.setAccessibleName("Copy this code")
+        button.clicked.connect(lambda: self._copy(panel))
+        button.show()
+        return button
+
+    def _copy(self, panel: int) -> None:
+        QGuiApplication.clipboard().setText(neutral(self.text.code(panel)))
+        self.code_copied.emit()
+
+    def _show_colours(self) -> None:
+        colours = self._formats.colours
+        palette = self.palette()
+        palette.setColor(QPalette.ColorRole.Base, QColor(0, 0, 0, 0))
+        palette.setColor(QPalette.ColorRole.Text, QColor(colours.text))
+        self.setPalette(palette)
+        self.setFont(self._formats.font)

@@ -1,0 +1,1 @@
+"""Which target answers, which drafter guesses and how far ahead; the Library of models."""

@@ -1,0 +1,101 @@
+"""The Library's window: pages side by side, and a line for what was done last.
+
+Knows its widgets. What stands on the pages, and what happens when something is asked, is the
+keeper's.
+"""
+
+from typing import Literal
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QDialog, QHBoxLayout, QPushButton, QTabWidget, QVBoxLayout, QWidget
+
+from app.models.pages import OffersPage, Page, SearchPage, TitledPage
+from app.status_line import StatusLine
+
+_TABS = """
+QTabWidget::pane { border: 0; border-top: 1px solid palette(mid); }
+QTabBar::tab {
+    border: 0; border-bottom: 2px solid transparent; padding: 8px 12px; margin: 0 2px;
+    color: palette(placeholder-text);
+}
+QTabBar::tab:hover { color: palette(text); }
+QTabBar::tab:selected { color: palette(text); border-bottom-color: palette(link); }
+QTabBar::tab:selected:focus {
+    background: palette(midlight); border-bottom: 2px solid palette(link);
+}
+"""
+PageName = Literal["offers", "search", "drafters", "downloads", "disk"]
+
+
+class LibraryDialog(QDialog):
+    """Not modal: chats go on beside it. Attributes: the pages.
+
+    Signals: `shown(str)`, a page came to be seen.
+    """
+
+    shown = Signal(str)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.offers, self.search = OffersPage(), SearchPage()
+        self.drafters = TitledPage("Drafters")
+        self.downloads, self.disk = TitledPage("Downloads"), TitledPage("On this machine")
+        self.pause_all = self.downloads.add_button("Pause all")
+        self.resume_all = self.downloads.add_button("Resume all")
+        self.add_folder = self.disk.add_button("Add a folder…")
+        self.pages: dict[PageName, Page] = {
+            "offers": self.offers,
+            "search": self.search,
+            "drafters": self.drafters,
+            "downloads": self.downloads,
+            "disk": self.disk,
+        }
+        self.line = StatusLine(wraps=True)
+        self._tabs = QTabWidget()
+        self._close = QPushButton("Close")
+        self.setWindowTitle("Library")
+        self.setModal(False)
+        self._arrange()
+        self._close.clicked.connect(self.close)
+        self._tabs.currentChanged.connect(lambda place: self.shown.emit(self.page))
+
+    def _arrange(self) -> None:
+        self._tabs.setDocumentMode(True)
+        self._tabs.tabBar().setDrawBase(False)
+        self._tabs.tabBar().setCursor(Qt.CursorShape.PointingHandCursor)
+        self._tabs.setStyleSheet(_TABS)
+        self._tabs.setAccessibleName("Library")
+        for page, title in zip(
+            self.pages.values(),
+            ("For this machine", "Search", "Drafters", "Downloads", "On this machine"),
+            strict=True,
+        ):
+            self._tabs.addTab(page, title)
+        self._close.setAutoDefault(False)
+        below = QHBoxLayout()
+        below.setContentsMargins(14, 0, 14, 0)
+        below.addWidget(self.line, 1)
+        below.addWidget(self._close, 0, Qt.AlignmentFlag.AlignBottom)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(6, 8, 6, 12)
+        column.setSpacing(8)
+        column.addWidget(self._tabs, 1)
+        column.addLayout(below)
+        self.setMinimumSize(560, 420)
+        self.resize(820, 640)
+
+    @property
+    def page(self) -> PageName:
+        """Which one is seen."""
+        return next(name for name, page in self.pages.items() if page is self._tabs.currentWidget())
+
+    def show_page(self, name: PageName) -> None:
+        """Let that be seen."""
+        page = self.pages[name]
+        self._tabs.setCurrentWidget(page)
+        page.setFocus()
+
+    def set_downloads(self, number: int) -> None:
+        """So many are on their way, or wait."""
+        place = self._tabs.indexOf(self.downloads)
+        self._tabs.setTabText(place, f"Downloads ({number})" if number else "Downloads")

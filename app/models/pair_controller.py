@@ -1,0 +1,163 @@
+"""Keeps the pair bar in step with the engine, and has it load what is chosen there.
+
+Knows what is offered, and when; not how a model is loaded.
+"""
+
+from pathlib import Path
+
+from PySide6.QtCore import QObject, Signal
+
+from app import files
+from app.chat.answers import Answers
+from app.models.library import Library
+from app.models.choice_box import Choice
+from app.models.choices import drafter_choices, target_choices
+from app.models.loader import ModelLoader, is_gguf, target_name
+from app.models.pair_bar import PairBar
+from app.engine_client.engine_process import EngineProcess
+from app.settings import Pair, Settings
+from engine.protocol import Loaded, Loading
+from models.errors import Problem
+
+_STARTER = "starter"  # its value in the bar, which wants one
+_KINDS = "Models (config.json *.gguf *.safetensors)"
+
+
+class PairKeeper(QObject):
+    """Signals: `retry_asked()`, what failed shall be loaded again."""
+
+    retry_asked = Signal()
+
+    def __init__(
+        self,
+        bar: PairBar,
+        loader: ModelLoader,
+        engine: EngineProcess,
+        answers: Answers,
+        *,
+        settings: Settings,
+        library: Library,
+    ) -> None:
+        super().__init__(bar)
+        self._bar, self._loader, self._answers = bar, loader, answers
+        self._settings, self._library = settings, library
+        self._next: Pair | None = None  # when the answer is over
+        self._offer()
+        self._show_pair()
+        bar.pair_chosen.connect(self._choose)
+        bar.open_target_asked.connect(self.ask_for_target)
+        bar.open_drafter_asked.connect(self._ask_for_drafter)
+        bar.retry_asked.connect(self.retry_asked)
+        answers.begun.connect(self._mark_answering)
+        answers.finished.connect(self._mark_answering)
+        library.shelf.changed.connect(self._on_library)
+        library.candidates.changed.connect(self._on_library)
+        loader.fetch_began.connect(self._on_fetch)
+        loader.fetched_so_far.connect(self._on_progress)
+        loader.asked.connect(lambda: bar.set_loading(loader.names[0]))
+        loader.loaded_now.connect(self._on_loaded)
+        loader.failed.connect(self._on_failed)
+        engine.loading.connect(self._on_loading)
+        engine.died.connect(lambda reason: bar.set_empty())
+
+    def ask_for_target(self) -> None:
+        """Let a person choose a model's file or folder."""
+        files.ask_to_open(
+            self._bar, "A GGUF file, or a file in a model\u2019s folder", _KINDS, self._open_target
+        )
+
+    def _open_target(self, path: Path) -> None:
+        target = path if is_gguf(str(path)) else path.parent
+        self._settings.remember_path("targets", str(target))
+        self._offer()
+        pair = self._loader.pair
+        self._loader.load(Pair(str(target), "auto", pair.draft_length))
+        self._show_pair()
+
+    def _ask_for_drafter(self) -> None:
+        files.ask_for_folder(self._bar, "The folder of a smaller model, or a head", self._open)
+
+    def _open(self, drafter: Path) -> None:
+        self._settings.remember_path("drafters", str(drafter))
+        self._offer()
+        self._loader.draft(drafter=str(drafter))
+        self._show_pair()
+
+    def _choose(self, target: str, drafter: str, length: str) -> None:
+        pair = self._loader.pair
+        chosen = "" if target == _STARTER else target
+        if chosen != pair.target:
+            self._loader.load(Pair(chosen, drafter, length))
+        elif (drafter, length) != (pair.drafter, pair.draft_length):
+            self._loader.draft(
+                drafter=drafter if drafter != pair.drafter else None,
+                draft_length=length if length != pair.draft_length else None,
+            )
+
+    def use(self, pair: Pair) -> None:
+        """Load this pair: now, or when the answer that is being written is over."""
+        self._next = pair
+        self._load_next()
+
+    def _load_next(self) -> None:
+        if self._next is not None and not self._answers.busy:
+            pair, self._next = self._next, None
+            self._loader.load(pair)
+            self._show_pair()
+
+    def use_drafter(self, drafter: str) -> None:
+        """Draft with this from the next answer on."""
+        self._loader.draft(drafter=drafter)
+        self._show_pair()
+
+    def _offer(self) -> None:
+        """What there is to choose from."""
+        starter = Choice(_STARTER, self._settings.starter_name, "The starter model")
+        opened = [path for path in self._settings.paths("targets") if Path(path).exists()]
+        opened += filter(None, (self._loader.pair.target,))
+        shelf, candidates = self._library.shelf.value, self._library.candidates.value
+        self._bar.set_targets(target_choices(shelf.installed, starter=starter, opened=opened))
+        self._bar.set_drafters(drafter_choices(candidates, opened=self._settings.paths("drafters")))
+
+    def _on_library(self) -> None:
+        self._offer()
+        self._show_pair()
+
+    def _show_pair(self) -> None:
+        pair = self._loader.pair
+        self._bar.set_pair(pair.target or _STARTER, drafter=pair.drafter, length=pair.draft_length)
+
+    def _mark_answering(self) -> None:
+        self._bar.set_answering(self._answers.busy)
+        self._load_next()
+
+    def _on_fetch(self) -> None:
+        self._bar.set_loading(target_name(self._loader.pair.target))
+
+    def _on_progress(self, done: int, total: int) -> None:
+        name = target_name(self._loader.pair.target)
+        if total:
+            self._bar.set_loading(f"{name}, {done / total:.0%}")
+
+    def _on_loading(self, loading: Loading) -> None:
+        if loading.measured:
+            self._bar.set_measuring(loading.measured)
+        else:
+            self._bar.set_loading(target_name(loading.target))
+
+    def _on_loaded(self, loaded: Loaded) -> None:
+        self._offer()
+        self._show_pair()
+        self._bar.set_loaded(precision=loaded.precision, context_length=loaded.context_length)
+        if not self._library.shelf.answered:
+            self._library.look()
+        if loaded.target != self._library.target:
+            self._library.look_for_drafters(loaded.target)
+
+    def _on_failed(self, problem: Problem) -> None:
+        loaded = self._loader.loaded
+        self._show_pair()
+        if loaded is None:
+            self._bar.set_failed(problem.message, problem.remedy)
+        else:
+            self._bar.set_loaded(precision=loaded.precision, context_length=loaded.context_length)

@@ -1,1 +1,0 @@
-"""Which target answers, which drafter guesses and how far ahead; getting models."""

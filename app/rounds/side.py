@@ -1,0 +1,190 @@
+"""The side with an answer's rounds: its figures, and below them the answer again.
+
+Shows the answer that was chosen; one that is being written shows as it comes.
+"""
+
+from collections.abc import Callable
+
+from PySide6.QtCore import QEvent, Qt, Signal
+from PySide6.QtGui import QColor, QPalette
+from PySide6.QtWidgets import (
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QScrollArea,
+    QSplitter,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.chat.answers import Answers, Writing
+from app.chat.conversation import OpenConversation
+from app.theme.round_colours import round_colours
+from app.rounds.panel import RoundsPanel
+from app.rounds.replay import Replay
+from app.rounds.scrubber import Scrubber
+from app.steps import Stepper, Steps, in_thread
+from engine.events import Event, Stats
+from engine.rounds import Happening
+
+_MANY_EVENTS = 1_500  # a replay of more is made while the window lives on
+
+
+class RoundsSide(QWidget):
+    """Attributes: `panel`, `scrubber`, `parts` (the splitter between them); `answer`, the id of
+    the one that is shown, 0 for none.
+
+    Signals: `export_wanted(str)`, with a trace as JSON.
+    """
+
+    export_wanted = Signal(str)
+
+    def __init__(
+        self,
+        conversation: OpenConversation,
+        answers: Answers,
+        *,
+        reference: Callable[[str], Stats | None],
+    ) -> None:
+        """`reference` gives the plain rounds that were measured with a target, by its name."""
+        super().__init__()
+        self.answer = 0
+        self._conversation, self._answers, self._reference = conversation, answers, reference
+        self._live = False
+        self._stepper = Stepper(self)
+        self._heard = 0  # events of the answer that the panel was told as they came
+        self._shows = 0  # counts what was to be shown: late replays are of another answer
+        self.panel, self.scrubber = RoundsPanel(), Scrubber()
+        self._heading = QLabel()
+        self._heading.setTextFormat(Qt.TextFormat.PlainText)
+        self._before = _button("\u2039", "Answer before", lambda: self.step(-1))
+        self._after = _button("\u203a", "Answer after", lambda: self.step(1))
+        self.parts = QSplitter(Qt.Orientation.Vertical)
+        self._arrange()
+        self._recolour()
+        self.setAccessibleName("Rounds and replay")
+        self.scrubber.moved.connect(self._on_moved)
+        self.scrubber.export_wanted.connect(self.export_wanted)
+        answers.happened.connect(self._hear)
+        answers.finished.connect(self._on_finished)
+        self.show_answer(0)
+
+    def _arrange(self) -> None:
+        scroll = QScrollArea()
+        scroll.setFrameShape(QFrame.Shape.NoFrame)
+        scroll.setWidgetResizable(True)
+        scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        scroll.setWidget(self.panel)
+        scroll.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        scroll.setAccessibleName("Figures of the rounds")
+        self.parts.addWidget(scroll)
+        self.parts.addWidget(self.scrubber)
+        self.parts.setStretchFactor(0, 3)
+        self.parts.setStretchFactor(1, 2)
+        self.parts.setHandleWidth(1)
+        self.parts.setChildrenCollapsible(False)
+        heading = QHBoxLayout()
+        heading.setContentsMargins(16, 10, 8, 0)
+        heading.addWidget(self._heading, 1)
+        heading.addWidget(self._before)
+        heading.addWidget(self._after)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addLayout(heading)
+        column.addWidget(self.parts, 1)
+        self.setMinimumWidth(300)
+
+    def show_answer(self, answer: int) -> None:
+        """Show the rounds of an answer of the branch; 0 for none."""
+        self.answer, self._heard = answer, 0
+        writing = self._answers.writing(answer)
+        self._live = writing is not None and writing.state == "streaming"
+        self._head()
+        self._compare()
+        if self._live and writing is not None:
+            self._show(())
+            self.panel.show_trace(writing.events, writing.last)
+        elif answer:
+            self._conversation.trace(answer, lambda events: self._take(answer, events))
+        else:
+            self._show(())
+
+    def step(self, by: int) -> None:
+        """Show the answer before or after."""
+        ids = self._ids()
+        if self.answer in ids:
+            place = ids.index(self.answer) + by
+            if 0 <= place < len(ids):
+                self.show_answer(ids[place])
+
+    def _ids(self) -> list[int]:
+        branch = self._conversation.branch
+        return [message.id for message in branch if message.role == "assistant"]
+
+    def _head(self) -> None:
+        ids = self._ids()
+        place = ids.index(self.answer) + 1 if self.answer in ids else 0
+        self._heading.setText(f"Answer {place} of {len(ids)}" if place else "No answer yet")
+        self._before.setEnabled(place > 1)
+        self._after.setEnabled(0 < place < len(ids))
+
+    def _compare(self) -> None:
+        message = self._conversation.message(self.answer)
+        self.panel.compare_with(self._reference(message.target) if message else None)
+
+    def _take(self, answer: int, events: tuple[Event, ...]) -> None:
+        if answer == self.answer and not self._live:
+            self._show(events)
+
+    def _show(self, events: tuple[Event, ...]) -> None:
+        self._shows += 1
+        if len(events) > _MANY_EVENTS:
+            self._stepper.run(self._show_many(events, self._shows), failed=lambda problem: None)
+        else:
+            self.scrubber.show_trace(events)  # which says where it is
+
+    def _show_many(self, events: tuple[Event, ...], number: int) -> Steps:
+        replay = yield in_thread(lambda: Replay(events))
+        if number == self._shows:
+            self.scrubber.show_replay(replay)
+
+    def _on_moved(self, place: int) -> None:
+        events = self.scrubber.events
+        if self._live or len(events) == self._heard > 0:
+            return
+        self._heard = 0
+        self.panel.show_trace(events, self.scrubber.round)
+
+    def _hear(self, writing: Writing, happening: Happening) -> None:
+        if self._live and writing.message.id == self.answer:
+            self.panel.push(happening)
+
+    def _on_finished(self, writing: Writing) -> None:
+        if writing.message.id == self.answer:
+            self._live, self._heard = False, len(writing.events)
+            self._compare()
+            self._show(tuple(writing.events))
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.PaletteChange:
+            self._recolour()
+
+    def _recolour(self) -> None:
+        colours = round_colours(self.palette().window().color().name())
+        palette = QPalette()
+        palette.setColor(QPalette.ColorRole.WindowText, QColor(colours.muted))
+        self._heading.setPalette(palette)
+
+
+def _button(text: str, name: str, act: Callable[[], None]) -> QToolButton:
+    button = QToolButton()
+    button.setText(text)
+    button.setAutoRaise(True)
+    button.setToolTip(name)
+    button.setAccessibleName(name)
+    button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+    button.clicked.connect(act)
+    return button

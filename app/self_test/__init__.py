@@ -1,0 +1,1 @@
+"""`Slipstream --self-test`: does all of it work on this machine?"""

@@ -1,0 +1,1 @@
+"""How everything looks: colours, icons, the style of widgets."""

@@ -1,0 +1,116 @@
+"""Light and dark, as the system has it, and the font of the chat. Knows the application's palette;
+not the widgets that are drawn with it."""
+
+import sys
+from collections.abc import Callable
+
+from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtGui import QColor, QFont, QGuiApplication, QPalette
+from PySide6.QtWidgets import QApplication, QToolTip
+
+from app.theme.chat_colours import DARK_CHAT, LIGHT_CHAT, ChatColours
+from app.markdown.formats import Formats
+from app.settings import LEAST_FONT_POINTS, MOST_FONT_POINTS, Settings
+
+STYLE_SHEET = """
+QSplitter::handle { background: palette(mid); }
+QToolTip { padding: 4px; }
+"""
+if sys.platform != "darwin":  # there scroll bars are slim by themselves
+    STYLE_SHEET += """
+QScrollBar:vertical { background: transparent; width: 12px; margin: 0; }
+QScrollBar::handle:vertical {
+    background: palette(placeholder-text); border-radius: 3px; margin: 2px 3px; min-height: 28px;
+}
+QScrollBar::handle:vertical:disabled { background: transparent; }
+QScrollBar::add-line, QScrollBar::sub-line { height: 0; }
+QScrollBar::add-page, QScrollBar::sub-page { background: none; }
+"""
+
+
+class Theme(QObject):
+    """Colours the application, now and whenever the system changes between light and dark.
+
+    Attributes: `formats`, for the chat. Signals: `changed(Formats)`, after the application's
+    palette has.
+    """
+
+    changed = Signal(object)
+
+    def __init__(
+        self,
+        application: QApplication,
+        settings: Settings,
+        *,
+        dark: Callable[[], bool] | None = None,
+    ) -> None:
+        """`dark` stands in for the system's own opinion."""
+        super().__init__(application)
+        self._application, self._settings = application, settings
+        self._dark = dark or system_is_dark
+        self._own_points = application.font().pointSizeF()
+        self.formats = self._apply()
+        QGuiApplication.styleHints().colorSchemeChanged.connect(self.refresh)
+
+    @property
+    def colours(self) -> ChatColours:
+        return self.formats.colours
+
+    @property
+    def points(self) -> float:
+        """The size of the chat's text."""
+        return self._settings.font_points or self._own_points
+
+    def zoom(self, by: float) -> None:
+        """Make the chat's text larger or smaller, by points; 0 for the system's own size."""
+        points = min(MOST_FONT_POINTS, max(LEAST_FONT_POINTS, self.points + by))
+        self._settings.font_points = points if by else None
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Look at the system and the settings again."""
+        self.formats = self._apply()
+        self.changed.emit(self.formats)
+
+    def _apply(self) -> Formats:
+        colours = DARK_CHAT if self._dark() else LIGHT_CHAT
+        self._application.setPalette(palette(colours))
+        QToolTip.setPalette(palette(colours))
+        font = QFont(self._application.font())
+        font.setPointSizeF(self.points)
+        return Formats(font, colours)
+
+
+def system_is_dark() -> bool:
+    """Whether the system shows dark windows now."""
+    return QGuiApplication.styleHints().colorScheme() == Qt.ColorScheme.Dark
+
+
+def palette(colours: ChatColours) -> QPalette:
+    """The palette of a window in these colours."""
+    roles = QPalette.ColorRole
+    made = QPalette(QColor(colours.kinds.card), QColor(colours.paper))
+    for role, colour in {
+        roles.Window: colours.paper,
+        roles.Base: colours.paper,
+        roles.AlternateBase: colours.kinds.card,
+        roles.Button: colours.kinds.card,
+        roles.WindowText: colours.text,
+        roles.Text: colours.text,
+        roles.ButtonText: colours.text,
+        roles.BrightText: colours.warning,
+        roles.PlaceholderText: colours.muted,
+        roles.ToolTipBase: colours.kinds.card,
+        roles.ToolTipText: colours.text,
+        roles.Link: colours.link,
+        roles.LinkVisited: colours.link,
+        roles.Highlight: colours.link,
+        roles.HighlightedText: colours.paper,
+        roles.Accent: colours.link,
+        roles.Mid: colours.edge,
+        roles.Midlight: colours.hover,
+    }.items():
+        made.setColor(role, QColor(colour))
+    for role in (roles.WindowText, roles.Text, roles.ButtonText):
+        made.setColor(QPalette.ColorGroup.Disabled, role, QColor(colours.bar))
+    return made

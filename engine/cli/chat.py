@@ -1,0 +1,168 @@
+"""A chat in the terminal: lines in, drawn answers out.
+
+Knows a session and a console; the model behind it, and where lines come from, are handed in.
+"""
+
+import json
+import os.path
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+from rich.console import Console
+from rich.text import Text as Styled
+
+from engine.events import Done, Stats, Text
+from engine.pair import make_policy
+from engine.request import Message, Request
+from engine.session import DISTURBED, Session
+from engine.stats import ratio_to_plain, update
+from engine.cli.terminal import answer_view, clean, legend, show_closing
+from models.errors import Problem
+
+_HELP = """\
+/regenerate          answer the last message again
+/drafter NAME        none, lookup, early-exit[:LAYERS], a model folder, or several joined with +
+/draft-length N      tokens to draft a round, or auto
+/system TEXT         set the system prompt; the conversation starts anew
+/save FILE           write the conversation to a .json or .md file
+/help                this list
+/quit                leave (Ctrl-D does, too); Ctrl-C stops an answer"""
+
+
+class Chat:
+    """One conversation on a console.
+
+    Attributes: `messages`, all of them so far.
+    """
+
+    def __init__(
+        self, session: Session, console: Console, request: Request, *, system: str = ""
+    ) -> None:
+        self._session = session
+        self._console = console
+        self._request = request
+        self._total = Stats()  # over all answers
+        self.messages: list[Message] = [Message("system", system)] if system else []
+
+    def run(self, read: Callable[[], str]) -> None:
+        """Read lines with `read`, which raises EOFError at the end, and answer them."""
+        self._console.print(legend())
+        self._console.print("Type a message, or /help.", style="dim")
+        while True:
+            try:
+                line = read().strip()
+            except EOFError:
+                self._console.print()
+                return
+            except KeyboardInterrupt:
+                self._console.print("\n/quit leaves.", style="dim")
+                continue
+            if line == "/quit":
+                return
+            try:
+                self._handle(line)
+            except Problem as problem:
+                self._console.print(Styled(clean(str(problem))), style="red")
+
+    def _handle(self, line: str) -> None:
+        command, _, argument = line.partition(" ")
+        argument = argument.strip()
+        match command:
+            case "":
+                pass
+            case "/help":
+                self._console.print(Styled(_HELP))
+            case "/regenerate":
+                self._regenerate()
+            case "/drafter":
+                self._session.use_drafter(argument)
+                self._remark(self._session.calibrate())
+                self._console.print(f"Drafting with {self._session.drafter.name}.", style="dim")
+            case "/draft-length":
+                self._session.policy = make_policy(argument)
+                self._remark(self._session.calibrate())
+                self._console.print(f"Draft length {argument}.", style="dim")
+            case "/system":
+                self.messages = [Message("system", argument)] if argument else []
+                self._console.print("A new conversation.", style="dim")
+            case "/save":
+                save(self.messages, Path(os.path.expanduser(argument)))
+                self._console.print(Styled(f"Saved to {argument}."), style="dim")
+            case _ if command.startswith("/"):
+                raise Problem(f"There is no command {command}.", "/help lists them.")
+            case _:
+                self._answer([*self.messages, Message("user", line)])
+
+    def _regenerate(self) -> None:
+        asked = list(self.messages)
+        while asked and asked[-1].role == "assistant":
+            asked.pop()
+        if not asked or asked[-1].role != "user":
+            raise Problem("There is no answer yet.", "Write a message first.")
+        self._answer(asked)
+
+    def _answer(self, asked: list[Message]) -> None:
+        """Answer `asked`, which becomes the conversation as soon as there is some of an answer."""
+        answer, stats = "", Stats()
+        with _interrupts() as interrupted, answer_view(self._console) as view:
+            events = self._session.answer(asked, self._request, cancelled=interrupted)
+            for event in events:
+                view.show(event)
+                self._total = update(self._total, event)
+                if isinstance(event, Text):
+                    answer += event.delta
+                    self.messages = [*asked, Message("assistant", answer)]
+                elif isinstance(event, Done):
+                    stats = event.stats
+                    if event.reason != "cancelled":
+                        # Even an empty one: templates want user and assistant in turns.
+                        self.messages = [*asked, Message("assistant", answer)]
+        show_closing(self._console, stats, ratio=ratio_to_plain(stats, self._total))
+        self._remark(DISTURBED if self._session.disturbed else "")
+
+    def _remark(self, line: str) -> None:
+        """Something to know beside an answer, if there is."""
+        if line:
+            self._console.print(line, style="yellow", highlight=False)
+
+
+def save(messages: list[Message], path: Path) -> None:
+    """Write a conversation as JSON (OpenAI's message list) or as Markdown, by the suffix.
+
+    Raises Problem where the file is there already or cannot be written.
+    """
+    if path.suffix == ".md":
+        text = "\n\n".join(f"**{m.role}**\n\n{m.content}" for m in messages) + "\n"
+    elif path.suffix == ".json":
+        listed = [{"role": m.role, "content": m.content} for m in messages]
+        text = json.dumps({"messages": listed}, ensure_ascii=False, indent=1) + "\n"
+    else:
+        raise Problem("The file's name must end in .json or .md.", "For example: /save chat.md")
+    try:
+        data = text.encode()
+        with path.open("xb") as file:
+            file.write(data)
+    except FileExistsError:
+        raise Problem(f"{path} is there already.", "Choose another name.") from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise Problem(f"{path} cannot be written: {reason}.", "Choose another.") from error
+
+
+@contextmanager
+def _interrupts() -> Iterator[Callable[[], bool]]:
+    """While it lasts, Ctrl-C only makes the yielded function true."""
+    pressed = False
+
+    def press(signum: int, frame: FrameType | None) -> None:
+        nonlocal pressed
+        pressed = True
+
+    before = signal.signal(signal.SIGINT, press)
+    try:
+        yield lambda: pressed
+    finally:
+        signal.signal(signal.SIGINT, before)

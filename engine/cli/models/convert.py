@@ -1,0 +1,266 @@
+"""A float model becomes a quantized one: `slipstream convert`.
+
+Knows how mlx-lm quantizes, and its mixed recipes. Tensors are read, quantized and written one
+after another, so that memory holds one of them at a time. Runs no code of the model's and does
+not open its tokenizer, whose files are copied; how the folder gets its place is new_folder.py's.
+"""
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+from mlx.utils import tree_flatten, tree_map_with_path
+from mlx_lm.convert import MODEL_CONVERSION_DTYPES, mixed_quant_predicate_builder
+from mlx_lm.utils import load_model, make_shards, quantize_model, save_config
+
+from engine.cli.models.new_folder import new_folder
+from models.errors import Problem
+from models.folders import ModelFolder, inspect
+from models.safetensors_file import SafetensorsWriter, TensorLayout
+
+BITS = (2, 3, 4, 5, 6, 8)
+GROUP_SIZES = (32, 64, 128)
+RECIPES = {"mixed_2_6": 2, "mixed_3_4": 3, "mixed_3_6": 3, "mixed_4_6": 4}  # to their low bits
+SPARE_BYTES = 64_000_000  # on the disk: for the tokenizer, and so as not to fill it to the brim
+COPIED = (  # never *.py: nothing of what is copied is run
+    "tokenizer*.json", "tokenizer.model", "*.tiktoken", "special_tokens_map.json",
+    "added_tokens.json", "vocab.json", "vocab.txt", "merges.txt", "chat_template.json",
+    "chat_template.jinja", "generation_config.json", "LICENSE*", "NOTICE*",
+)  # fmt: skip
+
+_BASE_BYTES = 256_000_000  # Python, MLX and the model's outline
+_COPIES = 3  # of the largest tensor: as stored, as stacked or cast, and as quantized
+_TYPES = {
+    "float32": "F32", "float16": "F16", "bfloat16": "BF16", "bool": "BOOL",
+    "uint8": "U8", "uint16": "U16", "uint32": "U32", "uint64": "U64",
+    "int8": "I8", "int16": "I16", "int32": "I32", "int64": "I64",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Quantization:
+    """How weights are to be rounded: `bits` each, in groups that share scale and bias.
+
+    With a `recipe` (one of `RECIPES`) layers that matter more get more bits, and `bits` is None.
+    """
+
+    bits: int | None = None
+    group_size: int = 64
+    recipe: str = ""
+
+    @property
+    def low_bits(self) -> int:
+        """Those of most weights."""
+        return RECIPES[self.recipe] if self.recipe else self.bits or 4
+
+    def check(self) -> None:
+        """Raises `Problem` for what MLX does not have."""
+        if self.recipe and self.recipe not in RECIPES:
+            raise Problem(
+                f"There is no recipe {self.recipe!r}.", f"Choose one of {', '.join(RECIPES)}."
+            )
+        if self.recipe and self.bits is not None:
+            raise Problem(
+                f"The recipe {self.recipe} says how many bits there are.", "Leave out --bits."
+            )
+        for what, value, choices in (
+            ("bits", self.low_bits, BITS),
+            ("group size", self.group_size, GROUP_SIZES),
+        ):
+            if value not in choices:
+                raise Problem(
+                    f"The {what} cannot be {value}.",
+                    f"Choose one of {', '.join(map(str, choices))}.",
+                )
+
+
+def convert(
+    source: Path,
+    folder: Path,
+    quantization: Quantization,
+    *,
+    available_bytes: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Path:
+    """Quantize the model folder `source` into the new `folder`, and return it.
+
+    It appears complete or not at all. `available_bytes` of memory may be used, None: whatever it
+    takes. `progress(done, total)` is called with bytes written. Raises `Problem` where `source`
+    is no float model that mlx-lm knows, or memory or disk have no room.
+    """
+    quantization.check()
+    _refuse_quantized(inspect(source))
+    with new_folder(folder) as partial, _no_cache():
+        model, config = _load(source)
+        _require_memory(model, source, available_bytes)
+        model, config = _quantize(model, config, quantization, source)
+        keep_vision = "vision_tower" in getattr(model, "model", {})
+        weights = _tensors(model)
+        del model  # nothing but `weights` holds a tensor now
+        _require_room(partial, weights)
+        _write(weights, partial, progress)
+        save_config(config, partial / "config.json", keep_vision_config=keep_vision)
+        _copy_files(source, partial)
+    return folder
+
+
+def needed_bytes(model: nn.Module) -> int:
+    """The memory that converting a lazily loaded model takes at its worst moment."""
+    sizes = (array.nbytes for array in _tensors(model).values())
+    return _BASE_BYTES + _COPIES * max(sizes, default=0)
+
+
+def _refuse_quantized(source: ModelFolder) -> None:
+    config = source.config
+    nested = config.get("text_config")
+    tables = [config, nested if isinstance(nested, dict) else {}]
+    names = ("quantization", "quantization_config", "compression_config")
+    found = [table[name] for table in tables for name in names if table.get(name)]
+    if not found and not (source.path / "hf_quant_config.json").exists():
+        return
+    settings = found[0] if found and isinstance(found[0], dict) else {}
+    bits, method = settings.get("bits"), settings.get("quant_method")
+    kind = f" to {bits} bits" if type(bits) is int else f" ({method})" if method else ""
+    raise Problem(
+        f"{source.name} is quantized already{kind}: rounding it again would lose more.",
+        "Use it as it is, or convert the float model that it was made from.",
+    )
+
+
+def _load(source: Path) -> tuple[nn.Module, dict[str, Any]]:
+    """The model's outline, with tensors that are read when they are asked for."""
+    said = StringIO()
+    try:
+        with redirect_stdout(said):  # some modules print and exit
+            model, config = load_model(source, lazy=True)
+    except (Exception, SystemExit) as error:  # mlx-lm checks little
+        reason = said.getvalue() if isinstance(error, SystemExit) else str(error)
+        reason = " ".join(reason.split())[:200] or type(error).__name__
+        raise Problem(
+            f"{source} cannot be loaded: {reason.rstrip('.')}.",
+            "Choose a model that mlx-lm supports, or fetch it again.",
+        ) from error
+    return model, config
+
+
+def _quantize(
+    model: nn.Module, config: dict[str, Any], quantization: Quantization, source: Path
+) -> tuple[nn.Module, dict[str, Any]]:
+    """As `mlx_lm.convert` does; nothing is computed before it is written."""
+    _cast(model, config)
+    group_size, bits = quantization.group_size, quantization.low_bits
+    try:
+        predicate = None
+        if quantization.recipe:
+            predicate = mixed_quant_predicate_builder(quantization.recipe, model, group_size)
+        with redirect_stdout(StringIO()):
+            model, config = quantize_model(
+                model, config, group_size, bits, quant_predicate=predicate
+            )
+    except ValueError as error:
+        raise Problem(
+            f"{source.name} cannot be converted so: {str(error).rstrip('.')}.",
+            "Choose --bits instead of --recipe." if quantization.recipe else "Choose other --bits.",
+        ) from error
+    if not any(hasattr(module, "bits") for module in model.modules()):
+        raise Problem(
+            f"No layer of {source.name} can be cut into groups of {group_size} weights.",
+            "Choose a smaller --group-size.",
+        )
+    return model, config
+
+
+def _cast(model: nn.Module, config: dict[str, Any]) -> None:
+    """Floats to the type that the config names, which is what they were trained in."""
+    nested = config.get("text_config")
+    tables = (config, nested if isinstance(nested, dict) else {})
+    names = [table.get(key) for table in tables for key in ("torch_dtype", "dtype")]
+    named = next((name for name in names if name in MODEL_CONVERSION_DTYPES), None)
+    if named is None:
+        return
+    dtype = getattr(mx, named)
+    may_cast = getattr(model, "cast_predicate", lambda _: True)
+
+    def cast(path: str, array: mx.array) -> mx.array:
+        floats = mx.issubdtype(array.dtype, mx.floating)
+        return array.astype(dtype) if floats and may_cast(path) else array
+
+    model.update(tree_map_with_path(cast, model.parameters()))
+
+
+def _require_memory(model: nn.Module, source: Path, available_bytes: int | None) -> None:
+    needed = needed_bytes(model)
+    if available_bytes is not None and needed > available_bytes:
+        raise Problem(
+            f"Converting {source.name} takes {needed / 1e9:.1f} GB of memory, "
+            f"and {available_bytes / 1e9:.1f} GB are available.",
+            "Close other programs, or fetch a version that is quantized already.",
+        )
+
+
+def _require_room(folder: Path, weights: dict[str, mx.array]) -> None:
+    needed = sum(array.nbytes for array in weights.values()) + SPARE_BYTES
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        raise Problem(
+            f"The model needs {needed / 1e6:,.0f} MB in {folder.parent}, "
+            f"and {free / 1e6:,.0f} MB are free.",
+            "Make room on the disk, or convert to another folder.",
+        )
+
+
+def _write(
+    weights: dict[str, mx.array], folder: Path, progress: Callable[[int, int], None] | None
+) -> None:
+    """The weight files and their index; empties `weights`, so that what is written is let go."""
+    done, total = 0, sum(array.nbytes for array in weights.values())
+    shards: list[dict[str, mx.array]] = make_shards(weights)
+    weights.clear()
+    for number, shard in enumerate(shards, 1):
+        file = "model" if len(shards) == 1 else f"model-{number:05d}-of-{len(shards):05d}"
+        layouts = {name: _layout(array) for name, array in shard.items()}
+        with SafetensorsWriter(folder / f"{file}.safetensors", layouts) as writer:
+            for name in layouts:
+                data = _bytes(shard.pop(name))
+                writer.write(name, data)
+                done += data.nbytes
+                if progress is not None:
+                    progress(done, total)
+
+
+@contextmanager
+def _no_cache() -> Iterator[None]:
+    """Without MLX's keeping of freed buffers, each of another size here."""
+    before = mx.set_cache_limit(0)
+    try:
+        yield
+    finally:
+        mx.set_cache_limit(before)
+
+
+def _tensors(model: nn.Module) -> dict[str, mx.array]:
+    return dict(tree_flatten(model.parameters()))
+
+
+def _layout(array: mx.array) -> TensorLayout:
+    return TensorLayout(_TYPES[str(array.dtype).removeprefix("mlx.core.")], tuple(array.shape))
+
+
+def _bytes(array: mx.array) -> memoryview:
+    """Computes it."""
+    flat = mx.contiguous(array.reshape(-1)).view(mx.uint8)
+    mx.eval(flat)
+    return memoryview(flat)
+
+
+def _copy_files(source: Path, folder: Path) -> None:
+    for pattern in COPIED:
+        for path in source.glob(pattern):
+            if path.is_file():
+                shutil.copyfile(path, folder / path.name)

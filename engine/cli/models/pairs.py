@@ -1,0 +1,95 @@
+"""Pairs on this machine: which the catalog offers, what drafts for a target, what has room.
+
+Knows how what a person wrote becomes sizes and configs: of what is installed, else as the catalog
+tells, else as the hub does. The judgements are `models.catalog`'s, `pairing`'s and `memory`'s.
+"""
+
+from pathlib import Path
+
+from engine.cli.models.shelf import free_bytes
+from models.catalog import load_catalog, offers
+from models.drafter_folders import find_head
+from models.errors import Problem
+from models.gguf.config import mlx_config
+from models.gguf.file import read_gguf
+from models.hub.cache_layout import cache_folder
+from models.hub.client import Hub
+from models.hub.repository import is_weights_name, needed
+from models.installed.resolve import drafts_without_weights, resolve_drafter, resolve_target
+from models.installed.store import installed, inventory
+from models.memory.fit import fit
+from models.memory.machine import this_machine
+from models.memory.model_size import ModelSize, weigh
+from models.pairing import candidates
+from models.records import Candidate, Fit, Offer
+
+
+def offers_here() -> list[Offer]:
+    """The catalog's pairs, the recommended one first."""
+    return offers(
+        load_catalog(),
+        machine=this_machine(),
+        installed=installed(),
+        free_bytes=free_bytes(cache_folder()),
+    )
+
+
+def candidates_for(target: str) -> tuple[str, list[Candidate]]:
+    """The target's name, and all that could draft for it, best first. Raises `Problem`."""
+    folder = resolve_target(target)
+    entries = inventory()
+    place = folder.path.resolve()
+    named = [one.record.name for one in entries if one.folder.path.resolve() == place]
+    found = candidates(folder, installed=entries, machine=this_machine(), catalog=load_catalog())
+    return (named or [folder.name])[0], found
+
+
+def fit_of(target: str, drafter: str, *, context: int) -> Fit:
+    """Whether the pair has room with `context` tokens; neither needs to be here. Raises `Problem`.
+
+    `drafter` is as `slipstream chat` takes it. Of several joined, the one with weights counts.
+    """
+    size = _size(target)
+    weighed = [_drafter_size(part.strip(), target) for part in drafter.split("+")]
+    found = max(filter(None, weighed), key=lambda one: one.size_bytes, default=None)
+    return fit(size, found, context=context, machine=this_machine())
+
+
+def _drafter_size(name: str, target: str) -> ModelSize | None:
+    """None of what has no weights of its own."""
+    if not name or drafts_without_weights(name):
+        return None
+    if name not in ("auto", "head"):
+        return _size(name, drafts=True)
+    head = find_head(resolve_target(target).fingerprint)
+    if head is None and name == "head":
+        raise Problem(f"There is no drafter head for {target}.", "Choose lookup, or a model.")
+    return None if head is None else weigh(head)
+
+
+def _size(name: str, *, drafts: bool = False) -> ModelSize:
+    """Of what is here, else as the catalog knows it, else as the hub says."""
+    path = Path(name)
+    if name.lower().endswith(".gguf") and path.is_file():
+        return ModelSize(
+            path.name, path.stat().st_size, mlx_config(read_gguf(path, lists_of_strings=False))
+        )
+    try:
+        return weigh(resolve_drafter(name) if drafts else resolve_target(name))
+    except Problem:
+        known = load_catalog().models.get(name)
+        if known is not None:
+            return known.size
+        if name.count("/") != 1 or path.exists() or name[0] in "~./":
+            raise
+    return _size_on_hub(name)
+
+
+def _size_on_hub(name: str) -> ModelSize:
+    hub = Hub()
+    organization_name, _, revision = name.partition("@")
+    repository = hub.describe(organization_name, revision or None)
+    weights = [one for one in needed(repository) if is_weights_name(one.name)]
+    return ModelSize(
+        repository.name, sum(one.size_bytes for one in weights), hub.config(repository)
+    )

@@ -1,0 +1,161 @@
+"""Work drawn as it goes on: a bar in a terminal, elsewhere a line for each change, or nothing.
+
+Knows bytes done and to do, records of downloads, and a console.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import Self
+
+from rich.console import Console
+from rich.filesize import decimal
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TaskID,
+    TextColumn,
+    TransferSpeedColumn,
+)
+from rich.table import Column
+from rich.text import Text
+
+from engine.cli.models.show import show_download
+from engine.cli.terminal import clean
+from models.records import Download
+
+
+@contextmanager
+def bytes_bar(
+    what: str, *, console: Console | None = None, quiet: bool = False
+) -> Iterator[Callable[[int, int], None]]:
+    """A bar that appears, in a terminal, with the first (done, total) bytes told to it.
+
+    On standard error, or on `console`; what else is printed on that meanwhile stands above it.
+    """
+    console = console or Console(stderr=True)
+    progress = Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        console=console,
+        transient=True,
+        disable=quiet or not console.is_terminal,
+    )
+    task = progress.add_task(clean(what))
+
+    def show(done: int, total: int) -> None:
+        progress.start()
+        progress.update(task, completed=done, total=total)
+
+    try:
+        yield show
+    finally:
+        if progress.live.is_started:
+            progress.stop()
+
+
+class Steps:
+    """What takes its time before an answer: a line as a step begins that is done only once, and
+    at the end what took how long. Where there was no such step nothing is written."""
+
+    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
+        self.console = console
+        self._clock = clock
+        self._begun: list[tuple[str, float]] = []
+        self._told = False
+
+    def begin(self, name: str, line: str = "") -> None:
+        """The step before is over. Without a line it is one of every time."""
+        self._begun.append((name, self._clock()))
+        if line:
+            self._told = True
+            self._print(line)
+
+    def end(self) -> None:
+        """The last one is over, too."""
+        names = [name for name, _ in self._begun]
+        moments = [*(moment for _, moment in self._begun), self._clock()]
+        if self._told:
+            spent = (after - before for before, after in pairwise(moments))
+            took = [f"{name} {each:.0f} s" for name, each in zip(names, spent, strict=True)]
+            self._print(f"Ready: {', '.join(took)}.")
+
+    def _print(self, line: str) -> None:
+        self.console.print(line, style="dim", highlight=False, markup=False)
+
+
+class DownloadView:
+    """Shows what it is told. A context manager, so that the terminal is left tidy."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._progress = Progress(
+            TextColumn(
+                "{task.description}",
+                markup=False,
+                table_column=Column(no_wrap=True, overflow="ellipsis"),
+            ),
+            BarColumn(bar_width=None, table_column=Column(ratio=1)),
+            _Figures(table_column=Column(no_wrap=True)),
+            console=console,
+            transient=True,
+            expand=True,
+        )
+        self._bars: dict[str, TaskID] = {}
+        self._standings: dict[str, str] = {}
+
+    def show(self, download: Download) -> None:
+        """How a download stands now."""
+        name = download.repository
+        if self._console.is_terminal:
+            self._draw(name, download)
+        if self._standings.get(name) != download.standing:
+            self._standings[name] = download.standing
+            if not (self._console.is_terminal and download.standing in ("queued", "running")):
+                show_download(self._console, download)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._progress.live.is_started:
+            self._progress.stop()
+
+    def _draw(self, name: str, download: Download) -> None:
+        self._progress.start()
+        if name not in self._bars:
+            self._bars[name] = self._progress.add_task(clean(name), total=None)
+        self._progress.update(
+            self._bars[name],
+            completed=download.done_bytes,
+            total=download.total_bytes or None,
+            visible=download.standing in ("queued", "running"),
+            figures=_figures(download),
+        )
+
+
+class _Figures(ProgressColumn):
+    """What the download itself says, which outlives a restart; rich would count afresh."""
+
+    def render(self, task: Task) -> Text:
+        return Text(str(task.fields.get("figures", "")), style="dim")
+
+
+def _figures(download: Download) -> str:
+    if download.standing == "queued":
+        return "waits"
+    parts = [decimal(download.done_bytes)]
+    if download.total_bytes:
+        parts = [f"{decimal(download.done_bytes)} of {decimal(download.total_bytes)}"]
+    if download.bytes_per_second:
+        parts.append(f"{decimal(int(download.bytes_per_second))}/s")
+    if download.seconds_left is not None:
+        minutes, seconds = divmod(round(download.seconds_left), 60)
+        parts.append(f"{minutes}:{seconds:02d} left")
+    return "  ".join(parts)

@@ -1,0 +1,237 @@
+"""What is told about models, drawn in a terminal: tables for what can be had, a reason for each no.
+
+Knows the records and a console; nothing of where they come from. Nothing that a hub or a model's
+file wrote reaches the terminal but through `engine.cli.terminal.clean`. Nothing is ever shown as an
+empty list: where there is nothing, it is said what to do.
+"""
+
+import time
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.filesize import decimal
+from rich.table import Table
+from rich.text import Text
+
+from engine.cli.models.shelf import Shelf
+from engine.cli.terminal import clean
+from models.records import Candidate, Download, Fit, Found, Offer
+
+_ROLES = {"chat": "chat", "drafter": "drafter", "head": "head"}
+_AGES = ((365 * 86400, "year"), (30 * 86400, "month"), (86400, "day"), (3600, "hour"))
+
+
+def show_shelf(console: Console, shelf: Shelf) -> None:
+    """All that is on this machine, and what is on its way."""
+    usable = [model for model in shelf.installed if not model.problem]
+    if usable:
+        table = _table("On this machine", "", "used as", "size", "bits", "context", "last used")
+        for model in usable:
+            table.add_row(
+                _name(model.name),
+                _ROLES[model.role],
+                decimal(model.size_bytes),
+                "" if model.role == "head" else str(model.quantization_bits or "float"),
+                f"{model.context_length:,}" if model.context_length else "",
+                ago(model.last_used),
+            )
+        console.print(table)
+    if not any(model.role == "chat" for model in shelf.installed):
+        _line(console, "No model to chat with is installed yet.", style="bold")
+        _line(console, "→ See what runs well here: slipstream models pair", indent=2)
+    for broken in (model for model in shelf.installed if model.problem):
+        _no(console, broken.name, f"{broken.problem} {broken.remedy}", decimal(broken.size_bytes))
+    for download in shelf.downloads:
+        show_download(console, download)
+    if any(one.standing != "running" for one in shelf.downloads):
+        _line(console, "→ Go on with what waits: slipstream models pull", indent=2)
+    for rest in shelf.incomplete:
+        again = f"slipstream models remove --incomplete {rest.name}"
+        _no(console, rest.name, f"It is incomplete. Fetch it again, or {again}",
+            decimal(rest.size_bytes))  # fmt: skip
+    for folder in shelf.folders:
+        _line(console, f"Also looked through: {folder}", style="dim")
+    sizes = [one.size_bytes for one in shelf.installed]
+    sizes += [one.size_bytes for one in shelf.incomplete]
+    free = decimal(shelf.free_bytes)
+    _line(console, f"{decimal(sum(sizes))} taken, {free} free on the disk.", style="dim")
+
+
+def show_download(console: Console, download: Download) -> None:
+    """One of the queue, as it stands."""
+    mark, style = {
+        "done": ("✓", "green"),
+        "running": ("↓", "bold"),
+        "queued": ("…", "dim"),
+        "paused": ("‖", "bold yellow"),
+        "failed": ("✗", "bold red"),
+    }[download.standing]
+    total = f" of {decimal(download.total_bytes)}" if download.total_bytes else ""
+    facts = f"{download.standing}, {decimal(download.done_bytes)}{total}"
+    _entry(console, mark, style, download.repository, facts)
+    if download.problem:
+        _line(console, f"→ {download.problem} {download.remedy}", indent=2)
+
+
+def show_found(console: Console, text: str, found: Sequence[Found]) -> None:
+    """What the hub has; those that cannot be used come last, each with its reason."""
+    usable = [one for one in found if not one.reason]
+    if not found:
+        _line(console, f"The hub has no model for {text!r}.", style="bold")
+        _line(console, "→ Try a part of the name, or: slipstream models pair", indent=2)
+    elif usable:
+        table = _table("On the hub", "", "size", "downloads", "licence", "updated")
+        for one in usable:
+            size = decimal(one.size_bytes) if one.size_bytes is not None else "?"
+            table.add_row(
+                _name(one.repository), size, f"{one.downloads:,}", _name(one.licence),
+                one.updated[:10],
+            )  # fmt: skip
+        console.print(table)
+    for one in (one for one in found if one.reason):
+        _no(console, one.repository, one.reason)
+    if usable:
+        _line(console, f"→ slipstream models pull {usable[0].repository}", style="dim")
+
+
+def show_offers(console: Console, offers: Sequence[Offer]) -> None:
+    """The catalog's pairs for this machine, the recommended one first."""
+    for offer in offers:
+        if offer.recommended:
+            _recommended(console, offer)
+    others = [one for one in offers if not one.recommended]
+    if others:
+        _line(console, "Also in the catalog", style="bold")
+    for offer in others:
+        if offer.reason:
+            _no(console, offer.target, _bare(offer.reason, offer.target))
+            continue
+        fetched = "here" if offer.installed else f"{decimal(offer.download_bytes)} to fetch"
+        facts = f"needs {decimal(offer.needed_bytes)}, {fetched}"
+        _entry(console, "✓", "green", offer.target, facts)
+        drafter = f"with {offer.drafter}; " if offer.drafter else ""
+        _line(console, f"{drafter}{offer.good_for}", indent=2)
+    if any(not offer.verified for offer in offers):
+        _line(console, "Names and sizes are as of the catalog; the hub may differ.", style="dim")
+
+
+def show_candidates(console: Console, target: str, candidates: Sequence[Candidate]) -> None:
+    """What may draft for a target, best first, and why or why not."""
+    _line(console, f"Drafters for {target}", style="bold")
+    for one in candidates:
+        facts = [] if one.installed else ["not here yet"]
+        if one.works and one.cost_ratio is not None:
+            share = f"{one.cost_ratio:.0%} of a pass".replace("%", " %")
+            facts.append(f"a guess costs {share if one.cost_ratio else 'nothing'}")
+        mark, style = ("✓", "green") if one.works else ("✗", "bold red")
+        _entry(console, mark, style, one.drafter, ", ".join(facts))
+        _line(console, one.reason, indent=2)
+    if not any(one.works for one in candidates):
+        _line(console, "→ It answers without one: --drafter none", indent=2)
+
+
+def show_fit(console: Console, fit: Fit) -> None:
+    """What a pair takes, and of what that is made."""
+    mark, style = ("✓", "green") if fit.fits else ("✗", "bold red")
+    pair = f"{fit.target} with {fit.drafter}" if fit.drafter else fit.target
+    _entry(console, mark, style, pair, f"at {fit.context:,} tokens")
+    table = Table(box=None, padding=(0, 1, 0, 0), show_header=False)
+    table.add_column("", min_width=20)
+    table.add_column("", justify="right", no_wrap=True)
+    parts = (
+        ("weights", fit.weights_bytes),
+        ("cache", fit.cache_bytes),
+        ("drafter's weights", fit.drafter_weights_bytes),
+        ("drafter's cache", fit.drafter_cache_bytes),
+        ("working memory", fit.working_bytes),
+    )
+    for name, size_bytes in parts:
+        if size_bytes:
+            table.add_row(f"  {name}", decimal(size_bytes))
+    table.add_row("  needed", Text(decimal(fit.needed_bytes), style="bold"))
+    table.add_row("  available", decimal(fit.available_bytes))
+    console.print(table)
+    _line(console, fit.reason, indent=2)
+    if fit.largest_context:
+        _line(console, f"The longest context that fits: {fit.largest_context:,} tokens.", indent=2)
+
+
+def ago(moment: float | None) -> str:
+    """How long ago a time (seconds since 1970) was, in words."""
+    if moment is None:
+        return "not known"
+    seconds = time.time() - moment
+    for length, name in _AGES:
+        if seconds >= length:
+            count = int(seconds // length)
+            return f"{count} {name}{'s' * (count > 1)} ago"
+    return "just now"
+
+
+def _recommended(console: Console, offer: Offer) -> None:
+    _line(console, "For this machine", style="bold")
+    needs = f"{decimal(offer.needed_bytes)} of {decimal(offer.available_bytes)}"
+    _entry(console, "★", "bold yellow", offer.target, f"needs {needs} of memory")
+    drafter = f" ({offer.drafter})" if offer.drafter else ""
+    _line(console, f"drafted by {_drafts(offer)}{drafter}; {offer.good_for}", indent=2)
+    if offer.reason:
+        _line(console, f"→ {offer.reason}", indent=2)
+    elif offer.installed:
+        drafter = f" --drafter {offer.drafter}" if offer.drafter else ""
+        _line(console, f"→ slipstream chat --target {offer.target}{drafter}", indent=2)
+    else:
+        words = f"{offer.target} {offer.drafter}".strip()
+        _line(console, f"→ slipstream models pull {words}  ({_fetched(offer)})", indent=2)
+
+
+def _bare(reason: str, name: str) -> str:
+    """The reason without the name in front, which stands above it already."""
+    before, _, rest = reason.partition(": ")
+    return rest[:1].upper() + rest[1:] if rest and before.startswith(name) else reason
+
+
+def _drafts(offer: Offer) -> str:
+    return ", ".join(offer.drafter_kinds) or "none"
+
+
+def _fetched(offer: Offer) -> str:
+    return "here" if offer.installed else decimal(offer.download_bytes)
+
+
+def _table(title: str, *headings: str) -> Table:
+    """The first column folds where the console is narrow, figures do not."""
+    table = Table(title=title, title_justify="left", title_style="bold", box=None,
+                  padding=(0, 2, 0, 0), header_style="dim")  # fmt: skip
+    for number, heading in enumerate(headings):
+        figures = heading in ("size", "bits", "context", "downloads")
+        table.add_column(
+            heading,
+            overflow="fold",
+            justify="right" if figures else "left",
+            no_wrap=figures,
+            min_width=20 if number == 0 else None,
+        )
+    return table
+
+
+def _name(text: str) -> Text:
+    """What somebody else wrote, in one line."""
+    return Text(_tidy(text))
+
+
+def _tidy(text: str) -> str:
+    return " ".join(clean(text).split())
+
+
+def _no(console: Console, name: str, reason: str, facts: str = "") -> None:
+    _entry(console, "✗", "bold red", name, facts)
+    _line(console, f"→ {reason}", indent=2)
+
+
+def _entry(console: Console, mark: str, style: str, name: str, facts: str) -> None:
+    line = Text.assemble((mark, style), " ", (_tidy(name), "bold"), f"  {facts}" if facts else "")
+    console.print(line, highlight=False, soft_wrap=True)
+
+
+def _line(console: Console, text: str, *, style: str = "", indent: int = 0) -> None:
+    console.print(Text(" " * indent + _tidy(text)), style=style, highlight=False, soft_wrap=True)

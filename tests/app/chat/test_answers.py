@@ -1,0 +1,141 @@
+"""Answers are held back, saved again and interrupted, and their end is always saved."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+
+from app.chat.answers import Writing
+from app.conversations.records import Message, from_milliseconds
+from app.rounds.trace import pieces
+from engine.events import Done, Draft, Event, Failed, Text, Verdict
+from models.errors import Problem
+from tests.support.app.made_traces import made_trace
+from tests.support.app.traces import text_of, traces
+from tests.support.app.talk import Begin, Talk
+from tests.support.app.window_maker import events_file
+
+
+def writing(content: str = "", before: tuple[Event, ...] = ()) -> Writing:
+    moment = from_milliseconds(0)
+    message = Message(1, 1, None, "assistant", content, "streaming", "tiny", "lookup", moment, 1, 1)
+    return Writing(message, before=before)
+
+
+@given(traces())
+def test_text_and_tokens_agree_at_every_moment(events: tuple[Event, ...]) -> None:
+    answer = writing()
+    for event in events:
+        answer.push(event)
+        told = "".join(piece.text for piece in answer.pieces if piece.kind != "rejected")
+        assert told == answer.text
+    assert answer.text == text_of(events)
+    assert tuple(answer.events) == events
+    ended = bool(events) and isinstance(events[-1], Done)
+    assert (answer.state != "streaming") == ended
+
+
+@given(traces(), traces())
+def test_an_answer_that_goes_on_has_one_trace(
+    first: tuple[Event, ...], second: tuple[Event, ...]
+) -> None:
+    before = tuple(event for event in first if not isinstance(event, Done))
+    answer = writing(text_of(before), before)
+    for event in second:
+        answer.push(event)
+    told = "".join(piece.text for piece in pieces(answer.events) if piece.kind != "rejected")
+    assert told == answer.text == text_of(first) + text_of(second)
+    rounds = [event.round for event in answer.events if isinstance(event, Draft | Verdict)]
+    assert rounds == sorted(rounds)
+
+
+def test_a_failure_ends_an_answer() -> None:
+    answer = writing()
+    answer.push(Text("g", "half"))
+    answer.push(Failed("g", "It broke.", "Mend it."))
+    assert answer.state == "failed"
+    assert answer.failure is not None
+    assert answer.failure.remedy == "Mend it."
+
+
+def test_what_is_held_back_is_asked_for_later(begin: Begin) -> None:
+    talk = begin("ready take load serve")
+    talk.answers.hold()
+    talk.conversation.say("hello")
+    talk.until_told("begun")
+    assert talk.answers.busy
+    assert not talk.engine.answering
+    assert talk.stored()[-1] == ("assistant", "", "streaming")
+    talk.answers.release()
+    talk.until_told("saved")
+    assert talk.shown[-1] == ("assistant", "served", "complete")
+
+
+def test_what_is_held_back_can_be_stopped(begin: Begin) -> None:
+    talk = begin("ready take load serve")
+    talk.answers.hold()
+    talk.conversation.say("hello")
+    talk.until_told("begun")
+    talk.conversation.stop()
+    talk.until_told("saved")
+    assert talk.shown[-1] == ("assistant", "", "cancelled")
+    talk.answers.release()
+    assert not talk.engine.answering
+
+
+def test_what_is_held_back_fails_where_there_will_be_no_model(begin: Begin) -> None:
+    talk = begin("ready take load serve")
+    talk.answers.hold()
+    talk.conversation.say("hello")
+    talk.until_told("begun")
+    talk.answers.refuse(Problem("There is no network.", "Connect to one."))
+    talk.until_told("saved")
+    assert talk.shown[-1] == ("assistant", "", "failed")
+    trace = talk.store.trace(talk.conversation.branch[-1].id).result()
+    assert isinstance(trace[-1], Failed)
+    assert trace[-1].message == "There is no network."
+
+
+def test_what_cannot_be_saved_is_saved_later(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
+    talk = begin("ready take load take text:all done take")
+    full = sqlite3.OperationalError("database or disk is full")
+    full.sqlite_errorcode = sqlite3.SQLITE_FULL
+
+    def refuse(*arguments: object, **options: object) -> None:
+        raise full
+
+    talk.answers.hold()
+    talk.conversation.say("hello")
+    talk.until_told("begun")
+    monkeypatch.setattr("app.conversations.tree._write", refuse)
+    talk.answers.release()
+    talk.until_told("finished")
+    talk.until(lambda: talk.problems)
+    answer = talk.answers.writing(talk.conversation.branch[-1].id)
+    assert answer is not None, "kept in memory"
+    talk.answers.flush()
+    talk.until(lambda: not answer.saving)
+    assert len(talk.problems) == 1, "said once"
+    assert "saved" not in talk.told
+    monkeypatch.undo()
+    talk.answers.flush()
+    talk.until_told("saved")
+    talk.until_told("saving_again")
+    assert talk.stored()[-1] == ("assistant", "all", "complete")
+
+
+def test_closing_interrupts_and_saves(begin: Begin, tmp_path: Path) -> None:
+    events = made_trace("An answer of some words.")
+    talk = begin(f"ready take load take part:8:{events_file(tmp_path, events)} take hang")
+    talk.conversation.say("go")
+    talk.until(lambda: talk.conversation.writing and talk.conversation.writing.text)
+    writing = talk.conversation.writing
+    assert writing is not None
+    talk.close()
+    with Talk.reopened(tmp_path) as store:
+        message = store.message(writing.message.id).result()
+        assert message.state == "interrupted"
+        assert message.content == writing.text
+        kept = store.trace(message.id).result()
+        assert text_of(kept) == writing.text

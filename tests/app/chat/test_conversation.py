@@ -1,0 +1,233 @@
+"""What is said is stored before it is answered; versions, branches and failures lose nothing."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from app.chat.conversation import can_go_on
+from app.rounds.trace import pieces
+from engine.events import Done, Failed, Text
+from engine.request import Request
+from tests.support.app.made_traces import made_trace
+from tests.support.app.talk import Begin
+from tests.support.app.window_maker import events_file
+
+ONE = "take text:one done"
+SERVE = "ready take load serve"
+
+
+def test_a_message_and_its_answer_are_stored(begin: Begin) -> None:
+    talk = begin(SERVE)
+    talk.conversation.new()
+    talk.ask("hello")
+    expected = [("user", "hello", "complete"), ("assistant", "served", "complete")]
+    assert talk.shown == expected
+    assert talk.stored() == expected
+    record = talk.conversation.record
+    assert record is not None
+    assert record.title == "hello"
+    answer = talk.conversation.branch[-1]
+    assert (answer.target, answer.drafter) == ("tiny", "lookup")
+    assert talk.told[:2] == ["opened", "changed"]
+    assert not talk.conversation.busy
+
+
+def test_the_next_message_is_answered_with_all_that_was_said(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk = begin(SERVE)
+    asked: list[tuple[str, ...]] = []
+    generate = talk.engine.generate
+
+    def spy(conversation: str, messages: object, request: Request) -> str:
+        lines = list(messages)  # type: ignore[call-overload]
+        asked.append(tuple(f"{line.role}: {line.content}" for line in lines))
+        return generate(conversation, lines, request)
+
+    monkeypatch.setattr(talk.engine, "generate", spy)
+    talk.conversation.configure(system_prompt="Be brief.", settings=Request(max_tokens=5))
+    talk.until_told("described")
+    talk.ask("one")
+    talk.ask("two")
+    assert asked == [
+        ("system: Be brief.", "user: one"),
+        ("system: Be brief.", "user: one", "assistant: served", "user: two"),
+    ]
+    assert talk.conversation.settings.max_tokens == 5
+
+
+def test_a_new_conversation_is_made_once(begin: Begin) -> None:
+    talk = begin(SERVE)
+    talk.conversation.configure(system_prompt="Be brief.", settings=None)
+    talk.ask("one")
+    assert len(talk.store.conversations().result()) == 1
+    record = talk.conversation.record
+    assert record is not None
+    assert record.system_prompt == "Be brief."
+
+
+def test_an_answer_is_flushed_while_it_is_written(begin: Begin, tmp_path: Path) -> None:
+    events = made_trace("A long answer, of many words.")
+    talk = begin(f"ready take load take part:9:{events_file(tmp_path, events)} take hang")
+    talk.conversation.say("go")
+    talk.until(lambda: talk.conversation.writing and talk.conversation.writing.text)
+    writing = talk.conversation.writing
+    assert writing is not None
+    talk.answers.flush()
+    talk.until(lambda: writing.saved == len(writing.events))
+    assert talk.stored()[-1] == ("assistant", writing.text, "streaming")
+    assert list(talk.store.trace(writing.message.id).result()) == writing.events
+
+
+def test_regenerating_keeps_both_answers(begin: Begin) -> None:
+    talk = begin(f"ready take load {ONE} take text:two done take")
+    talk.ask("hello")
+    first = talk.conversation.branch[-1]
+    talk.conversation.regenerate(first.id)
+    talk.until_told("saved", 2)
+    assert talk.shown[-1] == ("assistant", "two", "complete")
+    last = talk.conversation.branch[-1]
+    assert (last.place, last.siblings) == (2, 2)
+    talk.conversation.switch(last.id, 1)
+    talk.until(lambda: talk.shown[-1][1] == "one")
+    talk.conversation.switch(first.id, 9)  # there is none
+    talk.conversation.switch(first.id, 2)
+    talk.until(lambda: talk.shown[-1][1] == "two")
+
+
+def test_editing_begins_another_branch(begin: Begin) -> None:
+    talk = begin(SERVE)
+    talk.ask("first")
+    talk.ask("second")
+    talk.conversation.edit(talk.conversation.branch[2].id, "other")
+    talk.until_told("saved", 3)
+    assert [content for _, content, _ in talk.shown] == ["first", "served", "other", "served"]
+    talk.conversation.switch(talk.conversation.branch[2].id, 1)
+    talk.until(lambda: talk.shown[2][1] == "second")
+    assert len(talk.shown) == 4
+
+
+def test_stopping_keeps_what_was_written(begin: Begin, tmp_path: Path) -> None:
+    cancelled = (Text("g", "half"), Done("g", "cancelled", made_trace("x")[-1].stats))  # type: ignore[union-attr]
+    talk = begin(f"ready take load take play:{events_file(tmp_path, cancelled)} take")
+    talk.ask("go")
+    assert talk.shown[-1] == ("assistant", "half", "cancelled")
+    assert can_go_on(talk.conversation.branch[-1])
+
+
+def test_going_on_keeps_text_and_trace(begin: Begin, tmp_path: Path) -> None:
+    first, rest = made_trace("It begins here, "), made_trace("and goes on.", seed=1)
+    stats = first[-1].stats  # type: ignore[union-attr]
+    cut = events_file(tmp_path, (*first[:-1], Done("g", "length", stats)), name="cut")
+    more = events_file(tmp_path, rest, name="more")
+    talk = begin(f"ready take load take play:{cut} take play:{more} take")
+    talk.ask("go")
+    before = talk.conversation.branch[-1]
+    assert before.state == "length"
+    talk.conversation.go_on(before.id)
+    talk.until_told("saved", 2)
+    whole = "It begins here, and goes on."
+    assert talk.shown[-1] == ("assistant", whole, "complete")
+    trace = talk.store.trace(talk.conversation.branch[-1].id).result()
+    told = pieces(trace)
+    assert "".join(piece.text for piece in told if piece.kind != "rejected") == whole
+    numbers = [piece.round for piece in told]
+    assert numbers == sorted(numbers)
+    assert sum(isinstance(event, Done) for event in trace) == 1
+    assert talk.store.message(before.id).result().content == "It begins here, "
+
+
+def test_going_on_with_what_has_no_trace(begin: Begin) -> None:
+    talk = begin(f"ready take load take text:more done {ONE}")
+    record = talk.store.create(title="imported").result()
+    question = talk.store.say(record.id, "go").result()
+    answer = talk.store.begin_answer(question.id, target="other", drafter="none").result()
+    talk.store.finish_answer(answer.id, "Some text ", (), state="length").result()
+    talk.conversation.open(record.id)
+    talk.until_told("opened")
+    talk.conversation.go_on(answer.id)
+    talk.until_told("saved")
+    assert talk.shown[-1][1] == "Some text more"
+    told = pieces(talk.store.trace(talk.conversation.branch[-1].id).result())
+    assert [(piece.text, piece.round) for piece in told] == [("Some text ", 0), ("more", 0)]
+
+
+def test_a_death_fails_the_answer_and_keeps_its_text(begin: Begin) -> None:
+    talk = begin("ready take load take text:half kill -- ready take load serve")
+    talk.ask("go")
+    assert talk.shown[-1] == ("assistant", "half", "failed")
+    trace = talk.store.trace(talk.conversation.branch[-1].id).result()
+    assert isinstance(trace[-1], Failed)
+    assert trace[-1].remedy
+    talk.conversation.regenerate(talk.conversation.branch[-1].id)
+    talk.until_told("saved", 2)
+    assert talk.shown[-1] == ("assistant", "served", "complete")
+
+
+def test_nothing_is_said_while_an_answer_is_written(begin: Begin) -> None:
+    talk = begin("ready take load take text:half hang")
+    talk.conversation.say("one")
+    talk.until(lambda: talk.conversation.writing)
+    talk.conversation.say("two")
+    assert talk.refused == ["two"]
+    assert talk.problems[0].remedy
+    talk.conversation.regenerate(talk.conversation.branch[-1].id)
+    assert len(talk.stored()) == 2
+
+
+def test_what_cannot_be_stored_is_given_back(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
+    talk = begin(SERVE)
+    talk.ask("one")
+    full = sqlite3.OperationalError("database or disk is full")
+    full.sqlite_errorcode = sqlite3.SQLITE_FULL
+
+    def refuse(*arguments: object, **options: object) -> None:
+        raise full
+
+    monkeypatch.setattr("app.conversations.tree._insert", refuse)
+    talk.conversation.say("two")
+    talk.until(lambda: talk.refused)
+    assert talk.refused == ["two"]
+    assert len(talk.shown) == 2
+    assert not talk.conversation.busy
+    monkeypatch.undo()
+    talk.ask("two")
+    assert len(talk.stored()) == 4
+
+
+def test_an_answer_goes_on_while_another_conversation_is_open(begin: Begin) -> None:
+    talk = begin("ready take load take text:half take text:other done")
+    talk.conversation.say("one")
+    talk.until(lambda: talk.conversation.writing and talk.conversation.writing.text)
+    first = talk.conversation.record
+    assert first is not None
+    talk.conversation.new()
+    assert talk.conversation.branch == ()
+    assert not talk.conversation.busy
+    talk.conversation.open(first.id)
+    talk.until(lambda: talk.conversation.branch)
+    writing = talk.conversation.writing
+    assert writing is not None
+    assert writing.text == "half"
+
+
+def test_a_message_that_was_found_is_reached_on_its_branch(begin: Begin) -> None:
+    talk = begin(SERVE)
+    talk.ask("first")
+    question, answer = talk.conversation.branch
+    talk.conversation.edit(question.id, "second")
+    talk.until_told("saved", 2)
+    record = talk.conversation.record
+    assert record is not None
+    talk.conversation.new()
+    talk.conversation.open(record.id, at=answer.id)
+    talk.until_told("reached")
+    assert talk.shown[0][1] == "first"
+
+
+def test_what_is_gone_cannot_be_opened(begin: Begin) -> None:
+    talk = begin(SERVE)
+    talk.conversation.open(77)
+    talk.until(lambda: talk.problems)
+    assert talk.conversation.record is None

@@ -1,0 +1,164 @@
+"""Lines out of bytes, and one life of a process."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PySide6.QtCore import QTimer
+from pytestqt.qtbot import QtBot
+
+from app.engine_client.child_process import ChildProcess, Lines
+
+TIMEOUT_MILLISECONDS = 120_000  # for hangs only
+SAY_AND_WAIT = "print('ready', flush=True); import time; time.sleep(3600)"
+
+
+class Heard:
+    """A child process that runs a line of Python, and what it said."""
+
+    def __init__(self, code: str, qtbot: QtBot, *, program: str = sys.executable) -> None:
+        self._qtbot = qtbot
+        self.said: list[bytes] = []
+        self.complained: list[bytes] = []
+        self.ends: list[tuple[str, int]] = []
+        self.child = ChildProcess([program, "-c", code], folder=Path("/"), limit=20)
+        self.child.said.connect(self.said.append)
+        self.child.complained.connect(self.complained.append)
+        self.child.ended.connect(lambda *end: self.ends.append(end))
+
+    def until(self, holds: Callable[[], object]) -> None:
+        self._qtbot.waitUntil(lambda: bool(holds()), timeout=TIMEOUT_MILLISECONDS)
+
+
+@pytest.fixture
+def run(qtbot: QtBot) -> Iterator[Callable[..., Heard]]:
+    started: list[Heard] = []
+
+    def run(code: str, **options: str) -> Heard:
+        started.append(heard := Heard(code, qtbot, **options))
+        heard.child.start()
+        return heard
+
+    yield run
+    for heard in started:
+        heard.child.close()
+        assert not heard.child.running
+
+
+def expected(data: bytes, limit: int) -> tuple[list[bytes], bytes]:
+    """Lines and rest, the slow way."""
+    whole = [line if len(line) <= limit else line[: limit + 1] for line in _split(data)]
+    rest = whole.pop()
+    return (whole, rest) if len(rest) <= limit else ([*whole, rest], b"")
+
+
+def _split(data: bytes) -> list[bytes]:
+    *ended, rest = data.split(b"\n")
+    return [*(line + b"\n" for line in ended), rest]
+
+
+@given(
+    st.lists(st.lists(st.sampled_from([b"\n", b"\r", b"a", b"\xc3"]), max_size=9).map(b"".join)),
+    st.integers(1, 12),
+)
+def test_lines_are_the_same_however_they_arrive(chunks: list[bytes], limit: int) -> None:
+    lines = Lines(limit)
+    came = [line for chunk in chunks for line in lines.feed(chunk)]
+    assert (came, lines.rest()) == expected(b"".join(chunks), limit)
+
+
+def test_a_line_without_an_end_is_told_early_and_not_kept() -> None:
+    lines = Lines(10)
+    assert lines.feed(b"x" * 11) == [b"x" * 11]
+    assert [lines.feed(b"y" * 1000) for _ in range(5)] == [[]] * 5
+    assert lines.rest() == b""
+    assert lines.feed(b"y\nnext\n") == [b"next\n"]
+
+
+def test_it_says_what_the_program_says(run: Callable[..., Heard]) -> None:
+    heard = run("import sys; print('a\\nb'); print('c', file=sys.stderr, end=''); print(end='d')")
+    heard.until(lambda: heard.ends)
+    assert heard.said == [b"a\n", b"b\n", b"d"]
+    assert heard.complained == [b"c"]
+    assert heard.ends == [("It ended with status 0.", 0)]
+
+
+def test_it_is_told_what_is_written(run: Callable[..., Heard]) -> None:
+    heard = run("print(input()[::-1])")
+    heard.child.write(b"abc\n")
+    heard.until(lambda: heard.ends)
+    assert heard.said == [b"cba\n"]
+    heard.child.write(b"to nobody\n")
+
+
+@pytest.mark.parametrize(
+    ("code", "end"),
+    [
+        ("raise SystemExit(3)", ("It ended with status 3.", 3)),
+        ("import os; os.abort()", ("It was ended by SIGABRT.", 0)),
+        ("import os; os.kill(os.getpid(), 9)", ("It was ended by SIGKILL.", 0)),
+    ],
+)
+def test_it_tells_how_it_ended(code: str, end: tuple[str, int], run: Callable[..., Heard]) -> None:
+    heard = run(code)
+    heard.until(lambda: heard.ends)
+    assert heard.ends == [end]
+
+
+def test_a_program_that_is_missing(run: Callable[..., Heard]) -> None:
+    heard = run("", program="/no/such/program")
+    assert heard.ends == []
+    heard.until(lambda: heard.ends)
+    ((reason, status),) = heard.ends
+    assert reason.startswith("It could not be started: ")
+    assert status == 0
+
+
+def test_a_crash_tells_where(run: Callable[..., Heard]) -> None:
+    heard = run("import os; os.abort()")
+    heard.until(lambda: heard.ends)
+    assert heard.complained[0] == b"Fatal Python error: Aborted\n"
+
+
+@pytest.mark.parametrize("deaf", ["", "import signal; signal.signal(15, signal.SIG_IGN);"])
+def test_closing_ends_what_does_not_listen(deaf: str, run: Callable[..., Heard]) -> None:
+    heard = run(deaf + SAY_AND_WAIT)
+    heard.until(lambda: heard.said)
+    heard.child.close()
+    assert heard.ends == [("It was ended by SIGKILL.", 0)]
+
+
+def test_closing_hears_the_last_words(run: Callable[..., Heard]) -> None:
+    heard = run("print('ready', flush=True); input_ = __import__('sys').stdin.read(); print('bye')")
+    heard.until(lambda: heard.said)
+    heard.child.close()
+    assert heard.said == [b"ready\n", b"bye\n"]
+    assert heard.ends == [("It ended with status 0.", 0)]
+
+
+def test_others_have_their_turn_while_a_flood_is_told(run: Callable[..., Heard]) -> None:
+    heard = run(f"print('x\\n' * 200, end=''); {SAY_AND_WAIT}")
+    heard.child.said.connect(lambda line: time.sleep(0.002))
+    turns: set[int] = set()
+    timer = QTimer()
+    timer.timeout.connect(lambda: turns.add(len(heard.said)))
+    timer.start(0)
+    heard.until(lambda: len(heard.said) == 201)
+    timer.stop()
+    assert heard.said == [b"x\n"] * 200 + [b"ready\n"]
+    assert len(turns) > 5
+
+
+def test_what_comes_in_a_flood_waits_for_its_turn(run: Callable[..., Heard]) -> None:
+    """Else the window would hear nothing but the engine, one portion right after the other."""
+    heard = run(f"print('x\\n' * 200, end='', flush=True); {SAY_AND_WAIT}")
+    heard.child.said.connect(lambda line: time.sleep(0.002))
+    heard.until(lambda: heard.said)
+    count = len(heard.said)
+    heard.child._read()  # as if more had come
+    assert len(heard.said) == count < 200
+    heard.until(lambda: len(heard.said) == 201)

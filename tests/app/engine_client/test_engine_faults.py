@@ -1,0 +1,374 @@
+"""An engine that misbehaves: a script in its place that dies, hangs, spews and sends garbage."""
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from pytestqt.qtbot import QtBot
+
+from app.engine_client.engine_log import EngineLog
+from app.engine_client.engine_process import EngineProcess, Patience, State
+from engine.events import Done, Failed, Stats, Text
+from engine.protocol import LONGEST_LINE_BYTES
+from engine.request import Message, Request
+from tests.support.app.engine_listener import Listener
+
+HELLO = [Message("user", "Hello, and tell me about the treasure under the oak.")]
+MODEL = Path("/models/some")
+TO_A_LOADED_MODEL = ["STARTING", "EMPTY", "ready", "LOADING", "loading", "LOADED", "loaded"]
+SHORT_DELAYS = (0.01, 0.02, 0.03)
+
+Start = Callable[..., Listener]
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> EngineLog:
+    return EngineLog(tmp_path / "logs")
+
+
+@pytest.fixture
+def start(qtbot: QtBot, tmp_path: Path, log: EngineLog) -> Iterator[Start]:
+    """Starts an engine that does what `fake_host` describes."""
+    started: list[Listener] = []
+
+    def start(
+        steps: str,
+        *,
+        patience: Patience | None = None,
+        delays: tuple[float, ...] = SHORT_DELAYS,
+    ) -> Listener:
+        command = [sys.executable, "-m", "tests.support.app.fake_host", str(tmp_path / "lives")]
+        engine = EngineProcess(
+            log, command=[*command, *steps.split()], patience=patience, delays_seconds=delays
+        )
+        started.append(heard := Listener(engine, qtbot))
+        engine.start()
+        return heard
+
+    yield start
+    for heard in started:
+        heard.engine.stop()
+        heard.check()
+        assert heard.engine.state is State.STOPPED
+        assert heard.engine.pid == 0
+
+
+def ask(listener: Listener) -> str:
+    return listener.engine.generate("chat", HELLO, Request())
+
+
+def test_the_order_of_things(start: Start) -> None:
+    heard = start("ready serve")
+    assert heard.engine.state is State.STARTING
+    load = heard.engine.load(MODEL, drafter="lookup", draft_length="4")
+    id = ask(heard)
+    assert heard.end_of(id) == Done(id, "stop", Stats())
+    assert heard.names() == [*TO_A_LOADED_MODEL, "happened"]
+    loaded = heard.all("loaded")[0]
+    assert (loaded.id, loaded.target, loaded.drafter) == (load, "/models/some", "lookup")
+    heard.engine.stop()
+    assert heard.names()[-1] == "STOPPED"
+    assert not heard.all("died")
+
+
+def test_what_is_stale_is_dropped(start: Start) -> None:
+    heard = start("ready stale take stale text:a stale done text:late done failed take done")
+    first, second = ask(heard), ask(heard)
+    heard.end_of(second)
+    assert heard.of(first) == [Text(first, "a"), Done(first, "stop", Stats())]
+    assert {event.generation for event in heard.all("happened")} == {first, second}
+    assert not heard.all("failed")
+
+
+@pytest.mark.parametrize(
+    ("death", "reason"),
+    [
+        ("kill", "It was ended by SIGKILL."),
+        ("exit:0", "It ended with status 0."),
+        ("complain:broken exit:3", "It ended with status 3. Its last words: broken"),
+        ("half kill", "It was ended by SIGKILL."),
+        ("print:garbage hang", "It sent something that is no answer."),
+        ("half print: hang", "It sent something that is no answer."),
+        (
+            'print:{"event":"text","generation":[],"delta":""} hang',
+            "It sent something that is no answer.",
+        ),
+        (f"long:{LONGEST_LINE_BYTES + 1} hang", "It sent something that is no answer."),
+    ],
+)
+def test_a_death_in_mid_answer_is_survived(death: str, reason: str, start: Start) -> None:
+    heard = start(f"ready take load take text:a {death} -- ready serve")
+    heard.engine.load(MODEL)
+    first = ask(heard)
+    failed = heard.end_of(first)
+    assert heard.of(first)[:-1] == [Text(first, "a")]
+    assert isinstance(failed, Failed)
+    assert failed.message == f"The engine died before it was done. {reason}"
+    assert failed.remedy
+    second = ask(heard)
+    assert isinstance(heard.end_of(second), Done)
+    assert heard.all("died") == [reason]
+    assert [loaded.target for loaded in heard.all("loaded")] == ["/models/some"] * 2
+    assert heard.names()[7:11] == ["happened", "WAITING", "happened", "died"]
+    assert heard.names()[11:] == [*TO_A_LOADED_MODEL, "happened"]
+    assert not heard.all("failed")
+
+
+def test_a_last_answer_without_an_end_counts(start: Start) -> None:
+    heard = start("ready take unended exit:0 -- ready serve")
+    id = ask(heard)
+    heard.end_of(id)
+    assert heard.text(id) == "last"
+
+
+def test_the_longest_line_arrives_whole(start: Start) -> None:
+    heard = start(f"ready take long:{LONGEST_LINE_BYTES} done serve")
+    id = ask(heard)
+    assert isinstance(heard.end_of(id), Done)
+    assert len(heard.text(id)) > LONGEST_LINE_BYTES - 200
+
+
+def test_what_is_printed_before_it_greets_is_ignored(start: Start) -> None:
+    heard = start(f"print:warning long:{LONGEST_LINE_BYTES + 1} ready serve")
+    assert isinstance(heard.end_of(ask(heard)), Done)
+    assert not heard.all("died")
+
+
+def test_it_gives_up_and_says_what_to_do(start: Start) -> None:
+    heard = start("kill -- kill -- kill -- kill -- ready serve")
+    failed = heard.until_told("failed")
+    assert failed.generation == ""
+    assert failed.message == "The engine died 4 times in a row. It was ended by SIGKILL."
+    assert "restart the engine" in failed.remedy
+    assert heard.names() == ["STARTING", "WAITING", "died"] * 3 + [
+        *["STARTING", "GIVEN_UP", "died", "failed"]
+    ]
+    id = ask(heard)
+    assert heard.of(id) == []  # not before its id is known
+    refused = heard.end_of(id)
+    assert refused == Failed(id, "The engine is not running.", "Restart the engine.")
+    heard.engine.use_drafting(drafter="lookup")
+    assert heard.until_told("failed", 2).message == refused.message
+    heard.engine.restart()
+    assert isinstance(heard.end_of(ask(heard)), Done)
+
+
+def test_loading_something_else_tries_again(start: Start) -> None:
+    heard = start("kill -- kill -- kill -- kill -- ready serve")
+    heard.until_told("failed")
+    heard.engine.load(MODEL)
+    assert isinstance(heard.end_of(ask(heard)), Done)
+
+
+def test_an_answer_between_deaths_makes_them_forgotten(start: Start) -> None:
+    heard = start("ready take done kill")
+    for count in range(1, 7):
+        assert isinstance(heard.end_of(ask(heard)), Done)
+        heard.until_told("died", count)
+    assert heard.engine.state is not State.GIVEN_UP
+
+
+def test_a_model_that_kills_is_not_loaded_again(start: Start) -> None:
+    heard = start("ready take load take begin kill -- ready serve")
+    heard.engine.load(Path("/models/good"))
+    heard.until_told("loaded")
+    bad = heard.engine.load(Path("/models/bad"))
+    failed = heard.until_told("failed")
+    assert failed.generation == bad
+    assert "SIGKILL" in failed.message
+    assert "smaller" in failed.remedy
+    heard.until_told("loaded", 2)
+    assert [loaded.target for loaded in heard.all("loaded")] == ["/models/good"] * 2
+    assert heard.engine.state is State.LOADED
+
+
+def test_a_program_that_is_missing(qtbot: QtBot, log: EngineLog) -> None:
+    engine = EngineProcess(log, command=["/no/such/program"], delays_seconds=())
+    heard = Listener(engine, qtbot)
+    load = engine.load(MODEL)
+    failed = heard.until_told("failed", 2)
+    assert [failure.generation for failure in heard.all("failed")] == [load, ""]
+    assert "could not be started" in failed.message
+    assert engine.state is State.GIVEN_UP
+    engine.stop()
+
+
+@pytest.mark.parametrize(("window", "host"), [(1, 2), (2, 1), (2, 3)])
+def test_another_version_is_refused_at_once(
+    start: Start, monkeypatch: pytest.MonkeyPatch, window: int, host: int
+) -> None:
+    """A window of before refuses an engine of now, and one of now an engine of before."""
+    monkeypatch.setattr("app.engine_client.engine_process.PROTOCOL", window)
+    heard = start(f"protocol:{host} hang")
+    failed = heard.until_told("failed")
+    assert f"version {host}" in failed.message
+    assert f"version {window}" in failed.message
+    assert failed.remedy == "Install Slipstream again."
+    assert heard.engine.state is State.GIVEN_UP
+    assert not heard.all("ready")
+
+
+def test_silence_is_told_once_and_restarting_ends_it(start: Start) -> None:
+    patience = Patience(answering_seconds=0.5)
+    heard = start("ready take load take text:a hang -- ready serve", patience=patience)
+    heard.engine.load(MODEL)
+    id = ask(heard)
+    assert heard.until_told("hung") >= 0.5
+    assert heard.engine.hanging
+    hanging = heard.engine.pid
+    heard.engine.restart()
+    assert not heard.engine.hanging
+    assert heard.names()[-3:] == ["responsive", "STARTING", "happened"]
+    failed = heard.end_of(id)
+    assert isinstance(failed, Failed)
+    assert "restarted" in failed.message
+    second = ask(heard)
+    assert isinstance(heard.end_of(second), Done)
+    heard.until(lambda: not psutil.pid_exists(hanging))
+    assert len(heard.all("hung")) == 1
+    assert not heard.all("died")
+
+
+@pytest.mark.parametrize("steps", ["hang", "ready take hang", "ready take load hang"])
+def test_it_is_watched_from_the_start(steps: str, start: Start) -> None:
+    patience = Patience(starting_seconds=0.5, loading_seconds=0.5, answering_seconds=0.5)
+    heard = start(steps, patience=patience)
+    heard.engine.load(MODEL)
+    ask(heard)
+    assert heard.until_told("hung") >= 0.5
+    assert heard.engine.hanging
+
+
+def test_stopping_a_hanging_engine(start: Start) -> None:
+    heard = start("ready take text:a hang")
+    id = ask(heard)
+    heard.until(lambda: heard.of(id))
+    pid = heard.engine.pid
+    heard.engine.stop()
+    assert not psutil.pid_exists(pid)
+    failed = heard.of(id)[-1]
+    assert isinstance(failed, Failed)
+    assert "stopped" in failed.message
+    late = ask(heard)
+    assert isinstance(heard.end_of(late), Failed)
+
+
+def test_garbage_as_last_words_does_not_bring_it_back(start: Start) -> None:
+    heard = start("ready take text:a take print:garbage")
+    id = ask(heard)
+    heard.until(lambda: heard.of(id))
+    heard.engine.stop()
+    assert heard.engine.state is State.STOPPED
+    assert not heard.all("died")
+
+
+def test_it_can_be_started_again_after_a_stop(start: Start) -> None:
+    heard = start("ready serve")
+    heard.engine.load(MODEL)
+    heard.until_told("loaded")
+    heard.engine.stop()
+    heard.engine.start()
+    heard.until_told("loaded", 2)
+
+
+def test_a_failure_of_a_load_carries_its_id(start: Start) -> None:
+    heard = start("ready take begin failed refused take failed serve")
+    load = heard.engine.load(MODEL)
+    drafting = heard.engine.use_drafting(drafter="nonsense")
+    heard.until_told("failed", 3)
+    assert [failed.generation for failed in heard.all("failed")] == [load, "", drafting]
+    assert len(heard.all("unloaded")) == 1
+    assert heard.engine.state is State.EMPTY
+    assert heard.all("happened") == []
+
+
+def test_cancelling_what_was_never_sent(start: Start) -> None:
+    heard = start("ready kill -- ready serve", delays=(0.5,))
+    heard.until_told("died")
+    assert heard.engine.state is State.WAITING
+    id = ask(heard)
+    heard.engine.cancel(id)
+    assert heard.of(id) == []
+    assert heard.end_of(id) == Done(id, "cancelled", Stats())
+    assert isinstance(heard.end_of(ask(heard)), Done)
+
+
+def test_a_conversation_that_is_too_long(start: Start) -> None:
+    heard = start("ready serve")
+    huge = [Message("user", "x" * LONGEST_LINE_BYTES)]
+    id = heard.engine.generate("chat", huge, Request())
+    failed = heard.end_of(id)
+    assert isinstance(failed, Failed)
+    assert failed.message == "The conversation is over 8 MB."
+    assert isinstance(heard.end_of(ask(heard)), Done)
+
+
+def test_one_may_act_from_within_an_event(start: Start) -> None:
+    heard = start("ready take text:a text:b done serve")
+    followers: list[str] = []
+
+    def follow(event: object) -> None:
+        if isinstance(event, Text) and event.delta == "a":
+            followers.append(ask(heard))
+        if isinstance(event, Done) and len(followers) == 1:
+            followers.append("")
+            heard.engine.stop()
+
+    heard.engine.happened.connect(follow)
+    id = ask(heard)
+    assert isinstance(heard.end_of(id), Done)
+    assert heard.text(id) == "ab"
+    heard.until(lambda: heard.of(followers[0]))
+    heard.end_of(followers[0])
+    assert heard.engine.state is State.STOPPED
+
+
+def test_asking_while_it_stops_is_answered(start: Start) -> None:
+    heard = start("ready take text:a take text:b")
+    asked: list[str] = []
+
+    def ask_more(event: object) -> None:
+        if isinstance(event, Text) and event.delta == "b":
+            asked.extend([ask(heard), heard.engine.load(MODEL)])
+
+    heard.engine.happened.connect(ask_more)
+    id = ask(heard)
+    heard.until(lambda: heard.of(id))
+    heard.engine.stop()
+    assert heard.text(id) == "ab"
+    assert isinstance(heard.end_of(asked[0]), Failed)
+    assert [failed.generation for failed in heard.all("failed")] == [asked[1]]
+
+
+def test_restarting_from_within_an_event(start: Start) -> None:
+    heard = start("ready take text:a text:b done hang -- ready serve")
+    heard.engine.happened.connect(
+        lambda event: heard.engine.restart() if getattr(event, "delta", "") == "a" else None
+    )
+    id = ask(heard)
+    assert isinstance(heard.end_of(id), Failed)
+    assert heard.text(id) == "a"
+    assert isinstance(heard.end_of(ask(heard)), Done)
+
+
+def test_complaints_are_drained_and_kept(start: Start, log: EngineLog) -> None:
+    heard = start("spew ready spew take complain:treasure spew complain:end done serve")
+    assert isinstance(heard.end_of(ask(heard)), Done)
+    heard.until(lambda: log.tail[-1:] == ("end",))
+    assert len(log.tail) == 200
+
+
+def test_no_message_text_is_logged(start: Start, log: EngineLog) -> None:
+    heard = start("ready take complain:xyzzy text:answer done serve")
+    id = heard.engine.generate("chat", [Message("user", "xyzzy")], Request())
+    assert isinstance(heard.end_of(id), Done)
+    heard.until(lambda: log.tail)
+    heard.engine.stop()
+    assert log.path is not None
+    text = log.path.read_text(encoding="utf-8")
+    assert "started, process" in text
+    assert "(a line that quotes a message)" in text
+    assert "xyzzy" not in text
+    assert "answer" not in text

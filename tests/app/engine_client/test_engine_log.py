@@ -1,0 +1,130 @@
+"""What is kept of the engine's complaints, and what is not."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.engine_client.engine_log import KEPT_LINES, EngineLog, log_folder
+
+SECRET = "The treasure lies under the third oak, and nobody but us may know of it."
+LETTERS = st.text(st.characters(categories=["L", "N", "P", "Zs"]), max_size=40)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[EngineLog]:
+    log = EngineLog(tmp_path / "logs")
+    yield log
+    log.close()
+
+
+def written(log: EngineLog) -> str:
+    assert log.path is not None
+    return log.path.read_text(encoding="utf-8")
+
+
+def test_it_keeps_the_latest_and_writes_all(log: EngineLog) -> None:
+    for number in range(KEPT_LINES + 50):
+        log.complaint(f"line {number}\n".encode())
+    log.note("started")
+    assert log.tail == tuple(f"line {number}" for number in range(50, KEPT_LINES + 50))
+    lines = written(log).splitlines()
+    assert len(lines) == KEPT_LINES + 51
+    assert lines[0].endswith(" stderr: line 0")
+    assert lines[-1].endswith(" started")
+
+
+def test_it_stays_small(log: EngineLog) -> None:
+    for _ in range(12_000):
+        log.complaint(b"x" * 4_000)
+    assert log.path is not None
+    files = list(log.path.parent.iterdir())
+    assert len(files) == 4
+    assert sum(file.stat().st_size for file in files) <= 4 << 20
+    assert {len(line) for line in log.tail} == {400}
+
+
+def test_controls_are_left_out(log: EngineLog) -> None:
+    log.complaint("\x1b[31mred\u202e\tand\r\0\N{GRINNING FACE}\n".encode() + b"\xff")
+    assert log.tail == ("?[31mred?\tand??\N{GRINNING FACE}??".replace("?", "\ufffd"),)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "kept"),
+    [
+        (SECRET, f"ValueError: cannot read {SECRET!r}", False),
+        (SECRET, f"ValueError: cannot read {SECRET[30:52]!r}", False),
+        (SECRET, "ValueError: cannot read it", True),
+        ("open sesame", "KeyError: 'open sesame'", False),
+        ("  open sesame\n", "KeyError: 'open sesame'", False),
+        ("hi", "this line has hi in it", True),
+        ("", "a line", True),
+    ],
+)
+def test_a_line_that_quotes_a_message_is_left_out(
+    text: str, line: str, kept: bool, log: EngineLog
+) -> None:
+    log.hide(["something else", text])
+    log.complaint(line.encode())
+    assert (log.tail == (line,)) is kept
+    assert (line in written(log)) is kept
+
+
+@given(data=st.data(), before=LETTERS, after=LETTERS)
+def test_no_quotation_of_21_characters_is_written(
+    data: st.DataObject, before: str, after: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    text = data.draw(st.text(st.characters(categories=["L", "N"]), min_size=21, max_size=80))
+    start = data.draw(st.integers(0, len(text) - 21))
+    end = data.draw(st.integers(start + 21, len(text)))
+    log = EngineLog(tmp_path_factory.getbasetemp() / "hypothesis")
+    try:
+        log.hide([text])
+        log.complaint((before + text[start:end] + after).encode())
+        assert log.tail == ("(a line that quotes a message)",)
+    finally:
+        log.close()
+
+
+def test_texts_are_hidden_for_a_while(log: EngineLog) -> None:
+    # The error of one generation may be read after the next was asked for.
+    log.hide([SECRET])
+    log.complaint(SECRET.encode())
+    log.hide(["another, which has nothing to do with it"])
+    log.complaint(SECRET.encode())
+    assert set(log.tail) == {"(a line that quotes a message)"}
+
+
+def test_a_folder_that_cannot_be_made_costs_the_file_alone(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    log = EngineLog(tmp_path / "file" / "logs")
+    log.complaint(b"a line\n")
+    log.close()
+    assert log.path is None
+    assert log.tail == ("a line",)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /dev/full")
+def test_a_full_disk_costs_the_file_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "engine.log").symlink_to("/dev/full")
+    log = EngineLog(tmp_path)
+    log.complaint(b"a line\n")
+    log.close()
+    assert log.tail == ("a line",)
+    assert capsys.readouterr().err == ""
+
+
+def test_it_writes_on_after_it_was_closed(log: EngineLog) -> None:
+    log.note("one")
+    log.close()
+    log.note("two")
+    assert written(log).split()[2::3] == ["one", "two"]
+
+
+def test_the_platform_says_where() -> None:
+    assert "Slipstream" in str(log_folder())

@@ -1,0 +1,274 @@
+"""The real engine on a tiny model: answers, deaths at random moments, silence, endings."""
+
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from PySide6.QtCore import QTimer
+from pytestqt.qtbot import QtBot
+
+from app.engine_client.engine_log import EngineLog
+from app.engine_client.engine_process import EngineProcess, Patience, State, host_command
+from engine.events import Done, Draft, Failed, Prefill, Text, Verdict
+from engine.request import Message, Request, Sampling
+from engine.stats import tally
+from tests.support.app.engine_listener import ROOT, TIMEOUT_SECONDS, Listener
+
+QUESTION = [Message("user", "Tell me a story, and a long one.")]
+WITHOUT_END = Sampling(logit_bias={256: -1000.0})
+LONG = 3000  # tokens, several seconds' worth
+
+Start = Callable[..., Listener]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny model's, made by another process: the window's tests need no MLX."""
+    path = tmp_path_factory.mktemp("models") / "llama"
+    program = (
+        "import sys; from pathlib import Path; from tests.support.engine.tiny import write_folder;"
+        "write_folder('llama', Path(sys.argv[1]))"
+    )
+    subprocess.run([sys.executable, "-c", program, str(path)], cwd=ROOT, check=True)
+    return path
+
+
+@pytest.fixture
+def start(qtbot: QtBot, tmp_path: Path) -> Iterator[Start]:
+    """Starts the engine. Options as of EngineProcess."""
+    started: list[Listener] = []
+
+    def start(**options: Any) -> Listener:
+        engine = EngineProcess(EngineLog(tmp_path), **options)
+        engine.start()
+        started.append(heard := Listener(engine, qtbot))
+        return heard
+
+    yield start
+    for heard in started:
+        pid = heard.engine.pid
+        heard.engine.stop()
+        heard.check()
+        assert not (pid and psutil.pid_exists(pid))
+
+
+def ask(heard: Listener, tokens: int = 32) -> str:
+    request = Request(sampling=WITHOUT_END, max_tokens=tokens)
+    return heard.engine.generate("chat", QUESTION, request)
+
+
+def streaming(heard: Listener, tokens: int = LONG) -> str:
+    """A generation that has begun to write."""
+    id = ask(heard, tokens)
+    heard.until(lambda: heard.text(id))
+    return id
+
+
+def test_an_answer_obeys_the_laws(start: Start, folder: Path) -> None:
+    heard = start()
+    heard.engine.load(folder, drafter="early-exit", draft_length="3")
+    id = ask(heard, 64)
+    done = heard.end_of(id)
+    assert isinstance(done, Done)
+    assert done.reason == "length"
+    events = heard.of(id)
+    assert isinstance(events[0], Prefill)
+    assert tally(events) == done.stats
+    assert done.stats.proposed > 0
+    rounds = [event for event in events if isinstance(event, Draft | Verdict)]
+    assert [event.round for event in rounds] == sorted(event.round for event in rounds)
+    for event, after in pairwise(rounds):
+        if isinstance(event, Draft):
+            assert isinstance(after, Verdict)
+            assert after.round == event.round
+    assert heard.text(id)
+    loaded = heard.all("loaded")[0]
+    assert (loaded.target, loaded.drafter, loaded.draft_length) == (str(folder), "early-exit", "3")
+
+    heard.engine.use_drafting(drafter="none")
+    heard.until_told("loaded", 2)
+    plain = ask(heard, 64)
+    heard.end_of(plain)
+    assert heard.text(plain) == heard.text(id)
+
+
+def test_what_cannot_be_loaded(start: Start, tmp_path: Path) -> None:
+    heard = start()
+    load = heard.engine.load(tmp_path / "nothing")
+    failed = heard.until_told("failed")
+    assert failed.generation == load
+    assert failed.remedy
+    answer = heard.end_of(ask(heard))
+    assert isinstance(answer, Failed)
+    assert answer.message == "No model is loaded."
+    assert heard.engine.state is State.EMPTY
+
+
+def test_an_answer_can_be_cancelled(start: Start, folder: Path) -> None:
+    heard = start()
+    heard.engine.load(folder)
+    id, waiting = streaming(heard), ask(heard)
+    heard.engine.cancel(id)
+    heard.engine.cancel(waiting)
+    heard.engine.cancel("nothing")
+    done, never = heard.end_of(id), heard.end_of(waiting)
+    assert isinstance(done, Done)
+    assert isinstance(never, Done)
+    assert done.reason == never.reason == "cancelled"
+    assert heard.of(waiting) == [never]
+    assert tally(heard.of(id)) == done.stats
+    assert 0 < done.stats.committed < LONG
+    assert heard.end_of(ask(heard)) is heard.all("happened")[-1]
+    heard.end_of(id)
+
+
+def test_a_stopped_engine_is_noticed_and_may_come_back(start: Start, folder: Path) -> None:
+    heard = start(patience=Patience(answering_seconds=1.0))
+    heard.engine.load(folder)
+    id = streaming(heard)
+    heard.signal(signal.SIGSTOP)
+    heard.until(lambda: heard.engine.hanging)
+    assert heard.all("hung")
+    heard.signal(signal.SIGCONT)
+    heard.until(lambda: not heard.engine.hanging)
+    heard.engine.cancel(id)
+    assert isinstance(heard.end_of(id), Done)
+
+
+def test_a_stopped_engine_can_be_replaced(start: Start, folder: Path) -> None:
+    heard = start()
+    heard.engine.load(folder)
+    id, pid = streaming(heard), heard.engine.pid
+    heard.signal(signal.SIGSTOP)
+    heard.engine.restart()
+    assert isinstance(heard.end_of(id), Failed)
+    assert isinstance(heard.end_of(ask(heard)), Done)
+    heard.until(lambda: not psutil.pid_exists(pid))
+    assert len(heard.all("loaded")) == 2
+
+
+def test_stopping_ends_the_answer_too(start: Start, folder: Path) -> None:
+    heard = start()
+    heard.engine.load(folder)
+    id, pid = streaming(heard), heard.engine.pid
+    heard.engine.stop()
+    assert not psutil.pid_exists(pid)
+    done = heard.end_of(id)
+    assert isinstance(done, Done)
+    assert done.reason == "cancelled"
+    assert not heard.all("died")
+
+
+def test_stopping_a_stopped_engine(start: Start, folder: Path) -> None:
+    heard = start()
+    heard.engine.load(folder)
+    id, pid = streaming(heard), heard.engine.pid
+    heard.signal(signal.SIGSTOP)
+    heard.engine.stop()
+    assert not psutil.pid_exists(pid)
+    assert isinstance(heard.end_of(id), Failed)
+
+
+@pytest.mark.parametrize("kills", [5, pytest.param(100, marks=pytest.mark.slow)])
+def test_kills_at_random_moments(kills: int, start: Start, folder: Path) -> None:
+    heard, draw = start(), random.Random(kills)
+    heard.engine.load(folder, drafter="early-exit", draft_length="3")
+    whole = ask(heard, 300)
+    heard.end_of(whole)
+    expected = heard.text(whole)
+    for count in range(1, kills + 1):
+        id = ask(heard, LONG)
+        # From before it reads the prompt to some way into the answer.
+        wanted = draw.choice([0, 1, draw.randrange(2, 40), draw.randrange(40, 400)])
+        heard.until_events(id, wanted)
+        heard.signal(signal.SIGKILL)
+        failed = heard.end_of(id)
+        assert isinstance(failed, Failed)
+        assert "SIGKILL" in failed.message
+        assert failed.remedy
+        # What was told of it is the beginning of the answer, without a hole.
+        begun = heard.text(id)[: len(expected)]
+        assert expected.startswith(begun)
+        after = ask(heard, 24)
+        assert isinstance(heard.end_of(after), Done)
+        assert expected.startswith(heard.text(after))
+        heard.until_told("died", count)
+    assert len(heard.all("died")) == kills
+    assert len(heard.all("loaded")) == kills + 1
+    assert not heard.all("failed")
+
+
+@pytest.mark.slow
+def test_kills_at_any_time_at_all(start: Start, folder: Path) -> None:
+    # While it starts, greets, loads and answers: by the clock, not by what was told.
+    heard, draw = start(delays_seconds=[0.1] * 9), random.Random(1)
+    heard.engine.load(folder)
+    heard.until_told("loaded")
+
+    def kill() -> None:
+        heard.signal(signal.SIGKILL)
+
+    for count in range(1, 4):
+        QTimer.singleShot(draw.randrange(1500), kill)
+        id = ask(heard, LONG)
+        heard.until_told("died", count)
+        heard.end_of(id)
+        heard.until_told("loaded", 1 + count)
+    assert isinstance(heard.end_of(ask(heard)), Done)
+
+
+def test_it_does_not_outlive_a_window_that_is_killed(folder: Path, tmp_path: Path) -> None:
+    program = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from PySide6.QtCore import QCoreApplication\n"
+        "from app.engine_client.engine_log import EngineLog\n"
+        "from app.engine_client.engine_process import EngineProcess\n"
+        "from engine.events import Text\n"
+        "from engine.request import Message, Request\n"
+        "assert not [name for name in sys.modules if name.split('.')[0] in ('mlx', 'mlx_lm')]\n"
+        "application = QCoreApplication([])\n"
+        "engine = EngineProcess(EngineLog(Path(sys.argv[2])))\n"
+        "engine.load(Path(sys.argv[1]))\n"
+        f"engine.generate('chat', [Message('user', 'Go.')], Request(max_tokens={LONG}))\n"
+        "engine.happened.connect(\n"
+        "    lambda event: isinstance(event, Text) and print(engine.pid, flush=True))\n"
+        "application.exec()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(folder), str(tmp_path)],
+        stdout=subprocess.PIPE,
+        cwd=ROOT,
+    ) as window:
+        assert window.stdout is not None
+        engine = psutil.Process(int(window.stdout.readline()))
+        assert "engine" in engine.cmdline()
+        window.kill()
+        engine.wait(TIMEOUT_SECONDS)
+
+
+def test_text_arrives_while_it_is_written(start: Start, folder: Path) -> None:
+    heard = start()
+    heard.engine.load(folder)
+    id = streaming(heard)
+    assert heard.engine.answering
+    assert not any(isinstance(event, Done) for event in heard.of(id))
+    assert sum(isinstance(event, Text) for event in heard.of(id)) < LONG
+    heard.engine.cancel(id)
+    heard.end_of(id)
+    assert not heard.engine.answering
+
+
+def test_a_crash_of_the_engine_tells_where_without_variables_too() -> None:
+    """In a bundle Python is isolated."""
+    python, *options = host_command()[: host_command().index("-m")]
+    code = "import faulthandler; print(faulthandler.is_enabled())"
+    done = subprocess.run([python, "-I", *options, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "True\n"

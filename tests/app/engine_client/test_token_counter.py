@@ -1,0 +1,67 @@
+"""Tokens are counted as the model counts them, in the background; only the last count is told."""
+
+from pathlib import Path
+
+import pytest
+from pytestqt.qtbot import QtBot
+from tokenizers import Tokenizer
+
+from app.engine_client.token_counter import AROUND_A_MESSAGE, TokenCounter, load_count
+from models.errors import Problem
+from tests.support.app.engine_listener import TIMEOUT_SECONDS
+
+MODEL = Path(__file__).parents[2] / "data" / "stories260K"
+
+
+@pytest.fixture
+def counted(counter: TokenCounter) -> list[int]:
+    told: list[int] = []
+    counter.counted.connect(told.append)
+    return told
+
+
+@pytest.fixture
+def counter(qtbot: QtBot) -> TokenCounter:
+    return TokenCounter()
+
+
+def real(*texts: str) -> int:
+    tokenizer = Tokenizer.from_file(str(MODEL / "tokenizer.json"))
+    return sum(
+        len(tokenizer.encode(text, add_special_tokens=False).ids) + AROUND_A_MESSAGE
+        for text in texts
+    )
+
+
+def test_texts_are_counted(qtbot: QtBot, counter: TokenCounter, counted: list[int]) -> None:
+    counter.use(MODEL)
+    counter.count(("Once upon a time", "", "there was"))
+    counter.count(("Once upon a time", "", "there was a girl"))
+    expected = real("Once upon a time", "there was a girl")
+    qtbot.waitUntil(lambda: bool(counted), timeout=TIMEOUT_SECONDS * 1000)
+    assert counted == [expected], "only the last"
+    counter.count(("Once upon a time",))
+    qtbot.waitUntil(lambda: len(counted) == 2, timeout=TIMEOUT_SECONDS * 1000)
+    assert counted[1] == real("Once upon a time")
+
+
+def test_without_a_model_nothing_is_told(
+    qtbot: QtBot, counter: TokenCounter, counted: list[int]
+) -> None:
+    counter.count(("a",))
+    qtbot.wait(400)
+    assert counted == []
+    counter.use(MODEL)
+    qtbot.waitUntil(lambda: counted == [real("a")], timeout=TIMEOUT_SECONDS * 1000)
+
+
+def test_a_model_without_a_tokenizer_is_passed_over(
+    qtbot: QtBot, counter: TokenCounter, counted: list[int], tmp_path: Path
+) -> None:
+    counter.count(("a",))
+    counter.use(tmp_path)
+    qtbot.wait(400)
+    counter.use(MODEL)
+    qtbot.waitUntil(lambda: counted == [real("a")], timeout=TIMEOUT_SECONDS * 1000)
+    with pytest.raises(Problem, match="no tokenizer"):
+        load_count(tmp_path)

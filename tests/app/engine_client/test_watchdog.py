@@ -1,0 +1,94 @@
+"""The watchdog, by hand: its timer is too slow to tick by itself."""
+
+from collections.abc import Callable
+
+import pytest
+from PySide6.QtCore import QTimer
+from pytestqt.qtbot import QtBot
+
+from app.engine_client.watchdog import Watchdog
+
+HOUR = 3600.0
+
+
+@pytest.fixture
+def dog(qapp: object) -> Watchdog:
+    return Watchdog(tick_seconds=HOUR)
+
+
+@pytest.fixture
+def heard(dog: Watchdog) -> list[str]:
+    heard: list[str] = []
+    dog.silent.connect(lambda seconds: heard.append(f"silent {seconds / HOUR:.0f}"))
+    dog.speaking.connect(lambda: heard.append("speaking"))
+    return heard
+
+
+@pytest.fixture
+def tick(dog: Watchdog) -> Callable[[int], None]:
+    timer = dog.findChild(QTimer)
+    assert timer is not None
+
+    def tick(count: int) -> None:
+        for _ in range(count):
+            if timer.isActive():
+                timer.timeout.emit()
+
+    return tick
+
+
+def test_it_barks_once(dog: Watchdog, heard: list[str], tick: Callable[[int], None]) -> None:
+    dog.expect(3 * HOUR)
+    tick(2)
+    assert heard == []
+    tick(5)
+    assert heard == ["silent 3"]
+    assert dog.barked
+    dog.heard()
+    assert not dog.barked
+    tick(2)
+    assert heard == ["silent 3", "speaking"]
+    tick(1)
+    assert heard == ["silent 3", "speaking", "silent 3"]
+
+
+def test_asking_for_more_is_no_answer(
+    dog: Watchdog, heard: list[str], tick: Callable[[int], None]
+) -> None:
+    for _ in range(3):
+        dog.expect(3 * HOUR)
+        tick(1)
+    assert heard == ["silent 3"]
+
+
+def test_patience_may_change(dog: Watchdog, heard: list[str], tick: Callable[[int], None]) -> None:
+    dog.expect(3 * HOUR)
+    tick(2)
+    dog.expect(5 * HOUR)
+    tick(2)
+    assert heard == []
+    tick(1)
+    assert heard == ["silent 5"]
+
+
+def test_at_rest_it_never_barks(
+    dog: Watchdog, heard: list[str], tick: Callable[[int], None]
+) -> None:
+    tick(9)
+    dog.expect(3 * HOUR)
+    tick(2)
+    dog.rest()
+    tick(9)
+    dog.expect(3 * HOUR)
+    tick(2)
+    assert heard == []
+    tick(1)
+    dog.rest()
+    assert heard == ["silent 3", "speaking"]
+
+
+def test_its_timer_ticks(qtbot: QtBot) -> None:
+    dog = Watchdog(tick_seconds=0.01)
+    with qtbot.waitSignal(dog.silent, timeout=120_000):
+        dog.expect(0.02)
+    dog.rest()

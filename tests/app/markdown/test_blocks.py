@@ -1,0 +1,192 @@
+"""Each construct of Markdown as the lines, styles and places that it becomes."""
+
+import pytest
+
+from app.markdown.blocks import BlockReader
+from app.markdown.page import Item, Line, Run, Table
+
+
+def read(text: str) -> list[Item]:
+    blocks = BlockReader().read(text, base=0, after=None)
+    return [item for block in blocks for item in block.items]
+
+
+def line(text: str) -> Line:
+    (item,) = read(text)
+    assert isinstance(item, Line)
+    return item
+
+
+def words(item: Line) -> str:
+    return "".join(run.text for run in item.runs)
+
+
+def styled(text: str, **style: object) -> list[str]:
+    """The runs of a paragraph that have this style."""
+    runs = line(text).runs
+    return [r.text for r in runs if all(getattr(r.style, k) == v for k, v in style.items())]
+
+
+def sources(text: str) -> list[tuple[str, str]]:
+    """What is shown, and what it was written as."""
+    runs: list[Run] = []
+    for item in read(text):
+        lines = [item] if isinstance(item, Line) else [c for row in item.rows for c in row]
+        runs += [run for one in lines for run in one.runs]
+    return [(run.text, text[run.source : run.end]) for run in runs]
+
+
+def test_styles() -> None:
+    text = "a *b* **c** ~~d~~ `e` ***f***"
+    assert styled(text, italic=True) == ["b", "f"]
+    assert styled(text, bold=True) == ["c", "f"]
+    assert styled(text, struck=True) == ["d"]
+    assert styled(text, code=True) == ["e"]
+    assert words(line(text)) == "a b c d e f"
+
+
+@pytest.mark.parametrize("level", range(1, 7))
+def test_headings(level: int) -> None:
+    heading = line("#" * level + " Head *line* ##")
+    assert (heading.look.shape, heading.look.level) == ("heading", level)
+    assert words(heading) == "Head line"
+
+
+def test_headings_with_a_line_below() -> None:
+    assert line("Head\n====").look.level == 1
+    assert sources("Head\n---") == [("Head", "Head")]
+
+
+def test_links_of_the_web_only() -> None:
+    assert styled("[a](https://b.c/d?e=f)", href="https://b.c/d?e=f") == ["a"]
+    assert styled("<http://b.c>", href="http://b.c") == ["http://b.c"]
+    for address in ("file:///etc/passwd", "/etc/passwd", "javascript:x", "data:x,y", "ftp://a"):
+        assert words(line(f"[a]({address})")) == f"[a]({address})"
+        assert words(line(f"![a]({address})")) == f"![a]({address})"
+    assert words(line("[a][b]\n[b]: http://c")) == "[a][b]\u2028[b]: http://c"
+
+
+def test_an_image_is_its_description_and_a_link() -> None:
+    runs = line("![a *dog*](http://b.c/d.png)").runs
+    assert "".join(run.text for run in runs) == "image a dog"
+    assert {run.style.href for run in runs} == {"http://b.c/d.png"}
+    assert words(line("![](http://b.c/d.png)")) == "image http://b.c/d.png"
+
+
+def test_html_is_shown() -> None:
+    text = "<img src=file:///x onerror=y> a <b>c</b> <!-- d -->"
+    assert words(line(text)) == text
+    assert words(line("<div>\n<p>a\n</div>")) == "<div>\u2028<p>a\u2028</div>"
+
+
+def test_line_ends() -> None:
+    assert words(line("a\nb  \nc\\\nd")) == "a\u2028b\u2028c\u2028d"
+
+
+def test_lists() -> None:
+    items = read("3. a\n4. b\n   - c\n     * d\n\n      e\n5. [x] f\n6. [ ] g\n7.")
+    assert [words(item) for item in items if isinstance(item, Line)] == [
+        "3.\ta",
+        "4.\tb",
+        "\u25e6\tc",
+        "\u25aa\td",
+        "e",
+        "\u2611\tf",
+        "\u2610\tg",
+        "7.\t",
+    ]
+    assert [item.look.left for item in items] == [24, 24, 48, 72, 48, 24, 24, 24]
+    assert [item.look.hanging for item in items] == [True] * 4 + [False] + [True] * 3
+
+
+def test_tight_and_loose_lists() -> None:
+    tight, loose = read("- a\n- b"), read("- a\n\n- b")
+    assert tight[1].look.above < loose[1].look.above
+
+
+def test_a_list_after_a_marker() -> None:
+    assert [words(item) for item in read("- - a\n- > b") if isinstance(item, Line)] == [
+        "\u2022\t",
+        "\u25e6\ta",
+        "\u2022\t",
+        "b",
+    ]
+
+
+def test_quotes() -> None:
+    items = read("> a\n> > b\n\nc")
+    assert [item.look.bars for item in items] == [(0,), (0, 16), ()]
+    assert [item.look.left for item in items] == [16, 32, 0]
+
+
+def test_code_blocks() -> None:
+    items = read("```py title\na\n\n  b\n```")
+    assert [words(item) for item in items if isinstance(item, Line)] == ["py", "a", "", "  b"]
+    assert [item.look.shape for item in items] == ["label", "code", "code", "code"]
+    assert {item.look.panel for item in items} == {0}
+    assert [words(i) for i in read("    a\n\tb") if isinstance(i, Line)] == ["code", "a", "b"]
+    assert sources("> ```\n> x = 1\n> ```\n")[1] == ("x = 1", "x = 1")
+    assert sources("- ~~~ c\n  x\n  ~~~\n")[-2:] == [("c", "c"), ("x", "x")]
+
+
+def test_two_code_blocks_are_two_panels() -> None:
+    panels = [item.look.panel for item in read("```\n```\n```\n```")]
+    assert len(panels) == len(set(panels)) == 2
+
+
+def test_tables() -> None:
+    (table,) = read("| a | b\\|c |\n|:--|--:|\n| *1* | |\n| 2 |\n")
+    assert isinstance(table, Table)
+    assert [[words(cell) for cell in row] for row in table.rows] == [
+        ["a", "b|c"],
+        ["1", ""],
+        ["2", ""],
+    ]
+    assert [cell.look.alignment for cell in table.rows[1]] == ["left", "right"]
+    assert all(run.style.bold for cell in table.rows[0] for run in cell.runs)
+
+
+def test_rules() -> None:
+    assert line("***").look.shape == "rule"
+
+
+def test_control_characters_are_marks() -> None:
+    assert sources("a\u202eb `\x1b`") == [
+        ("a", "a"),
+        ("[U+202E]", "\u202e"),
+        ("b ", "b "),
+        ("[U+001B]", "\x1b"),
+    ]
+
+
+def test_sources() -> None:
+    assert sources("&amp;\\*\\a `` ` ``") == [
+        ("&", "&amp;"),
+        ("*", "\\*"),
+        ("\\a", "\\a"),
+        (" ", " "),
+        ("`", "`"),
+    ]
+    assert sources("- *a*\n  b") == [
+        ("\u2022", "-"),
+        ("\t", ""),
+        ("a", "a"),
+        ("\u2028", "\n"),
+        ("b", "b"),
+    ]
+    assert sources("> a\n> b") == [("a", "a"), ("\u2028", "\n"), ("b", "b")]
+    assert sources("|a\\|b|\n|-|\n|x `c`|")[0:1] == [("a", "a")]
+    assert sources("|x|\n|-|\n| *c* `d` |") == [
+        ("x", "x"),
+        ("c", "c"),
+        (" ", " "),
+        ("d", "d"),
+    ]
+    assert sources("- [x] a")[0] == ("\u2611", "- [x]")
+
+
+@pytest.mark.parametrize("deep", ["- " * 10_000 + "x", ">" * 10_000 + "x", "1. " * 99 + "*x*"])
+def test_deep_nesting_is_shown_as_it_is(deep: str) -> None:
+    items = read(deep)
+    assert {item.look.shape for item in items} == {"plain"}
+    assert "".join(words(item) for item in items if isinstance(item, Line)) == deep

@@ -1,0 +1,122 @@
+"""The canary: hostile text opens nothing, loads nothing and is shown."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QSize, QUrl
+from PySide6.QtGui import QDesktopServices, QImage, QTextDocument
+from pytestqt.qtbot import QtBot
+
+from app.markdown.formats import Formats
+from app.markdown.links import ask_to_open
+from app.chat.message import Ending
+from app.chat.transcript import Transcript
+from app.markdown.view import TextView
+from tests.support.app.canaries import Listener, hostile
+
+Show = Callable[[str], TextView]
+
+
+@pytest.fixture
+def listener() -> Iterator[Listener]:
+    made = Listener()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def canary(tmp_path: Path) -> Path:
+    """A picture that would be as high as a house, were it shown."""
+    path = tmp_path / "canary.png"
+    picture = QImage(10, 3_000, QImage.Format.Format_RGB32)
+    assert picture.save(str(path))
+    return path
+
+
+def test_nothing_is_opened(
+    qtbot: QtBot,
+    formats: Formats,
+    listener: Listener,
+    canary: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str] = []
+    opened: list[str] = []
+    load = TextView.loadResource
+
+    def spy(view: TextView, kind: int, name: QUrl | str) -> object:
+        asked.append(str(name))
+        return load(view, kind, name)
+
+    monkeypatch.setattr(TextView, "loadResource", spy)
+    monkeypatch.setattr(QDesktopServices, "openUrl", lambda url: opened.append(url.toString()))
+    monkeypatch.chdir(canary.parent)
+    transcript = Transcript(formats)
+    qtbot.addWidget(transcript)
+    transcript.resize(600, 500)
+    transcript.show()
+    message = transcript.add(
+        "model", name="m", text=hostile(listener.address, canary), ending=Ending()
+    )
+    transcript.settle()
+    transcript.grab()
+    transcript.show_provenance(True)
+    transcript.settle()
+    transcript.grab()
+    message.view.selectAll()
+    message.view.createMimeDataFromSelection()
+    assert asked == []  # nothing is even asked for
+    assert opened == []
+    assert listener.visits == 0
+    shown = message.view.toPlainText()
+    assert "<iframe src=" in shown
+    assert "a" * 900 in shown
+    assert "\ufffc" not in shown  # where Qt would put a picture
+    for control in "\u202e\u2066\u200f\x1b\x07\x00":
+        assert control not in shown
+
+
+def test_asked_for_a_resource_it_gives_nothing(show: Show, canary: Path) -> None:
+    view = show("text")
+    for name in (QUrl.fromLocalFile(str(canary)), str(canary), QUrl("http://127.0.0.1/")):
+        assert [view.loadResource(kind, name) for kind in (1, 3, 4)] == [b""] * 3
+        picture = view.loadResource(QTextDocument.ResourceType.ImageResource.value, name)
+        assert picture.size() == QSize(1, 1)
+    view.document().setHtml(f"<img src='{canary}'>")  # as if the writer had let it through
+    assert view.document().size().height() < 3_000
+
+
+def test_a_link_is_only_asked_about(show: Show, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[object] = []
+    monkeypatch.setattr(QDesktopServices, "openUrl", opened.append)
+    view = show("[good.org](https://b\u00fccher.example/a%20b?q=<x>)")
+    asked: list[str] = []
+    view.link_asked.connect(asked.append)
+    view.anchorClicked.emit(QUrl(view.document().find("good").charFormat().anchorHref()))
+    assert asked == ["https://xn--bcher-kva.example/a%20b?q=%3Cx%3E"]
+    assert opened == []
+    assert view.toPlainText() == "good.org"
+
+
+@pytest.mark.qt_log_ignore("propagateSizeHints")
+def test_the_question_shows_the_address(qtbot: QtBot, show: Show) -> None:
+    view = show("")
+    opened: list[str] = []
+    address = "https://a.b/<b>c</b>"
+    question = ask_to_open(view, address, opening=opened.append)
+    assert question is not None
+    assert question.informativeText() == address
+    assert question.textFormat().name == "PlainText"
+    assert question.defaultButton().text() != "Open"
+    question.buttons()[-1].click()
+    assert opened == []
+    again = ask_to_open(view, address, opening=opened.append)
+    assert again is not None
+    next(b for b in again.buttons() if b.text() == "Open").click()
+    assert opened == [address]
+
+
+@pytest.mark.parametrize("address", ["file:///etc/passwd", "javascript:x", "/etc", "", "httpx://"])
+def test_other_addresses_are_not_even_asked_about(show: Show, address: str) -> None:
+    assert ask_to_open(show(""), address, opening=pytest.fail) is None

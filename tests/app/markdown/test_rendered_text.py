@@ -1,0 +1,273 @@
+"""Text in a Qt document: formats of each construct, growing as at once, copying, places."""
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QFont, QTextBlock, QTextCursor, QTextDocument, QTextFormat
+
+from app.theme.chat_colours import DARK_CHAT
+from app.markdown.copying import fragments, written_text
+from app.markdown.document import TextDocument
+from app.markdown.formats import PANEL, ROLE, SHAPE, Formats
+from app.markdown.streaming import Growth
+from app.markdown.page import Ghost
+from app.markdown.view import TextView
+from tests.support.app.markdown_texts import cut_places, markdown, split
+
+Show = Callable[[str], TextView]
+reusing = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+
+
+def blocks(document: QTextDocument) -> list[QTextBlock]:
+    found, block = [], document.begin()
+    while block.isValid():
+        found.append(block)
+        block = block.next()
+    return found
+
+
+def cell_format(block: QTextBlock) -> dict[int, object] | None:
+    """How the cell that a block is in looks, whichever table it is of."""
+    table = QTextCursor(block).currentTable()
+    if table is None:
+        return None
+    properties = table.cellAt(block.position()).format().properties()
+    return {key: value for key, value in properties.items() if key != QTextFormat.ObjectIndex}
+
+
+def content(document: QTextDocument) -> list[tuple[object, ...]]:
+    """All that can be seen: each stretch with its format, each block with its own."""
+    return [
+        (
+            block.blockFormat(),
+            cell_format(block),
+            [(part.text(), part.charFormat()) for part in fragments(block)],
+        )
+        for block in blocks(document)
+    ]
+
+
+def at_once(text: str, formats: Formats, ghosts: list[Ghost] | None = None) -> TextDocument:
+    made = TextDocument(QTextDocument(), formats, Growth())
+    made.append(text)
+    made.set_ghosts(ghosts or [])
+    made.settle()
+    return made
+
+
+def characters(view: TextView, text: str) -> QFont:
+    """The font of this text, where it first stands."""
+    return view.document().find(text).charFormat().font()
+
+
+def test_each_style_has_its_format(show: Show) -> None:
+    view = show("plain **bold** *it* ~~gone~~ `code`\n# big\n")
+    assert characters(view, "bold").bold()
+    assert characters(view, "it").italic()
+    assert characters(view, "gone").strikeOut()
+    assert characters(view, "code").fixedPitch() or characters(view, "code").family() != (
+        characters(view, "plain").family()
+    )
+    assert characters(view, "big").pointSizeF() > characters(view, "plain").pointSizeF()
+    assert not characters(view, "plain").bold()
+
+
+def test_plain_text_of_a_page(show: Show) -> None:
+    view = show(
+        "# H\n\npara\nline\n\n- a\n- b\n\n> q\n\n```py\nx = 1\n```\n\n|a|b|\n|-|-|\n|1|2|\n"
+    )
+    assert view.toPlainText().split("\n") == [
+        *("H", "para", "line", "\u2022\ta", "\u2022\tb", "q", "py", "x = 1", "a", "b", "1", "2", "")
+    ]
+
+
+def test_links_and_tables_and_code(show: Show) -> None:
+    view = show("[a](https://b.c)\n\n|x|\n|-|\n|y|\n\n```\ncode\n```\n")
+    link = view.document().find("a").charFormat()
+    assert link.isAnchor()
+    assert link.anchorHref() == "https://b.c"
+    table = view.document().find("y").currentTable()
+    assert (table.rows(), table.columns()) == (2, 1)
+    panel = [b.blockFormat().property(PANEL) for b in blocks(view.document())]
+    assert sum(n is not None for n in panel) == 2
+
+
+@reusing
+@given(text=markdown, cuts=cut_places, steps=st.booleans())
+def test_growing_as_at_once(formats: Formats, text: str, cuts: list[int], steps: bool) -> None:
+    growing = TextDocument(QTextDocument(), formats, Growth())
+    for piece in split(text, cuts):
+        growing.append(piece)
+        if steps:
+            growing.step()
+        else:
+            growing.settle()
+    growing.settle()
+    whole = at_once(text, formats)
+    assert content(growing.document) == content(whole.document)
+    assert growing.panels() == whole.panels()
+    for place in range(len(text)):
+        assert growing.ranges(place, place + 1) == whole.ranges(place, place + 1)
+
+
+@reusing
+@given(text=markdown, places=st.lists(st.integers(0, 120), max_size=5), cuts=cut_places)
+def test_ghosts_come_and_go(
+    formats: Formats, text: str, places: list[int], cuts: list[int]
+) -> None:
+    ghosts = [Ghost(place, " no", number) for number, place in enumerate(sorted(places))]
+    growing = TextDocument(QTextDocument(), formats, Growth())
+    for piece in split(text, cuts):
+        growing.append(piece)
+        here = [ghost for ghost in ghosts if ghost.source <= len(growing.text)]
+        growing.set_ghosts(here)
+        growing.settle()
+    growing.set_ghosts(ghosts)
+    growing.settle()
+    bare = at_once(text, formats)
+    assert content(growing.document) == content(at_once(text, formats, ghosts).document)
+    written = written_text(growing.document, 0, growing.document.characterCount())
+    assert (
+        written.rstrip() == written_text(bare.document, 0, bare.document.characterCount()).rstrip()
+    )
+    growing.set_ghosts([])
+    growing.settle()
+    assert content(growing.document) == content(bare.document)
+
+
+@reusing
+@given(text=markdown, places=st.lists(st.integers(0, 120), max_size=3))
+def test_every_character_stands_where_the_map_says(
+    formats: Formats, text: str, places: list[int]
+) -> None:
+    ghosts = [Ghost(place, "no", number) for number, place in enumerate(sorted(places))]
+    made = at_once(text, formats, ghosts)
+    end = 0
+    for place, character in enumerate(text):
+        for start, stop in made.ranges(place, place + 1):
+            cursor = QTextCursor(made.document)
+            cursor.setPosition(start)
+            cursor.setPosition(stop, QTextCursor.MoveMode.KeepAnchor)
+            assert cursor.charFormat().property(ROLE) != "ghost"
+            exact = character.isalpha() and character.isascii() and stop - start == 1
+            if exact and cursor.charFormat().property(ROLE) == "text" and "&" not in text:
+                assert cursor.selectedText() == character
+            assert start >= end or character in " \n\t"
+            end = start
+
+
+def test_the_front_stays_while_the_end_grows(formats: Formats) -> None:
+    made = TextDocument(QTextDocument(), formats, Growth())
+    made.document.documentLayout()  # without one, no changes are told
+    made.append("first\n\nsecond\n\nthird *par")
+    made.settle()
+    changes: list[int] = []
+    made.document.contentsChange.connect(lambda position, *_: changes.append(position))
+    made.append("a* more")
+    made.settle()
+    assert min(changes) >= len("first second ")
+    changes.clear()
+    made.append(" and more")
+    made.settle()
+    assert min(changes) >= len("first second third para more")
+
+
+def test_a_table_grows_by_its_rows(formats: Formats) -> None:
+    text = (
+        "before\n\n| a | *b* |\n|---|:-:|\n| 1 | two |\n| 3 | `four` |\n| 5 | \U0001f600 |\n\nafter"
+    )
+    made = TextDocument(QTextDocument(), formats, Growth())
+    made.document.documentLayout()
+    made.append(text[: text.index("| 3")])
+    made.settle()
+    table = made.document.find("two").currentTable()
+    changes: list[int] = []
+    made.document.contentsChange.connect(lambda position, *_: changes.append(position))
+    for end in range(text.index("| 3"), text.index("after")):
+        made.append(text[end])
+        made.settle()
+        assert content(made.document) == content(at_once(text[: end + 1], formats).document)
+    assert made.document.find("four").currentTable() == table
+    assert min(changes) >= made.document.find("two").selectionStart()
+    for place in range(len(text) - len("after")):
+        found = made.ranges(place, place + 1)
+        assert found == at_once(text, formats).ranges(place, place + 1)
+
+
+def test_other_colours_and_fonts(formats: Formats, show: Show) -> None:
+    view = show("a **b**\n\n```py\ndef f(): pass\n```\n")
+    before = view.toPlainText()
+    view.set_formats(Formats(formats.font, DARK_CHAT))
+    view.text.settle()
+    assert view.toPlainText() == before
+    assert view.document().find("b").charFormat().foreground().color().name() == DARK_CHAT.text
+
+
+def colours(block: QTextBlock) -> set[str]:
+    return {found.format.foreground().color().name() for found in block.layout().formats()}
+
+
+def code_block(document: QTextDocument) -> QTextBlock:
+    return next(b for b in blocks(document) if b.blockFormat().property(SHAPE) == "code")
+
+
+def test_code_is_coloured_when_it_closes(formats: Formats, show: Show) -> None:
+    growing = at_once("```python\ndef f():\n", formats)
+    assert not colours(code_block(growing.document))
+    growing.append("    pass\n```\n")
+    growing.settle()
+    assert len(colours(code_block(growing.document))) > 1
+    assert colours(
+        code_block(show("```python\ndef f(): pass").document())
+    )  # never closed, but over
+    assert not colours(code_block(show("```nonsense\ndef f(): pass\n```\n").document()))
+
+
+def test_colours_lie_on_their_words(show: Show) -> None:
+    view = show('```python\nx = "\U0001f600" # y\n```\n')
+    block = code_block(view.document())
+    text = block.text().encode("utf-16-le")
+    found = {
+        text[2 * f.start : 2 * (f.start + f.length)].decode("utf-16-le")
+        for f in block.layout().formats()
+    }
+    assert "# y" in found
+
+
+@pytest.mark.parametrize("text", ["", "\n", "\n\n"])
+def test_nothing_is_nothing(show: Show, text: str) -> None:
+    assert show(text).toPlainText() == ""
+
+
+def test_no_line_of_code_covers_what_hangs_down_from_the_one_above(show: Show) -> None:
+    """Qt paints a line's background over the line before: underscores were lost."""
+    view = show("```python\nis_prime\nit_is\n```\n`in_line`\n")
+
+    def background(text: str) -> Qt.BrushStyle:
+        return view.document().find(text).charFormat().background().style()
+
+    assert background("is_prime") == background("it_is") == Qt.BrushStyle.NoBrush
+    assert background("in_line") == Qt.BrushStyle.SolidPattern
+
+
+def test_copying_code(show: Show) -> None:
+    view = show("- ```py\n  a\n\n    b\u202e\n  ```\n\n```\n" + "x" * 2_500 + "\ny\n```\n")
+    first, second = view.text.panels()
+    assert view.text.code(first) == "a\n\n  b"
+    assert view.text.code(second) == "x" * 2_500 + "\ny"
+
+
+def test_copying_a_selection(show: Show) -> None:
+    view = show("# H\n- **a** b\n\n|x|y|\n|-|-|\n|1|2|\n\n" + "w" * 9_000)
+    view.text.set_ghosts([Ghost(3, "no", 0), Ghost(9, "no", 1)])
+    view.text.settle()
+    view.selectAll()
+    text = view.createMimeDataFromSelection().text()
+    assert text == "H\n\u2022 a b\nx\ty\n1\t2\n" + "w" * 9_000
+    assert view.createMimeDataFromSelection().formats() == ["text/plain"]
+    cursor = view.document().find("b")
+    view.setTextCursor(cursor)
+    assert view.createMimeDataFromSelection().text() == "b"

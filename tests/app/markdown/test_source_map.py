@@ -1,0 +1,118 @@
+"""Where characters stand: marks for controls, ghosts among runs, and the map to a document."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.markdown.page import (
+    Ghost,
+    Line,
+    Look,
+    Run,
+    SourceMap,
+    Style,
+    haunted,
+    neutral,
+    shown,
+    utf16,
+)
+
+PLAIN = Style()
+
+
+def line(*runs: Run) -> Line:
+    return Line(Look(), runs)
+
+
+def text_with_ghosts(items: list[Line], ghosts: list[Ghost]) -> list[str]:
+    placed = haunted(items, ghosts)
+    return [
+        "".join(
+            f"<{run.text}>" if run.style.role == "ghost" else run.text
+            for run in item.runs
+            if run.style.role != "label"
+        )
+        for item in placed
+        if isinstance(item, Line)
+    ]
+
+
+def test_ghosts_stand_behind_what_they_followed() -> None:
+    items = [line(Run("abc", PLAIN, 0, 3)), line(Run("de", PLAIN, 5, 2))]
+    ghosts = [
+        Ghost(0, "v", 0),
+        Ghost(2, "w", 1),
+        Ghost(3, "x", 2),
+        Ghost(4, "y", 3),
+        Ghost(7, "z", 4),
+    ]
+    assert text_with_ghosts(items, ghosts) == ["<v>ab<w>c<x>", "<y>de<z>"]
+
+
+def test_ghosts_of_a_text_that_shows_nothing() -> None:
+    assert text_with_ghosts([Line(Look("rule"), ())], [Ghost(0, "a", 0)]) == ["", "<a>"]
+    assert text_with_ghosts([], [Ghost(9, "a\nb", 0)]) == ["<a\u21b5b>"]
+    assert text_with_ghosts([], [Ghost(9, "", 0)]) == ["<\u2205>"]
+
+
+def test_ghosts_stand_behind_a_lists_marker() -> None:
+    marker = Style(role="marker")
+    item = line(Run("-", marker, 2, 1), Run("\t", marker, 3, 0), Run("a", PLAIN, 4, 1))
+    assert text_with_ghosts([item], [Ghost(1, "x", 0), Ghost(3, "y", 1)]) == ["-\t<x><y>a"]
+
+
+@given(st.text("ab\n😀", min_size=1, max_size=20), st.lists(st.integers(0, 25), max_size=6))
+def test_every_ghost_is_placed_once_and_nothing_lost(text: str, places: list[int]) -> None:
+    rows, start = [], 0
+    for row in text.split("\n"):
+        rows.append(line(Run(row, PLAIN, start, len(row))) if row else line())
+        start += len(row) + 1
+    ghosts = [Ghost(place, "x", number) for number, place in enumerate(sorted(places))]
+    runs = [run for item in haunted(rows, ghosts) if isinstance(item, Line) for run in item.runs]
+    assert [run.style.ghost for run in runs if run.style.role == "ghost"] == list(
+        range(len(places))
+    )
+    assert "".join(run.text for run in runs if run.length) == text.replace("\n", "")
+
+
+@given(st.lists(st.tuples(st.text("a😀é", min_size=1, max_size=5), st.integers(0, 3)), max_size=8))
+def test_every_character_is_found(parts: list[tuple[str, int]]) -> None:
+    spans, document, source = SourceMap(), "", 0
+    for text, hidden in parts:
+        source += hidden  # marks that are not shown
+        spans.append(Run(text, PLAIN, source, len(text)), utf16(document))
+        for place, character in enumerate(text):
+            (found,) = spans.ranges(source + place, source + place + 1)
+            start = utf16(document + text[:place])
+            assert found == (start, start + utf16(character))
+            assert spans.source_at(start) == source + place
+        document += text
+        source += len(text)
+    assert spans.source_at(utf16(document)) is None
+
+
+def test_what_is_one_for_several_is_found_whole() -> None:
+    spans = SourceMap()
+    spans.append(Run("&", PLAIN, 0, 5), 10)
+    spans.append(Run("a", PLAIN, 5, 1), 11)
+    assert spans.ranges(2, 3) == [(10, 11)]
+    assert spans.ranges(4, 6) == [(10, 12)]
+    assert spans.source_at(10) == 0
+    assert [spans.source_before(place) for place in (9, 10, 11, 12, 99)] == [0, 0, 5, 6, 6]
+    assert spans.ranges(6, 9) == []
+
+
+def test_the_end_can_be_dropped() -> None:
+    spans = SourceMap()
+    spans.append(Run("ab", PLAIN, 0, 2), 0)
+    spans.append(Run("cd", PLAIN, 2, 2), 2)
+    spans.drop(1)
+    assert len(spans) == 1
+    assert spans.ranges(0, 4) == [(0, 2)]
+
+
+@given(st.text())
+def test_shown_text_is_neutral_and_whole(text: str) -> None:
+    runs = list(shown(text, PLAIN, 3, len(text)))
+    assert all(neutral(run.text) == run.text for run in runs)
+    assert sum(run.length for run in runs) == len(text)
+    assert "".join(run.text for run in runs if run.style.role == "text") == neutral(text)

@@ -1,0 +1,192 @@
+"""Downloads are begun once, tell how far they are, and stop when they are asked to."""
+
+from dataclasses import replace
+
+import pytest
+from PySide6.QtCore import QObject
+
+from app.models.library import Library
+from models.errors import Problem
+from models.records import Download
+from tests.support.app.fake_commands import FakeCommands
+from tests.support.app.library_samples import shelf
+
+A = Download("a/a", "", "running", 10, 100, 5.0, 18.0)
+
+
+class Downloading:
+    """A Library that downloads."""
+
+    def __init__(self) -> None:
+        self.commands = FakeCommands()
+        self.library = Library(self.commands)
+        self.downloads = self.library.downloads
+        self.problems: list[Problem] = []
+        self.arrived: list[str] = []
+        self.library.failed.connect(self.problems.append)
+        self.downloads.arrived.connect(self.arrived.append)
+
+    @property
+    def standings(self) -> dict[str, str]:
+        return {one.repository: one.standing for one in self.downloads.all}
+
+    def look(self, *downloads: Download) -> None:
+        """The queue on the disk is looked at, and is so."""
+        if not self.commands.waits("list"):
+            self.library.look()
+        self.commands.asked("list").answer(shelf(downloads=downloads))
+
+
+@pytest.fixture
+def downloading(qapp: QObject) -> Downloading:
+    return Downloading()
+
+
+def test_it_is_begun_once(downloading: Downloading) -> None:
+    downloading.downloads.pull("a/a", "b/b", "a/a")
+    assert downloading.standings == {"a/a": "queued", "b/b": "queued"}
+    downloading.downloads.pull("b/b")
+    (pull,) = downloading.commands.started
+    assert pull.words == ("pull", "--json", "--with-parent", "a/a", "b/b")
+    assert downloading.downloads.running == (pull,)
+    downloading.downloads.pull("c/c")
+    assert downloading.commands.asked("pull", "c/c").words[-1] == "c/c"
+
+
+def test_it_tells_how_far_it_is_until_it_is_here(downloading: Downloading) -> None:
+    downloading.downloads.pull("a/a", "b/b")
+    pull = downloading.commands.asked("pull")
+    pull.download(A)
+    assert downloading.downloads.find("a/a") == A
+    pull.download(replace(A, standing="done", done_bytes=100))
+    assert downloading.arrived == ["a/a"]
+    assert downloading.standings == {"b/b": "queued"}
+    assert downloading.downloads.find("a/a") is None
+    assert downloading.commands.waits("list")  # though the command goes on with the other
+    pull.download(replace(A, standing="done", done_bytes=100))
+    assert downloading.arrived == ["a/a"]
+    pull.answer()
+    downloading.look(replace(A, repository="b/b", standing="done"))
+    assert downloading.standings == {}
+    assert not downloading.downloads.running
+
+
+def test_pausing_and_going_on(downloading: Downloading) -> None:
+    downloading.downloads.pull("a/a")
+    pull = downloading.commands.asked("pull")
+    pull.download(A)
+    downloading.downloads.pause("a/a")
+    assert downloading.commands.asked("--pause").words == ("pull", "--json", "--pause", "a/a")
+    assert downloading.downloads.wishes == {"a/a": "pause"}
+    pull.download(replace(A, done_bytes=20))  # between two blocks
+    assert downloading.downloads.wishes == {"a/a": "pause"}
+    pull.download(replace(A, standing="paused"))
+    assert downloading.downloads.wishes == {}
+    downloading.commands.asked("--pause").answer()
+    downloading.look(replace(A, standing="paused"))
+    pull.answer()
+    downloading.downloads.pull("a/a")
+    assert downloading.standings == {"a/a": "queued"}
+    assert downloading.downloads.find("a/a") == replace(A, standing="queued", bytes_per_second=5.0)
+    assert downloading.commands.waits("pull", "a/a", "--with-parent")
+
+
+def test_a_look_from_before_forgets_nothing(downloading: Downloading) -> None:
+    downloading.library.look()
+    downloading.downloads.pull("a/a", "b/b")
+    downloading.look(replace(A, standing="paused"))  # as it was before
+    assert downloading.standings == {"a/a": "queued", "b/b": "queued"}
+    downloading.commands.asked("pull").download(A)
+    downloading.downloads.cancel("b/b")
+    downloading.look(A)
+    assert downloading.standings == {"a/a": "running"}
+
+
+def test_what_another_process_downloads_is_known_as_such(downloading: Downloading) -> None:
+    downloading.look(A)
+    assert downloading.downloads.elsewhere
+    downloading.look(replace(A, standing="paused"))
+    assert not downloading.downloads.elsewhere
+    downloading.downloads.pull("a/a")
+    downloading.commands.asked("pull").download(A)
+    assert not downloading.downloads.elsewhere
+
+
+def test_what_waits_is_paused_though_its_command_says_nothing(downloading: Downloading) -> None:
+    downloading.downloads.pull("a/a", "b/b")
+    downloading.downloads.pause("b/b")
+    downloading.commands.asked("--pause").answer()
+    downloading.look(A, replace(A, repository="b/b", standing="paused"))
+    assert downloading.standings == {"a/a": "queued", "b/b": "paused"}
+    assert downloading.downloads.wishes == {}
+
+
+def test_a_wish_that_fails_is_told_and_forgotten(downloading: Downloading) -> None:
+    downloading.downloads.pull("a/a")
+    downloading.downloads.pause("a/a")
+    downloading.commands.asked("--pause").fail("The queue is locked.", "Wait.")
+    assert downloading.downloads.wishes == {}
+    assert [problem.remedy for problem in downloading.problems] == ["Wait."]
+
+
+def test_what_is_cancelled_is_gone(downloading: Downloading) -> None:
+    downloading.downloads.pull("a/a")
+    downloading.downloads.cancel("a/a")
+    assert downloading.downloads.wishes == {"a/a": "cancel"}
+    downloading.commands.asked("--cancel").answer({"cancelled": "a/a"})
+    downloading.look()
+    assert downloading.standings == {}
+    assert downloading.downloads.wishes == {}
+
+
+def test_a_death_is_a_failure_that_can_be_tried_again(downloading: Downloading) -> None:
+    downloading.downloads.pull("a/a", "b/b", "c/c")
+    pull = downloading.commands.asked("pull")
+    pull.download(A)
+    pull.download(replace(A, repository="b/b", standing="done"))
+    pull.download(replace(A, repository="c/c", standing="paused"))
+    pull.fail("It was ended by SIGKILL.", "Try again.")
+    failed = downloading.downloads.find("a/a")
+    assert failed is not None
+    assert (failed.standing, failed.problem, failed.done_bytes) == (
+        "failed",
+        "It was ended by SIGKILL.",
+        10,
+    )
+    assert downloading.standings["c/c"] == "paused"
+    # The queue on the disk knows nothing of it; the reason stays.
+    downloading.look(replace(A, standing="paused"), replace(A, repository="c/c", standing="paused"))
+    assert downloading.standings == {"a/a": "failed", "c/c": "paused"}
+    downloading.downloads.pull("a/a")
+    downloading.commands.asked("pull").download(replace(A, standing="done"))
+    downloading.look()
+    assert downloading.standings == {}
+
+
+def test_a_failure_that_was_cancelled_does_not_come_back(downloading: Downloading) -> None:
+    downloading.downloads.pull("a/a")
+    downloading.commands.asked("pull").fail("No.", "No.")
+    downloading.downloads.cancel("a/a")
+    assert downloading.standings == {}
+    downloading.commands.asked("--cancel").fail("a/a is not among the downloads.", "See them.")
+    assert downloading.problems == []
+    downloading.look()
+    assert downloading.standings == {}
+
+
+def test_a_problem_of_the_command_that_no_download_has_is_told(downloading: Downloading) -> None:
+    downloading.downloads.pull("a/a")
+    pull = downloading.commands.asked("pull")
+    pull.download(replace(A, standing="failed", problem="Damaged.", remedy="Tell them."))
+    pull.fail("Damaged.", "Tell them.")
+    assert downloading.standings == {"a/a": "failed"}
+    assert len(downloading.problems) == 1
+
+
+def test_lines_of_another_shape_are_told_and_passed_over(downloading: Downloading) -> None:
+    downloading.downloads.pull("a/a")
+    pull = downloading.commands.asked("pull")
+    pull.tell({"download": {"repository": "a/a"}})
+    pull.tell({"progress": [1, 2]})
+    assert len(downloading.problems) == 1
+    assert downloading.standings == {"a/a": "queued"}

@@ -1,0 +1,168 @@
+"""What the Library knows follows the latest answers, and only those."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from PySide6.QtCore import QObject
+
+from app.models.answers import Shelf
+from app.models.library import Library
+from models.errors import Problem
+from tests.support.app.fake_commands import FakeCommands
+from tests.support.app.library_samples import (
+    CANDIDATES,
+    DOWNLOADS,
+    FOUND,
+    INSTALLED,
+    OFFERS,
+    SHELF,
+    plain,
+    shelf,
+)
+
+
+@pytest.fixture
+def commands(qapp: QObject) -> FakeCommands:
+    return FakeCommands()
+
+
+@pytest.fixture
+def library(commands: FakeCommands) -> Library:
+    return Library(commands)
+
+
+def test_all_that_is_answered_comes_through(commands: FakeCommands, library: Library) -> None:
+    library.look()
+    library.look_at_offers()
+    library.search("  qwen   3 ")
+    library.look_for_drafters("/models/a")
+    assert commands.asked("search").words == ("search", "--json", "--", "qwen 3")
+    assert commands.asked("--target").words == ("pair", "--json", "--target", "/models/a")
+    commands.asked("search").answer(plain(found=FOUND))
+    commands.answer_all(SHELF, plain(offers=OFFERS), plain(candidates=CANDIDATES))
+    assert library.shelf.value.installed == INSTALLED
+    assert library.shelf.value.folders == ("/Volumes/Models and more/mlx",)
+    assert library.downloads.all == DOWNLOADS
+    assert library.offers.value == OFFERS
+    assert library.found.value == FOUND
+    assert library.candidates.value == CANDIDATES
+
+
+def test_only_the_latest_answer_counts(commands: FakeCommands, library: Library) -> None:
+    library.search("first")
+    first = commands.asked("search")
+    library.search("second")
+    assert first.dropped
+    first.answer(plain(found=FOUND))  # it was on its way already
+    first.fail("It", "died.")
+    assert library.found.value == ()
+    assert library.found.problem is None
+    assert library.found.asking
+    commands.asked("search").answer(plain(found=FOUND[:1]))
+    assert library.found.value == FOUND[:1]
+    assert not library.found.asking
+    library.look()
+    look = commands.asked("list")
+    library.look()
+    assert look.dropped
+
+
+def test_what_failed_keeps_what_was_known(commands: FakeCommands, library: Library) -> None:
+    library.look()
+    commands.asked("list").answer(SHELF)
+    library.look()
+    commands.asked("list").fail("The disk is gone.", "Plug it in.")
+    assert library.shelf.value.installed == INSTALLED
+    assert library.shelf.problem is not None
+    library.look()
+    assert library.shelf.problem is None
+
+
+def test_an_empty_search_asks_nothing(commands: FakeCommands, library: Library) -> None:
+    library.search("   ")
+    assert commands.started == []
+    assert not library.found.answered
+
+
+def test_another_target_forgets_the_candidates(commands: FakeCommands, library: Library) -> None:
+    library.look_for_drafters("/models/a")
+    commands.asked("--target").answer(plain(candidates=CANDIDATES))
+    library.look_for_drafters("/models/b")
+    assert library.candidates.value == ()
+    assert library.candidates.asking
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {},
+        {"found": 3},
+        {"found": [3]},
+        {"found": [{"repository": "a/b"}]},
+        {"found": {"repository": "a/b"}},
+    ],
+)
+def test_an_answer_of_another_shape_is_a_problem(
+    commands: FakeCommands, library: Library, answer: dict[str, Any]
+) -> None:
+    library.search("a")
+    commands.asked("search").answer(answer)
+    assert isinstance(library.found.problem, Problem)
+    assert not library.found.asking
+
+
+def test_a_newer_command_may_say_more(commands: FakeCommands, library: Library) -> None:
+    answer = plain(found=FOUND[:1])
+    answer["found"][0]["stars"] = 5
+    library.search("a")
+    commands.asked("search").answer(answer)
+    assert library.found.value == FOUND[:1]
+
+
+@pytest.mark.parametrize(
+    ("act", "words"),
+    [
+        (lambda one: one.remove("a/b"), ("remove", "--json", "--yes", "--", "a/b")),
+        (lambda one: one.clean("/x"), ("remove", "--json", "--yes", "--incomplete", "--", "/x")),
+        (lambda one: one.add_folder("/x"), ("folders", "--json", "--add", "/x")),
+        (lambda one: one.remove_folder("/x"), ("folders", "--json", "--remove", "/x")),
+    ],
+)
+def test_after_a_change_it_looks_again(
+    commands: FakeCommands, library: Library, act: Callable[[Library], None], words: tuple[str, ...]
+) -> None:
+    told: list[str] = []
+    problems: list[Problem] = []
+    library.told.connect(told.append)
+    library.failed.connect(problems.append)
+    library.look_at_offers()
+    commands.asked("pair").answer(plain(offers=OFFERS))
+    act(library)
+    assert commands.asked(words[0]).words == words
+    assert not commands.waits("list")
+    commands.asked(words[0]).answer({"freed_bytes": 1_234_000_000})
+    assert told == ["Freed 1.23 GB."]
+    assert commands.waits("list")
+    assert commands.waits("pair")
+    act(library)
+    commands.asked(words[0]).fail("It is in use.", "Close it.")
+    assert [problem.remedy for problem in problems] == ["Close it."]
+
+
+def test_closing_waits_for_the_downloads_alone(commands: FakeCommands, library: Library) -> None:
+    library.downloads.pull("a/b")
+    pull = commands.asked("pull")
+    library.look()
+    library.close()
+    assert commands.closed == (pull,)
+    pull.answer()
+    assert len([one for one in commands.started if "list" in one.words]) == 1  # no more
+
+
+def test_models_are_found_by_name_or_folder() -> None:
+    found = Shelf(INSTALLED)
+    assert found.find("SMOLLM2-135m-instruct") == INSTALLED[0]
+    assert found.find(INSTALLED[1].path) == INSTALLED[1]
+    assert found.find("qwen") is None
+    assert shelf()["installed"] == []

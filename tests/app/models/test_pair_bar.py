@@ -1,0 +1,209 @@
+"""The bar offers what there is, says why the rest is not, and how loading stands."""
+
+from collections.abc import Iterator
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QColor, QPalette
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QComboBox, QLabel, QProgressBar, QPushButton, QWidget
+from pytestqt.qtbot import QtBot
+
+from app.theme.chat_colours import DARK_CHAT
+from app.models.choice_box import Choice
+from app.models.choices import drafter_choices
+from app.models.pair_bar import PairBar
+from models.records import Candidate
+
+TARGETS = (
+    Choice("/models/small", "Small", "4-bit, 78 MB"),
+    Choice("/models/large", "Large", reason="Needs 40 GB of memory; there are 16."),
+    Choice("/models/other", "Other"),
+)
+
+
+@pytest.fixture
+def bar(qtbot: QtBot) -> Iterator[PairBar]:
+    window = QWidget()
+    qtbot.addWidget(window)
+    bar = PairBar(window)
+    bar.resize(900, 60)
+    bar.set_targets(TARGETS)
+    bar.set_pair("/models/small", drafter="auto", length="auto")
+    window.resize(900, 100)
+    window.show()
+    window.activateWindow()
+    yield bar
+    window.close()
+
+
+@pytest.fixture
+def chosen(bar: PairBar) -> list[tuple[str, str, str]]:
+    heard: list[tuple[str, str, str]] = []
+    bar.pair_chosen.connect(lambda *pair: heard.append(pair))
+    return heard
+
+
+def box(bar: PairBar, name: str) -> QComboBox:
+    (found,) = (one for one in bar.findChildren(QComboBox) if one.accessibleName() == name)
+    return found
+
+
+def choose(bar: PairBar, name: str, text: str) -> None:
+    """As a person does who types what they see."""
+    chooser = box(bar, name)
+    place = chooser.findText(text)
+    assert place >= 0
+    chooser.setCurrentIndex(place)
+    chooser.activated.emit(place)
+
+
+def test_each_choice_is_told_with_the_whole_pair(
+    bar: PairBar, chosen: list[tuple[str, str, str]]
+) -> None:
+    choose(bar, "Target model", "Other")
+    choose(bar, "Drafter", "Lookup")
+    choose(bar, "Draft length", "16")
+    assert chosen == [
+        ("/models/other", "auto", "auto"),
+        ("/models/other", "lookup", "auto"),
+        ("/models/other", "lookup", "16"),
+    ]
+
+
+def test_the_keyboard_passes_over_what_cannot_be_chosen(
+    bar: PairBar, chosen: list[tuple[str, str, str]]
+) -> None:
+    QTest.keyClick(box(bar, "Target model"), Qt.Key.Key_Down)
+    assert chosen == [("/models/other", "auto", "auto")]
+
+
+def test_what_is_set_from_outside_is_not_told(
+    bar: PairBar, chosen: list[tuple[str, str, str]]
+) -> None:
+    bar.set_pair("/models/other", drafter="none", length="0")
+    choose(bar, "Target model", "Other")
+    assert chosen == []
+    assert (bar.target, bar.drafter, bar.length) == ("/models/other", "none", "0")
+
+
+def test_a_folder_that_was_not_offered_is_shown_by_its_name(bar: PairBar) -> None:
+    bar.set_pair("/elsewhere/Mine/", drafter="/heads/best", length="3")
+    assert box(bar, "Target model").currentText() == "Mine"
+    assert box(bar, "Target model").toolTip() == "/elsewhere/Mine/"
+    assert box(bar, "Drafter").currentText() == "best"
+    assert bar.target == "/elsewhere/Mine/"
+
+
+def test_what_is_chosen_outlives_another_list(bar: PairBar) -> None:
+    bar.set_targets(TARGETS[2:])
+    assert bar.target == "/models/small"
+    assert box(bar, "Target model").currentText() == "small"
+
+
+@pytest.mark.parametrize("head", [True, False])
+def test_a_head_is_greyed_out_with_the_reason(bar: PairBar, head: bool) -> None:
+    candidate = Candidate("head", "head", head, "It is fine." if head else "None was trained.")
+    bar.set_drafters(drafter_choices((candidate,)))
+    chooser = box(bar, "Drafter")
+    index = chooser.model().index(chooser.findText("Head"), 0)
+    assert bool(index.flags() & Qt.ItemFlag.ItemIsEnabled) == head
+    said = index.data(Qt.ItemDataRole.AccessibleTextRole)
+    assert said.startswith("Head. " if head else "Head, not available. None was trained.")
+
+
+def test_things_to_do_are_not_choices(
+    bar: PairBar, qtbot: QtBot, chosen: list[tuple[str, str, str]]
+) -> None:
+    with qtbot.waitSignal(bar.open_target_asked):
+        choose(bar, "Target model", "Open model folder or GGUF…")
+    with qtbot.waitSignal(bar.open_drafter_asked):
+        choose(bar, "Drafter", "Choose drafter folder…")
+    with qtbot.waitSignal(bar.more_targets_asked):
+        choose(bar, "Target model", "Find more models…")
+    with qtbot.waitSignal(bar.more_drafters_asked):
+        choose(bar, "Drafter", "All drafters, and why…")
+    assert box(bar, "Target model").currentText() == "Small"
+    assert chosen == []
+
+
+def test_loading_loaded_and_failed_are_said(bar: PairBar, qtbot: QtBot) -> None:
+    progress, retry = bar.findChild(QProgressBar), bar.findChild(QPushButton)
+    assert progress is not None
+    assert retry is not None
+    assert bar.said == "No model yet"
+    bar.set_loading("Small")
+    assert (bar.standing, bar.said) == ("loading", "Loading Small…")
+    assert progress.isVisible()
+    bar.set_measuring(0.4)
+    assert (bar.standing, bar.said) == ("loading", "Measuring: 40%")
+    assert progress.isVisible()
+    bar.set_loaded(precision="4-bit", context_length=32_768)
+    assert (bar.standing, bar.said) == ("loaded", "Ready")
+    assert not progress.isVisible()
+    tips = [one.toolTip() for one in bar.findChildren(QWidget)]
+    assert "Weights: 4-bit\nContext: 32,768 tokens" in tips
+    bar.set_failed("It has no tokenizer.", "Choose another.")
+    assert (bar.standing, bar.said) == ("failed", "It has no tokenizer. Choose another.")
+    with qtbot.waitSignal(bar.retry_asked):
+        QTest.mouseClick(retry, Qt.MouseButton.LeftButton)
+    bar.set_failed("It is gone.", "Choose another.", retry=False)
+    assert not retry.isVisible()
+    bar.set_loading("Other")
+    assert not any(one.text() == "It is gone. Choose another." and one.isVisible()
+                   for one in bar.findChildren(QLabel))  # fmt: skip
+
+
+def test_the_pair_changes_between_answers_only(bar: PairBar) -> None:
+    names = ("Target model", "Drafter", "Draft length")
+    bar.set_answering(True)
+    assert not any(box(bar, name).isEnabled() for name in names)
+    assert bar.toolTip() == "Can be changed when the answer is over."
+    bar.set_answering(False)
+    assert all(box(bar, name).isEnabled() for name in names)
+    assert bar.toolTip() == ""
+
+
+def test_without_a_drafter_there_is_no_draft_length(bar: PairBar) -> None:
+    choose(bar, "Drafter", "None")
+    assert not box(bar, "Draft length").isEnabled()
+    choose(bar, "Drafter", "Automatic")
+    assert box(bar, "Draft length").isEnabled()
+
+
+def test_draft_lengths_are_automatic_or_from_0_to_16(bar: PairBar) -> None:
+    chooser = box(bar, "Draft length")
+    texts = [chooser.itemText(place) for place in range(chooser.count())]
+    assert texts == ["Auto", *map(str, range(17))]
+
+
+def test_nothing_moves_while_it_loads(bar: PairBar) -> None:
+    bar.set_loaded(precision="4-bit", context_length=4096)
+    height = bar.sizeHint().height()
+    places = [one.geometry() for one in bar.findChildren(QComboBox)]
+    bar.set_loading("A model with a name that is far too long to be shown beside all of this")
+    assert bar.sizeHint().height() == height
+    assert [one.geometry() for one in bar.findChildren(QComboBox)] == places
+
+
+def test_tab_goes_from_left_to_right(bar: PairBar) -> None:
+    first = box(bar, "Target model")
+    first.setFocus()
+    for name in ("Drafter", "Draft length"):
+        focused = bar.focusWidget()
+        assert focused is not None
+        QTest.keyClick(focused, Qt.Key.Key_Tab)
+        assert box(bar, name).hasFocus()
+
+
+def test_it_follows_a_dark_window(bar: PairBar) -> None:
+    bar.set_failed("<b>No</b>", "")
+    palette = QPalette()
+    palette.setColor(QPalette.ColorRole.Window, QColor(DARK_CHAT.paper))
+    bar.setPalette(palette)
+    (label,) = (one for one in bar.findChildren(QLabel) if one.text() == "<b>No</b>")
+    assert label.palette().windowText().color().name() == DARK_CHAT.warning
+    assert {one.textFormat() for one in bar.findChildren(QLabel) if one.text()} == {
+        Qt.TextFormat.PlainText
+    }
+    assert not bar.grab().isNull()

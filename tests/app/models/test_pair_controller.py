@@ -1,0 +1,165 @@
+"""What is chosen in the pair bar is loaded and kept, and taken back where it fails."""
+
+from pathlib import Path
+
+import pytest
+
+from app.models.choice_box import ChoiceBox
+from app.settings import Pair
+from app.window import Window
+from models.errors import Problem
+from tests.support.app.fake_commands import commands_of
+from tests.support.app.library_samples import CANDIDATES, DRAFTER, installed, plain, shelf
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
+
+pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
+
+
+def box(window: Window, name: str) -> ChoiceBox:
+    boxes = window.pair_bar.findChildren(ChoiceBox)
+    return next(one for one in boxes if one.accessibleName() == name)
+
+
+def choose(window: Window, name: str, text: str) -> None:
+    """As a person does."""
+    chooser = box(window, name)
+    place = chooser.findText(text)
+    assert place >= 0
+    chooser.setCurrentIndex(place)
+    chooser.activated.emit(place)
+
+
+def drafting(window: Window) -> tuple[str, str]:
+    loaded = window.loader.loaded
+    return (loaded.drafter, loaded.draft_length) if loaded else ("", "")
+
+
+def test_the_pair_is_shown_and_the_drafting_changed(open_window: Open, until: Until) -> None:
+    window = open_window()
+    until(lambda: window.pair_bar.standing == "loaded")
+    assert box(window, "Target model").currentText() == "tiny"
+    choose(window, "Drafter", "Lookup")
+    until(lambda: drafting(window)[0] == "lookup")
+    choose(window, "Draft length", "4")
+    until(lambda: drafting(window)[1] == "4")
+    assert window.settings.pair == Pair("", "lookup", "4")
+
+
+def test_a_drafting_that_fails_is_taken_back(open_window: Open, until: Until) -> None:
+    window = open_window("ready take load take failed serve")
+    until(lambda: window.pair_bar.standing == "loaded")
+    choose(window, "Drafter", "Lookup")
+    until(lambda: "engine" in window.notices.texts)
+    assert "Do otherwise." in window.notices.texts["engine"]
+    assert window.pair_bar.drafter == "auto"
+    assert window.settings.pair == Pair()
+    assert window.composer.blocked == ""
+
+
+def test_another_target_is_offered_and_loaded(
+    open_window: Open, until: Until, tmp_path: Path
+) -> None:
+    folder = tmp_path / "models" / "other"
+    window = open_window("ready take load take load serve")
+    until(lambda: window.pair_bar.standing == "loaded")
+    here = (installed("someone/other", path=str(folder)), installed("head", role="head"))
+    commands_of(window).asked("list").answer(shelf(installed=here))
+    chooser = box(window, "Target model")
+    assert [chooser.itemText(place) for place in range(2)] == ["tiny", "other"]
+    choose(window, "Target model", "other")
+    until(lambda: window.loader.loaded and window.loader.loaded.target == str(folder))
+    assert window.settings.pair.target == str(folder)
+    until(lambda: window.pair_bar.target == str(folder))
+    window.menus.actions["starter"].trigger()
+    until(lambda: window.loader.loaded and window.loader.loaded.target == "/models/tiny")
+    assert window.settings.pair.target == ""
+
+
+def test_drafters_that_do_not_work_say_why(open_window: Open, until: Until) -> None:
+    window = open_window()
+    until(lambda: window.pair_bar.standing == "loaded")
+    asked = commands_of(window).asked("pair", "--target", "/models/tiny")
+    asked.answer(plain(candidates=CANDIDATES))
+    chooser = box(window, "Drafter")
+    lines = chooser.choice_lines()
+    assert any(
+        line.startswith("Llama-3.2-3B-Instruct-4bit, not available. It has other tokens")
+        for line in lines
+    )
+    assert any(line.startswith("Head, not available. No head was trained") for line in lines)
+    assert any(line.startswith("Qwen3-1.7B-4bit, not available. Not on this") for line in lines)
+    choose(window, "Drafter", "Qwen3-0.6B-4bit")
+    until(lambda: drafting(window)[0] == DRAFTER)
+
+
+def test_a_pair_that_is_used_waits_for_the_answer(open_window: Open, until: Until) -> None:
+    window = open_window("ready take load take text:begun take -- ready serve")
+    until(lambda: window.pair_bar.standing == "loaded")
+    window.composer.set_text("Go on.")
+    window.composer.send()
+    until(lambda: window.answers.busy and window.transcript.messages[-1].written == "begun")
+    window.pair.use(Pair("/models/better", "auto", "auto"))
+    assert window.loader.pair.target == ""
+    window.engine.restart()  # which ends the answer
+    until(lambda: window.loader.loaded and window.loader.loaded.target == "/models/better")
+
+
+def test_a_gguf_file_is_imported_first(open_window: Open, until: Until, tmp_path: Path) -> None:
+    file, folder = tmp_path / "large.gguf", tmp_path / "imported"
+    heard: list[str] = []
+
+    def opening(target: str, progress: object) -> Path:
+        heard.append(target)
+        return folder if target else Path("/models/tiny")
+
+    window = open_window("ready take load take load serve", opening=opening)
+    until(lambda: window.pair_bar.standing == "loaded")
+    window.pair._open_target(file)
+    until(lambda: window.loader.loaded and window.loader.loaded.target == str(folder))
+    assert heard == ["", str(file)]
+    assert box(window, "Target model").currentText() == "large.gguf"
+    assert window.settings.paths("targets") == (str(file),)
+
+
+def test_a_gguf_file_that_is_damaged_leaves_the_old_model(
+    open_window: Open, until: Until, tmp_path: Path
+) -> None:
+    def opening(target: str, progress: object) -> Path:
+        if target:
+            raise Problem("The file is damaged.", "Fetch it again.")
+        return Path("/models/tiny")
+
+    window = open_window(opening=opening)
+    until(lambda: window.pair_bar.standing == "loaded")
+    window.pair._open_target(tmp_path / "large.gguf")
+    until(lambda: "engine" in window.notices.texts)
+    assert window.pair_bar.standing == "loaded"
+    assert window.loader.loaded is not None
+    assert window.settings.pair == Pair()
+    window.composer.set_text("still there?")
+    window.composer.send()
+    until(lambda: len(window.transcript.messages) == 2 and not window.conversation.busy)
+    assert window.transcript.messages[1].written == "served"
+
+
+def test_a_drafter_folder_is_offered_from_then_on(
+    open_window: Open, until: Until, tmp_path: Path
+) -> None:
+    window = open_window()
+    until(lambda: window.pair_bar.standing == "loaded")
+    window.pair._open(tmp_path / "small")
+    until(lambda: drafting(window)[0] == str(tmp_path / "small"))
+    assert window.settings.paths("drafters") == (str(tmp_path / "small"),)
+    choose(window, "Drafter", "None")
+    until(lambda: drafting(window)[0] == "none")
+    choose(window, "Drafter", "small")
+    until(lambda: drafting(window)[0] == str(tmp_path / "small"))
+
+
+def test_progress_is_shown_while_the_starter_comes(open_window: Open, until: Until) -> None:
+    window = open_window()
+    until(lambda: window.pair_bar.standing == "loaded")
+    window.loader.fetch_began.emit()
+    window.loader.fetched_so_far.emit(25_000_000, 100_000_000)
+    assert "25%" in window.pair_bar.said
+    assert window.pair_bar.standing == "loading"

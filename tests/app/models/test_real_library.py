@@ -1,0 +1,212 @@
+"""From the Library to an answer, with the real commands, a hub on loopback and the real engine."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from PySide6.QtWidgets import QApplication
+
+from app.models.commands import Commands
+from app.models.library_dialog import LibraryDialog
+from app.engine_client.engine_process import host_command
+from app.window import Window
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, ROOT, Until, make_window
+from tests.support.models.hub_server import HubServer, serving_hub
+
+pytestmark = [pytest.mark.slow, pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)]
+NAME = "tiny-community/Tiny-Llama-8bit"
+MAKE = """
+import sys; from pathlib import Path; from tests.support.engine import tiny
+from tests.support.engine.repositories import two_files
+for name in ("starter", "repository"): Path(sys.argv[1], name).mkdir()
+tiny.write_folder("llama", Path(sys.argv[1], "starter")); two_files(Path(sys.argv[1], "repository"))
+"""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model to start with and one to fetch, made by another process: here is no MLX."""
+    folder = tmp_path_factory.mktemp("made")
+    subprocess.run([sys.executable, "-c", MAKE, str(folder)], cwd=ROOT, check=True)
+    return folder
+
+
+@pytest.fixture
+def hub(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HubServer]:
+    files = {path.name: path.read_bytes() for path in (made / "repository").iterdir()}
+    with serving_hub({NAME: files}) as server:
+        for name, value in {
+            "HF_ENDPOINT": server.endpoint,
+            "HF_HUB_CACHE": str(tmp_path / "hub"),
+            "HF_TOKEN_PATH": str(tmp_path / "no-token"),
+            "HF_HUB_DOWNLOAD_TIMEOUT": "1",
+            "SLIPSTREAM_HOME": str(tmp_path),
+        }.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.delenv("HF_TOKEN", raising=False)
+        yield server
+
+
+@pytest.fixture
+def open_real(
+    hub: HubServer, made: Path, tmp_path: Path, plain_application: QApplication, until: Until
+) -> Iterator[Callable[[], Window]]:
+    """Opens the window, with everything behind it, on the same data each time."""
+    windows: list[Window] = []
+
+    def open_real() -> Window:
+        windows.append(
+            make_window(
+                plain_application,
+                tmp_path,
+                host_command(),
+                target=made / "starter",
+                commands=Commands(),
+            )
+        )
+        windows[-1].show()
+        windows[-1].begin()
+        until(lambda: windows[-1].loader.loaded)
+        return windows[-1]
+
+    yield open_real
+    for window in windows:
+        window.close()
+        window.deleteLater()
+    plain_application.processEvents()
+    assert psutil.Process().children(recursive=True) == []
+
+
+def library_of(window: Window) -> LibraryDialog:
+    window.menus.actions["library"].trigger()
+    assert window.library.dialog is not None
+    return window.library.dialog
+
+
+def standings(home: Path) -> list[str]:
+    """What the queue on the disk says."""
+    queue = json.loads((home / "downloads.json").read_text())
+    return [one["standing"] for one in queue["downloads"]]
+
+
+def pull_of(window: Window) -> int:
+    """The process that downloads."""
+    return window.library._library.downloads.running[0].pid
+
+
+def test_from_a_search_to_an_answer(open_real: Callable[[], Window], until: Until) -> None:
+    window = open_real()
+    dialog = library_of(window)
+    until(lambda: dialog.offers.card.isVisible())
+    assert len(dialog.offers.rows.rows) > 10
+    dialog.show_page("search")
+    dialog.search.searched.emit("tiny")
+    until(lambda: dialog.search.rows.rows)
+    dialog.search.rows.row(NAME).press("get")
+    until(lambda: dialog.search.rows.row(NAME).content.badge == "On this machine")
+    dialog.search.rows.row(NAME).press("use")
+    until(lambda: window.loader.loaded and "snapshots" in window.loader.loaded.target)
+    assert window.loader.names[0] == "Tiny-Llama-8bit"
+    window.composer.set_text("a b a b a b")
+    window.composer.send()
+    until(lambda: len(window.transcript.messages) == 2 and not window.answers.busy)
+    answer = window.conversation.branch[-1]
+    until(lambda: window.answers.writing(answer.id) is None)
+    kept = window.store.message(answer.id).result()
+    assert kept.content
+    assert (kept.target, kept.state) == ("Tiny-Llama-8bit", "complete")
+    dialog.show_page("disk")
+    until(lambda: any(row.content.badge == "Answers now" for row in dialog.disk.rows.rows))
+    dialog.show_page("drafters")
+    until(lambda: len(dialog.drafters.rows.rows) > 3)
+    assert "Lookup" in [row.content.title for row in dialog.drafters.rows.rows]
+
+
+def test_closing_pauses_and_the_next_start_goes_on(
+    open_real: Callable[[], Window], until: Until, hub: HubServer, tmp_path: Path
+) -> None:
+    hub.hold_after = 50_000
+    window = open_real()
+    window.library._library.downloads.pull(NAME)
+    until(hub.held.is_set)
+    until(lambda: window.library._library.downloads.all[0].done_bytes > 0)
+    children = psutil.Process().children(recursive=True)
+    window.close()
+    assert not any(child.is_running() for child in children)
+    hub.hold_after = None
+    hub.release.set()
+
+    window = open_real()
+    dialog = library_of(window)
+    dialog.show_page("downloads")
+    until(lambda: dialog.downloads.rows.rows)
+    row = dialog.downloads.rows.row(NAME)
+    assert row.content.line.startswith("Paused")
+    row.press("resume")
+    until(lambda: window.library._library.shelf.value.find(NAME))
+    until(lambda: not dialog.downloads.rows.rows)
+    assert standings(tmp_path) in ([], ["done"])
+
+
+def test_a_download_that_is_killed_says_so_and_goes_on(
+    open_real: Callable[[], Window], until: Until, hub: HubServer
+) -> None:
+    hub.hold_after = 50_000
+    window = open_real()
+    dialog = library_of(window)
+    window.library._library.downloads.pull(NAME)
+    until(hub.held.is_set)
+    dialog.show_page("downloads")
+    os.kill(pull_of(window), signal.SIGKILL)
+    hub.hold_after = None
+    hub.release.set()
+    until(lambda: dialog.downloads.rows.rows[0].content.warns)
+    assert "SIGKILL" in dialog.downloads.rows.row(NAME).content.reasons
+    dialog.downloads.rows.row(NAME).press("resume")
+    until(lambda: window.library._library.shelf.value.find(NAME))
+
+
+def test_pausing_and_cancelling_a_real_download(
+    open_real: Callable[[], Window],
+    until: Until,
+    hub: HubServer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hub.block_seconds = 3.0
+    monkeypatch.setenv("HF_HUB_DOWNLOAD_TIMEOUT", "30")
+    window = open_real()
+    dialog = library_of(window)
+    downloads = window.library._library.downloads
+    downloads.pull(NAME)
+    until(lambda: downloads.all[0].done_bytes > 0)
+    dialog.show_page("downloads")
+    dialog.downloads.rows.row(NAME).press("pause")
+    until(lambda: downloads.all[0].standing == "paused" and not downloads.running)
+    assert 0 < downloads.all[0].done_bytes < downloads.all[0].total_bytes
+    dialog.downloads.rows.row(NAME).press("cancel")
+    until(lambda: not downloads.all)
+    until(lambda: window.library._library.shelf.value.incomplete)
+    dialog.show_page("disk")
+    (left,) = (row for row in dialog.disk.rows.rows if "incomplete:" in row.content.key)
+    left.press("clean")
+    until(lambda: window.library._library.shelf.value.incomplete == ())
+    assert dialog.line.text.startswith("Freed")
+
+
+def test_a_hub_that_is_not_there(
+    open_real: Callable[[], Window], until: Until, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    window = open_real()
+    dialog = library_of(window)
+    until(lambda: dialog.offers.card.isVisible())  # the catalog needs no hub
+    dialog.show_page("search")
+    dialog.search.searched.emit("tiny")
+    until(lambda: window.library._library.found.problem)
+    assert dialog.search.said == str(window.library._library.found.problem)

@@ -1,0 +1,146 @@
+"""Rows keep the focus while they change, can be used by keyboard, and are read out whole."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QColor, QPalette
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QLabel, QWidget
+from pytestqt.qtbot import QtBot
+
+from app.theme.chat_colours import DARK_CHAT
+from app.models.labels import LineLabel
+from app.models.rows import Content, Deed, Rows
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
+
+pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
+ONE = Content("1", "One", "small", deeds=(Deed("get", "Get"), Deed("use", "Use", "Not here.")))
+TWO = Content("2", "Two", reason="Too large.", deeds=(Deed("get", "Get", "Too large."),))
+THREE = Content("3", "Three", deeds=(Deed("get", "Get"),), heading="More", progress=0.5)
+
+
+@pytest.fixture
+def rows(qtbot: QtBot) -> Iterator[Rows]:
+    window = QWidget()
+    qtbot.addWidget(window)
+    rows = Rows("Models")
+    rows.setParent(window)
+    rows.resize(500, 300)
+    rows.show_contents((ONE, TWO, THREE))
+    window.show()
+    window.activateWindow()
+    yield rows
+    window.close()
+
+
+@pytest.fixture
+def asked(rows: Rows) -> list[tuple[str, str]]:
+    heard: list[tuple[str, str]] = []
+    rows.asked.connect(lambda *words: heard.append(words))
+    return heard
+
+
+def keys(rows: Rows) -> list[str]:
+    return [row.content.key for row in rows.rows]
+
+
+def test_what_is_pressed_is_told(rows: Rows, asked: list[tuple[str, str]]) -> None:
+    rows.row("3").press("get")
+    rows.row("2").press("get")  # greyed out
+    assert asked == [("3", "get")]
+    button = rows.row("2").button("get")
+    assert button is not None
+    assert not button.isEnabled()
+    assert (button.toolTip(), button.accessibleName()) == ("Too large.", "Get Two")
+
+
+def test_arrows_go_through_the_rows_and_enter_does(
+    rows: Rows, asked: list[tuple[str, str]]
+) -> None:
+    rows.row("1").setFocus()
+    for row, key in (
+        ("1", Qt.Key.Key_Up),
+        ("1", Qt.Key.Key_Return),
+        ("1", Qt.Key.Key_Down),
+        ("2", Qt.Key.Key_Return),  # nothing can be done there
+        ("2", Qt.Key.Key_Down),
+        ("3", Qt.Key.Key_Down),
+        ("3", Qt.Key.Key_Enter),
+    ):
+        assert rows.row(row).hasFocus()
+        QTest.keyClick(rows.row(row), key)
+    assert asked == [("1", "get"), ("3", "get")]
+
+
+def test_the_focus_stays_where_it_is_while_rows_change(rows: Rows) -> None:
+    button = rows.row("3").button("get")
+    assert button is not None
+    button.setFocus()
+    rows.show_contents((TWO, replace(THREE, line="half", progress=0.6), ONE))
+    assert keys(rows) == ["2", "3", "1"]
+    assert rows.row("3").button("get") is button
+    assert button.hasFocus()
+    rows.show_contents((TWO, replace(THREE, deeds=(Deed("get", "Get", "It comes."),)), ONE))
+    assert rows.row("3").hasFocus()  # and not whatever comes next
+    rows.show_contents((replace(THREE, deeds=(Deed("pause", "Pause"),)), ONE))
+    assert rows.row("3").hasFocus()
+    rows.show_contents((ONE,))
+    focused = QApplication.focusWidget()
+    assert focused is not None
+    assert rows.isAncestorOf(focused)
+
+
+def test_they_stand_in_the_order_that_is_given(rows: Rows) -> None:
+    rows.show_contents((THREE, ONE))
+    assert keys(rows) == ["3", "1"]
+    QTest.qWait(1)
+    assert rows.row("3").y() < rows.row("1").y()
+    rows.show_contents(())
+    assert keys(rows) == []
+
+
+def test_a_heading_stands_above_the_first_of_its_rows(rows: Rows) -> None:
+    rows.show_contents((THREE, replace(ONE, heading="More"), TWO))
+    headings = [
+        label.text()
+        for label in rows.findChildren(QLabel)
+        if label.text() == "More" and not label.isHidden()
+    ]
+    assert headings == ["More"]
+
+
+def test_all_of_it_is_read_out(rows: Rows) -> None:
+    assert rows.row("1").accessibleName() == "One. small. Not here"
+    assert rows.row("2").accessibleName() == "Two, not available. Too large"
+    warned = replace(TWO, warns=True, badge="New")
+    rows.show_contents((warned,))
+    assert rows.row("2").accessibleName() == "Two. New. Too large"
+
+
+def test_long_names_are_shortened_and_can_be_read_all_the_same(qtbot: QtBot) -> None:
+    label = LineLabel(elide=Qt.TextElideMode.ElideMiddle)
+    qtbot.addWidget(label)
+    label.resize(120, 20)
+    label.say("someone/a-model-with-quite-a-long-name-4bit")
+    label.show()
+    qtbot.waitUntil(lambda: "…" in label.text())
+    assert label.text().startswith("some")
+    assert label.toolTip() == label.words == "someone/a-model-with-quite-a-long-name-4bit"
+    label.resize(900, 20)
+    qtbot.waitUntil(lambda: label.text() == label.words)
+    assert label.toolTip() == ""
+
+
+def test_text_is_plain_and_follows_a_dark_window(rows: Rows) -> None:
+    rows.show_contents((replace(ONE, title="<b>One</b>\x1b[31m"),))
+    labels = [one for one in rows.findChildren(QLabel) if one.text()]
+    assert {one.textFormat() for one in labels} == {Qt.TextFormat.PlainText}
+    assert all("\x1b" not in one.text() for one in labels)
+    palette = QPalette()
+    palette.setColor(QPalette.ColorRole.Window, QColor(DARK_CHAT.paper))
+    rows.window().setPalette(palette)
+    (line,) = (one for one in labels if one.text() == "small")
+    assert line.palette().windowText().color().name() == DARK_CHAT.muted
+    assert not rows.grab().isNull()

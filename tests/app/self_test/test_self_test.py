@@ -1,0 +1,307 @@
+"""What the self-test calls right, and that it tells of a window that crashes, hangs or fails."""
+
+import copy
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PySide6.QtGui import QImage
+from PySide6.QtWidgets import QApplication
+
+import app.__main__ as program
+from app.self_test.checks import checks as self_test
+from app.self_test.checks import Seen, judge, judge_spawned, read, spawn, watch_window
+from app.self_test.window import Examination
+from models.errors import Problem
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, ROOT, Until, fake_host, make_window
+
+RIGHT: Seen = {
+    "window": {"pid": 1, "platform": "offscreen", "pyside6": "6", "first_paint_seconds": 0.5},
+    "engine": {"pid": 2, "python": platform.python_version(), "mlx": "0", "device": "CPU"},
+    "pair": {"target": "smollm2", "drafter": "auto"},
+    "answer": {"ending": "stop", "text": "It is Paris.", "tokens": 8, "accepted": 7},
+}
+PAINTS = "import json; print(json.dumps({'window': {'pid': 1}}), flush=True)"
+
+
+def wrong(part: str, name: str, value: object) -> Seen:
+    seen = copy.deepcopy(RIGHT)
+    seen[part][name] = value
+    return seen
+
+
+def says(*lines: str) -> tuple[str, ...]:
+    """A window's command that does this instead."""
+    return (sys.executable, "-c", "\n".join(lines))
+
+
+def test_all_is_right() -> None:
+    assert judge(RIGHT) == []
+
+
+@pytest.mark.parametrize(
+    ("seen", "failure"),
+    [
+        (wrong("engine", "pid", 1), "no process of its own"),
+        (wrong("engine", "pid", 0), "no process of its own"),
+        (wrong("engine", "python", "3.0"), "another Python"),
+        (wrong("answer", "ending", "length"), "length"),
+        (wrong("answer", "text", "It is Berlin."), "Berlin"),
+        (wrong("answer", "accepted", 0), "accepted"),
+        ({**RIGHT, "failure": {"why": "The engine died."}}, "The engine died."),
+    ],
+)
+def test_each_thing_that_is_wrong_is_told(seen: Seen, failure: str) -> None:
+    (told,) = judge(seen)
+    assert failure in told
+
+
+@pytest.mark.parametrize("part", RIGHT)
+def test_what_did_not_happen_is_told(part: str) -> None:
+    assert len(judge({name: told for name, told in RIGHT.items() if name != part})) == 1
+
+
+def test_paint_is_timed_from_the_start_and_other_lines_are_ignored() -> None:
+    output = b'a library\n{"window": {"painted": 12.5, "pid": 4}}\n[1]\n{"answer": 3}\n\xff\n'
+    assert read(output, 12.0) == {"window": {"pid": 4, "first_paint_seconds": 0.5}}
+
+
+@given(st.binary())
+def test_anything_may_be_said(output: bytes) -> None:
+    read(output, 0.0)
+
+
+def test_a_window_that_crashes_is_told_of_with_what_it_said(tmp_path: Path) -> None:
+    crash = says(
+        PAINTS, "import os, sys", "print('no display', file=sys.stderr, flush=True)", "os.abort()"
+    )
+    seen, ending = watch_window(crash, tmp_path, None, seconds=60)
+    assert seen == {"window": {"pid": 1}}
+    assert "SIGABRT" in ending
+    assert "no display" in ending
+
+
+def test_a_window_that_hangs_is_ended(tmp_path: Path) -> None:
+    hang = says(PAINTS, "import time", "time.sleep(3600)")
+    seen, ending = watch_window(hang, tmp_path, None, seconds=1.0)
+    assert seen == {"window": {"pid": 1}}
+    assert "not done" in ending
+
+
+def test_a_window_that_is_not_there_is_told_of(tmp_path: Path) -> None:
+    seen, ending = watch_window((str(tmp_path / "nothing"),), tmp_path, None, seconds=60)
+    assert seen == {}
+    assert "cannot be started" in ending
+
+
+def test_the_window_gets_a_home_and_the_picture_of_where_we_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    tell = says(
+        "import json, os, sys",
+        "print(json.dumps({'told': {'words': sys.argv, 'home': os.environ['SLIPSTREAM_HOME']}}))",
+    )
+    seen, _ = watch_window(tell, tmp_path / "home", Path("w.png"), seconds=60)
+    home, picture = str(tmp_path / "home"), str(tmp_path / "w.png")
+    assert seen["told"]["home"] == home
+    assert seen["told"]["words"][1:] == [
+        *("--self-test-window", home),
+        *("--self-test-picture", picture),
+    ]
+
+
+def test_a_process_is_spawned_by_this_python() -> None:
+    spawned = spawn()
+    assert spawned["executable"] == sys.executable
+    assert judge_spawned(spawned) == []
+    assert judge_spawned({**spawned, "executable": "/bin/other"})
+    assert judge_spawned({**spawned, "pid": os.getpid()})
+    assert judge_spawned({"failure": "it died"})
+
+
+def test_a_process_that_cannot_be_spawned_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("multiprocessing.spawn.get_executable", lambda: b"/bin/true")
+    assert "failure" in spawn()
+
+
+def test_libraries_that_are_missing_are_told_of() -> None:
+    assert self_test.load_check() == []
+    (told,) = self_test.load_check("app.updates.nothing")
+    assert "nothing" in told
+
+
+@pytest.fixture
+def no_starter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(self_test, "lend_starter", lambda home: None)
+
+
+def run_test(capsys: pytest.CaptureFixture[str], *command: str) -> tuple[int, dict[str, Any], str]:
+    status = self_test.main(command=command)
+    said = capsys.readouterr()
+    return status, json.loads(said.out), said.err
+
+
+@pytest.mark.usefixtures("no_starter")
+def test_the_report_is_one_object(capsys: pytest.CaptureFixture[str]) -> None:
+    status, report, errors = run_test(capsys, *says(f"print({json.dumps(RIGHT)!r})"))
+    assert (status, report["failures"], errors) == (0, [], "")
+    assert report["versions"]["slipstream"]
+    assert (report["versions"]["pyside6"], report["versions"]["mlx"]) == ("6", "0")
+    assert "mlx" not in report["engine"]
+    assert report["answer"] == RIGHT["answer"]
+    assert report["bundle"] == {}
+
+
+@pytest.mark.usefixtures("no_starter")
+def test_a_failure_is_told_in_the_report_and_beside_it(capsys: pytest.CaptureFixture[str]) -> None:
+    status, report, errors = run_test(capsys, *says("raise SystemExit(3)"))
+    assert status == 1
+    assert not report["passed"]
+    assert errors.splitlines() == report["failures"]
+    assert "status 3" in errors
+
+
+def test_without_a_starter_the_rest_is_told(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def offline(home: Path) -> None:
+        raise Problem("There is no network.", "Connect.")
+
+    monkeypatch.setattr(self_test, "lend_starter", offline)
+    status, report, _ = run_test(capsys, "never")
+    assert (status, report["failures"]) == (1, ["There is no network. Connect."])
+    assert report["multiprocessing"]["executable"] == sys.executable
+
+
+@pytest.mark.parametrize("writes", [True, False])
+def test_a_bundle_is_left_as_it_is(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    writes: bool,
+) -> None:
+    bundle = tmp_path / "Slipstream.app"
+    (bundle / "Contents").mkdir(parents=True)
+    (bundle / "Contents" / "file").write_text("as it was")
+    monkeypatch.setattr(self_test, "bundle_of", lambda program: bundle)
+    write = f"open({str(bundle / 'Contents' / 'new')!r}, 'w')" if writes else ""
+    status, report, _ = run_test(capsys, *says(f"print({json.dumps(RIGHT)!r})", write))
+    assert (status == 1) is writes
+    assert report["bundle"] == {"path": str(bundle), "unchanged": not writes}
+
+
+def test_a_file_that_changes_is_seen(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("one")
+    before = self_test.state(tmp_path)
+    (tmp_path / "file").write_text("three")
+    assert self_test.state(tmp_path) != before
+
+
+def test_in_a_bundle_the_program_that_is_clicked_on_opens_the_window(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert self_test.window_command() == (sys.executable, "-m", "app")
+    monkeypatch.setattr(sys, "executable", "/Apps/S.app/Contents/MacOS/python3")
+    assert self_test.window_command() == ("/Apps/S.app/Contents/MacOS/Slipstream",)
+    assert self_test.bundle_of(Path(sys.executable)) == Path("/Apps/S.app")
+
+
+# The window's part
+
+
+@pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
+@pytest.mark.parametrize(
+    ("steps", "last"),
+    [
+        ("ready take load serve", "answer"),
+        ("ready take load take failed serve", "failure"),
+        ("ready take failed serve", "failure"),
+        ("ready take load take kill", "failure"),
+    ],
+)
+def test_a_window_is_examined_and_closed(
+    steps: str,
+    last: str,
+    tmp_path: Path,
+    plain_application: QApplication,
+    until: Until,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    window = make_window(plain_application, tmp_path, fake_host(tmp_path, steps))
+    window.show()
+    picture = tmp_path / "window.png"
+    before = time.monotonic()
+    Examination(window, picture).begin()
+    until(lambda: not window.isVisible())
+    seen = read(capsys.readouterr().out.encode(), before)
+    window.deleteLater()
+    assert list(seen)[-1] == last
+    assert seen["window"]["platform"] == "offscreen"
+    if last == "answer":
+        assert seen["engine"]["pid"] not in (0, seen["window"]["pid"])
+        assert seen["answer"]["text"] == "served"
+        assert QImage(str(picture)).width() == seen["window"]["width"]
+
+
+@pytest.mark.slow
+@pytest.mark.starter
+def test_this_copy_works(tmp_path: Path) -> None:
+    picture = tmp_path / "window.png"
+    environment = {name: os.environ[name] for name in os.environ if name != "SLIPSTREAM_HOME"}
+    done = subprocess.run(
+        [sys.executable, "-m", "app", "--self-test-picture", str(picture)],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["answer"]["accepted"] > 0
+    assert QImage(str(picture)).width() > 0
+
+
+# The arguments
+
+
+def test_arguments_are_explained(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for argument, status in (("--help", 0), ("--nonsense", 2)):
+        monkeypatch.setattr(sys, "argv", ["app", argument])
+        with pytest.raises(SystemExit) as ended:
+            program.main()
+        assert ended.value.code == status
+    said = capsys.readouterr()
+    assert "--self-test" in said.out
+    assert "--nonsense" in said.err
+
+
+def test_the_version_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["app", "--version"])
+    assert program.main() == 0
+    assert capsys.readouterr().out.startswith("Slipstream 0.")
+
+
+def test_each_argument_does_its_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[tuple[object, ...]] = []
+    monkeypatch.setattr("app.self_test.checks.main", lambda *words: done.append(words) or 0)
+    monkeypatch.setattr("app.self_test.window.main", lambda *words: done.append(words) or 0)
+    for words in (
+        ["--self-test"],
+        ["--self-test", "--self-test-picture", "w.png"],
+        ["--self-test-window", "home", "--self-test-picture", "w.png"],
+    ):
+        monkeypatch.setattr(sys, "argv", ["app", *words])
+        assert program.main() == 0
+    assert done == [(None,), (Path("w.png"),), (Path("home"), Path("w.png"))]

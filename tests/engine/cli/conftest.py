@@ -1,0 +1,78 @@
+"""The command line, called in this process, on tiny models."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import mlx.core as mx
+import pytest
+from mlx_lm.utils import save_model
+
+from engine.cli.main import main
+from tests.support.engine import tiny
+from tests.support.engine.ended import (
+    PROMPT,
+    Command,
+    Run,
+)
+
+
+@pytest.fixture(autouse=True)
+def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The CPU, where texts are equal to the letter; models kept apart; no terminal's settings."""
+    monkeypatch.setenv("SLIPSTREAM_HOME", str(tmp_path / "home"))
+    for name in ("FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("COLUMNS", "200")
+    before = mx.default_device()
+    mx.set_default_device(mx.cpu)
+    yield
+    mx.set_default_device(before)
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models") / "target"
+    tiny.write_folder("llama", folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def drafter(target: Path) -> Path:
+    """A model that guesses the target's tokens now and then."""
+    folder = Path(shutil.copytree(target, target.with_name("drafter")))
+    save_model(folder, tiny.noisy(tiny.write_folder("llama", folder)))
+    return folder
+
+
+@pytest.fixture
+def folder(target: Path, tmp_path: Path) -> Path:
+    """A copy of the target, to be broken."""
+    return Path(shutil.copytree(target, tmp_path / "model"))
+
+
+@pytest.fixture
+def run(capfd: pytest.CaptureFixture[str]) -> Command:
+    """Runs a command line in this process."""
+
+    def run(*arguments: object) -> Run:
+        with pytest.raises(SystemExit) as exit_info:
+            main(list(map(str, arguments)))
+        out, err = capfd.readouterr()
+        code = exit_info.value.code
+        assert code is None or isinstance(code, int)
+        return Run(code or 0, out, err)
+
+    return run
+
+
+@pytest.fixture
+def generate(run: Command, target: Path) -> Command:
+    """Runs `generate` on the target, with a prompt, for 24 tokens, unless the arguments differ."""
+
+    def generate(*arguments: object) -> Run:
+        return run(
+            "generate", "--target", target, "--prompt", PROMPT, "--max-tokens", 24, *arguments
+        )
+
+    return generate

@@ -1,0 +1,61 @@
+"""Commands on models, called in this process, with a hub on loopback and folders of the test's."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import mlx.core as mx
+import pytest
+from huggingface_hub import constants
+
+from engine.cli.main import main
+from tests.support.engine.ended import Command, Run
+from tests.support.engine.repositories import NAME, two_files
+from tests.support.models.hub_server import HubServer, serving_hub
+
+
+@pytest.fixture
+def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder under which everything lies, home/ and hub/. On the CPU, and in no terminal."""
+    monkeypatch.setenv("SLIPSTREAM_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))  # for child processes
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    for name in ("FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "HF_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HF_TOKEN_PATH", str(tmp_path / "no-token"))
+    monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "no-token"))
+    monkeypatch.setenv("COLUMNS", "120")
+    before = mx.default_device()
+    mx.set_default_device(mx.cpu)
+    yield tmp_path
+    mx.set_default_device(before)
+
+
+@pytest.fixture
+def run(surroundings: Path, capfd: pytest.CaptureFixture[str]) -> Command:
+    """Runs a command line in this process."""
+
+    def run(*arguments: object) -> Run:
+        with pytest.raises(SystemExit) as exit_info:
+            main(list(map(str, arguments)))
+        out, err = capfd.readouterr()
+        code = exit_info.value.code
+        assert code is None or isinstance(code, int)
+        return Run(code or 0, out, err)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """A tiny model with its weights in two files."""
+    return two_files(tmp_path_factory.mktemp("repository"))
+
+
+@pytest.fixture
+def hub(
+    surroundings: Path, repository: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[HubServer]:
+    """A hub with that model, for this process and its children."""
+    with serving_hub({NAME: dict(repository)}) as server:
+        monkeypatch.setenv("HF_ENDPOINT", server.endpoint)
+        yield server

@@ -1,0 +1,306 @@
+"""`slipstream models ...`: the JSON that the window builds on, and what a person reads."""
+
+import json
+import os
+import signal
+import time
+from dataclasses import fields
+from pathlib import Path
+
+import mlx.core as mx
+import pytest
+
+from engine.cli.models import commands
+
+from engine.cli.models import json_lines
+from models.hub.queue import Queue
+from models.records import Candidate, Download, Fit, Found, Incomplete, Installed, Offer
+from models.starter import models_folder
+from tests.support.engine import tiny
+from tests.support.engine.ended import CONTROLS, Command
+from tests.support.engine.repositories import NAME, answer_of, assert_refused, lines_of
+from tests.support.models.hub_server import HubServer, Refusal, Told
+
+
+def keys(record: type) -> set[str]:
+    return {field.name for field in fields(record)}
+
+
+@pytest.fixture
+def imported(surroundings: Path) -> Path:
+    folder = models_folder() / "my model"
+    tiny.write_folder("llama", folder, bits=4)
+    return folder
+
+
+# What is here
+
+
+def test_nothing_is_here_yet(run: Command, surroundings: Path) -> None:
+    answer = answer_of(run("models", "list", "--json"))
+    assert set(answer) == {"installed", "incomplete", "downloads", "folders", "free_bytes"}
+    assert [one["origin"] for one in answer["installed"]] == ["starter"]  # the head that ships
+    assert answer["free_bytes"] > 1_000_000
+    shown = run("models", "list")
+    assert shown.code == 0
+    assert "No model to chat with is installed yet" in shown.out
+    assert "slipstream models pair" in shown.out
+
+
+def test_all_that_is_here(run: Command, imported: Path, hub: HubServer, tmp_path: Path) -> None:
+    assert run("models", "pull", NAME).code == 0
+    more = tmp_path / "more"
+    tiny.write_folder("llama", more / "one")
+    (more / "broken").mkdir()
+    (more / "broken" / "config.json").write_text("{}")
+    assert answer_of(run("models", "folders", "--add", more, "--json")) == {"folders": [str(more)]}
+    Queue().enqueue("other/waiting")
+    Queue().pause("other/waiting")
+    blobs = tmp_path / "hub" / "models--left--over" / "blobs"
+    blobs.mkdir(parents=True)
+    (blobs / f"{'0' * 64}.incomplete").write_bytes(b"half")
+
+    answer = answer_of(run("models", "list", "--json"))
+    for key, record in (
+        ("installed", Installed),
+        ("incomplete", Incomplete),
+        ("downloads", Download),
+    ):
+        assert answer[key]
+        assert all(set(one) == keys(record) for one in answer[key])
+    found = {one["name"]: Installed(**one) for one in answer["installed"]}
+    assert found["my model"].origin == "imported"
+    assert found["my model"].quantization_bits == 4
+    assert found[NAME].origin == "hub"
+    assert found["one"].origin == "folder"
+    assert found["broken"].problem
+    assert [one["name"] for one in answer["incomplete"]] == ["left/over"]
+    assert [one["repository"] for one in answer["downloads"]] == ["other/waiting"]
+    assert answer["folders"] == [str(more)]
+
+    shown = run("models", "list")
+    assert (shown.code, shown.err) == (0, "")
+    for word in ("my model", NAME, "one", "names no model_type", "left/over", "other/waiting",
+                 "paused", "remove --incomplete", str(more)):  # fmt: skip
+        assert word in shown.out
+    assert not CONTROLS.search(shown.out.replace("\n", ""))
+
+
+def test_folders(run: Command, surroundings: Path, tmp_path: Path) -> None:
+    assert "--add FOLDER" in run("models", "folders").out
+    assert_refused(run("models", "folders", "--add", tmp_path / "none"), "no folder")
+    run("models", "folders", "--add", tmp_path)
+    assert run("models", "folders").out == f"{tmp_path}\n"
+    assert "There is no model in" in run("models", "list").out
+    assert answer_of(run("models", "folders", "--remove", tmp_path, "--json")) == {"folders": []}
+
+
+def test_removing_asks_and_frees(
+    run: Command, imported: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert_refused(run("models", "remove", "my model"), "takes", "Add --yes")
+    (problem,) = lines_of(run("models", "remove", "my model", "--json"), code=2)
+    assert "--yes" in problem["problem"][1]
+
+    class Terminal:
+        @staticmethod
+        def isatty() -> bool:
+            return True
+
+    monkeypatch.setattr("engine.cli.models.commands.sys.stdin", Terminal())
+    asked: list[str] = []
+    monkeypatch.setattr(commands.typer, "confirm", lambda text: asked.append(text))
+    assert "Nothing was deleted" in run("models", "remove", "my model").out
+    assert "my model" in asked[0]
+    assert "kB" in asked[0]
+    assert imported.is_dir()
+    monkeypatch.setattr(commands.typer, "confirm", lambda text: True)
+    assert "freed" in run("models", "remove", "my model").out
+    assert not imported.exists()
+
+
+def test_removing_in_json(run: Command, imported: Path, hub: HubServer) -> None:
+    run("models", "pull", NAME)
+    size = sum(path.stat().st_size for path in imported.iterdir())
+    answer = answer_of(run("models", "remove", "--json", "--yes", "--", "my model"))
+    assert answer == {"freed_bytes": size}
+    assert answer_of(run("models", "remove", NAME, "--yes", "--json"))["freed_bytes"] > 100_000
+    left = [one["name"] for one in answer_of(run("models", "list", "--json"))["installed"]]
+    assert NAME not in left
+    assert "my model" not in left
+
+
+def test_removing_what_is_not_there(run: Command, imported: Path) -> None:
+    assert_refused(run("models", "remove", "my modle", "--yes"), "my modle", "mean my model?")
+    assert_refused(run("models", "remove", "zzz", "--yes"), "zzz", "slipstream models list")
+    assert_refused(run("models", "remove", "my model", "--incomplete", "--yes"), "left over")
+    assert imported.is_dir()
+
+
+def test_cleaning_up(run: Command, surroundings: Path, tmp_path: Path) -> None:
+    blobs = tmp_path / "hub" / "models--left--over" / "blobs"
+    blobs.mkdir(parents=True)
+    (blobs / f"{'0' * 64}.incomplete").write_bytes(b"half")
+    arguments = ("--json", "--yes", "--incomplete", "--", "left/over")
+    assert answer_of(run("models", "remove", *arguments)) == {"freed_bytes": 4}
+    assert answer_of(run("models", "list", "--json"))["incomplete"] == []
+
+
+def test_what_was_used_is_noted(run: Command, imported: Path, surroundings: Path) -> None:
+    tiny.write_folder("llama", models_folder() / "never", seed=1)
+    tiny.write_folder("llama", models_folder() / "drafts", seed=2)
+    asked = ("--drafter", "drafts", "--prompt", "x", "--max-tokens", 2)
+    began = time.time() - 1
+    for folder in models_folder().iterdir():
+        for path in folder.iterdir():
+            os.utime(path, (0, 0))
+    assert run("generate", "--target", "my model", *asked).code == 0
+    found = {one["name"]: one for one in answer_of(run("models", "list", "--json"))["installed"]}
+    assert found["my model"]["last_used"] > began
+    assert found["drafts"]["last_used"] > began
+    assert found["never"]["last_used"] < began
+    shown = run("models", "list").out
+    assert "just now" in shown
+    assert "years ago" in shown
+
+
+# The hub
+
+
+def test_searching(run: Command, hub: HubServer) -> None:
+    hub.repositories["tiny-community/Tiny-GGUF"] = {"a.gguf": b"GGUF"}
+    hub.told["tiny-community/Tiny-GGUF"] = Told(downloads=1, tags=[])
+    answer = answer_of(run("models", "search", "--json", "--", "tiny"))
+    assert set(answer) == {"found"}
+    assert all(set(one) == keys(Found) for one in answer["found"])
+    reasons = {one["repository"]: one["reason"] for one in answer["found"]}
+    assert reasons[NAME] == ""
+    assert "GGUF" in reasons["tiny-community/Tiny-GGUF"]
+    shown = run("models", "search", "tiny")
+    assert shown.code == 0
+    for word in (NAME, "apache-2.0", "Tiny-GGUF", "GGUF files only", f"pull {NAME}"):
+        assert word in shown.out
+    nothing = run("models", "search", "no such model")
+    assert "no such model" in nothing.out
+    assert "models pair" in nothing.out
+
+
+def test_a_hub_that_fails(run: Command, hub: HubServer) -> None:
+    hub.refusals["/api/models"] = Refusal(500)
+    (answer,) = lines_of(run("models", "search", "x", "--json"), code=2)
+    message, remedy = answer["problem"]
+    assert message
+    assert remedy
+    assert run("models", "search", "x").code == 2
+
+
+def test_hostile_names_do_not_drive_the_terminal(run: Command, hub: HubServer) -> None:
+    hub.told[NAME] = Told(card={"license": "\x1b[2Jfree\u202e"})
+    assert not CONTROLS.search(run("models", "search", "tiny").out.replace("\n", ""))
+
+
+# Pairs
+
+
+def test_the_catalogs_pairs(run: Command, surroundings: Path) -> None:
+    answer = answer_of(run("models", "pair", "--json"))
+    assert set(answer) == {"offers"}
+    assert all(set(one) == keys(Offer) for one in answer["offers"])
+    assert [one["recommended"] for one in answer["offers"]].count(True) == 1
+    assert answer["offers"][0]["recommended"]
+    shown = run("models", "pair")
+    assert (shown.code, shown.err) == (0, "")
+    assert answer["offers"][0]["target"] in shown.out
+    assert all(offer["target"] in shown.out for offer in answer["offers"])
+    assert shown.out.count("✗") == shown.out.count("  → It needs") > 3
+
+
+def test_what_drafts_for_a_target(run: Command, imported: Path) -> None:
+    tiny.write_folder("llama", models_folder() / "other", seed=1)
+    answer = answer_of(run("models", "pair", "--json", "--target", "my model"))
+    assert answer["target"] == "my model"
+    assert all(set(one) == keys(Candidate) for one in answer["candidates"])
+    found = {one["drafter"]: one for one in answer["candidates"]}
+    assert found["lookup"]["works"]
+    assert found["other"]["kind"] == "model"
+    assert all(one["reason"] for one in answer["candidates"])
+    shown = run("models", "pair", "--target", imported)
+    for drafter, one in found.items():
+        assert drafter in shown.out
+        assert one["reason"][:30] in shown.out
+
+
+def test_fit(run: Command, imported: Path, hub: HubServer) -> None:
+    answer = answer_of(run("models", "fit", "my model", "--context", "512", "--json"))
+    assert set(answer) == keys(Fit)
+    assert answer["fits"]
+    assert answer["context"] == 512
+    pair = run("models", "fit", imported, "--drafter", f"lookup+{imported}", "--json")
+    assert answer_of(pair)["drafter_weights_bytes"] > 0
+    assert answer_of(run("models", "fit", imported, "--drafter", "auto", "--json"))["drafter"] == ""
+    shown = run("models", "fit", "my model")
+    for word in ("my model", "weights", "needed", "available", answer["reason"][:5]):
+        assert word in shown.out
+    # Neither what is on the hub nor what the catalog knows needs to be here.
+    assert answer_of(run("models", "fit", NAME, "--json"))["weights_bytes"] > 100_000
+    assert not hub.requests("safetensors")
+    offer = answer_of(run("models", "pair", "--json"))["offers"][-1]["target"]
+    assert answer_of(run("models", "fit", offer, "--json"))["target"] == offer
+    assert_refused(run("models", "fit", "nonsense"), "nonsense", "slipstream models list")
+    assert_refused(run("models", "fit", "my model", "--drafter", "head"), "no drafter head")
+
+
+# Converting
+
+
+def test_converting(run: Command, surroundings: Path, tmp_path: Path) -> None:
+    source = tmp_path / "Tiny"
+    tiny.write_folder("llama", source, dtype=mx.float16)
+    *told, last = lines_of(run("models", "convert", source, "--bits", "8", "--json"))
+    done = [one["progress"] for one in told]
+    assert done[-1][0] == done[-1][1] > 0
+    made = Installed(**last["installed"])
+    assert (made.name, made.origin, made.quantization_bits) == ("Tiny-8bit", "imported", 8)
+    ended = run("convert", source, tmp_path / "made", "--recipe", "mixed_4_6", "--group-size", 32)
+    assert (ended.code, ended.out) == (0, f"{tmp_path / 'made'}\n")
+    (refusal,) = lines_of(run("models", "convert", made.path, "--json"), code=2)
+    assert "quantized already" in refusal["problem"][0]
+    again = run("convert", source, tmp_path / "made")
+    assert_refused(again, "exists already")
+    assert_refused(run("convert", "nonsense"), "nonsense")
+    elsewhere = lines_of(run("convert", source, tmp_path / "x", "--json"))[-1]["installed"]
+    assert (elsewhere["name"], elsewhere["origin"]) == ("x", "folder")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_conversion_that_is_stopped_leaves_nothing(
+    number: int, run: Command, surroundings: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = signal.getsignal(number)
+    source = surroundings / "Tiny"
+    tiny.write_folder("llama", source)
+    monkeypatch.setattr(json_lines, "say", lambda **_: signal.raise_signal(number))
+    ended = run("convert", source, surroundings / "made", "--json")
+    assert (ended.code, ended.out) == (128 + number, "")
+    assert "nothing was kept" in ended.err
+    assert sorted(path.name for path in surroundings.iterdir() if path.is_dir()) == ["Tiny"]
+    assert signal.getsignal(number) == before
+
+
+def test_converting_what_the_hub_brought(run: Command, hub: HubServer, tmp_path: Path) -> None:
+    tiny.write_folder("qwen3", tmp_path / "float")
+    hub.repositories["tiny/Qwen-float"] = {
+        path.name: path.read_bytes() for path in (tmp_path / "float").iterdir()
+    }
+    assert run("models", "pull", "tiny/Qwen-float").code == 0
+    *_, last = lines_of(run("models", "convert", "tiny/Qwen-float", "--json"))
+    assert last["installed"]["name"] == "Qwen-float-4bit"
+    ended = run("generate", "--target", "qwen-float-4bit", "--prompt", "a", "--max-tokens", 4)
+    assert ended.code == 0
+
+
+def test_json_is_a_line_each(run: Command, imported: Path) -> None:
+    for words in (("list",), ("pair",), ("fit", "my model"), ("folders",)):
+        ended = run("models", *words, "--json")
+        assert ended.out.count("\n") == 1
+        json.loads(ended.out)

@@ -1,0 +1,357 @@
+"""Converting: what becomes of weights and files, and what is refused."""
+
+import errno
+import json
+import shutil
+from pathlib import Path
+
+import mlx.core as mx
+import mlx.nn as nn
+import numpy
+import pytest
+from mlx.utils import tree_flatten
+from mlx_lm.utils import _get_classes, load_model
+
+from engine.cli.models import convert as subject
+from engine.cli.models.convert import Quantization, convert, needed_bytes
+from engine.loading import load
+from engine.request import Message, Request
+from engine.session import Session
+from models.errors import Problem
+from models.folders import ModelFolder, inspect
+from tests.support.engine import tiny
+
+STORIES = Path(__file__).parents[3] / "data" / "stories260K"
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    folder = tmp_path / "source"
+    tiny.write_folder("llama", folder)
+    return folder
+
+
+def answer(folder: Path, prompt: str, tokens: int = 32) -> str:
+    """Greedily."""
+    session = Session(load(ModelFolder(folder)))
+    request = Request(max_tokens=tokens)
+    events = session.answer([Message("user", prompt)], request, generation="test")
+    return "".join(getattr(event, "delta", "") for event in events)
+
+
+def refused(
+    source: Path, target: Path, quantization: Quantization, *words: str, **more: int
+) -> None:
+    with pytest.raises(Problem) as caught:
+        convert(source, target, quantization, **more)
+    assert not target.exists()
+    assert not list(target.parent.glob(".*"))
+    for word in words:
+        assert word in str(caught.value)
+
+
+# What it makes
+
+
+_QUICK = ("llama", "gemma3_text", "lfm2")
+
+
+@pytest.mark.parametrize(
+    "architecture",
+    [
+        pytest.param(name, marks=() if name in _QUICK else pytest.mark.slow)
+        for name in tiny.ARCHITECTURES
+    ],
+)
+def test_every_architecture_loads_and_answers(architecture: str, tmp_path: Path) -> None:
+    tiny.write_folder(architecture, tmp_path / "source", dtype=mx.bfloat16)
+    made = convert(tmp_path / "source", tmp_path / "made", Quantization(bits=4, group_size=32))
+    assert inspect(made).quantization_bits == 4
+    assert inspect(made).size_bytes < 0.5 * inspect(tmp_path / "source").size_bytes
+    assert answer(made, "a b c", tokens=8)
+
+
+def test_a_model_that_tells_stories_still_does(tmp_path: Path) -> None:
+    made = convert(STORIES, tmp_path / "made", Quantization(bits=8, group_size=32))
+    told, before = answer(made, "Once upon a time"), answer(STORIES, "Once upon a time")
+    assert len(before) > 60
+    assert told[:40] == before[:40]
+
+
+@pytest.mark.parametrize(
+    ("bits", "group_size"), [*((bits, 32) for bits in subject.BITS), (4, 64), (8, 64)]
+)
+def test_weights_are_within_half_a_step(
+    bits: int, group_size: int, source: Path, tmp_path: Path
+) -> None:
+    made = convert(source, tmp_path / "made", Quantization(bits=bits, group_size=group_size))
+    before = dict(tree_flatten(load_model(source)[0].parameters()))
+    model, _ = load_model(made)
+    rounded = 0
+    for name, module in model.named_modules():
+        if not isinstance(module, nn.QuantizedLinear | nn.QuantizedEmbedding):
+            continue
+        assert (module.bits, module.group_size) == (bits, group_size)
+        found = mx.dequantize(
+            module.weight, module.scales, module.biases, module.group_size, module.bits
+        )
+        error = numpy.abs(numpy.array(found - before[f"{name}.weight"]))
+        steps = numpy.repeat(numpy.abs(numpy.array(module.scales)), group_size, axis=-1)
+        assert (error <= 1.01 * steps + 1e-6).all(), name
+        assert (error > 0).any()
+        rounded += 1
+    assert rounded == 4 * 7 + 2
+    kept = [name for name in before if "norm" in name]
+    after = dict(tree_flatten(model.parameters()))
+    assert kept
+    assert all(mx.array_equal(after[name], before[name]).item() for name in kept)
+
+
+@pytest.mark.parametrize("recipe", subject.RECIPES)
+def test_recipes_are_those_of_mlx_lm(recipe: str, source: Path, tmp_path: Path) -> None:
+    made = convert(source, tmp_path / "made", Quantization(recipe=recipe, group_size=32))
+    low, high = map(int, recipe.removeprefix("mixed_").split("_"))
+    model, config = load_model(made)
+    bits = {name: module.bits for name, module in model.named_modules() if hasattr(module, "bits")}
+    assert set(bits.values()) == {low, high}
+    assert bits["lm_head"] == high
+    assert bits["model.layers.0.self_attn.q_proj"] == low
+    assert config["quantization"]["bits"] == low == inspect(made).quantization_bits
+    assert answer(made, "a b c", tokens=4)
+
+
+def test_floats_become_what_the_config_says(source: Path, tmp_path: Path) -> None:
+    config = json.loads((source / "config.json").read_text())
+    (source / "config.json").write_text(json.dumps(config | {"torch_dtype": "bfloat16"}))
+    model, _ = load_model(convert(source, tmp_path / "made", Quantization()))
+    kinds = {array.dtype for _, array in tree_flatten(model.parameters())}
+    assert kinds == {mx.bfloat16, mx.uint32}
+
+
+def test_what_must_stay_float32_does(tmp_path: Path) -> None:
+    tiny.write_folder("qwen3_5", tmp_path / "source")
+    path = tmp_path / "source" / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"torch_dtype": "bfloat16"}))
+    model, _ = load_model(convert(tmp_path / "source", tmp_path / "made", Quantization()))
+    kept = [name for name, array in tree_flatten(model.parameters()) if array.dtype == mx.float32]
+    assert kept
+    assert all(name.endswith("A_log") for name in kept)
+
+
+def test_weights_in_several_files(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = convert(source, tmp_path / "whole", Quantization())
+    ordered = sorted(mx.load(str(source / "model.safetensors")).items())
+    (source / "model.safetensors").unlink()
+    for number, part in enumerate((ordered[::2], ordered[1::2]), 1):
+        mx.save_safetensors(str(source / f"model-{number:05d}-of-00002.safetensors"), dict(part))
+    (source / "model.safetensors.index.json").unlink()
+    monkeypatch.setattr(subject, "make_shards", lambda weights: [
+        dict(list(weights.items())[start::3]) for start in range(3)
+    ])  # fmt: skip
+    parts = convert(source, tmp_path / "parts", Quantization())
+    names = sorted(path.name for path in parts.glob("model*"))
+    assert names == [f"model-0000{n}-of-00003.safetensors" for n in (1, 2, 3)]
+    one, other = (dict(tree_flatten(load_model(made)[0].parameters())) for made in (whole, parts))
+    assert one.keys() == other.keys()
+    assert all(mx.array_equal(one[name], other[name]).item() for name in one)
+
+
+def test_files_of_the_tokenizer_come_along_and_code_does_not(source: Path, tmp_path: Path) -> None:
+    for name in ("generation_config.json", "chat_template.jinja", "LICENSE"):
+        (source / name).write_text('{"eos_token_id": [256, 257]}')
+    for name in ("tokenizer.py", "modeling.py", "pytorch_model.bin"):
+        (source / name).write_text("raise SystemExit('run')")
+    made = convert(source, tmp_path / "made", Quantization())
+    assert {path.name for path in made.iterdir()} == {
+        "config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json",
+        "generation_config.json", "chat_template.jinja", "LICENSE",
+    }  # fmt: skip
+    for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "LICENSE"):
+        assert (made / name).read_bytes() == (source / name).read_bytes()
+    assert load(ModelFolder(made)).ends == {256, 257}
+
+
+def test_progress_counts_the_bytes_of_the_weights(source: Path, tmp_path: Path) -> None:
+    told: list[tuple[int, int]] = []
+    made = convert(
+        source, tmp_path / "made", Quantization(), progress=lambda *both: told.append(both)
+    )
+    done = [so_far for so_far, _ in told]
+    assert done == sorted(done)
+    assert len({total for _, total in told}) == 1
+    assert done[-1] == told[-1][1] < (made / "model.safetensors").stat().st_size
+    assert done[-1] > 0.9 * (made / "model.safetensors").stat().st_size - 10_000
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("quantization", "words"),
+    [
+        (Quantization(bits=7), ("bits cannot be 7", "2, 3, 4, 5, 6, 8")),
+        (Quantization(group_size=48), ("group size cannot be 48", "32, 64, 128")),
+        (Quantization(recipe="mixed_9_9"), ("mixed_9_9", "mixed_4_6")),
+        (Quantization(bits=4, recipe="mixed_4_6"), ("mixed_4_6", "--bits")),
+        (Quantization(group_size=128), ("groups of 128", "--group-size")),
+    ],
+)
+def test_what_cannot_be_asked(
+    quantization: Quantization, words: tuple[str, ...], source: Path, tmp_path: Path
+) -> None:
+    config = json.loads((source / "config.json").read_text())
+    assert config["intermediate_size"] == 128  # so that one kind of layer has groups of 128
+    if quantization.group_size == 128:
+        tiny.write_folder("lfm2", source)
+    refused(source, tmp_path / "made", quantization, *words)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"quantization": {"group_size": 32, "bits": 8}}, ("already to 8 bits",)),
+        ({"quantization_config": {"quant_method": "gptq"}}, ("already (gptq)",)),
+        ({"text_config": {"quantization_config": {"quant_method": "fp8"}}}, ("already (fp8)",)),
+        ({"quantization": True}, ("already",)),
+        ({"model_file": "evil.py"}, ("program code",)),
+        ({"auto_map": {"AutoModel": "evil"}, "model_type": "no_such"}, ("program code",)),
+        ({"model_type": "no_such"}, ("no_such not supported",)),
+        ({"hidden_size": "wide"}, ("cannot be loaded",)),
+        ({"num_hidden_layers": 5}, ("cannot be loaded",)),
+    ],
+)
+def test_sources_that_cannot_be_converted(
+    changes: dict[str, object], words: tuple[str, ...], source: Path, tmp_path: Path
+) -> None:
+    config = json.loads((source / "config.json").read_text())
+    (source / "config.json").write_text(json.dumps(config | changes))
+    refused(source, tmp_path / "made", Quantization(), *words)
+
+
+def test_quantized_weights_without_a_word_in_the_config(tmp_path: Path) -> None:
+    tiny.write_folder("llama", tmp_path / "source", bits=4)
+    config = json.loads((tmp_path / "source" / "config.json").read_text())
+    del config["quantization"]
+    (tmp_path / "source" / "config.json").write_text(json.dumps(config))
+    refused(tmp_path / "source", tmp_path / "made", Quantization(), "cannot be loaded")
+
+
+def test_a_separate_quantization_file(source: Path, tmp_path: Path) -> None:
+    (source / "hf_quant_config.json").write_text("{}")
+    refused(source, tmp_path / "made", Quantization(), "already")
+
+
+def test_recipes_need_layers_they_know(tmp_path: Path) -> None:
+    tiny.write_folder("mamba", tmp_path / "source")
+    refused(tmp_path / "source", tmp_path / "made", Quantization(recipe="mixed_4_6"), "--bits")
+
+
+def test_what_is_there_is_kept(source: Path, tmp_path: Path) -> None:
+    (tmp_path / "made").mkdir()
+    (tmp_path / "made" / "mine").write_text("mine")
+    with pytest.raises(Problem, match="exists already"):
+        convert(source, tmp_path / "made", Quantization())
+    assert [path.name for path in (tmp_path / "made").iterdir()] == ["mine"]
+
+
+def test_memory(source: Path, tmp_path: Path) -> None:
+    needed = needed_bytes(load_model(source, lazy=True)[0])
+    refused(
+        source, tmp_path / "made", Quantization(), "memory", "Close", available_bytes=needed - 1
+    )
+    convert(source, tmp_path / "made", Quantization(), available_bytes=needed)
+
+
+def test_room_on_the_disk(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=10_000))
+    refused(source, tmp_path / "made", Quantization(), "64 MB", "Make room")
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(errno.ENOSPC, "No space left")])
+def test_nothing_is_left_of_one_that_ends_early(
+    error: BaseException, source: Path, tmp_path: Path
+) -> None:
+    def end(done: int, total: int) -> None:
+        if done > total / 2:
+            raise error
+
+    kind = Problem if isinstance(error, OSError) else KeyboardInterrupt
+    with pytest.raises(kind):
+        convert(source, tmp_path / "made", Quantization(), progress=end)
+    assert [path.name for path in tmp_path.iterdir()] == ["source"]
+    convert(source, tmp_path / "made", Quantization())
+
+
+def test_a_source_without_its_tokenizer(source: Path, tmp_path: Path) -> None:
+    (source / "tokenizer.json").unlink()
+    refused(source, tmp_path / "made", Quantization(), "tokenizer.json")
+
+
+def test_mlx_keeps_its_freed_buffers_afterwards(source: Path, tmp_path: Path) -> None:
+    before = mx.set_cache_limit(123_456)
+    try:
+        convert(source, tmp_path / "made", Quantization())
+        assert mx.set_cache_limit(before) == 123_456
+    finally:
+        mx.set_cache_limit(before)
+
+
+_WIDE = {"hidden_size": 256, "vocab_size": 16384, "head_dim": 64}
+_EXPERTS = {
+    "model_type": "qwen3_moe",
+    "num_hidden_layers": 2,
+    "num_experts": 16,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 1024,
+    "decoder_sparse_step": 1,
+    "mlp_only_layers": [],
+    "norm_topk_prob": True,
+    "vocab_size": 260,
+}
+
+
+_DENSE = {"intermediate_size": 4096}
+
+
+@pytest.mark.parametrize(
+    ("more", "cast_to", "bits"),
+    [
+        (_EXPERTS, "bfloat16", 8),
+        *(
+            pytest.param(more, cast_to, bits, marks=pytest.mark.slow)
+            for more in (_DENSE, _EXPERTS)
+            for cast_to in ("", "float16", "bfloat16")
+            for bits in (2, 8)
+        ),
+    ],
+)
+def test_the_estimate_holds(
+    more: dict[str, object], cast_to: str, bits: int, tmp_path: Path
+) -> None:
+    """Nothing is held that is written already; experts are stored one by one, as on the hub."""
+    source = tmp_path / "source"
+    tiny.write_folder("llama", source)
+    config = json.loads((source / "config.json").read_text()) | _WIDE | more
+    (source / "config.json").write_text(json.dumps(config | {"torch_dtype": cast_to}))
+    model_class, arguments = _get_classes(config)
+    weights = dict(tree_flatten(model_class(arguments.from_dict(config)).parameters()))
+    for name in [name for name in weights if ".switch_mlp." in name]:
+        for number, expert in enumerate(weights.pop(name)):
+            weights[name.replace("switch_mlp", f"experts.{number}")] = expert
+    mx.save_safetensors(str(source / "model.safetensors"), weights)
+    del weights
+    mx.clear_cache()
+
+    lazy, _ = load_model(source, lazy=True)
+    largest = max(array.nbytes for _, array in tree_flatten(lazy.parameters()))
+    del lazy
+    mx.reset_peak_memory()
+    before = mx.get_active_memory()
+    convert(source, tmp_path / "made", Quantization(bits))
+    peak = mx.get_peak_memory() - before
+    assert largest < peak <= subject._COPIES * largest
+    assert peak < 0.75 * inspect(source).size_bytes
+    load(ModelFolder(tmp_path / "made"))

@@ -1,0 +1,256 @@
+"""From the hub to an answer, and what is kept when a pull ends early."""
+
+import json
+import signal
+import socket
+import subprocess
+import time
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from models.folders import ModelFolder
+from models.hub.queue import Queue
+from models.installed import resolve
+from models.records import Download, Installed
+from models.starter import MARKER_NAME, STARTER, models_folder
+from tests.support.engine import tiny
+from tests.support.engine.ended import Command, Run
+from tests.support.engine.repositories import NAME, answer_of, assert_refused, child, lines_of
+from tests.support.models.hub_server import HubServer
+from tests.support.models.tiny_gguf import TinyGguf
+
+WEIGHTS = 2  # files
+
+
+def test_from_a_hub_to_an_answer(run: Command, hub: HubServer) -> None:
+    asked = ("--prompt", "a b a b a b", "--max-tokens", 16, "--drafter", "lookup")
+    before = run("generate", "--target", NAME, *asked)
+    assert_refused(before, f"slipstream models pull {NAME}")
+
+    *told, last = lines_of(run("models", "pull", NAME, "--json"))
+    downloads = [Download(**one["download"]) for one in told]
+    assert [one.standing for one in downloads][:1] == ["running"]
+    assert downloads[-1].standing == "done"
+    assert downloads[-1].done_bytes == downloads[-1].total_bytes > 100_000
+    assert downloads[-1].revision == hub.commit(NAME)
+    model = Installed(**last["installed"])
+    assert (model.name, model.origin, model.role, model.problem) == (NAME, "hub", "chat", "")
+    assert len(list(Path(model.path).glob("*.safetensors"))) == WEIGHTS
+    assert not list(Path(model.path).glob("*.py"))
+    assert answer_of(run("models", "list", "--json"))["downloads"] == []
+
+    asked_before = len(hub.asked)
+    names = (NAME, NAME.upper(), "tiny-llama-8bit", f"{NAME}@{downloads[-1].revision}")
+    answers = {run("generate", "--target", name, *asked).out for name in names}
+    assert len(answers) == 1
+    assert len(answers.pop()) > 5
+    drafted = run("generate", "--target", model.path, *asked[:-1], NAME, "--draft-length", 2)
+    assert drafted.code == 0
+    assert "guesses stood" in drafted.err
+    assert len(hub.asked) == asked_before  # answering asks no hub
+
+
+def test_a_person_reads_what_was_fetched(run: Command, hub: HubServer) -> None:
+    ended = run("models", "pull", NAME)
+    assert (ended.code, ended.out) == (0, f"{NAME}\n")
+    assert "running" in ended.err
+    assert "done" in ended.err
+    sent = hub.sent_bytes
+    assert run("models", "pull", NAME).code == 0
+    assert hub.sent_bytes == sent
+    assert "Nothing waits" in run("models", "pull").err
+
+
+def test_a_newer_revision_takes_the_name_over(run: Command, hub: HubServer) -> None:
+    first = lines_of(run("models", "pull", NAME, "--json"))[-1]["installed"]
+    hub.repositories[NAME]["README.md"] = b"# Another text"
+    second = lines_of(run("models", "pull", NAME, "--json"))[-1]["installed"]
+    assert Path(first["path"]).name != Path(second["path"]).name == hub.commit(NAME)
+    assert first["name"] == second["name"] == NAME
+    again = lines_of(run("models", "pull", f"{NAME}@{Path(second['path']).name}", "--json"))
+    assert again[-1]["installed"] == second
+    listed = answer_of(run("models", "list", "--json"))["installed"]
+    assert f"{NAME}@{Path(first['path']).name[:8]}" in [one["name"] for one in listed]
+
+
+def test_a_renamed_repository(run: Command, hub: HubServer) -> None:
+    with urllib.request.urlopen(f"{hub.endpoint}/api/models/{NAME}?blobs=true") as answer:
+        hub.answers["/api/models/old/name"] = answer.read()
+    *_, last = lines_of(run("models", "pull", "old/name", "--json"))
+    assert last["installed"]["name"] == NAME
+
+
+def test_what_is_not_there(run: Command, hub: HubServer) -> None:
+    *told, last = lines_of(run("models", "pull", "no/such", NAME, "--json"), code=2)
+    assert [one["installed"]["name"] for one in told if "installed" in one] == [NAME]
+    assert "no/such" in last["problem"][0]
+    failed = next(one for one in Queue().downloads() if one.standing == "failed")
+    assert [failed.problem, failed.remedy] == last["problem"]
+    assert "no/such" in run("models", "list").out
+    ended = run("models", "pull", "no/such")
+    assert ended.code == 2
+    assert "slipstream: " in ended.err
+    assert "no/such" in ended.err
+    assert answer_of(run("models", "pull", "--cancel", "no/such", "--json")) == {
+        "cancelled": "no/such"
+    }
+    assert_refused(run("models", "pull", "--pause", "no/such"), "not among the downloads")
+    assert_refused(run("models", "pull", "not a name"), "not a name", "organization/model")
+
+
+def await_half(hub: HubServer) -> None:
+    """Until half of the weights have come, and the hub keeps the rest back."""
+    assert hub.held.wait(60)
+
+
+def ended(process: "subprocess.Popen[str]") -> Run:
+    out, err = process.communicate(timeout=60)
+    return Run(process.returncode, out, err)
+
+
+def last_download(ending: Run) -> Download:
+    return Download(**json.loads(ending.out.splitlines()[-1])["download"])
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        "Ctrl-C",
+        pytest.param("SIGTERM", marks=pytest.mark.slow),
+        "the parent's end",
+        pytest.param("the queue", marks=pytest.mark.slow),
+    ],
+)
+def test_a_pause_is_gone_on_with(how: str, run: Command, hub: HubServer, tmp_path: Path) -> None:
+    hub.hold_after = 100_000
+    words = ["--with-parent"] if how == "the parent's end" else []
+    with child("models", "pull", NAME, "--json", *words) as process:
+        await_half(hub)
+        assert process.stdin is not None
+        match how:
+            case "Ctrl-C":
+                process.send_signal(signal.SIGINT)
+            case "SIGTERM":
+                process.send_signal(signal.SIGTERM)
+            case "the parent's end":
+                process.stdin.close()
+                process.stdin = None
+            case _:
+                paused = answer_of(run("models", "pull", "--pause", NAME, "--json"))
+                assert paused["download"]["standing"] == "paused"
+        ending = ended(process)
+    codes = {"Ctrl-C": 130, "SIGTERM": 143, "the parent's end": 143, "the queue": 0}
+    assert ending.code == codes[how], ending
+    assert last_download(ending).standing == "paused"
+    assert ("slipstream models pull goes on" in ending.err) == (how != "the queue")
+    assert_refused(run("generate", "--target", NAME, "--prompt", "x"), NAME, "models pull")
+    assert "paused" in run("models", "list").out
+
+    sent, hub.hold_after = hub.sent_bytes, None
+    hub.release.set()
+    last = lines_of(run("models", "pull", "--json"))[-1]
+    assert last["installed"]["name"] == NAME
+    whole = sum(map(len, hub.repositories[NAME].values()))
+    assert hub.sent_bytes - sent < whole - 50_000  # what had come was kept
+    (main,) = (tmp_path / "hub").glob("models--*/refs/main")  # for other tools, as without a pause
+    assert main.read_text() == hub.commit(NAME)
+    assert run("generate", "--target", NAME, "--prompt", "x", "--max-tokens", 4).code == 0
+
+
+def test_a_hub_that_says_nothing_at_all_is_left_at_once(
+    run: Command, surroundings: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{silent.getsockname()[1]}")
+        with child("models", "pull", NAME, "--json") as process:
+            asking, _ = silent.accept()
+            with asking:
+                assert asking.recv(1)  # the request is there, and has no answer
+                process.send_signal(signal.SIGINT)
+                ending = ended(process)
+    assert ending.code == 130, ending
+    assert last_download(ending).standing == "paused"
+
+
+@pytest.mark.slow
+def test_a_second_command_watches_the_first(run: Command, hub: HubServer) -> None:
+    hub.repositories["tiny/other"] = hub.repositories[NAME]
+    hub.hold_after = 100_000
+    with child("models", "pull", NAME, "--json") as first:
+        await_half(hub)
+        with child("models", "pull", "tiny/other", "--json") as second:
+            assert second.stdout is not None
+            while not any(one.repository == "tiny/other" for one in Queue().downloads()):
+                time.sleep(0.01)
+            hub.hold_after = None
+            hub.release.set()
+            watched = ended(second)
+        fetched = ended(first)
+    assert lines_of(fetched)[-1]["installed"]["name"] == NAME
+    assert lines_of(watched)[-1]["installed"]["name"] == "tiny/other"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["list"], ["pull", NAME, "--json"], pytest.param(["pair"], marks=pytest.mark.slow)],
+)
+def test_nobody_listens(words: list[str], hub: HubServer) -> None:
+    with child("models", *words) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        process.stdout = None
+        ending = ended(process)
+    assert "Traceback" not in ending.err
+    assert ending.code in (0, 1)
+
+
+def test_a_file_of_a_repository(run: Command, hub: HubServer, tmp_path: Path) -> None:
+    path = tmp_path / "tiny.gguf"
+    TinyGguf().write(path)
+    files = dict.fromkeys(("another.gguf", "tiny.gguf"), path.read_bytes())
+    hub.repositories["tiny/files"] = files | {"another.gguf": files["tiny.gguf"] + b"\0" * 32}
+    refusal = lines_of(run("models", "pull", "tiny/files", "--json"), code=2)[-1]
+    assert "tiny.gguf" in " ".join(refusal["problem"])
+    for name in ("tiny/files/another.gguf", "tiny/files/tiny.gguf"):
+        *_, last = lines_of(run("models", "pull", name, "--json"))
+        assert last["installed"]["name"] == name
+    asked = ("--prompt", "x", "--max-tokens", 4)
+    assert run("generate", "--target", "tiny/files/tiny.gguf", *asked).code == 0
+
+
+def test_the_starter_goes_by_its_name(
+    run: Command, surroundings: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ensure(*, progress: Callable[[int, int], None], **_: object) -> ModelFolder:
+        progress(5, 10)
+        folder = models_folder() / STARTER.name
+        tiny.write_folder("llama", folder)
+        (folder / MARKER_NAME).write_text(STARTER.gguf_sha256)
+        progress(10, 10)
+        return ModelFolder(folder)
+
+    monkeypatch.setattr(resolve, "ensure_starter", ensure)
+    *told, last = lines_of(run("models", "pull", STARTER.name, "--json"))
+    assert told[-1]["download"]["standing"] == "done"
+    assert told[-1]["download"]["total_bytes"] == 10
+    assert (last["installed"]["name"], last["installed"]["origin"]) == (STARTER.name, "starter")
+    refusal = lines_of(run("models", "pull", f"{STARTER.name}@v1", "--json"), code=2)[-1]
+    assert "no revisions" in refusal["problem"][0]
+
+
+def test_the_starter_can_be_paused(
+    run: Command, surroundings: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ensure(*, progress: Callable[[int, int], None], **_: object) -> ModelFolder:
+        signal.raise_signal(signal.SIGINT)
+        while True:  # until it is noticed
+            progress(5, 10)
+
+    monkeypatch.setattr(resolve, "ensure_starter", ensure)
+    ended = run("models", "pull", STARTER.name)
+    assert ended.code == 130
+    assert "Paused" in ended.err
+    assert [one.standing for one in Queue().downloads()] == ["paused"]

@@ -1,0 +1,200 @@
+"""The queue is worked through by this process, or by another that is then watched."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from engine.cli.models.pulling import paced, pull
+from models.errors import Problem
+from models.hub.queue import Cancelled, Fetch, Queue, Report
+from models.records import Download
+
+Standings = list[tuple[str, str]]
+
+
+@pytest.fixture
+def queue(tmp_path: Path) -> Queue:
+    return Queue(home=tmp_path)
+
+
+def fetching(size_bytes: int = 100, *, fails: str = "") -> Fetch:
+    def fetch(download: Download, report: Report, cancelled: Cancelled) -> None:
+        for done in range(0, size_bytes + 1, 50):
+            if cancelled():
+                raise RuntimeError("stopped")
+            report(replace(download, done_bytes=done, total_bytes=size_bytes))
+        if download.repository == fails:
+            raise Problem("It is not there.", "Check the name.")
+
+    return fetch
+
+
+def never() -> bool:
+    return False
+
+
+def standings(downloads: list[Download]) -> Standings:
+    return [(one.repository, one.standing) for one in downloads]
+
+
+def test_all_that_was_asked_for_in_that_order(queue: Queue) -> None:
+    told: list[Download] = []
+    ends = pull(["o/a", "o/b@v1", "o/a"], queue, fetching(), report=told.append, stopped=never)
+    assert standings(ends) == [("o/a", "done"), ("o/b", "done")]
+    assert ends[1].revision == "v1"
+    assert [one.done_bytes for one in told if one.repository == "o/a"][-1] == 100
+    assert standings(told)[0] == ("o/a", "running")
+    assert standings(told)[-1] == ("o/b", "done")
+
+
+def test_one_that_fails_does_not_keep_the_next(queue: Queue) -> None:
+    ends = pull(["o/a", "o/b"], queue, fetching(fails="o/a"), report=print, stopped=never)
+    assert standings(ends) == [("o/a", "failed"), ("o/b", "done")]
+    assert (ends[0].problem, ends[0].remedy) == ("It is not there.", "Check the name.")
+
+
+@pytest.mark.parametrize("name", ["", "a b", "../a", "a/b/c", "o/a@../x", "o/a@", "@main"])
+def test_names_that_cannot_be_any(name: str, queue: Queue) -> None:
+    if name == "o/a@":  # says no revision, so the main one
+        assert pull([name], queue, fetching(), report=print, stopped=never)
+        return
+    with pytest.raises(Problem):
+        pull(["o/good", name], queue, fetching(), report=print, stopped=never)
+    assert queue.downloads() == []
+
+
+def test_a_file_in_a_repository(queue: Queue) -> None:
+    ends = pull(["o/a/x.Q4.gguf@v1"], queue, fetching(), report=print, stopped=never)
+    assert standings(ends) == [("o/a/x.Q4.gguf", "done")]
+    assert ends[0].revision == "v1"
+
+
+def test_what_was_stopped_is_paused_and_gone_on_with(queue: Queue) -> None:
+    told: list[Download] = []
+    ends = pull(
+        ["o/a", "o/b"],
+        queue,
+        fetching(),
+        report=told.append,
+        stopped=lambda: any(one.done_bytes == 50 for one in told),
+    )
+    assert standings(ends) == [("o/a", "paused"), ("o/b", "paused")]
+    assert standings(queue.downloads()) == standings(ends)
+    ends = pull([], queue, fetching(), report=print, stopped=never)
+    assert standings(ends) == [("o/a", "done"), ("o/b", "done")]
+    assert pull([], queue, fetching(), report=print, stopped=never) == []
+
+
+def test_others_that_were_paused_stay_so(queue: Queue) -> None:
+    queue.enqueue("o/old")
+    queue.pause("o/old")
+    ends = pull(["o/new"], queue, fetching(), report=print, stopped=never)
+    assert standings(ends) == [("o/new", "done")]
+    assert ("o/old", "paused") in standings(queue.downloads())
+
+
+class Other:
+    """Another process, as far as the queue can tell: it has its own object, lock and thread."""
+
+    def __init__(self, home: Path, fetch: Fetch) -> None:
+        self.queue = Queue(home=home)
+        self.begun, self.go_on = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._run, args=(fetch,))
+
+    def __enter__(self) -> "Other":
+        self.queue.enqueue("o/theirs")
+        self._thread.start()
+        assert self.begun.wait(30)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.go_on.set()
+        self._thread.join()
+
+    def _run(self, fetch: Fetch) -> None:
+        def slow(download: Download, report: Report, cancelled: Cancelled) -> None:
+            self.begun.set()
+            assert self.go_on.wait(30)
+            fetch(download, report, cancelled)
+
+        self.queue.run(slow)
+
+
+def unheard(*_: object) -> None:
+    pytest.fail("fetched by the wrong one")
+
+
+def test_another_process_fetches_and_is_watched(queue: Queue, tmp_path: Path) -> None:
+    told: list[Download] = []
+    with Other(tmp_path, fetching()) as other:
+
+        def sleep(_: float) -> None:
+            other.go_on.set()
+
+        ends = pull(["o/mine"], queue, unheard, report=told.append, stopped=never, sleep=sleep)
+    assert standings(ends) == [("o/mine", "done")]
+    assert ("o/mine", "done") in standings(told)
+    assert not [one for one in told if one.repository == "o/theirs"]
+
+
+def test_what_another_process_failed_at_is_told(queue: Queue, tmp_path: Path) -> None:
+    with Other(tmp_path, fetching(fails="o/mine")) as other:
+        sleep: Callable[[float], None] = lambda _: other.go_on.set()  # noqa: E731
+        ends = pull(["o/mine"], queue, unheard, report=print, stopped=never, sleep=sleep)
+    assert ends[0].problem == "It is not there."
+
+
+def test_what_another_process_leaves_is_taken_over(queue: Queue, tmp_path: Path) -> None:
+    def end(download: Download, report: Report, cancelled: Cancelled) -> None:
+        other.queue.pause("o/theirs")
+        raise RuntimeError("as if it were ended")
+
+    with Other(tmp_path, end) as other:
+        stopped = threading.Event()
+        other.queue.run = None  # type: ignore[method-assign,assignment]
+
+        def sleep(_: float) -> None:
+            queue.pause("o/mine")
+            other.go_on.set()
+            while any(one.standing == "running" for one in queue.downloads()):
+                stopped.wait(0.01)
+            queue.resume("o/mine")
+
+        ends = pull(["o/mine"], queue, fetching(), report=print, stopped=never, sleep=sleep)
+    assert standings(ends) == [("o/mine", "done")]
+    assert ("o/theirs", "paused") in standings(queue.downloads())
+
+
+def test_watching_can_be_stopped(queue: Queue, tmp_path: Path) -> None:
+    with Other(tmp_path, fetching()):
+        looks: list[float] = []
+        ends = pull(
+            ["o/mine"],
+            queue,
+            unheard,
+            report=print,
+            stopped=lambda: len(looks) > 1,
+            sleep=looks.append,
+        )
+        assert standings(ends) == [("o/mine", "queued")]
+    assert ("o/mine", "done") in standings(queue.downloads())
+
+
+def test_reports_are_paced_but_changes_are_not() -> None:
+    moment, told = [0.0], list[tuple[str, int]]()
+    report = paced(lambda one: told.append((one.standing, one.done_bytes)), lambda: moment[0])
+    one = Download("o/a", "", "queued", 0, 100)
+    report(one)
+    for done in range(100):
+        moment[0] += 0.01
+        report(replace(one, standing="running", done_bytes=done))
+    report(replace(one, repository="o/b"))
+    report(replace(one, standing="done"))
+    assert told[0] == ("queued", 0)
+    assert told[-2:] == [("queued", 0), ("done", 0)]
+    running = [done for standing, done in told if standing == "running"]
+    assert running[0] == 0
+    assert 4 <= len(running) <= 5

@@ -1,0 +1,214 @@
+"""What a person reads: a reason for every no, something to do where there is nothing."""
+
+import io
+import time
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from engine.cli.models.progress import DownloadView
+from engine.cli.models.shelf import Shelf
+from engine.cli.models.show import (
+    ago,
+    show_candidates,
+    show_download,
+    show_fit,
+    show_found,
+    show_offers,
+    show_shelf,
+)
+from models.records import (
+    Candidate,
+    Download,
+    Fit,
+    Found,
+    Incomplete,
+    Installed,
+    Offer,
+    Standing,
+)
+from tests.support.engine.ended import CONTROLS
+
+HOSTILE = "evil\x1b[2J\u202e\nname[bold]"
+SHOWN = "evil[2J name[bold]"
+
+
+@pytest.fixture
+def console() -> Console:
+    return Console(file=io.StringIO(), width=100)
+
+
+def written(console: Console) -> str:
+    """What it shows; nothing in it drives a terminal."""
+    assert isinstance(console.file, io.StringIO)
+    text = console.file.getvalue()
+    assert not CONTROLS.search(text.replace("\n", ""))
+    return text
+
+
+def model(name: str = HOSTILE, problem: str = "", remedy: str = "") -> Installed:
+    return Installed(
+        name, "/x", "hub", "chat", 2_000_000, None, "llama", 4, 8192, True, problem, remedy
+    )
+
+
+def offer(target: str, *, recommended: bool = False, reason: str = "", **more: bool) -> Offer:
+    return Offer(
+        target=target,
+        drafter="o/small",
+        family="F",
+        good_for="writing",
+        licence="mit",
+        context=4096,
+        memory_class_gb=8,
+        drafter_kinds=("model", "lookup"),
+        download_bytes=3_000_000_000,
+        needed_bytes=4_000_000_000,
+        available_bytes=9_000_000_000,
+        installed=more.get("installed", False),
+        recommended=recommended,
+        verified=more.get("verified", True),
+        reason=reason,
+    )
+
+
+def test_a_shelf(console: Console) -> None:
+    show_shelf(
+        console,
+        Shelf(
+            (model(), model("broken", f"It is {HOSTILE}.", "Fetch it again.")),
+            (Incomplete("half/one", "/y", 1000),),
+            (Download(HOSTILE, "", "failed", 5, 10, problem="Gone.", remedy="Look."),),
+            (HOSTILE,),
+            10**9,
+        ),
+    )
+    text = written(console)
+    assert text.count(SHOWN) == 4
+    assert "✗ broken" in text
+    assert "Fetch it again." in text
+    assert "remove --incomplete half/one" in text
+    assert "Gone. Look." in text
+    assert "Go on with what waits: slipstream models pull" in text
+    assert "4.0 MB taken, 1.0 GB free" in text
+
+
+@pytest.mark.parametrize(
+    ("standing", "word"),
+    [("queued", "…"), ("running", "↓"), ("paused", "‖"), ("failed", "✗"), ("done", "✓")],
+)
+def test_a_download(standing: Standing, word: str, console: Console) -> None:
+    show_download(console, Download("o/a", "", standing, 500_000, 1_000_000))
+    text = written(console)
+    assert word in text
+    assert "500.0 kB of 1.0 MB" in text
+
+
+def test_what_the_hub_has(console: Console) -> None:
+    show_found(
+        console,
+        "x",
+        [
+            Found("o/good", 1234, 5, "2026-01-02", False, HOSTILE, 2_300_000_000),
+            Found("o/unknown", 0, 0, "", False, ""),
+            Found(HOSTILE, 1, 1, "", True, "", None, "It is gated."),
+        ],
+    )
+    text = written(console)
+    for word in ("o/good", "2.3 GB", "1,234", "o/unknown", "?", SHOWN, "→ It is gated.",
+                 "slipstream models pull o/good"):  # fmt: skip
+        assert word in text
+
+
+def test_only_what_cannot_be_used(console: Console) -> None:
+    show_found(console, "x", [Found("o/bad", 1, 1, "", True, "", None, "It is gated.")])
+    assert "o/bad" in written(console)
+    assert "models pull" not in written(console)
+
+
+def test_offers(console: Console) -> None:
+    show_offers(
+        console,
+        [
+            offer("o/best", recommended=True),
+            offer("o/here", installed=True),
+            offer("o/large", reason="Needs 90 GB.", verified=False),
+        ],
+    )
+    text = written(console)
+    assert text.index("o/best") < text.index("o/here") < text.index("o/large")
+    assert "needs 4.0 GB of 9.0 GB" in text
+    assert "slipstream models pull o/best o/small (3.0 GB)" in text
+    assert "→ Needs 90 GB." in text
+    assert "the hub may differ" in text
+
+
+def test_a_recommended_pair_that_is_here_and_one_without_room(console: Console) -> None:
+    show_offers(console, [offer("o/best", recommended=True, installed=True)])
+    assert "slipstream chat --target o/best --drafter o/small" in written(console)
+    show_offers(console, [offer("o/none", recommended=True, reason="Needs 90 GB.")])
+    assert "→ Needs 90 GB." in written(console)
+    assert "pull o/none" not in written(console)
+
+
+def test_candidates(console: Console) -> None:
+    candidates = [
+        Candidate("lookup", "lookup", True, "Costs nothing.", 0.0),
+        Candidate("o/a", "model", True, "The same tokens.", 0.125, installed=False),
+        Candidate(HOSTILE, "model", False, f"Token 3 is {HOSTILE}."),
+    ]
+    show_candidates(console, "o/target", candidates)
+    text = written(console)
+    for word in ("o/target", "Costs nothing.", "12 % of a pass", "not here yet", "✗ evil"):
+        assert word in text
+    assert text.count(SHOWN) == 2
+    show_candidates(console, "o/target", candidates[2:])
+    assert "--drafter none" in written(console)
+
+
+def test_a_fit(console: Console) -> None:
+    show_fit(console, Fit("t", "d", 8192, 7, 6, 5, 4, 3, 30, 20480, True, "All is well."))
+    text = written(console)
+    for word in ("✓ t with d", "8,192", "25 bytes", "30 bytes", "All is well.", "20,480"):
+        assert word in text
+    show_fit(console, Fit("t", "", 8192, 70, 6, 0, 0, 3, 30, 0, False, "No room."))
+    text = written(console).partition("✗")[2]
+    assert "No room." in text
+    assert "longest" not in text
+    assert "drafter" not in text
+
+
+@pytest.mark.parametrize(
+    ("days", "words"), [(0, "just now"), (1, "1 day ago"), (65, "2 months ago"), (800, "2 years")]
+)
+def test_how_long_ago(days: float, words: str) -> None:
+    assert words in ago(time.time() - 86_400 * days - 60)
+    assert ago(None) == "not known"
+
+
+RUNNING = Download("evil\x1b[2J", "", "running", 5_000_000, 10_000_000, 2e6, 125.0)
+
+
+def drawn(*downloads: Download, terminal: bool) -> str:
+    file = io.StringIO()
+    console = Console(file=file, force_terminal=terminal, width=100, color_system=None)
+    with DownloadView(console) as view:
+        for download in downloads:
+            view.show(download)
+    assert "evil\x1b[2J" not in file.getvalue()
+    return file.getvalue()
+
+
+def test_a_bar_while_it_runs_and_a_line_when_it_is_done() -> None:
+    assert "5.0 MB of 10.0 MB  2.0 MB/s  2:05 left" in drawn(RUNNING, terminal=True)
+    assert "waits" in drawn(replace(RUNNING, standing="queued"), terminal=True)
+    text = drawn(RUNNING, replace(RUNNING, standing="done"), terminal=True)
+    assert "✓ evil" in text
+    assert "↓" not in text
+
+
+def test_a_line_for_each_change_where_there_is_no_terminal() -> None:
+    queued, done = replace(RUNNING, standing="queued"), replace(RUNNING, standing="done")
+    text = drawn(queued, RUNNING, replace(RUNNING, done_bytes=6_000_000), done, terminal=False)
+    assert [line[0] for line in text.splitlines()] == ["…", "↓", "✓"]

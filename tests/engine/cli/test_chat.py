@@ -1,0 +1,476 @@
+"""A chat in the terminal: what commands do, and that neither errors nor Ctrl-C end it."""
+
+import json
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import pytest
+from rich.console import Console
+
+from engine.cli.chat import Chat, save
+from engine.draft_length.policy import Automatic, Fixed
+from engine.events import Done, Draft, Event, Prefill, Text, Verdict
+from engine.loading import LoadedModel, load
+from engine.request import Message, Request, Sampling
+from engine.session import Session
+from engine.cli.terminal import clean
+from models.errors import Problem
+from models.folders import ModelFolder
+from tests.support.engine import tiny
+
+# Refuses what the templates of some well-known models refuse.
+STRICT_TEMPLATE = (
+    "{% for message in messages %}"
+    "{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}"
+    "{{ raise_exception('roles must alternate') }}"
+    "{% endif %}"
+    "<{{ message['role'] }}>{{ message['content'] }}"
+    "{% endfor %}"
+    "{% if add_generation_prompt %}<assistant>{% endif %}"
+)
+
+
+@pytest.fixture(autouse=True)
+def on_the_cpu() -> Iterator[None]:
+    """Where greedy texts are equal to the letter."""
+    before = mx.default_device()
+    mx.set_default_device(mx.cpu)
+    yield
+    mx.set_default_device(before)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models") / "tiny"
+    tiny.write_folder("llama", folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def target(folder: Path) -> LoadedModel:
+    return load(ModelFolder(folder))
+
+
+class Watched(Session):
+    """A session that keeps its events, and presses Ctrl-C after those that `press` picks."""
+
+    def __init__(self, target: LoadedModel, **options: Any) -> None:
+        super().__init__(target, policy=Fixed(3), **options)
+        self.answers: list[list[Event]] = []
+        self.press: Callable[[Event], bool] = lambda event: False
+
+    def answer(self, messages: Sequence[Message], *args: Any, **options: Any) -> Iterator[Event]:
+        events = super().answer(messages, *args, **options)
+        self.answers.append([])
+        return self._watch(events)
+
+    def _watch(self, events: Iterator[Event]) -> Iterator[Event]:
+        for event in events:
+            self.answers[-1].append(event)
+            if self.press(event):
+                signal.raise_signal(signal.SIGINT)
+            yield event
+
+
+class Table:
+    """A chat, its session and all that it printed."""
+
+    def __init__(
+        self, target: LoadedModel, *, system: str = "", max_tokens: int = 12, **options: Any
+    ) -> None:
+        self.session = Watched(target, **options)
+        self.file = StringIO()
+        console = Console(file=self.file, width=200)
+        self.chat = Chat(self.session, console, Request(max_tokens=max_tokens), system=system)
+
+    def say(self, *lines: str | type[BaseException]) -> str:
+        """Run the chat on these lines, then the end of the input; returns what it printed."""
+        place, rest = self.file.tell(), iter(lines)
+
+        def read() -> str:
+            line = next(rest, EOFError)
+            if isinstance(line, str):
+                return line
+            raise line
+
+        handler = signal.getsignal(signal.SIGINT)
+        self.chat.run(read)
+        assert signal.getsignal(signal.SIGINT) is handler
+        self.file.seek(place)
+        printed = self.file.read()
+        assert "\x1b" not in printed
+        return printed
+
+    @property
+    def messages(self) -> list[Message]:
+        return self.chat.messages
+
+    @property
+    def roles(self) -> list[str]:
+        return [message.role for message in self.messages]
+
+    @property
+    def done(self) -> Done:
+        """The end of the last answer."""
+        done = self.session.answers[-1][-1]
+        assert isinstance(done, Done)
+        return done
+
+
+@pytest.fixture
+def table(target: LoadedModel) -> Table:
+    return Table(target, drafter="lookup")
+
+
+# Answers
+
+
+def test_an_answer_is_shown_and_kept(table: Table, target: LoadedModel) -> None:
+    printed = table.say("  hello  ")
+    events = list(Session(target).answer([Message("user", "hello")], Request(max_tokens=12)))
+    answer = "".join(event.delta for event in events if isinstance(event, Text))
+    assert answer
+    assert table.messages == [Message("user", "hello"), Message("assistant", answer)]
+    assert clean(answer) + "\n" in printed
+    assert "tokens/s" in printed
+    assert "The drafter's tokens" in printed
+    assert "/help" in printed
+
+
+def test_the_second_turn_reads_only_what_is_new(table: Table) -> None:
+    table.say("hello", "and then?")
+    assert table.roles == ["user", "assistant"] * 2
+    first = len(table.session.encode(table.messages[:1]))
+    second = len(table.session.encode(table.messages[:3]))
+    prefills = [event for event in table.session.answers[1] if isinstance(event, Prefill)]
+    assert prefills[0].total == second
+    assert first <= prefills[0].reused < second
+    assert table.done.stats.reused_tokens == prefills[0].reused
+
+
+def test_the_system_prompt_comes_first(target: LoadedModel) -> None:
+    table = Table(target, system="be nice")
+    table.say("hello")
+    assert table.messages[0] == Message("system", "be nice")
+    assert table.roles == ["system", "user", "assistant"]
+
+
+def test_empty_lines_are_passed_over(table: Table) -> None:
+    table.say("", "  ", "\t")
+    assert table.messages == []
+    assert table.session.answers == []
+
+
+# Commands
+
+
+def test_help_names_every_command(table: Table) -> None:
+    printed = table.say("/help")
+    for command in ("regenerate", "drafter", "draft-length", "system", "save", "help", "quit"):
+        assert f"/{command}" in printed
+    assert table.messages == []
+
+
+@pytest.mark.parametrize("line", ["/nonsense", "/HELP", "/quit now", "/", "/save\tx.md"])
+def test_an_unknown_command(line: str, table: Table) -> None:
+    printed = table.say(line, "hello")
+    assert "There is no command" in printed
+    assert table.roles == ["user", "assistant"]
+
+
+def test_quit_reads_no_further(table: Table) -> None:
+    assert "tokens/s" not in table.say("/quit", "hello")
+    assert table.messages == []
+
+
+def test_regenerate_keeps_one_copy(table: Table) -> None:
+    table.say("hello", "more")
+    before = list(table.messages)
+    table.say("/regenerate", "/regenerate")
+    assert table.messages == before, "greedy decoding gives the same answer again"
+    assert len(table.session.answers) == 4
+    assert table.done.stats.prompt_tokens == len(table.session.encode(before[:3]))
+
+
+def test_regenerate_draws_another_answer_when_sampling(target: LoadedModel) -> None:
+    table = Table(target)
+    table.chat = Chat(
+        table.session,
+        Console(file=table.file, width=200),
+        Request(sampling=Sampling(temperature=1.0), max_tokens=12),
+    )
+    answers = set()
+    for line in ("hello", "/regenerate", "/regenerate"):
+        table.say(line)
+        assert table.roles == ["user", "assistant"]
+        answers.add(table.messages[-1].content)
+    assert len(answers) > 1
+
+
+@pytest.mark.parametrize("system", ["", "be nice"])
+def test_nothing_to_regenerate(system: str, target: LoadedModel) -> None:
+    table = Table(target, system=system)
+    assert "There is no answer yet" in table.say("/regenerate")
+    assert table.session.answers == []
+
+
+def test_another_drafter_writes_the_same(table: Table, folder: Path) -> None:
+    names = {
+        "none": "none",
+        "early-exit:1": "early-exit",
+        str(folder): "model",
+        f"lookup+{folder}": "lookup+model",
+    }
+    table.say("hello", "more")
+    before = list(table.messages)
+    for name, shown in names.items():
+        assert f"Drafting with {shown}." in table.say(f"/drafter {name}", "/regenerate")
+        assert table.messages == before
+        drafters = {
+            event.drafter for event in table.session.answers[-1] if isinstance(event, Draft)
+        }
+        assert drafters <= set(shown.split("+"))
+        assert bool(drafters) == (name != "none")
+
+
+def test_another_draft_length(table: Table) -> None:
+    table.say("/drafter early-exit:1", "hello")
+    for length in (0, 2, 16):
+        printed = table.say(f"/draft-length {length}", "/regenerate")
+        assert f"Draft length {length}." in printed
+        drafts = [event for event in table.session.answers[-1] if isinstance(event, Draft)]
+        assert max((len(draft.tokens) for draft in drafts), default=0) == min(length, 11)
+    table.say("/draft-length auto")
+    assert isinstance(table.session.policy, Automatic)
+
+
+def test_system_begins_anew(table: Table) -> None:
+    table.say("hello")
+    printed = table.say("/system  be nice ")
+    assert "A new conversation." in printed
+    assert table.messages == [Message("system", "be nice")]
+    table.say("hello")
+    assert table.roles == ["system", "user", "assistant"]
+    table.say("/system")
+    assert table.messages == []
+
+
+# Saving
+
+
+def test_save_as_json(table: Table, tmp_path: Path) -> None:
+    path = tmp_path / "a chat.json"
+    assert f"Saved to {path}." in table.say("grüße\u2028[bold]", f"/save {path}")
+    saved = json.loads(path.read_text(encoding="utf-8"))
+    assert saved == {"messages": [{"role": m.role, "content": m.content} for m in table.messages]}
+    assert saved["messages"][0]["content"] == "grüße\u2028[bold]"
+
+
+def test_save_as_markdown(tmp_path: Path) -> None:
+    messages = [Message("user", "# hello"), Message("assistant", "1. one\n2. two")]
+    save(messages, tmp_path / "chat.md")
+    assert (tmp_path / "chat.md").read_text(encoding="utf-8") == (
+        "**user**\n\n# hello\n\n**assistant**\n\n1. one\n2. two\n"
+    )
+
+
+@pytest.mark.parametrize("suffix", [".md", ".json"])
+def test_save_overwrites_nothing(suffix: str, table: Table, tmp_path: Path) -> None:
+    path = tmp_path / f"chat{suffix}"
+    path.write_text("precious")
+    assert "is there already" in table.say("hello", f"/save {path}")
+    assert path.read_text() == "precious"
+
+
+@pytest.mark.parametrize(
+    ("name", "word"),
+    [
+        ("", "must end in .json or .md"),
+        ("chat", "must end in .json or .md"),
+        ("chat.txt", "must end in .json or .md"),
+        ("no/such/folder/chat.md", "cannot be written"),
+        ("x" * 300 + ".md", "cannot be written"),
+        ("a\0b.md", "cannot be written"),
+        ("~no-such-user/chat.md", "cannot be written"),
+    ],
+)
+def test_save_to_no_file(
+    name: str, word: str, table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    printed = table.say("hello", f"/save {name}", "more")
+    assert word in printed
+    assert table.roles == ["user", "assistant"] * 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_save_in_the_home_folder(
+    table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    table.say("hello", "/save ~/chat.md")
+    assert (tmp_path / "chat.md").read_text(encoding="utf-8").startswith("**user**\n\nhello\n")
+
+
+# Errors
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "/drafter",
+        "/drafter nonsense",
+        "/drafter early-exit:99",
+        "/drafter ~no-such-user/model",
+        "/drafter " + "x" * 300,
+        "/draft-length",
+        "/draft-length 17",
+        "/draft-length -1",
+        "caf\udce9",  # what Python makes of a line that is not UTF-8
+    ],
+)
+def test_an_error_keeps_the_conversation(line: str, table: Table) -> None:
+    drafter = table.session.drafter
+    table.say("hello")
+    before = list(table.messages)
+    printed = table.say(line)
+    assert "Traceback" not in printed
+    assert "tokens/s" not in printed
+    assert table.messages == before
+    assert table.session.drafter is drafter
+    table.say("more")
+    assert table.messages[:2] == before
+    assert table.roles == ["user", "assistant"] * 2
+
+
+def test_a_message_that_is_too_long_is_not_kept(folder: Path, tmp_path: Path) -> None:
+    table = Table(_copy(folder, tmp_path, context=64))
+    table.say("hello")
+    printed = table.say("x" * 64, "more")
+    assert "the model can look at 64" in printed
+    assert table.roles == ["user", "assistant"] * 2
+    assert table.messages[2].content == "more"
+
+
+@pytest.mark.parametrize("template", [tiny.CHAT_TEMPLATE, STRICT_TEMPLATE])
+def test_a_conversation_that_is_full_can_be_saved_and_left(
+    template: str, folder: Path, tmp_path: Path
+) -> None:
+    table = Table(_copy(folder, tmp_path, context=64, template=template))
+    table.say(*["hello"] * 6)
+    assert table.roles == ["user", "assistant"] * (len(table.roles) // 2)
+    printed = table.say(f"/save {tmp_path / 'chat.md'}", "/system", "hello")
+    assert "Saved" in printed
+    assert table.roles == ["user", "assistant"]
+
+
+def test_a_template_that_refuses_a_system_prompt(folder: Path, tmp_path: Path) -> None:
+    table = Table(_copy(folder, tmp_path, template=STRICT_TEMPLATE), system="be nice")
+    printed = table.say("hello", "/system", "hello")
+    assert "roles must alternate" in printed
+    assert table.roles == ["user", "assistant"]
+
+
+def _copy(
+    folder: Path, to: Path, *, context: int = 4096, template: str = tiny.CHAT_TEMPLATE
+) -> LoadedModel:
+    """The model of `folder` with another context length or template."""
+    copied = to / "model"
+    copied.mkdir()
+    for path in folder.iterdir():
+        (copied / path.name).write_bytes(path.read_bytes())
+    for name, change in {
+        "config.json": {"max_position_embeddings": context},
+        "tokenizer_config.json": {"chat_template": template},
+    }.items():
+        settings = json.loads((copied / name).read_text()) | change
+        (copied / name).write_text(json.dumps(settings))
+    return load(ModelFolder(copied))
+
+
+# Ctrl-C
+
+
+def test_an_interrupt_stops_the_answer_and_keeps_what_was_written(table: Table) -> None:
+    table.say("hello")
+    whole = table.messages[1].content
+    table.say("/system")
+    table.session.press = lambda event: isinstance(event, Text)
+    printed = table.say("hello")
+    assert table.done.reason == "cancelled"
+    assert table.roles == ["user", "assistant"]
+    kept = table.messages[1].content
+    assert 0 < len(kept) < len(whole)
+    assert whole.startswith(kept.rstrip("\ufffd"))
+    assert "tokens/s" in printed
+
+    table.session.press = lambda event: False
+    table.say("/regenerate")
+    assert table.messages == [Message("user", "hello"), Message("assistant", whole)]
+    table.say("more")
+    assert table.roles == ["user", "assistant"] * 2
+
+
+@pytest.mark.parametrize("kind", [Prefill, Verdict, Done])
+def test_an_interrupt_at_any_time_leaves_a_conversation(
+    kind: type[Event], folder: Path, tmp_path: Path
+) -> None:
+    table = Table(_copy(folder, tmp_path, template=STRICT_TEMPLATE))
+    table.session.press = lambda event: isinstance(event, kind)
+    table.say("hello")
+    assert table.roles == ([] if kind is Prefill else ["user", "assistant"])
+    table.session.press = lambda event: False
+    table.say("more")
+    assert "tokens/s" in table.file.getvalue()
+    assert table.done.reason in ("length", "stop"), "the next turn works"
+    assert table.roles == ["user", "assistant"] * (len(table.roles) // 2)
+    assert table.messages[-2] == Message("user", "more")
+
+
+def test_an_interrupted_regeneration_keeps_the_old_answer(table: Table) -> None:
+    table.say("hello")
+    before = list(table.messages)
+    table.session.press = lambda event: isinstance(event, Prefill)
+    table.say("/regenerate")
+    assert table.messages == before
+
+
+def test_an_empty_answer_leaves_a_conversation(folder: Path, tmp_path: Path) -> None:
+    table = Table(_copy(folder, tmp_path, template=STRICT_TEMPLATE))
+    table.say("hello")
+    stop = table.messages[1].content[0]
+    request = Request(max_tokens=12, stops=(stop,))
+    table.chat = Chat(table.session, Console(file=table.file, width=200), request)
+    table.say("hello")
+    assert table.done.reason == "stop"
+    assert not any(event.delta for event in table.session.answers[-1] if isinstance(event, Text))
+    printed = table.say("more")
+    assert "alternate" not in printed
+    assert table.roles == ["user", "assistant"] * (len(table.roles) // 2)
+
+
+def test_an_interrupt_while_typing_does_not_leave(table: Table) -> None:
+    printed = table.say(KeyboardInterrupt, "hello")
+    assert "/quit leaves" in printed
+    assert table.roles == ["user", "assistant"]
+
+
+def test_the_handler_is_restored_after_an_error(table: Table) -> None:
+    def handle(number: int, frame: object) -> None:
+        raise AssertionError
+
+    before = signal.signal(signal.SIGINT, handle)
+    try:
+        table.say("x" * 5000)  # `say` compares the handlers before and after
+        assert signal.getsignal(signal.SIGINT) is handle
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_no_message_is_no_conversation(target: LoadedModel) -> None:
+    with pytest.raises(Problem, match="empty"):
+        Session(target).answer([])

@@ -1,0 +1,284 @@
+"""The doctor: facts with remedies, about this machine and about machines that are not here."""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import mlx.core as mx
+import pytest
+from rich.console import Console
+
+import engine.draft_length.calibrate as calibrate_module
+from engine.cli import doctor
+from engine.cli.main import main
+from engine.bench.curve import Curve, Point, curve_of
+from engine.bench.machine import available_bytes, available_in_vm_stat, this_machine
+from engine.blas import MatrixLibrary
+from engine.cli.doctor import Diagnosis, diagnose, show_line, starter_if_here
+from engine.draft_length.costs import Calibration, DraftCosts, PassCosts
+from engine.cli.symptoms import (
+    Line,
+    backend_line,
+    curve_lines,
+    drafter_line,
+    fit_line,
+    load_line,
+    matrix_line,
+    size,
+    version_line,
+)
+from models.errors import Problem
+from models.folders import ModelFolder
+from tests.support.engine.tiny import write_folder
+
+GB = 1_000_000_000
+VM_STAT = """Mach Virtual Memory Statistics: (page size of 16384 bytes)
+Pages free:                               10000.
+Pages active:                            500000.
+Pages inactive:                          200000.
+Pages speculative:                         5000.
+Pages purgeable:                           1000.
+"Translation faults":                 999999999.
+"""
+
+
+@pytest.fixture(autouse=True)
+def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The CPU; a home of its own, where no starter model is."""
+    monkeypatch.setenv("SLIPSTREAM_HOME", str(tmp_path / "home"))
+    before = mx.default_device()
+    mx.set_default_device(mx.cpu)
+    yield
+    mx.set_default_device(before)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("models") / "target"
+    write_folder("llama", place)
+    return place
+
+
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The figures of a calm machine, however busy this one is."""
+    drafts = (DraftCosts("early-exit", 24, 0.001, 0.002, 0.0005),)
+    calibration = Calibration((PassCosts(24, (1, 4), (0.05, 0.06)),), drafts)
+    monkeypatch.setattr(doctor, "calibrate", lambda *_, **__: calibration)
+
+
+def by_name(diagnosis: Diagnosis) -> dict[str, Line]:
+    return {line.name: line for line in diagnosis.lines}
+
+
+@pytest.mark.usefixtures("measured")
+def test_a_sound_pair_is_usable_and_every_line_is_shown_once(folder: Path) -> None:
+    shown: list[Line] = []
+    found = diagnose(
+        lambda: ModelFolder(folder), "early-exit:2", show=shown.append, budget_seconds=0.5
+    )
+
+    assert found.usable
+    assert tuple(shown) == found.lines
+    lines = by_name(found)
+    assert list(lines)[:9] == [
+        *("slipstream", "mlx", "mlx-lm", "window", "chip", "memory", "backend", "BLAS", "load"),
+    ]
+    assert lines["target"].fact.startswith("target, llama, float32, loaded in")
+    assert lines["drafter"] == Line("drafter", "early-exit")
+    assert lines["fit"].fact.endswith("4,096 tokens of its context; it fits")
+    assert re.search(r"one row takes \d+\.\d ms; times that: ", lines["passes"].fact)
+    assert re.match(r"early-exit: \d+\.\d ms a token", lines["drafting"].fact)
+    assert "gain" in lines
+    assert found.curve is not None
+    assert found.curve.step_seconds is not None
+
+
+def test_what_a_busy_machine_measures_is_not_believed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calibrate_module._Survey, "steady", False)
+    found = diagnose(lambda: ModelFolder(folder), "lookup", budget_seconds=0.2)
+    assert found.usable
+    assert found.curve is None
+    assert found.lines[-1].name == "passes"
+    assert "when other programs are done" in found.lines[-1].remedy
+
+
+def test_a_curve_is_of_the_pair_alone() -> None:
+    # A calibration tells what copying costs, whoever drafts.
+    passes = PassCosts(24, (1, 4), (0.05, 0.06))
+    drafts = (DraftCosts("lookup", 24, 0.001, 0.0), DraftCosts("head", 24, 0.002, 0.003))
+    calibration = Calibration((passes,), drafts)
+    points = (Point(1, 0.05), Point(4, 0.06))
+    assert curve_of(calibration, ["lookup", "head"]) == Curve(24, points, "head", 0.005)
+    assert curve_of(calibration, ["lookup"]) == Curve(24, points, "lookup", 0.001)
+    assert curve_of(calibration, ["none"]) == Curve(24, points)
+
+
+def test_a_pair_that_does_not_work_says_why(folder: Path, tmp_path: Path) -> None:
+    found = diagnose(lambda: ModelFolder(folder), str(tmp_path / "none"))
+    assert not found.usable
+    assert found.lines[-1].name == "drafter"
+    assert "no drafter and no folder" in found.lines[-1].fact
+
+    found = diagnose(lambda: ModelFolder(tmp_path / "none"), "lookup")
+    assert found.lines[-1] == Line(
+        "target", f"There is no model folder at {tmp_path / 'none'}.", "Check the path.", False
+    )
+
+    def finds_nothing() -> Path:
+        raise Problem("It is broken.", "Mend it.")
+
+    found = diagnose(finds_nothing, "lookup")
+    assert found.lines[-1] == Line("target", "It is broken.", "Mend it.", False)
+
+
+def test_without_the_starter_model_slipstream_is_usable() -> None:
+    found = diagnose(starter_if_here, "auto")
+    assert found.usable
+    assert "slipstream generate" in found.lines[-1].remedy
+    assert found.curve is None
+
+
+def test_a_starter_that_came_along_is_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "shipped_starter", lambda: ModelFolder(tmp_path))
+    assert starter_if_here() == ModelFolder(tmp_path)
+
+
+def test_weights_that_do_not_fit_are_not_loaded(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "available_bytes", lambda: 1000)
+    found = diagnose(lambda: ModelFolder(folder), "lookup")
+    assert not found.usable
+    assert "1 kB are free" in found.lines[-1].fact
+
+
+@pytest.mark.usefixtures("measured")
+def test_the_command_ends_with_0_or_1(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(*arguments: object) -> tuple[int, str]:
+        with pytest.raises(SystemExit) as ended:
+            main(list(map(str, arguments)))
+        assert isinstance(ended.value.code, int)
+        return ended.value.code, capsys.readouterr().out
+
+    code, text = run("doctor", "--target", folder, "--drafter", "lookup", "--json")
+    found = json.loads(text)
+    assert (code, found["usable"]) == (0, True)
+    assert found["lines"][-1].keys() == {"name", "fact", "remedy", "usable"}
+    assert found["curve"]["points"][0]["rows"] == 1
+    code, text = run("doctor", "--target", tmp_path / "none")
+    assert code == 1
+    assert "✗ target" in text
+    assert "→ Check the path." in text
+
+
+def test_lines_are_printed_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    console = Console(width=40)
+    show_line(Line("chip", "an [odd] one " + "x" * 60), console)
+    show_line(Line("mlx", "old", "[do] this"), console)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "✓ chip       an [odd] one " + "x" * 60
+    assert lines[1:] == ["! mlx        old", "             → [do] this"]
+
+
+@pytest.mark.parametrize(
+    ("found", "usable"),
+    [("0.32.2", True), ("0.32.10", True), ("1.0", True), ("0.32.1", False), ("0.9.9", False)],
+)
+def test_old_versions(found: str, usable: bool) -> None:
+    line = version_line("mlx-lm", found)
+    assert line.usable == usable
+    assert line.remedy == ("" if usable else "pip install --upgrade 'mlx-lm>=0.32.2'")
+
+
+def test_backends() -> None:
+    here = this_machine()
+    metal = replace(here, device="GPU Apple M4", platform="macOS-26.0-arm64-arm-64bit")
+    assert backend_line(metal) == Line("backend", "Metal, GPU Apple M4")
+    assert "arm64" in backend_line(replace(metal, device="CPU")).remedy
+    assert backend_line(replace(metal, device="CPU", platform="Linux-6")).remedy == ""
+
+
+def test_the_matrix_library() -> None:
+    right = MatrixLibrary("OpenBLAS 0.3", "Sandybridge", 2)
+    assert matrix_line(right, gigaflops=53, alike=True) == Line(
+        "BLAS", "OpenBLAS 0.3, Sandybridge kernels, 53 GFLOP/s for 8 rows, 2 threads"
+    )
+    wrong = matrix_line(replace(right, kernels="Haswell"), gigaflops=53, alike=False)
+    assert "greedy" in wrong.fact
+    assert "LD_PRELOAD" in wrong.remedy
+    slow = matrix_line(MatrixLibrary("reference BLAS"), gigaflops=6, alike=True)
+    assert "libopenblas0-pthread" in slow.remedy
+    assert slow.usable
+    mac = MatrixLibrary("Accelerate")
+    assert matrix_line(mac, gigaflops=0, alike=False) == Line("BLAS", "Accelerate")
+
+
+def test_a_busy_machine_is_told_from_an_idle_one() -> None:
+    assert load_line(2.0, 2).remedy == ""
+    assert load_line(5.0, 2).remedy != ""
+
+
+def test_whether_a_pair_fits() -> None:
+    def fit(free: int | None, device: int = 0) -> Line:
+        return fit_line(weights=4 * GB, token=100_000, context=10_000, free=free, device=device)
+
+    assert fit(2 * GB).fact.endswith("5.0 GB with all 10,000 tokens of its context; it fits")
+    assert fit(GB // 2).fact.endswith("there is room for 5,000")
+    assert fit(GB // 2).remedy
+    assert fit(None).remedy == "", "nothing is known, nothing is said"
+    assert fit(None, device=6 * GB).remedy == ""
+    assert fit(9 * GB, device=6 * GB).remedy == ""
+    tight = fit(9 * GB, device=3 * GB)
+    assert not tight.usable
+    assert tight.fact.endswith("there are 3.0 GB")
+
+
+def curve(*seconds: float, step: float | None = None) -> Curve:
+    points = tuple(Point(rows, s) for rows, s in zip((1, 2, 4, 8), seconds, strict=True))
+    return Curve(64, points, "model", step)
+
+
+def test_what_a_curve_says() -> None:
+    passes, drafting, gain = curve_lines(curve(0.01, 0.01, 0.012, 0.02, step=0.001), drafts=True)
+    assert passes.fact == "one row takes 10.0 ms; times that: 2 rows 1.00, 4 rows 1.20, 8 rows 2.00"
+    assert drafting.fact == "model: 1.0 ms a token, 10% of a pass"
+    assert gain.remedy == ""
+    assert re.match(r"drafts of 3 would give 1\.69 times plain if 70%", gain.fact)
+
+    *_, gain = curve_lines(curve(0.01, 0.02, 0.04, 0.08), drafts=True)
+    assert "drafting cannot pay: 1.00 times plain at best" in gain.fact
+    assert gain.remedy
+
+    *_, gain = curve_lines(curve(0.01, 0.018, 0.033, 0.06), drafts=True)
+    assert "only where nearly all guesses stand" in gain.fact
+
+    (passes,) = curve_lines(curve(0.01, 0.01, 0.01, 0.01), drafts=False)
+    assert passes.name == "passes"
+
+
+def test_a_target_without_a_head_of_its_own() -> None:
+    assert drafter_line("auto", "lookup+head").remedy == ""
+    assert drafter_line("lookup", "lookup").remedy == ""
+    assert "slipstream distil" in drafter_line("auto", "lookup").remedy
+
+
+def test_memory_that_macos_could_give() -> None:
+    assert available_in_vm_stat(VM_STAT) == 16384 * 216_000
+    assert available_in_vm_stat("vm_stat: no such thing") is None
+    here = available_bytes()
+    assert here is None or here > 0
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "text"),
+    [(999, "999 bytes"), (46_080, "46 kB"), (5.4e8, "540 MB"), (2.25e9, "2.2 GB"), (0, "0 bytes")],
+)
+def test_sizes(size_bytes: float, text: str) -> None:
+    assert size(size_bytes) == text

@@ -1,0 +1,337 @@
+"""The command line: what it prints, and where."""
+
+import io
+import itertools
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tokenizers import Tokenizer
+
+from engine.cli import main as __main__
+from engine.cli.main import main
+from engine.events import Done, Draft, Prefill, Verdict
+from engine.session import BUSY, DISTURBED
+from engine.stats import tally
+from engine.cli.terminal import clean
+from tests.support.engine.ended import (
+    CONTROLS,
+    END,
+    PROMPT,
+    ROOT,
+    Command,
+    Run,
+    assert_refused,
+    change_json,
+    committed,
+    events_of,
+    text_of,
+)
+
+# Answers
+
+
+def test_every_drafter_writes_the_same(generate: Command, drafter: Path) -> None:
+    plain = generate("--drafter", "none")
+    assert plain.code == 0
+    assert len(plain.out) > 10
+    assert plain.err.count("\n") == 2
+    assert "Nothing was drafted" in plain.err
+    for name in ("lookup", "early-exit", "early-exit:1", drafter, f"lookup + {drafter}"):
+        for length in ("auto", "4", "16"):
+            drafted = generate("--drafter", name, "--draft-length", length)
+            assert (drafted.code, drafted.out) == (0, plain.out), (name, length)
+
+
+def test_json_is_events_that_obey_the_laws(generate: Command, target: Path, drafter: Path) -> None:
+    plain = generate("--drafter", "none").out
+    tokenizer = Tokenizer.from_file(str(target / "tokenizer.json"))
+    for name in ("none", "lookup", "early-exit:1", drafter, f"lookup+{drafter}"):
+        events = events_of(generate("--json", "--drafter", name, "--draft-length", 4))
+
+        assert len({event.generation for event in events}) == 1
+        assert isinstance(events[0], Prefill)
+        *_, done = events
+        assert isinstance(done, Done)
+        assert [event for event in events if isinstance(event, Done)] == [done]
+        assert done.reason == ("stop" if committed(events)[-1] == END else "length")
+        stats = done.stats
+        assert stats == tally(events)
+        assert stats.proposed == stats.accepted + stats.rejected + stats.discarded
+        assert stats.committed == len(committed(events)) <= 24
+        assert (stats.proposed > 0) == (name != "none")
+
+        rounds = [event for event in events if isinstance(event, Draft | Verdict)]
+        for draft, verdict in itertools.pairwise(rounds):
+            if isinstance(draft, Draft):
+                assert isinstance(verdict, Verdict)
+                assert (draft.round, len(draft.tokens)) == (verdict.round, len(verdict.judgements))
+        text = text_of(events)
+        assert tokenizer.decode(committed(events), skip_special_tokens=True) == text + done.cut
+        assert clean(text) == plain.removesuffix("\n")
+
+
+def test_every_answer_has_an_id_of_its_own(generate: Command) -> None:
+    ids = {events_of(generate("--json"))[0].generation for _ in range(2)}
+    assert len(ids) == 2
+
+
+@pytest.mark.parametrize("name", ["none", "lookup", "early-exit:1"])
+def test_a_seed_reproduces(name: str, generate: Command) -> None:
+    # A draft length that does not depend on the clock: it takes part in what is drawn.
+    def text(seed: int) -> str:
+        sampling = ("--temperature", 1, "--top-p", 0.95, "--seed", seed)
+        return text_of(
+            events_of(generate("--json", "--drafter", name, "--draft-length", 3, *sampling))
+        )
+
+    assert text(1) == text(1)
+    assert len({text(seed) for seed in range(3)}) == 3
+
+
+def test_greedy_needs_no_seed(generate: Command) -> None:
+    assert generate("--seed", 1).out == generate("--seed", 2).out == generate().out
+
+
+@pytest.mark.parametrize("count", [1, 2, 7])
+def test_max_tokens(count: int, generate: Command, drafter: Path) -> None:
+    whole = text_of(events_of(generate("--json", "--drafter", "none")))
+    events = events_of(generate("--json", "--drafter", drafter, "--max-tokens", count))
+    assert len(committed(events)) == count
+    assert whole.startswith(text_of(events).rstrip("\ufffd"))
+
+
+def test_stop_strings(generate: Command, drafter: Path) -> None:
+    whole = text_of(events_of(generate("--json", "--drafter", "none")))
+    places = [place for place, letter in enumerate(whole) if "!" <= letter <= "~"]
+    first, later = places[2], places[4]
+    stop, other = whole[first : first + 2], whole[later]
+    assert whole.index(stop) == first
+
+    events = events_of(generate("--json", "--drafter", drafter, "--stop", stop, "--stop", other))
+    done = events[-1]
+    assert isinstance(done, Done)
+    end = min(first, whole.index(other))
+    assert text_of(events) == whole[:end]
+    assert done.reason == "stop"
+    assert whole.startswith((whole[:end] + done.cut).rstrip("\ufffd"))
+    assert clean(generate("--stop", stop).out) == clean(whole[:first]) + "\n"
+
+
+def test_the_system_prompt_is_read(generate: Command) -> None:
+    def prompt_tokens(*arguments: object) -> int:
+        return tally(events_of(generate("--json", *arguments))).prompt_tokens
+
+    assert prompt_tokens("--system", "be nice") == prompt_tokens() + 1 + len("be nice")
+
+
+def feed(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data), encoding="utf-8"))
+
+
+def test_a_dash_reads_the_prompt(generate: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    feed(monkeypatch, "grüße\n".encode())
+    piped = generate("--prompt", "-")
+    assert piped.code == 0
+    assert piped.out == generate("--prompt", "grüße\n").out
+
+
+@pytest.mark.parametrize(
+    ("data", "word"), [(b"", "empty"), (b"\n \n", "empty"), (b"\xff", "UTF-8")]
+)
+def test_a_dash_and_nothing_to_read(
+    data: bytes, word: str, generate: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed(monkeypatch, data)
+    assert_refused(generate("--prompt", "-"), word)
+
+
+# What reaches the terminal
+
+
+@pytest.fixture
+def hostile(target: Path, folder: Path, generate: Command) -> Path:
+    """A model whose answer to `PROMPT` begins with ESC [2J and a right-to-left override."""
+    wanted = [*b"\x1b[2J", *"\u202e".encode()]
+    tokenizer = json.loads((target / "tokenizer.json").read_text())
+    vocabulary: dict[str, int] = tokenizer["model"]["vocab"]
+    ids = list(dict.fromkeys(committed(events_of(generate("--json", "--drafter", "none")))))
+    ids = [number for number in ids if number < 256 and number not in PROMPT.encode()][
+        : len(wanted)
+    ]
+    letters = {number: letter for letter, number in vocabulary.items()}
+    order = list(range(256))
+    for number, byte in zip(ids, wanted, strict=True):
+        place = order.index(byte)
+        order[number], order[place] = order[place], order[number]
+    tokenizer["model"]["vocab"] = {letters[byte]: number for number, byte in enumerate(order)}
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    return folder
+
+
+def test_the_model_cannot_drive_the_terminal(hostile: Path, generate: Command) -> None:
+    text = text_of(events_of(generate("--json", "--target", hostile)))
+    assert "\x1b" in text
+    assert "\u202e" in text
+    shown = generate("--target", hostile)
+    assert shown.code == 0
+    assert shown.out == clean(text) + "\n"
+    assert not CONTROLS.search(shown.out)
+    raw = generate("--target", hostile, "--json").out
+    assert raw.isascii()
+    assert "\x1b" not in raw
+
+
+def test_a_terminal_gets_colours_unless_it_wants_none(
+    generate: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    piped = generate().out
+    assert "\x1b" not in piped
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("FORCE_COLOR", "1")  # what rich takes for a terminal
+    assert "\x1b[" in generate().out
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert generate().out == piped
+    monkeypatch.delenv("NO_COLOR")
+    monkeypatch.setenv("TERM", "dumb")
+    assert generate().out == piped
+
+
+def child(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The command line in a process of its own, its output in pipes."""
+    return subprocess.run(
+        [sys.executable, "-m", "engine", *map(str, arguments)],
+        cwd=ROOT,
+        env=os.environ | environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=120,
+        check=False,
+    )
+
+
+def test_a_pipe_gets_plain_text(hostile: Path, generate: Command) -> None:
+    here = generate("--target", hostile)
+    piped = child(
+        *("generate", "--target", hostile, "--prompt", PROMPT, "--max-tokens", 24),
+        TERM="xterm-256color",
+        COLORTERM="truecolor",
+    )
+    assert (piped.returncode, piped.stdout) == (0, here.out)
+    # It depends on what else runs here whether that is remarked on.
+    said = [line for line in piped.stderr.splitlines() if line not in (BUSY, DISTURBED)]
+    _, figures = said
+    assert "tokens/s" in figures
+    assert not CONTROLS.search(piped.stdout + piped.stderr)
+
+
+def test_nothing_but_one_line_comes_from_a_child(folder: Path) -> None:
+    # In a process of its own, where no test runner has set up logging and warnings.
+    change_json(folder / "config.json", model_type="olmo")
+    ended = child("generate", "--target", folder, "--prompt", "x")
+    assert_refused(Run(ended.returncode, ended.stdout, ended.stderr), "olmo")
+
+
+# The other commands
+
+
+def test_help(run: Command) -> None:
+    ended = run("--help")
+    assert (ended.code, ended.err) == (0, "")
+    for command in ("generate", "chat", "import", "host"):
+        assert command in ended.out
+        described = run(command, "--help")
+        assert (described.code, described.err) == (0, "")
+        assert "Usage" in described.out
+
+
+def test_without_a_command_it_helps(run: Command) -> None:
+    ended = run()
+    assert ended.code == 2
+    assert "generate" in ended.out + ended.err
+
+
+def test_chat(target: Path, run: Command, generate: Command, tmp_path: Path,
+              monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+    answer = generate("--system", "be nice").out
+    saved = tmp_path / "chat.json"
+    lines = iter([PROMPT, "/nonsense", f"/save {saved}"])
+
+    def read(prompt: str) -> str:
+        try:
+            return next(lines)
+        except StopIteration:
+            raise EOFError from None
+
+    monkeypatch.setattr("builtins.input", read)
+    ended = run("chat", "--target", target, "--system", "be nice", "--max-tokens", 24)
+    assert (ended.code, ended.err) == (0, "")
+    assert answer in ended.out
+    assert "There is no command /nonsense" in ended.out
+    roles = [message["role"] for message in json.loads(saved.read_text())["messages"]]
+    assert roles == ["system", "user", "assistant"]
+
+
+def read_until(terminal: int, *words: bytes, times: int = 1) -> None:
+    """Read what comes from the terminal until each of `words` did, so often."""
+    seen = b""
+    while not all(seen.count(word) >= times for word in words):
+        ready, _, _ = select.select([terminal], [], [], 30)
+        assert ready, f"nothing more came after {seen[-300:]!r}"
+        seen += os.read(terminal, 1 << 16)
+
+
+@pytest.mark.slow
+def test_chat_on_a_real_terminal_survives_an_interrupt(target: Path, tmp_path: Path) -> None:
+    saved = tmp_path / "chat.json"
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm-256color"}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "engine", "chat", "--target", target, "--max-tokens", "4000"],
+        cwd=ROOT,
+        env=environment,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    try:
+        read_until(ours, b"> ")
+        os.write(ours, b"tell me more\r")
+        read_until(ours, b"\x1b[?7h", times=20)  # drawn that often, it has begun to answer
+        process.send_signal(signal.SIGINT)
+        read_until(ours, b"tokens/s", b"\n> ")
+        os.write(ours, f"/save {saved}\r".encode())
+        read_until(ours, b"Saved to")
+        os.write(ours, b"/quit\r")
+        assert process.wait(timeout=60) == 0
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+    messages = json.loads(saved.read_text())["messages"]
+    assert [message["role"] for message in messages] == ["user", "assistant"]
+    assert messages[1]["content"]
+
+
+def test_chat_refuses_before_it_begins(run: Command, tmp_path: Path) -> None:
+    assert_refused(run("chat", "--target", tmp_path / "none"), "Check the path")
+    assert_refused(run("chat", "--target", tmp_path, "--temperature", "-1"), "temperature")
+
+
+def test_a_fault_of_our_own_is_not_taken_for_the_users(
+    generate: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise AssertionError("a bug")
+
+    monkeypatch.setattr(__main__, "open_session", broken)
+    with pytest.raises(AssertionError, match="a bug"):
+        main(["generate", "--prompt", "x"])

@@ -1,0 +1,111 @@
+"""A load reads each model's folder once, however the pair is named and by whichever door it comes.
+
+Counted are our own opens of config.json and of the weights: one for the headers, and one more for
+the samples of a fingerprint, or for the digest of a head. mlx-lm's own loaders open them besides.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import engine.session
+from engine.cli.main import open_session
+from engine.drafters.head_network import save_head
+from engine.host import Host, Inbox
+from engine.loading import load
+from engine.protocol import Answer, Load, Loaded
+from models import drafter_folders
+from models.folders import ModelFolder
+from tests.support.engine import tiny
+from tests.support.engine.heads import untrained
+from tests.support.models.tiny_store import cached
+
+NAMES = ("org/target", "org/drafter")
+_SEEDS = {"target": 0, "drafter": 1}
+
+
+@pytest.fixture
+def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
+    """A target and a drafter in a hub's cache, and nothing else anywhere. Nothing is measured."""
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr(drafter_folders, "_SHIPPED", tmp_path / "shipped")
+    monkeypatch.setattr("models.installed.store._SHIPPED", tmp_path / "shipped")
+    monkeypatch.setattr(engine.session, "calibrate", lambda *_, **__: None)
+    found = {}
+    for name, seed in _SEEDS.items():
+        tiny.write_folder("llama", tmp_path / name, seed=seed)
+        files = {path.name: path.read_bytes() for path in (tmp_path / name).iterdir()}
+        found[name] = cached(tmp_path / "hub", f"org/{name}", files, revision=name[0] * 40)
+    return found
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch, folders: dict[str, Path]) -> Iterator[Counter[str]]:
+    """How often each model's config and weights were opened."""
+    counts: Counter[str] = Counter()
+    names = {folder: name for name, folder in folders.items()}
+    original = Path.open
+
+    def count(path: Path, *arguments: Any, **options: Any) -> Any:
+        if path.suffix == ".safetensors" or path.name == "config.json":
+            kind = "config" if path.name == "config.json" else "weights"
+            counts[f"{names.get(path.parent, path.parent.name)}'s {kind}"] += 1
+        return original(path, *arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "open", count)
+        yield counts
+
+
+ONCE = {"target's config": 1, "target's weights": 1}
+KNOWN = {"target's config": 1, "target's weights": 2}
+BOTH = KNOWN | {"drafter's config": 1, "drafter's weights": 2}
+
+
+@pytest.mark.parametrize("named", ["by folder", "by name"])
+@pytest.mark.parametrize(
+    ("drafter", "expected"), [("none", ONCE), ("lookup", KNOWN), ("auto", KNOWN), ("model", BOTH)]
+)
+def test_a_pair(
+    drafter: str,
+    expected: dict[str, int],
+    named: str,
+    folders: dict[str, Path],
+    opened: Counter[str],
+) -> None:
+    target, other = map(str, folders.values()) if named == "by folder" else NAMES
+    session = open_session(target, other if drafter == "model" else drafter, "auto")
+    assert session.drafter.name == {"auto": "lookup"}.get(drafter, drafter)
+    assert opened == expected
+
+
+def test_a_head(folders: dict[str, Path], opened: Counter[str]) -> None:
+    place = Path(os.environ["SLIPSTREAM_HOME"], "drafters", "head")
+    target = ModelFolder(folders["target"])
+    head = untrained(load(target).model)
+    save_head(head, place, target="target", fingerprint=target.fingerprint)
+    opened.clear()
+    assert open_session("org/target", "auto", "auto").drafter.name == "lookup+head"
+    assert opened == KNOWN | {"head's config": 1, "head's weights": 2}
+
+
+def test_the_window_too(folders: dict[str, Path], opened: Counter[str]) -> None:
+    answers: list[Answer] = []
+    host = Host(Inbox(answers.append), answers.append)
+    host._do(Load("1", str(folders["target"]), str(folders["drafter"]), "auto"))
+    assert isinstance(answers[-1], Loaded)
+    assert opened == BOTH
+
+
+def test_a_folder_cannot_be_changed_from_outside(folders: dict[str, Path]) -> None:
+    folder: Any = ModelFolder(folders["target"])
+    for name in ("path", "config", "fingerprint"):
+        with pytest.raises(AttributeError):
+            setattr(folder, name, None)
+    for table in (folder.config, folder.headers, *folder.headers.values()):
+        with pytest.raises(TypeError):
+            table["x"] = None

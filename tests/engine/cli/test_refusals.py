@@ -1,0 +1,276 @@
+"""One line for everything that goes wrong, exit code 2, and nothing left behind."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.engine.ended import (
+    Command,
+    Run,
+    assert_refused,
+    change_json,
+    committed,
+    contents,
+    events_of,
+)
+
+
+def _empty(folder: Path) -> None:
+    for path in folder.iterdir():
+        path.unlink()
+
+
+def _no_config(folder: Path) -> None:
+    (folder / "config.json").unlink()
+
+
+def _no_weights(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+
+
+def _only_pickles(folder: Path) -> None:
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+
+
+def _truncated(folder: Path) -> None:
+    with (folder / "model.safetensors").open("r+b") as file:
+        file.truncate(50_000)
+
+
+def _empty_weights(folder: Path) -> None:
+    (folder / "model.safetensors").write_bytes(b"")
+
+
+def _garbage_weights(folder: Path) -> None:
+    size_bytes = (folder / "model.safetensors").stat().st_size
+    (folder / "model.safetensors").write_bytes(b"\xa5" * size_bytes)
+
+
+def _garbage_config(folder: Path) -> None:
+    (folder / "config.json").write_bytes(b"\x00\xff{not json")
+
+
+def _list_config(folder: Path) -> None:
+    (folder / "config.json").write_text("[]")
+
+
+def _no_model_type(folder: Path) -> None:
+    change_json(folder / "config.json", model_type=None)
+
+
+def _configured(**changes: Any) -> Callable[[Path], None]:
+    return lambda folder: change_json(folder / "config.json", **changes)
+
+
+def _templated(template: str) -> Callable[[Path], None]:
+    return lambda folder: change_json(folder / "tokenizer_config.json", chat_template=template)
+
+
+def _no_tokenizer(folder: Path) -> None:
+    (folder / "tokenizer.json").unlink()
+
+
+def _empty_tokenizer(folder: Path) -> None:
+    (folder / "tokenizer.json").write_text("{}")
+
+
+def _garbage_tokenizer_config(folder: Path) -> None:
+    (folder / "tokenizer_config.json").write_text("[")
+
+
+BROKEN: dict[str, tuple[Callable[[Path], None], tuple[str, ...]]] = {
+    "empty": (_empty, ("config.json",)),
+    "no config": (_no_config, ("config.json",)),
+    "no weights": (_no_weights, ("no weights", "MLX version")),
+    "only pickles": (_only_pickles, ("pickle",)),
+    "truncated": (_truncated, ("damaged", "again")),
+    "empty weights": (_empty_weights, ("damaged", "again")),
+    "garbage weights": (_garbage_weights, ("damaged", "again")),
+    "garbage config": (_garbage_config, ("config.json", "JSON")),
+    "config is a list": (_list_config, ("config.json", "JSON")),
+    "no model type": (_no_model_type, ("model_type",)),
+    "no tokenizer": (_no_tokenizer, ("tokenizer.json",)),
+    "empty tokenizer": (_empty_tokenizer, ("cannot be loaded",)),
+    "garbage tokenizer config": (_garbage_tokenizer_config, ("cannot be loaded",)),
+    "unknown architecture": (_configured(model_type="nonesuch"), ("nonesuch", "not supported")),
+    "a module that exits": (_configured(model_type="olmo"), ("cannot be loaded", "olmo")),
+    "a module that is no model": (_configured(model_type="cache"), ("cannot be loaded",)),
+    "hostile architecture": (_configured(model_type="x\x1b[2J\u202e\ny"), ("cannot be loaded",)),
+    "other shapes": (_configured(hidden_size=32), ("shape",)),
+    "no heads": (_configured(num_attention_heads=0), ("cannot be loaded",)),
+    "absurd width": (_configured(hidden_size=1 << 40), ("cannot be loaded",)),
+    "absurdly many layers": (_configured(num_hidden_layers=10**9), ("num_hidden_layers", "1e+09")),
+    "text for a number": (_configured(hidden_size="64"), ("cannot be loaded",)),
+    "a word for an end": (_configured(eos_token_id="x"), ("cannot be loaded",)),
+    "template with bad syntax": (_templated("{% for %}"), ("template",)),
+    "template that divides by 0": (_templated("{{ 1 / 0 }}"), ("template",)),
+    "template that refuses": (
+        _templated("{{ raise_exception('no\x1b[2J\\nnever\\n') }}"),
+        ("template", "never"),
+    ),
+    "template that fills the memory": (_templated("{{ 'a' * 10 ** 12 }}"), ("template", "memory")),
+    "template that looks around": (
+        _templated("{{ ''.__class__.__mro__[1].__subclasses__() }}"),
+        ("template", "unsafe"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_model(name: str, folder: Path, tmp_path: Path, run: Command) -> None:
+    break_it, words = BROKEN[name]
+    break_it(folder)
+    before = contents(tmp_path)
+    assert_refused(run("generate", "--target", folder, "--prompt", "x"), *words)
+    # Only what drafting costs is kept, where the weights could be told apart.
+    after = {path: data for path, data in contents(tmp_path).items() if "home" not in path.parts}
+    assert after == before, "something was left behind"
+
+
+def test_no_model_at_all(tmp_path: Path, run: Command) -> None:
+    ended = run("generate", "--target", tmp_path / "none", "--prompt", "x")
+    assert_refused(ended, str(tmp_path / "none"), "Check the path")
+    hostile = tmp_path / "a\x1b[2J\nb"
+    assert_refused(run("generate", "--target", hostile, "--prompt", "x"), "no model folder")
+
+
+@pytest.mark.parametrize("command", ["generate", "import"])
+@pytest.mark.parametrize("size_bytes", [0, 4, 50])
+def test_a_gguf_file_that_is_none(
+    command: str, size_bytes: int, tmp_path: Path, run: Command
+) -> None:
+    source = tmp_path / "model.gguf"
+    source.write_bytes((b"GGUF\x03\0\0\0" + b"\x05" * 50)[:size_bytes])
+    if command == "generate":
+        ended = run("generate", "--target", source, "--prompt", "x")
+    else:
+        ended = run("import", source, tmp_path / "imported")
+    assert_refused(ended, "model.gguf", "again")
+    left = [path for path, data in contents(tmp_path).items() if data is not None]
+    assert left == [source]
+    assert not (tmp_path / "imported").exists()
+
+
+def test_a_starter_file_that_is_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Command
+) -> None:
+    other = tmp_path / "other.gguf"
+    other.write_bytes(b"GGUF")
+    monkeypatch.setenv("SLIPSTREAM_STARTER_GGUF", str(other))
+    assert_refused(run("generate", "--prompt", "x"), "SLIPSTREAM_STARTER_GGUF", "sha256")
+
+
+CODE: dict[str, tuple[str, dict[str, Any]]] = {
+    "config": ("config.json", {"model_file": "evil.py"}),
+    "config of a known model": ("config.json", {"model_file": "evil.py", "model_type": "llama"}),
+    "remote code": (
+        "config.json",
+        {"model_type": "evil", "auto_map": {"AutoModelForCausalLM": "evil.Model"}},
+    ),
+    "tokenizer": (
+        "tokenizer_config.json",
+        {"tokenizer_class": "Evil", "auto_map": {"AutoTokenizer": ["evil.Evil", "evil.Evil"]}},
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", CODE)
+def test_a_model_that_wants_to_run_code(kind: str, folder: Path, run: Command) -> None:
+    canary = folder.parent / "it ran"
+    (folder / "evil.py").write_text(f"open({str(canary)!r}, 'w').close()\n")
+    name, changes = CODE[kind]
+    change_json(folder / name, **changes)
+    assert_refused(run("generate", "--target", folder, "--prompt", "x"), "code")
+    assert not canary.exists()
+
+
+# Requests that cannot be met
+
+
+@pytest.mark.parametrize("prompt", ["", " \n\t", "\u2003"])
+def test_an_empty_prompt(prompt: str, generate: Command) -> None:
+    assert_refused(generate("--prompt", prompt), "empty", "Write something")
+
+
+def test_a_prompt_longer_than_the_model_can_look_at(folder: Path, run: Command) -> None:
+    change_json(folder / "config.json", max_position_embeddings=16)
+
+    def answer(prompt: str) -> Run:
+        return run("generate", "--target", folder, "--prompt", prompt, "--json")
+
+    # The template adds two tokens: 16 leave no room for an answer, 15 leave room for one token.
+    assert_refused(answer("x" * 14), "16", "Shorten")
+    assert_refused(answer("x" * 100), "102", "16", "Shorten")
+    assert len(committed(events_of(answer("x" * 13)))) == 1
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        *[("temperature", value) for value in ("-0.1", "nan", "inf", "101")],
+        *[("top-p", value) for value in ("-0.1", "1.1", "nan")],
+        *[("min-p", value) for value in ("-0.1", "1.1", "nan")],
+        ("top-k", "-1"),
+        ("repetition-penalty", "0"),
+        ("presence-penalty", "inf"),
+        ("frequency-penalty", "nan"),
+        *[("seed", value) for value in ("-1", str(1 << 80))],
+    ],
+)
+def test_sampling_that_is_out_of_range(option: str, value: str, generate: Command) -> None:
+    ended = generate(f"--{option}", value)
+    assert_refused(ended, option.replace("-", "_"), "Choose", "from")
+
+
+@pytest.mark.parametrize("length", ["-1", "17", "1.5", "", "AUTO", "many", "²"])
+def test_a_draft_length_that_is_none(length: str, generate: Command) -> None:
+    assert_refused(generate("--draft-length", length), repr(length), "0 to 16")
+
+
+@pytest.mark.parametrize("name", ["", "lookup+", "Lookup", "early-exit:x", "no/such/folder"])
+def test_a_drafter_that_is_none(name: str, generate: Command) -> None:
+    assert_refused(generate("--drafter", name), "no drafter", "Choose auto, none, lookup")
+
+
+@pytest.mark.parametrize("layers", [0, 4, 10**20])
+def test_an_early_exit_out_of_range(layers: int, generate: Command) -> None:
+    ended = generate("--drafter", f"early-exit:{layers}")
+    assert_refused(ended, f"after {layers}", "Choose from 1 to 3")
+
+
+def test_a_drafter_with_other_tokens(folder: Path, generate: Command) -> None:
+    tokenizer = json.loads((folder / "tokenizer.json").read_text())
+    vocabulary = tokenizer["model"]["vocab"]
+    vocabulary["A"], vocabulary["B"] = vocabulary["B"], vocabulary["A"]
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    assert_refused(generate("--drafter", folder), "token 65 is 'A'", "'B' in model", "same model")
+
+
+def test_an_empty_stop_string(generate: Command) -> None:
+    assert_refused(generate("--stop", ""), "stop string is empty")
+
+
+@pytest.mark.parametrize("where", ["--prompt", "--system"])
+def test_text_that_is_no_unicode(where: str, generate: Command) -> None:
+    # What Python makes of an argument that is not UTF-8.
+    assert_refused(generate(where, "caf\udce9"), "UTF-8")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["generate"],
+        ["generate", "--prompt", "x", "--max-tokens", "0"],
+        ["generate", "--prompt", "x", "--temperature", "warm"],
+        ["generate", "--prompt", "x", "--no-such-option"],
+        ["import", "model.gguf"],
+        ["no-such-command"],
+    ],
+)
+def test_wrong_usage(arguments: list[str], run: Command) -> None:
+    ended = run(*arguments)
+    assert (ended.code, ended.out) == (2, "")
+    assert "Usage" in ended.err

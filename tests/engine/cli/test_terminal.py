@@ -1,0 +1,464 @@
+"""What a terminal shows in the end, and on the way there: an emulator reads the escape codes."""
+
+import re
+from collections.abc import Sequence
+from io import StringIO
+
+import pyte
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from engine.events import (
+    Done,
+    Draft,
+    DraftedToken,
+    Event,
+    Failed,
+    Judgement,
+    Origin,
+    Prefill,
+    Span,
+    Stats,
+    Text,
+    Verdict,
+    WrittenToken,
+)
+from engine.rounds import judged
+from engine.cli.terminal import (
+    LiveAnswer,
+    PlainAnswer,
+    answer_view,
+    clean,
+    closing_lines,
+    legend,
+    row_starts,
+)
+
+# Every sequence that drawing may use; nothing else may be left but line ends.
+OWN_CODES = re.compile(r"\x1b\[[0-9;]*m|\x1b\[\d+A|\x1b\[[KJ]|\x1b\[\?(?:2026|25|7)[hl]|\r")
+CONTROLS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+class Terminal:
+    """A LiveAnswer and an emulator that has seen all it wrote."""
+
+    def __init__(self, width: int = 60, height: int = 10) -> None:
+        self.file = StringIO()
+        self.console = Console(
+            file=self.file,
+            force_terminal=True,
+            color_system="256",
+            width=width,
+            height=height,
+            _environ={},
+        )
+        self.view = LiveAnswer(self.console)
+        self.screen = pyte.HistoryScreen(width, height, history=10_000, ratio=0.5)
+        self.stream = pyte.Stream(self.screen)
+        self.read = 0
+
+    def show(self, *events: Event) -> None:
+        for event in events:
+            self.view.show(event)
+
+    def look(self) -> pyte.HistoryScreen:
+        """The screen after all that was written; a terminal makes "\\r\\n" of "\\n"."""
+        self.stream.feed(self.file.getvalue()[self.read :].replace("\n", "\r\n"))
+        self.read = len(self.file.getvalue())
+        return self.screen
+
+    def rows(self) -> list[str]:
+        """All that was ever written, the scrollback first, without the empty rest."""
+        screen = self.look()
+        lines = [*screen.history.top, *(screen.buffer[y] for y in range(screen.lines))]
+        rows = ["".join(line[x].data for x in range(screen.columns)).rstrip() for line in lines]
+        while rows and not rows[-1]:
+            rows.pop()
+        return rows
+
+    def looks(self, text: str) -> str:
+        """How the first occurrence of `text` on the screen looks, by its first letter."""
+        for y, row in enumerate(self.look().display):
+            if (x := row.find(text)) >= 0:
+                return look_of(self.screen.buffer[y][x + len(text) - len(text.lstrip())])
+        return "absent"
+
+
+def look_of(char: pyte.screens.Char) -> str:
+    """The colour and the marks of a cell."""
+    marks = [char.fg]
+    marks += ["bold"] * char.bold + ["italic"] * char.italics
+    marks += ["underline"] * char.underscore + ["strike"] * char.strikethrough
+    return " ".join(marks)
+
+
+def draft(number: int, *texts: str) -> Draft:
+    return Draft("g", number, tuple(DraftedToken(1, text, 0.5) for text in texts), "model")
+
+
+def verdict(number: int, proposed: int, accepted: int, text: str | None) -> Verdict:
+    origin: Origin = "correction" if accepted < proposed else "bonus" if proposed else "plain"
+    own = None if text is None else WrittenToken(2, text, 0.5, origin)
+    judgements = (Judgement(0.5, 0.5),) * proposed
+    return Verdict("g", number, accepted, judgements, own, 0.01, 0.02, 0.04, "full")
+
+
+def text(number: int, *parts: str, first: int = 0) -> Text:
+    """Final text of a round's committed tokens, from number `first` on."""
+    spans = tuple(Span(number, first + index, len(part)) for index, part in enumerate(parts))
+    return Text("g", "".join(parts), spans)
+
+
+def done() -> Done:
+    return Done("g", "stop", Stats())
+
+
+def plain_round(number: int, token: str) -> list[Event]:
+    return [verdict(number, 0, 0, token), text(number, token)]
+
+
+@st.composite
+def answers(draw: st.DrawFn, tokens: st.SearchStrategy[str]) -> list[Event]:
+    """Rounds as the engine makes them, with texts that hold some of a round back."""
+    events: list[Event] = []
+    waiting: list[tuple[Span, str]] = []
+    for number in range(draw(st.integers(0, 8))):
+        guesses = draw(st.lists(tokens, max_size=4))
+        accepted = draw(st.integers(0, len(guesses)))
+        own = draw(tokens)
+        if guesses:
+            events.append(draft(number, *guesses))
+        events.append(verdict(number, len(guesses), accepted, own))
+        for index, token in enumerate((*guesses[:accepted], own)):
+            # Its part of the text may be another than its own: a stripped space, half a character.
+            part = draw(st.just(token) | st.just(token[1:]) | tokens)
+            waiting.append((Span(number, index, len(part)), part))
+        ready = draw(st.integers(0, len(waiting)))
+        events += _final(waiting[:ready])
+        del waiting[:ready]
+    return [*events, *_final(waiting), done()]
+
+
+def _final(parts: Sequence[tuple[Span, str]]) -> list[Event]:
+    spans = tuple(span for span, _ in parts)
+    return [Text("g", "".join(part for _, part in parts), spans)] if parts else []
+
+
+def text_of(events: Sequence[Event]) -> str:
+    return "".join(event.delta for event in events if isinstance(event, Text))
+
+
+def rows_of(text: str, width: int) -> list[str]:
+    starts = row_starts(text, width)
+    rows = [text[a:b].rstrip() for a, b in zip(starts, [*starts[1:], None], strict=True)]
+    while rows and not rows[-1]:
+        rows.pop()
+    return rows
+
+
+words = st.text("ab cd\n世界é", min_size=1, max_size=6)
+
+
+@given(events=answers(words))
+def test_the_screen_ends_with_the_text(events: list[Event]) -> None:
+    terminal = Terminal(width=400)
+    terminal.show(*events)
+    assert terminal.rows() == rows_of(text_of(events), 1000)
+
+
+@given(events=answers(words), width=st.integers(4, 30), height=st.integers(2, 8))
+def test_rows_are_wrapped_as_if_the_text_had_come_at_once(
+    events: list[Event], width: int, height: int
+) -> None:
+    terminal = Terminal(width, height)
+    terminal.show(*events)
+    assert terminal.rows() == rows_of(text_of(events), width - 1)
+
+
+@given(text=st.text("ab \n世e\u0301👩", max_size=60), width=st.integers(2, 20))
+def test_rows_fit_and_lose_nothing(text: str, width: int) -> None:
+    starts = row_starts(text, width)
+    assert starts == sorted(set(starts))
+    assert starts[0] == 0
+    for row in rows_of(text, width):
+        assert sum(2 if char in "世👩" else char != "\u0301" for char in row) <= width
+
+
+def test_words_stay_whole_where_they_fit() -> None:
+    assert rows_of("the quick brown  fox\n    indented", 9) == [
+        *("the quick", "brown", "fox", "    inden", "ted")
+    ]
+    assert rows_of("目标模型一次 ok", 8) == ["目标模型", "一次 ok"]
+
+
+def test_a_long_answer_leaves_every_line_once() -> None:
+    lines = [f"line {number} of the answer" for number in range(200)]
+    terminal = Terminal(width=40, height=10)
+    for number, line in enumerate(lines):
+        terminal.show(draft(number, "line", " x\n", "y"), verdict(number, 3, 1, line[4:] + "\n"))
+        terminal.show(text(number, "line", line[4:] + "\n"))
+    terminal.show(done())
+    assert terminal.rows() == lines
+
+
+def test_a_guess_is_drawn_judged_and_gone() -> None:
+    terminal = Terminal()
+    terminal.show(*plain_round(0, "It"), draft(1, " was", " the", " best", " of"))
+    assert terminal.rows() == ["It was the best of"]
+    assert "\x1b[2m best" in terminal.file.getvalue()
+
+    rest: list[Event] = [verdict(1, 4, 2, " worst"), text(1, " was", " the", " worst")]
+    for event in rest:
+        terminal.show(event)
+        assert terminal.rows() == ["It was the worst best of"]
+        assert terminal.looks("It") == "default"
+        assert terminal.looks(" was") == terminal.looks(" the") == "green underline"
+        assert terminal.looks(" worst") == "0087ff bold"
+        assert terminal.looks(" best") == "red strike"
+        assert terminal.looks(" of") == "default strike"
+
+    terminal.show(draft(2, " of"))
+    assert terminal.rows() == ["It was the worst of"]
+    terminal.show(verdict(2, 1, 1, " times"), text(2, " of", " times"), done())
+    assert terminal.rows() == ["It was the worst of times"]
+    assert terminal.looks(" times") == "af5fff italic"
+    assert terminal.looks(" was") == "green underline"
+
+
+def test_a_line_end_in_a_guess_can_be_seen_and_struck() -> None:
+    terminal = Terminal()
+    terminal.show(*plain_round(0, "One"), draft(1, "\n", "Two"), verdict(1, 2, 0, "."))
+    assert terminal.rows() == ["One.⏎Two"]
+    assert terminal.looks("⏎") == "red strike"
+
+
+def test_indentation_is_not_underlined() -> None:
+    terminal = Terminal()
+    terminal.show(
+        draft(0, "    return"), verdict(0, 1, 1, "\n"), text(0, "    return", "\n"), done()
+    )
+    assert not any(terminal.look().buffer[0][x].underscore for x in range(4))
+    assert terminal.looks("return") == "green underline"
+
+
+@pytest.mark.parametrize("special", ["<|im_end|>", "</s>", "<end_of_turn>"])
+def test_a_special_token_never_stands_in_the_answer(special: str) -> None:
+    ends: list[list[Event]] = [
+        [draft(1, " end", special), verdict(1, 2, 2, None)],
+        [draft(1, " end"), verdict(1, 1, 1, special)],
+    ]
+    for events in ends:
+        terminal = Terminal()
+        terminal.show(*plain_round(0, "The"), *events)
+        assert terminal.rows() == ["The end"]
+        terminal.show(text(1, " end", ""), done())
+        assert terminal.rows() == ["The end"]
+
+
+def test_a_character_in_two_halves_has_the_colour_of_the_second() -> None:
+    terminal = Terminal()
+    terminal.show(draft(0, "caf", "\ufffd"), verdict(0, 2, 2, "\ufffd"))
+    terminal.show(text(0, "caf", "", "é"), draft(1, " noir"), verdict(1, 1, 1, "."))
+    terminal.show(text(1, " noir", "."))
+    assert terminal.rows() == ["café noir."]
+    assert terminal.looks("caf") == terminal.looks("noir") == "green underline"
+    assert terminal.looks("é") == "af5fff italic"
+
+
+def test_a_token_has_its_colour_wherever_its_text_comes() -> None:
+    terminal = Terminal()
+    terminal.show(draft(0, "a", "a"), verdict(0, 2, 1, "a"), text(0, "a"))  # one waits
+    terminal.show(verdict(1, 0, 0, "a"), text(0, "b", first=1), text(1, "c"))
+    assert terminal.rows() == ["abc"]
+    looks = [terminal.looks(letter) for letter in "abc"]
+    assert looks == ["green underline", "0087ff bold", "default"]
+
+
+LOOKS = {
+    "accepted": "green underline",
+    "correction": "0087ff bold",
+    "bonus": "af5fff italic",
+    "plain": "default",
+}
+
+
+@given(events=answers(st.text("ab", min_size=1, max_size=3)))
+def test_every_character_looks_like_its_token(events: list[Event]) -> None:
+    terminal = Terminal(width=400)
+    terminal.show(*events)
+    fates = {
+        (one.number, index): token.fate
+        for one in judged(events)
+        for index, token in enumerate(one.committed)
+    }
+    spans = [span for event in events if isinstance(event, Text) for span in event.spans]
+    expected = [LOOKS[fates[span.round, span.index]] for span in spans for _ in range(span.length)]
+    row = terminal.look().buffer[0]
+    assert [look_of(row[x]) for x in range(len(expected))] == expected
+
+
+def test_text_of_no_known_token_is_plain() -> None:
+    terminal = Terminal()
+    terminal.show(draft(0, "yes"), verdict(0, 1, 1, "no"), Text("g", "yesno"), done())
+    assert terminal.rows() == ["yesno"]
+    assert terminal.looks("yes") == "default"
+
+
+def test_text_behind_a_stop_string_vanishes() -> None:
+    terminal = Terminal()
+    terminal.show(draft(0, "yes", "\n##", "#"), verdict(0, 3, 3, " more"))
+    terminal.show(text(0, "yes"), text(0, "\n", "", "", first=1), done())
+    assert terminal.rows() == ["yes"]
+
+
+@given(events=answers(words))
+def test_an_interruption_leaves_what_was_final(events: list[Event]) -> None:
+    terminal = Terminal(width=400)
+    with terminal.view:
+        terminal.show(*events[:-1], draft(99, " never", " seen"))
+    assert terminal.rows() == rows_of(text_of(events), 1000)
+    assert not terminal.screen.cursor.hidden
+
+
+def test_a_failure_leaves_the_line() -> None:
+    terminal = Terminal()
+    terminal.show(*plain_round(0, "Half"), draft(1, " gone"), Failed("g", "No.", "Try."))
+    assert terminal.rows() == ["Half"]
+    assert (terminal.screen.cursor.x, terminal.screen.cursor.y) == (0, 1)
+    assert not terminal.screen.cursor.hidden
+
+
+def test_guesses_taller_than_the_screen_scroll_nothing_away() -> None:
+    terminal = Terminal(width=10, height=4)
+    terminal.show(*plain_round(0, "one two three "), draft(1, *[" guess"] * 20))
+    assert not terminal.look().history.top
+    terminal.show(verdict(1, 20, 0, "four"), text(1, "four"), done())
+    assert terminal.rows() == ["one two", "three", "four"]
+
+
+def test_a_window_made_narrower_is_drawn_over_the_folded_rows() -> None:
+    terminal = Terminal(width=40)
+    terminal.show(*plain_round(0, "a" * 30))
+    terminal.console.width = 12  # 30 cells now stand in three rows
+    terminal.view.show(draft(1, "b"))
+    assert "\r\x1b[2A" in terminal.file.getvalue()
+
+
+def test_the_prompt_is_seen_being_read() -> None:
+    terminal = Terminal()
+    terminal.show(Prefill("g", 512, 2048, 256, 0.5))
+    assert terminal.rows() == ["reading the prompt: 512 of 2,048 tokens"]
+    terminal.show(Prefill("g", 2048, 2048, 256, 2.0))
+    assert terminal.rows() == []
+
+
+nasty = st.text(
+    st.sampled_from("\x1b\x9b\x07\x08\r\t\n\x7f\x00\u202e\u2066\u200f\ud800[]2J31m;?hab 世")
+    | st.characters(codec="utf-8"),
+    min_size=1,
+    max_size=8,
+)
+
+
+def test_every_control_is_stripped() -> None:
+    bidi = [0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
+    controls = [*range(0x20), *range(0x7F, 0xA0), *bidi, 0xD800, 0xDFFF]
+    assert "".join(clean(chr(code)) for code in controls) == "\t\n"
+
+
+@given(text=nasty)
+def test_clean_leaves_nothing_that_drives_a_terminal(text: str) -> None:
+    assert not CONTROLS.search(clean(text).replace("\t", ""))
+    clean(text).encode()
+    assert clean("naïve\t世界\n") == "naïve\t世界\n"
+
+
+@given(events=answers(nasty), width=st.integers(3, 30))
+def test_model_text_writes_no_controls(events: list[Event], width: int) -> None:
+    terminal = Terminal(width)
+    for event in events:
+        terminal.view.show(event)
+    assert not CONTROLS.search(OWN_CODES.sub("", terminal.file.getvalue()))
+
+    file = StringIO()
+    with PlainAnswer(Console(file=file)) as view:
+        for event in events:
+            view.show(event)
+    assert not CONTROLS.search(file.getvalue().replace("\t", ""))
+
+
+def test_plain_answers_are_the_text_and_a_line_end() -> None:
+    file = StringIO()
+    view = answer_view(Console(file=file, width=10))
+    final = Text("g", "a long\x1b[31m line")
+    events: list[Event] = [draft(0, "a", "b"), verdict(0, 2, 1, "c"), final, done()]
+    for event in events:
+        view.show(event)
+    view.close()
+    assert file.getvalue() == "a long[31m line\n"
+
+
+@pytest.mark.parametrize(
+    ("terminal", "environment", "kind"),
+    [
+        (True, {"TERM": "xterm-256color"}, LiveAnswer),
+        (True, {"TERM": "dumb"}, PlainAnswer),
+        (True, {"TERM": "xterm", "NO_COLOR": "1"}, PlainAnswer),
+        (False, {"TERM": "xterm"}, PlainAnswer),
+    ],
+)
+def test_the_view_fits_the_console(
+    terminal: bool, environment: dict[str, str], kind: type[object]
+) -> None:
+    console = Console(file=StringIO(), force_terminal=terminal, _environ=environment)
+    assert type(answer_view(console)) is kind
+
+
+def test_the_legend_says_each_word_in_its_style() -> None:
+    text = legend()
+    assert text.plain == (
+        "The drafter's tokens: drafted, accepted, rejected, discarded. "
+        "The target's own: correction, bonus, plain."
+    )
+    looks = {text.plain[span.start : span.end]: str(span.style) for span in text.spans}
+    assert looks["accepted"] == "underline green"
+    assert looks["rejected"] == "strike red"
+    assert len(set(looks.values())) == len(looks)
+
+
+ANSWER = Stats(
+    prompt_tokens=1536,
+    reused_tokens=512,
+    rounds=50,
+    proposed=120,
+    accepted=82,
+    rejected=30,
+    discarded=8,
+    corrections=30,
+    bonuses=20,
+    plain=23,
+    decode_seconds=155 / 41.3,
+)
+
+
+@pytest.mark.parametrize(
+    ("stats", "ratio", "words", "figures"),
+    [
+        (ANSWER, 1.344, ["1.34×", "68 %", "120 guesses"], ["41.3 tokens/s", "3.1 tokens per pass"]),
+        (ANSWER, 0.97, ["0.97×"], []),
+        (ANSWER, None, ["68 %", "120 guesses", "not measured"], []),
+        (Stats(prompt_tokens=9, rounds=10, plain=10, decode_seconds=2.0), None,
+         ["Nothing was drafted"], ["5.0 tokens/s", "9 tokens read, 0 reused"]),
+        (Stats(prompt_tokens=9), None, ["Nothing was drafted"], ["9 tokens read, 0 reused"]),
+    ],
+)  # fmt: skip
+def test_the_closing_lines(
+    stats: Stats, ratio: float | None, words: list[str], figures: list[str]
+) -> None:
+    gist, numbers = closing_lines(stats, ratio=ratio)
+    assert all(word in gist for word in words), gist
+    assert all(figure in numbers.split(" · ") for figure in figures if "read" not in figure)
+    assert all(figure in numbers for figure in figures), numbers
+    assert ("×" in gist) == (ratio is not None)

@@ -1,0 +1,486 @@
+"""The drafters' side of the protocol, each alone: what they propose, and that they say so truly."""
+
+import itertools
+import operator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mlx_lm.models.cache import KVCache
+
+from engine.decoder import Decoder
+from engine.draft_length import Choice, Prospect
+from engine.drafters import Drafter, Proposal
+from engine.drafters.cascade import Cascade
+from engine.drafters.chain import draft_chain, fit
+from engine.drafters.early_exit import EarlyExitDrafter, first_layers
+from engine.drafters.lookup import LookupDrafter
+from engine.drafters.model import ModelDrafter
+from engine.drafters.none import NoDrafter
+from engine.request import Sampling
+from engine.sampling import distribution, log_weights, scores
+from models.errors import Problem
+from tests.support.engine.chi_square import excess
+from tests.support.engine.helpers import up_to
+from tests.support.engine.markov import Markov, decoder, exact, joint, random_table
+from tests.support.engine.tiny import ARCHITECTURES, build
+
+KEY = mx.random.key(0)
+GREEDY = Sampling()
+WARM = Sampling(temperature=0.8)
+
+
+def propose(
+    drafter: Drafter, tokens: list[int], limit: int, sampling: Sampling = GREEDY
+) -> list[int] | None:
+    """The proposed ids, after a look at the proposal's form."""
+    proposal = drafter.propose(tokens, up_to(limit), sampling, KEY)
+    if proposal is None:
+        return None
+    n = proposal.tokens.size
+    assert 1 <= n <= limit
+    assert proposal.tokens.shape == proposal.q.shape == (n,)
+    assert proposal.tokens.dtype == mx.int32
+    assert proposal.q.dtype == mx.float32
+    assert all(0.0 < q <= 1.0 + 1e-6 for q in proposal.q.tolist())
+    if proposal.distributions is not None:
+        assert proposal.distributions.shape[0] == n
+        drawn = mx.take_along_axis(proposal.distributions, proposal.tokens[:, None], axis=1)
+        assert drawn[:, 0].tolist() == proposal.q.tolist()
+        sums = mx.sum(proposal.distributions, axis=1).tolist()
+        assert sums == pytest.approx([1.0] * n, abs=1e-5)
+    ids: list[int] = proposal.tokens.tolist()
+    return ids
+
+
+# --- none
+
+
+def test_none_never_proposes() -> None:
+    drafter = NoDrafter()
+    assert list(drafter.prepare([1, 2, 3])) == []
+    assert propose(drafter, [1, 2, 3], 5) is None
+    drafter.settle(0)
+    drafter.rewind(0)
+
+
+# --- lookup
+
+
+def naive_match(tokens: list[int]) -> tuple[int, int]:
+    """(start, matched): where the text after the longest, then latest match starts."""
+    best = (0, 0)
+    for start in range(1, len(tokens)):
+        matched = 0
+        while matched < min(start, 32) and tokens[start - 1 - matched] == tokens[-1 - matched]:
+            matched += 1
+        if matched >= max(best[1], 2):
+            best = (start, matched)
+    return best
+
+
+def naive_lookup(tokens: list[int], limit: int) -> list[int] | None:
+    start, matched = naive_match(tokens)
+    return tokens[start : start + limit] if matched else None
+
+
+TEXT = st.lists(st.integers(0, 2), min_size=1, max_size=60)
+
+
+@given(tokens=TEXT, limit=st.integers(1, 16))
+def test_lookup_copies_what_followed_the_longest_match(tokens: list[int], limit: int) -> None:
+    assert propose(LookupDrafter(), tokens, limit) == naive_lookup(tokens, limit)
+
+
+@given(
+    steps=st.lists(
+        st.one_of(
+            st.tuples(st.just("write"), st.lists(st.integers(0, 2), min_size=1, max_size=8)),
+            st.tuples(st.just("rewind"), st.integers(1, 40)),
+        ),
+        max_size=10,
+    )
+)
+def test_lookup_while_the_text_grows_and_is_taken_back(
+    steps: list[tuple[str, list[int] | int]],
+) -> None:
+    drafter, tokens = LookupDrafter(), [0]
+    for _, change in steps:
+        if isinstance(change, list):
+            tokens = tokens + change
+        else:
+            tokens = tokens[:change]
+            drafter.rewind(len(tokens))
+        assert propose(drafter, tokens, 8) == naive_lookup(tokens, 8)
+
+
+def test_lookup_tells_apart_up_to_32_tokens() -> None:
+    run = list(range(100, 140))
+    tokens = [*run, 1, 2, *run[5:], 3, 4, *run]
+
+    assert propose(LookupDrafter(), tokens, 2) == [3, 4]  # both match 32 and more: the later
+    tokens = [*run, 1, 2, *run[15:], 3, 4, *run]
+    assert propose(LookupDrafter(), tokens, 2) == [1, 2]  # 25 match: the longer
+
+
+def test_lookup_copies_as_far_as_it_may() -> None:
+    after, run = list(range(50, 90)), [1, 2]
+    tokens = [99, *run, *after, 98, *run]
+    assert propose(LookupDrafter(), tokens, 30) == after[:30]
+    assert propose(LookupDrafter(), tokens, 100) == [*after, 98, *run]
+
+
+@given(tokens=TEXT)
+def test_lookup_says_what_it_could_copy(tokens: list[int]) -> None:
+    start, matched = naive_match(tokens)
+    expected = [Prospect("lookup", len(tokens) - start, matched)] if matched else []
+    assert list(LookupDrafter().prospects(tokens)) == expected
+
+
+def test_lookup_is_certain() -> None:
+    proposal = LookupDrafter().propose([1, 2, 3, 1, 2], up_to(3), WARM, KEY)
+
+    assert proposal is not None
+    assert proposal.distributions is None
+    assert proposal.q.tolist() == [1.0] * proposal.tokens.size
+    assert proposal.drafter == "lookup"
+    assert proposal.match == 2
+
+
+@pytest.mark.parametrize("tokens", [[], [1], [1, 2], [1, 1], [1, 2, 3, 4], [3, 2, 1, 2]])
+def test_lookup_has_no_idea_without_a_match_of_two(tokens: list[int]) -> None:
+    assert propose(LookupDrafter(), tokens, 5) is None
+
+
+# --- cascade
+
+
+class Scripted:
+    """Proposes what it is told to, and notes what it is told."""
+
+    def __init__(self, name: str, tokens: list[int] | None) -> None:
+        self.name = name
+        self.tokens = tokens
+        self.told: list[tuple[str, int]] = []
+
+    def prepare(self, tokens: list[int]) -> Iterator[int]:
+        self.told.append(("prepare", len(tokens)))
+        yield len(tokens)
+
+    def prospects(self, tokens: list[int]) -> Sequence[Prospect]:
+        return () if self.tokens is None else (Prospect(self.name, len(self.tokens)),)
+
+    def propose(
+        self, tokens: list[int], choice: Choice, sampling: Sampling, key: mx.array
+    ) -> Proposal | None:
+        self.told.append(("propose", choice.length))
+        if self.tokens is None:
+            return None
+        ids = mx.array(self.tokens[: choice.length], dtype=mx.int32)
+        return Proposal(ids, mx.ones(ids.shape), None, self.name)
+
+    def settle(self, accepted: int) -> None:
+        self.told.append(("settle", accepted))
+
+    def rewind(self, length: int) -> None:
+        self.told.append(("rewind", length))
+
+
+def test_cascade_takes_the_first_idea_and_settles_with_its_author() -> None:
+    first, second, third = Scripted("a", None), Scripted("b", [5, 6]), Scripted("c", [7])
+    cascade = Cascade(first, second, third)
+
+    assert cascade.name == "a+b+c"
+    assert list(cascade.prepare([1, 2])) == [2, 2, 2]
+    proposal = cascade.propose([1, 2], up_to(4), GREEDY, KEY)
+    assert proposal is not None
+    assert (proposal.tokens.tolist(), proposal.drafter) == ([5, 6], "b")
+    cascade.settle(1)
+    first.tokens = [8]
+    assert propose(cascade, [1, 2, 5], 4) == [8]
+    cascade.settle(0)
+    first.tokens = second.tokens = third.tokens = None
+    assert propose(cascade, [1, 2, 5, 0], 4) is None
+    cascade.rewind(3)
+
+    asked = ("propose", 4)
+    assert first.told == [("prepare", 2), asked, asked, ("settle", 0), asked, ("rewind", 3)]
+    assert second.told == [("prepare", 2), asked, ("settle", 1), asked, ("rewind", 3)]
+    assert third.told == [("prepare", 2), asked, ("rewind", 3)]
+
+
+def test_cascade_asks_the_drafter_that_the_choice_names() -> None:
+    first, second = Scripted("a", [4]), Scripted("b", [5, 6])
+    cascade = Cascade(first, second)
+
+    assert cascade.prospects([1, 2]) == [Prospect("a", 1), Prospect("b", 2)]
+    proposal = cascade.propose([1, 2], up_to(2, drafter="b"), GREEDY, KEY)
+    assert proposal is not None
+    assert (proposal.tokens.tolist(), proposal.drafter) == ([5, 6], "b")
+    cascade.settle(1)
+    second.tokens = None
+    assert cascade.prospects([1, 2]) == [Prospect("a", 1)]
+    assert cascade.propose([1, 2], up_to(2, drafter="b"), GREEDY, KEY) is None
+    assert first.told == []
+    assert second.told == [("propose", 2), ("settle", 1), ("propose", 2)]
+
+
+def test_cascade_where_the_model_sits_out_many_rounds() -> None:
+    # The model has to catch up then with everything that lookup wrote.
+    model = build("llama")
+    alone = ModelDrafter(Decoder(model), vocabulary=64)
+    behind = Scripted("lookup", None)
+    cascade = Cascade(behind, ModelDrafter(Decoder(model), vocabulary=64))
+    tokens = [1, 2, 3]
+    assert propose(cascade, tokens, 4) == propose(alone, tokens, 4)
+    cascade.settle(0)
+    alone.settle(0)
+
+    for i in range(30):
+        tokens.append(i % 7)
+        behind.tokens = [1]
+        propose(cascade, tokens, 4)
+        cascade.settle(0)
+    behind.tokens = None
+
+    assert propose(cascade, tokens, 4) == propose(alone, tokens, 4)
+
+
+# --- chain
+
+
+@pytest.mark.parametrize(("columns", "vocabulary"), [(4, 4), (6, 4), (2, 4)])
+def test_logits_are_fitted_to_the_targets_vocabulary(columns: int, vocabulary: int) -> None:
+    logits = mx.random.normal((3, columns), key=KEY)
+
+    fitted = fit(logits, vocabulary)
+
+    common = min(columns, vocabulary)
+    assert fitted.shape == (3, vocabulary)
+    assert mx.array_equal(fitted[:, :common], logits[:, :common])
+    assert mx.all(fitted[:, common:] == -mx.inf)
+
+
+def test_chain_reads_each_token_once_and_the_last_not_at_all() -> None:
+    table = random_table(5)
+    model = Markov(table)
+    cache, read = model.make_cache(), []
+
+    def reading(tokens: mx.array) -> mx.array:
+        read.extend(tokens.tolist())
+        return model(tokens[None], cache=cache)[0]
+
+    proposal = draft_chain(
+        reading,
+        unread=[1, 2, 3],
+        tokens=[1, 2, 3],
+        choice=up_to(4),
+        vocabulary=5,
+        sampling=GREEDY,
+        key=KEY,
+        drafter="x",
+    )
+
+    text = [2, 3]
+    for _ in range(4):
+        text.append(int(mx.argmax(table[text[-2], text[-1]])))
+    assert proposal.tokens.tolist() == text[2:]
+    assert read == [1, 2, 3, *text[2:-1]]
+    assert proposal.distributions is None  # not looked at in greedy decoding
+    softmax = [
+        mx.softmax(table[a, b])[c] for a, b, c in zip(text, text[1:], text[2:], strict=False)
+    ]
+    assert proposal.q.tolist() == pytest.approx([float(p) for p in softmax], rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    "sampling",
+    [WARM, Sampling(temperature=1.3, top_k=3), Sampling(temperature=0.7, top_p=0.8, min_p=0.1)],
+)
+def test_chain_draws_from_what_it_reports(sampling: Sampling) -> None:
+    # By luck of many keys: the joint distribution of what is drafted is that of its own model.
+    size = 4
+    table = random_table(size, seed=3)
+    drafter = ModelDrafter(decoder(table), vocabulary=size)
+    prompt = [1, 2]
+    possible = exact(table, sampling)
+    counts = np.zeros((size, size), dtype=np.int_)
+    for seed in range(600):
+        proposal = drafter.propose(prompt, up_to(2), sampling, mx.random.key(seed))
+        assert proposal is not None
+        first, second = proposal.tokens.tolist()
+        counts[first, second] += 1
+        if seed < 20:
+            reported = np.array(proposal.distributions)
+            expected = [possible[1, 2], possible[2, first]]
+            np.testing.assert_allclose(reported, expected, rtol=1e-4, atol=1e-7)
+        drafter.rewind(0)
+
+    assert excess(counts.ravel(), joint(possible, prompt, 2).ravel()) < 1.0
+
+
+def test_chain_ends_where_it_is_unlikely_to_stand() -> None:
+    drafter = ModelDrafter(decoder(random_table(5)), vocabulary=5)
+    whole = drafter.propose([1, 2], up_to(6), WARM, KEY)
+    assert whole is not None
+    q, likely = whole.q.tolist(), list(itertools.accumulate(whole.q.tolist(), operator.mul))
+    assert all(chance < 1.0 for chance in q)
+    for length in range(1, 7):
+        drafter.rewind(0)
+        choice = replace(up_to(6), floor=likely[length - 1] + 1e-6)
+        chain = drafter.propose([1, 2], choice, WARM, KEY)
+        assert chain is not None
+        # The token that it was unsure of is proposed; after it, nothing is drawn.
+        assert chain.tokens.tolist() == whole.tokens.tolist()[:length]
+        assert chain.distributions is not None
+        assert chain.distributions.shape[0] == length
+    drafter.rewind(0)
+    certain = replace(up_to(6), floor=0.99, chances=(1.0,))
+    proposed = drafter.propose([1, 2], certain, WARM, KEY)
+    assert proposed is not None
+    assert proposed.tokens.size == 6
+
+
+def test_chain_penalizes_its_own_guesses() -> None:
+    sampling = Sampling(repetition_penalty=2.0, frequency_penalty=5.0)
+    flat = mx.broadcast_to(mx.array([3.0, 2.9, 2.8, 2.7]), (4, 4, 4))
+    drafter = ModelDrafter(decoder(flat), vocabulary=4)
+
+    assert propose(drafter, [0], 3, sampling) == [1, 2, 3]
+
+
+# --- model
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_model_drafts_what_it_would_write(architecture: str) -> None:
+    model = build(architecture)
+    drafter = ModelDrafter(Decoder(model), vocabulary=64)
+    prompt = list(range(1, 20))
+    assert list(drafter.prepare(prompt))[-1] == len(prompt) - 1
+    tokens = list(prompt)
+    stood = [2, 0, 4, 1, 3, 0, 4]  # of 4 drafted
+
+    for accepted in stood:
+        fresh = ModelDrafter(Decoder(model), vocabulary=64)
+        guess = propose(drafter, tokens, 4)
+        assert guess is not None
+        assert guess == propose(fresh, tokens, 4)
+        drafter.settle(accepted)
+        tokens += [*guess[:accepted], (guess[min(accepted, 3)] + 1) % 64]
+    drafter.rewind(len(prompt) + 3)
+    tokens[len(prompt) + 3 :] = [7]  # the text went on otherwise
+    assert propose(drafter, tokens, 4) == propose(
+        ModelDrafter(Decoder(model), vocabulary=64), tokens, 4
+    )
+
+
+@pytest.mark.parametrize("size", [40, 64, 100])
+@pytest.mark.parametrize("sampling", [GREEDY, WARM, Sampling(temperature=1.0, top_k=50)])
+def test_model_with_another_vocabulary(size: int, sampling: Sampling) -> None:
+    target_size = 64
+    drafter = ModelDrafter(Decoder(build("llama", vocabulary=size)), vocabulary=target_size)
+    # Ids that the drafter does not have are committed all the same.
+    tokens = [1, 2, 63, 50, 3, 45]
+    assert list(drafter.prepare(tokens))
+
+    for _ in range(5):
+        proposal = drafter.propose(tokens, up_to(6), sampling, KEY)
+        assert proposal is not None
+        ids = proposal.tokens.tolist()
+        assert all(0 <= i < min(size, target_size) for i in ids)
+        if sampling.greedy:
+            assert proposal.distributions is None
+        else:
+            assert proposal.distributions is not None
+            assert proposal.distributions.shape == (6, target_size)
+            assert mx.all(proposal.distributions[:, size:] == 0)
+            assert not mx.any(mx.isnan(proposal.distributions))
+        drafter.settle(2)
+        tokens += [*ids[:2], 63]
+
+
+def test_model_never_reads_an_id_that_it_does_not_have() -> None:
+    class Watched(Markov):
+        largest = 0
+
+        def __call__(self, tokens: mx.array, cache: list[KVCache] | None = None) -> mx.array:
+            self.largest = max(self.largest, int(mx.max(tokens)))
+            return super().__call__(tokens, cache)
+
+    model = Watched(random_table(4)[:, :, :3])  # knows 4 tokens, proposes 3
+    drafter = ModelDrafter(Decoder(model), vocabulary=9)
+    tokens = [8, 1, 5, 7]
+
+    for _ in drafter.prepare(tokens):
+        pass
+    proposed = propose(drafter, tokens, 3)
+
+    assert proposed is not None
+    assert set(proposed) <= {0, 1, 2}
+    assert model.largest < 4
+
+
+# --- early exit
+
+
+@pytest.mark.parametrize(
+    ("architecture", "layers"),
+    [("llama", 1), ("llama", 3), ("qwen2", 2), ("qwen3", 2), ("gemma3_text", 2), ("mamba", 1)],
+)
+def test_early_exit_drafts_what_the_first_layers_would_write(
+    architecture: str, layers: int
+) -> None:
+    model = build(architecture)
+    target = Decoder(model)
+    drafter = EarlyExitDrafter(target, layers=layers)
+    shallow = first_layers(model, layers)
+    tokens = list(range(1, 30))
+    for _ in target.prefill(tokens):
+        pass
+    before = target.length
+
+    proposal = drafter.propose(tokens, up_to(4), WARM, KEY)
+
+    assert proposal is not None
+    assert proposal.distributions is not None
+    drafted = proposal.tokens.tolist()
+    logits = shallow(mx.array([[*tokens, *drafted[:-1]]]), cache=None)[0, -4:]
+    expected = distribution(log_weights(scores(logits, None, WARM), WARM))
+    np.testing.assert_allclose(proposal.distributions, expected, atol=2e-3)
+    # It leaves no trace in the target.
+    assert target.length == before
+    fresh = Decoder(model)
+    for _ in fresh.prefill(tokens):
+        pass
+    unread = mx.array(tokens[before:])
+    assert mx.array_equal(target.read(unread), fresh.read(unread))
+
+
+@pytest.mark.parametrize("layers", [0, -1, 4, 9])
+def test_early_exit_after_no_or_all_layers_is_refused(layers: int) -> None:
+    with pytest.raises(Problem, match="4 layers"):
+        EarlyExitDrafter(Decoder(build("llama")), layers=layers)
+
+
+def test_early_exit_is_refused_where_the_first_layers_cannot_run_alone() -> None:
+    # Gemma makes one mask for all global layers, from the first of them.
+    with pytest.raises(Problem, match="cannot run its first 1 layers") as problem:
+        EarlyExitDrafter(Decoder(build("gemma3_text")), layers=1)
+    assert "more layers" in problem.value.remedy
+
+
+def test_first_layers_share_their_weights_and_leave_the_model_whole() -> None:
+    model = build("llama")
+    before = model(mx.array([[1, 2, 3]]))
+
+    shallow = first_layers(model, 2)
+
+    assert len(shallow.layers) == 2
+    assert len(model.layers) == 4
+    assert shallow.layers[0] is model.layers[0]
+    assert mx.array_equal(model(mx.array([[1, 2, 3]])), before)

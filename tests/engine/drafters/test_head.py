@@ -1,0 +1,152 @@
+"""Drafting with a head: what it says is what its network says of the target's states."""
+
+import mlx.core as mx
+import pytest
+
+import engine.drafters.head
+import engine.model_parts
+from engine.decoder import Decoder
+from engine.draft_length.policy import Fixed
+from engine.drafters.head import HeadDrafter
+from engine.drafters.head_network import FittedHead
+from engine.request import Sampling
+from tests.support.engine.heads import untrained
+from tests.support.engine.helpers import GREEDY, plainly, task, up_to, write
+from tests.support.engine.tiny import ARCHITECTURES, build
+
+TOKENS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8]
+KEY = mx.random.key(0)
+WARM = Sampling(temperature=0.8)
+
+
+def pair(architecture: str = "llama") -> tuple[Decoder, HeadDrafter, FittedHead]:
+    target = Decoder(build(architecture))
+    fitted = untrained(target.model)
+    return target, HeadDrafter(target, fitted), fitted
+
+
+def chain(fitted: FittedHead, target: Decoder, tokens: list[int], length: int) -> list[int]:
+    """The same from nothing: one pass of the target, one of the head, and no caches."""
+    fresh = Decoder(target.model)
+    states = fresh.record(fitted.shape.layers)
+    fresh.read(mx.array(tokens[:-1]))
+    head, embed = fitted.head, target.model.model.embed_tokens
+    begun = [head.begin(states.between(0, len(tokens) - 1)[None])]
+    after, drafted = list(tokens[1:]), []
+    for _ in range(length):
+        state = head(mx.concatenate(begun, axis=1), embed(mx.array([after])), "causal")
+        row = int(mx.argmax(head.logits(state)[0, -1]).item())
+        token = int(fitted.kept[row].item())
+        begun.append(head.go_on(state[:, -1:]))
+        after.append(token)
+        drafted.append(token)
+    return drafted
+
+
+def ready(target: Decoder, drafter: HeadDrafter, tokens: list[int]) -> None:
+    for _ in target.prefill(tokens):
+        pass
+    assert list(drafter.prepare(tokens))
+
+
+def proposed(drafter: HeadDrafter, tokens: list[int], limit: int = 4) -> list[int]:
+    proposal = drafter.propose(tokens, up_to(limit), GREEDY, KEY)
+    assert proposal is not None
+    ids: list[int] = proposal.tokens.tolist()
+    return ids
+
+
+def test_it_says_what_its_network_says() -> None:
+    target, drafter, fitted = pair()
+    ready(target, drafter, TOKENS)
+    assert proposed(drafter, TOKENS) == chain(fitted, target, TOKENS, 4)
+
+
+@pytest.mark.parametrize("stood", [0, 1, 3])
+def test_its_guesses_are_forgotten_after_the_round(stood: int) -> None:
+    target, drafter, fitted = pair()
+    ready(target, drafter, TOKENS)
+    guess = proposed(drafter, TOKENS)
+    committed = [*TOKENS, *guess[:stood], 7]
+    target.read(mx.array(committed[target.length : -1]))
+    drafter.settle(stood)
+    assert proposed(drafter, committed) == chain(fitted, target, committed, 4)
+
+
+def test_what_is_taken_back_is_read_again() -> None:
+    target, drafter, fitted = pair()
+    ready(target, drafter, TOKENS)
+    proposed(drafter, TOKENS)
+    shorter = [*TOKENS[:6], 11, 12]
+    target.rewind(6)
+    drafter.rewind(6)
+    ready(target, drafter, shorter)
+    assert proposed(drafter, shorter) == chain(fitted, target, shorter, 4)
+
+
+def test_asking_twice_changes_nothing() -> None:
+    target, drafter, _ = pair()
+    ready(target, drafter, TOKENS)
+    assert proposed(drafter, TOKENS) == proposed(drafter, TOKENS)
+
+
+def test_a_long_prompt_is_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine.drafters.head, "_PREFILL_ROWS", 4)
+    target, drafter, fitted = pair()
+    for _ in target.prefill(TOKENS):
+        pass
+    assert list(drafter.prepare(TOKENS)) == [4, 8, 11]
+    assert proposed(drafter, TOKENS) == chain(fitted, target, TOKENS, 4)
+
+
+def test_it_reads_on_where_the_prompt_was_not_prepared() -> None:
+    target, drafter, fitted = pair()
+    for _ in target.prefill(TOKENS):
+        pass
+    assert proposed(drafter, TOKENS) == chain(fitted, target, TOKENS, 4)
+
+
+def test_before_the_target_has_read_anything_it_has_no_idea() -> None:
+    target, drafter, _ = pair()
+    assert drafter.propose(TOKENS[:1], up_to(3), GREEDY, KEY) is None
+    target.read(mx.array(TOKENS))
+    late = HeadDrafter(Decoder(target.model), untrained(target.model))
+    assert late.propose(TOKENS, up_to(3), GREEDY, KEY) is None
+
+
+def test_states_that_are_gone_are_done_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine.model_parts, "_KEPT", 4)
+    target, drafter, _ = pair()
+    tokens = list(TOKENS)
+    target.read(mx.array(tokens[:-1]))
+    for token in range(20):
+        tokens.append(token)
+        target.read(mx.array(tokens[-2:-1]))
+        if token % 7 == 6:  # between, so much is read that some of it is lost
+            assert len(proposed(drafter, tokens)) == 4
+            drafter.settle(0)
+
+
+def test_it_never_says_what_has_no_row() -> None:
+    target, drafter, fitted = pair()
+    ready(target, drafter, TOKENS)
+    proposal = drafter.propose(TOKENS, up_to(4), WARM, KEY)
+    assert proposal is not None
+    assert proposal.distributions is not None
+    kept = set(fitted.kept.tolist())
+    assert set(proposal.tokens.tolist()) <= kept
+    mass = proposal.distributions.sum(axis=0).tolist()
+    assert {token for token, q in enumerate(mass) if q > 0} <= kept
+    assert proposal.distributions.sum(axis=1).tolist() == pytest.approx([1.0] * 4, abs=1e-5)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("sampling", [GREEDY, WARM], ids=["greedy", "warm"])
+def test_it_drafts_for_every_architecture(architecture: str, sampling: Sampling) -> None:
+    model = build(architecture)
+    target = Decoder(model)
+    drafter = HeadDrafter(target, untrained(model, every=1))
+    run = write(target, drafter, Fixed(3), list(TOKENS), task(30, sampling=sampling))
+    assert run.proposed > 20
+    if sampling.greedy:
+        assert run.tokens == plainly(model, count=30, prompt=TOKENS)

@@ -1,0 +1,156 @@
+"""A head's network and its folder: what is written is read back, and nothing else is taken."""
+
+import json
+from pathlib import Path
+
+import mlx.core as mx
+import pytest
+from mlx.utils import tree_flatten
+
+from engine.drafters.head_network import FittedHead, HeadShape, load_head, new_head, save_head, shape_for
+from models.drafter_folders import describe_head
+from models.errors import Problem
+from tests.support.engine.heads import untrained
+from tests.support.engine.tiny import ARCHITECTURES, build
+
+FINGERPRINT = "0123456789abcdef"
+VOCABULARY = 64
+
+
+@pytest.fixture
+def fitted() -> FittedHead:
+    return untrained(build("llama", vocabulary=VOCABULARY))
+
+
+@pytest.fixture
+def folder(fitted: FittedHead, tmp_path: Path) -> Path:
+    save_head(fitted, tmp_path / "drafter", target="tiny", fingerprint=FINGERPRINT)
+    return tmp_path / "drafter"
+
+
+def read(folder: Path) -> FittedHead:
+    return load_head(describe_head(folder), fingerprint=FINGERPRINT, vocabulary=VOCABULARY)
+
+
+def logits(fitted: FittedHead, seed: int = 0) -> mx.array:
+    width, layers = fitted.shape.hidden_size, len(fitted.shape.layers)
+    states = mx.random.normal((1, 5, layers, width), key=mx.random.key(seed))
+    embeddings = mx.random.normal((1, 5, width), key=mx.random.key(seed + 1))
+    state = fitted.head(fitted.head.begin(states), embeddings, "causal")
+    return fitted.head.logits(fitted.head(fitted.head.go_on(state), embeddings, "causal"))
+
+
+def assert_nearly_the_same(one: FittedHead, other: FittedHead) -> None:
+    exact, rounded = logits(one), logits(other)
+    assert mx.abs(exact - rounded).max() < 0.05 * mx.abs(exact).max()
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_a_head_fits_every_architecture(architecture: str) -> None:
+    model = build(architecture, vocabulary=VOCABULARY)
+    fitted = untrained(model)
+    assert fitted.shape.layers[-1] == len(model.layers)
+    assert logits(fitted).shape == (1, 5, VOCABULARY // 2)
+
+
+def test_layers_are_different_ones_even_in_a_shallow_model() -> None:
+    model = build("llama")
+    model.model.layers = model.model.layers[:1]
+    assert shape_for(model, rows=8).layers == (1,)
+
+
+@pytest.mark.parametrize("bits", [None, 4])
+def test_a_new_head_begins_with_the_targets_output_rows(bits: int | None) -> None:
+    model = build("llama", vocabulary=VOCABULARY, **({} if bits is None else {"bits": bits}))
+    fitted = new_head(model, shape_for(model, rows=3), mx.array([5, 1, 60]))
+    states = mx.random.normal((4, fitted.shape.hidden_size))
+    assert mx.allclose(
+        states @ fitted.head.output.weight.T,
+        model.lm_head(states)[:, mx.array([5, 1, 60])],
+        atol=1e-3,
+    )
+
+
+def test_eight_bits_say_nearly_the_same(fitted: FittedHead, folder: Path) -> None:
+    loaded = read(folder)
+    assert loaded.shape == fitted.shape
+    assert loaded.kept.tolist() == fitted.kept.tolist()
+    assert_nearly_the_same(fitted, loaded)
+
+
+def test_on_the_cpu_a_head_becomes_float32(folder: Path) -> None:
+    """Quantized products there cost as much for every row, and more than exact ones."""
+    parameters = dict(tree_flatten(read(folder).head.parameters()))
+    assert {array.dtype for array in parameters.values()} == {mx.float32}
+
+
+def test_matrices_that_are_no_whole_groups_stay_sixteen_bit(tmp_path: Path) -> None:
+    shape = HeadShape(64, (1,), 8, 4, 4, 16, 172, 1e-5, 1e4)
+    fitted = new_head(build("llama"), shape, mx.arange(8))
+    save_head(fitted, tmp_path / "odd", target="tiny", fingerprint=FINGERPRINT)
+    loaded = read(tmp_path / "odd")
+    stored = mx.load(str(tmp_path / "odd" / "head.safetensors"))
+    assert stored["fuse.weight"].dtype == mx.uint32
+    assert stored["block.mlp.down_proj.weight"].dtype == mx.float16
+    assert_nearly_the_same(fitted, loaded)
+
+
+def test_saving_leaves_the_head_as_it_is(fitted: FittedHead, tmp_path: Path) -> None:
+    before = {name: mx.array(array) for name, array in tree_flatten(fitted.head.parameters())}
+    save_head(fitted, tmp_path / "x", target="tiny", fingerprint=FINGERPRINT)
+    after = dict(tree_flatten(fitted.head.parameters()))
+    assert before.keys() == after.keys()
+    assert all(mx.array_equal(before[name], after[name]) for name in before)
+
+
+def test_another_target_is_refused(folder: Path) -> None:
+    with pytest.raises(Problem, match=r"distilled for tiny .*0123456789abcdef.*feedbeef") as caught:
+        load_head(describe_head(folder), fingerprint="feedbeef", vocabulary=VOCABULARY)
+    assert "slipstream distil" in caught.value.remedy
+
+
+def test_tokens_that_the_target_lacks_are_refused(folder: Path) -> None:
+    with pytest.raises(Problem, match="tokens that the target does not have"):
+        load_head(describe_head(folder), fingerprint=FINGERPRINT, vocabulary=VOCABULARY - 4)
+
+
+def damage_config(folder: Path, **changes: object) -> None:
+    config = json.loads((folder / "config.json").read_text()) | changes
+    kept = {name: value for name, value in config.items() if value is not None}
+    (folder / "config.json").write_text(json.dumps(kept))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"rows": None},
+        {"rows": 7},
+        {"hidden_size": 128},
+        {"hidden_size": "wide"},
+        {"layers": 3},
+        {"layers": []},
+        {"num_attention_heads": 0},
+        {"num_key_value_heads": 3},
+    ],
+)
+def test_a_config_that_does_not_fit_is_a_problem(folder: Path, changes: dict[str, object]) -> None:
+    damage_config(folder, **changes)
+    with pytest.raises(Problem, match="damaged"):
+        read(folder)
+
+
+def test_weights_that_are_cut_off_are_a_problem(folder: Path) -> None:
+    weights = folder / "head.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-100])
+    with pytest.raises(Problem, match="damaged"):
+        read(folder)
+
+
+@pytest.mark.parametrize("kept", [[0] * 32, [*range(31), 99], list(range(31)), [-1, *range(31)]])
+def test_a_vocabulary_map_must_be_one(folder: Path, kept: list[int]) -> None:
+    weights = mx.load(str(folder / "head.safetensors"))
+    assert isinstance(weights, dict)
+    mx.eval(weights)
+    mx.save_safetensors(str(folder / "head.safetensors"), weights | {"kept": mx.array(kept)})
+    with pytest.raises(Problem, match="damaged"):
+        read(folder)

@@ -1,0 +1,143 @@
+"""Watching layers: what is seen is what they make, the model stays as it is, and it is bounded."""
+
+import mlx.core as mx
+import mlx.nn as nn
+import pytest
+
+import engine.model_parts
+from engine.decoder import Decoder
+from engine.model_parts import HiddenStates, Tap
+from models.errors import Problem
+from tests.support.engine.tiny import ARCHITECTURES, build
+
+TOKENS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3]
+LAYERS = (1, 2)
+
+
+def straight(model: nn.Module, tokens: list[int]) -> mx.array:
+    """The states behind `LAYERS`, of one pass: (tokens, layers, width)."""
+    tap = Tap([model.layers[number - 1] for number in LAYERS])
+    with tap.open():
+        model(mx.array([tokens]))
+    return mx.stack([output[0] for output in tap.outputs], axis=1)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_a_tap_changes_nothing(architecture: str) -> None:
+    model = build(architecture)
+    kinds = [type(layer) for layer in model.layers]
+    expected = model(mx.array([TOKENS]))
+    names = list(dict(model.named_modules()))
+    tap = Tap([model.layers[number - 1] for number in LAYERS])
+    with tap.open():
+        watched = model(mx.array([TOKENS]))
+    assert mx.array_equal(watched, expected)
+    assert [type(layer) for layer in model.layers] == kinds
+    assert list(dict(model.named_modules())) == names
+    assert [output.shape[:2] for output in tap.outputs] == [(1, len(TOKENS))] * len(LAYERS)
+
+
+def test_the_states_are_the_layers_own() -> None:
+    model = build("llama")
+    states = straight(model, TOKENS)
+    hidden = model.model.embed_tokens(mx.array([TOKENS]))
+    hidden = model.model.layers[0](hidden, "causal")
+    assert mx.allclose(states[:, 0], hidden[0], atol=1e-5)
+
+
+def test_a_tap_closes_after_a_failure() -> None:
+    model = build("llama")
+    kinds = [type(layer) for layer in model.layers]
+    tap = Tap(list(model.layers))
+    with pytest.raises(RuntimeError, match="stop"), tap.open():
+        raise RuntimeError("stop")
+    assert [type(layer) for layer in model.layers] == kinds
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_a_decoder_records_what_it_reads(architecture: str) -> None:
+    model = build(architecture)
+    decoder = Decoder(model)
+    states = decoder.record(LAYERS)
+    decoder.read(mx.array(TOKENS[:6]))
+    decoder.read(mx.array(TOKENS[6:]))
+    assert (states.first, states.end) == (0, len(TOKENS))
+    assert mx.allclose(states.between(0, len(TOKENS)), straight(model, TOKENS), atol=1e-4)
+    assert mx.array_equal(states.between(4, 8), states.between(0, len(TOKENS))[4:8])
+
+
+def test_what_is_taken_back_is_forgotten_and_recorded_anew() -> None:
+    model = build("llama")
+    decoder = Decoder(model)
+    states = decoder.record(LAYERS)
+    decoder.read(mx.array([*TOKENS[:6], 7, 7]))
+    decoder.rewind(6)
+    assert states.end == 6
+    decoder.read(mx.array(TOKENS[6:]))
+    assert mx.allclose(states.between(0, len(TOKENS)), straight(model, TOKENS), atol=1e-4)
+
+
+def test_recurrent_layers_take_whole_rounds_back() -> None:
+    decoder = Decoder(build("mamba"))
+    states = decoder.record(LAYERS)
+    decoder.read(mx.array(TOKENS[:4]))
+    decoder.settle(TOKENS[:4])
+    decoder.read(mx.array(TOKENS[4:]))
+    decoder.rewind(6)
+    assert states.end == decoder.length == 4
+
+
+def test_recording_may_begin_late_and_holds_a_bounded_number(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(engine.model_parts, "_KEPT", 16)
+    decoder = Decoder(build("llama"))
+    decoder.read(mx.array(TOKENS))
+    states = decoder.record(LAYERS)
+    assert states.first == states.end == len(TOKENS)
+    for round_ in range(20):
+        decoder.read(mx.array(TOKENS[:3]))
+        assert states.end == decoder.length == len(TOKENS) + 3 * (round_ + 1)
+        assert states.end - states.first < 16 + 3
+    decoder.rewind(states.first - 2)
+    assert states.first == states.end == decoder.length
+
+
+def test_asking_twice_for_the_same_layers_goes_on() -> None:
+    decoder = Decoder(build("llama"))
+    states = decoder.record(LAYERS)
+    decoder.read(mx.array(TOKENS))
+    assert decoder.record(LAYERS) is states
+    other = decoder.record((1,))
+    assert other is not states
+    decoder.read(mx.array(TOKENS[:1]))
+    assert states.end == len(TOKENS)
+    assert other.end == len(TOKENS) + 1
+
+
+@pytest.mark.parametrize("layers", [(), (0,), (1, 5), (-1,)])
+def test_layers_that_are_not_there(layers: tuple[int, ...]) -> None:
+    with pytest.raises(Problem, match="of a target that has 4"):
+        Decoder(build("llama")).record(layers)
+
+
+def test_a_gap_begins_anew() -> None:
+    model = build("llama")
+    states = HiddenStates(model, LAYERS)
+    with states.recording(0):
+        model(mx.array([TOKENS[:3]]))
+    with states.recording(7):
+        model(mx.array([TOKENS[:2]]))
+    assert (states.first, states.end) == (7, 9)
+
+
+def test_any_part_can_be_had_however_it_was_read() -> None:
+    model = build("llama")
+    decoder = Decoder(model)
+    states = decoder.record(LAYERS)
+    for part in (TOKENS[:1], TOKENS[1:4], TOKENS[4:5], TOKENS[5:]):
+        decoder.read(mx.array(part))
+    whole = states.between(0, len(TOKENS))
+    for start in range(len(TOKENS)):
+        for end in range(start + 1, len(TOKENS) + 1):
+            assert mx.array_equal(states.between(start, end), whole[start:end])

@@ -1,0 +1,87 @@
+"""Stands in for the commands on models, in this process: answers what it is told to, when told."""
+
+from dataclasses import asdict
+from typing import Any, cast
+
+from PySide6.QtCore import QObject, Signal
+
+from app.models.commands import Commands, Plain, Running
+from app.window import Window
+from models.errors import Problem
+from models.records import Download, Installed
+
+
+class FakeRunning(QObject):
+    """A command that was started. Attributes: `words`; `dropped`; `over`."""
+
+    told = Signal(object)
+    done = Signal(object)
+    failed = Signal(object)
+
+    def __init__(self, words: tuple[str, ...], parent: QObject) -> None:
+        super().__init__(parent)
+        self.words, self.dropped, self.over = words, False, False
+
+    def drop(self) -> None:
+        self.dropped = self.over = True
+
+    def tell(self, line: Plain) -> None:
+        self.told.emit(line)
+
+    def download(self, download: Download) -> None:
+        self.tell({"download": asdict(download)})
+
+    def install(self, installed: Installed) -> None:
+        self.tell({"installed": asdict(installed)})
+
+    def answer(self, answer: Plain | None = None) -> None:
+        """End well."""
+        self.over = True
+        self.done.emit(answer or {})
+
+    def fail(self, message: str, remedy: str) -> None:
+        self.over = True
+        self.failed.emit(Problem(message, remedy))
+
+
+class FakeCommands(Commands):
+    """Attributes: `started`, all commands; `closed`, how it was closed, None before."""
+
+    def __init__(self) -> None:
+        super().__init__(("no", "such", "command"))
+        self.started: list[FakeRunning] = []
+        self.closed: tuple[Any, ...] | None = None
+
+    def start(self, *words: str) -> Running:
+        self.started.append(FakeRunning(words, self))
+        return cast(Running, self.started[-1])
+
+    def close(self, *, patient: Any = ()) -> None:
+        self.closed = tuple(patient)
+
+    def asked(self, *words: str) -> FakeRunning:
+        """The latest command that has all these words, and is not over."""
+        return next(
+            one for one in reversed(self.started) if not one.over and {*words} <= {*one.words}
+        )
+
+    def waits(self, *words: str) -> bool:
+        """Whether there is one."""
+        return any(not one.over and {*words} <= {*one.words} for one in self.started)
+
+    def answer_all(self, shelf: Plain, offers: Plain, candidates: Plain | None = None) -> None:
+        """Answer what is usually asked, as often as it is."""
+        while any(self.waits(word) for word in ("list", "pair")):
+            if self.waits("list"):
+                self.asked("list").answer(shelf)
+            elif self.waits("--target"):
+                self.asked("--target").answer(candidates or {"candidates": []})
+            else:
+                self.asked("pair").answer(offers)
+
+
+def commands_of(window: Window) -> FakeCommands:
+    """Those of a window that was made with them."""
+    found = window.library._library._commands
+    assert isinstance(found, FakeCommands)
+    return found

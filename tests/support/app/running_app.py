@@ -1,0 +1,91 @@
+"""The app as it is run, with someone who asks one thing after another, and an engine that plays.
+
+Run as a process of its own, to be killed: `python -m tests.support.app.running_app HOME SPEED`. One line
+of JSON for everything that was acknowledged: a message that is in the store, of which id, and the
+text that must be there from now on.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+from PySide6.QtCore import QTimer
+
+from app.conversations.records import Message
+from app.models import commands
+from app.models import loader as model_loader
+from app.engine_client import engine_process
+from app.start import HOME_VARIABLE, run_window
+from app.window import Window
+from engine.events import Event
+
+CHARACTERS = 2500
+_ASK_MS = 30
+
+
+def tell(kind: str, id: int, content: str) -> None:
+    """In one write, as it comes from two threads."""
+    os.write(1, (json.dumps({"kind": kind, "id": id, "content": content}) + "\n").encode())
+
+
+def ask_on(window: Window) -> None:
+    """Begin, and ask whenever nothing is being written."""
+    acknowledged: set[int] = set()
+
+    def look(kept: int) -> None:
+        for message in window.conversation.branch:
+            if message.role == "user" and message.id not in acknowledged:
+                acknowledged.add(message.id)
+                tell("complete", message.id, message.content)
+
+    def ask() -> None:
+        if window.loader.loaded is not None and not window.conversation.busy:
+            window.composer.set_text(f"question {os.getpid()}.{len(acknowledged)} " * 20)
+            window.composer.send()
+
+    def tell_end(message: Message) -> None:
+        tell(message.state, message.id, message.content)
+
+    tell_flushes(window)
+    window.answers.begun.connect(lambda writing: tell("streaming", writing.message.id, ""))
+    window.answers.saved.connect(tell_end)
+    window.begin()
+    window.new()
+    window.conversation.changed.connect(look)
+    timer = QTimer(window, interval=_ASK_MS)
+    timer.timeout.connect(ask)
+    timer.start()
+    tell("opened", 0, window.store.notice or "")
+
+
+def tell_flushes(window: Window) -> None:
+    """Tell what was flushed, once that is on the disk."""
+    flush = window.store.flush_answer
+
+    def flush_and_tell(id: int, content: str, events: Sequence[Event]) -> Future[None]:
+        def tell_it(future: Future[Any]) -> None:
+            if future.exception() is None:
+                tell("streaming", id, content)
+
+        done = flush(id, content, events)
+        done.add_done_callback(tell_it)
+        return done
+
+    setattr(window.store, "flush_answer", flush_and_tell)  # noqa: B010
+
+
+def main(home: Path, speed: str) -> int:
+    os.environ[HOME_VARIABLE] = str(home)
+    play = (sys.executable, "-m", "tests.lab.window_benchmark.host", str(CHARACTERS), speed)
+    engine_process.host_command = lambda: play  # type: ignore[assignment]
+    model_loader.open_target = lambda target, progress: Path("/models/tiny")
+    commands.models_command = lambda: ("true",)  # the real one outlives a kill for a moment
+    return run_window(["app"], begin=ask_on)
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]), sys.argv[2]))

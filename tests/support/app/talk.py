@@ -1,0 +1,88 @@
+"""An open conversation with a store and a fake host behind it, and no window."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pytestqt.qtbot import QtBot
+
+from app.chat.answers import Answers
+from app.chat.conversation import OpenConversation
+from app.conversations.store import Store
+from app.engine_client.engine_log import EngineLog
+from app.engine_client.engine_process import EngineProcess
+from models.errors import Problem
+from tests.support.app.engine_listener import TIMEOUT_SECONDS
+from tests.support.app.window_maker import fake_host
+
+
+class Talk:
+    """Attributes: `store`, `engine`, `answers`, `conversation`; `told`, what the latter two
+    told, in order; `problems`, of whatever kind."""
+
+    def __init__(self, folder: Path, steps: str, qtbot: QtBot) -> None:
+        self._qtbot = qtbot
+        self.store = Store.open(folder / "conversations.sqlite")
+        self.engine = EngineProcess(
+            EngineLog(folder), command=fake_host(folder, steps), delays_seconds=(0.0,)
+        )
+        self.answers = Answers(self.store, self.engine)
+        self.conversation = OpenConversation(
+            self.store, self.answers, names=lambda: ("tiny", "lookup")
+        )
+        self.told: list[str] = []
+        self.problems: list[Problem] = []
+        self.refused: list[str] = []
+        for name in ("opened", "changed", "described", "reached"):
+            getattr(self.conversation, name).connect(self._teller(name))
+        for name in ("begun", "finished", "saved", "saving_again"):
+            getattr(self.answers, name).connect(self._teller(name))
+        self.conversation.failed.connect(self.problems.append)
+        self.answers.unsaved.connect(self.problems.append)
+        self.conversation.refused.connect(self._on_refused)
+        self.engine.load(Path("/models/tiny"))
+
+    def _teller(self, name: str) -> Callable[..., None]:
+        return lambda *values: self.told.append(name)
+
+    def _on_refused(self, text: str, problem: Problem) -> None:
+        self.refused.append(text)
+        self.problems.append(problem)
+
+    def until(self, holds: Callable[[], object]) -> None:
+        self._qtbot.waitUntil(lambda: bool(holds()), timeout=TIMEOUT_SECONDS * 1000)
+
+    def until_told(self, name: str, count: int = 1) -> None:
+        self.until(lambda: self.told.count(name) >= count)
+
+    def ask(self, text: str) -> None:
+        """Say something, and wait for the answer to be on the disk."""
+        saved = self.told.count("saved")
+        self.conversation.say(text)
+        self.until_told("saved", saved + 1)
+
+    @property
+    def shown(self) -> list[tuple[str, str, str]]:
+        """Role, text and state of each message on the branch."""
+        branch = self.conversation.branch
+        return [(message.role, message.content, message.state) for message in branch]
+
+    def stored(self) -> list[tuple[str, str, str]]:
+        """The same, as it is in the store."""
+        record: Any = self.conversation.record
+        branch = self.store.branch(record.id).result()
+        return [(message.role, message.content, message.state) for message in branch]
+
+    @staticmethod
+    def reopened(folder: Path) -> Store:
+        """The store of a talk that is closed, as the next start finds it."""
+        return Store.open(folder / "conversations.sqlite")
+
+    def close(self) -> None:
+        self.answers.close()
+        self.engine.stop()
+        self.answers.save()
+        self.store.close()
+
+
+Begin = Callable[[str], Talk]

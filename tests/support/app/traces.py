@@ -1,0 +1,131 @@
+"""Traces for tests: whatever a generation may look like, with texts that tokens cut anywhere."""
+
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from hypothesis import strategies as st
+
+from engine.events import (
+    Done,
+    Draft,
+    DraftedToken,
+    Event,
+    Judgement,
+    Origin,
+    Prefill,
+    Span,
+    Text,
+    Verdict,
+    WrittenToken,
+    from_json,
+)
+from engine.rounds import Round, joined
+from engine.stats import tally
+from engine.text import AnswerText, Spelling
+
+DATA = Path(__file__).parents[2] / "app" / "data"
+END = 0
+
+_ALPHABET = "ab \n<>é→😀\ufffd"
+
+
+class Vocabulary:
+    """A tokenizer of byte strings: token 0 ends the text and has no text of its own."""
+
+    def __init__(self, tokens: Sequence[bytes]) -> None:
+        self.tokens = [b"", *tokens]
+
+    def decode(self, token_ids: Any, skip_special_tokens: bool = False, **_: Any) -> str:
+        ends = b"" if skip_special_tokens else b"<end>"
+        parts = [self.tokens[token] if token != END else ends for token in token_ids]
+        return b"".join(parts).decode(errors="replace")
+
+
+# Whole words, single letters, and characters in every way that bytes can be cut.
+VOCABULARY = Vocabulary(
+    [
+        *[letter.encode() for letter in _ALPHABET],
+        *[b"ab", b" a", b" b", b"ba\n", b"aa", " é".encode()],
+        *[bytes([byte]) for byte in sorted(set("é→😀".encode()))],
+        b" \xf0",
+        b"\x9f\x98",
+        b"\x80a",
+    ]
+)
+_ids = st.integers(1, len(VOCABULARY.tokens) - 1)
+_chances = st.floats(0.0, 1.0)
+
+
+@st.composite
+def traces(draw: st.DrawFn) -> tuple[Event, ...]:
+    """The events of a generation, as a session would make them; it may be cut short anywhere."""
+    spelling = Spelling(VOCABULARY)
+    stops = draw(st.lists(st.text(_ALPHABET, min_size=1, max_size=3), max_size=2))
+    text, tokens_to_tell = AnswerText(VOCABULARY, stops), deque[tuple[int, int]]()
+
+    def tell(delta: str, lengths: list[int]) -> None:
+        if lengths:
+            spans = tuple(Span(*tokens_to_tell.popleft(), length) for length in lengths)
+            events.append(Text("g", delta, spans))
+
+    events: list[Event] = [Prefill("g", 4, 9, 4, 0.0), Prefill("g", 9, 9, 4, 0.5)]
+    shapes = draw(st.lists(st.integers(0, 4).flatmap(_shape), max_size=8))
+    for number, (proposed, accepted) in enumerate(shapes, start=1):
+        guesses = draw(st.lists(_ids, min_size=proposed, max_size=proposed))
+        own: int | None = draw(_ids)
+        last = number == len(shapes)
+        if last and accepted and draw(st.booleans()):
+            guesses[accepted - 1], own = END, None
+        elif last and draw(st.booleans()):
+            own = END
+        if guesses:
+            tokens = tuple(DraftedToken(t, spelling.spell(t), draw(_chances)) for t in guesses)
+            events.append(Draft("g", number, tokens, "model"))
+        origin: Origin = "correction" if accepted < proposed else "bonus" if proposed else "plain"
+        judgements = tuple(Judgement(draw(_chances), draw(_chances)) for _ in guesses)
+        written = None if own is None else WrittenToken(own, spelling.spell(own), 0.5, origin)
+        events.append(
+            Verdict("g", number, accepted, judgements, written, 0.25, 0.5, 1.0, "fixed at 4")
+        )
+        committed = [*guesses[:accepted], *([] if own is None else [own])]
+        tokens_to_tell.extend((number, index) for index in range(len(committed)))
+        tell(*text.push(committed))
+        if text.stopped:
+            break
+    tell(*text.finish())
+    events.append(Done("g", "stop", tally(events), cut=text.cut))
+    return tuple(events[: draw(st.integers(0, len(events)))] if draw(st.booleans()) else events)
+
+
+def made_round(number: int, *texts: str, accepted: int = 0) -> tuple[Round, Round]:
+    """A round of so many drafted tokens as it is drafted, and as it is judged."""
+    origin: Origin = "bonus" if texts else "plain"
+    if accepted < len(texts):
+        origin = "correction"
+    drafted = tuple(DraftedToken(1, text, 0.5) for text in texts)
+    judgements = (Judgement(0.25, 0.5),) * len(texts)
+    own = WrittenToken(2, " own", 0.5, origin)
+    draft = Draft("g", number, drafted, "model")
+    verdict = Verdict("g", number, accepted, judgements, own, 0.01, 0.02, 0.04, "fixed at 4")
+    before, after = joined([draft, verdict])
+    assert isinstance(before, Round)
+    assert isinstance(after, Round)
+    return before, after
+
+
+def _shape(proposed: int) -> st.SearchStrategy[tuple[int, int]]:
+    return st.tuples(st.just(proposed), st.integers(0, proposed))
+
+
+def text_of(events: Sequence[Event]) -> str:
+    return "".join(event.delta for event in events if isinstance(event, Text))
+
+
+def recorded(name: str) -> tuple[Event, ...]:
+    """The trace in the recorded file `name`.
+
+    Made with `python -m engine generate --json` on the tiny model in tests/data.
+    """
+    return tuple(map(from_json, (DATA / name).read_text(encoding="utf-8").splitlines()))

@@ -1,0 +1,69 @@
+"""Makes a window whose engine is the fake host, or any other, and whose data is in one folder."""
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from PySide6.QtCore import QSettings
+from PySide6.QtWidgets import QApplication
+
+from app.conversations.store import Store
+from app.models.commands import Commands
+from app.models.library import Library
+from app.models.loader import ModelLoader, OpenTarget
+from app.engine_client.engine_log import EngineLog
+from app.engine_client.engine_process import EngineProcess, Patience
+from app.settings import Settings
+from app.theme.style import Theme
+from app.window import Window
+from engine.events import Event, to_json
+from tests.support.app.fake_commands import FakeCommands
+
+Open = Callable[..., Window]
+Until = Callable[[Callable[[], object]], None]
+
+# Of the platform without a screen, whatever the window does.
+OFFSCREEN_COMPLAINTS = ("propagateSizeHints", "does not support raise")
+FAKE_HOST = Path(__file__).with_name("fake_host.py")
+ROOT = Path(__file__).parents[3]
+
+
+def fake_host(folder: Path, steps: str) -> tuple[str, ...]:
+    """The command for a fake host; `steps` as it has them, its lives counted in `folder`."""
+    counter = folder / "lives"
+    return (sys.executable, str(FAKE_HOST), str(counter), *steps.split())
+
+
+def events_file(folder: Path, events: Sequence[Event], *, name: str = "events.jsonl") -> Path:
+    """A file of events, for the fake host to play."""
+    path = folder / name
+    path.write_text("".join(to_json(event) + "\n" for event in events), encoding="utf-8")
+    return path
+
+
+def make_window(
+    application: QApplication,
+    folder: Path,
+    command: Sequence[str],
+    *,
+    target: Path = Path("/models/tiny"),
+    opening: OpenTarget | None = None,
+    patience: Patience | None = None,
+    dark: bool = False,
+    commands: Commands | None = None,
+) -> Window:
+    """A window on the data in `folder`; `target` is what it takes for the starter model, and
+    `commands`, which otherwise say nothing, for those on models."""
+    settings = Settings(QSettings(str(folder / "settings.ini"), QSettings.Format.IniFormat))
+    engine = EngineProcess(
+        EngineLog(folder / "log"), command=command, patience=patience, delays_seconds=(0.05,)
+    )
+    loader = ModelLoader(engine, settings, opening=opening or (lambda text, progress: target))
+    return Window(
+        Store.open(folder / "conversations.sqlite"),
+        engine,
+        loader=loader,
+        settings=settings,
+        theme=Theme(application, settings, dark=lambda: dark),
+        library=Library(commands or FakeCommands()),
+    )

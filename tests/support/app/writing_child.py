@@ -1,0 +1,53 @@
+"""Writes chats as fast as the disk takes them, and tells each write once it was acknowledged.
+
+Run as a process of its own, to be killed: `python -m tests.support.app.writing_child FILE`.
+One line of JSON each: what was written, of which id, and the content that must be there from now
+on.
+"""
+
+import json
+import sys
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from pathlib import Path
+
+from app.conversations.store import Store
+from engine.events import Event
+from tests.support.app.store_samples import round_of
+
+
+def tell(kind: str, id: int, content: str) -> None:
+    sys.stdout.write(json.dumps({"kind": kind, "id": id, "content": content}) + "\n")
+    sys.stdout.flush()
+
+
+def main(path: Path) -> None:
+    now = datetime(2026, 5, 9, tzinfo=UTC)
+
+    def clock() -> datetime:
+        nonlocal now
+        now += timedelta(minutes=10)  # so that backups are due, and killed too
+        return now
+
+    store = Store.open(path, clock=clock)
+    tell("opened", 0, store.notice or "")
+    chat = store.create().result().id
+    for number in count():
+        question = store.say(chat, f"question {number} " * 20).result()
+        tell("complete", question.id, question.content)
+        answer = store.begin_answer(question.id, target="t", drafter="d").result()
+        tell("streaming", answer.id, "")
+        content = ""
+        events: list[Event] = []
+        for flush in range(4):
+            events.extend(round_of(flush))
+            content += f"part {flush} " * 50
+            store.flush_answer(answer.id, content, events).result()
+            tell("streaming", answer.id, content)
+        store.finish_answer(answer.id, content, events, state="complete").result()
+        tell("complete", answer.id, content)
+        store.back_up_if_due().result()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

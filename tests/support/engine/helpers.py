@@ -1,0 +1,326 @@
+"""What the engine's tests share: runs of the loop, fresh replays, scripted models and drafters.
+
+Two checks are made of everything that is written through here: the laws that tie guesses,
+rulings and tokens together (`write`), and that the caches afterwards are what reading the same
+tokens afresh makes them, bit for bit (`assert_as_fresh`).
+"""
+
+import copy
+import os
+import random
+from collections.abc import Callable, Container, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from unittest import mock
+
+import mlx.core as mx
+import mlx.nn as nn
+from mlx_lm.models.cache import ArraysCache, QuantizedKVCache
+
+from engine.cache import QuantizedCaches
+from engine.decoder import Decoder
+from engine.draft_length import Choice, DraftLength, Prospect
+from engine.draft_length.policy import Fixed
+from engine.drafters import Drafter, Proposal
+from engine.drafters.none import NoDrafter
+from engine.request import Sampling
+from engine.speculate import Guess, Ruling, Task, speculate
+from tests.support.engine import tiny
+
+GREEDY = Sampling()
+BLOCK = 16  # by how much caches move and grow at a time: often
+PROMPT = [11, 3, 52, 7, 40, 7, 19, 3, 60, 22, 5, 31]
+QUANTIZED = QuantizedCaches(bits=8, group_size=32, start=len(PROMPT) + 9)
+
+# One of each kind of cache: full, windows, recurrent and full, recurrent.
+CORE = ("llama", "gemma3_text", "qwen3_5", "mamba")
+
+MakeDrafter = Callable[[Decoder], Drafter]
+
+
+def decoder(
+    model: nn.Module, *, quantized: QuantizedCaches | None = None, block: int = BLOCK
+) -> Decoder:
+    """One whose caches move and grow early."""
+    return Decoder(model, quantized=quantized, block=block)
+
+
+def build_wide(architecture: str, **options: Any) -> nn.Module:
+    """As `tiny.build`, with heads wide enough for quantized caches (32, a group)."""
+    wide = dict(tiny._CONFIGS[architecture])
+    if "head_dim" in wide:
+        wide["head_dim"] = 32
+    else:
+        wide["hidden_size"] = wide["block_dim"] = 32 * wide["num_attention_heads"]
+    with mock.patch.dict(tiny._CONFIGS, {architecture: wide}):
+        return tiny.build(architecture, **options)
+
+
+# Runs of the loop
+
+
+@dataclass
+class Run:
+    """What `write` got: the new tokens, and per round its guess, if it had one, and ruling."""
+
+    tokens: list[int] = field(default_factory=list)
+    rounds: list[tuple[Guess | None, Ruling]] = field(default_factory=list)
+
+    @property
+    def proposed(self) -> int:
+        return sum(len(guess.tokens) for guess, _ in self.rounds if guess)
+
+    @property
+    def accepted(self) -> int:
+        return sum(ruling.accepted for _, ruling in self.rounds)
+
+
+def task(
+    count: int, *, ends: Sequence[int] = (), sampling: Sampling = GREEDY, seed: int = 0
+) -> Task:
+    return Task(sampling=sampling, seed=seed, max_tokens=count, ends=frozenset(ends))
+
+
+def write(
+    target: Decoder, drafter: Drafter, policy: DraftLength, tokens: list[int], to_do: Task
+) -> Run:
+    """Write behind `tokens`, in place, as a session does; checks the laws of the loop."""
+    prompt = len(tokens)
+    for _ in target.prefill(tokens):
+        pass
+    for _ in drafter.prepare(tokens):
+        pass
+    run, guess = Run(), None
+    for item in speculate(target, drafter, policy, tokens, to_do):
+        if isinstance(item, Guess):
+            assert guess is None, "two guesses in a round"
+            assert item.tokens, "an empty guess"
+            assert len(item.q) == len(item.tokens)
+            guess = item
+            continue
+        committed = guess.tokens[: item.accepted] if guess else []
+        committed = committed + ([] if item.own is None else [item.own])
+        assert committed, "a round without a token"
+        run.tokens += committed
+        assert tokens[prompt:] == run.tokens, "the rulings do not add up to the tokens"
+        assert len(item.p) == len(item.chance) == (len(guess.tokens) if guess else 0)
+        assert item.accepted <= len(item.p)
+        if item.own is None:
+            assert committed[-1] in to_do.ends, "no token of its own, and no end"
+        run.rounds.append((guess, item))
+        guess = None
+    assert guess is None, "a guess without a ruling"
+    assert len(run.tokens) <= to_do.max_tokens
+    assert not any(token in to_do.ends for token in run.tokens[:-1]), "behind the end"
+    if len(run.tokens) < to_do.max_tokens:
+        assert run.tokens[-1] in to_do.ends, "too short"
+    return run
+
+
+def run_greedily(
+    model: nn.Module,
+    make_drafter: MakeDrafter,
+    length: int,
+    *,
+    count: int,
+    prompt: Sequence[int] = PROMPT,
+    quantized: QuantizedCaches | None = None,
+    block: int = BLOCK,
+    check_caches: bool = True,
+) -> Run:
+    """`count` greedy tokens with drafts of `length`."""
+    target = decoder(model, quantized=quantized, block=block)
+    tokens = list(prompt)
+    run = write(target, make_drafter(target), Fixed(length), tokens, task(count))
+    if check_caches:
+        assert_as_fresh(target, tokens, decoder(model, quantized=quantized, block=block))
+    return run
+
+
+def plainly(
+    model: nn.Module,
+    *,
+    count: int,
+    prompt: Sequence[int] = PROMPT,
+    quantized: QuantizedCaches | None = None,
+    block: int = BLOCK,
+) -> list[int]:
+    """What the target alone writes: drafter none, token by token."""
+    run = run_greedily(
+        model,
+        lambda _: NoDrafter(),
+        0,
+        count=count,
+        prompt=prompt,
+        quantized=quantized,
+        block=block,
+    )
+    assert run.proposed == 0
+    return run.tokens
+
+
+def ranked(
+    model: nn.Module, tokens: Sequence[int], *, quantized: QuantizedCaches | None = None
+) -> list[tuple[int, int, float]]:
+    """For every position but the first, read one by one: best, second best, and their margin."""
+    reader, rows = decoder(model, quantized=quantized), []
+    for token in tokens[:-1]:
+        logits = reader.read(mx.array([token]))[-1].astype(mx.float32)
+        best = mx.argsort(-logits)[:2]
+        margin = logits[best[0]] - logits[best[1]]
+        first, second = best.tolist()
+        rows.append((first, second, margin.item()))
+    return rows
+
+
+# Fresh replays
+
+
+def next_logits(of: Decoder, token: int) -> tuple[mx.array, list[Any]]:
+    """The logits that reading `token` would give, and the caches then; `of` stays as it is."""
+    timeline = copy.deepcopy(of.timeline)
+    caches = timeline.open()
+    logits = of.model(mx.array([[token]]), cache=caches)[0, -1]
+    return logits, caches
+
+
+def contents(layer: Any) -> list[mx.array]:
+    """The arrays of a cache, without what lies behind its end."""
+    if isinstance(layer, ArraysCache):
+        return [array for array in layer.cache if array is not None]
+    held = layer.offset - getattr(layer, "base", 0)
+    parts = (layer.keys, layer.values)
+    if isinstance(layer, QuantizedKVCache):
+        parts = (*layer.keys, *layer.values)
+    return [part[..., :held, :] for part in parts]
+
+
+def assert_as_fresh(of: Decoder, tokens: Sequence[int], fresh: Decoder, *, probe: int = 7) -> None:
+    """That the caches of `of` are what reading `tokens[: of.length]` makes those of `fresh`.
+
+    Shown by the next token's logits and by what the caches hold, bit for bit.
+    """
+    length = of.length
+    assert length <= len(tokens), "the caches hold more than was committed"
+    assert fresh.length == 0
+    for layer in of.timeline.layers:
+        if not isinstance(layer, ArraysCache):
+            assert layer.offset == length, "offset and length differ"
+            assert layer.offset - getattr(layer, "base", 0) <= keys_held(layer)
+    for _ in fresh.prefill([*tokens[:length], probe]):
+        pass
+    ours, our_caches = next_logits(of, probe)
+    theirs, their_caches = next_logits(fresh, probe)
+    assert mx.array_equal(ours, theirs), "next logits differ from a fresh replay's"
+    for ours, theirs in zip(our_caches, their_caches, strict=True):
+        assert type(ours) is type(theirs)
+        for a, b in zip(contents(ours), contents(theirs), strict=True):
+            assert mx.array_equal(a, b), "a cache differs from a fresh replay's"
+
+
+def keys_held(layer: Any) -> int:
+    """How many positions the arrays of an attention cache have."""
+    if layer.keys is None:
+        return 0
+    keys = layer.keys[0] if isinstance(layer, QuantizedKVCache) else layer.keys
+    return int(keys.shape[2])
+
+
+# Scripted models and drafters
+
+
+def up_to(length: int, *, drafter: str = "") -> Choice:
+    """A choice to draft so many tokens."""
+    return Choice(length, "a test", drafter)
+
+
+class Scripted(nn.Module):
+    """Wants `script[i]` at position i, whatever it has read. Its cache holds the ids it read."""
+
+    def __init__(self, script: Sequence[int], *, vocabulary: int = 260) -> None:
+        super().__init__()
+        self.layers = [nn.Identity()]
+        self._script = mx.array(list(script))
+        self._vocabulary = vocabulary
+
+    def __call__(self, tokens: mx.array, cache: list[Any] | None = None) -> mx.array:
+        start = 0
+        if cache is not None:
+            start = cache[0].offset
+            ids = mx.broadcast_to(tokens[:, None, :, None], (*tokens[:, None].shape, 32))
+            cache[0].update_and_fetch(ids.astype(mx.float32), ids.astype(mx.float32))
+        wanted = mx.arange(start + 1, start + 1 + tokens.shape[1])
+        wanted = self._script[mx.minimum(wanted, self._script.size - 1)]
+        return 10.0 * (mx.arange(self._vocabulary) == wanted[:, None])[None].astype(mx.float32)
+
+
+def ids_held(of: Decoder) -> list[int]:
+    """The token ids that the cache of a `Scripted` model holds."""
+    layer = of.timeline.layers[0]
+    if layer.keys is None:
+        return []
+    ids: list[int] = layer.keys[0, 0, : layer.offset, 0].astype(mx.int32).tolist()
+    return ids
+
+
+class Known:
+    """Knows what comes where: proposes `script`, but something else at positions in `wrong`.
+
+    At positions in `silent` it proposes nothing. Remembers what it was told.
+    """
+
+    name = "known"
+
+    def __init__(
+        self,
+        script: Sequence[int],
+        *,
+        vocabulary: int = 64,
+        wrong: Container[int] = (),
+        silent: Container[int] = (),
+    ) -> None:
+        self._silent = silent
+        self._script = [
+            (token + 1) % vocabulary if i in wrong else token for i, token in enumerate(script)
+        ]
+        self.settled: list[int] = []
+        self.rewound: list[int] = []
+
+    def prepare(self, tokens: list[int]) -> Iterator[int]:
+        return iter(())
+
+    def prospects(self, tokens: list[int]) -> Sequence[Prospect]:
+        return (Prospect(self.name, 1 << 30),)
+
+    def propose(
+        self, tokens: list[int], choice: Choice, sampling: Sampling, key: mx.array
+    ) -> Proposal | None:
+        guesses = self._script[len(tokens) : len(tokens) + choice.length]
+        if not guesses or len(tokens) in self._silent:
+            return None
+        q = mx.ones((len(guesses),))
+        return Proposal(mx.array(guesses, dtype=mx.int32), q, None, self.name)
+
+    def settle(self, accepted: int) -> None:
+        self.settled.append(accepted)
+
+    def rewind(self, length: int) -> None:
+        self.rewound.append(length)
+
+
+EVERYWHERE = range(1 << 30)
+
+
+def now_and_then(seed: int, *, chance: float = 0.3) -> frozenset[int]:
+    """Positions that `Known` may be wrong at."""
+    draw = random.Random(seed)
+    return frozenset(i for i in range(4096) if draw.random() < chance)
+
+
+def resident_bytes() -> int:
+    """Memory of this process, Linux only; 0 elsewhere."""
+    try:
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return 0

@@ -1,0 +1,56 @@
+"""A tiny random head, and made-up answers for it to learn from: no model is needed."""
+
+import mlx.core as mx
+import mlx.nn as nn
+import numpy as np
+from mlx.utils import tree_map
+
+from engine.distil.answers import Answer
+from engine.drafters.head_network import Head, HeadShape
+
+VOCABULARY, WIDTH, LAYERS = 40, 16, (2, 3)
+KEPT = [1, 2, 3, 5, 8, 13, 21, 34, 39]  # the tokens that have a row
+SHAPE = HeadShape(
+    hidden_size=WIDTH,
+    layers=LAYERS,
+    rows=len(KEPT),
+    num_attention_heads=4,
+    num_key_value_heads=2,
+    head_dim=4,
+    intermediate_size=24,
+    rms_norm_eps=1e-5,
+    rope_theta=10000.0,
+)
+
+
+def lively_head() -> Head:
+    """Livelier than as initialized, so that places, steps and contexts make a difference."""
+    mx.random.seed(3)
+    head = Head(SHAPE)
+    head.update(
+        tree_map(lambda weight: 2 * weight if weight.ndim == 2 else weight, head.parameters())
+    )
+    mx.eval(head.parameters())
+    return head
+
+
+def embeddings() -> nn.Embedding:
+    """Of the target that is not there."""
+    mx.random.seed(4)
+    return nn.Embedding(VOCABULARY, WIDTH)
+
+
+def answer(prompt: int, answered: int, *, likeliest: int = 6) -> Answer:
+    """Made up; its chances are of about half of the mass, some of it of tokens without a row."""
+    random = np.random.default_rng(1000 * prompt + answered)
+    top = [random.choice(VOCABULARY, likeliest, replace=False) for _ in range(answered)]
+    return Answer(
+        random.integers(0, VOCABULARY, prompt + answered).tolist(),
+        prompt,
+        True,
+        mx.array(random.standard_normal((prompt + answered - 1, len(LAYERS), WIDTH))).astype(
+            mx.bfloat16
+        ),
+        mx.array(np.array(top)),
+        mx.array(np.log(random.dirichlet([1.0] * likeliest, answered) / 2)).astype(mx.float16),
+    )

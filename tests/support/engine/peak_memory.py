@@ -1,0 +1,49 @@
+"""A pair's peak memory, in a process of its own: `python -m tests.support.engine.peak_memory`.
+
+MLX's own count of the bytes that it holds, and not the process's: that is what Metal limits, it
+does not depend on what an allocator keeps back, and in small models Python would outweigh it.
+"""
+
+import json
+import resource
+import sys
+from contextlib import closing
+from itertools import islice
+from pathlib import Path
+
+import engine  # noqa: F401  # before MLX: it puts OpenBLAS in front
+
+# isort: split
+import mlx.core as mx
+
+from engine.draft_length.policy import Fixed
+from engine.events import Verdict
+from engine.loading import load
+from engine.request import Request, Sampling
+from engine.session import Session
+from models.folders import ModelFolder
+
+_TURNS = 4
+_ANSWER_TOKENS = 40
+_ROUNDS = 2  # of each answer, after which it is cancelled: later ones need no more
+
+
+def measure(target: Path, drafter: str, context: int) -> dict[str, int]:
+    """Load, then fill `context` tokens in a few turns, each answered with the longest drafts."""
+    session = Session(load(ModelFolder(target)), drafter=drafter, policy=Fixed(16))
+    loaded = mx.get_peak_memory()
+    text = [(7 * i + 3) % min(session.decoder.vocabulary, 250) for i in range(context)]
+    request = Request(sampling=Sampling(temperature=0.8, seed=1), max_tokens=_ANSWER_TOKENS)
+    for turn in range(1, _TURNS + 1):
+        prompt = text[: context * turn // _TURNS - _ANSWER_TOKENS]
+        with closing(session.complete(prompt, request)) as events:
+            list(islice((event for event in events if isinstance(event, Verdict)), _ROUNDS))
+    return {
+        "peak_bytes": mx.get_peak_memory(),
+        "loaded_bytes": loaded,
+        "process_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+    }
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))))

@@ -1,0 +1,65 @@
+"""What the hub on loopback serves, and commands in processes of their own."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+
+from tests.support.engine import tiny
+from tests.support.engine.ended import ROOT, Run
+
+NAME = "tiny-community/Tiny-Llama-8bit"
+
+
+def two_files(folder: Path) -> dict[str, bytes]:
+    """A tiny quantized model, its weights in two files with an index."""
+    tiny.write_folder("llama", folder, bits=8)
+    weights = sorted(mx.load(str(folder / "model.safetensors")).items())
+    (folder / "model.safetensors").unlink()
+    places = {}
+    for number, part in enumerate((weights[::2], weights[1::2]), 1):
+        name = f"model-{number:05d}-of-00002.safetensors"
+        mx.save_safetensors(str(folder / name), dict(part), metadata={"format": "mlx"})
+        places |= {tensor: name for tensor, _ in part}
+    index = {"metadata": {}, "weight_map": places}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    (folder / "README.md").write_text("# A tiny model")
+    (folder / "modeling.py").write_text("raise SystemExit('run')")
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def lines_of(ended: Run, code: int = 0) -> list[dict[str, Any]]:
+    """The JSON objects that it printed, a line each, and nothing else."""
+    assert (ended.code, ended.err) == (code, ""), ended.out[-500:]
+    assert ended.out.isascii()
+    return [json.loads(line) for line in ended.out.splitlines()]
+
+
+def answer_of(ended: Run) -> dict[str, Any]:
+    """The one that it printed."""
+    (answer,) = lines_of(ended)
+    return answer
+
+
+def assert_refused(ended: Run, *words: str) -> None:
+    """One line on standard error that holds all `words`, nothing else anywhere, exit code 2."""
+    assert (ended.code, ended.out) == (2, ""), ended
+    (line,) = ended.err.splitlines()
+    assert line.startswith("slipstream: ")
+    for word in words:
+        assert word in line
+
+
+def child(*arguments: object, **pipes: Any) -> "subprocess.Popen[str]":
+    """The command line in a process of its own, with pipes."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "engine", *map(str, arguments)],
+        cwd=ROOT,
+        env=os.environ | {"HF_HUB_DOWNLOAD_TIMEOUT": "600"},  # nothing waits for a silent hub
+        text=True,
+        **{"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | pipes,
+    )

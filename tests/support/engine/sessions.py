@@ -1,0 +1,231 @@
+"""What tests of conversations share: tiny pairs, and the laws of a session's events and caches."""
+
+import functools
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from engine.decoder import Decoder
+from engine.draft_length.policy import Fixed
+from engine.drafters import Drafter
+from engine.drafters.cascade import Cascade
+from engine.drafters.early_exit import EarlyExitDrafter
+from engine.drafters.lookup import LookupDrafter
+from engine.drafters.model import ModelDrafter
+from engine.drafters.none import NoDrafter
+from engine.events import Done, Draft, Event, Prefill, Text, Verdict, from_json, to_json
+from engine.loading import LoadedModel
+from engine.request import Message, Request
+from engine.session import Session
+from engine.stats import tally
+from models.folders import ModelFolder
+from tests.support.engine.heads import head_drafter
+from tests.support.engine.helpers import (
+    Known,
+    Scripted,
+    assert_as_fresh,
+    ids_held,
+)
+from tests.support.engine.tiny import build, noisy
+
+END = 256
+VOCABULARY = 260
+DRAFTERS = ("none", "model", "early-exit", "head", "lookup", "cascade")
+QUESTION = [Message("user", "How long is a piece of string, and why?")]
+
+
+@functools.cache
+def tiny_model(architecture: str) -> Any:
+    return build(architecture, vocabulary=VOCABULARY)
+
+
+@functools.cache
+def noisy_model(architecture: str) -> Any:
+    return noisy(tiny_model(architecture))
+
+
+def loaded(model: Any, tokenizer: Any, *, context: int = 4096) -> LoadedModel:
+    return LoadedModel(
+        folder=ModelFolder(Path("tiny")),
+        model=model,
+        tokenizer=tokenizer,
+        ends=frozenset({END}),
+        context_length=context,
+        precision="float32",
+    )
+
+
+def use(session: Session, kind: str, architecture: str, *, length: int = 4) -> Session:
+    """Draft with a drafter of this kind."""
+    target = session.decoder
+
+    def model() -> Drafter:
+        return ModelDrafter(Decoder(noisy_model(architecture)), vocabulary=target.vocabulary)
+
+    drafters: dict[str, Any] = {
+        "none": NoDrafter,
+        "model": model,
+        "early-exit": lambda: EarlyExitDrafter(target, layers=2),
+        "head": lambda: head_drafter(target),
+        "lookup": LookupDrafter,
+        "cascade": lambda: Cascade(LookupDrafter(), model()),
+    }
+    session.drafter = drafters[kind]()
+    session.policy = Fixed(length)
+    return session
+
+
+def new_session(tokenizer: Any, architecture: str = "llama", kind: str = "model") -> Session:
+    return use(Session(loaded(tiny_model(architecture), tokenizer)), kind, architecture)
+
+
+def scripted(
+    tokenizer: Any,
+    text: bytes,
+    *,
+    prompt: int,
+    length: int,
+    draft: bytes | None = None,
+    wrong: Any = (),
+) -> Session:
+    """A session whose target answers a prompt of so many tokens with `text`, then ends.
+
+    The drafter proposes `draft`, by default the answer itself.
+    """
+    script = [*range(prompt), *text, END, END]
+    session = Session(loaded(Scripted(script, vocabulary=VOCABULARY), tokenizer))
+    guesses = script if draft is None else [*range(prompt), *draft]
+    session.drafter = Known(guesses, vocabulary=VOCABULARY, wrong=wrong)
+    session.policy = Fixed(length)
+    return session
+
+
+# The laws of events
+
+
+def check_laws(
+    events: Sequence[Event], tokenizer: Any, *, whole: bool = True, end: int = END
+) -> None:
+    """Everything that `engine.events` promises of a generation; `whole` unless it was closed."""
+    assert len({event.generation for event in events}) == 1
+    assert [from_json(to_json(event)) for event in events] == list(events)
+    prefills = [event for event in events if isinstance(event, Prefill)]
+    assert list(events[: len(prefills)]) == prefills, "prefill after the first round"
+    processed = [prefill.processed for prefill in prefills]
+    assert processed == sorted(processed)
+    assert all(p.reused <= p.processed <= p.total for p in prefills)
+
+    rounds: list[Verdict] = []
+    committed: list[int] = []
+    numbers: list[tuple[int, int]] = []  # round and index of each
+    spans: list[tuple[int, int]] = []
+    draft: Draft | None = None
+    for event in events:
+        match event:
+            case Draft():
+                assert draft is None, "two drafts in a round"
+                assert event.tokens
+                assert event.round == len(rounds) + 1
+                draft = event
+            case Verdict():
+                rounds.append(event)
+                assert event.round == len(rounds)
+                drafted = draft.tokens if draft else ()
+                assert len(event.judgements) == len(drafted)
+                committed += [token.id for token in drafted[: event.accepted]]
+                assert 0 <= event.accepted <= len(drafted)
+                if event.next is None:
+                    assert committed[-1] == end, "no token of its own, and no end"
+                else:
+                    clean = event.accepted == len(drafted)
+                    swept = "bonus" if clean else "correction"
+                    assert event.next.origin == (swept if drafted else "plain")
+                    committed.append(event.next.id)
+                numbers += [(event.round, n) for n in range(len(committed) - len(numbers))]
+                draft = None
+            case Text():
+                assert sum(span.length for span in event.spans) == len(event.delta)
+                assert event.spans, "text of no token"
+                assert all(span.length >= 0 for span in event.spans)
+                spans += [(span.round, span.index) for span in event.spans]
+                assert spans == numbers[: len(spans)], "not in the order of the tokens, or twice"
+                assert event.delta or any(event is last for last in events[-2:]), "nothing"
+            case _:
+                assert draft is None, "something between a draft and its verdict"
+    assert end not in committed[:-1], "something behind the end"
+    if not whole:
+        return
+    assert draft is None, "a draft without a verdict"
+    done = events[-1]
+    assert isinstance(done, Done)
+    assert sum(isinstance(event, Done) for event in events) == 1
+    stats = done.stats
+    assert stats == tally(events)
+    assert stats.proposed == stats.accepted + stats.rejected + stats.discarded
+    assert stats.committed == stats.accepted + stats.corrections + stats.bonuses + stats.plain
+    assert stats.committed == len(committed)
+    assert stats.rounds == len(rounds)
+    assert spans == numbers, "a token without a span"
+    decoded = tokenizer.decode(committed, skip_special_tokens=True)
+    assert text_of(events) + done.cut == decoded, "the events do not give the text"
+
+
+def lengths_of(events: Sequence[Event]) -> list[int]:
+    """How much of the text each committed token gave."""
+    return [span.length for event in events if isinstance(event, Text) for span in event.spans]
+
+
+def text_of(events: Sequence[Event]) -> str:
+    return "".join(event.delta for event in events if isinstance(event, Text))
+
+
+def tokens_of(events: Sequence[Event]) -> list[int]:
+    """The committed tokens, put together from drafts and verdicts."""
+    tokens: list[int] = []
+    drafted: list[int] = []
+    for event in events:
+        if isinstance(event, Draft):
+            drafted = [token.id for token in event.tokens]
+        elif isinstance(event, Verdict):
+            tokens += drafted[: event.accepted]
+            tokens += [event.next.id] if event.next else []
+            drafted = []
+    return tokens
+
+
+def collect(session: Session, stream: Iterator[Event]) -> list[Event]:
+    """All events, their laws and the session's caches checked."""
+    events = list(stream)
+    check_laws(events, session.target.tokenizer)
+    check_caches(session)
+    return events
+
+
+def check_caches(session: Session) -> None:
+    """Target and drafter hold the committed tokens and nothing else."""
+    model = session.target.model
+    if isinstance(model, Scripted):
+        assert ids_held(session.decoder) == session._tokens[: session.decoder.length]
+    else:
+        assert_as_fresh(session.decoder, session._tokens, Decoder(model))
+    if isinstance(session.drafter, ModelDrafter):
+        own = session.drafter._decoder
+        assert_as_fresh(own, session._tokens, Decoder(own.model))
+
+
+def done_of(events: Sequence[Event]) -> Done:
+    assert isinstance(events[-1], Done)
+    return events[-1]
+
+
+def reused_of(events: Sequence[Event]) -> int:
+    return done_of(events).stats.reused_tokens
+
+
+def answer_of(tokenizer: Any, architecture: str) -> list[int]:
+    """What a fresh session without a drafter answers."""
+    session = new_session(tokenizer, architecture, "none")
+    return tokens_of(collect(session, session.answer(QUESTION, Request(max_tokens=24))))
+
+
+# Turns

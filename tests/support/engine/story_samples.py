@@ -1,0 +1,42 @@
+"""What the distiller's tests ask."""
+
+import itertools
+from collections.abc import Sequence
+from pathlib import Path
+
+import mlx.core as mx
+
+from engine.distil.answers import Asked
+from engine.drafters.head_network import FittedHead, new_head, shape_for
+from engine.loading import LoadedModel
+
+STORIES = Path(__file__).parents[2] / "data" / "stories260K"
+
+_WHO = ("Tom", "Lily", "A little dog", "The big red ball", "Mom and Dad", "Ben", "A bird")
+_WHAT = ("went to the park", "was very sad", "saw a tree", "wanted to play", "had a nice toy")
+_WHEN = ("One day,", "Once upon a time,", "Then", "It was late and")
+
+
+def openings(count: int) -> list[str]:
+    """Beginnings of stories, all different."""
+    parts = itertools.product(_WHAT, _WHO, _WHEN)
+    texts = [f"{when} {who} {what}" for what, who, when in parts]
+    assert count <= len(texts)
+    return texts[:count]
+
+
+def asked_of(
+    target: LoadedModel, texts: Sequence[str], temperatures: Sequence[float] = (0.0,)
+) -> list[Asked]:
+    """The texts in tokens, to be answered with the temperatures in turn."""
+    return [
+        Asked(target.tokenizer.encode(text, add_special_tokens=False), temperature)
+        for text, temperature in zip(texts, itertools.cycle(temperatures), strict=False)
+    ]
+
+
+def new_story_head(stories: LoadedModel, *, rows: int = 512) -> FittedHead:
+    """An untrained one, which can say the `rows` tokens with the lowest ids."""
+    mx.random.seed(0)
+    shape = shape_for(stories.model, rows=rows)
+    return new_head(stories.model, shape, mx.arange(rows, dtype=mx.int32))

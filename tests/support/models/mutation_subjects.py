@@ -1,0 +1,201 @@
+"""What is broken, and what reads it: catalogs, configs, tokenizers, headers of two formats."""
+
+import json
+import struct
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+from gguf import GGMLQuantizationType
+
+from models.catalog import load_catalog, offers
+from models.folders import ModelFolder, inspect
+from models.gguf.file import read_gguf
+from models.gguf.importing import import_gguf
+from models.installed.inventory import is_known, role_of, writes_text
+from models.memory.fit import fit
+from models.memory.machine import Machine
+from models.memory.model_size import weigh
+from models.memory.parameters import count_parameters
+from models.memory.shape import read_shape
+from models.pairing import candidates, rollback_note
+from models.safetensors_file import check_safetensors
+from models.token_tables import read_table
+from tests.support.models.model_folders import LLAMA, QWEN3_5, model_folder
+from tests.support.models.tiny_gguf import TinyGguf
+
+MACHINE = Machine("m", 16 << 30, 10_000_000_000, unified=True)
+CATALOG = Path(__file__).parents[3] / "resources" / "catalog.json"
+
+
+@dataclass(frozen=True)
+class Original:
+    """A file that is right. `document`: the JSON in it, whose text `rebuilt` puts back."""
+
+    data: bytes
+    header_bytes: int
+    document: Any = None
+    rebuilt: Callable[[bytes], bytes] = bytes
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A kind of file. `prepare` puts one where `read` looks for it: it raises only Problem."""
+
+    make: Callable[[], list[Original]]
+    prepare: Callable[[Path, bytes], Path]
+    read: Callable[[Path], object]
+
+    @cached_property
+    def originals(self) -> list[Original]:
+        return self.make()
+
+
+def _of_json(*documents: Any) -> list[Original]:
+    texts = [json.dumps(document).encode() for document in documents]
+    return [
+        Original(text, len(text), document) for text, document in zip(texts, documents, strict=True)
+    ]
+
+
+# Catalogs
+
+
+def _catalogs() -> list[Original]:
+    whole = json.loads(CATALOG.read_text())
+    pairs = whole["pairs"][:4]
+    used = {pair[side] for pair in pairs for side in ("target", "drafter")}
+    small = {name: model for name, model in whole["models"].items() if name in used}
+    return _of_json(whole | {"pairs": pairs, "models": small})
+
+
+def _file(name: str) -> Callable[[Path, bytes], Path]:
+    def prepare(place: Path, data: bytes) -> Path:
+        (place / name).write_bytes(data)
+        return place / name
+
+    return prepare
+
+
+def _read_catalog(path: Path) -> None:
+    found = offers(load_catalog(path), machine=MACHINE)
+    assert sum(offer.recommended for offer in found) == 1
+
+
+# Configs
+
+
+def _configs() -> list[Original]:
+    configs = [dict(model.config) for model in load_catalog().models.values()]
+    kinds = {config["model_type"]: config for config in configs}
+    quantized = {"quantization": {"group_size": 64, "bits": 4, "mode": "affine"}}
+    return _of_json(LLAMA, QWEN3_5, *(kinds[kind] | quantized for kind in sorted(kinds)))
+
+
+def _model_with(name: str) -> Callable[[Path, bytes], Path]:
+    def prepare(place: Path, data: bytes) -> Path:
+        folder = model_folder(place / "model", weights_bytes=1000)
+        (folder / name).write_bytes(data)
+        return folder
+
+    return prepare
+
+
+def _read_config(folder: Path) -> None:
+    model = ModelFolder(folder)
+    config = model.config
+    role_of(config), is_known(config), writes_text(config)
+    count_parameters(config)
+    model.check()
+    read_shape(config)
+    rollback_note(config)
+    size = weigh(model)
+    fit(size, size, context=4096, machine=MACHINE)
+    candidates(model, installed=[], machine=MACHINE, home=folder.parent)
+
+
+# Tokenizers
+
+
+def _tokenizers() -> list[Original]:
+    model = {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": ["a b", ["a", "ab"]]}
+    added = [{"id": 3, "content": "<end>", "special": True}]
+    unigram = {"type": "Unigram", "vocab": [["a", 0.0], ["b", -1.5]]}
+    return _of_json({"model": model, "added_tokens": added}, {"model": unigram})
+
+
+def _indexes() -> list[Original]:
+    files = {"a.weight": "model.safetensors", "b.weight": "model.safetensors"}
+    return _of_json({"metadata": {"total_size": 1000}, "weight_map": files})
+
+
+# Headers
+
+
+@cache
+def _whole_safetensors() -> bytes:
+    with tempfile.TemporaryDirectory() as place:
+        folder = model_folder(Path(place) / "model", weights_bytes=200)
+        return (folder / "model.safetensors").read_bytes()
+
+
+def _safetensors() -> list[Original]:
+    data = _whole_safetensors()
+    (size,) = struct.unpack("<Q", data[:8])
+    rest = data[8 + size :]
+    tensors = {
+        "a.weight": {"dtype": "U32", "shape": [5, 4], "data_offsets": [0, 80]},
+        "a.scales": {"dtype": "F16", "shape": [5, 8], "data_offsets": [80, 160]},
+        "b": {"dtype": "BF16", "shape": [20], "data_offsets": [160, 200]},
+        "__metadata__": {"format": "mlx"},
+    }
+    documents = (json.loads(data[8 : 8 + size]), tensors)
+
+    def rebuilt(text: bytes) -> bytes:
+        return struct.pack("<Q", len(text)) + text + rest
+
+    texts = [rebuilt(json.dumps(document).encode()) for document in documents]
+    return [
+        Original(text, len(text) - len(rest), document, rebuilt)
+        for text, document in zip(texts, documents, strict=True)
+    ]
+
+
+def _read_weights(folder: Path) -> None:
+    check_safetensors(folder / "model.safetensors")
+    model = ModelFolder(folder)
+    _ = model.fingerprint
+    weigh(model)
+
+
+def _gguf() -> list[Original]:
+    kinds = {"llama": GGMLQuantizationType.Q8_0, "qwen2": GGMLQuantizationType.F32}
+    originals = []
+    with tempfile.TemporaryDirectory() as place:
+        for architecture, kind in kinds.items():
+            path = Path(place) / f"{architecture}.gguf"
+            tiny = TinyGguf(
+                architecture, layers=1, width=32, heads=2, key_heads=1, inner=32, kind=kind
+            )
+            tiny.write(path)
+            start = min(tensor.offset for tensor in read_gguf(path).tensors.values())
+            originals.append(Original(path.read_bytes(), start))
+    return originals
+
+
+def _read_gguf(path: Path) -> None:
+    read_gguf(path, lists_of_strings=False)
+    import_gguf(path, path.parent / "out")
+
+
+SUBJECTS = {
+    "catalog": Subject(_catalogs, _file("catalog.json"), _read_catalog),
+    "config": Subject(_configs, _model_with("config.json"), _read_config),
+    "tokenizer": Subject(_tokenizers, _model_with("tokenizer.json"), read_table),
+    "index": Subject(_indexes, _model_with("model.safetensors.index.json"), inspect),
+    "safetensors": Subject(_safetensors, _model_with("model.safetensors"), _read_weights),
+    "gguf": Subject(_gguf, _file("model.gguf"), _read_gguf),
+}
