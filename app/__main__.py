@@ -46,10 +46,10 @@ def _do(arguments: Sequence[str]) -> int:
         print(f"Slipstream {metadata.version('slipstream')}")
         return 0
     if options.self_test_window is not None:
-        from app.self_test.checks import window as self_test_window
+        from app.self_test import window as self_test_window
 
         return self_test_window.main(options.self_test_window, picture)
-    from app.self_test.checks import checks as self_test
+    from app.self_test import checks as self_test
 
     return self_test.main(picture)
 

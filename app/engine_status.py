@@ -7,9 +7,9 @@ from PySide6.QtCore import QObject
 
 from app.chat.answers import Answers
 from app.chat.composer import Composer
-from app.notices import Notices, Offer
-from app.models.loader import ModelLoader
 from app.engine_client.engine_process import EngineProcess, State
+from app.models.loader import ModelLoader
+from app.notices import Notices, Offer
 from engine.protocol import Loaded
 from models.errors import Problem
 

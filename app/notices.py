@@ -7,8 +7,8 @@ from PySide6.QtCore import QEvent, Qt, QTimer
 from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QColor, QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
-from app.theme.chat_colours import chat_colours
 from app.markdown.page import neutral
+from app.theme.chat_colours import chat_colours
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,14 +14,14 @@ from PySide6.QtCore import QSettings, QTimer
 from PySide6.QtGui import QIcon
 from PySide6.QtWidgets import QApplication, QMessageBox
 
-from app.markdown.highlight import USUAL, get_ready
 from app.clipboard import leave_texts
 from app.conversations.store import Store
-from app.garbage import Garbage
-from app.models.library import Library
-from app.models.loader import ModelLoader
 from app.engine_client.engine_log import EngineLog, log_folder
 from app.engine_client.engine_process import EngineProcess
+from app.garbage import Garbage
+from app.markdown.highlight import USUAL, get_ready
+from app.models.library import Library
+from app.models.loader import ModelLoader
 from app.settings import Settings
 from app.signals import SignalWatch
 from app.theme.style import Theme

@@ -4,8 +4,8 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QColor, QFont, QPalette
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
-from app.markdown.formats import Formats
 from app.chat.provenance import Legend
+from app.markdown.formats import Formats
 from app.models.loader import ModelLoader, target_name
 from app.theme.style import Theme
 from engine.protocol import Loaded

@@ -12,22 +12,24 @@ from PySide6.QtWidgets import QMainWindow, QMessageBox, QSplitter, QVBoxLayout, 
 from app import files
 from app.chat.answers import Answers, Writing
 from app.chat.composer import Composer
-from app.markdown.formats import Formats
-from app.markdown.links import ask_to_open
+from app.chat.conversation import DEFAULTS, OpenConversation
 from app.chat.message import Message as MessageWidget
+from app.chat.presenter import ShownBranch
 from app.chat.provenance import Legend
 from app.chat.transcript import Transcript
-from app.chat.conversation import DEFAULTS, OpenConversation
 from app.conversations.store import Store
-from app.models.library_controller import LibraryKeeper
-from app.models.library import Library
+from app.engine_client.engine_process import EngineProcess
+from app.engine_client.token_counter import TokenCounter
+from app.engine_status import EngineNews
+from app.markdown.formats import Formats
+from app.markdown.links import ask_to_open
 from app.menus import KeysDialog, Menus
-from app.notices import Notices, Offer
+from app.models.library import Library
+from app.models.library_controller import LibraryKeeper
 from app.models.loader import ModelLoader, target_name
 from app.models.pair_bar import PairBar
 from app.models.pair_controller import PairKeeper
-from app.engine_status import EngineNews
-from app.engine_client.engine_process import EngineProcess
+from app.notices import Notices, Offer
 from app.race.race import Race
 from app.race.race_dialog import RaceDialog
 from app.rounds.lane import DraftLane
@@ -35,12 +37,10 @@ from app.rounds.side import RoundsSide
 from app.sampling.presets import presets_from_json, presets_to_json
 from app.sampling.sampling_dialog import SamplingDialog
 from app.settings import Pair, Settings
-from app.chat.presenter import ShownBranch
-from app.sidebar.sidebar import Sidebar
 from app.sidebar.controller import SidebarKeeper
+from app.sidebar.sidebar import Sidebar
 from app.sides import Sides
 from app.theme.style import STYLE_SHEET, Theme
-from app.engine_client.token_counter import TokenCounter
 from app.welcome import Welcome
 from engine.events import Done
 from models.errors import Problem

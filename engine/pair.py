@@ -22,10 +22,10 @@ from engine.drafters import Drafter
 from engine.drafters.cascade import Cascade
 from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.head import HeadDrafter
+from engine.drafters.head_network import load_head
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
 from engine.drafters.none import NoDrafter
-from engine.drafters.head_network import load_head
 from engine.loading import LoadedModel, load
 from models.drafter_folders import HeadFolder
 from models.errors import Problem

@@ -191,8 +191,10 @@ class TextStream:
                 return
 
     def _own_text(self, token_id: int) -> str:
-        """What the token gives where it is not the first; nothing where decoding skips it: a special
-        one, or an id beyond the vocabulary."""
+        """The text of a token that is not the first.
+
+        Empty where decoding skips it: a special token, or an id beyond the vocabulary.
+        """
         text = self._own.get(token_id)
         if text is None:
             text = self._own[token_id] = _second(self._tokenizer, token_id, skip_special=True)

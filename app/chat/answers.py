@@ -12,8 +12,8 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.conversations.records import Message, State
 from app.conversations.store import Store
-from app.markdown.growing_text import GrowingText
 from app.engine_client.engine_process import EngineProcess
+from app.markdown.growing_text import GrowingText
 from app.rounds.trace import Piece, Trace
 from app.steps import Failed as Fail
 from app.steps import Stepper, Steps

@@ -24,8 +24,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.theme.chat_colours import ChatColours, chat_colours
 from app.chat.prompt_edit import PromptEdit
+from app.theme.chat_colours import ChatColours, chat_colours
 from app.theme.icons import Sign, draw_sign
 
 _NEARLY_FULL = 0.9  # of the context

@@ -11,13 +11,13 @@ from PySide6.QtCore import QEvent, QObject, Qt, Signal
 from PySide6.QtGui import QColor, QEnterEvent, QGuiApplication, QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
-from app.markdown.formats import Formats
-from app.markdown.streaming import Growth, PlainGrowth
-from app.markdown.page import neutral
 from app.chat.provenance import Provenance
-from app.theme.hover_button import QuietButton
-from app.markdown.view import TextView
+from app.markdown.formats import Formats
 from app.markdown.growing_text import GrowingText
+from app.markdown.page import neutral
+from app.markdown.streaming import Growth, PlainGrowth
+from app.markdown.view import TextView
+from app.theme.hover_button import QuietButton
 
 Writer = Literal["person", "model"]
 End = Literal["complete", "interrupted", "cancelled", "failed", "length"]

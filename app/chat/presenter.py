@@ -9,12 +9,12 @@ from functools import partial
 from PySide6.QtCore import QEvent, QObject, QTimer, Signal
 from PySide6.QtWidgets import QWidget
 
-from app.chat.answers import Answers, Writing
 from app.chat.announce import Announcer
+from app.chat.answers import Answers, Writing
+from app.chat.conversation import OpenConversation
 from app.chat.message import End, Ending
 from app.chat.message import Message as MessageWidget
 from app.chat.transcript import FRAME_MILLISECONDS, Transcript
-from app.chat.conversation import OpenConversation
 from app.conversations.records import Message, State
 from app.rounds.lane import DraftLane
 from app.rounds.trace import pieces

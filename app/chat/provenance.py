@@ -1,7 +1,7 @@
 """Provenance: where each token of an answer came from, laid over its rendered text.
 
-A token's kind shows by colour and by line (see `app.theme.colours`); rejected tokens stand where they
-would have been, small and struck, as characters of the document that are not copied. Kinds are
+A token's kind shows by colour and by line (see `app.theme.colours`); rejected tokens stand where
+they would have been, small and struck, as characters of the document that are not copied. Kinds are
 laid over the lines as `app.markdown.highlight` lays its colours: as selections they would take Qt
 some five times as long to paint. Knows pieces and a view; not rounds or events.
 """
@@ -26,8 +26,8 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 from app.markdown.formats import GHOST, TOKEN, Formats
 from app.markdown.page import Ghost
 from app.markdown.view import TextView
-from app.theme.colours import KindColours, Line, kind_line
 from app.rounds.trace import Kind, Piece
+from app.theme.colours import KindColours, Line, kind_line
 
 _UNDERLINES = {
     "none": QTextCharFormat.UnderlineStyle.NoUnderline,

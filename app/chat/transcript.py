@@ -11,10 +11,10 @@ from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QPalette, QResizeEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QScrollArea, QVBoxLayout, QWidget
 
-from app.markdown.formats import Formats
 from app.chat.message import Ending, Message, Writer
-from app.theme.hover_button import QuietButton
+from app.markdown.formats import Formats
 from app.rounds.trace import Piece
+from app.theme.hover_button import QuietButton
 
 FRAME_MILLISECONDS = 33
 _BUDGET_SECONDS = 0.008  # of writing in a frame

@@ -1,7 +1,7 @@
 """Markdown blocks to the lines and tables of a page.
 
 markdown-it finds the blocks. Where the text of each stood in the source is noted while it does,
-since it does not tell itself. Knows nothing of growing texts (see `app.markdown.streaming`) and of Qt.
+since it does not tell itself. Knows nothing of growing texts (`app.markdown.streaming`) and of Qt.
 
 CommonMark, tables and strikethrough; task lists by their marks. Not: raw HTML, which is shown as
 the text it is, and link definitions, which could change what was shown long ago. A line's end

@@ -16,9 +16,20 @@ from PySide6.QtGui import QTextCharFormat, QTextCursor, QTextDocument, QTextTabl
 
 from app.markdown.copying import block_text
 from app.markdown.formats import JOINED, Formats
-from app.markdown.streaming import Growth, Place, PlainGrowth
 from app.markdown.highlight import highlight, panel_blocks
-from app.markdown.page import Ghost, Item, Line, Run, SourceMap, Style, Table, end_of, haunted, utf16
+from app.markdown.page import (
+    Ghost,
+    Item,
+    Line,
+    Run,
+    SourceMap,
+    Style,
+    Table,
+    end_of,
+    haunted,
+    utf16,
+)
+from app.markdown.streaming import Growth, Place, PlainGrowth
 
 
 @dataclass(frozen=True, slots=True)

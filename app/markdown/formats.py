@@ -20,8 +20,8 @@ from PySide6.QtGui import (
     QTextTableFormat,
 )
 
-from app.theme.chat_colours import ChatColours
 from app.markdown.page import Look, Role, Style
+from app.theme.chat_colours import ChatColours
 
 ROLE = int(QTextFormat.Property.UserProperty) + 1  # of characters: their Role
 SHAPE = ROLE + 1  # of blocks, as in their Look

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise, takewhile
 
 from app.markdown.blocks import After, Block, BlockReader, code_lines, label_line, plain_lines
-from app.markdown.page import Item, Look
 from app.markdown.growing_text import GrowingText
+from app.markdown.page import Item, Look
 
 LONGEST_BLOCK = 6_000  # characters
 GLANCE = 2_000

@@ -30,8 +30,8 @@ from PySide6.QtWidgets import QFrame, QSizePolicy, QTextBrowser, QToolTip
 from app.markdown.copying import written_text
 from app.markdown.document import TextDocument
 from app.markdown.formats import BARS, CODE_PADDING, PANEL, SHAPE, Formats
-from app.markdown.streaming import Growth, PlainGrowth
 from app.markdown.page import neutral
+from app.markdown.streaming import Growth, PlainGrowth
 from app.theme.hover_button import QuietButton
 
 _PADDING = 7  # pixels between code and the edge of its paper

@@ -5,8 +5,8 @@ Knows records of models; not where they come from.
 
 from collections.abc import Sequence
 
-from app.models.contents import can_be_fetched
 from app.models.choice_box import Choice
+from app.models.contents import can_be_fetched
 from app.models.loader import target_name
 from models.records import Candidate, Installed
 

@@ -7,8 +7,8 @@ from PySide6.QtCore import QEvent, QSize, Qt
 from PySide6.QtGui import QColor, QFont, QPalette, QResizeEvent
 from PySide6.QtWidgets import QLabel, QSizePolicy, QWidget
 
-from app.theme.chat_colours import ChatColours, chat_colours
 from app.markdown.page import neutral
+from app.theme.chat_colours import ChatColours, chat_colours
 
 Tone = Literal["text", "muted", "good", "warning"]
 

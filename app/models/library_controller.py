@@ -12,9 +12,9 @@ from app.models import words
 from app.models.contents import Loaded
 from app.models.library import Library
 from app.models.library_dialog import LibraryDialog, PageName
-from app.models.offer_contents import offer_key, offer_title
 from app.models.library_presenter import ShownLibrary
 from app.models.loader import ModelLoader
+from app.models.offer_contents import offer_key, offer_title
 from app.settings import Pair
 from models.errors import Problem
 from models.records import Installed, Offer

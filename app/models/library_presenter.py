@@ -19,8 +19,8 @@ from app.models.contents import (
 )
 from app.models.library import Library
 from app.models.library_dialog import LibraryDialog, PageName
-from app.models.offer_contents import see_offers
 from app.models.loader import target_name
+from app.models.offer_contents import see_offers
 
 
 class ShownLibrary(QObject):

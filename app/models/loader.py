@@ -8,8 +8,8 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
-from app.models.model_work import Progress, open_target
 from app.engine_client.engine_process import EngineProcess
+from app.models.model_work import Progress, open_target
 from app.settings import Pair, Settings
 from app.steps import Stepper, Steps, in_thread
 from engine.events import Failed

@@ -18,10 +18,10 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.theme.chat_colours import chat_colours
 from app.models.choice_box import Choice, ChoiceBox
 from app.models.choices import drafter_choices
 from app.status_line import StatusLine
+from app.theme.chat_colours import chat_colours
 
 Standing = Literal["empty", "loading", "loaded", "failed"]
 

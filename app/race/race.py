@@ -12,8 +12,8 @@ from typing import Literal
 
 from PySide6.QtCore import QObject, Signal
 
-from app.models.loader import ModelLoader
 from app.engine_client.engine_process import EngineProcess
+from app.models.loader import ModelLoader
 from app.rounds.trace import Trace
 from engine.events import Done, Event, Failed, Stats
 from engine.request import Message, Request

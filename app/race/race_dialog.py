@@ -15,7 +15,6 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.theme.chat_colours import chat_colours
 from app.markdown.page import neutral
 from app.race.race import RUNNERS, Race, Result, Runner
 from app.rounds import figures
@@ -23,6 +22,7 @@ from app.rounds.charts import figures_font
 from app.rounds.lane import DraftLane
 from app.rounds.marks import marked
 from app.status_line import StatusLine
+from app.theme.chat_colours import chat_colours
 from engine.events import Prefill, Stats, Text
 from engine.request import Message, Request
 from engine.rounds import Happening, Round, Token

@@ -7,8 +7,8 @@ from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QBrush, QColor, QFont, QFontMetricsF, QHelpEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
-from app.theme.round_colours import RoundColours, round_colours
 from app.rounds.figures import Column, Part, percent, seconds
+from app.theme.round_colours import RoundColours, round_colours
 
 _PLOT_HEIGHT = 64.0
 _WIDEST_COLUMN = 34.0

@@ -15,11 +15,11 @@ from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QFont, QHelpEvent, QHideEvent, QPainter, QPaintEvent, QShowEvent
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
-from app.theme.round_colours import RoundColours, round_colours
 from app.rounds.layout import Plan, Ruler, plan
 from app.rounds.marks import marked
 from app.rounds.pace import Pace, Shown
 from app.rounds.strokes import Strokes
+from app.theme.round_colours import RoundColours, round_colours
 from engine.rounds import Round
 
 _FRAME_MS = 16

@@ -12,8 +12,8 @@ from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QSizePolicy, QVBoxLay
 
 from app.rounds import figures
 from app.rounds.charts import PositionChart, SplitBar, figures_font, small_font
-from app.theme.round_colours import round_colours
 from app.rounds.figures import Figure
+from app.theme.round_colours import round_colours
 from engine.events import Event, Prefill, Stats, Verdict
 from engine.rounds import Happening, Round
 from engine.stats import tally, update

@@ -9,11 +9,11 @@ from PySide6.QtCore import QTimer
 from PySide6.QtGui import QColor, QFont, QPalette, QTextCharFormat, QTextCursor
 from PySide6.QtWidgets import QFrame, QTextEdit, QWidget
 
-from app.theme.colours import kind_line
-from app.theme.round_colours import LIGHT, RoundColours, tinted
 from app.rounds.marks import flat, marked
 from app.rounds.replay import Replay
 from app.rounds.trace import Kind, Piece
+from app.theme.colours import kind_line
+from app.theme.round_colours import LIGHT, RoundColours, tinted
 
 _UNDERLINES = {
     "solid": QTextCharFormat.UnderlineStyle.SingleUnderline,

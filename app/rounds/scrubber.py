@@ -22,12 +22,12 @@ from PySide6.QtWidgets import (
 
 from app.rounds import figures
 from app.rounds.charts import figures_font
-from app.theme.round_colours import RoundColours, round_colours
-from app.theme.player_icons import Shape, icon
 from app.rounds.lane import DraftLane
 from app.rounds.replay import Replay
 from app.rounds.replay_text import ReplayText
 from app.rounds.trace import to_document
+from app.theme.player_icons import Shape, icon
+from app.theme.round_colours import RoundColours, round_colours
 from engine.events import Event
 from engine.rounds import Round
 

@@ -20,11 +20,11 @@ from PySide6.QtWidgets import (
 
 from app.chat.answers import Answers, Writing
 from app.chat.conversation import OpenConversation
-from app.theme.round_colours import round_colours
 from app.rounds.panel import RoundsPanel
 from app.rounds.replay import Replay
 from app.rounds.scrubber import Scrubber
 from app.steps import Stepper, Steps, in_thread
+from app.theme.round_colours import round_colours
 from engine.events import Event, Stats
 from engine.rounds import Happening
 

@@ -3,10 +3,10 @@
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QPen
 
-from app.theme.colours import kind_line
-from app.theme.round_colours import RoundColours, tinted
 from app.rounds.layout import Cell, Label, Ruler, beyond_width
 from app.rounds.marks import marked, runs
+from app.theme.colours import kind_line
+from app.theme.round_colours import RoundColours, tinted
 from engine.rounds import Fate
 
 _RADIUS = 4.0

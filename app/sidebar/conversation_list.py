@@ -8,8 +8,8 @@ from PySide6.QtCore import QModelIndex, QPoint, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QMouseEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QAbstractItemDelegate, QFrame, QListView, QWidget
 
-from app.theme.chat_colours import chat_colours
 from app.sidebar.conversation_rows import MORE_WIDTH, line_box
+from app.theme.chat_colours import chat_colours
 
 
 class QuietList(QListView):

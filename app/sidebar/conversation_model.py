@@ -16,8 +16,8 @@ from PySide6.QtCore import (
     Signal,
 )
 
-from app.markdown.page import neutral
 from app.conversations.records import Conversation, Hit
+from app.markdown.page import neutral
 
 type Index = QModelIndex | QPersistentModelIndex
 

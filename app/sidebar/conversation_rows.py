@@ -22,12 +22,12 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.theme.chat_colours import ChatColours, chat_colours
-from app.markdown.page import neutral
 from app.conversations.records import Excerpt, Hit
-from app.theme.round_colours import tinted
+from app.markdown.page import neutral
 from app.sidebar.conversation_model import CONVERSATION, HIT, SECTION, SHOWN, UNTITLED, Index
+from app.theme.chat_colours import ChatColours, chat_colours
 from app.theme.icons import draw_sign
+from app.theme.round_colours import tinted
 
 MORE_WIDTH = 28  # at the right of a line, where its menu is
 _HIT_LINES = 2

@@ -20,12 +20,12 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.theme.chat_colours import chat_colours
 from app.conversations.records import Conversation, Hit
 from app.sidebar.conversation_list import ConversationList, QuietList
 from app.sidebar.conversation_model import HIT, ConversationModel, HitModel, title_of
 from app.sidebar.conversation_rows import ConversationRows, HitRows
 from app.sidebar.undo_bar import UndoBar
+from app.theme.chat_colours import chat_colours
 from app.theme.icons import sign_icon
 
 _SEARCH_AFTER_MILLISECONDS = 150  # of not typing

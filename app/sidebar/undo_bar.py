@@ -7,9 +7,9 @@ from PySide6.QtCore import QEvent, Signal
 from PySide6.QtGui import QColor, QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QToolButton, QWidget
 
+from app.status_line import StatusLine
 from app.theme.chat_colours import chat_colours
 from app.theme.icons import sign_icon
-from app.status_line import StatusLine
 
 
 class UndoBar(QWidget):

@@ -8,9 +8,9 @@ from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QColor, QFont, QGuiApplication, QPalette
 from PySide6.QtWidgets import QApplication, QToolTip
 
-from app.theme.chat_colours import DARK_CHAT, LIGHT_CHAT, ChatColours
 from app.markdown.formats import Formats
 from app.settings import LEAST_FONT_POINTS, MOST_FONT_POINTS, Settings
+from app.theme.chat_colours import DARK_CHAT, LIGHT_CHAT, ChatColours
 
 STYLE_SHEET = """
 QSplitter::handle { background: palette(mid); }

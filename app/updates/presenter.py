@@ -6,10 +6,10 @@ from PySide6.QtCore import QObject, Qt
 
 from app.models.commands import Commands
 from app.notices import Offer
+from app.updates.controller import UpdateKeeper
+from app.updates.dialog import UpdateDialog
 from app.updates.origin import Origin
 from app.updates.release import Release
-from app.updates.dialog import UpdateDialog
-from app.updates.controller import UpdateKeeper
 from app.window import Window
 from models.errors import Problem
 

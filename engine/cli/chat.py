@@ -14,12 +14,12 @@ from types import FrameType
 from rich.console import Console
 from rich.text import Text as Styled
 
+from engine.cli.terminal import answer_view, clean, legend, show_closing
 from engine.events import Done, Stats, Text
 from engine.pair import make_policy
 from engine.request import Message, Request
 from engine.session import DISTURBED, Session
 from engine.stats import ratio_to_plain, update
-from engine.cli.terminal import answer_view, clean, legend, show_closing
 from models.errors import Problem
 
 _HELP = """\

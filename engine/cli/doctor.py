@@ -17,10 +17,6 @@ from engine.bench.curve import Curve, curve_of
 from engine.bench.machine import Machine, available_bytes, this_machine
 from engine.bench.roofline import cache_bytes, weight_bytes
 from engine.blas import choose_blas
-from engine.draft_length.calibrate import calibrate
-from engine.loading import load
-from engine.pair import make_drafter
-from engine.session import Session
 from engine.cli.symptoms import (
     Line,
     backend_line,
@@ -32,6 +28,10 @@ from engine.cli.symptoms import (
     size,
     version_line,
 )
+from engine.draft_length.calibrate import calibrate
+from engine.loading import load
+from engine.pair import make_drafter
+from engine.session import Session
 from models.errors import Problem
 from models.folders import ModelFolder, inspect
 from models.installed.resolve import resolve_drafters

@@ -90,11 +90,11 @@ def generate(
     json: Annotated[bool, typer.Option("--json", help="Print one event per line.")] = False,
 ) -> None:
     """Answer one prompt and exit."""
+    from engine.cli.terminal import answer_view, show_closing
     from engine.events import Stats, to_json
     from engine.request import Message, Request, Sampling
     from engine.session import DISTURBED
     from engine.stats import ENOUGH_PLAIN_ROUNDS, ratio_to_plain, update
-    from engine.cli.terminal import answer_view, show_closing
 
     sampling = Sampling(
         temperature=temperature,
@@ -342,9 +342,9 @@ def open_session(
     """
     from dataclasses import replace
 
+    from engine.cli.models.progress import Steps
     from engine.draft_length.calibrations import Calibrations, calibration_folder
     from engine.fitting import require_pair
-    from engine.cli.models.progress import Steps
     from engine.loading import load
     from engine.pair import make_policy
     from engine.session import Session
@@ -426,4 +426,3 @@ def main(arguments: Sequence[str] | None = None) -> None:
         # Some of it may come from a model's files.
         print(f"slipstream: {clean(' '.join(str(problem).split()))}", file=sys.stderr)
         sys.exit(2)
-

@@ -10,8 +10,8 @@ import mlx.core as mx
 from mlx_lm.models.cache import BatchKVCache, KVCache, make_prompt_cache
 
 from engine.device import fetch
-from engine.model_parts import Tap
 from engine.loading import LoadedModel
+from engine.model_parts import Tap
 from models.errors import Problem
 
 LIKELIEST = 32  # tokens of each distribution that are kept

@@ -11,11 +11,11 @@ from app.markdown.view import TextView
 from app.start import keep_quick
 from app.window import Window
 from engine.events import Done, Event, Stats, Text
+from tests.lab.window_benchmark.frames import summarize
+from tests.lab.window_benchmark.run import Meter
 from tests.support.app.canaries import Listener, Watch, hostile
 from tests.support.app.made_traces import made_trace
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until, events_file
-from tests.lab.window_benchmark.frames import summarize
-from tests.lab.window_benchmark.run import Meter
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 LONG_LINE = "<b>a</b> \u202e" * 90_000  # 1 MB as it is sent

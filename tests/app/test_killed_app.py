@@ -17,9 +17,9 @@ from PySide6.QtWidgets import QLabel
 
 from app.conversations.store import Store
 from app.rounds.trace import pieces
+from tests.lab.window_benchmark.rounds import made_text
 from tests.support.app.running_app import CHARACTERS
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, ROOT, Open, Until
-from tests.lab.window_benchmark.rounds import made_text
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 TEXT = made_text(CHARACTERS)
@@ -44,7 +44,13 @@ class Kills:
     ) -> None:
         """Kill one so long after what it told was enough, and look at what it left."""
         told = self._home / "told"  # a file, as a full pipe would hold the app up
-        command = [sys.executable, "-m", "tests.support.app.running_app", str(self._home), str(speed)]
+        command = [
+            sys.executable,
+            "-m",
+            "tests.support.app.running_app",
+            str(self._home),
+            str(speed),
+        ]
         with told.open("wb") as out, subprocess.Popen(command, cwd=ROOT, stdout=out) as child:
             while child.poll() is None and not when(_lines(told)):
                 time.sleep(0.02)

@@ -8,11 +8,11 @@ from PySide6.QtGui import QPalette
 from PySide6.QtWidgets import QApplication, QLabel, QMainWindow, QPushButton
 from pytestqt.qtbot import QtBot
 
-from app.theme.chat_colours import DARK_CHAT, LIGHT_CHAT, ChatColours
-from app.theme.colours import contrast
 from app.menus import COMMANDS, Command, KeysDialog, Menus
 from app.notices import Notices, Offer
 from app.settings import LEAST_FONT_POINTS, MOST_FONT_POINTS, Settings
+from app.theme.chat_colours import DARK_CHAT, LIGHT_CHAT, ChatColours
+from app.theme.colours import contrast
 from app.theme.style import Theme, palette
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 

@@ -14,8 +14,8 @@ from PySide6.QtWidgets import QApplication
 from app.conversations.store import Store
 from app.window import Window
 from tests.app.conversations.test_full_disk import fill, remount, small_disk
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Until, make_window
 from tests.lab.window_benchmark.rounds import made_text
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Until, make_window
 
 __all__ = ["small_disk"]  # a fixture
 

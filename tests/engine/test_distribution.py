@@ -27,6 +27,8 @@ from engine.drafters.none import NoDrafter
 from engine.request import Sampling
 from engine.sampling import distribution, log_weights, scores
 from engine.speculate import Guess, Rule, Ruling, Task, speculate
+from tests.engine.test_accept import CHAINS
+from tests.engine.test_sampling import slow_scores
 from tests.support.engine.accept_mutants import (
     block_stops_at_first_fall,
     bonus_from_q,
@@ -35,8 +37,6 @@ from tests.support.engine.accept_mutants import (
 )
 from tests.support.engine.chi_square import excess, excess_between
 from tests.support.engine.markov import decoder, drafting_tables, exact, joint, random_table
-from tests.engine.test_accept import CHAINS
-from tests.engine.test_sampling import slow_scores
 from tests.support.engine.tiny import build, noisy
 
 VOCABULARY = 5

@@ -14,13 +14,12 @@ import mlx.nn as nn
 import pytest
 from mlx_lm.utils import _get_classes, save_model
 
+from engine import fitting, loading
 from engine.cli import main as command_line
-from engine import loading
-from engine.events import Failed
 from engine.drafters.head_network import save_head
-from engine.host import Host, Inbox
-from engine import fitting
+from engine.events import Failed
 from engine.fitting import require_pair
+from engine.host import Host, Inbox
 from engine.loading import load
 from engine.protocol import Answer, Drafting, Load, Loaded, Loading
 from models.drafter_folders import HeadFolder, describe_head, is_head

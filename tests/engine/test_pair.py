@@ -17,10 +17,10 @@ from engine.drafters import Drafter
 from engine.drafters.cascade import Cascade
 from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.head import HeadDrafter
+from engine.drafters.head_network import save_head
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
 from engine.drafters.none import NoDrafter
-from engine.drafters.head_network import save_head
 from engine.loading import LoadedModel, load
 from engine.pair import make_drafter, make_policy
 from models.errors import Problem

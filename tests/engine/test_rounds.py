@@ -5,8 +5,8 @@ from hypothesis import given
 from engine.events import Draft, DraftedToken, Event, Judgement, Text, Verdict, WrittenToken
 from engine.rounds import Round, Rounds, Token, committed, joined, judged
 from engine.stats import tally
-from tests.support.engine.sessions import tokens_of
 from tests.engine.test_stats import runs
+from tests.support.engine.sessions import tokens_of
 
 
 @given(events=runs())

@@ -15,6 +15,7 @@ from engine.events import Draft, Text
 from engine.request import Message, Request, Sampling
 from engine.session import Session
 from models.errors import Problem
+from tests.engine.test_text import STORIES, broken_bytes, byte_level
 from tests.support.engine.helpers import (
     CORE,
     EVERYWHERE,
@@ -42,7 +43,6 @@ from tests.support.engine.sessions import (
     use,
 )
 from tests.support.engine.shares import clipped, shares
-from tests.engine.test_text import STORIES, broken_bytes, byte_level
 
 # One answer
 

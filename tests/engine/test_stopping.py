@@ -14,8 +14,6 @@ from engine.drafters import Proposal
 from engine.drafters.model import ModelDrafter
 from engine.request import Sampling
 from engine.speculate import Rule
-from tests.support.engine.chi_square import excess
-from tests.support.engine.markov import decoder, exact
 from tests.engine.test_distribution import (
     DRAFTING,
     TABLE,
@@ -24,6 +22,8 @@ from tests.engine.test_distribution import (
     long_text,
     model_drafter,
 )
+from tests.support.engine.chi_square import excess
+from tests.support.engine.markov import decoder, exact
 
 
 class Unsure(Fixed):

@@ -7,10 +7,10 @@ from PySide6.QtGui import QFont
 from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.theme.chat_colours import LIGHT_CHAT
 from app.markdown.formats import Formats
 from app.markdown.streaming import Growth
 from app.markdown.view import TextView
+from app.theme.chat_colours import LIGHT_CHAT
 
 
 @pytest.fixture

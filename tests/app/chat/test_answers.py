@@ -12,8 +12,8 @@ from app.rounds.trace import pieces
 from engine.events import Done, Draft, Event, Failed, Text, Verdict
 from models.errors import Problem
 from tests.support.app.made_traces import made_trace
-from tests.support.app.traces import text_of, traces
 from tests.support.app.talk import Begin, Talk
+from tests.support.app.traces import text_of, traces
 from tests.support.app.window_maker import events_file
 
 

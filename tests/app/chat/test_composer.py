@@ -9,8 +9,8 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QLabel, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.theme.chat_colours import DARK_CHAT
 from app.chat.composer import Composer, RoundButton
+from app.theme.chat_colours import DARK_CHAT
 
 
 class Heard:

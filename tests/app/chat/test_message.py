@@ -8,9 +8,9 @@ from PySide6.QtGui import QEnterEvent, QGuiApplication, QWheelEvent
 from PySide6.QtWidgets import QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.theme.chat_colours import DARK_CHAT
-from app.markdown.formats import Formats
 from app.chat.message import End, Ending, Message, Writer
+from app.markdown.formats import Formats
+from app.theme.chat_colours import DARK_CHAT
 from app.theme.hover_button import QuietButton
 
 Make = Callable[..., Message]

@@ -12,13 +12,13 @@ from PySide6.QtGui import QHelpEvent, QTextCharFormat, QTextCursor
 from PySide6.QtWidgets import QToolTip, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.theme.chat_colours import DARK_CHAT, LIGHT_CHAT
+from app.chat.provenance import Legend, Provenance, describe, laid_over
 from app.markdown.copying import written_text
 from app.markdown.formats import ROLE, Formats
 from app.markdown.streaming import Growth
-from app.chat.provenance import Legend, Provenance, describe, laid_over
 from app.markdown.view import TextView
 from app.rounds.trace import Kind, Piece
+from app.theme.chat_colours import DARK_CHAT, LIGHT_CHAT
 from tests.support.app.markdown_texts import cut_places, split
 
 Show = Callable[[str], TextView]

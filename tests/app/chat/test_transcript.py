@@ -4,12 +4,12 @@ import pytest
 from PySide6.QtWidgets import QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.theme.chat_colours import DARK_CHAT
-from app.markdown.formats import Formats
 from app.chat.message import Ending
 from app.chat.provenance import laid_over
 from app.chat.transcript import Transcript
+from app.markdown.formats import Formats
 from app.rounds.trace import Kind, Piece
+from app.theme.chat_colours import DARK_CHAT
 
 LONG = "A paragraph of some words.\n\n" * 60
 

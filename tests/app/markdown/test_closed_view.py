@@ -8,10 +8,10 @@ from PySide6.QtCore import QSize, QUrl
 from PySide6.QtGui import QDesktopServices, QImage, QTextDocument
 from pytestqt.qtbot import QtBot
 
-from app.markdown.formats import Formats
-from app.markdown.links import ask_to_open
 from app.chat.message import Ending
 from app.chat.transcript import Transcript
+from app.markdown.formats import Formats
+from app.markdown.links import ask_to_open
 from app.markdown.view import TextView
 from tests.support.app.canaries import Listener, hostile
 

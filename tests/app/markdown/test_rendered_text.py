@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QFont, QTextBlock, QTextCursor, QTextDocument, QTextFormat
 
-from app.theme.chat_colours import DARK_CHAT
 from app.markdown.copying import fragments, written_text
 from app.markdown.document import TextDocument
 from app.markdown.formats import PANEL, ROLE, SHAPE, Formats
-from app.markdown.streaming import Growth
 from app.markdown.page import Ghost
+from app.markdown.streaming import Growth
 from app.markdown.view import TextView
+from app.theme.chat_colours import DARK_CHAT
 from tests.support.app.markdown_texts import cut_places, markdown, split
 
 Show = Callable[[str], TextView]

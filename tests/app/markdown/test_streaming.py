@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.markdown.streaming import FENCE_LINES, LONGEST_BLOCK, Growth, Place, PlainGrowth
 from app.markdown.page import Item, Line, all_runs
+from app.markdown.streaming import FENCE_LINES, LONGEST_BLOCK, Growth, Place, PlainGrowth
 from tests.support.app.markdown_texts import cut_places, markdown, split
 from tests.support.mostly_slow import mostly_slow
 

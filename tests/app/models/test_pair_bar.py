@@ -9,10 +9,10 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QComboBox, QLabel, QProgressBar, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.theme.chat_colours import DARK_CHAT
 from app.models.choice_box import Choice
 from app.models.choices import drafter_choices
 from app.models.pair_bar import PairBar
+from app.theme.chat_colours import DARK_CHAT
 from models.records import Candidate
 
 TARGETS = (

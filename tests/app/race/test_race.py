@@ -10,9 +10,9 @@ from PySide6.QtCore import QSettings
 from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
-from app.models.loader import ModelLoader
 from app.engine_client.engine_log import EngineLog
 from app.engine_client.engine_process import EngineProcess
+from app.models.loader import ModelLoader
 from app.race.race import Difference, Race, Result, judge_race
 from app.race.race_dialog import RaceDialog, verdict
 from app.rounds.trace import Trace

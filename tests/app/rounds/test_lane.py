@@ -5,9 +5,9 @@ from PySide6.QtCore import QPointF
 from PySide6.QtGui import QColor, QPalette
 from pytestqt.qtbot import QtBot
 
-from app.theme.colours import DARK, LIGHT, KindColours
 from app.rounds.lane import DraftLane, describe
 from app.rounds.layout import Cell, Ruler, plan
+from app.theme.colours import DARK, LIGHT, KindColours
 from engine.rounds import Round, joined, judged
 from tests.support.app.traces import made_round, recorded
 

@@ -5,11 +5,11 @@ from PySide6.QtGui import QColor, QPalette
 from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
-from app.theme.colours import DARK
 from app.rounds.charts import PositionChart, SplitBar
-from app.theme.round_colours import DARK as DARK_ROUNDS
 from app.rounds.figures import Column, Part
 from app.rounds.panel import RoundsPanel
+from app.theme.colours import DARK
+from app.theme.round_colours import DARK as DARK_ROUNDS
 from engine.events import Text
 from engine.rounds import joined, judged
 from engine.stats import tally

@@ -17,7 +17,7 @@ from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QApplication
 
 import app.__main__ as program
-from app.self_test.checks import checks as self_test
+from app.self_test import checks as self_test
 from app.self_test.checks import Seen, judge, judge_spawned, read, spawn, watch_window
 from app.self_test.window import Examination
 from models.errors import Problem

@@ -17,13 +17,13 @@ from PySide6.QtWidgets import (
 )
 from pytestqt.qtbot import QtBot
 
-from app.theme.chat_colours import DARK_CHAT
 from app.conversations.records import Excerpt, Hit
 from app.sidebar.conversation_list import ConversationList, QuietList
 from app.sidebar.conversation_model import Index
 from app.sidebar.conversation_rows import ConversationRows, HitRows, line_box
 from app.sidebar.sidebar import Sidebar
 from app.sidebar.undo_bar import UndoBar
+from app.theme.chat_colours import DARK_CHAT
 from tests.support.app.conversation_samples import NOW, SEVERAL, conversation
 
 HITS = (

@@ -5,8 +5,8 @@ from typing import get_args
 
 import pytest
 
-from app.theme.colours import DARK, LIGHT, KindColours, contrast, kind_colours, kind_line
 from app.rounds.trace import Kind
+from app.theme.colours import DARK, LIGHT, KindColours, contrast, kind_colours, kind_line
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 ENOUGH = 4.5  # WCAG 2.2 AA, success criterion 1.4.3

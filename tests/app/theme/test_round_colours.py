@@ -4,9 +4,9 @@ from typing import get_args
 
 import pytest
 
+from app.rounds.trace import Kind
 from app.theme.colours import contrast
 from app.theme.round_colours import DARK, LIGHT, RoundColours, round_colours, tinted
-from app.rounds.trace import Kind
 
 TEXT, GRAPHICS = 4.5, 3.0  # WCAG 2.2 AA, success criteria 1.4.3 and 1.4.11
 

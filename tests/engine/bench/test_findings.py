@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from engine.cli.main import main
 from engine.bench.contestants import Measurement
 from engine.bench.deliver import check_places, deliver
 from engine.bench.figures import Step, stats_of_steps
@@ -24,6 +23,7 @@ from engine.bench.plain import restored
 from engine.bench.plot import write_plot
 from engine.bench.report import PLAIN, Report, Run
 from engine.bench.sheets import remarks, sheets
+from engine.cli.main import main
 from models.errors import Problem
 
 PNG = b"\x89PNG\r\n\x1a\n"

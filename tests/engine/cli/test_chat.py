@@ -12,12 +12,12 @@ import pytest
 from rich.console import Console
 
 from engine.cli.chat import Chat, save
+from engine.cli.terminal import clean
 from engine.draft_length.policy import Automatic, Fixed
 from engine.events import Done, Draft, Event, Prefill, Text, Verdict
 from engine.loading import LoadedModel, load
 from engine.request import Message, Request, Sampling
 from engine.session import Session
-from engine.cli.terminal import clean
 from models.errors import Problem
 from models.folders import ModelFolder
 from tests.support.engine import tiny

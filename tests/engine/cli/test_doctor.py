@@ -11,13 +11,12 @@ import pytest
 from rich.console import Console
 
 import engine.draft_length.calibrate as calibrate_module
-from engine.cli import doctor
-from engine.cli.main import main
 from engine.bench.curve import Curve, Point, curve_of
 from engine.bench.machine import available_bytes, available_in_vm_stat, this_machine
 from engine.blas import MatrixLibrary
+from engine.cli import doctor
 from engine.cli.doctor import Diagnosis, diagnose, show_line, starter_if_here
-from engine.draft_length.costs import Calibration, DraftCosts, PassCosts
+from engine.cli.main import main
 from engine.cli.symptoms import (
     Line,
     backend_line,
@@ -29,6 +28,7 @@ from engine.cli.symptoms import (
     size,
     version_line,
 )
+from engine.draft_length.costs import Calibration, DraftCosts, PassCosts
 from models.errors import Problem
 from models.folders import ModelFolder
 from tests.support.engine.tiny import write_folder

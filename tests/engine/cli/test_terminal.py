@@ -10,6 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from engine.cli.terminal import (
+    LiveAnswer,
+    PlainAnswer,
+    answer_view,
+    clean,
+    closing_lines,
+    legend,
+    row_starts,
+)
 from engine.events import (
     Done,
     Draft,
@@ -26,15 +35,6 @@ from engine.events import (
     WrittenToken,
 )
 from engine.rounds import judged
-from engine.cli.terminal import (
-    LiveAnswer,
-    PlainAnswer,
-    answer_view,
-    clean,
-    closing_lines,
-    legend,
-    row_starts,
-)
 
 # Every sequence that drawing may use; nothing else may be left but line ends.
 OWN_CODES = re.compile(r"\x1b\[[0-9;]*m|\x1b\[\d+A|\x1b\[[KJ]|\x1b\[\?(?:2026|25|7)[hl]|\r")

@@ -15,8 +15,8 @@ from engine.distil.training import Trainer
 from engine.drafters.head_network import FittedHead, shape_for
 from engine.loading import LoadedModel, load
 from models.folders import ModelFolder
-from tests.support.engine.story_samples import STORIES, asked_of, new_story_head, openings
 from tests.support.engine.sessions import loaded, tiny_model
+from tests.support.engine.story_samples import STORIES, asked_of, new_story_head, openings
 
 
 @pytest.fixture(scope="package", autouse=True)

@@ -14,8 +14,8 @@ from engine.request import Request
 from engine.session import Session
 from models.errors import Problem
 from tests.support.engine.chi_square import excess
-from tests.support.engine.story_samples import asked_of, openings
 from tests.support.engine.sessions import loaded, tiny_model, tokens_of
+from tests.support.engine.story_samples import asked_of, openings
 from tests.support.engine.tiny import build
 
 LAYERS = (1, 3, 4)

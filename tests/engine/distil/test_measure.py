@@ -17,8 +17,8 @@ from engine.loading import LoadedModel
 from engine.request import Request
 from engine.session import Session
 from tests.support.engine.lively import KEPT, SHAPE, answer, embeddings, lively_head
-from tests.support.engine.story_samples import asked_of, new_story_head
 from tests.support.engine.sessions import done_of, tokens_of
+from tests.support.engine.story_samples import asked_of, new_story_head
 from tests.support.mostly_slow import mostly_slow
 
 

@@ -15,8 +15,8 @@ from engine.distil.answers import Answer, Answerer, Asked
 from engine.distil.measure import Acceptance, measure
 from engine.distil.run import DistilOptions, distil
 from engine.distil.training import Trainer
-from engine.events import Done
 from engine.drafters.head_network import load_head, save_head
+from engine.events import Done
 from engine.loading import LoadedModel
 from engine.request import Request
 from engine.session import Session

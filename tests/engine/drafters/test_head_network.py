@@ -7,7 +7,14 @@ import mlx.core as mx
 import pytest
 from mlx.utils import tree_flatten
 
-from engine.drafters.head_network import FittedHead, HeadShape, load_head, new_head, save_head, shape_for
+from engine.drafters.head_network import (
+    FittedHead,
+    HeadShape,
+    load_head,
+    new_head,
+    save_head,
+    shape_for,
+)
 from models.drafter_folders import describe_head
 from models.errors import Problem
 from tests.support.engine.heads import untrained

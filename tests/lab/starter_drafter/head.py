@@ -1,5 +1,5 @@
-"""The head in PyTorch, with the loss by which it learns: those of `engine.drafters.head_network` and
-`engine.distil.loss`, where they are explained. A test compares the losses."""
+"""The head in PyTorch, with the loss by which it learns: those of `engine.drafters.head_network`
+and `engine.distil.loss`, where they are explained. A test compares the losses."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -30,10 +30,10 @@ from PySide6.QtWidgets import QApplication
 
 from app.chat.transcript import FRAME_MILLISECONDS
 from app.conversations.store import Store
-from app.models.library import Library
-from app.models.loader import ModelLoader
 from app.engine_client.engine_log import EngineLog
 from app.engine_client.engine_process import EngineProcess
+from app.models.library import Library
+from app.models.loader import ModelLoader
 from app.settings import Settings
 from app.start import HOME_VARIABLE, keep_quick, make_application, run_window
 from app.theme.style import Theme

@@ -1,7 +1,7 @@
 """The app as it is run, with someone who asks one thing after another, and an engine that plays.
 
-Run as a process of its own, to be killed: `python -m tests.support.app.running_app HOME SPEED`. One line
-of JSON for everything that was acknowledged: a message that is in the store, of which id, and the
+Run as a process of its own, to be killed: `python -m tests.support.app.running_app HOME SPEED`.
+One line of JSON for everything that was acknowledged: a message that is in the store, of which id, and the
 text that must be there from now on.
 """
 
@@ -16,9 +16,9 @@ from typing import Any
 from PySide6.QtCore import QTimer
 
 from app.conversations.records import Message
+from app.engine_client import engine_process
 from app.models import commands
 from app.models import loader as model_loader
-from app.engine_client import engine_process
 from app.start import HOME_VARIABLE, run_window
 from app.window import Window
 from engine.events import Event

@@ -10,9 +10,7 @@ from pathlib import Path
 import mlx.core as mx
 import pytest
 
-from engine.cli.models import commands
-
-from engine.cli.models import json_lines
+from engine.cli.models import commands, json_lines
 from models.hub.queue import Queue
 from models.records import Candidate, Download, Fit, Found, Incomplete, Installed, Offer
 from models.starter import models_folder

@@ -13,12 +13,12 @@ from engine.request import Message, Request
 from engine.session import Session
 from models.errors import Problem
 from models.folders import ModelFolder
-from tests.support.engine.tiny import noisy, write_folder
 from tests.lab.simulate.__main__ import main
 from tests.lab.simulate.record import RecordOptions, record
 from tests.lab.simulate.replay import replay, whole
 from tests.lab.simulate.tests.recorded import conditions
 from tests.lab.simulate.traces import Answer, Trace, load_trace, save_trace
+from tests.support.engine.tiny import noisy, write_folder
 
 TOKENS = 40
 

@@ -13,11 +13,11 @@ from app.rounds.trace import pieces
 from engine.events import Done, Prefill, Stats
 from engine.protocol import Answer, Cancel
 from engine.stats import tally
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, ROOT
 from tests.lab.window_benchmark.frames import Frame, by_thousand, growth, summarize
 from tests.lab.window_benchmark.host import Commands, play
 from tests.lab.window_benchmark.rounds import committed, made_rounds, made_text
 from tests.lab.window_benchmark.run import Report, Run, as_json, as_text, main
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, ROOT
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 
