@@ -1,8 +1,8 @@
 """The app as it is run, with someone who asks one thing after another, and an engine that plays.
 
 Run as a process of its own, to be killed: `python -m tests.support.app.running_app HOME SPEED`.
-One line of JSON for everything that was acknowledged: a message that is in the store, of which id, and the
-text that must be there from now on.
+One line of JSON for everything that was acknowledged: a message that is in the store, of which id,
+and the text that must be there from now on.
 """
 
 import json

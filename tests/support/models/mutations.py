@@ -1,7 +1,8 @@
 """Files that were right, broken in the ways that files are broken, and by people who mean it.
 
 `python -m tests.support.models.mutations SUBJECT COUNT` reads COUNT of them in a process that may
-not run anything, look anything up, write elsewhere or take much memory; it prints what came of them.
+not run anything, look anything up, write elsewhere or take much memory; it prints what came of
+them.
 """
 
 import copy
