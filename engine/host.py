@@ -27,9 +27,8 @@ import mlx_lm
 from engine import protocol
 from engine.draft_length.calibrations import Calibrations, calibration_folder
 from engine.events import Done, Failed, Stats
-from engine.fitting import require_pair
 from engine.loading import LoadedModel, load
-from engine.pair import make_policy
+from engine.pair import make_policy, require_pair
 from engine.protocol import Answer, Drafting, Generate, Load, Unload, Work
 from engine.session import Session
 from models.errors import Problem

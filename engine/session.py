@@ -22,8 +22,7 @@ from engine.draft_length.calibrate import calibrate
 from engine.draft_length.calibrations import Calibrations, Pair
 from engine.draft_length.costs import Calibration
 from engine.draft_length.policy import Automatic, Fixed
-from engine.drafters import Drafter
-from engine.drafters.none import NoDrafter
+from engine.drafters import Drafter, NoDrafter
 from engine.events import (
     Done,
     Draft,

@@ -344,9 +344,8 @@ def open_session(
 
     from engine.cli.models.progress import Steps
     from engine.draft_length.calibrations import Calibrations, calibration_folder
-    from engine.fitting import require_pair
     from engine.loading import load
-    from engine.pair import make_policy
+    from engine.pair import make_policy, require_pair
     from engine.session import Session
     from models.installed.last_used import mark_used
     from models.installed.resolve import resolve_drafters

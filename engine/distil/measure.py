@@ -12,8 +12,8 @@ import mlx.nn as nn
 import numpy as np
 
 from engine.device import fetch
-from engine.distil.answers import Answer
 from engine.distil.loss import Unrolled, mask_after
+from engine.distil.store import Answer
 from engine.drafters.head_network import FittedHead
 
 

@@ -18,8 +18,7 @@ from engine.cache import AlignedCache
 from engine.decoder import Decoder
 from engine.draft_length import Choice, Measured, Prospect
 from engine.draft_length.costs import Calibration, DraftCosts, PassCosts
-from engine.drafters import Drafter, Proposal
-from engine.drafters.none import NoDrafter
+from engine.drafters import Drafter, NoDrafter, Proposal
 from engine.request import Sampling
 from engine.speculate import Ruling, Task, speculate
 

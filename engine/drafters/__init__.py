@@ -58,3 +58,26 @@ class Drafter(Protocol):
 
     def rewind(self, length: int) -> None:
         """All but the first `length` committed tokens are no more."""
+
+
+class NoDrafter:
+    """Proposes nothing: plain decoding, the baseline."""
+
+    name = "none"
+
+    def prepare(self, tokens: list[int]) -> Iterator[int]:
+        return iter(())
+
+    def prospects(self, tokens: list[int]) -> Sequence[Prospect]:
+        return ()
+
+    def propose(
+        self, tokens: list[int], choice: Choice, sampling: Sampling, key: mx.array
+    ) -> Proposal | None:
+        return None
+
+    def settle(self, accepted: int) -> None:
+        pass
+
+    def rewind(self, length: int) -> None:
+        pass

@@ -12,13 +12,13 @@ from collections.abc import Iterator, Sequence
 import mlx.core as mx
 from mlx_lm.models.cache import KVCache
 
-from engine.anatomy import embedding
 from engine.decoder import Decoder
 from engine.device import fetch
 from engine.draft_length import LONGEST, Choice, Prospect
 from engine.drafters import Proposal
 from engine.drafters.chain import draft_chain
 from engine.drafters.head_network import FittedHead
+from engine.model_parts import embedding
 from engine.request import Sampling
 
 _PREFILL_ROWS = 512

@@ -19,8 +19,8 @@ from mlx.utils import tree_flatten
 from mlx_lm.models.llama import ModelArgs, TransformerBlock
 from mlx_lm.utils import dequantize_model
 
-from engine.anatomy import embedding, final_norm, output_rows
 from engine.device import fetch
+from engine.model_parts import embedding, final_norm, output_rows
 from models.drafter_folders import HEAD_MODEL_TYPE, WEIGHTS_NAME, HeadFolder
 from models.errors import Problem
 

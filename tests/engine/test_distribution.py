@@ -18,12 +18,11 @@ from engine.accept import Outcome, by_block, by_token
 from engine.decoder import Decoder
 from engine.draft_length import Choice, DraftLength, Measured, Prospect
 from engine.draft_length.policy import Automatic, Fixed
-from engine.drafters import Drafter, Proposal, chain
+from engine.drafters import Drafter, NoDrafter, Proposal, chain
 from engine.drafters.cascade import Cascade
 from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
-from engine.drafters.none import NoDrafter
 from engine.request import Sampling
 from engine.sampling import distribution, log_weights, scores
 from engine.speculate import Guess, Rule, Ruling, Task, speculate

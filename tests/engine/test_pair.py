@@ -13,14 +13,13 @@ from mlx_lm.utils import save_model
 from engine.decoder import Decoder
 from engine.draft_length import LONGEST, DraftLength, Prospect
 from engine.draft_length.policy import Automatic
-from engine.drafters import Drafter
+from engine.drafters import Drafter, NoDrafter
 from engine.drafters.cascade import Cascade
 from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.head import HeadDrafter
 from engine.drafters.head_network import save_head
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
-from engine.drafters.none import NoDrafter
 from engine.loading import LoadedModel, load
 from engine.pair import make_drafter, make_policy
 from models.errors import Problem

@@ -15,12 +15,11 @@ from engine import device
 from engine.decoder import Decoder
 from engine.draft_length import Choice, Measured, Prospect
 from engine.draft_length.policy import Automatic, Fixed
-from engine.drafters import Drafter
+from engine.drafters import Drafter, NoDrafter
 from engine.drafters.cascade import Cascade
 from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
-from engine.drafters.none import NoDrafter
 from engine.request import Sampling
 from engine.speculate import Guess, Ruling, speculate
 from tests.support.engine.helpers import (

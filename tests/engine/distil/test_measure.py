@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 from mlx_lm.models.cache import KVCache
 
-from engine.anatomy import embedding
-from engine.distil.answers import Answer, Answerer
+from engine.distil.answering import Answerer
 from engine.distil.measure import Acceptance, _chains, measure
+from engine.distil.store import Answer
 from engine.draft_length.policy import Fixed
 from engine.drafters.head import HeadDrafter
 from engine.drafters.head_network import FittedHead
 from engine.loading import LoadedModel
+from engine.model_parts import embedding
 from engine.request import Request
 from engine.session import Session
 from tests.support.engine.lively import KEPT, SHAPE, answer, embeddings, lively_head

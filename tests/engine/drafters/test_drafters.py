@@ -14,13 +14,12 @@ from mlx_lm.models.cache import KVCache
 
 from engine.decoder import Decoder
 from engine.draft_length import Choice, Prospect
-from engine.drafters import Drafter, Proposal
+from engine.drafters import Drafter, NoDrafter, Proposal
 from engine.drafters.cascade import Cascade
 from engine.drafters.chain import draft_chain, fit
 from engine.drafters.early_exit import EarlyExitDrafter, first_layers
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
-from engine.drafters.none import NoDrafter
 from engine.request import Sampling
 from engine.sampling import distribution, log_weights, scores
 from models.errors import Problem

@@ -21,8 +21,7 @@ from engine.cache import QuantizedCaches
 from engine.decoder import Decoder
 from engine.draft_length import Choice, DraftLength, Prospect
 from engine.draft_length.policy import Fixed
-from engine.drafters import Drafter, Proposal
-from engine.drafters.none import NoDrafter
+from engine.drafters import Drafter, NoDrafter, Proposal
 from engine.request import Sampling
 from engine.speculate import Guess, Ruling, Task, speculate
 from tests.support.engine import tiny

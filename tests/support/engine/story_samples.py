@@ -6,7 +6,7 @@ from pathlib import Path
 
 import mlx.core as mx
 
-from engine.distil.answers import Asked
+from engine.distil.answering import Asked
 from engine.drafters.head_network import FittedHead, new_head, shape_for
 from engine.loading import LoadedModel
 
