@@ -249,16 +249,16 @@ def doctor(
     """Say what this machine has, whether a pair runs well on it, and what to change."""
     from json import dumps
 
-    from engine.cli.doctor import diagnose, show_line, starter_if_here
+    from engine.cli.doctor import diagnose, show_check, starter_if_here
 
     console = Console()
     found = diagnose(
         starter_if_here if target is None else lambda: _folder(target),
         drafter,
-        show=lambda line: None if json else show_line(line, console),
+        show=lambda check: None if json else show_check(check, console),
     )
     if json:
-        print(dumps(found.to_plain(), indent=1))
+        print(dumps(found.to_json(), indent=1))
     raise typer.Exit(0 if found.usable else 1)
 
 
