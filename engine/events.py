@@ -41,7 +41,7 @@ class DraftedToken:
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class TokenVerdict:
     """What the target thinks of one drafted token.
 
     `p` is the target's probability of it (as for `DraftedToken.q`); `chance` is how likely the
@@ -57,7 +57,7 @@ class WrittenToken:
     """The token that the target wrote itself at the end of a round.
 
     `origin`: "correction" after a rejection, "bonus" after a clean sweep, "plain" where nothing
-    was drafted. `p` as for `Judgement`.
+    was drafted. `p` as for `TokenVerdict`.
     """
 
     id: int
@@ -151,7 +151,7 @@ class Verdict:
     generation: str
     round: int
     accepted: int
-    judgements: tuple[Judgement, ...]
+    judgements: tuple[TokenVerdict, ...]
     next: WrittenToken | None
     draft_seconds: float
     verify_seconds: float
@@ -230,7 +230,7 @@ def _build(kind: type[Any], fields: dict[str, Any]) -> Any:
         case "Draft":
             fields["tokens"] = tuple(DraftedToken(**token) for token in fields["tokens"])
         case "Verdict":
-            fields["judgements"] = tuple(Judgement(**j) for j in fields["judgements"])
+            fields["judgements"] = tuple(TokenVerdict(**j) for j in fields["judgements"])
             fields["next"] = None if fields["next"] is None else WrittenToken(**fields["next"])
         case "Text":
             fields["spans"] = tuple(Span(**span) for span in fields.get("spans", ()))

@@ -106,8 +106,8 @@ def _judged(draft: Draft | None, verdict: Verdict) -> Round:
     if own is not None and verdict.accepted < len(pairs):
         fates[verdict.accepted] = "rejected"
     drafted = tuple(
-        Token(token.id, token.text, fate, token.q, judgement.p, judgement.chance)
-        for (token, judgement), fate in zip(pairs, fates, strict=True)
+        Token(token.id, token.text, fate, token.q, of_token.p, of_token.chance)
+        for (token, of_token), fate in zip(pairs, fates, strict=True)
     )
     last = () if own is None else (Token(own.id, own.text, own.origin, p=own.p),)
     return Round(verdict.round, draft.drafter if draft else "", (*drafted, *last), verdict)

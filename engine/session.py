@@ -29,19 +29,19 @@ from engine.events import (
     DraftedToken,
     Ending,
     Event,
-    Judgement,
     Origin,
     Prefill,
     Span,
     Stats,
     Text,
+    TokenVerdict,
     Verdict,
     WrittenToken,
 )
 from engine.loading import LoadedModel
 from engine.pair import identify, make_drafter
 from engine.request import Message, Request
-from engine.speculate import Guess, Rule, Ruling, Task, speculate
+from engine.speculate import RoundDraft, RoundVerdict, Rule, Task, speculate
 from engine.stats import update
 from engine.template import render
 from engine.text import AnswerText, Spelling
@@ -305,7 +305,7 @@ class Session:
         items = speculate(self.decoder, self.drafter, self.policy, self._tokens, task)
         with closing(items):
             for item in items:
-                if isinstance(item, Guess):
+                if isinstance(item, RoundDraft):
                     yield Draft(
                         generation,
                         number,
@@ -321,7 +321,7 @@ class Session:
                     generation,
                     number,
                     item.accepted,
-                    tuple(map(Judgement, item.p, item.chance)),
+                    tuple(map(TokenVerdict, item.p, item.chance)),
                     self._written(item),
                     item.draft_seconds,
                     item.verify_seconds,
@@ -330,10 +330,10 @@ class Session:
                 )
                 number, last = number + 1, now
 
-    def _written(self, ruling: Ruling) -> WrittenToken | None:
-        if ruling.own is None:
+    def _written(self, verdict: RoundVerdict) -> WrittenToken | None:
+        if verdict.own is None:
             return None
         origin: Origin = "plain"
-        if ruling.p:
-            origin = "bonus" if ruling.accepted == len(ruling.p) else "correction"
-        return WrittenToken(ruling.own, self._spelling.spell(ruling.own), ruling.own_p, origin)
+        if verdict.p:
+            origin = "bonus" if verdict.accepted == len(verdict.p) else "correction"
+        return WrittenToken(verdict.own, self._spelling.spell(verdict.own), verdict.own_p, origin)

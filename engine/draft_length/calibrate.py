@@ -18,9 +18,9 @@ from engine.cache import AlignedCache
 from engine.decoder import Decoder
 from engine.draft_length import Choice, Measured, Prospect
 from engine.draft_length.costs import Calibration, DraftCosts, PassCosts
-from engine.drafters import Drafter, NoDrafter, Proposal
+from engine.drafters import DraftArrays, Drafter, NoDrafter
 from engine.request import Sampling
-from engine.speculate import Ruling, Task, speculate
+from engine.speculate import RoundVerdict, Task, speculate
 
 BUDGET_SECONDS = 5.0
 
@@ -117,7 +117,7 @@ class _Survey:
             while plan and not self.timer.over(until, next_seconds=slowest):
                 self._asked = plan.pop(0)
                 began = self.timer.clock()
-                next(item for item in rounds if isinstance(item, Ruling))
+                next(item for item in rounds if isinstance(item, RoundVerdict))
                 if len(self.measured) > 1:  # the first may have had to load kernels
                     slowest = max(slowest, self.timer.clock() - began)
 
@@ -225,6 +225,6 @@ class _Anything(NoDrafter):
 
     def propose(
         self, tokens: list[int], choice: Choice, sampling: Sampling, key: mx.array
-    ) -> Proposal | None:
+    ) -> DraftArrays | None:
         guesses = mx.zeros((choice.length,), dtype=mx.int32)
-        return Proposal(guesses, mx.ones(guesses.shape), None, self.name)
+        return DraftArrays(guesses, mx.ones(guesses.shape), None, self.name)

@@ -4,7 +4,7 @@ A drafter sees the committed tokens, proposes a few, and is told how many stood.
 as wrong as it likes: acceptance makes the text the target's own. To be exactly so, it must
 give each proposed token together with the distribution that it was drawn from.
 
-A proposal is a chain. A tree would add the parent of each token, and a drafter fed by the
+A draft is a chain. A tree would add the parent of each token, and a drafter fed by the
 target's hidden states would get them in `settle`; neither changes what is here.
 """
 
@@ -19,7 +19,7 @@ from engine.request import Sampling
 
 
 @dataclass(frozen=True, slots=True)
-class Proposal:
+class DraftArrays:
     """Drafted tokens, arrays still on the device.
 
     `tokens`: (n,) int32, n >= 1. `q`: (n,) float32, the probability of each, to be shown.
@@ -50,11 +50,11 @@ class Drafter(Protocol):
 
     def propose(
         self, tokens: list[int], choice: Choice, sampling: Sampling, key: mx.array
-    ) -> Proposal | None:
+    ) -> DraftArrays | None:
         """Up to `choice.length` tokens that may follow `tokens`; None for no idea after all."""
 
     def settle(self, accepted: int) -> None:
-        """The first `accepted` tokens of the last proposal stand."""
+        """The first `accepted` tokens of the last draft stand."""
 
     def rewind(self, length: int) -> None:
         """All but the first `length` committed tokens are no more."""
@@ -73,7 +73,7 @@ class NoDrafter:
 
     def propose(
         self, tokens: list[int], choice: Choice, sampling: Sampling, key: mx.array
-    ) -> Proposal | None:
+    ) -> DraftArrays | None:
         return None
 
     def settle(self, accepted: int) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import mlx.core as mx
 
 from engine.draft_length import Choice, Prospect
-from engine.drafters import Drafter, Proposal
+from engine.drafters import DraftArrays, Drafter
 from engine.request import Sampling
 
 
@@ -29,13 +29,13 @@ class Cascade:
 
     def propose(
         self, tokens: list[int], choice: Choice, sampling: Sampling, key: mx.array
-    ) -> Proposal | None:
+    ) -> DraftArrays | None:
         named = [drafter for drafter in self._drafters if drafter.name == choice.drafter]
         for drafter in named or self._drafters:
-            proposal = drafter.propose(tokens, choice, sampling, key)
-            if proposal is not None:
+            draft = drafter.propose(tokens, choice, sampling, key)
+            if draft is not None:
                 self._proposer = drafter
-                return proposal
+                return draft
         return None
 
     def settle(self, accepted: int) -> None:

@@ -18,7 +18,7 @@ import mlx.core as mx
 
 from engine.device import fetch
 from engine.draft_length import Choice
-from engine.drafters import Proposal
+from engine.drafters import DraftArrays
 from engine.request import Sampling
 from engine.sampling import History, choose, distribution, entries, log_weights, scores
 
@@ -33,7 +33,7 @@ def draft_chain(
     sampling: Sampling,
     key: mx.array,
     drafter: str,
-) -> Proposal:
+) -> DraftArrays:
     """`choice.length` tokens behind `tokens`, the last of which, `unread`, are not read yet.
 
     Fewer where they would hardly all stand: see `Choice.floor`.
@@ -63,7 +63,7 @@ def draft_chain(
             likely *= choice.chance(latest)
             if likely < choice.floor:
                 break
-    return Proposal(
+    return DraftArrays(
         tokens=mx.concatenate(drafted),
         q=mx.concatenate(q),
         distributions=mx.concatenate(distributions) if distributions else None,

@@ -12,7 +12,7 @@ import mlx.nn as nn
 
 from engine.decoder import Decoder
 from engine.draft_length import LONGEST, Choice, Prospect
-from engine.drafters import Proposal
+from engine.drafters import DraftArrays
 from engine.drafters.chain import draft_chain
 from engine.request import Sampling
 from models.errors import Problem
@@ -49,7 +49,7 @@ class EarlyExitDrafter:
 
     def propose(
         self, tokens: list[int], choice: Choice, sampling: Sampling, key: mx.array
-    ) -> Proposal | None:
+    ) -> DraftArrays | None:
         with self._target.timeline.borrow(self._layers) as caches:
             return draft_chain(
                 lambda inputs: self._model(inputs[None], cache=caches)[0],

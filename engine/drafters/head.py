@@ -15,7 +15,7 @@ from mlx_lm.models.cache import KVCache
 from engine.decoder import Decoder
 from engine.device import fetch
 from engine.draft_length import LONGEST, Choice, Prospect
-from engine.drafters import Proposal
+from engine.drafters import DraftArrays
 from engine.drafters.chain import draft_chain
 from engine.drafters.head_network import FittedHead
 from engine.model_parts import embedding
@@ -56,7 +56,7 @@ class HeadDrafter:
 
     def propose(
         self, tokens: list[int], choice: Choice, sampling: Sampling, key: mx.array
-    ) -> Proposal | None:
+    ) -> DraftArrays | None:
         self._forget_guesses()
         self.rewind(min(len(tokens) - 1, self._states.end))  # at least one is to be read
         if self._states.end == self._states.first:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import mlx.core as mx
 
 from engine.draft_length import Choice, Prospect
-from engine.drafters import Proposal
+from engine.drafters import DraftArrays
 from engine.request import Sampling
 
 _SHORTEST = 2  # tokens that must match at the very least; what the index is keyed by
@@ -37,12 +37,12 @@ class LookupDrafter:
 
     def propose(
         self, tokens: list[int], choice: Choice, sampling: Sampling, key: mx.array
-    ) -> Proposal | None:
+    ) -> DraftArrays | None:
         start, matched = self._longest_match(tokens)
         if not matched:
             return None
         copied = tokens[start : start + choice.length]
-        return Proposal(
+        return DraftArrays(
             tokens=mx.array(copied, dtype=mx.int32),
             q=mx.ones((len(copied),)),
             distributions=None,

@@ -6,7 +6,7 @@ import mlx.core as mx
 
 from engine.decoder import Decoder
 from engine.draft_length import LONGEST, Choice, Prospect
-from engine.drafters import Proposal
+from engine.drafters import DraftArrays
 from engine.drafters.chain import draft_chain
 from engine.request import Sampling
 
@@ -31,7 +31,7 @@ class ModelDrafter:
 
     def propose(
         self, tokens: list[int], choice: Choice, sampling: Sampling, key: mx.array
-    ) -> Proposal | None:
+    ) -> DraftArrays | None:
         room = self._decoder.settle(tokens)
         self._committed = len(tokens)
         return draft_chain(

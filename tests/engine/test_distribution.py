@@ -14,18 +14,18 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from engine.accept import Outcome, by_block, by_token
+from engine.accept import VerdictArrays, by_block, by_token
 from engine.decoder import Decoder
 from engine.draft_length import Choice, DraftLength, Measured, Prospect
 from engine.draft_length.policy import Automatic, Fixed
-from engine.drafters import Drafter, NoDrafter, Proposal, chain
+from engine.drafters import DraftArrays, Drafter, NoDrafter, chain
 from engine.drafters.cascade import Cascade
 from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
 from engine.request import Sampling
 from engine.sampling import distribution, log_weights, scores
-from engine.speculate import Guess, Rule, Ruling, Task, speculate
+from engine.speculate import RoundDraft, RoundVerdict, Rule, Task, speculate
 from tests.engine.test_accept import CHAINS
 from tests.engine.test_sampling import slow_scores
 from tests.support.engine.accept_mutants import (
@@ -52,13 +52,13 @@ def no_ends(sampling: Sampling, *, seed: int, length: int, accept: Rule = by_blo
 
 def write(
     target: Decoder, drafter: Drafter, policy: DraftLength, task: Task, prompt: list[int]
-) -> tuple[list[int], list[Ruling]]:
+) -> tuple[list[int], list[RoundVerdict]]:
     """A text by models that have read nothing yet, and what was ruled on the way."""
     target.rewind(0)
     drafter.rewind(0)
     tokens = list(prompt)
     items = list(speculate(target, drafter, policy, tokens, task))
-    return tokens[len(prompt) :], [item for item in items if isinstance(item, Ruling)]
+    return tokens[len(prompt) :], [item for item in items if isinstance(item, RoundVerdict)]
 
 
 def short_texts(
@@ -88,7 +88,7 @@ def long_text(
     accept: Rule = by_block,
     table: mx.array = TABLE,
     seed: int = 0,
-) -> tuple[NDArray[np.int_], list[Ruling]]:
+) -> tuple[NDArray[np.int_], list[RoundVerdict]]:
     """Counts of every token by the two before it, and what was ruled on the way."""
     task = no_ends(sampling, seed=seed, length=length, accept=accept)
     text, rulings = write(decoder(table), drafter, policy, task, PROMPT)
@@ -102,8 +102,8 @@ def model_drafter(table: mx.array, vocabulary: int = VOCABULARY) -> ModelDrafter
     return ModelDrafter(decoder(table), vocabulary=vocabulary)
 
 
-def accepted(rulings: list[Ruling]) -> int:
-    return sum(ruling.accepted for ruling in rulings)
+def accepted(rulings: list[RoundVerdict]) -> int:
+    return sum(verdict.accepted for verdict in rulings)
 
 
 # --- The first tokens together
@@ -180,7 +180,7 @@ def test_every_token_of_a_long_text(drafting: str, rule: Rule) -> None:
     assert counts.sum() == 1_200
     assert excess(counts, exact(TABLE, WARM)) < 1.0
     if drafting == "self":
-        assert all(ruling.accepted == len(ruling.p) for ruling in rulings)
+        assert all(verdict.accepted == len(verdict.p) for verdict in rulings)
 
 
 @pytest.mark.parametrize("chain_name", CHAINS)
@@ -247,12 +247,12 @@ class Shuffled:
 
     def propose(
         self, tokens: list[int], choice: Choice, sampling: Sampling, key: mx.array
-    ) -> Proposal | None:
+    ) -> DraftArrays | None:
         proposal = self._inner.propose(tokens, choice, sampling, key)
         assert proposal is not None
         assert proposal.distributions is not None
         back = mx.argsort(self._to_target)
-        return Proposal(
+        return DraftArrays(
             self._to_target[proposal.tokens].astype(mx.int32),
             proposal.q,
             proposal.distributions[:, back],
@@ -330,11 +330,11 @@ def test_no_key_is_used_twice() -> None:
     class Noting(ModelDrafter):
         def propose(
             self, tokens: list[int], choice: Choice, sampling: Sampling, key: mx.array
-        ) -> Proposal | None:
+        ) -> DraftArrays | None:
             used.append(tuple(key.tolist()))
             return super().propose(tokens, choice, sampling, key)
 
-    def noting(drafted: mx.array, p: mx.array, q: mx.array, key: mx.array) -> Outcome:
+    def noting(drafted: mx.array, p: mx.array, q: mx.array, key: mx.array) -> VerdictArrays:
         used.append(tuple(key.tolist()))
         return by_block(drafted, p, q, key)
 
@@ -418,7 +418,7 @@ def test_drafter_that_loses_its_place_changes_nothing() -> None:
     class Lost(ModelDrafter):
         def propose(
             self, tokens: list[int], choice: Choice, sampling: Sampling, key: mx.array
-        ) -> Proposal | None:
+        ) -> DraftArrays | None:
             return super().propose([*tokens[:-2], 0, 0], choice, sampling, key)
 
     drafter = Lost(decoder(DRAFTING["self"]), vocabulary=VOCABULARY)
@@ -471,7 +471,7 @@ def test_guesses_are_shown_before_they_are_judged() -> None:
     task = no_ends(WARM, seed=0, length=50)
     before = tokens
     for item in speculate(decoder(TABLE), drafter, Fixed(3), tokens, task):
-        if isinstance(item, Guess):
+        if isinstance(item, RoundDraft):
             before = list(tokens)
             guess = item
         elif item.p:

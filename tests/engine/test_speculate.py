@@ -21,7 +21,7 @@ from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
 from engine.request import Sampling
-from engine.speculate import Guess, Ruling, speculate
+from engine.speculate import RoundDraft, RoundVerdict, speculate
 from tests.support.engine.helpers import (
     CORE,
     EVERYWHERE,
@@ -232,7 +232,7 @@ def test_policy_may_change_its_mind(architecture: str, kind: str) -> None:
     assert run.tokens == expected
     assert_as_fresh(target, tokens, decoder(model))
     assert [(m.proposed, m.accepted) for m in policy.observed] == [
-        (len(ruling.p), ruling.accepted) for _, ruling in run.rounds
+        (len(verdict.p), verdict.accepted) for _, verdict in run.rounds
     ]
 
 
@@ -406,7 +406,7 @@ def test_two_waits_a_drafted_round_and_one_a_plain_one(
     drafted = plain = fetched = 0
     with Waits().counted() as waits:
         for item in speculate(target, drafter, Fixed(3), tokens, task(30, sampling=sampling)):
-            if isinstance(item, Guess):
+            if isinstance(item, RoundDraft):
                 assert waits.fetches == fetched + 1, "the verdict did not wait for the guess"
                 continue
             rows = 2 if item.p else 1
@@ -434,7 +434,7 @@ def test_guess_comes_before_its_verdict(kind: str) -> None:
     guesses = 0
     with mock.patch.object(engine.speculate, "fetch", noting):
         for item in speculate(target, DRAFTERS[kind](target), Fixed(3), tokens, task(30)):
-            if isinstance(item, Guess):
+            if isinstance(item, RoundDraft):
                 guesses += 1
                 assert fetched == [2]  # tokens and q
                 before = len(tokens)
@@ -457,7 +457,7 @@ def reject_all(target: Decoder, text: list[int], rounds: int) -> list[tuple[int,
     bytes_held: list[tuple[int, int]] = []
     done = 0
     for item in speculate(target, drafter, Fixed(4), tokens, task(rounds)):
-        if isinstance(item, Ruling):
+        if isinstance(item, RoundVerdict):
             assert item.accepted == 0
             done += 1
             if done % 100 == 0:

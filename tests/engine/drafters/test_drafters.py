@@ -14,7 +14,7 @@ from mlx_lm.models.cache import KVCache
 
 from engine.decoder import Decoder
 from engine.draft_length import Choice, Prospect
-from engine.drafters import Drafter, NoDrafter, Proposal
+from engine.drafters import DraftArrays, Drafter, NoDrafter
 from engine.drafters.cascade import Cascade
 from engine.drafters.chain import draft_chain, fit
 from engine.drafters.early_exit import EarlyExitDrafter, first_layers
@@ -175,12 +175,12 @@ class Scripted:
 
     def propose(
         self, tokens: list[int], choice: Choice, sampling: Sampling, key: mx.array
-    ) -> Proposal | None:
+    ) -> DraftArrays | None:
         self.told.append(("propose", choice.length))
         if self.tokens is None:
             return None
         ids = mx.array(self.tokens[: choice.length], dtype=mx.int32)
-        return Proposal(ids, mx.ones(ids.shape), None, self.name)
+        return DraftArrays(ids, mx.ones(ids.shape), None, self.name)
 
     def settle(self, accepted: int) -> None:
         self.told.append(("settle", accepted))

@@ -12,12 +12,12 @@ from zlib import crc32
 
 import mlx.core as mx
 
-from engine.accept import Outcome, by_token, greedily
+from engine.accept import VerdictArrays, by_token, greedily
 from engine.bench.prompts import Prompt, load_prompts
 from engine.decoder import Decoder
 from engine.device import fetch
 from engine.draft_length import Choice
-from engine.drafters import Proposal
+from engine.drafters import DraftArrays
 from engine.loading import LoadedModel, load
 from engine.pair import make_drafter
 from engine.request import Message, Sampling
@@ -154,17 +154,15 @@ class _Pair:
             self._decoder.rewind(len(tokens) - 1)
             prospect = next(iter(drafter.prospects(tokens)), None)
             room = min(self._decoder.settle(tokens), longest, prospect.most if prospect else 0)
-            proposal = None
+            draft = None
             if room > 0:
                 choice = Choice(room, "recording", drafter.name)
-                proposal = drafter.propose(tokens, choice, sampling, draft_key)
-            if prospect is None or proposal is None:
+                draft = drafter.propose(tokens, choice, sampling, draft_key)
+            if prospect is None or draft is None:
                 drafts.append(None)
                 continue
-            outcome = self._judge(tokens, proposal, sampling, verify_key)
-            drafted, q, stood, own = fetch(
-                proposal.tokens, proposal.q, outcome.accepted, outcome.next
-            )
+            verdict = self._judge(tokens, draft, sampling, verify_key)
+            drafted, q, stood, own = fetch(draft.tokens, draft.q, verdict.accepted, verdict.next)
             drafter.settle(0)
             drafts.append(Drafted(tuple(rounded(share) for share in q), stood, prospect.match))
             token = drafted[0] if stood else own
@@ -175,16 +173,16 @@ class _Pair:
         return drafts, token
 
     def _judge(
-        self, tokens: list[int], proposal: Proposal, sampling: Sampling, key: mx.array
-    ) -> Outcome:
+        self, tokens: list[int], draft: DraftArrays, sampling: Sampling, key: mx.array
+    ) -> VerdictArrays:
         """Token by token, so that what stands of a chain does not depend on its length."""
-        drafted = proposal.tokens
+        drafted = draft.tokens
         weights = self._weights(tokens, drafted, sampling)
         p = distribution(weights)
         if sampling.greedy:
             return greedily(drafted, choose(weights, p, sampling, key))
         certain = (mx.arange(weights.shape[-1]) == drafted[:, None]).astype(mx.float32)
-        q = certain if proposal.distributions is None else proposal.distributions
+        q = certain if draft.distributions is None else draft.distributions
         return by_token(drafted, p, q, key)
 
     def _weights(self, tokens: list[int], drafted: mx.array, sampling: Sampling) -> mx.array:

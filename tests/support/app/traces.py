@@ -12,11 +12,11 @@ from engine.events import (
     Draft,
     DraftedToken,
     Event,
-    Judgement,
     Origin,
     Prefill,
     Span,
     Text,
+    TokenVerdict,
     Verdict,
     WrittenToken,
     from_json,
@@ -84,7 +84,7 @@ def traces(draw: st.DrawFn) -> tuple[Event, ...]:
             tokens = tuple(DraftedToken(t, spelling.spell(t), draw(_chances)) for t in guesses)
             events.append(Draft("g", number, tokens, "model"))
         origin: Origin = "correction" if accepted < proposed else "bonus" if proposed else "plain"
-        judgements = tuple(Judgement(draw(_chances), draw(_chances)) for _ in guesses)
+        judgements = tuple(TokenVerdict(draw(_chances), draw(_chances)) for _ in guesses)
         written = None if own is None else WrittenToken(own, spelling.spell(own), 0.5, origin)
         events.append(
             Verdict("g", number, accepted, judgements, written, 0.25, 0.5, 1.0, "fixed at 4")
@@ -105,7 +105,7 @@ def made_round(number: int, *texts: str, accepted: int = 0) -> tuple[Round, Roun
     if accepted < len(texts):
         origin = "correction"
     drafted = tuple(DraftedToken(1, text, 0.5) for text in texts)
-    judgements = (Judgement(0.25, 0.5),) * len(texts)
+    judgements = (TokenVerdict(0.25, 0.5),) * len(texts)
     own = WrittenToken(2, " own", 0.5, origin)
     draft = Draft("g", number, drafted, "model")
     verdict = Verdict("g", number, accepted, judgements, own, 0.01, 0.02, 0.04, "fixed at 4")

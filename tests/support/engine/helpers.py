@@ -21,9 +21,9 @@ from engine.cache import QuantizedCaches
 from engine.decoder import Decoder
 from engine.draft_length import Choice, DraftLength, Prospect
 from engine.draft_length.policy import Fixed
-from engine.drafters import Drafter, NoDrafter, Proposal
+from engine.drafters import DraftArrays, Drafter, NoDrafter
 from engine.request import Sampling
-from engine.speculate import Guess, Ruling, Task, speculate
+from engine.speculate import RoundDraft, RoundVerdict, Task, speculate
 from tests.support.engine import tiny
 
 GREEDY = Sampling()
@@ -60,10 +60,10 @@ def build_wide(architecture: str, **options: Any) -> nn.Module:
 
 @dataclass
 class Run:
-    """What `write` got: the new tokens, and per round its guess, if it had one, and ruling."""
+    """What `write` got: the new tokens, and per round its guess, if it had one, and verdict."""
 
     tokens: list[int] = field(default_factory=list)
-    rounds: list[tuple[Guess | None, Ruling]] = field(default_factory=list)
+    rounds: list[tuple[RoundDraft | None, RoundVerdict]] = field(default_factory=list)
 
     @property
     def proposed(self) -> int:
@@ -71,7 +71,7 @@ class Run:
 
     @property
     def accepted(self) -> int:
-        return sum(ruling.accepted for _, ruling in self.rounds)
+        return sum(verdict.accepted for _, verdict in self.rounds)
 
 
 def task(
@@ -91,7 +91,7 @@ def write(
         pass
     run, guess = Run(), None
     for item in speculate(target, drafter, policy, tokens, to_do):
-        if isinstance(item, Guess):
+        if isinstance(item, RoundDraft):
             assert guess is None, "two guesses in a round"
             assert item.tokens, "an empty guess"
             assert len(item.q) == len(item.tokens)
@@ -108,7 +108,7 @@ def write(
             assert committed[-1] in to_do.ends, "no token of its own, and no end"
         run.rounds.append((guess, item))
         guess = None
-    assert guess is None, "a guess without a ruling"
+    assert guess is None, "a guess without a verdict"
     assert len(run.tokens) <= to_do.max_tokens
     assert not any(token in to_do.ends for token in run.tokens[:-1]), "behind the end"
     if len(run.tokens) < to_do.max_tokens:
@@ -293,12 +293,12 @@ class Known:
 
     def propose(
         self, tokens: list[int], choice: Choice, sampling: Sampling, key: mx.array
-    ) -> Proposal | None:
+    ) -> DraftArrays | None:
         guesses = self._script[len(tokens) : len(tokens) + choice.length]
         if not guesses or len(tokens) in self._silent:
             return None
         q = mx.ones((len(guesses),))
-        return Proposal(mx.array(guesses, dtype=mx.int32), q, None, self.name)
+        return DraftArrays(mx.array(guesses, dtype=mx.int32), q, None, self.name)
 
     def settle(self, accepted: int) -> None:
         self.settled.append(accepted)
