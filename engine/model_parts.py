@@ -78,7 +78,7 @@ class HiddenStates:
         self.layers = tuple(layers)
         self.first = self.end = 0
         self._chunks: deque[mx.array] = deque()
-        self._tap = Tap([model.layers[number - 1] for number in layers])
+        self._tap = LayerHook([model.layers[number - 1] for number in layers])
 
     @contextmanager
     def recording(self, position: int) -> Iterator[None]:
@@ -117,7 +117,7 @@ class HiddenStates:
         return mx.concatenate(list(parts)).reshape(end - start, len(self.layers), -1)
 
 
-class Tap:
+class LayerHook:
     """Sees what `layers` put out, while it is open; the model is otherwise left as it is.
 
     Attributes: `outputs`, one (batch, rows, width) per layer, of the newest pass.

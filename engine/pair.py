@@ -15,8 +15,8 @@ import mlx.core as mx
 from engine.blas import choose_blas
 from engine.circumstances import power_mode
 from engine.decoder import Decoder
-from engine.draft_length import LONGEST, DraftLength
-from engine.draft_length.calibrations import Pair
+from engine.draft_length import LONGEST, DraftLengthPolicy
+from engine.draft_length.calibrations import CalibrationKey
 from engine.draft_length.policy import Automatic, Fixed
 from engine.drafters import Drafter, NoDrafter
 from engine.drafters.cascade import Cascade
@@ -73,11 +73,11 @@ def _one(
     return LookupDrafter() if word == "lookup" else NoDrafter()
 
 
-def identify(drafters: Drafters, target: LoadedModel, decoder: Decoder) -> Pair:
+def identify(drafters: Drafters, target: LoadedModel, decoder: Decoder) -> CalibrationKey:
     """The key under which this pair's calibration is stored. Raises `Problem` where its files are
     gone."""
     quantized, matrices = decoder.timeline.quantized, choose_blas()
-    return Pair(
+    return CalibrationKey(
         target=target.folder.fingerprint,
         drafter="+".join(map(_identity, drafters.parts)),
         precision=target.precision,
@@ -98,7 +98,7 @@ def _identity(part: NamedDrafter) -> str:
     return part.name if part.folder is None else f"model {part.folder.fingerprint}"
 
 
-def make_policy(length: str) -> DraftLength:
+def make_policy(length: str) -> DraftLengthPolicy:
     """The draft length that a person wrote: `auto`, or a number from 0 to 16."""
     if length == "auto":
         return Automatic()

@@ -13,7 +13,7 @@ import mlx.core as mx
 from engine.accept import VerdictArrays, by_block, greedily
 from engine.decoder import Decoder
 from engine.device import fetch, start
-from engine.draft_length import Choice, DraftLength, Measured
+from engine.draft_length import DraftChoice, DraftLengthPolicy, MeasuredRound
 from engine.drafters import DraftArrays, Drafter
 from engine.request import Sampling
 from engine.sampling import History, choose, distribution, entries, log_weights, scores
@@ -60,7 +60,7 @@ class RoundVerdict:
 
 
 def speculate(
-    target: Decoder, drafter: Drafter, policy: DraftLength, tokens: list[int], task: Task
+    target: Decoder, drafter: Drafter, policy: DraftLengthPolicy, tokens: list[int], task: Task
 ) -> Generator[RoundDraft | RoundVerdict]:
     """Write behind `tokens`, in place. What the models have read is a part of it.
 
@@ -76,9 +76,9 @@ def speculate(
             began = perf_counter()
             key, draft_key, verify_key = mx.random.split(key, 3)
             context = len(tokens)
-            room = min(target.settle(tokens), limit - context - 1)
-            prospects = drafter.prospects(tokens)
-            choice = policy.choose(prospects, most=room, context=context).within(room)
+            room = min(target.begin_round(tokens), limit - context - 1)
+            candidates = drafter.candidates(tokens)
+            choice = policy.choose(candidates, most=room, context=context).within(room)
 
             # Draft, then verify in one pass. Where the device works by itself, both are under way
             # before either is waited for.
@@ -107,7 +107,7 @@ def speculate(
             # Commit, and take back from both models what fell.
             tokens += committed
             target.rewind(len(tokens) - (own is not None))
-            drafter.settle(accepted)
+            drafter.accept(accepted)
             reason = choice.reason
             verdict = RoundVerdict(
                 accepted, own, p, chance, own_p, draft_seconds, verify_seconds, reason
@@ -148,10 +148,10 @@ def _verify(
 
 
 def _measured(
-    verdict: RoundVerdict, draft: DraftArrays, q: list[float], choice: Choice, context: int
-) -> Measured:
+    verdict: RoundVerdict, draft: DraftArrays, q: list[float], choice: DraftChoice, context: int
+) -> MeasuredRound:
     """What a drafted round showed the policy."""
-    return Measured(
+    return MeasuredRound(
         proposed=len(q),
         accepted=verdict.accepted,
         draft_seconds=verdict.draft_seconds,
@@ -167,10 +167,10 @@ def _measured(
 def _write_plainly(
     target: Decoder,
     drafter: Drafter,
-    policy: DraftLength,
+    policy: DraftLengthPolicy,
     tokens: list[int],
     task: Task,
-    choice: Choice,
+    choice: DraftChoice,
     most: int,
     key: mx.array,
 ) -> Iterator[RoundVerdict]:
@@ -191,12 +191,12 @@ def _write_plainly(
         (own,), (own_p,) = fetch(token, p)
         tokens.append(own)
         seconds = perf_counter() - began
-        policy.observe(Measured(0, 0, 0.0, seconds, context=len(tokens) - 1))
+        policy.observe(MeasuredRound(0, 0, 0.0, seconds, context=len(tokens) - 1))
         yield RoundVerdict(0, own, [], [], own_p, 0.0, seconds, reason)
         if own in task.ends:
             return
         began = perf_counter()
-        if choice.wake and any(each.match >= choice.wake for each in drafter.prospects(tokens)):
+        if choice.wake and any(each.match >= choice.wake for each in drafter.candidates(tokens)):
             left = min(left, 1)
 
 

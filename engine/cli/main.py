@@ -343,7 +343,7 @@ def open_session(
     from dataclasses import replace
 
     from engine.cli.models.progress import Steps
-    from engine.draft_length.calibrations import Calibrations, calibration_folder
+    from engine.draft_length.calibrations import CalibrationStore, calibration_folder
     from engine.loading import load
     from engine.pair import make_policy, require_pair
     from engine.session import Session
@@ -354,7 +354,7 @@ def open_session(
     console = Console(stderr=True, quiet=quiet)
     steps = Steps(console)
     policy = make_policy(draft_length)
-    calibrations = Calibrations(calibration_folder())
+    calibrations = CalibrationStore(calibration_folder())
     folder = _folder(target, steps)
     drafters = resolve_drafters(drafter, folder)
     require_pair(folder, drafters, context=context or DEFAULT_CONTEXT)

@@ -21,7 +21,7 @@ from engine.distil.budget import Budget, Report, left
 from engine.distil.store import Answer, AnswerStore, Shard, read_shard
 from engine.drafters.head_network import HeadShape
 from engine.loading import LoadedModel, free_memory_bytes
-from engine.model_parts import Tap
+from engine.model_parts import LayerHook
 from models.errors import Problem
 
 LIKELIEST = 32  # tokens of each distribution that are kept
@@ -52,7 +52,7 @@ class Answerer:
 
     def __init__(self, target: LoadedModel, layers: Sequence[int]) -> None:
         self._target = target
-        self._tap = Tap([target.model.layers[number - 1] for number in layers])
+        self._tap = LayerHook([target.model.layers[number - 1] for number in layers])
         self._layers = len(layers)
         self._caches = len(make_prompt_cache(target.model))
         if any(type(cache) is not KVCache for cache in make_prompt_cache(target.model)):

@@ -19,7 +19,7 @@ from engine.distil.budget import Budget, Report
 from engine.distil.prompts import read_prompts
 from engine.distil.store import AnswerStore, likeliest
 from engine.distil.training import Learning, memory_bytes
-from engine.drafters.head_network import FittedHead, new_head, save_head, shape_for
+from engine.drafters.head_network import BoundHead, new_head, save_head, shape_for
 from engine.loading import LoadedModel, load
 from engine.model_parts import embedding
 from models.drafter_folders import WEIGHTS_NAME
@@ -110,7 +110,7 @@ def distil(options: DistilOptions, report: Report) -> Path:
     return options.out
 
 
-def _keep(fitted: FittedHead, options: DistilOptions, weights: str) -> None:
+def _keep(fitted: BoundHead, options: DistilOptions, weights: str) -> None:
     """Write the drafter. Raises `Problem`, and leaves the one before."""
     try:
         save_head(fitted, options.out, target=options.target.name, fingerprint=weights)

@@ -25,7 +25,7 @@ from engine.distil.budget import Budget, Report, left
 from engine.distil.loss import STEPS, Batch, embed, loss, make_batch
 from engine.distil.measure import measure
 from engine.distil.store import Answer, AnswerStore, Shard
-from engine.drafters.head_network import FittedHead, Head, HeadShape
+from engine.drafters.head_network import BoundHead, Head, HeadShape
 from models.errors import Problem
 from models.safetensors_file import check_safetensors
 
@@ -57,7 +57,7 @@ class Progress:
 class Trainer:
     """Changes `fitted.head`. `embedding` is the target's, `vocabulary` its number of logits."""
 
-    def __init__(self, fitted: FittedHead, embedding: nn.Module, *, vocabulary: int) -> None:
+    def __init__(self, fitted: BoundHead, embedding: nn.Module, *, vocabulary: int) -> None:
         self.head = fitted.head
         self._kept = fitted.kept
         self.progress = Progress()
@@ -142,7 +142,7 @@ class Learning:
 
     def __init__(
         self,
-        fitted: FittedHead,
+        fitted: BoundHead,
         embedding: nn.Module,
         store: AnswerStore,
         *,

@@ -5,7 +5,7 @@ as wrong as it likes: acceptance makes the text the target's own. To be exactly 
 give each proposed token together with the distribution that it was drawn from.
 
 A draft is a chain. A tree would add the parent of each token, and a drafter fed by the
-target's hidden states would get them in `settle`; neither changes what is here.
+target's hidden states would get them in `accept`; neither changes what is here.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,7 @@ from typing import Protocol
 
 import mlx.core as mx
 
-from engine.draft_length import Choice, Prospect
+from engine.draft_length import DraftCandidate, DraftChoice
 from engine.request import Sampling
 
 
@@ -36,7 +36,7 @@ class DraftArrays:
 
 
 class Drafter(Protocol):
-    """A way of guessing. Calls come in the order prepare, (prospects, propose, settle)*, ..."""
+    """A way of guessing. Calls come in the order prepare, (candidates, propose, accept)*, ..."""
 
     @property
     def name(self) -> str:
@@ -45,15 +45,15 @@ class Drafter(Protocol):
     def prepare(self, tokens: list[int]) -> Iterator[int]:
         """Read a prompt, in steps short enough to cancel between; yields tokens read so far."""
 
-    def prospects(self, tokens: list[int]) -> Sequence[Prospect]:
+    def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
         """What could follow the committed `tokens`, without asking the device."""
 
     def propose(
-        self, tokens: list[int], choice: Choice, sampling: Sampling, key: mx.array
+        self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
     ) -> DraftArrays | None:
         """Up to `choice.length` tokens that may follow `tokens`; None for no idea after all."""
 
-    def settle(self, accepted: int) -> None:
+    def accept(self, accepted: int) -> None:
         """The first `accepted` tokens of the last draft stand."""
 
     def rewind(self, length: int) -> None:
@@ -68,15 +68,15 @@ class NoDrafter:
     def prepare(self, tokens: list[int]) -> Iterator[int]:
         return iter(())
 
-    def prospects(self, tokens: list[int]) -> Sequence[Prospect]:
+    def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
         return ()
 
     def propose(
-        self, tokens: list[int], choice: Choice, sampling: Sampling, key: mx.array
+        self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
     ) -> DraftArrays | None:
         return None
 
-    def settle(self, accepted: int) -> None:
+    def accept(self, accepted: int) -> None:
         pass
 
     def rewind(self, length: int) -> None:

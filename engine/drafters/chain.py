@@ -17,7 +17,7 @@ from collections.abc import Callable
 import mlx.core as mx
 
 from engine.device import fetch
-from engine.draft_length import Choice
+from engine.draft_length import DraftChoice
 from engine.drafters import DraftArrays
 from engine.request import Sampling
 from engine.sampling import History, choose, distribution, entries, log_weights, scores
@@ -28,7 +28,7 @@ def draft_chain(
     *,
     unread: list[int],
     tokens: list[int],
-    choice: Choice,
+    choice: DraftChoice,
     vocabulary: int,
     sampling: Sampling,
     key: mx.array,
@@ -36,7 +36,7 @@ def draft_chain(
 ) -> DraftArrays:
     """`choice.length` tokens behind `tokens`, the last of which, `unread`, are not read yet.
 
-    Fewer where they would hardly all stand: see `Choice.floor`.
+    Fewer where they would hardly all stand: see `DraftChoice.floor`.
     """
     likely = 1.0
     history = History(tokens, sampling)

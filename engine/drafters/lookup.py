@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import mlx.core as mx
 
-from engine.draft_length import Choice, Prospect
+from engine.draft_length import DraftCandidate, DraftChoice
 from engine.drafters import DraftArrays
 from engine.request import Sampling
 
@@ -31,12 +31,12 @@ class LookupDrafter:
     def prepare(self, tokens: list[int]) -> Iterator[int]:
         return iter(())
 
-    def prospects(self, tokens: list[int]) -> Sequence[Prospect]:
+    def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
         start, matched = self._longest_match(tokens)
-        return (Prospect(self.name, len(tokens) - start, matched),) if matched else ()
+        return (DraftCandidate(self.name, len(tokens) - start, matched),) if matched else ()
 
     def propose(
-        self, tokens: list[int], choice: Choice, sampling: Sampling, key: mx.array
+        self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
     ) -> DraftArrays | None:
         start, matched = self._longest_match(tokens)
         if not matched:
@@ -50,7 +50,7 @@ class LookupDrafter:
             match=matched,
         )
 
-    def settle(self, accepted: int) -> None:
+    def accept(self, accepted: int) -> None:
         pass
 
     def rewind(self, length: int) -> None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from engine.accept import VerdictArrays, by_block, by_token
 from engine.decoder import Decoder
-from engine.draft_length import Choice, DraftLength, Measured, Prospect
+from engine.draft_length import DraftCandidate, DraftChoice, DraftLengthPolicy, MeasuredRound
 from engine.draft_length.policy import Automatic, Fixed
 from engine.drafters import DraftArrays, Drafter, NoDrafter, chain
 from engine.drafters.cascade import Cascade
@@ -51,7 +51,7 @@ def no_ends(sampling: Sampling, *, seed: int, length: int, accept: Rule = by_blo
 
 
 def write(
-    target: Decoder, drafter: Drafter, policy: DraftLength, task: Task, prompt: list[int]
+    target: Decoder, drafter: Drafter, policy: DraftLengthPolicy, task: Task, prompt: list[int]
 ) -> tuple[list[int], list[RoundVerdict]]:
     """A text by models that have read nothing yet, and what was ruled on the way."""
     target.rewind(0)
@@ -63,7 +63,7 @@ def write(
 
 def short_texts(
     drafter: Drafter,
-    policy: DraftLength,
+    policy: DraftLengthPolicy,
     sampling: Sampling,
     *,
     texts: int,
@@ -81,7 +81,7 @@ def short_texts(
 
 def long_text(
     drafter: Drafter,
-    policy: DraftLength,
+    policy: DraftLengthPolicy,
     sampling: Sampling,
     *,
     length: int,
@@ -203,11 +203,13 @@ class Erratic:
     def __init__(self) -> None:
         self._lengths = np.random.default_rng(0).integers(0, 7, size=10_000).tolist()
 
-    def choose(self, prospects: Sequence[Prospect], *, most: int, context: int) -> Choice:
+    def choose(
+        self, candidates: Sequence[DraftCandidate], *, most: int, context: int
+    ) -> DraftChoice:
         length = self._lengths.pop()
-        return Choice(min(length, most), "erratic", rounds=1 if length else 3)
+        return DraftChoice(min(length, most), "erratic", rounds=1 if length else 3)
 
-    def observe(self, measured: Measured) -> None:
+    def observe(self, measured: MeasuredRound) -> None:
         pass
 
     def restart(self) -> None:
@@ -216,7 +218,9 @@ class Erratic:
 
 @pytest.mark.parametrize("policy", [Erratic, Automatic])
 @pytest.mark.parametrize("kind", ["lookup", "cascade"])
-def test_drafters_and_lengths_that_change(kind: str, policy: Callable[[], DraftLength]) -> None:
+def test_drafters_and_lengths_that_change(
+    kind: str, policy: Callable[[], DraftLengthPolicy]
+) -> None:
     # Lookup is certain of what it copies; what it copies depends on what was written before.
     drafter: Drafter = LookupDrafter()
     if kind == "cascade":
@@ -242,11 +246,11 @@ class Shuffled:
     def prepare(self, tokens: list[int]) -> Iterator[int]:
         return iter(())
 
-    def prospects(self, tokens: list[int]) -> Sequence[Prospect]:
-        return (Prospect(self.name, 16),)
+    def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
+        return (DraftCandidate(self.name, 16),)
 
     def propose(
-        self, tokens: list[int], choice: Choice, sampling: Sampling, key: mx.array
+        self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
     ) -> DraftArrays | None:
         proposal = self._inner.propose(tokens, choice, sampling, key)
         assert proposal is not None
@@ -259,8 +263,8 @@ class Shuffled:
             self.name,
         )
 
-    def settle(self, accepted: int) -> None:
-        self._inner.settle(accepted)
+    def accept(self, accepted: int) -> None:
+        self._inner.accept(accepted)
 
     def rewind(self, length: int) -> None:
         self._inner.rewind(length)
@@ -329,7 +333,7 @@ def test_no_key_is_used_twice() -> None:
 
     class Noting(ModelDrafter):
         def propose(
-            self, tokens: list[int], choice: Choice, sampling: Sampling, key: mx.array
+            self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
         ) -> DraftArrays | None:
             used.append(tuple(key.tolist()))
             return super().propose(tokens, choice, sampling, key)
@@ -417,7 +421,7 @@ def test_drafter_that_forgets_the_chain_is_refuted(monkeypatch: pytest.MonkeyPat
 def test_drafter_that_loses_its_place_changes_nothing() -> None:
     class Lost(ModelDrafter):
         def propose(
-            self, tokens: list[int], choice: Choice, sampling: Sampling, key: mx.array
+            self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
         ) -> DraftArrays | None:
             return super().propose([*tokens[:-2], 0, 0], choice, sampling, key)
 

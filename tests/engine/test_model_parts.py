@@ -12,7 +12,7 @@ from mlx_lm.models.cache import make_prompt_cache
 
 import engine.model_parts
 from engine.decoder import Decoder
-from engine.model_parts import HiddenStates, Tap, embedding, final_norm, output_rows, trunk
+from engine.model_parts import HiddenStates, LayerHook, embedding, final_norm, output_rows, trunk
 from models.errors import Problem
 from tests.support.engine import tiny
 from tests.support.engine.tiny import ARCHITECTURES, build
@@ -119,7 +119,7 @@ def test_parts_that_nobody_knows() -> None:
 
 def straight(model: nn.Module, tokens: list[int]) -> mx.array:
     """The states behind `LAYERS`, of one pass: (tokens, layers, width)."""
-    tap = Tap([model.layers[number - 1] for number in LAYERS])
+    tap = LayerHook([model.layers[number - 1] for number in LAYERS])
     with tap.open():
         model(mx.array([tokens]))
     return mx.stack([output[0] for output in tap.outputs], axis=1)
@@ -131,7 +131,7 @@ def test_a_tap_changes_nothing(architecture: str) -> None:
     kinds = [type(layer) for layer in model.layers]
     expected = model(mx.array([TOKENS]))
     names = list(dict(model.named_modules()))
-    tap = Tap([model.layers[number - 1] for number in LAYERS])
+    tap = LayerHook([model.layers[number - 1] for number in LAYERS])
     with tap.open():
         watched = model(mx.array([TOKENS]))
     assert mx.array_equal(watched, expected)
@@ -151,7 +151,7 @@ def test_the_states_are_the_layers_own() -> None:
 def test_a_tap_closes_after_a_failure() -> None:
     model = build("llama")
     kinds = [type(layer) for layer in model.layers]
-    tap = Tap(list(model.layers))
+    tap = LayerHook(list(model.layers))
     with pytest.raises(RuntimeError, match="stop"), tap.open():
         raise RuntimeError("stop")
     assert [type(layer) for layer in model.layers] == kinds
@@ -184,7 +184,7 @@ def test_recurrent_layers_take_whole_rounds_back() -> None:
     decoder = Decoder(build("mamba"))
     states = decoder.record(LAYERS)
     decoder.read(mx.array(TOKENS[:4]))
-    decoder.settle(TOKENS[:4])
+    decoder.begin_round(TOKENS[:4])
     decoder.read(mx.array(TOKENS[4:]))
     decoder.rewind(6)
     assert states.end == decoder.length == 4

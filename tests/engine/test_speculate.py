@@ -13,7 +13,7 @@ import pytest
 import engine.speculate
 from engine import device
 from engine.decoder import Decoder
-from engine.draft_length import Choice, Measured, Prospect
+from engine.draft_length import DraftCandidate, DraftChoice, MeasuredRound
 from engine.draft_length.policy import Automatic, Fixed
 from engine.drafters import Drafter, NoDrafter
 from engine.drafters.cascade import Cascade
@@ -208,13 +208,15 @@ class Whims:
 
     def __init__(self) -> None:
         self._lengths = iter([0, 3, 0, 100, 1, 0, 2, 50, 0, 0, 7, *([4] * 100)])
-        self.observed: list[Measured] = []
+        self.observed: list[MeasuredRound] = []
 
-    def choose(self, prospects: Sequence[Prospect], *, most: int, context: int) -> Choice:
+    def choose(
+        self, candidates: Sequence[DraftCandidate], *, most: int, context: int
+    ) -> DraftChoice:
         length = next(self._lengths)
-        return Choice(length, "a whim", rounds=3 if length == 0 else 1)
+        return DraftChoice(length, "a whim", rounds=3 if length == 0 else 1)
 
-    def observe(self, measured: Measured) -> None:
+    def observe(self, measured: MeasuredRound) -> None:
         self.observed.append(measured)
 
     def restart(self) -> None:
@@ -243,8 +245,8 @@ class Copies(Known):
         super().__init__(script)
         self._matches = matches
 
-    def prospects(self, tokens: list[int]) -> Sequence[Prospect]:
-        return (Prospect(self.name, 8, match=5 if len(tokens) in self._matches else 1),)
+    def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
+        return (DraftCandidate(self.name, 8, match=5 if len(tokens) in self._matches else 1),)
 
 
 class Patient(Whims):
@@ -254,10 +256,12 @@ class Patient(Whims):
         super().__init__()
         self._wake = wake
 
-    def choose(self, prospects: Sequence[Prospect], *, most: int, context: int) -> Choice:
-        if prospects[0].match >= 5:
-            return Choice(4, "a match")
-        return Choice(0, "patience", rounds=30, wake=self._wake)
+    def choose(
+        self, candidates: Sequence[DraftCandidate], *, most: int, context: int
+    ) -> DraftChoice:
+        if candidates[0].match >= 5:
+            return DraftChoice(4, "a match")
+        return DraftChoice(0, "patience", rounds=30, wake=self._wake)
 
 
 def test_a_match_ends_a_plain_stretch() -> None:
@@ -274,9 +278,11 @@ def test_a_match_ends_a_plain_stretch() -> None:
 
 def test_the_policy_is_told_what_there_was() -> None:
     class Noting(Whims):
-        def choose(self, prospects: Sequence[Prospect], *, most: int, context: int) -> Choice:
-            asked.append((prospects[0].drafter, most, context))
-            return Choice(3, "three", "known")
+        def choose(
+            self, candidates: Sequence[DraftCandidate], *, most: int, context: int
+        ) -> DraftChoice:
+            asked.append((candidates[0].drafter, most, context))
+            return DraftChoice(3, "three", "known")
 
     asked: list[tuple[str, int, int]] = []
     policy, tokens = Noting(), SCRIPT[:12]

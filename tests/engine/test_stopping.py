@@ -8,7 +8,7 @@ import mlx.core as mx
 import pytest
 
 from engine.accept import by_block, by_token
-from engine.draft_length import Choice, Prospect
+from engine.draft_length import DraftCandidate, DraftChoice
 from engine.draft_length.policy import Fixed
 from engine.drafters import DraftArrays
 from engine.drafters.model import ModelDrafter
@@ -29,15 +29,17 @@ from tests.support.engine.markov import decoder, exact
 class Unsure(Fixed):
     """Stops inside a draft where it is unlikely to stand."""
 
-    def choose(self, prospects: Sequence[Prospect], *, most: int, context: int) -> Choice:
-        return replace(super().choose(prospects, most=most, context=context), floor=0.4)
+    def choose(
+        self, candidates: Sequence[DraftCandidate], *, most: int, context: int
+    ) -> DraftChoice:
+        return replace(super().choose(candidates, most=most, context=context), floor=0.4)
 
 
 class Dropping(ModelDrafter):
     """Keeps back the token that it stopped at, as if it had not been drawn."""
 
     def propose(
-        self, tokens: list[int], choice: Choice, sampling: Sampling, key: mx.array
+        self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
     ) -> DraftArrays | None:
         whole = super().propose(tokens, choice, sampling, key)
         if whole is None or whole.tokens.size == choice.length:

@@ -12,7 +12,7 @@ import pytest
 from engine.distil.answering import Answerer
 from engine.distil.store import Answer
 from engine.distil.training import Trainer
-from engine.drafters.head_network import FittedHead, shape_for
+from engine.drafters.head_network import BoundHead, shape_for
 from engine.loading import LoadedModel, load
 from engine.model_parts import embedding
 from models.folders import ModelFolder
@@ -58,7 +58,7 @@ def target(request: Any, tokenizer: Any, stories: LoadedModel) -> LoadedModel:
 
 
 @pytest.fixture(scope="package")
-def trained(stories: LoadedModel, story_answers: list[Answer]) -> FittedHead:
+def trained(stories: LoadedModel, story_answers: list[Answer]) -> BoundHead:
     """A head that has learned from those for a few seconds; some of the tokens it cannot say."""
     fitted = new_story_head(stories, rows=384)
     trainer = Trainer(fitted, embedding(stories.model), vocabulary=512)

@@ -16,7 +16,7 @@ from engine.accept import VerdictArrays, by_token, greedily
 from engine.bench.prompts import Prompt, load_prompts
 from engine.decoder import Decoder
 from engine.device import fetch
-from engine.draft_length import Choice
+from engine.draft_length import DraftChoice
 from engine.drafters import DraftArrays
 from engine.loading import LoadedModel, load
 from engine.pair import make_drafter
@@ -152,19 +152,21 @@ class _Pair:
         for drafter in self._drafters:
             key, draft_key, verify_key = mx.random.split(key, 3)
             self._decoder.rewind(len(tokens) - 1)
-            prospect = next(iter(drafter.prospects(tokens)), None)
-            room = min(self._decoder.settle(tokens), longest, prospect.most if prospect else 0)
+            candidate = next(iter(drafter.candidates(tokens)), None)
+            room = min(
+                self._decoder.begin_round(tokens), longest, candidate.most if candidate else 0
+            )
             draft = None
             if room > 0:
-                choice = Choice(room, "recording", drafter.name)
+                choice = DraftChoice(room, "recording", drafter.name)
                 draft = drafter.propose(tokens, choice, sampling, draft_key)
-            if prospect is None or draft is None:
+            if candidate is None or draft is None:
                 drafts.append(None)
                 continue
             verdict = self._judge(tokens, draft, sampling, verify_key)
             drafted, q, stood, own = fetch(draft.tokens, draft.q, verdict.accepted, verdict.next)
-            drafter.settle(0)
-            drafts.append(Drafted(tuple(rounded(share) for share in q), stood, prospect.match))
+            drafter.accept(0)
+            drafts.append(Drafted(tuple(rounded(share) for share in q), stood, candidate.match))
             token = drafted[0] if stood else own
         if token is None:
             weights = self._weights(tokens, mx.zeros((0,), dtype=mx.int32), sampling)

@@ -23,7 +23,7 @@ from engine.events import (
 )
 from engine.rounds import Round, joined
 from engine.stats import tally
-from engine.text import AnswerText, Spelling
+from engine.text import AnswerText, TokenTexts
 
 DATA = Path(__file__).parents[2] / "app" / "data"
 END = 0
@@ -61,7 +61,7 @@ _chances = st.floats(0.0, 1.0)
 @st.composite
 def traces(draw: st.DrawFn) -> tuple[Event, ...]:
     """The events of a generation, as a session would make them; it may be cut short anywhere."""
-    spelling = Spelling(VOCABULARY)
+    token_texts = TokenTexts(VOCABULARY)
     stops = draw(st.lists(st.text(_ALPHABET, min_size=1, max_size=3), max_size=2))
     text, tokens_to_tell = AnswerText(VOCABULARY, stops), deque[tuple[int, int]]()
 
@@ -81,11 +81,11 @@ def traces(draw: st.DrawFn) -> tuple[Event, ...]:
         elif last and draw(st.booleans()):
             own = END
         if guesses:
-            tokens = tuple(DraftedToken(t, spelling.spell(t), draw(_chances)) for t in guesses)
+            tokens = tuple(DraftedToken(t, token_texts.text_of(t), draw(_chances)) for t in guesses)
             events.append(Draft("g", number, tokens, "model"))
         origin: Origin = "correction" if accepted < proposed else "bonus" if proposed else "plain"
         judgements = tuple(TokenVerdict(draw(_chances), draw(_chances)) for _ in guesses)
-        written = None if own is None else WrittenToken(own, spelling.spell(own), 0.5, origin)
+        written = None if own is None else WrittenToken(own, token_texts.text_of(own), 0.5, origin)
         events.append(
             Verdict("g", number, accepted, judgements, written, 0.25, 0.5, 1.0, "fixed at 4")
         )

@@ -19,7 +19,7 @@ from mlx_lm.models.cache import ArraysCache, QuantizedKVCache
 
 from engine.cache import QuantizedCaches
 from engine.decoder import Decoder
-from engine.draft_length import Choice, DraftLength, Prospect
+from engine.draft_length import DraftCandidate, DraftChoice, DraftLengthPolicy
 from engine.draft_length.policy import Fixed
 from engine.drafters import DraftArrays, Drafter, NoDrafter
 from engine.request import Sampling
@@ -81,7 +81,7 @@ def task(
 
 
 def write(
-    target: Decoder, drafter: Drafter, policy: DraftLength, tokens: list[int], to_do: Task
+    target: Decoder, drafter: Drafter, policy: DraftLengthPolicy, tokens: list[int], to_do: Task
 ) -> Run:
     """Write behind `tokens`, in place, as a session does; checks the laws of the loop."""
     prompt = len(tokens)
@@ -228,9 +228,9 @@ def keys_held(layer: Any) -> int:
 # Scripted models and drafters
 
 
-def up_to(length: int, *, drafter: str = "") -> Choice:
+def up_to(length: int, *, drafter: str = "") -> DraftChoice:
     """A choice to draft so many tokens."""
-    return Choice(length, "a test", drafter)
+    return DraftChoice(length, "a test", drafter)
 
 
 class Scripted(nn.Module):
@@ -288,11 +288,11 @@ class Known:
     def prepare(self, tokens: list[int]) -> Iterator[int]:
         return iter(())
 
-    def prospects(self, tokens: list[int]) -> Sequence[Prospect]:
-        return (Prospect(self.name, 1 << 30),)
+    def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
+        return (DraftCandidate(self.name, 1 << 30),)
 
     def propose(
-        self, tokens: list[int], choice: Choice, sampling: Sampling, key: mx.array
+        self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
     ) -> DraftArrays | None:
         guesses = self._script[len(tokens) : len(tokens) + choice.length]
         if not guesses or len(tokens) in self._silent:
@@ -300,7 +300,7 @@ class Known:
         q = mx.ones((len(guesses),))
         return DraftArrays(mx.array(guesses, dtype=mx.int32), q, None, self.name)
 
-    def settle(self, accepted: int) -> None:
+    def accept(self, accepted: int) -> None:
         self.settled.append(accepted)
 
     def rewind(self, length: int) -> None:
