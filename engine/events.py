@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 Origin = Literal["correction", "bonus", "plain"]
-Ending = Literal["stop", "length", "cancelled"]
+DoneReason = Literal["stop", "length", "cancelled"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +189,7 @@ class Done:
     """The end. `cut` is text that was decoded but belongs to a stop string or lies behind it."""
 
     generation: str
-    reason: Ending
+    reason: DoneReason
     stats: Stats
     cut: str = ""
 

@@ -9,7 +9,7 @@ from mlx_lm.utils import save_model
 from engine.draft_length.policy import Fixed
 from engine.events import Draft, Verdict
 from engine.loading import load
-from engine.request import Message, Request
+from engine.request import ChatMessage, Request
 from engine.session import Session
 from models.errors import Problem
 from models.folders import ModelFolder
@@ -91,7 +91,7 @@ def test_greedy_replay_is_what_the_engine_does(
     session = Session(load(ModelFolder(target)), drafter="+".join(names), policy=Fixed(length))
     assert options.prompts is not None
     text = options.prompts.read_text().splitlines()[0]
-    events = list(session.answer([Message("user", text)], Request(max_tokens=TOKENS)))
+    events = list(session.answer([ChatMessage("user", text)], Request(max_tokens=TOKENS)))
     drafts = {event.round: event for event in events if isinstance(event, Draft)}
     engine = [
         (drafts[v.round].drafter, len(drafts[v.round].tokens), v.accepted)
