@@ -104,7 +104,7 @@ def _at(answer: AnswerTrace, place: int) -> list[tuple[str, RecordedDraft]]:
 def _standing(
     begun: Iterable[tuple[str, RecordedDraft]], everywhere: Iterable[tuple[str, RecordedDraft]]
 ) -> Standing:
-    """Acceptance by class. Places where rounds `begun` count most: the others are never drafted at."""
+    """Acceptance by class. Places where rounds `begun` count most: only there anything is drafted."""
     reached: dict[Kind, list[float]] = {}
     stood: dict[Kind, list[float]] = {}
     for pairs, weight in ((begun, 1.0), (everywhere, _ELSEWHERE)):
