@@ -48,7 +48,7 @@ class Conditions:
     seed: int = 0
 
     def verify_seconds(self, rows: int, *, context: int, progress: float) -> float:
-        """Seconds of a pass over `rows` behind `context` tokens, a share `progress` being written."""
+        """Seconds of a pass over `rows` behind `context` tokens, at this share of the answers."""
         cost = self.curve.cost(rows)
         if self.doubling == "rows" and progress >= 0.5:
             cost += cost - 1.0

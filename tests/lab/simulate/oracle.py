@@ -104,7 +104,7 @@ def _at(answer: AnswerTrace, place: int) -> list[tuple[str, RecordedDraft]]:
 def _standing(
     begun: Iterable[tuple[str, RecordedDraft]], everywhere: Iterable[tuple[str, RecordedDraft]]
 ) -> Standing:
-    """Acceptance by class. Places where rounds `begun` count most: only there anything is drafted."""
+    """Acceptance by class. Places where rounds `begun` count most: drafts are made there alone."""
     reached: dict[Kind, list[float]] = {}
     stood: dict[Kind, list[float]] = {}
     for pairs, weight in ((begun, 1.0), (everywhere, _ELSEWHERE)):
