@@ -326,7 +326,7 @@ class Session:
                     item.draft_seconds,
                     item.verify_seconds,
                     now - last,
-                    item.reason,
+                    str(item.reason),
                 )
                 number, last = number + 1, now
 

@@ -66,7 +66,7 @@ class Oracle:
             for rows in range(1, min(most, _LONGEST) + 2)
         ]
         a_second = worth / verify[0]
-        best, choice = 1.0 - worth, DraftChoice(0, "the oracle")
+        best, choice = 1.0 - worth, DraftChoice(0)
         for candidate in candidates:
             standing = self._standing[candidate.drafter, kind(candidate.match)]
             late, step = (
@@ -80,7 +80,7 @@ class Oracle:
                 tokens += standing[length - 1]
                 value = tokens - a_second * (late + length * step + verify[length])
                 if value > best:
-                    best, choice = value, DraftChoice(length, "the oracle", candidate.drafter)
+                    best, choice = value, DraftChoice(length, drafter=candidate.drafter)
         return choice
 
     def observe(self, measured: MeasuredRound) -> None:

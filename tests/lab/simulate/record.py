@@ -167,7 +167,7 @@ class _Pair:
             )
             draft = None
             if room > 0:
-                choice = DraftChoice(room, "recording", drafter.name)
+                choice = DraftChoice(room, drafter=drafter.name)
                 draft = drafter.propose(tokens, choice, sampling, draft_key)
             if candidate is None or draft is None:
                 drafts.append(None)

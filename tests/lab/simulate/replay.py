@@ -6,7 +6,13 @@ Follows `engine.speculate` without models and without a clock: rounds, plain one
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from engine.draft_length import DraftCandidate, DraftChoice, DraftLengthPolicy, MeasuredRound
+from engine.draft_length import (
+    DraftCandidate,
+    DraftChoice,
+    DraftLengthPolicy,
+    MeasuredRound,
+    Reason,
+)
 from tests.lab.simulate.conditions import Conditions, Noise
 from tests.lab.simulate.traces import AnswerTrace, RecordedDraft
 
@@ -52,7 +58,7 @@ class SimulatedRound:
     accepted: int
     behind: int
     watched: bool
-    reason: str
+    reason: Reason
 
     @property
     def committed(self) -> int:
@@ -188,7 +194,7 @@ class _Writing:
         watched = choice.floor > 0.0
         return self._round(drafter, proposed, accepted, behind, watched, choice.reason)
 
-    def plain(self, reason: str) -> SimulatedRound:
+    def plain(self, reason: Reason) -> SimulatedRound:
         return self._round("", 0, 0, 0, False, reason)
 
     def commit(self, round: SimulatedRound) -> None:
@@ -197,7 +203,7 @@ class _Writing:
             self._read[round.drafter] = self.place
 
     def _round(
-        self, drafter: str, proposed: int, accepted: int, behind: int, watched: bool, reason: str
+        self, drafter: str, proposed: int, accepted: int, behind: int, watched: bool, reason: Reason
     ) -> SimulatedRound:
         return SimulatedRound(
             self._number,

@@ -47,7 +47,7 @@ class NeverParks(Broken):
         choice = super().choose(candidates, most=most, context=context)
         if choice.length or not candidates:
             return choice
-        return DraftChoice(1, "never parks", candidates[0].drafter)
+        return DraftChoice(1, drafter=candidates[0].drafter)
 
 
 class IgnoresCost(Broken):
@@ -57,8 +57,8 @@ class IgnoresCost(Broken):
         self, candidates: Sequence[DraftCandidate], *, most: int, context: int
     ) -> DraftChoice:
         if not candidates or not most:
-            return DraftChoice(0, "nothing to draft")
-        return DraftChoice(min(8, candidates[-1].most), "ignores cost", candidates[-1].drafter)
+            return DraftChoice(0)
+        return DraftChoice(min(8, candidates[-1].most), drafter=candidates[-1].drafter)
 
 
 class NeverProbes(Broken):
@@ -70,7 +70,7 @@ class NeverProbes(Broken):
         self, candidates: Sequence[DraftCandidate], *, most: int, context: int
     ) -> DraftChoice:
         if self.parked:
-            return DraftChoice(0, "parked for good", rounds=64)
+            return DraftChoice(0, rounds=64)
         choice = super().choose(candidates, most=most, context=context)
         self.parked = choice.length == 0 and choice.rounds > 1 and most > 0
         return choice

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.draft_length import DraftCandidate, DraftChoice, MeasuredRound
+from engine.draft_length import IMPOSED, DraftCandidate, DraftChoice, MeasuredRound, Reason, Why
 from engine.draft_length.policy import Fixed
 from tests.lab.simulate.replay import Phase, SimulatedRound, cost, replay, seconds, whole
 from tests.lab.simulate.tests.recorded import STEEP, answers, conditions, head_answer
@@ -102,7 +102,7 @@ def test_the_policy_is_asked_and_told_as_by_the_loop(
 
 @given(answers(), st.integers(0, 9))
 def test_forced_acceptance_keeps_all_or_nothing(answer: AnswerTrace, length: int) -> None:
-    told = [DraftChoice(length, "drawn")]
+    told = [DraftChoice(length)]
     everything = play(with_all_accepted(answer), policy=Told(told))
     assert all(round.accepted == round.proposed for round in everything)
     nothing = play(without_acceptance(answer), policy=Told(told))
@@ -114,7 +114,7 @@ def test_forced_acceptance_keeps_all_or_nothing(answer: AnswerTrace, length: int
 def test_forced_acceptance_bounds_every_other_of_a_drafter_that_always_guesses(
     stood: list[int], chain: int, length: int
 ) -> None:
-    told = [DraftChoice(length, "drawn")]
+    told = [DraftChoice(length)]
     answer = head_answer(stood, chain=chain)
     passes = len(play(answer, policy=Told(told)))
     assert len(play(with_all_accepted(answer), policy=Told(told))) <= passes <= answer.places
@@ -134,7 +134,7 @@ def test_a_course_in_parts_is_the_course(episode: list[AnswerTrace]) -> None:
     total = sum(answer.places for answer in episode)
     first = Phase(tuple(episode[:1]), 0, total)
     rest = Phase(tuple(episode[1:]), episode[0].places, total)
-    told = [DraftChoice(3, "drawn")]
+    told = [DraftChoice(3)]
     parts = [seconds(list(replay(phase, Told(told), machine)), machine) for phase in (first, rest)]
     all_of_it = list(replay(whole(episode), Told(told), machine))
     assert sum(parts) == pytest.approx(seconds(all_of_it, machine))
@@ -168,6 +168,7 @@ def test_the_last_token_is_never_drafted() -> None:
     assert [round.proposed for round in play(head_answer([8, 8]), policy=Fixed(8))] == [1]
 
 
+PARKED = Reason(Why.PARKED)
 COPIED = AnswerTrace(
     "copied",
     "chat",
@@ -184,17 +185,17 @@ COPIED = AnswerTrace(
 
 
 def test_a_match_wakes_it_one_token_later() -> None:
-    parked = DraftChoice(0, "parked", rounds=9, wake=4)
-    rounds = play(COPIED, policy=Told([parked, DraftChoice(2, "woken", "head")]))
+    parked = DraftChoice(0, PARKED, rounds=9, wake=4)
+    rounds = play(COPIED, policy=Told([parked, DraftChoice(2, drafter="head")]))
     # Waking at place 4, the token there is under way already.
-    assert [round.reason for round in rounds[:6]] == ["parked"] * 5 + ["woken"]
-    asleep = DraftChoice(0, "parked", rounds=9, wake=7)
-    rounds = play(COPIED, policy=Told([asleep, DraftChoice(2, "rested", "head")]))
-    assert [round.reason for round in rounds[:10]] == ["parked"] * 9 + ["rested"]
+    assert [round.reason for round in rounds[:6]] == [PARKED] * 5 + [IMPOSED]
+    asleep = DraftChoice(0, PARKED, rounds=9, wake=7)
+    rounds = play(COPIED, policy=Told([asleep, DraftChoice(2, drafter="head")]))
+    assert [round.reason for round in rounds[:10]] == [PARKED] * 9 + [IMPOSED]
 
 
 def test_a_drafter_without_an_idea_leaves_a_plain_round() -> None:
-    rounds = play(COPIED, policy=Told([DraftChoice(4, "copy", "lookup")]))
+    rounds = play(COPIED, policy=Told([DraftChoice(4, drafter="lookup")]))
     assert [(round.drafter, round.proposed, round.accepted) for round in rounds[3:7]] == [
         ("", 0, 0),
         ("lookup", 4, 4),
@@ -204,13 +205,13 @@ def test_a_drafter_without_an_idea_leaves_a_plain_round() -> None:
 
 
 def test_the_first_with_an_idea_drafts_where_none_is_named() -> None:
-    rounds = play(COPIED, policy=Told([DraftChoice(1, "any")]))
+    rounds = play(COPIED, policy=Told([DraftChoice(1)]))
     assert {round.place: round.drafter for round in rounds}[4] == "lookup"
     assert {round.place: round.drafter for round in rounds}[3] == "head"
 
 
 def test_a_lookup_has_nothing_to_read() -> None:
-    policy = Told([DraftChoice(0, "plain")])
+    policy = Told([DraftChoice(0)])
     play(COPIED, policy=policy)
     candidates, most, context = policy.asked[4]
     assert candidates == [DraftCandidate("lookup", 4, match=6), DraftCandidate("head", 4, behind=4)]
@@ -218,7 +219,7 @@ def test_a_lookup_has_nothing_to_read() -> None:
 
 
 def test_a_head_reads_what_was_written_without_it() -> None:
-    plain, head = DraftChoice(0, "plain", rounds=5), DraftChoice(2, "head", "head")
+    plain, head = DraftChoice(0, rounds=5), DraftChoice(2, drafter="head")
     policy = Told([plain, head, head])
     rounds = play(COPIED, policy=policy)
     assert [round.behind for round in rounds[5:7]] == [5, 0]
@@ -242,14 +243,14 @@ def test_it_stops_after_the_token_that_makes_it_unsure(
 ) -> None:
     chain = RecordedDraft((0.8, 0.5, 0.4, 0.5), 4)
     answer = AnswerTrace("unsure", "chat", 0.0, 1, {"head": (chain,) * 9})
-    told = DraftChoice(4, "unsure", "head", floor=floor, chances=chances)
+    told = DraftChoice(4, drafter="head", floor=floor, chances=chances)
     first = play(answer, policy=Told([told]))[0]
     assert (first.proposed, first.watched) == (proposed, floor > 0.0)
 
 
 def test_a_policy_is_shown_a_noisy_clock_and_charged_by_a_true_one() -> None:
     machine = conditions(STEEP, step=0.25, noise=0.3, seed=1)
-    policy = Told([DraftChoice(2, "drawn")])
+    policy = Told([DraftChoice(2)])
     rounds = list(replay(whole([head_answer([1] * 30)]), policy, machine))
     shown = sum(each.draft_seconds + each.verify_seconds for each in policy.measured)
     assert shown != pytest.approx(seconds(rounds, machine), rel=0.001)
