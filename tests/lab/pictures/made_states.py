@@ -12,9 +12,9 @@ from app.chat.provenance import laid_over
 from app.race.race_dialog import RaceDialog
 from app.window import Window
 from engine.events import Draft, Event, Verdict
-from tests.support.app.library_pictures import draw_library
+from tests.lab.pictures.library_pages import draw_library
 from tests.support.app.made_traces import made_trace
-from tests.support.app.screenshots import (
+from tests.lab.pictures.__main__ import (
     ANSWER,
     EARLIER,
     QUESTION,
