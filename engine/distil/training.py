@@ -20,6 +20,7 @@ from engine.distil.loss import STEPS, Batch, embed, loss, make_batch
 from engine.distil.store import AnswerStore, Shard
 from engine.drafters.head_network import FittedHead, Head, HeadShape
 from models.errors import Problem
+from models.files import replacing
 from models.safetensors_file import check_safetensors
 
 _MUON_RATE = 0.01  # for the matrices inside
@@ -90,12 +91,10 @@ class Trainer:
         }
         arrays: dict[str, mx.array] = dict(tree_flatten(parts))
         progress = {"progress": json.dumps(asdict(self.progress))}
-        partial = path.with_name(f".{path.name}")
         try:
-            mx.save_safetensors(str(partial), arrays, progress)
-            partial.replace(path)
+            with replacing(path) as partial:
+                mx.save_safetensors(str(partial), arrays, progress)
         except (OSError, RuntimeError) as error:
-            partial.unlink(missing_ok=True)
             raise Problem(
                 f"The checkpoint cannot be written to {path.parent}: {error}.",
                 "Make room on the disk, and go on with --resume.",

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from models.errors import Problem
+from models.files import write_text
 
 
 class WorkFolder:
@@ -48,11 +49,9 @@ class WorkFolder:
 
     def begin(self, plan: Mapping[str, str]) -> None:
         """Make what is not there yet. Raises `Problem`."""
-        partial = self._plan.with_name(".plan.json")
         try:
             self._work.mkdir(parents=True, exist_ok=True)
-            partial.write_text(json.dumps(dict(plan), indent=2))
-            partial.replace(self._plan)
+            write_text(self._plan, json.dumps(dict(plan), indent=2))
         except OSError as error:
             raise self._unusable(error) from error
 
