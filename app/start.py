@@ -25,7 +25,7 @@ from app.models.loader import ModelLoader
 from app.settings import Settings
 from app.signals import SignalWatch
 from app.theme.style import Theme
-from app.updates.origin import Origin
+from app.updates.feed import Origin
 from app.updates.presenter import ShownUpdates
 from app.window import Window
 from models.errors import Problem

@@ -6,7 +6,8 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWi
 
 from app.chat.provenance import Legend
 from app.markdown.formats import Formats
-from app.models.loader import ModelLoader, target_name
+from app.models.loader import ModelLoader
+from app.models.words import target_name
 from app.theme.style import Theme
 from engine.protocol import Loaded
 from models.errors import Problem

@@ -24,11 +24,12 @@ from app.engine_status import EngineNews
 from app.markdown.formats import Formats
 from app.markdown.links import ask_to_open
 from app.menus import KeysDialog, Menus
+from app.models.controller import LibraryKeeper
 from app.models.library import Library
-from app.models.library_controller import LibraryKeeper
-from app.models.loader import ModelLoader, target_name
+from app.models.loader import ModelLoader
 from app.models.pair_bar import PairBar
 from app.models.pair_controller import PairKeeper
+from app.models.words import target_name
 from app.notices import Notices, Offer
 from app.race.race import Race
 from app.race.race_dialog import RaceDialog

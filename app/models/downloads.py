@@ -8,8 +8,7 @@ from typing import Literal
 
 from PySide6.QtCore import QObject, Signal
 
-from app.models.answers import read_download
-from app.models.commands import Commands, Plain, Running
+from app.commands import Commands, Plain, Running, read_record
 from models.errors import Problem
 from models.records import Download
 
@@ -171,3 +170,8 @@ class Downloads(QObject):
 
 def _heeded(wish: Wish, download: Download) -> bool:
     return wish == "pause" and download.standing not in _GOING
+
+
+def read_download(answer: Plain) -> Download | None:
+    """Of a line of `pull`; None where the line is about something else. Raises Problem."""
+    return read_record(Download, answer["download"]) if "download" in answer else None

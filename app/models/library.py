@@ -3,21 +3,59 @@
 Knows the words of the commands; not how they run, and shows nothing.
 """
 
+from dataclasses import dataclass
+
 from PySide6.QtCore import QObject, Signal
 
+from app.commands import Commands, Plain, Question, read_items, read_records
 from app.models import words
-from app.models.answers import (
-    Shelf,
-    read_candidates,
-    read_found,
-    read_offers,
-    read_shelf,
-)
-from app.models.commands import Commands, Plain
 from app.models.downloads import Downloads
-from app.models.question import Question
 from models.errors import Problem
-from models.records import Candidate, Found, Offer
+from models.records import Candidate, Download, Found, Incomplete, Installed, Offer
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """What is on this machine, and on its way here. `free_bytes` is the room on the disk."""
+
+    installed: tuple[Installed, ...] = ()
+    incomplete: tuple[Incomplete, ...] = ()
+    downloads: tuple[Download, ...] = ()
+    folders: tuple[str, ...] = ()
+    free_bytes: int = 0
+
+    def find(self, name: str) -> Installed | None:
+        """The installed model of that name, or in that folder. Case tells no names apart."""
+        wanted = name.lower()
+        return next(
+            (one for one in self.installed if one.path == name or one.name.lower() == wanted), None
+        )
+
+
+def read_shelf(answer: Plain) -> Shelf:
+    """Of `list`. Raises Problem."""
+    return Shelf(
+        read_records(Installed, answer, "installed"),
+        read_records(Incomplete, answer, "incomplete"),
+        read_records(Download, answer, "downloads"),
+        tuple(str(folder) for folder in read_items(answer, "folders")),
+        int(answer.get("free_bytes") or 0),
+    )
+
+
+def read_found(answer: Plain) -> tuple[Found, ...]:
+    """Of `search`. Raises Problem."""
+    return read_records(Found, answer, "found")
+
+
+def read_offers(answer: Plain) -> tuple[Offer, ...]:
+    """Of `pair`. Raises Problem."""
+    return read_records(Offer, answer, "offers")
+
+
+def read_candidates(answer: Plain) -> tuple[Candidate, ...]:
+    """Of `pair --target`. Raises Problem."""
+    return read_records(Candidate, answer, "candidates")
 
 
 class Library(QObject):

@@ -9,7 +9,8 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Signal
 
 from app.engine_client.engine_process import EngineProcess
-from app.models.model_work import Progress, open_target
+from app.models.target_process import Progress, open_target
+from app.models.words import target_name
 from app.settings import Pair, Settings
 from app.steps import Stepper, Steps, in_thread
 from engine.events import Failed
@@ -161,11 +162,3 @@ class ModelLoader(QObject):
 def is_gguf(target: str) -> bool:
     """Whether a target is a file that has to be imported first."""
     return target.lower().endswith(".gguf")
-
-
-def target_name(target: str) -> str:
-    """What a target is called: the name of its folder; in the hub's cache that is a number's."""
-    path = Path(target)
-    if path.parent.name == "snapshots" and path.parents[1].name.startswith("models--"):
-        return path.parents[1].name.rpartition("--")[2]
-    return path.name or "the starter model"

@@ -9,12 +9,12 @@ from PySide6.QtCore import QObject, Signal
 
 from app import files
 from app.chat.answers import Answers
+from app.choice_box import Choice
 from app.engine_client.engine_process import EngineProcess
-from app.models.choice_box import Choice
-from app.models.choices import drafter_choices, target_choices
 from app.models.library import Library
-from app.models.loader import ModelLoader, is_gguf, target_name
-from app.models.pair_bar import PairBar
+from app.models.loader import ModelLoader, is_gguf
+from app.models.pair_bar import PairBar, drafter_choices, target_choices
+from app.models.words import target_name
 from app.settings import Pair, Settings
 from engine.protocol import Loaded, Loading
 from models.errors import Problem

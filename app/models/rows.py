@@ -4,8 +4,6 @@ A row is kept for as long as its key is shown: what changes in it leaves the foc
 Knows no models.
 """
 
-from dataclasses import dataclass, field
-
 from PySide6.QtCore import QEvent, QObject, Qt, Signal
 from PySide6.QtGui import QColor, QFocusEvent, QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import (
@@ -17,53 +15,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.models.bars import ThinBar
-from app.models.labels import Label, LineLabel, shown_colours
-
-
-@dataclass(frozen=True, slots=True)
-class Deed:
-    """Something that can be done: `name` is for the program, `text` for a person.
-
-    `reason` says why it cannot be done; empty where it can.
-    """
-
-    name: str
-    text: str
-    reason: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Content:
-    """What a row shows. `heading` stands above it where the row before has another.
-
-    `line` explains, `remark` adds to it. `reason` says why it cannot be chosen, or what is wrong,
-    with a warning where it `warns`; `progress`, 0 to 1, is None where nothing goes on.
-    """
-
-    key: str
-    title: str
-    line: str = ""
-    remark: str = ""
-    badge: str = ""
-    reason: str = ""
-    warns: bool = False
-    progress: float | None = None
-    deeds: tuple[Deed, ...] = field(default=())
-    heading: str = ""
-
-    @property
-    def reasons(self) -> str:
-        """Why not all of it can be done; empty where all can."""
-        refused = dict.fromkeys(deed.reason for deed in self.deeds)
-        return self.reason or " ".join(one for one in refused if one and one != self.line)
-
-    @property
-    def heard(self) -> str:
-        """All of it, as it is read out."""
-        name = f"{self.title}, not available" if self.reason and not self.warns else self.title
-        parts = (name, self.badge, self.line, self.remark, self.reasons)
-        return ". ".join(part.rstrip(".") for part in parts if part)
+from app.models.row_data import Content
+from app.models.widgets import Label, LineLabel, ThinBar, shown_colours
 
 
 class Row(QWidget):

@@ -11,10 +11,9 @@ from importlib import metadata
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from app.models.commands import Commands, Plain, Running
+from app.commands import Commands, Plain, Running
 from app.settings import Settings
-from app.updates.origin import Origin
-from app.updates.release import Release, is_loopback, release_from
+from app.updates.feed import Origin, Release, is_loopback, release_from
 from models.errors import Problem
 
 DAY_SECONDS = 24 * 3600

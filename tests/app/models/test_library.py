@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 from PySide6.QtCore import QObject
 
-from app.models.answers import Shelf
-from app.models.library import Library
+from app.models.library import Library, Shelf
 from models.errors import Problem
 from tests.support.app.fake_commands import FakeCommands
 from tests.support.app.library_samples import (

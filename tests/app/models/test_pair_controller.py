@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from app.models.choice_box import ChoiceBox
+from app.choice_box import ChoiceBox
 from app.settings import Pair
 from app.window import Window
 from models.errors import Problem

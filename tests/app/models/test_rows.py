@@ -10,8 +10,9 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.models.labels import LineLabel
-from app.models.rows import Content, Deed, Rows
+from app.models.row_data import Content, Deed
+from app.models.rows import Rows
+from app.models.widgets import LineLabel
 from app.theme.chat_colours import DARK_CHAT
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 

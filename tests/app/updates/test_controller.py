@@ -9,14 +9,12 @@ import pytest
 from PySide6.QtCore import QSettings, Qt
 from PySide6.QtWidgets import QApplication, QLabel
 
-from app.models.commands import Commands
+from app.commands import Commands
 from app.settings import Settings
 from app.updates.controller import DAY_SECONDS, UpdateKeeper
-from app.updates.dialog import UpdateDialog
-from app.updates.origin import PUBLIC_KEY as OUR_KEY
-from app.updates.origin import Origin
-from app.updates.presenter import ShownUpdates, check_command
-from app.updates.release import Release
+from app.updates.feed import PUBLIC_KEY as OUR_KEY
+from app.updates.feed import Origin, Release
+from app.updates.presenter import ShownUpdates, UpdateDialog, check_command
 from models.errors import Problem
 from tests.support.app.feed_server import (
     NOW,

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from PySide6.QtCore import QObject, Signal
 
-from app.models.commands import Commands, Plain, Running
+from app.commands import Commands, Plain, Running
 from app.window import Window
 from models.errors import Problem
 from models.records import Download, Installed

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from PySide6.QtTest import QTest
 
-from app.models.library_dialog import LibraryDialog
+from app.models.dialog import LibraryDialog
 from app.window import Window
 from tests.support.app.fake_commands import commands_of
 from tests.support.app.library_samples import CANDIDATES, FOUND, OFFERS, SHELF, plain

@@ -7,10 +7,10 @@ from pathlib import Path
 from PySide6.QtCore import QSettings
 from PySide6.QtWidgets import QApplication
 
+from app.commands import Commands
 from app.conversations.store import Store
 from app.engine_client.engine_log import EngineLog
 from app.engine_client.engine_process import EngineProcess, Patience
-from app.models.commands import Commands
 from app.models.library import Library
 from app.models.loader import ModelLoader, OpenTarget
 from app.settings import Settings

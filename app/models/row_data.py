@@ -6,16 +6,62 @@ Pure functions; knows records and how they are worded, and no widgets.
 import re
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from app.models import words
-from app.models.answers import Shelf
 from app.models.downloads import Wish
-from app.models.rows import Content, Deed
+from app.models.library import Shelf
 from models.records import Candidate, Download, Found, Incomplete, Installed
 
 DOT = " · "
 _NAME = re.compile(r"[\w.-]+/[\w.-]+(/[^/]+\.gguf)?", re.ASCII | re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Deed:
+    """Something that can be done: `name` is for the program, `text` for a person.
+
+    `reason` says why it cannot be done; empty where it can.
+    """
+
+    name: str
+    text: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What a row shows. `heading` stands above it where the row before has another.
+
+    `line` explains, `remark` adds to it. `reason` says why it cannot be chosen, or what is wrong,
+    with a warning where it `warns`; `progress`, 0 to 1, is None where nothing goes on.
+    """
+
+    key: str
+    title: str
+    line: str = ""
+    remark: str = ""
+    badge: str = ""
+    reason: str = ""
+    warns: bool = False
+    progress: float | None = None
+    deeds: tuple[Deed, ...] = field(default=())
+    heading: str = ""
+
+    @property
+    def reasons(self) -> str:
+        """Why not all of it can be done; empty where all can."""
+        refused = dict.fromkeys(deed.reason for deed in self.deeds)
+        return self.reason or " ".join(one for one in refused if one and one != self.line)
+
+    @property
+    def heard(self) -> str:
+        """All of it, as it is read out."""
+        name = f"{self.title}, not available" if self.reason and not self.warns else self.title
+        parts = (name, self.badge, self.line, self.remark, self.reasons)
+        return ". ".join(part.rstrip(".") for part in parts if part)
+
+
 _GET, _USE = Deed("get", "Get"), Deed("use", "Use")
 
 

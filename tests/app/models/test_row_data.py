@@ -8,8 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.models import words
-from app.models.answers import Shelf
-from app.models.contents import (
+from app.models.library import Shelf
+from app.models.offers import offer_key, offer_rows, see_offers
+from app.models.row_data import (
+    Content,
     Loaded,
     candidate_rows,
     disk_rows,
@@ -18,8 +20,6 @@ from app.models.contents import (
     found_rows,
     named_row,
 )
-from app.models.offer_contents import offer_key, offer_rows, see_offers
-from app.models.rows import Content
 from models.records import Candidate, Download, Found, Installed, Offer
 from tests.support.app.library_samples import (
     CANDIDATES,

@@ -9,7 +9,7 @@ import psutil
 import pytest
 from PySide6.QtCore import QObject
 
-from app.models.commands import Commands, Running, read_line
+from app.commands import Commands, Running, read_line
 from models.errors import Problem
 from tests.support.app.window_maker import Until
 

@@ -9,12 +9,12 @@ from PySide6.QtWidgets import QMessageBox, QWidget
 
 from app import files
 from app.models import words
-from app.models.contents import Loaded
+from app.models.dialog import LibraryDialog, PageName
 from app.models.library import Library
-from app.models.library_dialog import LibraryDialog, PageName
-from app.models.library_presenter import ShownLibrary
 from app.models.loader import ModelLoader
-from app.models.offer_contents import offer_key, offer_title
+from app.models.offers import offer_key, offer_title
+from app.models.presenter import ShownLibrary
+from app.models.row_data import Loaded
 from app.settings import Pair
 from models.errors import Problem
 from models.records import Installed, Offer

@@ -5,7 +5,8 @@ Knows processes and JSON lines; not what the answers mean. Nothing here waits, `
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from models.errors import Problem
 
 Plain = dict[str, Any]
 
-_FOLDER = Path(__file__).parents[2]  # where `-m engine` is found, and nobody else's
+_FOLDER = Path(__file__).parents[1]  # where `-m engine` is found, and nobody else's
 _LONGEST_LINE_BYTES = 1 << 24
 _WELL = "It ended with status 0."  # the status alone is also that of one that was killed
 
@@ -117,6 +118,65 @@ class Commands(QObject):
             running.close(patient=running in patient)
 
 
+class Question[T](QObject):
+    """Attributes: `value`, the latest answer; `problem`, why there is none that is newer;
+    `asking`; `answered`, whether there ever was one since it was forgotten.
+
+    Signals: `changed()`, any of these.
+    """
+
+    changed = Signal()
+
+    def __init__(
+        self, commands: Commands, read: Callable[[Plain], T], *, empty: T, parent: QObject
+    ) -> None:
+        """`read` makes a value of an answer, or raises Problem; `empty` is the value before."""
+        super().__init__(parent)
+        self._commands, self._read, self._empty = commands, read, empty
+        self._running: Running | None = None
+        self.value = empty
+        self.problem: Problem | None = None
+        self.answered = False
+
+    @property
+    def asking(self) -> bool:
+        return self._running is not None
+
+    def ask(self, *words: str) -> None:
+        """Ask; an older question is dropped. The value stays until there is another."""
+        self._commands.drop(self._running)
+        self.problem = None
+        self._running = running = self._commands.start(*words)
+        running.done.connect(lambda answer: self._on_done(running, answer))
+        running.failed.connect(lambda problem: self._on_failed(running, problem))
+        self.changed.emit()
+
+    def forget(self) -> None:
+        """As before it was ever asked."""
+        self._commands.drop(self._running)
+        self._running = None
+        self.value, self.problem, self.answered = self._empty, None, False
+        self.changed.emit()
+
+    def _on_done(self, running: Running, answer: Plain) -> None:
+        if running is not self._running:
+            return
+        try:
+            value = self._read(answer)
+        except Problem as problem:
+            self._on_failed(running, problem)
+            return
+        self._running = None
+        self.value, self.answered = value, True
+        self.changed.emit()
+
+    def _on_failed(self, running: Running, problem: Problem) -> None:
+        if running is self._running:
+            self._running = None
+            self.problem = problem
+            self.changed.emit()
+
+
 def read_line(line: bytes) -> Plain | None:
     """What a line says; None where it is something else that was printed."""
     try:
@@ -132,3 +192,36 @@ def _problem(told: object) -> Problem:
             return Problem(message, remedy)
         case _:
             return Problem("A command on models failed, and did not say why.", "Try again.")
+
+
+def read_records[R](kind: type[R], answer: Plain, key: str) -> tuple[R, ...]:
+    return tuple(read_record(kind, plain) for plain in read_items(answer, key))
+
+
+def read_items(answer: Plain, key: str) -> Iterable[Any]:
+    items = answer.get(key)
+    if not isinstance(items, list):
+        raise _misunderstood()
+    return items
+
+
+def read_record[R](kind: type[R], plain: object) -> R:
+    if not isinstance(plain, dict):
+        raise _misunderstood()
+    known = {field.name for field in fields(kind)}  # type: ignore[arg-type]
+    given = {
+        key: tuple(value) if isinstance(value, list) else value
+        for key, value in plain.items()
+        if key in known
+    }
+    try:
+        return kind(**given)
+    except TypeError as error:
+        raise _misunderstood() from error
+
+
+def _misunderstood() -> Problem:
+    return Problem(
+        "The answer of a command on models is not as it should be.",
+        "Install Slipstream again, so that all its parts are of one version.",
+    )

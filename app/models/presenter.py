@@ -8,7 +8,10 @@ from collections.abc import Callable
 
 from PySide6.QtCore import QObject
 
-from app.models.contents import (
+from app.models.dialog import LibraryDialog, PageName
+from app.models.library import Library
+from app.models.offers import see_offers
+from app.models.row_data import (
     Loaded,
     candidate_rows,
     disk_rows,
@@ -17,10 +20,7 @@ from app.models.contents import (
     found_rows,
     named_row,
 )
-from app.models.library import Library
-from app.models.library_dialog import LibraryDialog, PageName
-from app.models.loader import target_name
-from app.models.offer_contents import see_offers
+from app.models.words import target_name
 
 
 class ShownLibrary(QObject):

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.models import words
-from app.models.answers import Shelf
-from app.models.contents import DOT, Loaded
-from app.models.rows import Content, Deed
+from app.models.library import Shelf
+from app.models.row_data import DOT, Content, Deed, Loaded
 from models.records import Download, Offer
 
 

@@ -7,8 +7,8 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QFileDialog, QMessageBox, QPushButton
 
-from app.models.library_dialog import LibraryDialog, PageName
-from app.models.offer_contents import offer_key
+from app.models.dialog import LibraryDialog, PageName
+from app.models.offers import offer_key
 from app.models.pages import Page
 from app.settings import Pair
 from app.window import Window
