@@ -15,7 +15,7 @@ from PySide6.QtCore import QObject, Signal
 from app.engine_client.child_process import ChildProcess
 from models.errors import Problem
 
-Plain = dict[str, Any]
+JsonObject = dict[str, Any]
 
 _FOLDER = Path(__file__).parents[1]  # where `-m engine` is found, and nobody else's
 _LONGEST_LINE_BYTES = 1 << 24
@@ -27,7 +27,7 @@ def models_command() -> tuple[str, ...]:
     return (sys.executable, "-m", "engine", "models")
 
 
-class Running(QObject):
+class RunningCommand(QObject):
     """A command on its way.
 
     Signals:
@@ -42,7 +42,7 @@ class Running(QObject):
 
     def __init__(self, command: Sequence[str], *, parent: QObject) -> None:
         super().__init__(parent)
-        self._last: Plain = {}
+        self._last: JsonObject = {}
         self._problem: Problem | None = None
         self._dropped = False
         self._child = ChildProcess(command, folder=_FOLDER, limit=_LONGEST_LINE_BYTES, parent=self)
@@ -94,7 +94,7 @@ class Running(QObject):
         self.deleteLater()
 
 
-class Commands(QObject):
+class CommandRunner(QObject):
     """Starts commands, any number at a time."""
 
     def __init__(self, command: Sequence[str] = (), *, parent: QObject | None = None) -> None:
@@ -102,18 +102,18 @@ class Commands(QObject):
         super().__init__(parent)
         self._command = tuple(command) or models_command()
 
-    def start(self, *words: str) -> Running:
+    def start(self, *words: str) -> RunningCommand:
         """Run a command with these words; it answers after this has returned."""
-        return Running((*self._command, *words), parent=self)
+        return RunningCommand((*self._command, *words), parent=self)
 
-    def drop(self, running: Running | None) -> None:
+    def drop(self, running: RunningCommand | None) -> None:
         """It is not wanted any more, if it is there at all."""
         if running is not None:
             running.drop()
 
-    def close(self, *, patient: Sequence[Running] = ()) -> None:
+    def close(self, *, patient: Sequence[RunningCommand] = ()) -> None:
         """End all of them. Takes 1.5 seconds for each of `patient` that does not hear."""
-        children = self.findChildren(Running)
+        children = self.findChildren(RunningCommand)
         for running in children:
             running.close(patient=running in patient)
 
@@ -128,12 +128,12 @@ class Question[T](QObject):
     changed = Signal()
 
     def __init__(
-        self, commands: Commands, read: Callable[[Plain], T], *, empty: T, parent: QObject
+        self, commands: CommandRunner, read: Callable[[JsonObject], T], *, empty: T, parent: QObject
     ) -> None:
         """`read` makes a value of an answer, or raises Problem; `empty` is the value before."""
         super().__init__(parent)
         self._commands, self._read, self._empty = commands, read, empty
-        self._running: Running | None = None
+        self._running: RunningCommand | None = None
         self.value = empty
         self.problem: Problem | None = None
         self.answered = False
@@ -158,7 +158,7 @@ class Question[T](QObject):
         self.value, self.problem, self.answered = self._empty, None, False
         self.changed.emit()
 
-    def _on_done(self, running: Running, answer: Plain) -> None:
+    def _on_done(self, running: RunningCommand, answer: JsonObject) -> None:
         if running is not self._running:
             return
         try:
@@ -170,14 +170,14 @@ class Question[T](QObject):
         self.value, self.answered = value, True
         self.changed.emit()
 
-    def _on_failed(self, running: Running, problem: Problem) -> None:
+    def _on_failed(self, running: RunningCommand, problem: Problem) -> None:
         if running is self._running:
             self._running = None
             self.problem = problem
             self.changed.emit()
 
 
-def read_line(line: bytes) -> Plain | None:
+def read_line(line: bytes) -> JsonObject | None:
     """What a line says; None where it is something else that was printed."""
     try:
         answer = json.loads(line)
@@ -194,11 +194,11 @@ def _problem(told: object) -> Problem:
             return Problem("A command on models failed, and did not say why.", "Try again.")
 
 
-def read_records[R](kind: type[R], answer: Plain, key: str) -> tuple[R, ...]:
+def read_records[R](kind: type[R], answer: JsonObject, key: str) -> tuple[R, ...]:
     return tuple(read_record(kind, plain) for plain in read_items(answer, key))
 
 
-def read_items(answer: Plain, key: str) -> Iterable[Any]:
+def read_items(answer: JsonObject, key: str) -> Iterable[Any]:
     items = answer.get(key)
     if not isinstance(items, list):
         raise _misunderstood()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import QObject, Signal
 
-from app.commands import Commands, Plain, Question, read_items, read_records
+from app.commands import CommandRunner, JsonObject, Question, read_items, read_records
 from app.models import words
 from app.models.downloads import Downloads
 from models.errors import Problem
@@ -15,7 +15,7 @@ from models.records import Candidate, Download, Found, Incomplete, Installed, Of
 
 
 @dataclass(frozen=True, slots=True)
-class Shelf:
+class Inventory:
     """What is on this machine, and on its way here. `free_bytes` is the room on the disk."""
 
     installed: tuple[Installed, ...] = ()
@@ -32,9 +32,9 @@ class Shelf:
         )
 
 
-def read_shelf(answer: Plain) -> Shelf:
+def read_inventory(answer: JsonObject) -> Inventory:
     """Of `list`. Raises Problem."""
-    return Shelf(
+    return Inventory(
         read_records(Installed, answer, "installed"),
         read_records(Incomplete, answer, "incomplete"),
         read_records(Download, answer, "downloads"),
@@ -43,17 +43,17 @@ def read_shelf(answer: Plain) -> Shelf:
     )
 
 
-def read_found(answer: Plain) -> tuple[Found, ...]:
+def read_found(answer: JsonObject) -> tuple[Found, ...]:
     """Of `search`. Raises Problem."""
     return read_records(Found, answer, "found")
 
 
-def read_offers(answer: Plain) -> tuple[Offer, ...]:
+def read_offers(answer: JsonObject) -> tuple[Offer, ...]:
     """Of `pair`. Raises Problem."""
     return read_records(Offer, answer, "offers")
 
 
-def read_candidates(answer: Plain) -> tuple[Candidate, ...]:
+def read_candidates(answer: JsonObject) -> tuple[Candidate, ...]:
     """Of `pair --target`. Raises Problem."""
     return read_records(Candidate, answer, "candidates")
 
@@ -70,11 +70,13 @@ class Library(QObject):
     told = Signal(str)
     failed = Signal(object)
 
-    def __init__(self, commands: Commands | None = None, *, parent: QObject | None = None) -> None:
+    def __init__(
+        self, commands: CommandRunner | None = None, *, parent: QObject | None = None
+    ) -> None:
         super().__init__(parent)
-        self._commands = commands or Commands(parent=self)
-        self.shelf: Question[Shelf] = Question(
-            self._commands, read_shelf, empty=Shelf(), parent=self
+        self._commands = commands or CommandRunner(parent=self)
+        self.shelf: Question[Inventory] = Question(
+            self._commands, read_inventory, empty=Inventory(), parent=self
         )
         self.offers: Question[tuple[Offer, ...]] = Question(
             self._commands, read_offers, empty=(), parent=self
@@ -141,7 +143,7 @@ class Library(QObject):
         running.done.connect(self._on_done)
         running.failed.connect(self._on_failed)
 
-    def _on_done(self, answer: Plain) -> None:
+    def _on_done(self, answer: JsonObject) -> None:
         freed = answer.get("freed_bytes")
         self.told.emit(f"Freed {words.size(freed)}." if isinstance(freed, int) else "")
         self._look_again()

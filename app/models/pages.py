@@ -16,14 +16,14 @@ from PySide6.QtWidgets import (
 )
 
 from app.models.offers import (
-    OfferSight,
+    OfferState,
     drafters_line,
     memory_line,
     offer_facts,
     offer_rows,
     offer_title,
 )
-from app.models.row_data import Content
+from app.models.row_data import RowData
 from app.models.rows import Rows
 from app.models.widgets import Label, LineLabel, ThinBar, shown_colours
 from models.errors import Problem
@@ -33,7 +33,7 @@ _LONGEST_SEARCH = 200
 
 class Page(QWidget):
     """Signals:
-    asked(str, str): what shall be done with a row: its key, and the deed's name.
+    asked(str, str): what shall be done with a row: its key, and the action's name.
     retry_asked(): what failed shall be asked for again.
     """
 
@@ -57,17 +57,17 @@ class Page(QWidget):
         """What the line says; empty where there is none."""
         return self._state.said
 
-    def show_contents(
+    def show_rows(
         self,
-        contents: tuple[Content, ...],
+        data: tuple[RowData, ...],
         *,
         asking: str = "",
         problem: Problem | None = None,
         empty: str = "",
     ) -> None:
         """Show rows. `asking` says what is being waited for, `empty` why there are none."""
-        self.rows.show_contents(contents)
-        there = bool(contents) or self._has_more()
+        self.rows.show_rows(data)
+        there = bool(data) or self._has_more()
         self.rows.setVisible(there)
         if problem is not None:
             self._state.warn(str(problem), alone=not there)
@@ -86,13 +86,13 @@ class Page(QWidget):
 class PairCard(QWidget):
     """The recommended pair: what it is good for, what it needs, and one button.
 
-    Signals: `asked(str, str)`, the offer's key and the deed's name."""
+    Signals: `asked(str, str)`, the offer's key and the action's name."""
 
     asked = Signal(str, str)
 
     def __init__(self) -> None:
         super().__init__()
-        self._sight: OfferSight | None = None
+        self._offer_state: OfferState | None = None
         self._above = Label(tone="muted", scale=0.88, bold=True)
         self._title = Label(scale=1.5, bold=True)
         self._good_for = Label()
@@ -130,10 +130,10 @@ class PairCard(QWidget):
         row.addLayout(told, 1)
         row.addWidget(self.button, 0, Qt.AlignmentFlag.AlignVCenter)
 
-    def show_sight(self, sight: OfferSight) -> None:
+    def show_state(self, state: OfferState) -> None:
         """Show this offer."""
-        self._sight = sight
-        offer, deed = sight.offer, sight.deed
+        self._offer_state = state
+        offer, action = state.offer, state.action
         self._above.say("Recommended for this machine")
         self._title.say(offer_title(offer))
         self._good_for.say(f"Good for {offer.good_for}")
@@ -142,15 +142,15 @@ class PairCard(QWidget):
         self._memory.say(memory_line(offer))
         self._bar.show_share(offer.needed_bytes / max(1, offer.available_bytes))
         self._bar.setAccessibleName("Memory")
-        warns = any(one.standing == "failed" for one in sight.downloads)
-        self._state.say(sight.state, "warning" if warns else "muted")
-        self._progress.show_share(sight.progress)
+        warns = any(one.standing == "failed" for one in state.downloads)
+        self._state.say(state.state, "warning" if warns else "muted")
+        self._progress.show_share(state.progress)
         self._progress.setAccessibleName(f"Progress of {offer_title(offer)}")
-        self.button.setText(deed.text)
-        self.button.setEnabled(not deed.reason)
-        self.button.setToolTip(deed.reason)
-        self.button.setAccessibleName(f"{deed.text}: {offer_title(offer)}")
-        self.button.setAccessibleDescription(deed.reason)
+        self.button.setText(action.text)
+        self.button.setEnabled(not action.reason)
+        self.button.setToolTip(action.reason)
+        self.button.setAccessibleName(f"{action.text}: {offer_title(offer)}")
+        self.button.setAccessibleDescription(action.reason)
         self.setAccessibleName(
             f"Recommended for this machine: {offer_title(offer)}. Good for {offer.good_for}. "
             f"{offer_facts(offer)}. {memory_line(offer)}"
@@ -171,8 +171,8 @@ class PairCard(QWidget):
             painter.drawRoundedRect(self.rect().toRectF().adjusted(0.5, 0.5, -0.5, -0.5), 10, 10)
 
     def _tell(self) -> None:
-        if self._sight is not None:
-            self.asked.emit(self._sight.key, self._sight.deed.name)
+        if self._offer_state is not None:
+            self.asked.emit(self._offer_state.key, self._offer_state.action.name)
 
     def _recolour(self) -> None:
         colours, roles = shown_colours(self), QPalette.ColorRole
@@ -198,15 +198,15 @@ class OffersPage(Page):
         self.card.hide()
 
     def show_offers(
-        self, sights: tuple[OfferSight, ...], *, asking: str, problem: Problem | None
+        self, states: tuple[OfferState, ...], *, asking: str, problem: Problem | None
     ) -> None:
         """Show these."""
-        best = next((sight for sight in sights if sight.offer.recommended), None)
+        best = next((state for state in states if state.offer.recommended), None)
         if best is not None:
-            self.card.show_sight(best)
+            self.card.show_state(best)
         self.card.setVisible(best is not None)
-        self.show_contents(
-            offer_rows([sight for sight in sights if sight is not best]),
+        self.show_rows(
+            offer_rows([state for state in states if state is not best]),
             asking=asking,
             problem=problem,
             empty="The catalog has no pairs. Search for a model instead.",

@@ -26,7 +26,7 @@ from app.status_line import StatusLine
 from app.theme.chat_colours import chat_colours
 from models.records import Candidate, Installed
 
-Standing = Literal["empty", "loading", "loaded", "failed"]
+PairStatus = Literal["empty", "loading", "loaded", "failed"]
 
 LONGEST_DRAFT = 16
 _FIND, _OPEN_TARGET, _OPEN_DRAFTER = "find", "open target", "open drafter"
@@ -36,14 +36,14 @@ _OWN = (
     Choice("lookup", "Lookup", "Copies what followed the same words before"),
     Choice("head", "Head", "A small network trained for this target"),
     Choice("early-exit", "Early exit", "The target\u2019s own first layers"),
-    Choice("none", "None", "Plain decoding, to compare with"),
+    Choice("none", "None", "JsonObject decoding, to compare with"),
 )
 
 
 class PairBar(QWidget):
     """Three boxes to choose from, and how loading stands.
 
-    Attributes: `standing`; `target`, `drafter` and `length`, what is chosen.
+    Attributes: `status`; `target`, `drafter` and `length`, what is chosen.
 
     Signals:
         pair_chosen(str, str, str): a person chose another target (its path), drafter or draft
@@ -62,7 +62,7 @@ class PairBar(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.standing: Standing = "empty"
+        self.status: PairStatus = "empty"
         self._answering = False
         self._target = ChoiceBox("Target model")
         self._drafter = ChoiceBox("Drafter")
@@ -186,9 +186,9 @@ class PairBar(QWidget):
         self._retry.setVisible(retry)
 
     @property
-    def said(self) -> str:
+    def status_text(self) -> str:
         """How loading stands, in words."""
-        return self._failure.text if self.standing == "failed" else self._status.text
+        return self._failure.text if self.status == "failed" else self._status.text
 
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
@@ -211,12 +211,12 @@ class PairBar(QWidget):
         words = self._status.fontMetrics()
         self._status.setMinimumWidth(words.horizontalAdvance("No model yet") + 2 * words.height())
 
-    def _show(self, standing: Standing, text: str) -> None:
-        self.standing = standing
-        self._status.say(text, "good" if standing == "loaded" else "plain")
-        self._status.setToolTip(text if standing == "loading" else "")
+    def _show(self, status: PairStatus, text: str) -> None:
+        self.status = status
+        self._status.say(text, "good" if status == "loaded" else "plain")
+        self._status.setToolTip(text if status == "loading" else "")
         self._status.setAccessibleDescription("")
-        self._progress.setVisible(standing == "loading")
+        self._progress.setVisible(status == "loading")
         self._failure.hide()
         self._retry.hide()
         self._enable()

@@ -23,7 +23,7 @@ _STARTER = "starter"  # its value in the bar, which wants one
 _KINDS = "Models (config.json *.gguf *.safetensors)"
 
 
-class PairKeeper(QObject):
+class PairController(QObject):
     """Signals: `retry_asked()`, what failed shall be loaded again."""
 
     retry_asked = Signal()
@@ -53,8 +53,8 @@ class PairKeeper(QObject):
         library.shelf.changed.connect(self._on_library)
         library.candidates.changed.connect(self._on_library)
         loader.fetch_began.connect(self._on_fetch)
-        loader.fetched_so_far.connect(self._on_progress)
-        loader.asked.connect(lambda: bar.set_loading(loader.names[0]))
+        loader.fetch_progress.connect(self._on_progress)
+        loader.load_requested.connect(lambda: bar.set_loading(loader.names[0]))
         loader.loaded_now.connect(self._on_loaded)
         loader.failed.connect(self._on_failed)
         engine.loading.connect(self._on_loading)

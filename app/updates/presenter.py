@@ -14,11 +14,11 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.commands import Commands
+from app.commands import CommandRunner
 from app.markdown.links import open_in_browser
 from app.markdown.page import neutral
 from app.notices import Offer
-from app.updates.controller import UpdateKeeper
+from app.updates.controller import UpdateController
 from app.updates.feed import Origin, Release
 from app.window import Window
 from models.errors import Problem
@@ -31,37 +31,41 @@ def check_command() -> tuple[str, ...]:
     return (sys.executable, "-m", "app.updates.check")
 
 
-class ShownUpdates(QObject):
-    """Attributes: `keeper`."""
+class UpdatePresenter(QObject):
+    """Attributes: `controller`."""
 
-    def __init__(self, window: Window, *, origin: Origin, commands: Commands | None = None) -> None:
+    def __init__(
+        self, window: Window, *, origin: Origin, commands: CommandRunner | None = None
+    ) -> None:
         """`commands` stand in for those that ask the feed."""
         super().__init__(window)
         self._window = window
-        self.keeper = keeper = UpdateKeeper(
+        self.controller = controller = UpdateController(
             window.settings,
             origin=origin,
-            commands=commands or Commands(check_command(), parent=self),
+            commands=commands or CommandRunner(check_command(), parent=self),
             parent=self,
         )
         automatic = window.menus.actions["automatic_updates"]
         automatic.setVisible(origin.configured)
-        automatic.setChecked(keeper.automatic)
+        automatic.setChecked(controller.automatic)
         automatic.toggled.connect(self._on_toggled)
-        window.menus.actions["updates"].triggered.connect(lambda checked=False: keeper.check())
-        keeper.found.connect(self._on_found)
-        keeper.current.connect(self._on_current)
-        keeper.failed.connect(self._on_failed)
+        window.menus.actions["updates"].triggered.connect(lambda checked=False: controller.check())
+        controller.found.connect(self._on_found)
+        controller.current.connect(self._on_current)
+        controller.failed.connect(self._on_failed)
 
     def show(self) -> None:
         """What was announced."""
-        if self.keeper.release is not None:
-            dialog = UpdateDialog(self.keeper.release, self._window, version=self.keeper.version)
+        if self.controller.release is not None:
+            dialog = UpdateDialog(
+                self.controller.release, self._window, version=self.controller.version
+            )
             dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
             dialog.show()
 
     def _on_toggled(self, on: bool) -> None:
-        self.keeper.automatic = on
+        self.controller.automatic = on
 
     def _on_found(self, release: Release, asked: bool) -> None:
         if asked:
@@ -72,7 +76,7 @@ class ShownUpdates(QObject):
             self._window.notices.say(_MATTER, line, offer=Offer("Show it", self.show))
 
     def _on_current(self) -> None:
-        line = f"There is nothing newer than this Slipstream, {self.keeper.version}."
+        line = f"There is nothing newer than this Slipstream, {self.controller.version}."
         self._window.notices.say(_MATTER, line, seconds=8.0)
 
     def _on_failed(self, problem: Problem) -> None:

@@ -134,20 +134,20 @@ def test_loading_loaded_and_failed_are_said(bar: PairBar, qtbot: QtBot) -> None:
     progress, retry = bar.findChild(QProgressBar), bar.findChild(QPushButton)
     assert progress is not None
     assert retry is not None
-    assert bar.said == "No model yet"
+    assert bar.status_text == "No model yet"
     bar.set_loading("Small")
-    assert (bar.standing, bar.said) == ("loading", "Loading Small…")
+    assert (bar.status, bar.status_text) == ("loading", "Loading Small…")
     assert progress.isVisible()
     bar.set_measuring(0.4)
-    assert (bar.standing, bar.said) == ("loading", "Measuring: 40%")
+    assert (bar.status, bar.status_text) == ("loading", "Measuring: 40%")
     assert progress.isVisible()
     bar.set_loaded(precision="4-bit", context_length=32_768)
-    assert (bar.standing, bar.said) == ("loaded", "Ready")
+    assert (bar.status, bar.status_text) == ("loaded", "Ready")
     assert not progress.isVisible()
     tips = [one.toolTip() for one in bar.findChildren(QWidget)]
     assert "Weights: 4-bit\nContext: 32,768 tokens" in tips
     bar.set_failed("It has no tokenizer.", "Choose another.")
-    assert (bar.standing, bar.said) == ("failed", "It has no tokenizer. Choose another.")
+    assert (bar.status, bar.status_text) == ("failed", "It has no tokenizer. Choose another.")
     with qtbot.waitSignal(bar.retry_asked):
         QTest.mouseClick(retry, Qt.MouseButton.LeftButton)
     bar.set_failed("It is gone.", "Choose another.", retry=False)

@@ -12,7 +12,7 @@ import psutil
 import pytest
 from PySide6.QtWidgets import QApplication
 
-from app.commands import Commands
+from app.commands import CommandRunner
 from app.engine_client.engine_process import host_command
 from app.models.dialog import LibraryDialog
 from app.window import Window
@@ -67,7 +67,7 @@ def open_real(
                 tmp_path,
                 host_command(),
                 target=made / "starter",
-                commands=Commands(),
+                commands=CommandRunner(),
             )
         )
         windows[-1].show()

@@ -215,7 +215,7 @@ CANDIDATES = (
         "so it rarely pays.",
         0.5,
     ),
-    Candidate("none", "none", True, "Plain decoding, to compare with."),
+    Candidate("none", "none", True, "JsonObject decoding, to compare with."),
     Candidate(
         "mlx-community/Qwen3-1.7B-4bit",
         "model",
