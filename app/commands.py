@@ -1,11 +1,12 @@
-"""Runs `slipstream models ...`, each time as a child of its own, and says what it answers.
+"""Commands of Slipstream's own, each run as a child process that answers in lines of JSON.
 
-Knows processes and JSON lines; not what the answers mean. Nothing here waits, `close` apart.
+Knows processes, JSON and how an answer becomes records; not what the answers mean. Nothing here
+waits, `close` apart.
 """
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -17,57 +18,58 @@ from models.errors import Problem
 
 JsonObject = dict[str, Any]
 
-_FOLDER = Path(__file__).parents[1]  # where `-m engine` is found, and nobody else's
+_FOLDER = Path(__file__).parents[1]  # so that `-m engine` is this copy's
 _LONGEST_LINE_BYTES = 1 << 24
-_WELL = "It ended with status 0."  # the status alone is also that of one that was killed
 
 
 def models_command() -> tuple[str, ...]:
-    """What the words of a command are added to; in a bundle this is the Python inside it."""
+    """The start of every command on models; in a bundle, its own Python."""
     return (sys.executable, "-m", "engine", "models")
 
 
 class RunningCommand(QObject):
-    """A command on its way.
+    """A command that was started.
 
     Signals:
-        told(dict): a line of its answer.
-        done(dict): its last line, once it has ended well; empty where it said nothing.
-        failed(Problem): it could not, or died.
+        line_received(dict): a line of its answer.
+        done(dict): it ended with status 0; its last line, or an empty one.
+        failed(Problem): it reported a problem, or ended in any other way.
     """
 
-    told = Signal(object)
+    line_received = Signal(object)
     done = Signal(object)
     failed = Signal(object)
 
-    def __init__(self, command: Sequence[str], *, parent: QObject) -> None:
+    def __init__(self, command: Sequence[str], *, name: str, parent: QObject) -> None:
+        """`name` is the subject of the sentence that says that it exited."""
         super().__init__(parent)
+        self._name = name
         self._last: JsonObject = {}
         self._problem: Problem | None = None
         self._dropped = False
         self._child = ChildProcess(command, folder=_FOLDER, limit=_LONGEST_LINE_BYTES, parent=self)
-        self._child.said.connect(self._hear)
+        self._child.said.connect(self._on_line)
         self._child.ended.connect(self._on_ended)
         self._child.start()
 
     @property
     def pid(self) -> int:
-        """0 where it does not run."""
+        """0 where it is not running."""
         return self._child.pid
 
     def drop(self) -> None:
-        """It is not wanted any more: end it, and hear nothing of it."""
+        """Kill it, and emit nothing more."""
         self._dropped = True
         self._child.kill()
 
     def close(self, *, patient: bool) -> None:
-        """End it now, and wait for that; `patient`: it may put its things in order before."""
+        """End it and wait for that, emitting nothing more; `patient` lets it finish its writes."""
         self._dropped = True
         if not patient:
             self._child.kill()
         self._child.close()
 
-    def _hear(self, line: bytes) -> None:
+    def _on_line(self, line: bytes) -> None:
         answer = read_line(line)
         if answer is None or self._dropped:
             return
@@ -75,52 +77,56 @@ class RunningCommand(QObject):
             self._problem = _problem(answer["problem"])
             return
         self._last = answer
-        self.told.emit(answer)
+        self.line_received.emit(answer)
 
-    def _on_ended(self, reason: str, status: int) -> None:
+    def _on_ended(self, reason: str, status: int | None) -> None:
         if self._dropped:
             pass
         elif self._problem is not None:
             self.failed.emit(self._problem)
-        elif reason == _WELL:
+        elif status == 0:
             self.done.emit(self._last)
         else:
-            self.failed.emit(
-                Problem(
-                    f"What looks after the models has stopped. {reason}",
-                    "Try again; what was downloaded is kept.",
-                )
-            )
+            self.failed.emit(Problem(f"{self._name} exited. {reason}", "Try again."))
         self.deleteLater()
 
 
 class CommandRunner(QObject):
     """Starts commands, any number at a time."""
 
-    def __init__(self, command: Sequence[str] = (), *, parent: QObject | None = None) -> None:
-        """`command` stands in for `models_command()`."""
+    def __init__(
+        self,
+        command: Sequence[str] = (),
+        *,
+        name: str = "The model manager",
+        parent: QObject | None = None,
+    ) -> None:
+        """`command` replaces `models_command()`; `name` is what a person calls it."""
         super().__init__(parent)
-        self._command = tuple(command) or models_command()
+        self._name = name
+        self.command = tuple(command) or models_command()
 
     def start(self, *words: str) -> RunningCommand:
-        """Run a command with these words; it answers after this has returned."""
-        return RunningCommand((*self._command, *words), parent=self)
+        """Run the command with these words; it answers after this has returned."""
+        return RunningCommand((*self.command, *words), name=self._name, parent=self)
 
     def drop(self, running: RunningCommand | None) -> None:
-        """It is not wanted any more, if it is there at all."""
+        """Drop it, if there is one."""
         if running is not None:
             running.drop()
 
     def close(self, *, patient: Sequence[RunningCommand] = ()) -> None:
-        """End all of them. Takes 1.5 seconds for each of `patient` that does not hear."""
+        """End all of them. Takes up to 1.5 seconds for each of `patient` that does not end."""
         children = self.findChildren(RunningCommand)
         for running in children:
             running.close(patient=running in patient)
 
 
 class Question[T](QObject):
-    """Attributes: `value`, the latest answer; `problem`, why there is none that is newer;
-    `asking`; `answered`, whether there ever was one since it was forgotten.
+    """Something asked of commands again and again, of which only the latest answer counts.
+
+    Attributes: `value`, the latest answer; `problem`, why there is no newer one; `asking`;
+    `answered`, whether there was an answer since it was last forgotten.
 
     Signals: `changed()`, any of these.
     """
@@ -128,7 +134,12 @@ class Question[T](QObject):
     changed = Signal()
 
     def __init__(
-        self, commands: CommandRunner, read: Callable[[JsonObject], T], *, empty: T, parent: QObject
+        self,
+        commands: CommandRunner,
+        read: Callable[[JsonObject], T],
+        *,
+        empty: T,
+        parent: QObject,
     ) -> None:
         """`read` makes a value of an answer, or raises Problem; `empty` is the value before."""
         super().__init__(parent)
@@ -143,7 +154,7 @@ class Question[T](QObject):
         return self._running is not None
 
     def ask(self, *words: str) -> None:
-        """Ask; an older question is dropped. The value stays until there is another."""
+        """Ask, dropping an older question. The value stays until the answer comes."""
         self._commands.drop(self._running)
         self.problem = None
         self._running = running = self._commands.start(*words)
@@ -152,7 +163,7 @@ class Question[T](QObject):
         self.changed.emit()
 
     def forget(self) -> None:
-        """As before it was ever asked."""
+        """Go back to the state before the first question."""
         self._commands.drop(self._running)
         self._running = None
         self.value, self.problem, self.answered = self._empty, None, False
@@ -178,7 +189,7 @@ class Question[T](QObject):
 
 
 def read_line(line: bytes) -> JsonObject | None:
-    """What a line says; None where it is something else that was printed."""
+    """The object on a line; None where a library printed something else."""
     try:
         answer = json.loads(line)
     except (ValueError, RecursionError):
@@ -186,32 +197,28 @@ def read_line(line: bytes) -> JsonObject | None:
     return answer if isinstance(answer, dict) else None
 
 
-def _problem(told: object) -> Problem:
-    match told:
-        case [str(message), str(remedy)]:
-            return Problem(message, remedy)
-        case _:
-            return Problem("A command on models failed, and did not say why.", "Try again.")
-
-
 def read_records[R](kind: type[R], answer: JsonObject, key: str) -> tuple[R, ...]:
-    return tuple(read_record(kind, plain) for plain in read_items(answer, key))
+    """The list under `key`, each item as a record. Raises Problem."""
+    return tuple(read_record(kind, item) for item in read_list(answer, key))
 
 
-def read_items(answer: JsonObject, key: str) -> Iterable[Any]:
+def read_list(answer: JsonObject, key: str) -> list[Any]:
+    """The list under `key`. Raises Problem."""
     items = answer.get(key)
     if not isinstance(items, list):
         raise _misunderstood()
     return items
 
 
-def read_record[R](kind: type[R], plain: object) -> R:
-    if not isinstance(plain, dict):
+def read_record[R](kind: type[R], value: object) -> R:
+    """A dataclass of JSON. Keys that it does not know are ignored, as a newer command may have
+    more; a missing key raises Problem."""
+    if not isinstance(value, dict):
         raise _misunderstood()
     known = {field.name for field in fields(kind)}  # type: ignore[arg-type]
     given = {
-        key: tuple(value) if isinstance(value, list) else value
-        for key, value in plain.items()
+        key: tuple(item) if isinstance(item, list) else item
+        for key, item in value.items()
         if key in known
     }
     try:
@@ -220,8 +227,16 @@ def read_record[R](kind: type[R], plain: object) -> R:
         raise _misunderstood() from error
 
 
+def _problem(value: object) -> Problem:
+    match value:
+        case [str(message), str(remedy)]:
+            return Problem(message, remedy)
+        case _:
+            return Problem("A command failed without saying why.", "Try again.")
+
+
 def _misunderstood() -> Problem:
     return Problem(
-        "The answer of a command on models is not as it should be.",
-        "Install Slipstream again, so that all its parts are of one version.",
+        "The answer of a command could not be read.",
+        "Install Slipstream again, so that all its parts have one version.",
     )

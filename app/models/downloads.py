@@ -76,7 +76,7 @@ class Downloads(QObject):
             self._known[repository] = replace(before, standing="queued", problem="", remedy="")
         running = self._commands.start("pull", "--json", "--with-parent", *wanted)
         self._pulls[running] = wanted
-        running.told.connect(self._hear)
+        running.line_received.connect(self._hear)
         running.done.connect(lambda answer: self._on_end(running, None))
         running.failed.connect(lambda problem: self._on_end(running, problem))
         self.changed.emit()

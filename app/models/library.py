@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import QObject, Signal
 
-from app.commands import CommandRunner, JsonObject, Question, read_items, read_records
+from app.commands import CommandRunner, JsonObject, Question, read_list, read_records
 from app.models import words
 from app.models.downloads import Downloads
 from models.errors import Problem
@@ -38,7 +38,7 @@ def read_inventory(answer: JsonObject) -> Inventory:
         read_records(Installed, answer, "installed"),
         read_records(Incomplete, answer, "incomplete"),
         read_records(Download, answer, "downloads"),
-        tuple(str(folder) for folder in read_items(answer, "folders")),
+        tuple(str(folder) for folder in read_list(answer, "folders")),
         int(answer.get("free_bytes") or 0),
     )
 

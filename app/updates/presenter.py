@@ -43,7 +43,8 @@ class UpdatePresenter(QObject):
         self.controller = controller = UpdateController(
             window.settings,
             origin=origin,
-            commands=commands or CommandRunner(check_command(), parent=self),
+            commands=commands
+            or CommandRunner(check_command(), name="The update check", parent=self),
             parent=self,
         )
         automatic = window.menus.actions["automatic_updates"]

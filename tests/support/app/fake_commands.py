@@ -14,7 +14,7 @@ from models.records import Download, Installed
 class FakeCommand(QObject):
     """A command that was started. Attributes: `words`; `dropped`; `over`."""
 
-    told = Signal(object)
+    line_received = Signal(object)
     done = Signal(object)
     failed = Signal(object)
 
@@ -26,7 +26,7 @@ class FakeCommand(QObject):
         self.dropped = self.over = True
 
     def tell(self, line: JsonObject) -> None:
-        self.told.emit(line)
+        self.line_received.emit(line)
 
     def download(self, download: Download) -> None:
         self.tell({"download": asdict(download)})
