@@ -7,7 +7,6 @@ waits, `close` apart.
 import json
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from PySide6.QtCore import QObject, Signal
 
 from app.engine_client.child_process import ChildProcess
 from models.errors import Problem
+from models.typed_json import decode
 
 JsonObject = dict[str, Any]
 
@@ -197,34 +197,15 @@ def read_line(line: bytes) -> JsonObject | None:
     return answer if isinstance(answer, dict) else None
 
 
-def read_records[R](kind: type[R], answer: JsonObject, key: str) -> tuple[R, ...]:
-    """The list under `key`, each item as a record. Raises Problem."""
-    return tuple(read_record(kind, item) for item in read_list(answer, key))
-
-
-def read_list(answer: JsonObject, key: str) -> list[Any]:
-    """The list under `key`. Raises Problem."""
-    items = answer.get(key)
-    if not isinstance(items, list):
-        raise _misunderstood()
-    return items
-
-
-def read_record[R](kind: type[R], value: object) -> R:
-    """A dataclass of JSON. Keys that it does not know are ignored, as a newer command may have
-    more; a missing key raises Problem."""
-    if not isinstance(value, dict):
-        raise _misunderstood()
-    known = {field.name for field in fields(kind)}  # type: ignore[arg-type]
-    given = {
-        key: tuple(item) if isinstance(item, list) else item
-        for key, item in value.items()
-        if key in known
-    }
+def read_answer[T](kind: type[T], answer: JsonObject, key: str) -> T:
+    """The value under `key`. A newer command may say more; what is missing raises Problem."""
     try:
-        return kind(**given)
-    except TypeError as error:
-        raise _misunderstood() from error
+        return decode(kind, answer.get(key), place=key, ignore_unknown=True)
+    except ValueError as error:
+        raise Problem(
+            "The answer of a command could not be read.",
+            "Install Slipstream again, so that all its parts have one version.",
+        ) from error
 
 
 def _problem(value: object) -> Problem:
@@ -233,10 +214,3 @@ def _problem(value: object) -> Problem:
             return Problem(message, remedy)
         case _:
             return Problem("A command failed without saying why.", "Try again.")
-
-
-def _misunderstood() -> Problem:
-    return Problem(
-        "The answer of a command could not be read.",
-        "Install Slipstream again, so that all its parts have one version.",
-    )

@@ -8,7 +8,7 @@ from typing import Literal
 
 from PySide6.QtCore import QObject, Signal
 
-from app.commands import CommandRunner, JsonObject, RunningCommand, read_record
+from app.commands import CommandRunner, JsonObject, RunningCommand, read_answer
 from models.errors import Problem
 from models.records import Download
 
@@ -173,5 +173,5 @@ def _applied(request: PendingRequest, download: Download) -> bool:
 
 
 def read_download(answer: JsonObject) -> Download | None:
-    """Of a line of `pull`; None where the line is about something else. Raises Problem."""
-    return read_record(Download, answer["download"]) if "download" in answer else None
+    """The download on a line of `pull`; None where it is about something else. Raises Problem."""
+    return read_answer(Download, answer, "download") if "download" in answer else None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import QObject, Signal
 
-from app.commands import CommandRunner, JsonObject, Question, read_list, read_records
+from app.commands import CommandRunner, JsonObject, Question, read_answer
 from app.models import words
 from app.models.downloads import Downloads
 from models.errors import Problem
@@ -33,29 +33,29 @@ class Inventory:
 
 
 def read_inventory(answer: JsonObject) -> Inventory:
-    """Of `list`. Raises Problem."""
+    """The answer of `list`. Raises Problem."""
     return Inventory(
-        read_records(Installed, answer, "installed"),
-        read_records(Incomplete, answer, "incomplete"),
-        read_records(Download, answer, "downloads"),
-        tuple(str(folder) for folder in read_list(answer, "folders")),
-        int(answer.get("free_bytes") or 0),
+        read_answer(tuple[Installed, ...], answer, "installed"),
+        read_answer(tuple[Incomplete, ...], answer, "incomplete"),
+        read_answer(tuple[Download, ...], answer, "downloads"),
+        read_answer(tuple[str, ...], answer, "folders"),
+        read_answer(int, {"free_bytes": 0} | answer, "free_bytes"),
     )
 
 
 def read_found(answer: JsonObject) -> tuple[Found, ...]:
-    """Of `search`. Raises Problem."""
-    return read_records(Found, answer, "found")
+    """The answer of `search`. Raises Problem."""
+    return read_answer(tuple[Found, ...], answer, "found")
 
 
 def read_offers(answer: JsonObject) -> tuple[Offer, ...]:
-    """Of `pair`. Raises Problem."""
-    return read_records(Offer, answer, "offers")
+    """The answer of `pair`. Raises Problem."""
+    return read_answer(tuple[Offer, ...], answer, "offers")
 
 
 def read_candidates(answer: JsonObject) -> tuple[Candidate, ...]:
-    """Of `pair --target`. Raises Problem."""
-    return read_records(Candidate, answer, "candidates")
+    """The answer of `pair --target`. Raises Problem."""
+    return read_answer(tuple[Candidate, ...], answer, "candidates")
 
 
 class Library(QObject):

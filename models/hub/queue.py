@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, get_args
 
 from filelock import FileLock, Timeout
 
@@ -21,6 +20,7 @@ from models.errors import Problem
 from models.json_file import write_json
 from models.records import Download, Standing
 from models.starter import models_folder
+from models.typed_json import decode
 
 FILE_NAME = "downloads.json"
 SAVE_SECONDS = 2.0  # between two notes of how far a download has come
@@ -292,20 +292,17 @@ def _parse(path: Path) -> list[Download]:
     return downloads
 
 
-def _download(entry: dict[str, Any]) -> Download:
-    known = {field.name for field in dataclasses.fields(Download)}
-    one = Download(**{name: value for name, value in entry.items() if name in known})
-    texts = (one.repository, one.revision, one.problem, one.remedy)
-    seconds = (one.bytes_per_second, 0.0 if one.seconds_left is None else one.seconds_left)
+def _download(entry: object) -> Download:
+    download = decode(Download, entry, place="download", ignore_unknown=True)
     sound = (
-        all(isinstance(text, str) for text in texts)
-        and one.standing in get_args(Standing)
-        and all(type(size) is int and size >= 0 for size in (one.done_bytes, one.total_bytes))
-        and all(type(time) in (int, float) and math.isfinite(time) for time in seconds)
+        download.repository
+        and min(download.done_bytes, download.total_bytes) >= 0
+        and math.isfinite(download.bytes_per_second)
+        and math.isfinite(download.seconds_left or 0.0)
     )
-    if not sound or not one.repository:
+    if not sound:
         raise ValueError(f"{entry} is no download")
-    return one
+    return download
 
 
 def _index(downloads: list[Download], repository: str) -> int | None:

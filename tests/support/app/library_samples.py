@@ -1,5 +1,6 @@
 """Made-up answers of the commands on models, of every kind that there is."""
 
+import json
 import time
 from collections.abc import Iterable
 from dataclasses import asdict
@@ -16,7 +17,9 @@ DRAFTER = "mlx-community/Qwen3-0.6B-4bit"
 
 def plain(**records: Iterable[Any]) -> dict[str, Any]:
     """An answer as JSON has it."""
-    return {name: [asdict(one) for one in many] for name, many in records.items()}
+    answer = {name: [asdict(record) for record in many] for name, many in records.items()}
+    made: dict[str, Any] = json.loads(json.dumps(answer))
+    return made
 
 
 def installed(name: str, **more: Any) -> Installed:
