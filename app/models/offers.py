@@ -56,7 +56,7 @@ class OfferState:
         if self.used:
             return Action("use", "In use", "It answers now.")
         if self.offer.reason:
-            return Action("get", "Get and use", _reason(self.offer))
+            return Action("get", "Get and use", self.offer.reason)
         if self.going:
             then = "It will be used when it is here." if self.wanted else "See Downloads."
             return Action("get", "Downloading…", f"It is being downloaded. {then}")
@@ -127,14 +127,6 @@ def offer_rows(states: Sequence[OfferState]) -> tuple[RowData, ...]:
     return tuple(_offer_row(state) for state in states)
 
 
-def _reason(offer: Offer) -> str:
-    """Without the names, which stand above it already."""
-    names, colon, rest = offer.reason.partition(": ")
-    if not colon or not names.startswith(offer.target):
-        return offer.reason
-    return rest[:1].upper() + rest[1:]
-
-
 def _offer_row(state: OfferState) -> RowData:
     offer = state.offer
     needs = "" if offer.reason else f"Needs {words.size(offer.needed_bytes)} of memory{DOT}"
@@ -144,7 +136,7 @@ def _offer_row(state: OfferState) -> RowData:
         f"Good for {offer.good_for}",
         remark=state.state or needs + offer_facts(offer),
         badge="Answers now" if state.used else "",
-        reason=_reason(offer),
+        reason=offer.reason,
         progress=state.progress,
         actions=(state.action,),
         heading=f"For {offer.memory_class_gb} GB of memory and more",

@@ -36,7 +36,7 @@ _OWN = (
     Choice("lookup", "Lookup", "Copies what followed the same words before"),
     Choice("head", "Head", "A small network trained for this target"),
     Choice("early-exit", "Early exit", "The target\u2019s own first layers"),
-    Choice("none", "None", "JsonObject decoding, to compare with"),
+    Choice("none", "None", "Plain decoding, to compare with"),
 )
 
 

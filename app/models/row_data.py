@@ -307,8 +307,8 @@ def _candidate_row(one: Candidate, used: set[str], download: Download | None) ->
 
 
 def can_be_fetched(one: Candidate) -> bool:
-    """Whether all that speaks against it is that it is not here: then its reason is the remedy."""
-    return not one.installed and one.reason.endswith(f"pull {one.drafter}")
+    """Whether it only has to be downloaded."""
+    return one.obstacle == "not installed"
 
 
 def drafter_title(one: Candidate) -> str:

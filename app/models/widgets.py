@@ -14,7 +14,7 @@ Tone = Literal["text", "muted", "good", "warning"]
 
 
 class Label(QLabel):
-    """JsonObject text that wraps. Attributes: `words`, all of them, however little is shown."""
+    """Plain text that wraps. Attributes: `words`, all of them, however little is shown."""
 
     def __init__(
         self, *, tone: Tone = "text", scale: float = 1.0, bold: bool = False, italic: bool = False
