@@ -24,8 +24,8 @@ from app.models.loader import ModelLoader
 from app.settings import Settings
 from app.signals import SignalWatch
 from app.theme.style import Theme
-from app.updates.origin import Origin
-from app.updates.presenter import ShownUpdates
+from app.updates.feed import Origin
+from app.updates.presenter import UpdatePresenter
 from app.window import Window
 from models.errors import Problem
 from models.files import HOME_VARIABLE, data_folder
@@ -58,9 +58,9 @@ def run_window(arguments: Sequence[str], *, begin: Callable[[Window], None] = Wi
     window.painted.connect(lambda: begin(window))
     SignalWatch(window.close, parent=application)
     window.painted.connect(lambda: keep_quick(window))
-    updates = ShownUpdates(window, origin=Origin())
-    window.painted.connect(updates.keeper.begin)
-    application.aboutToQuit.connect(updates.keeper.close)
+    updates = UpdatePresenter(window, origin=Origin())
+    window.painted.connect(updates.controller.begin)
+    application.aboutToQuit.connect(updates.controller.close)
     application.aboutToQuit.connect(leave_texts)
     window.show()
     return application.exec()

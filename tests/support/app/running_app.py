@@ -15,9 +15,9 @@ from typing import Any
 
 from PySide6.QtCore import QTimer
 
+from app import commands
 from app.conversations.records import Message
 from app.engine_client import engine_process
-from app.models import commands
 from app.models import loader as model_loader
 from app.start import run_window
 from app.window import Window

@@ -16,11 +16,35 @@ from urllib.parse import urlsplit
 from models.errors import Problem
 from models.typed_json import decode
 
+# A domain that cannot exist (RFC 2606): as long as it stands here, nothing is ever asked.
+FEED_ADDRESS = "https://slipstream.invalid/releases/feed.json"
+
+# Ed25519, in hexadecimal. Nobody has its private half: nothing that is signed is taken for ours
+# before a real one replaces it.
+PUBLIC_KEY = "be3c7cb1e327a9d1a5b462c37829a311b17a442b83e20b88cc37cc74a2fcd9f0"
+
 FORMAT = 1
 _VERSION = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6}){1,3}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _LONGEST_LINK, _LONGEST_NOTES = 2000, 20_000
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """A feed's address and the public key, in hexadecimal, that it is signed with."""
+
+    address: str = FEED_ADDRESS
+    public_key: str = PUBLIC_KEY
+
+    @property
+    def configured(self) -> bool:
+        """Whether there is anybody to ask."""
+        try:
+            host = urlsplit(self.address).hostname or ""
+        except ValueError:
+            return False
+        return host != "" and not host.endswith(".invalid")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
