@@ -20,7 +20,7 @@ _VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class CalibrationKey:
     """What costs and chances belong to. Another of any of these, and they are others.
 
     `target` and `drafter` tell the weights apart, `precision` and `caches` what they are here.
@@ -39,13 +39,13 @@ class Pair:
     power: str
 
 
-class Calibrations:
+class CalibrationStore:
     """The files in one folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def read(self, pair: Pair) -> tuple[Calibration | None, Acceptance | None]:
+    def read(self, pair: CalibrationKey) -> tuple[Calibration | None, Acceptance | None]:
         """What is known of a pair."""
         calibration = acceptance = None
         with suppress(OSError, ValueError, RecursionError, TypeError, KeyError):
@@ -56,7 +56,9 @@ class Calibrations:
                 acceptance = Acceptance.from_json(value["acceptance"])
         return calibration, acceptance
 
-    def write(self, pair: Pair, calibration: Calibration | None, acceptance: Acceptance) -> None:
+    def write(
+        self, pair: CalibrationKey, calibration: Calibration | None, acceptance: Acceptance
+    ) -> None:
         """Keep it: the old file or the new one, nothing between. Without a calibration, and where
         there is no room for it, costs are measured again another time."""
         value = {
@@ -71,7 +73,7 @@ class Calibrations:
             with FileLock(self._folder.with_name(f".{self._folder.name}.lock")):
                 write_text(path, json.dumps(value))
 
-    def _path(self, pair: Pair) -> Path:
+    def _path(self, pair: CalibrationKey) -> Path:
         digest = hashlib.sha256(json.dumps(asdict(pair), sort_keys=True).encode()).hexdigest()
         return self._folder / f"{digest[:16]}.json"
 

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.distil import store as module
-from engine.distil.answers import Answer
-from engine.distil.store import AnswerStore, likeliest, read_shard
+from engine.distil.store import Answer, AnswerStore, likeliest, read_shard
 from models.errors import Problem
 
 LAYERS, WIDTH, LIKELIEST = 3, 8, 5

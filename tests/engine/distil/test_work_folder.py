@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.distil.work_folder import WorkFolder
+from engine.distil.run import WorkFolder
 from models.errors import Problem
 
 PLAN = {"--tokens": "1000", "target": "0123"}
