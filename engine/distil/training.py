@@ -5,14 +5,11 @@ checkpoint. Knows nothing of where the answers come from.
 """
 
 import json
-import signal
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
 from random import Random
-from threading import current_thread, main_thread
 from time import monotonic
 from typing import Any
 
@@ -26,6 +23,7 @@ from engine.distil.loss import STEPS, Batch, embed, loss, make_batch
 from engine.distil.measure import measure
 from engine.distil.store import Answer, AnswerStore, Shard
 from engine.drafters.head_network import BoundHead, Head, HeadShape
+from engine.interrupts import uninterrupted
 from models.errors import Problem
 from models.files import replacing
 from models.safetensors_file import check_safetensors
@@ -229,22 +227,6 @@ class Learning:
             f"{done.tokens / done.seconds:.0f}/s, loss {done.loss:.3f}, "
             f"{left(done.seconds, share)}"
         )
-
-
-@contextmanager
-def uninterrupted() -> Iterator[None]:
-    """A Ctrl-C (SIGINT) that comes meanwhile becomes a KeyboardInterrupt at the end."""
-    if current_thread() is not main_thread():  # which alone is interrupted
-        yield
-        return
-    came: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if came:
-        raise KeyboardInterrupt
 
 
 def steps_at(share: float) -> int:
