@@ -12,8 +12,6 @@ from app.chat.provenance import laid_over
 from app.race.race_dialog import RaceDialog
 from app.window import Window
 from engine.events import Draft, Event, Verdict
-from tests.lab.pictures.library_pages import draw_library
-from tests.support.app.made_traces import made_trace
 from tests.lab.pictures.__main__ import (
     ANSWER,
     EARLIER,
@@ -22,6 +20,8 @@ from tests.lab.pictures.__main__ import (
     RACE_QUESTION,
     SIMULATED,
 )
+from tests.lab.pictures.library_pages import draw_library
+from tests.support.app.made_traces import made_trace
 from tests.support.app.window_maker import events_file, fake_host, make_window
 
 Save = Callable[[str, Callable[[str], None]], None]
