@@ -16,17 +16,15 @@ The window numbers its commands: `id`. The responses to a command carry its id, 
 
 import dataclasses
 import json
-import re
-from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import MISSING, dataclass, field
-from enum import Enum, auto
-from types import UnionType
-from typing import Any, Literal, get_args, get_origin
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, get_args
 
 from engine import events
 from engine.request import ChatMessage, Request, Sampling
 from models.errors import Problem
+from models.typed_json import WrongJson, decode, named, short
 
 PROTOCOL = 2  # since texts have spans
 LONGEST_LINE_BYTES = 8 << 20  # with its end
@@ -166,25 +164,22 @@ _COMMAND_NAMES = {kind: name for name, kind in _COMMANDS.items()}
 _PROCESS_EVENTS: dict[str, type[Any]] = {
     kind.__name__.lower(): kind for kind in get_args(ProcessEvent)
 }
-_SURROGATE = re.compile("[\ud800-\udfff]")  # half of a character that was escaped as two
-_EXPECTED = {str: "a text", int: "a whole number", float: "a number"}
-_NAMES = {dict: "an object", list: "a list", str: "a text", bool: "a truth value"}
 
 
 class Fault(Enum):
-    """What is wrong with a line that holds no command."""
+    """What is wrong with a line that holds no command; the last four as in `models.typed_json`."""
 
-    TOO_LONG = auto()
-    EMPTY = auto()
-    NOT_UTF_8 = auto()
-    NESTED_TOO_DEEPLY = auto()
-    NOT_JSON = auto()
-    NOT_AN_OBJECT = auto()
-    UNKNOWN_COMMAND = auto()
-    UNKNOWN_FIELD = auto()
-    MISSING_FIELD = auto()
-    WRONG_TYPE = auto()
-    WRONG_VALUE = auto()
+    TOO_LONG = "too long"
+    EMPTY = "empty"
+    NOT_UTF_8 = "not utf 8"
+    NESTED_TOO_DEEPLY = "nested too deeply"
+    NOT_JSON = "not json"
+    NOT_AN_OBJECT = "not an object"
+    UNKNOWN_COMMAND = "unknown command"
+    UNKNOWN_FIELD = "unknown field"
+    MISSING_FIELD = "missing field"
+    WRONG_TYPE = "wrong type"
+    WRONG_VALUE = "wrong value"
 
 
 class InvalidCommand(Problem):
@@ -218,27 +213,23 @@ def parse_command(line: bytes) -> Command:
         if isinstance(fields.get("id"), str) and given != "cancel":
             id = fields["id"]
         if not isinstance(given, str) or given not in _COMMANDS:
-            raise InvalidCommand(
-                Fault.UNKNOWN_COMMAND,
-                f"There is no command {_short(given)}.",
-                f"Use {', '.join(_COMMANDS)}.",
-            )
+            message, remedy = f"There is no command {short(given)}.", f"Use {', '.join(_COMMANDS)}."
+            raise InvalidCommand(Fault.UNKNOWN_COMMAND, message, remedy)
         name = given
-        command: Command = _build(_COMMANDS[name], fields, name)
+        _refuse_half_characters(fields, name)
+        command: Command = decode(_COMMANDS[name], fields, place=name)
         if getattr(command, "id", None) == "":
-            raise InvalidCommand(
-                Fault.WRONG_VALUE,
-                f"{name}.id is empty.",
-                "Give each command an id of its own.",
-                place=f"{name}.id",
-            )
+            message, remedy = f"{name}.id is empty.", "Give each command an id of its own."
+            raise InvalidCommand(Fault.WRONG_VALUE, message, remedy, place=f"{name}.id")
     except InvalidCommand as invalid:
         invalid.id = id
         raise
+    except WrongJson as wrong:
+        fault = Fault(wrong.mistake)
+        raise InvalidCommand(fault, wrong.message, wrong.remedy, place=wrong.place, id=id) from None
     except Problem as problem:  # of a request
-        raise InvalidCommand(
-            Fault.WRONG_VALUE, problem.message, problem.remedy, place=name, id=id
-        ) from None
+        fault = Fault.WRONG_VALUE
+        raise InvalidCommand(fault, problem.message, problem.remedy, place=name, id=id) from None
     return command
 
 
@@ -254,8 +245,9 @@ def response_from_json(line: str) -> Response:
         return events.from_json(line)
     try:
         fields = _object(line.encode())
-        event: ProcessEvent = _build(_PROCESS_EVENTS[fields.pop("event")], fields, "response")
-    except (Problem, KeyError, TypeError) as error:
+        kind = _PROCESS_EVENTS[fields.pop("event")]
+        event: ProcessEvent = decode(kind, fields, place="response")
+    except (Problem, ValueError, KeyError, TypeError) as error:
         raise ValueError(f"not a response: {line[:80]!r}") from error
     return event
 
@@ -279,71 +271,16 @@ def _object(line: bytes) -> dict[str, Any]:
     except ValueError as error:  # JSONDecodeError, or a number with too many digits
         raise InvalidCommand(Fault.NOT_JSON, f"The line is not JSON: {error}.", remedy) from None
     if not isinstance(value, dict):
-        message = f"The line is {_named(value)}, not an object."
+        message = f"The line is {named(value)}, not an object."
         raise InvalidCommand(Fault.NOT_AN_OBJECT, message, remedy)
     return value
 
 
-def _build(kind: type[Any], given: dict[str, Any], place: str) -> Any:
-    """The dataclass `kind` from a JSON object with all required fields and no unknown ones."""
-    known = {item.name: item for item in dataclasses.fields(kind)}
-    remedy = f"Its fields are {', '.join(known)}." if known else "It has no fields."
-    for name in given:
-        if name not in known:
-            message = f"{place} has no field {_short(name)}."
-            raise InvalidCommand(Fault.UNKNOWN_FIELD, message, remedy, place=place)
-    for name, item in known.items():
-        if name not in given and item.default is MISSING and item.default_factory is MISSING:
-            message = f"{place} lacks {name!r}."
-            raise InvalidCommand(Fault.MISSING_FIELD, message, remedy, place=f"{place}.{name}")
-    fields = {name: _value(known[name].type, given[name], f"{place}.{name}") for name in given}
-    return kind(**fields)
-
-
-def _value(kind: Any, value: Any, place: str) -> Any:
-    """A JSON value as a `kind`, one of the annotations above."""
-    origin, arguments = get_origin(kind), get_args(kind)
-    if origin is UnionType:  # with None
-        return None if value is None else _value(arguments[0], value, place)
-    if origin is Literal:
-        if value not in arguments:
-            raise _wrong_value(place, f"is {_short(value)}", f"Give {' or '.join(arguments)}.")
-        return value
-    if origin is tuple and isinstance(value, list):
-        return tuple(_value(arguments[0], item, f"{place}[{i}]") for i, item in enumerate(value))
-    if origin is Mapping and isinstance(value, dict):
-        return {_number(key, place): _value(float, value[key], place) for key in value}
-    if isinstance(kind, type) and dataclasses.is_dataclass(kind) and isinstance(value, dict):
-        return _build(kind, value, place)
-    if kind is float and type(value) in (int, float):
-        if not -1e300 < value < 1e300:  # no NaN, no infinity, no 10**999
-            raise _wrong_value(place, "is out of range", "Give a smaller number.")
-        return float(value)
-    if kind is str and type(value) is str and _SURROGATE.search(value):
+def _refuse_half_characters(fields: dict[str, Any], name: str) -> None:
+    """JSON can escape half of a surrogate pair, which no tokenizer and no file can take."""
+    try:
+        json.dumps(fields, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        message = f"{name} holds half a character."
         remedy = "Escape both halves of a surrogate pair."
-        raise _wrong_value(place, "holds half a character", remedy)
-    if kind in (str, int) and type(value) is kind:
-        return value
-    expected = "a list" if origin is tuple else _EXPECTED.get(kind, "an object")
-    message = f"{place} is {_named(value)}."
-    raise InvalidCommand(Fault.WRONG_TYPE, message, f"Give {expected}.", place=place)
-
-
-def _number(key: str, place: str) -> int:
-    """A token id, which JSON can only have as a text where it is a key."""
-    if not (key.isascii() and key.isdecimal() and len(key) < 10):
-        raise _wrong_value(place, f"has the key {_short(key)}", "Give token ids as keys.")
-    return int(key)
-
-
-def _wrong_value(place: str, what: str, remedy: str) -> InvalidCommand:
-    return InvalidCommand(Fault.WRONG_VALUE, f"{place} {what}.", remedy, place=place)
-
-
-def _named(value: Any) -> str:
-    return "null" if value is None else _NAMES.get(type(value), "a number")
-
-
-def _short(value: Any) -> str:
-    """A text, short enough for one line; of anything else its type."""
-    return repr(value[:40]) if isinstance(value, str) else _named(value)
+        raise InvalidCommand(Fault.WRONG_VALUE, message, remedy, place=name) from None

@@ -14,10 +14,10 @@ from engine.bench.cooling import Cooling
 from engine.bench.curve import Curve
 from engine.bench.figures import Ratio
 from engine.bench.machine import Machine
-from engine.bench.plain import restored
 from engine.bench.roofline import Roofline
 from engine.events import Stats
 from models.errors import Problem
+from models.typed_json import decode
 
 ALL = "all"
 
@@ -136,7 +136,12 @@ class Findings:
 def read_findings(path: Path) -> Findings:
     """What a benchmark wrote to the JSON file at `path`. Raises `Problem`."""
     try:
-        return restored(Findings, json.loads(path.read_text(encoding="utf-8")))
+        return decode(
+            Findings,
+            json.loads(path.read_text(encoding="utf-8")),
+            place="report",
+            ignore_unknown=True,
+        )
     except OSError as error:
         reason = error.strerror or str(error)
         raise Problem(f"{path} cannot be read: {reason}.", "Check the path.") from error

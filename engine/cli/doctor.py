@@ -27,9 +27,10 @@ from engine.loading import load
 from engine.pair import make_drafter
 from engine.session import Session
 from models.errors import Problem
+from models.files import models_folder
 from models.folders import ModelFolder, inspect
 from models.installed.resolve import resolve_drafters
-from models.starter import STARTER, models_folder, shipped_starter
+from models.starter import STARTER, shipped_starter
 
 _KV_PROBE = 64
 _GIB = 2**30

@@ -24,6 +24,7 @@ from engine.loading import LoadedModel, load
 from engine.model_parts import embedding
 from models.drafter_folders import WEIGHTS_NAME
 from models.errors import Problem
+from models.files import write_text
 from models.folders import ModelFolder
 
 _TEMPERATURES = (0.0, 0.7, 0.0, 1.0)  # in turn
@@ -209,11 +210,9 @@ class WorkFolder:
 
     def begin(self, plan: Mapping[str, str]) -> None:
         """Make what is not there yet. Raises `Problem`."""
-        partial = self._plan.with_name(".plan.json")
         try:
             self._work.mkdir(parents=True, exist_ok=True)
-            partial.write_text(json.dumps(dict(plan), indent=2))
-            partial.replace(self._plan)
+            write_text(self._plan, json.dumps(dict(plan), indent=2))
         except OSError as error:
             raise self._unusable(error) from error
 

@@ -21,6 +21,7 @@ import numpy as np
 
 from engine.device import fetch
 from models.errors import Problem
+from models.files import replacing
 from models.safetensors_file import check_safetensors
 
 _IN_MEMORY_BYTES = 512 << 20  # of shards that are read at once, and whose answers are mixed
@@ -104,7 +105,6 @@ class AnswerStore:
         Raises `Problem` where the disk is full, and leaves nothing.
         """
         path = self.folder / f"{first:07}.safetensors"
-        partial = path.with_name(f".{path.name}")
         arrays = {
             "tokens": mx.array([token for one in answers for token in one.tokens]),
             "lengths": mx.array([len(one.tokens) for one in answers]),
@@ -117,10 +117,9 @@ class AnswerStore:
             "top_log_probs": mx.concatenate([one.top_log_probs for one in answers]),
         }
         try:
-            mx.save_safetensors(str(partial), arrays)
-            partial.replace(path)
+            with replacing(path) as partial:
+                mx.save_safetensors(str(partial), arrays)
         except (OSError, RuntimeError) as error:
-            partial.unlink(missing_ok=True)
             raise Problem(
                 f"The answers cannot be written to {self.folder}: {error}.",
                 "Make room on the disk, and go on with --resume.",

@@ -5,14 +5,11 @@ checkpoint. Knows nothing of where the answers come from.
 """
 
 import json
-import signal
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
 from random import Random
-from threading import current_thread, main_thread
 from time import monotonic
 from typing import Any
 
@@ -26,7 +23,9 @@ from engine.distil.loss import STEPS, Batch, embed, loss, make_batch
 from engine.distil.measure import measure
 from engine.distil.store import AnswerStore, RecordedAnswer, Shard
 from engine.drafters.head_network import BoundHead, Head, HeadShape
+from engine.interrupts import uninterrupted
 from models.errors import Problem
+from models.files import replacing
 from models.safetensors_file import check_safetensors
 
 _MUON_RATE = 0.01  # for the matrices inside
@@ -99,12 +98,10 @@ class Trainer:
         }
         arrays: dict[str, mx.array] = dict(tree_flatten(parts))
         progress = {"progress": json.dumps(asdict(self.progress))}
-        partial = path.with_name(f".{path.name}")
         try:
-            mx.save_safetensors(str(partial), arrays, progress)
-            partial.replace(path)
+            with replacing(path) as partial:
+                mx.save_safetensors(str(partial), arrays, progress)
         except (OSError, RuntimeError) as error:
-            partial.unlink(missing_ok=True)
             raise Problem(
                 f"The checkpoint cannot be written to {path.parent}: {error}.",
                 "Make room on the disk, and go on with --resume.",
@@ -230,22 +227,6 @@ class Learning:
             f"{done.tokens / done.seconds:.0f}/s, loss {done.loss:.3f}, "
             f"{left(done.seconds, share)}"
         )
-
-
-@contextmanager
-def uninterrupted() -> Iterator[None]:
-    """A Ctrl-C (SIGINT) that comes meanwhile becomes a KeyboardInterrupt at the end."""
-    if current_thread() is not main_thread():  # which alone is interrupted
-        yield
-        return
-    came: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if came:
-        raise KeyboardInterrupt
 
 
 def steps_at(share: float) -> int:

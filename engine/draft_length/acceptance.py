@@ -11,6 +11,8 @@ from collections.abc import Iterable, Sequence
 from math import exp, log
 from typing import Any
 
+from models.typed_json import decode
+
 LONGEST = 16  # positions with an estimate of their own
 CONFIDENCES = 10  # equal parts of [0, 1] into which the drafter's probabilities are sorted
 
@@ -90,11 +92,9 @@ class AcceptanceCurve:
 
     def remember(self, value: Any) -> None:
         """Take over what `to_json` of another curve gave. Raises ValueError on anything else."""
+        lists = decode(dict[str, tuple[float, ...]], value, place="acceptance")
         names = ("usual", "expected", "judged", "accepted")
-        try:
-            usual, expected, judged, accepted = ([float(each) for each in value[n]] for n in names)
-        except (KeyError, TypeError, OverflowError) as error:
-            raise ValueError("not an acceptance curve") from error
+        usual, expected, judged, accepted = (list(lists.get(name, ())) for name in names)
         if not len(usual) == len(expected) == len(judged) == len(accepted) == len(self.usual):
             raise ValueError("another number of buckets")
         if not all(0.0 < each < 1.0 for each in (*usual, *expected)):
@@ -174,11 +174,12 @@ class Acceptance:
             ("drafted", made._drafted_by),
             ("confident", made._confident_by),
         ]
+        curves = decode(dict[str, dict[str, Any]], value, place="acceptance")
         for kind, curve_of in kinds:
-            if not isinstance(value, dict) or not isinstance(value.get(kind), dict):
-                raise ValueError("not acceptance estimates")
-            for drafter, each in value[kind].items():
-                curve_of(str(drafter)).remember(each)
+            if kind not in curves:
+                raise ValueError(f"{kind} is not there")
+            for drafter, each in curves[kind].items():
+                curve_of(drafter).remember(each)
         return made
 
     def _copied_by(self, drafter: str) -> AcceptanceCurve:

@@ -6,14 +6,15 @@ that the pair is calibrated again.
 
 import hashlib
 import json
-import os
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from filelock import FileLock
+
 from engine.draft_length.acceptance import Acceptance
 from engine.draft_length.costs import Calibration
-from models.starter import models_folder
+from models.files import data_folder, write_text
 
 _VERSION = 2
 
@@ -67,14 +68,10 @@ class CalibrationStore:
             "acceptance": acceptance.to_json(),
         }
         path = self._path(key)
-        partial = path.with_name(f".{path.name}.{os.getpid()}")
-        try:
+        with suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
-            partial.write_text(json.dumps(value), encoding="utf-8")
-            partial.replace(path)
-        except OSError:
-            with suppress(OSError):
-                partial.unlink()
+            with FileLock(self._folder.with_name(f".{self._folder.name}.lock")):
+                write_text(path, json.dumps(value))
 
     def _path(self, key: CalibrationKey) -> Path:
         digest = hashlib.sha256(json.dumps(asdict(key), sort_keys=True).encode()).hexdigest()
@@ -83,4 +80,4 @@ class CalibrationStore:
 
 def calibration_folder(home: Path | None = None) -> Path:
     """The folder of the files: under `home`, else $SLIPSTREAM_HOME, else the user's data folder."""
-    return models_folder(home).parent / "calibration"
+    return data_folder(home) / "calibration"

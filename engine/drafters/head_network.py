@@ -23,6 +23,7 @@ from engine.device import fetch
 from engine.model_parts import embedding, final_norm, output_rows
 from models.drafter_folders import HEAD_MODEL_TYPE, WEIGHTS_NAME, HeadFolder
 from models.errors import Problem
+from models.files import replacing, write_text
 
 _BITS, _GROUP_SIZE = 8, 64
 
@@ -156,14 +157,11 @@ def save_head(fitted: BoundHead, folder: Path, *, target: str, fingerprint: str)
     _quantize(copy)
     folder.mkdir(parents=True, exist_ok=True)
     weights = dict(tree_flatten(copy.parameters())) | {"kept": fitted.kept.astype(mx.int32)}
-    partial = folder / f".{WEIGHTS_NAME}"
-    mx.save_safetensors(str(partial), weights)
-    partial.replace(folder / WEIGHTS_NAME)
+    with replacing(folder / WEIGHTS_NAME) as partial:
+        mx.save_safetensors(str(partial), weights)
     config = {"model_type": HEAD_MODEL_TYPE, "target": target, "target_fingerprint": fingerprint}
     config |= asdict(fitted.shape)
-    partial = folder / ".config.json"
-    partial.write_text(json.dumps(config, indent=2) + "\n")
-    partial.replace(folder / "config.json")
+    write_text(folder / "config.json", json.dumps(config, indent=2) + "\n")
 
 
 def load_head(folder: HeadFolder, *, fingerprint: str, vocabulary: int) -> BoundHead:

@@ -129,7 +129,9 @@ def test_other_lines_are_refused(line: str) -> None:
         '{"event": "text", "generation": "g", "delta": "a", "spans": [{"round": 1}]}',
         '{"event": "draft", "generation": "g", "round": 0, "tokens": [7], "drafter": "d"}',
         '{"event": "draft", "generation": "g", "round": 0, "tokens": null, "drafter": "d"}',
-        '{"event": "done", "generation": "g", "reason": "stop", "stats": {}}',
+        '{"event": "done", "generation": "g", "reason": "stop", "stats": []}',
+        '{"event": "done", "generation": "g", "reason": "stop", "stats": {"rounds": "1"}}',
+        '{"event": "done", "generation": "g", "reason": "over", "stats": {}}',
     ],
 )
 def test_near_misses_are_refused(line: str) -> None:

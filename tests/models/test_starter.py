@@ -16,16 +16,15 @@ import pytest
 
 from models import starter as module
 from models.errors import Problem
+from models.files import HOME_VARIABLE
 from models.starter import (
     GGUF_VARIABLE,
-    HOME_VARIABLE,
     MARKER_NAME,
     STARTER,
     Starter,
     Wheel,
     ensure_starter,
     locate_wheel,
-    models_folder,
 )
 from tests.support.models.file_server import FileServer, serving
 from tests.support.models.tiny_gguf import TinyGguf
@@ -212,13 +211,6 @@ def test_a_place_that_cannot_be_written(starter: Starter, tmp_path: Path):
     (tmp_path / "models").touch()
     with pytest.raises(Problem, match="stored"):
         ensure_starter(home=tmp_path, starter=starter, locate=nowhere)
-
-
-def test_where_models_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    assert models_folder(tmp_path) == tmp_path / "models"
-    assert "slipstream" in str(models_folder()).lower()
-    monkeypatch.setenv(HOME_VARIABLE, str(tmp_path / "x"))
-    assert models_folder() == tmp_path / "x" / "models"
 
 
 def _ensure(home: Path, starter: Starter, wheel: Wheel) -> None:

@@ -1,10 +1,8 @@
 """Training makes a head better; stopped and taken up again it is the same training."""
 
 import json
-import signal
 from collections.abc import Callable
 from pathlib import Path
-from threading import Thread
 
 import mlx.core as mx
 import pytest
@@ -16,7 +14,7 @@ from engine.distil import store as store_module
 from engine.distil.loss import STEPS
 from engine.distil.measure import measure
 from engine.distil.store import AnswerStore, RecordedAnswer
-from engine.distil.training import Progress, Trainer, batches, epoch, steps_at, uninterrupted
+from engine.distil.training import Progress, Trainer, batches, epoch, steps_at
 from engine.drafters.head_network import BoundHead
 from engine.loading import LoadedModel
 from engine.model_parts import embedding
@@ -260,40 +258,3 @@ def test_an_epoch_is_everything_in_an_order_of_its_own(
     assert len(of(1)) >= 6
     assert of(1) == of(1)
     assert of(1) != of(2)
-
-
-def test_an_interrupt_comes_at_the_end_of_a_step() -> None:
-    before, done = signal.getsignal(signal.SIGINT), []
-    with pytest.raises(KeyboardInterrupt), uninterrupted():  # noqa: PT012
-        signal.raise_signal(signal.SIGINT)
-        signal.raise_signal(signal.SIGINT)
-        done.append("all of it")
-    assert done == ["all of it"]
-    assert signal.getsignal(signal.SIGINT) is before
-
-
-def test_a_step_without_an_interrupt() -> None:
-    before = signal.getsignal(signal.SIGINT)
-    with uninterrupted():
-        assert signal.getsignal(signal.SIGINT) is not before
-    assert signal.getsignal(signal.SIGINT) is before
-
-
-def test_a_failure_of_a_step_comes_through() -> None:
-    before = signal.getsignal(signal.SIGINT)
-    with pytest.raises(ZeroDivisionError), uninterrupted():
-        1 / 0  # noqa: B018
-    assert signal.getsignal(signal.SIGINT) is before
-
-
-def test_other_threads_are_not_interrupted_anyway() -> None:
-    done = []
-
-    def work() -> None:
-        with uninterrupted():
-            done.append(signal.getsignal(signal.SIGINT))
-
-    thread = Thread(target=work)
-    thread.start()
-    thread.join()
-    assert done == [signal.getsignal(signal.SIGINT)]

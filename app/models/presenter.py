@@ -8,7 +8,10 @@ from collections.abc import Callable
 
 from PySide6.QtCore import QObject
 
-from app.models.contents import (
+from app.models.dialog import LibraryDialog, PageName
+from app.models.library import Library
+from app.models.offers import offer_states
+from app.models.row_data import (
     Loaded,
     candidate_rows,
     disk_rows,
@@ -17,13 +20,10 @@ from app.models.contents import (
     found_rows,
     named_row,
 )
-from app.models.library import Library
-from app.models.library_dialog import LibraryDialog, PageName
-from app.models.loader import target_name
-from app.models.offer_contents import see_offers
+from app.models.words import target_name
 
 
-class ShownLibrary(QObject):
+class LibraryPresenter(QObject):
     """Shows what is, whenever it changes and a person can see it."""
 
     def __init__(
@@ -61,7 +61,7 @@ class ShownLibrary(QObject):
 
     def _show_offers(self) -> None:
         library = self._library
-        sights = see_offers(
+        states = offer_states(
             library.offers.value,
             shelf=library.shelf.value,
             downloads=library.downloads.all,
@@ -69,7 +69,7 @@ class ShownLibrary(QObject):
             wanted=self._wanted(),
         )
         self._dialog.offers.show_offers(
-            sights,
+            states,
             asking="Looking at what this machine can hold…" if library.offers.asking else "",
             problem=library.offers.problem,
         )
@@ -82,7 +82,7 @@ class ShownLibrary(QObject):
         rows = found_rows(found.value, shelf=shelf, downloads=downloads)
         if found.answered:
             rows += named_row(searched, found.value, shelf=shelf, downloads=downloads)
-        self._dialog.search.show_contents(
+        self._dialog.search.show_rows(
             rows,
             asking=f"Searching the hub for “{searched}”…" if found.asking else "",
             problem=found.problem,
@@ -95,7 +95,7 @@ class ShownLibrary(QObject):
         library = self._library
         name = target_name(library.target) if library.target else ""
         self._dialog.drafters.set_title(f"What can draft for {name}" if name else "Drafters")
-        self._dialog.drafters.show_contents(
+        self._dialog.drafters.show_rows(
             candidate_rows(
                 library.candidates.value,
                 self._loaded(),
@@ -117,8 +117,8 @@ class ShownLibrary(QObject):
         self._dialog.pause_all.setEnabled(bool(standings & {"queued", "running"}))
         self._dialog.resume_all.setEnabled(bool(standings & {"paused", "failed"}))
         self._dialog.downloads.set_title("What is on its way" if downloads.all else "")
-        self._dialog.downloads.show_contents(
-            download_rows(downloads.all, wishes=downloads.wishes),
+        self._dialog.downloads.show_rows(
+            download_rows(downloads.all, pending=downloads.pending),
             asking="Looking at the queue…" if shelf.asking and not shelf.answered else "",
             problem=None if shelf.answered else shelf.problem,
             empty="Nothing is being downloaded. Choose a pair for this machine, or search.",
@@ -127,7 +127,7 @@ class ShownLibrary(QObject):
     def _show_disk(self) -> None:
         shelf = self._library.shelf
         self._dialog.disk.set_title(disk_summary(shelf.value) if shelf.answered else "")
-        self._dialog.disk.show_contents(
+        self._dialog.disk.show_rows(
             disk_rows(shelf.value, self._loaded()),
             asking="Looking at what is on this machine…" if shelf.asking else "",
             problem=shelf.problem,

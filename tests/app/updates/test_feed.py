@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.updates.release import (
+from app.updates.check import seal, unseal
+from app.updates.feed import (
     Feed,
     feed_from_text,
     feed_to_text,
     is_newer,
     is_secure,
 )
-from app.updates.signature import seal, unseal
 from models.errors import Problem
 from tests.support.app.feed_server import KEY, NOW, PUBLIC_KEY, RELEASE
 

@@ -9,12 +9,12 @@ from PySide6.QtWidgets import QMessageBox, QWidget
 
 from app import files
 from app.models import words
-from app.models.contents import Loaded
+from app.models.dialog import LibraryDialog, PageName
 from app.models.library import Library
-from app.models.library_dialog import LibraryDialog, PageName
-from app.models.library_presenter import ShownLibrary
 from app.models.loader import ModelLoader
-from app.models.offer_contents import offer_key, offer_title
+from app.models.offers import offer_key, offer_title
+from app.models.presenter import LibraryPresenter
+from app.models.row_data import Loaded
 from app.settings import Pair
 from models.errors import Problem
 from models.records import Installed, Offer
@@ -22,7 +22,7 @@ from models.records import Installed, Offer
 _LOOK_MS = 3000  # between two looks at what another process downloads
 
 
-class LibraryKeeper(QObject):
+class LibraryController(QObject):
     """Attributes: `dialog`, None while it was never open; `wanted`, the offer that will be used
     when it is here.
 
@@ -42,7 +42,7 @@ class LibraryKeeper(QObject):
         super().__init__(parent)
         self._library, self._loader, self._window = library, loader, parent
         self.dialog: LibraryDialog | None = None
-        self._shown: ShownLibrary | None = None
+        self._shown: LibraryPresenter | None = None
         self.wanted: Offer | None = None
         self._wanted_instead_of = Pair()
         self._loading = ""  # what the engine was asked for here, in words
@@ -60,7 +60,7 @@ class LibraryKeeper(QObject):
         if self.dialog is None or self._shown is None:
             self.dialog = LibraryDialog(self._window)
             self._connect(self.dialog)
-            self._shown = ShownLibrary(
+            self._shown = LibraryPresenter(
                 self._library,
                 self.dialog,
                 loaded=self._loaded,
@@ -101,7 +101,7 @@ class LibraryKeeper(QObject):
 
     # What is asked
 
-    def _on_offer(self, key: str, deed: str) -> None:
+    def _on_offer(self, key: str, action: str) -> None:
         offer = next(one for one in self._library.offers.value if offer_key(one) == key)
         self.wanted, self._wanted_instead_of = offer, self._loader.pair
         missing = [name for name in _parts(offer) if self._find(name) is None]
@@ -111,22 +111,22 @@ class LibraryKeeper(QObject):
         else:
             self._use_wanted()
 
-    def _on_found(self, key: str, deed: str) -> None:
-        if deed == "get":
+    def _on_found(self, key: str, action: str) -> None:
+        if action == "get":
             self._say(f"{key} is being fetched: see Downloads.")
             self._library.downloads.pull(key)
         else:
             self._use(key)
 
-    def _on_drafter(self, key: str, deed: str) -> None:
-        if deed == "get":
+    def _on_drafter(self, key: str, action: str) -> None:
+        if action == "get":
             self._library.downloads.pull(key)
         else:
             self.drafter_chosen.emit(key)
 
-    def _on_download(self, key: str, deed: str) -> None:
+    def _on_download(self, key: str, action: str) -> None:
         downloads = self._library.downloads
-        match deed:
+        match action:
             case "pause":
                 downloads.pause(key)
             case "resume":
@@ -137,9 +137,9 @@ class LibraryKeeper(QObject):
                 self._say("What has come is kept: see On this machine, to clean it up.")
                 downloads.cancel(key)
 
-    def _on_disk(self, key: str, deed: str) -> None:
+    def _on_disk(self, key: str, action: str) -> None:
         name = key.partition(":")[2]
-        match deed:
+        match action:
             case "use":
                 self._use(name)
             case "delete":
@@ -149,10 +149,10 @@ class LibraryKeeper(QObject):
             case "forget":
                 self._library.remove_folder(name)
 
-    def _for_all(self, standings: str, deed: str) -> None:
+    def _for_all(self, standings: str, action: str) -> None:
         for one in self._library.downloads.all:
             if one.standing in standings.split():
-                self._on_download(one.repository, deed)
+                self._on_download(one.repository, action)
 
     def _ask_for_folder(self) -> None:
         if self.dialog is not None:

@@ -1,4 +1,4 @@
-"""A target made ready, in a process of its own: `python -m app.models.model_work TARGET`.
+"""A target made ready, in a process of its own: `python -m app.models.target_process TARGET`.
 
 The starter model may have to be fetched and a GGUF file imported, which takes numpy and large files
 and would hold the window up. Knows `models` and a pipe; imports no Qt. Ends at once when whoever
@@ -20,7 +20,9 @@ from typing import Any
 from models.errors import Problem
 
 Progress = Callable[[int, int], None]
-_FOLDER = Path(__file__).parents[2]  # where `-m app.models.model_work` is found, and nobody else's
+_FOLDER = Path(__file__).parents[
+    2
+]  # where `-m app.models.target_process` is found, and nobody else's
 
 
 def open_target(
@@ -31,7 +33,7 @@ def open_target(
     A child does the work and this waits for it, so it is for a thread. `command` stands in for the
     child.
     """
-    command = command or (sys.executable, "-m", "app.models.model_work")
+    command = command or (sys.executable, "-m", "app.models.target_process")
     with subprocess.Popen(
         [*command, target],
         cwd=_FOLDER,

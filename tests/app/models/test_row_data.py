@@ -8,9 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.models import words
-from app.models.answers import Shelf
-from app.models.contents import (
+from app.models.library import Inventory
+from app.models.offers import offer_key, offer_rows, offer_states
+from app.models.row_data import (
     Loaded,
+    RowData,
     candidate_rows,
     disk_rows,
     disk_summary,
@@ -18,8 +20,6 @@ from app.models.contents import (
     found_rows,
     named_row,
 )
-from app.models.offer_contents import offer_key, offer_rows, see_offers
-from app.models.rows import Content
 from models.records import Candidate, Download, Found, Installed, Offer
 from tests.support.app.library_samples import (
     CANDIDATES,
@@ -33,38 +33,38 @@ from tests.support.app.library_samples import (
     TARGET,
 )
 
-SHELF = Shelf(INSTALLED, INCOMPLETE, DOWNLOADS, ("/folder",), 102 * GB)
+SHELF = Inventory(INSTALLED, INCOMPLETE, DOWNLOADS, ("/folder",), 102 * GB)
 
 
-def by_key(rows: Sequence[Content]) -> dict[str, Content]:
+def by_key(rows: Sequence[RowData]) -> dict[str, RowData]:
     return {row.key: row for row in rows}
 
 
-def deeds(row: Content) -> dict[str, bool]:
+def actions(row: RowData) -> dict[str, bool]:
     """Which can be done."""
-    return {deed.name: not deed.reason for deed in row.deeds}
+    return {action.name: not action.reason for action in row.actions}
 
 
 def test_what_a_search_found() -> None:
     rows = by_key(found_rows(FOUND, shelf=SHELF, downloads=DOWNLOADS))
     assert list(rows) == [one.repository for one in FOUND]
     assert rows[DRAFTER].badge == "On this machine"
-    assert deeds(rows[DRAFTER]) == {"use": True}
+    assert actions(rows[DRAFTER]) == {"use": True}
     assert rows[TARGET].badge == "Downloading"
     assert rows[TARGET].progress == pytest.approx(1.24 / 2.28)
-    assert deeds(rows[TARGET]) == {"get": False}
+    assert actions(rows[TARGET]) == {"get": False}
     large = rows["mlx-community/Qwen3-235B-A22B-4bit"]
     assert large.reasons == "Needs 139 GB of memory; models can use 12.0 GB here."
-    assert deeds(large) == {"get": False}
+    assert actions(large) == {"get": False}
     assert "132 GB · 9.1 k downloads · apache-2.0 · updated 2025-05-01" in large.heard
-    alone = found_rows(FOUND[:1], shelf=Shelf(), downloads=())
-    assert deeds(alone[0]) == {"get": True}
+    alone = found_rows(FOUND[:1], shelf=Inventory(), downloads=())
+    assert actions(alone[0]) == {"get": True}
 
 
 def test_what_is_named_in_full_can_be_fetched_though_it_was_not_found() -> None:
     def named(name: str) -> list[str]:
         rows = named_row(name, FOUND, shelf=SHELF, downloads=DOWNLOADS)
-        assert all(deeds(row) == {"get": True} for row in rows)
+        assert all(actions(row) == {"get": True} for row in rows)
         return [row.key for row in rows]
 
     for name in ("someone/model", "someone/model/file-Q4_0.gguf"):
@@ -77,19 +77,19 @@ def test_what_is_named_in_full_can_be_fetched_though_it_was_not_found() -> None:
 
 
 def test_downloads_of_every_standing() -> None:
-    running, queued, paused, failed = download_rows(DOWNLOADS, wishes={})
+    running, queued, paused, failed = download_rows(DOWNLOADS, pending={})
     assert running.line == "1.24 of 2.28 GB · 31.4 MB/s · 35 s left"
-    assert deeds(running) == {"pause": True, "cancel": True}
+    assert actions(running) == {"pause": True, "cancel": True}
     assert queued.line == "Waits for its turn · 0 bytes of 351 MB"
     assert paused.line == "Paused · 4.00 of 12.1 GB"
-    assert deeds(paused) == {"resume": True, "cancel": True}
+    assert actions(paused) == {"resume": True, "cancel": True}
     assert failed.warns
     assert failed.reasons.endswith("choose another model meanwhile.")
-    assert [deed.text for deed in failed.deeds] == ["Try again", "Cancel"]
-    (waits,) = download_rows(DOWNLOADS[:1], wishes={TARGET: "pause"})
+    assert [action.text for action in failed.actions] == ["Try again", "Cancel"]
+    (waits,) = download_rows(DOWNLOADS[:1], pending={TARGET: "pause"})
     assert waits.line == "It is being paused."
-    assert deeds(waits) == {"pause": False, "cancel": False}
-    (begins,) = download_rows((Download("a/b", "", "running", 0, 0),), wishes={})
+    assert actions(waits) == {"pause": False, "cancel": False}
+    (begins,) = download_rows((Download("a/b", "", "running", 0, 0),), pending={})
     assert (begins.line, begins.progress) == ("Asking for the sizes…", 0.0)
 
 
@@ -98,48 +98,48 @@ def test_what_is_on_the_disk() -> None:
     rows = {row.title: row for row in disk_rows(SHELF, loaded)}
     answers = rows[INSTALLED[1].name]
     assert answers.badge == "Answers now"
-    assert deeds(answers) == {"use": False, "delete": False}
+    assert actions(answers) == {"use": False, "delete": False}
     assert "choose another model first" in answers.reasons
     assert rows[INSTALLED[2].name].badge == "Drafts now"
-    assert deeds(rows[INSTALLED[0].name]) == {"use": True, "delete": True}
+    assert actions(rows[INSTALLED[0].name]) == {"use": True, "delete": True}
     assert rows[INSTALLED[0].name].line.endswith("used 4 hours ago")
     drafter = rows[INSTALLED[3].name]
-    assert deeds(drafter) == {"use": False, "delete": True}
+    assert actions(drafter) == {"use": False, "delete": True}
     assert "not to answer" in drafter.reasons
     mine = rows["a-model-of-mine"]
-    assert deeds(mine) == {"use": False, "delete": False}
+    assert actions(mine) == {"use": False, "delete": False}
     assert mine.reasons.startswith("It has no tokenizer. Put the tokenizer.json")
-    assert deeds(rows[INCOMPLETE[0].name]) == {"clean": True}
-    assert deeds(rows["/folder"]) == {"forget": True}
+    assert actions(rows[INCOMPLETE[0].name]) == {"clean": True}
+    assert actions(rows["/folder"]) == {"forget": True}
     assert disk_summary(SHELF) == "5 models, 11.6 GB in all · 102 GB free"
     head = replace(INSTALLED[0], role="head")
-    assert deeds(disk_rows(Shelf((head,)), Loaded())[0]) == {"delete": True}
-    (shipped,) = disk_rows(Shelf((replace(head, removable=False),)), Loaded())
+    assert actions(disk_rows(Inventory((head,)), Loaded())[0]) == {"delete": True}
+    (shipped,) = disk_rows(Inventory((replace(head, removable=False),)), Loaded())
     assert shipped.reasons.endswith("it comes with Slipstream.")
 
 
 def test_candidates_with_their_reasons() -> None:
     rows = by_key(candidate_rows(CANDIDATES, Loaded("/t", "lookup"), shelf=SHELF, downloads=()))
     assert rows["lookup"].badge == "Drafts now"
-    assert deeds(rows[DRAFTER]) == {"use": True}
+    assert actions(rows[DRAFTER]) == {"use": True}
     assert rows[DRAFTER].line == "A model · 351 MB"
     assert "a guess costs 16.0%" in rows[DRAFTER].remark
     missing = rows["mlx-community/Qwen3-1.7B-4bit"]
-    assert (deeds(missing), missing.reasons) == ({"get": True}, "")
-    too_large = replace(CANDIDATES[4], reason="It has no room.")
+    assert (actions(missing), missing.reasons) == ({"get": True}, "")
+    too_large = replace(CANDIDATES[4], reason="It has no room.", obstacle="no room")
     (row,) = candidate_rows((too_large,), Loaded(), shelf=SHELF, downloads=())
-    assert deeds(row) == {"get": False}
+    assert actions(row) == {"get": False}
     path = Loaded("/t", f"/models/{DRAFTER}")
     assert by_key(candidate_rows(CANDIDATES, path, shelf=SHELF, downloads=()))[DRAFTER].badge
-    assert deeds(rows["head"]) == {"use": False}
+    assert actions(rows["head"]) == {"use": False}
     assert rows["head"].reasons.startswith("No head was trained for these weights")
     assert rows["head"].heading != rows["lookup"].heading
 
 
 def test_offers_and_how_far_they_are() -> None:
-    sights = {
-        sight.key: sight
-        for sight in see_offers(
+    states = {
+        state.key: state
+        for state in offer_states(
             OFFERS,
             shelf=SHELF,
             downloads=DOWNLOADS,
@@ -147,29 +147,29 @@ def test_offers_and_how_far_they_are() -> None:
             wanted=offer_key(OFFERS[0]),
         )
     }
-    best = sights[offer_key(OFFERS[0])]
+    best = states[offer_key(OFFERS[0])]
     assert best.progress == pytest.approx(1.24 / 2.631)
     assert best.state == "Downloading · 1.24 of 2.63 GB · 35 s left"
-    assert "used when it is here" in best.deed.reason
-    paused = sights[offer_key(OFFERS[3])]
+    assert "used when it is here" in best.action.reason
+    paused = states[offer_key(OFFERS[3])]
     assert paused.state == "Paused · 4.00 of 12.1 GB"
-    assert paused.deed.reason.startswith("It needs 14.6 GB at 4,096 tokens (weights 12.1")
-    (failed,) = see_offers(
-        OFFERS[:1], shelf=Shelf(), downloads=(replace(DOWNLOADS[3], repository=TARGET),),
+    assert paused.action.reason == OFFERS[3].reason
+    (failed,) = offer_states(
+        OFFERS[:1], shelf=Inventory(), downloads=(replace(DOWNLOADS[3], repository=TARGET),),
         loaded=Loaded(), wanted="",
     )  # fmt: skip
     assert failed.state.startswith("Stopped: model.safetensors is damaged")
-    assert failed.deed.text == "Go on and use"
-    (here,) = see_offers(
+    assert failed.action.text == "Go on and use"
+    (here,) = offer_states(
         (replace(OFFERS[0], target=INSTALLED[1].name, installed=True),), shelf=SHELF, downloads=(),
         loaded=Loaded(INSTALLED[1].path), wanted="",
     )  # fmt: skip
-    assert (here.used, here.deed.text) == (True, "In use")
+    assert (here.used, here.action.text) == (True, "In use")
 
 
 def test_offers_stand_as_they_come_under_the_memory_they_are_for() -> None:
-    sights = see_offers(OFFERS, shelf=Shelf(), downloads=(), loaded=Loaded(), wanted="")
-    headings = [row.heading for row in offer_rows(sights)]
+    states = offer_states(OFFERS, shelf=Inventory(), downloads=(), loaded=Loaded(), wanted="")
+    headings = [row.heading for row in offer_rows(states)]
     assert headings == [
         f"For {gigabytes} GB of memory and more" for gigabytes in (16, 16, 8, 24, 64)
     ]
@@ -225,24 +225,24 @@ def test_nothing_is_greyed_out_without_a_reason(
     going: list[Download],
     loaded: Loaded,
 ) -> None:
-    shelf = Shelf(tuple(installed), INCOMPLETE, tuple(going), ("/x",))
-    sights = see_offers(offers, shelf=shelf, downloads=going, loaded=loaded, wanted="")
+    shelf = Inventory(tuple(installed), INCOMPLETE, tuple(going), ("/x",))
+    states = offer_states(offers, shelf=shelf, downloads=going, loaded=loaded, wanted="")
     rows = (
         *found_rows(found, shelf=shelf, downloads=going),
         *candidate_rows(candidates, loaded, shelf=shelf, downloads=going),
-        *offer_rows(sights),
+        *offer_rows(states),
         *disk_rows(shelf, loaded),
-        *download_rows(going, wishes={}),
+        *download_rows(going, pending={}),
     )
     for row in rows:
         assert row.title in row.heard
         assert row.progress is None or row.progress >= 0
-        for deed in row.deeds:
-            assert not deed.reason or row.reasons or deed.reason == row.line
+        for action in row.actions:
+            assert not action.reason or row.reasons or action.reason == row.line
     for one in found:
         refused = one.reason and shelf.find(one.repository) is None
         row = by_key(found_rows([one], shelf=shelf, downloads=()))[one.repository]
-        assert deeds(row).get("get") is (not refused if "get" in deeds(row) else None)
+        assert actions(row).get("get") is (not refused if "get" in actions(row) else None)
 
 
 @pytest.mark.parametrize(

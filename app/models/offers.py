@@ -4,14 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.models import words
-from app.models.answers import Shelf
-from app.models.contents import DOT, Loaded
-from app.models.rows import Content, Deed
+from app.models.library import Inventory
+from app.models.row_data import DOT, Action, Loaded, RowData
 from models.records import Download, Offer
 
 
 @dataclass(frozen=True, slots=True)
-class OfferSight:
+class OfferState:
     """An offer, and how far it is: `downloads` are those of its repositories, `wanted` whether
     it will be used as soon as they are done, `used` whether it answers now."""
 
@@ -52,36 +51,36 @@ class OfferSight:
         return DOT.join(("Downloading", come, *(words.left(sum(left)) for _ in left[:1])))
 
     @property
-    def deed(self) -> Deed:
+    def action(self) -> Action:
         """What its button does."""
         if self.used:
-            return Deed("use", "In use", "It answers now.")
+            return Action("use", "In use", "It answers now.")
         if self.offer.reason:
-            return Deed("get", "Get and use", _reason(self.offer))
+            return Action("get", "Get and use", self.offer.reason)
         if self.going:
             then = "It will be used when it is here." if self.wanted else "See Downloads."
-            return Deed("get", "Downloading…", f"It is being downloaded. {then}")
+            return Action("get", "Downloading…", f"It is being downloaded. {then}")
         if self.downloads:
-            return Deed("get", "Go on and use")
-        return Deed("use", "Use") if self.offer.installed else Deed("get", "Get and use")
+            return Action("get", "Go on and use")
+        return Action("use", "Use") if self.offer.installed else Action("get", "Get and use")
 
 
-def see_offers(
+def offer_states(
     offers: Sequence[Offer],
     *,
-    shelf: Shelf,
+    shelf: Inventory,
     downloads: Sequence[Download],
     loaded: Loaded,
     wanted: str,
-) -> tuple[OfferSight, ...]:
+) -> tuple[OfferState, ...]:
     """Each offer with how far it is. `wanted` is the key of that which will be used."""
-    sights = []
+    states = []
     for offer in offers:
         own = tuple(one for one in downloads if one.repository in (offer.target, offer.drafter))
         installed = shelf.find(offer.target)
         used = installed is not None and installed.path == loaded.target
-        sights.append(OfferSight(offer, own, offer_key(offer) == wanted, used))
-    return tuple(sights)
+        states.append(OfferState(offer, own, offer_key(offer) == wanted, used))
+    return tuple(states)
 
 
 def offer_key(offer: Offer) -> str:
@@ -123,30 +122,22 @@ def memory_line(offer: Offer) -> str:
     return f"Needs {needed} of the {available} of memory that models can use here"
 
 
-def offer_rows(sights: Sequence[OfferSight]) -> tuple[Content, ...]:
+def offer_rows(states: Sequence[OfferState]) -> tuple[RowData, ...]:
     """All of these, as they come: the better first, what does not fit last."""
-    return tuple(_offer_row(sight) for sight in sights)
+    return tuple(_offer_row(state) for state in states)
 
 
-def _reason(offer: Offer) -> str:
-    """Without the names, which stand above it already."""
-    names, colon, rest = offer.reason.partition(": ")
-    if not colon or not names.startswith(offer.target):
-        return offer.reason
-    return rest[:1].upper() + rest[1:]
-
-
-def _offer_row(sight: OfferSight) -> Content:
-    offer = sight.offer
+def _offer_row(state: OfferState) -> RowData:
+    offer = state.offer
     needs = "" if offer.reason else f"Needs {words.size(offer.needed_bytes)} of memory{DOT}"
-    return Content(
-        sight.key,
+    return RowData(
+        state.key,
         offer_title(offer),
         f"Good for {offer.good_for}",
-        remark=sight.state or needs + offer_facts(offer),
-        badge="Answers now" if sight.used else "",
-        reason=_reason(offer),
-        progress=sight.progress,
-        deeds=(sight.deed,),
+        remark=state.state or needs + offer_facts(offer),
+        badge="Answers now" if state.used else "",
+        reason=offer.reason,
+        progress=state.progress,
+        actions=(state.action,),
         heading=f"For {offer.memory_class_gb} GB of memory and more",
     )

@@ -9,9 +9,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from app.models.model_work import open_target
+from app.models.target_process import open_target
 from models.errors import Problem
-from models.starter import GGUF_VARIABLE, HOME_VARIABLE
+from models.files import HOME_VARIABLE
+from models.starter import GGUF_VARIABLE
 from tests.support.app.window_maker import ROOT
 from tests.support.models.tiny_gguf import TinyGguf
 
@@ -70,12 +71,12 @@ def test_the_real_child_imports_a_gguf_file(
 def test_the_child_ends_with_its_parent() -> None:
     """Killed as hard as can be, the parent leaves nothing that goes on."""
     work = """
-import sys, threading; from app.pair import model_work
-threading.Thread(target=model_work._end_with_parent, daemon=True).start()
+import sys, threading; from app.models import target_process
+threading.Thread(target=target_process._end_with_parent, daemon=True).start()
 print('{"progress": [0, 1]}', flush=True); threading.Event().wait()
 """
     parent_code = f"""
-import os; from app.models.model_work import open_target
+import os; from app.models.target_process import open_target
 open_target("", lambda *parts: os.kill(os.getpid(), 9), command={child(work)!r})
 """
     parent = subprocess.Popen(child(parent_code), cwd=ROOT)

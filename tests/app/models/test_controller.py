@@ -7,14 +7,14 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QFileDialog, QMessageBox, QPushButton
 
-from app.models.library_dialog import LibraryDialog, PageName
-from app.models.offer_contents import offer_key
+from app.models.dialog import LibraryDialog, PageName
+from app.models.offers import offer_key
 from app.models.pages import Page
 from app.settings import Pair
 from app.window import Window
 from models.errors import Problem
 from models.records import Download, Installed
-from tests.support.app.fake_commands import FakeCommands, commands_of
+from tests.support.app.fake_commands import FakeCommandRunner, commands_of
 from tests.support.app.library_samples import (
     CANDIDATES,
     DRAFTER,
@@ -43,7 +43,7 @@ class Opened:
 
     def __init__(self, window: Window, until: Until) -> None:
         self.window, self.until = window, until
-        self.commands: FakeCommands = commands_of(window)
+        self.commands: FakeCommandRunner = commands_of(window)
         window.menus.actions["library"].trigger()
         assert window.library.dialog is not None
         self.dialog: LibraryDialog = window.library.dialog
@@ -61,8 +61,8 @@ class Opened:
         self.dialog.show_page(name)
         return self.dialog.pages[name]
 
-    def press(self, name: PageName, key: str, deed: str) -> None:
-        self.see(name).rows.row(key).press(deed)
+    def press(self, name: PageName, key: str, action: str) -> None:
+        self.see(name).rows.row(key).press(action)
 
     def arrive(self, *repositories: str) -> None:
         """The download that was asked for last is over."""

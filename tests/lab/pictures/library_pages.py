@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from PySide6.QtTest import QTest
 
-from app.models.library_dialog import LibraryDialog
+from app.models.dialog import LibraryDialog
 from app.window import Window
 from tests.support.app.fake_commands import commands_of
 from tests.support.app.library_samples import CANDIDATES, FOUND, OFFERS, SHELF, plain
@@ -16,9 +16,9 @@ QUIET = {**SHELF, "downloads": []}
 
 def draw_library(window: Window, save: Save) -> None:
     """Every page, in turn, beside that window."""
-    commands, keeper = commands_of(window), window.library
-    keeper.open()
-    dialog = keeper.dialog
+    commands, controller = commands_of(window), window.library
+    controller.open()
+    dialog = controller.dialog
     assert dialog is not None
 
     def grab(name: str) -> None:
@@ -52,13 +52,13 @@ def draw_library(window: Window, save: Save) -> None:
     dialog.show_page("downloads")
     grab("downloads-none")
     dialog.show_page("offers")
-    keeper.wanted = replace(OFFERS[0])
-    keeper._library.look()
+    controller.wanted = replace(OFFERS[0])
+    controller._library.look()
     answer(SHELF)
     grab("offers-downloading")
     dialog.show_page("downloads")
     grab("downloads")
-    keeper._library.search("qwen3")
+    controller._library.search("qwen3")
     commands.asked("search").answer(plain(found=FOUND))
     dialog.show_page("search")
     grab("search-downloading")
