@@ -43,7 +43,7 @@ from engine.loading import LoadedModel
 from engine.pair import make_drafter
 from engine.request import Request, Sampling
 from engine.session import Session
-from engine.speculate import Rule
+from engine.speculate import AcceptanceRule
 from engine.stats import tally
 from models.folders import ModelFolder
 from models.installed.resolve import resolve_drafters
@@ -106,7 +106,7 @@ class Slipstream:
         target: LoadedModel,
         drafter: str,
         policy: DraftLengthPolicy,
-        rule: Rule,
+        rule: AcceptanceRule,
         load: Load,
     ) -> None:
         self.name = name
