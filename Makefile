@@ -59,10 +59,10 @@ format: $(DEV_READY) ## rewrite the code in the house style
 bench: $(READY) ## measure speculative against plain decoding on this machine
 	$(BIN)/slipstream bench
 
-simulate: $(READY) ## play draft lengths against recorded guesses and published costs; ARGS="--curve m4-pro"
+simulate: $(READY) ## play draft lengths against recorded drafts and published costs; ARGS="--curve m4-pro"
 	$(BIN)/python -m tests.lab.simulate play $(ARGS)
 
-record: $(READY) ## record what drafters guess in answers of a pair, for `make simulate`; ARGS="--out FILE"
+record: $(READY) ## record what drafters propose in answers of a pair, for `make simulate`; ARGS="--out FILE"
 	$(BIN)/python -m tests.lab.simulate record $(ARGS)
 
 pictures: $(DEV_READY) ## the window with the starter pair, drawn without a display; ARGS=FOLDER

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-from engine.request import Message
+from engine.request import ChatMessage
 from models.errors import Problem
 
 SECONDS = 5.0  # of the processor; templates take milliseconds
@@ -29,7 +29,7 @@ class _TooLong(BaseException):
 
 def render(
     tokenizer: Any,
-    messages: Sequence[Message],
+    messages: Sequence[ChatMessage],
     *,
     seconds: float = SECONDS,
     more_bytes: int = MORE_BYTES,

@@ -17,7 +17,7 @@ from engine.bench.prompts import load_prompts
 from engine.events import Verdict
 from engine.loading import load
 from engine.pair import make_policy
-from engine.request import Message
+from engine.request import ChatMessage
 from engine.session import Session
 
 _SHOWN = 15
@@ -42,7 +42,7 @@ def profile_answer(options: BenchOptions) -> tuple[list[Spent], int]:
     check(options)
     target = load(options.target)
     prompt = load_prompts(options.prompts, sets=options.sets, per_category=1)[0]
-    ids = tuple(Session(target).encode([Message("user", prompt.text)]))
+    ids = tuple(Session(target).encode([ChatMessage("user", prompt.text)]))
     contestant = Slipstream(
         "profiled",
         target=target,

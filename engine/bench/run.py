@@ -25,7 +25,7 @@ from engine.bench.prompts import Prompt, load_prompts
 from engine.bench.report import Report, Run, now, write_json
 from engine.loading import load
 from engine.pair import make_drafter
-from engine.request import Message
+from engine.request import ChatMessage
 from engine.session import Session
 from models.errors import Problem
 from models.folders import ModelFolder
@@ -173,7 +173,7 @@ def _encode(session: Session, prompts: list[Prompt], max_tokens: int) -> list[En
     """The prompts as first messages of a chat, those that leave room for the answer."""
     context = session.target.context_length
     room = context - max_tokens - HEADROOM
-    encoded = [(p, tuple(session.encode([Message("user", p.text)]))) for p in prompts]
+    encoded = [(p, tuple(session.encode([ChatMessage("user", p.text)]))) for p in prompts]
     fitting = [(prompt, ids) for prompt, ids in encoded if len(ids) <= room]
     if not fitting:
         raise Problem(
