@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from PySide6.QtCore import QObject, Signal
 
 from app.commands import CommandRunner, JsonObject, Question, read_answer
-from app.models import words
 from app.models.downloads import Downloads
+from models import in_words
 from models.errors import Problem
 from models.records import Candidate, Download, Found, Incomplete, Installed, Offer
 
@@ -145,7 +145,7 @@ class Library(QObject):
 
     def _on_done(self, answer: JsonObject) -> None:
         freed = answer.get("freed_bytes")
-        self.told.emit(f"Freed {words.size(freed)}." if isinstance(freed, int) else "")
+        self.told.emit(f"Freed {in_words.size(freed)}." if isinstance(freed, int) else "")
         self._look_again()
 
     def _on_failed(self, problem: Problem) -> None:
