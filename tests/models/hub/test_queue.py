@@ -238,7 +238,7 @@ def test_one_runner_at_a_time(queue: Queue, tmp_path: Path):
             Queue(home=tmp_path).run(fetch_all)
 
     queue.run(fetch)
-from models.hub.queue import Queue
+    assert standings(queue) == {"x/1": "done"}
     queue.run(fetch_all)
     assert standings(queue) == {}  # what is done is forgotten with the next run
 
@@ -246,7 +246,7 @@ from models.hub.queue import Queue
 KILLED = """
 import sys, time
 from pathlib import Path
-from models.hub.queue import Queue, QueueBusy
+from models.hub.queue import Queue
 def fetch(download, report, cancelled):
     print("begun", flush=True)
     sys.stdin.read()
