@@ -20,7 +20,7 @@ class WrongJson(ValueError):
     """
 
     def __init__(self, message: str, remedy: str) -> None:
-        super().__init__(f"{message} {remedy}")
+        super().__init__(message)
         self.message = message
         self.remedy = remedy
 
