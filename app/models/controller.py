@@ -16,6 +16,7 @@ from app.models.offers import offer_key, offer_title
 from app.models.presenter import LibraryPresenter
 from app.models.row_data import Loaded
 from app.settings import Pair
+from models import in_words
 from models.errors import Problem
 from models.records import Installed, Offer
 
@@ -173,7 +174,7 @@ class LibraryController(QObject):
         box.setWindowTitle("Delete a model")
         box.setText(f"Delete {installed.name}?")
         box.setInformativeText(
-            f"This frees {words.size(installed.size_bytes)}. Conversations stay as they are. "
+            f"This frees {in_words.size(installed.size_bytes)}. Conversations stay as they are. "
             "To have the model again, it must be fetched again."
         )
         delete = box.addButton("Delete", QMessageBox.ButtonRole.DestructiveRole)

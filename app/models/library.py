@@ -3,33 +3,13 @@
 Knows the words of the commands; not how they run, and shows nothing.
 """
 
-from dataclasses import dataclass
-
 from PySide6.QtCore import QObject, Signal
 
 from app.commands import CommandRunner, JsonObject, Question, read_answer
-from app.models import words
 from app.models.downloads import Downloads
+from models import in_words
 from models.errors import Problem
-from models.records import Candidate, Download, Found, Incomplete, Installed, Offer
-
-
-@dataclass(frozen=True, slots=True)
-class Inventory:
-    """What is on this machine, and on its way here. `free_bytes` is the room on the disk."""
-
-    installed: tuple[Installed, ...] = ()
-    incomplete: tuple[Incomplete, ...] = ()
-    downloads: tuple[Download, ...] = ()
-    folders: tuple[str, ...] = ()
-    free_bytes: int = 0
-
-    def find(self, name: str) -> Installed | None:
-        """The installed model of that name, or in that folder. Case tells no names apart."""
-        wanted = name.lower()
-        return next(
-            (one for one in self.installed if one.path == name or one.name.lower() == wanted), None
-        )
+from models.records import Candidate, Download, Found, Incomplete, Installed, Inventory, Offer
 
 
 def read_inventory(answer: JsonObject) -> Inventory:
@@ -145,7 +125,7 @@ class Library(QObject):
 
     def _on_done(self, answer: JsonObject) -> None:
         freed = answer.get("freed_bytes")
-        self.told.emit(f"Freed {words.size(freed)}." if isinstance(freed, int) else "")
+        self.told.emit(f"Freed {in_words.size(freed)}." if isinstance(freed, int) else "")
         self._look_again()
 
     def _on_failed(self, problem: Problem) -> None:

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.models import words
-from app.models.library import Inventory
 from app.models.row_data import DOT, Action, Loaded, RowData
-from models.records import Download, Offer
+from models import in_words
+from models.records import Download, Inventory, Offer
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +42,13 @@ class OfferState:
             return ""
         done = sum(one.done_bytes for one in self.downloads)
         whole = sum(one.total_bytes for one in self.downloads)
-        come = words.share(done, whole) if whole else "asking for the sizes…"
+        come = in_words.share(done, whole) if whole else "asking for the sizes…"
         if failed := [one for one in self.downloads if one.standing == "failed"]:
             return f"Stopped: {failed[0].problem} {failed[0].remedy}"
         if not self.going:
             return f"Paused{DOT}{come}"
         left = [one.seconds_left for one in self.downloads if one.seconds_left is not None]
-        return DOT.join(("Downloading", come, *(words.left(sum(left)) for _ in left[:1])))
+        return DOT.join(("Downloading", come, *(in_words.left(sum(left)) for _ in left[:1])))
 
     @property
     def action(self) -> Action:
@@ -95,7 +95,7 @@ def offer_title(offer: Offer) -> str:
 
 def offer_facts(offer: Offer) -> str:
     """Sizes and licence, in a line."""
-    fetch = words.size(offer.download_bytes) if offer.download_bytes else ""
+    fetch = in_words.size(offer.download_bytes) if offer.download_bytes else ""
     return DOT.join(
         filter(
             None,
@@ -118,7 +118,7 @@ def drafters_line(offer: Offer) -> str:
 
 def memory_line(offer: Offer) -> str:
     """What it takes of what there is."""
-    needed, available = words.size(offer.needed_bytes), words.size(offer.available_bytes)
+    needed, available = in_words.size(offer.needed_bytes), in_words.size(offer.available_bytes)
     return f"Needs {needed} of the {available} of memory that models can use here"
 
 
@@ -129,7 +129,7 @@ def offer_rows(states: Sequence[OfferState]) -> tuple[RowData, ...]:
 
 def _offer_row(state: OfferState) -> RowData:
     offer = state.offer
-    needs = "" if offer.reason else f"Needs {words.size(offer.needed_bytes)} of memory{DOT}"
+    needs = "" if offer.reason else f"Needs {in_words.size(offer.needed_bytes)} of memory{DOT}"
     return RowData(
         state.key,
         offer_title(offer),

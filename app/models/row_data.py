@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from app.models import words
 from app.models.downloads import PendingRequest
-from app.models.library import Inventory
-from models.records import Candidate, Download, Found, Incomplete, Installed
+from models import in_words
+from models.records import Candidate, Download, Found, Incomplete, Installed, Inventory
 
 DOT = " · "
 _NAME = re.compile(r"[\w.-]+/[\w.-]+(/[^/]+\.gguf)?", re.ASCII | re.IGNORECASE)
@@ -98,7 +98,7 @@ def named_row(
 
 def _found_row(found: Found, installed: Installed | None, download: Download | None) -> RowData:
     facts = [
-        "" if found.size_bytes is None else words.size(found.size_bytes),
+        "" if found.size_bytes is None else in_words.size(found.size_bytes),
         f"{words.count(found.downloads)} downloads",
         found.licence or "licence not stated",
         "asks for consent first" if found.gated else "",
@@ -134,7 +134,7 @@ def download_rows(
 def _download_row(download: Download, request: PendingRequest | None) -> RowData:
     wait = {"pause": "It is being paused.", "cancel": "It is being cancelled.", None: ""}[request]
     cancel = Action("cancel", "Cancel", wait)
-    come = words.share(download.done_bytes, download.total_bytes) if download.total_bytes else ""
+    come = in_words.share(download.done_bytes, download.total_bytes) if download.total_bytes else ""
     line, first = "", Action("pause", "Pause", wait)
     match download.standing:
         case "running":
@@ -145,8 +145,8 @@ def _download_row(download: Download, request: PendingRequest | None) -> RowData
                     None,
                     (
                         come or "Asking for the sizes…",
-                        f"{words.size(rate)}/s" if rate > 0 else "",
-                        "" if left is None else words.left(left),
+                        f"{in_words.size(rate)}/s" if rate > 0 else "",
+                        "" if left is None else in_words.left(left),
                     ),
                 )
             )
@@ -192,13 +192,13 @@ def _installed_row(one: Installed, loaded: Loaded, now: float) -> RowData:
         "folder": "in a folder of yours",
     }[one.origin]
     facts = [
-        words.size(one.size_bytes),
+        in_words.size(one.size_bytes),
         "" if one.quantization_bits is None else f"{one.quantization_bits}-bit",
         one.model_type,
         "" if one.context_length is None else words.context(one.context_length),
         role,
         origin,
-        "" if one.last_used is None else f"used {words.ago(max(0.0, now - one.last_used))}",
+        "" if one.last_used is None else f"used {in_words.ago(max(0.0, now - one.last_used))}",
     ]
     delete = ""
     if used:
@@ -237,7 +237,7 @@ def _incomplete_row(one: Incomplete) -> RowData:
     return RowData(
         f"incomplete:{one.path}",
         one.name,
-        f"{words.size(one.size_bytes)} that a broken download or import left",
+        f"{in_words.size(one.size_bytes)} that a broken download or import left",
         actions=(Action("clean", "Clean up"),),
         heading="Incomplete",
     )
@@ -259,7 +259,7 @@ def disk_summary(shelf: Inventory) -> str:
     whole = sum(one.size_bytes for one in shelf.installed)
     whole += sum(one.size_bytes for one in shelf.incomplete)
     models = "1 model" if number == 1 else f"{number} models"
-    return f"{models}, {words.size(whole)} in all · {words.size(shelf.free_bytes)} free"
+    return f"{models}, {in_words.size(whole)} in all · {in_words.size(shelf.free_bytes)} free"
 
 
 def candidate_rows(
@@ -277,7 +277,7 @@ def candidate_rows(
 
 
 def _candidate_row(one: Candidate, used: set[str], download: Download | None) -> RowData:
-    facts = [_KINDS.get(one.kind, ""), words.size(one.size_bytes) if one.size_bytes else ""]
+    facts = [_KINDS.get(one.kind, ""), in_words.size(one.size_bytes) if one.size_bytes else ""]
     action, badge, progress = _USE, "", None
     gettable = can_be_fetched(one)
     reason = "" if one.works or gettable else one.reason

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.models import words
-from app.models.library import Inventory
 from app.models.offers import offer_key, offer_rows, offer_states
 from app.models.row_data import (
     Loaded,
@@ -20,7 +19,7 @@ from app.models.row_data import (
     found_rows,
     named_row,
 )
-from models.records import Candidate, Download, Found, Installed, Offer
+from models.records import Candidate, Download, Found, Installed, Inventory, Offer
 from tests.support.app.library_samples import (
     CANDIDATES,
     DOWNLOADS,
@@ -248,24 +247,6 @@ def test_nothing_is_greyed_out_without_a_reason(
 @pytest.mark.parametrize(
     ("said", "expected"),
     [
-        (words.size(0), "0 bytes"),
-        (words.size(999), "999 bytes"),
-        (words.size(999_700), "1.00 MB"),
-        (words.size(2_310_000_000), "2.31 GB"),
-        (words.size(12_100_000_000), "12.1 GB"),
-        (words.size(310e6), "310 MB"),
-        (words.size(3e12), "3.00 TB"),
-        (words.share(1_200_000_000, 2_310_000_000), "1.20 of 2.31 GB"),
-        (words.share(900_000_000, 2_000_000_000), "900 MB of 2.00 GB"),
-        (words.left(2), "a few seconds left"),
-        (words.left(33), "35 s left"),
-        (words.left(58), "1 min left"),
-        (words.left(3 * 60 + 20), "3 min left"),
-        (words.left(2 * 3600 + 61), "2 h 01 min left"),
-        (words.ago(3), "just now"),
-        (words.ago(90), "1 minute ago"),
-        (words.ago(3 * 86_400), "3 days ago"),
-        (words.ago(800 * 86_400), "2 years ago"),
         (words.count(812), "812"),
         (words.count(9_120), "9.1 k"),
         (words.count(182_400), "182 k"),
