@@ -3,7 +3,7 @@
 from pathlib import Path
 
 _UNITS = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
-_AGES = (  # from so many seconds on, the length of one, and its name
+_AGES = (  # seconds, and the name of that time
     (86_400 * 365, "year"),
     (86_400 * 30, "month"),
     (86_400 * 7, "week"),
@@ -14,7 +14,7 @@ _AGES = (  # from so many seconds on, the length of one, and its name
 
 
 def size(size_bytes: float) -> str:
-    """In three figures: "2.31 GB", "310 MB"."""
+    """A size in three figures: "2.31 GB", "310 MB"."""
     for unit, name in _UNITS:
         if size_bytes >= 0.9995 * unit:
             number = size_bytes / unit
@@ -24,15 +24,15 @@ def size(size_bytes: float) -> str:
 
 
 def share(done: int, total: int) -> str:
-    """How far something has come: "1.20 of 2.31 GB"."""
-    one, whole = size(done), size(total)
-    if one.rpartition(" ")[2] == whole.rpartition(" ")[2]:
-        one = one.rpartition(" ")[0]
-    return f"{one} of {whole}"
+    """The part that is done: "1.20 of 2.31 GB"."""
+    part, whole = size(done), size(total)
+    if part.rpartition(" ")[2] == whole.rpartition(" ")[2]:
+        part = part.rpartition(" ")[0]
+    return f"{part} of {whole}"
 
 
 def left(seconds: float) -> str:
-    """How long something still takes, as roughly as it is known."""
+    """The time that is left, rounded to what is known."""
     if seconds < 5:
         return "a few seconds left"
     if seconds < 55:
@@ -45,7 +45,7 @@ def left(seconds: float) -> str:
 
 
 def ago(seconds: float) -> str:
-    """How long something is past: "3 days ago"."""
+    """A time in the past: "3 days ago"."""
     for length, name in _AGES:
         if seconds >= length:
             number = int(seconds // length)
@@ -54,7 +54,7 @@ def ago(seconds: float) -> str:
 
 
 def count(number: int) -> str:
-    """A number of many: "1.2 M"."""
+    """A large number, shortened: "1.2 M"."""
     for unit, name in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if number >= unit:
             short = number / unit
@@ -63,18 +63,18 @@ def count(number: int) -> str:
 
 
 def context(tokens: int) -> str:
-    """How long a context is: "32k tokens"."""
+    """A context length: "32k tokens"."""
     thousands = round(tokens / 1024)
     return f"{thousands}k tokens" if tokens >= 1024 else f"{tokens} tokens"
 
 
 def short_name(repository: str) -> str:
-    """A repository without whose it is."""
+    """A repository's name without its owner."""
     return repository.rstrip("/").rpartition("/")[2] or repository
 
 
 def target_name(target: str) -> str:
-    """What a target is called: the name of its folder; in the hub's cache that is a number's."""
+    """A target's name for a person: its folder's, or in the hub's cache its repository's."""
     path = Path(target)
     if path.parent.name == "snapshots" and path.parents[1].name.startswith("models--"):
         return path.parents[1].name.rpartition("--")[2]
