@@ -43,7 +43,7 @@ class DraftedToken:
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class TokenVerdict:
     """What the target thinks of one drafted token.
 
     `p` is the target's probability of it (as for `DraftedToken.q`); `chance` is how likely the
@@ -59,7 +59,7 @@ class WrittenToken:
     """The token that the target wrote itself at the end of a round.
 
     `origin`: "correction" after a rejection, "bonus" after a clean sweep, "plain" where nothing
-    was drafted. `p` as for `Judgement`.
+    was drafted. `p` as for `TokenVerdict`.
     """
 
     id: int
@@ -153,7 +153,7 @@ class Verdict:
     generation: str
     round: int
     accepted: int
-    judgements: tuple[Judgement, ...]
+    judgements: tuple[TokenVerdict, ...]
     next: WrittenToken | None
     draft_seconds: float
     verify_seconds: float

@@ -75,7 +75,7 @@ class Race(QObject):
     """Attributes: `running`; `traces`, by runner.
 
     Signals:
-        happened(str, Happening): one more step of a runner.
+        happened(str, EventOrRound): one more step of a runner.
         finished(Result): both have ended by themselves.
         failed(Problem): one has not, or was stopped.
     """

@@ -35,7 +35,7 @@ from engine.bench.figures import (
     steps_of_flags,
     without_first_round,
 )
-from engine.draft_length import LONGEST, DraftLength
+from engine.draft_length import LONGEST, DraftLengthPolicy
 from engine.draft_length.calibrate import calibrate
 from engine.draft_length.policy import Automatic
 from engine.events import Event, Stats, Verdict
@@ -105,7 +105,7 @@ class Slipstream:
         *,
         target: LoadedModel,
         drafter: str,
-        policy: DraftLength,
+        policy: DraftLengthPolicy,
         rule: Rule,
         load: Load,
     ) -> None:

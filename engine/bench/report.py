@@ -1,7 +1,6 @@
 """What a benchmark measured: the runs, the findings made of them, and their JSON form."""
 
 import json
-import os
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -24,6 +23,7 @@ from engine.bench.findings import ALL, Course, Dot, Findings, Lowest, Part, Row
 from engine.bench.machine import Machine
 from engine.bench.roofline import Roofline
 from engine.events import Stats
+from models.files import write_text
 
 PLAIN = "slipstream plain"
 MLX_LM = "mlx-lm plain"
@@ -214,9 +214,7 @@ def now() -> str:
 def write_json(report: Report, path: Path) -> None:
     """Replace the file at `path` by the report, all at once."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(path.name + ".partial")
-    temporary.write_text(report.to_json(), encoding="utf-8")
-    os.replace(temporary, path)
+    write_text(path, report.to_json())
 
 
 def courses_of(runs: Sequence[Run]) -> tuple[Course, ...]:

@@ -63,12 +63,12 @@ class AcceptanceCurve:
             chances.append(chance)
         return chances
 
-    def settle(self, share: float) -> None:
+    def rebase(self, share: float) -> None:
         """Take what is known now for what is expected, and what was counted only by `share`."""
         self.expected = self.chances()
         self.fade(share)
 
-    def begin(self, share: float) -> None:
+    def begin_text(self, share: float) -> None:
         """Another text: expect what is usual, and count what the last one showed by `share`."""
         chances = self.chances()
         for i, judged in enumerate(self.judged):
@@ -146,16 +146,16 @@ class Acceptance:
         known = zip(q, judged, strict=False)
         _count(self._confident_by(drafter), ((_part(each), i < accepted) for each, i in known), 1.0)
 
-    def settle(self, drafter: str, *, share: float = 0.3) -> None:
+    def park(self, drafter: str, *, share: float = 0.3) -> None:
         """It will not draft for a while: keep what is known, but be ready to learn anew."""
         for curve in (self._copied, self._drafted):
             if drafter in curve:
-                curve[drafter].settle(share)
+                curve[drafter].rebase(share)
 
-    def begin(self, *, share: float = 0.1) -> None:
+    def begin_text(self, *, share: float = 0.1) -> None:
         """Another text: what is usual says more of it than the one before does."""
         for each in (*self._copied.values(), *self._drafted.values()):
-            each.begin(share)
+            each.begin_text(share)
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values: what to expect of this pair next time."""

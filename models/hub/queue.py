@@ -17,9 +17,8 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from models.errors import Problem
-from models.json_file import write_json
+from models.files import data_folder, write_json
 from models.records import Download, Standing
-from models.starter import models_folder
 from models.typed_json import decode
 
 FILE_NAME = "downloads.json"
@@ -39,7 +38,7 @@ class Queue:
 
     def __init__(self, *, home: Path | None = None) -> None:
         self.notice = ""
-        self._path = models_folder(home).parent / FILE_NAME
+        self._path = data_folder(home) / FILE_NAME
         self._runner = self._path.with_name(f".{FILE_NAME}.runner")
         self._seen: tuple[int, ...] = ()
         self._read: list[Download] = []

@@ -14,11 +14,11 @@ from engine.events import (
     DraftedToken,
     Event,
     Failed,
-    Judgement,
     Prefill,
     Span,
     Stats,
     Text,
+    TokenVerdict,
     Verdict,
     WrittenToken,
     from_json,
@@ -29,7 +29,7 @@ text = st.text() | st.just("\ud800 \u2028 \x1b[2J")
 count = st.integers(0, 10**6)
 figure = st.floats(allow_nan=False)
 tokens = st.builds(DraftedToken, id=count, text=text, q=figure)
-judgements = st.builds(Judgement, p=figure, chance=figure)
+judgements = st.builds(TokenVerdict, p=figure, chance=figure)
 own_tokens = st.builds(
     WrittenToken,
     id=count,

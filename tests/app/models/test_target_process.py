@@ -11,7 +11,8 @@ import pytest
 
 from app.models.target_process import open_target
 from models.errors import Problem
-from models.starter import GGUF_VARIABLE, HOME_VARIABLE
+from models.files import HOME_VARIABLE
+from models.starter import GGUF_VARIABLE
 from tests.support.app.window_maker import ROOT
 from tests.support.models.tiny_gguf import TinyGguf
 

@@ -7,8 +7,9 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from engine.distil import answers as module
-from engine.distil.answers import LIKELIEST, Answer, Answerer, Asked
+from engine.distil import answering as module
+from engine.distil.answering import LIKELIEST, Answerer, Asked
+from engine.distil.store import Answer
 from engine.loading import LoadedModel
 from engine.request import Request
 from engine.session import Session

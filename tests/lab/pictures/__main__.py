@@ -1,6 +1,6 @@
 """Draws the window in its chief states and saves the pictures: light and dark, at 1x and 2x.
 
-    python -m tests.support.app.screenshots FOLDER [scale]
+    python -m tests.lab.pictures.__main__ FOLDER [scale]
 
 Needs no model and no display. The answers and all figures are made up, which is why the model in
 the pictures is called a simulated one. Each scale wants a process of its own.
@@ -83,14 +83,14 @@ def main() -> None:
         return
     for scale in ("1", "2"):
         environment = {**os.environ, "QT_QPA_PLATFORM": "offscreen", "QT_SCALE_FACTOR": scale}
-        command = [sys.executable, "-m", "tests.support.app.screenshots", str(folder), scale]
+        command = [sys.executable, "-m", "tests.lab.pictures.__main__", str(folder), scale]
         subprocess.run(command, env=environment, check=True)
 
 
 def draw(folder: Path, *, suffix: str) -> None:
     """All pictures at the scale of this process."""
     from app.start import make_application
-    from tests.support.app.pictures import Photographer
+    from tests.lab.pictures.made_states import Photographer
 
     application = make_application(["screenshots"])
     for dark in (False, True):

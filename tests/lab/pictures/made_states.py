@@ -12,9 +12,7 @@ from app.chat.provenance import laid_over
 from app.race.race_dialog import RaceDialog
 from app.window import Window
 from engine.events import Draft, Event, Verdict
-from tests.support.app.library_pictures import draw_library
-from tests.support.app.made_traces import made_trace
-from tests.support.app.screenshots import (
+from tests.lab.pictures.__main__ import (
     ANSWER,
     EARLIER,
     QUESTION,
@@ -22,6 +20,8 @@ from tests.support.app.screenshots import (
     RACE_QUESTION,
     SIMULATED,
 )
+from tests.lab.pictures.library_pages import draw_library
+from tests.support.app.made_traces import made_trace
 from tests.support.app.window_maker import events_file, fake_host, make_window
 
 Save = Callable[[str, Callable[[str], None]], None]

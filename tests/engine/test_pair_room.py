@@ -14,23 +14,24 @@ import mlx.nn as nn
 import pytest
 from mlx_lm.utils import _get_classes, save_model
 
-from engine import fitting, loading
+from engine import loading, pair
 from engine.cli import main as command_line
 from engine.drafters.head_network import save_head
 from engine.events import Failed
-from engine.fitting import require_pair
 from engine.host import Host, Inbox
 from engine.loading import load
+from engine.pair import require_pair
 from engine.protocol import Answer, Drafting, Load, Loaded, Loading
 from models.drafter_folders import HeadFolder, describe_head, is_head
 from models.errors import Problem
+from models.files import models_folder
 from models.folders import ModelFolder
 from models.installed.resolve import resolve_drafters
 from models.memory.fit import fit
 from models.memory.machine import Machine, this_machine
 from models.memory.model_size import weigh
 from models.records import Fit
-from models.starter import STARTER, models_folder
+from models.starter import STARTER
 from tests.support.engine.heads import untrained
 from tests.support.engine.tiny import byte_tokenizer, write_folder
 
@@ -50,7 +51,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> Callable[[Machine], None]:
     """Sets what machine this is."""
-    return lambda machine: monkeypatch.setattr(fitting, "this_machine", lambda: machine)
+    return lambda machine: monkeypatch.setattr(pair, "this_machine", lambda: machine)
 
 
 def require(folder: Path, drafter: str, **options: Any) -> Fit | None:
