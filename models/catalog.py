@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NoReturn
 
+from models import in_words
 from models.errors import Problem
 from models.files import read_json_object
 from models.memory.fit import DEFAULT_CONTEXT, fit
@@ -194,8 +195,8 @@ def _no_room_on_disk(needed_bytes: int, free_bytes: int) -> str:
     if needed_bytes <= free_bytes:
         return ""
     return (
-        f"The download needs {needed_bytes / 1e9:.1f} GB of disk, "
-        f"and {free_bytes / 1e9:.1f} GB are free."
+        f"The download needs {in_words.size(needed_bytes)} of disk, "
+        f"and {in_words.size(free_bytes)} are free."
     )
 
 

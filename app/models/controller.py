@@ -16,6 +16,7 @@ from app.models.offers import offer_key, offer_title
 from app.models.presenter import LibraryPresenter
 from app.models.row_data import ActionName, LoadedPair
 from app.settings import Pair
+from models import in_words
 from models.errors import Problem
 from models.records import Installed, Offer
 
@@ -175,7 +176,7 @@ class LibraryController(QObject):
         box.setWindowTitle("Delete a model")
         box.setText(f"Delete {installed.name}?")
         box.setInformativeText(
-            f"This frees {words.size(installed.size_bytes)}. Conversations are not affected. "
+            f"This frees {in_words.size(installed.size_bytes)}. Conversations are not affected. "
             "To use the model again, you will have to download it again."
         )
         delete = box.addButton("Delete", QMessageBox.ButtonRole.DestructiveRole)
@@ -270,7 +271,7 @@ class LibraryController(QObject):
         return LoadedPair(loaded.target, loaded.drafter) if loaded else LoadedPair()
 
     def _on_done(self, freed_bytes: int | None) -> None:
-        self._say("" if freed_bytes is None else f"Freed {words.size(freed_bytes)}.")
+        self._say("" if freed_bytes is None else f"Freed {in_words.size(freed_bytes)}.")
 
     def _on_failed(self, problem: Problem) -> None:
         if self.dialog is not None and self.dialog.isVisible():

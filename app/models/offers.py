@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from app.models import words
 from app.models.library import Inventory
 from app.models.row_data import DOT, Action, LoadedPair, RowData
+from models import in_words
 from models.records import Download, Offer
 
 
@@ -51,11 +52,11 @@ class OfferState:
         if failed := self.failed:
             return f"Failed: {failed.problem} {failed.remedy}"
         done, total = self._bytes
-        share = words.share(done, total) if total else "reading file sizes…"
+        share = in_words.share(done, total) if total else "reading file sizes…"
         if not self.downloading:
             return f"Paused{DOT}{share}"
         left = [one.seconds_left for one in self.downloads if one.seconds_left is not None]
-        return DOT.join(("Downloading", share, *((words.left(sum(left)),) if left else ())))
+        return DOT.join(("Downloading", share, *((in_words.left(sum(left)),) if left else ())))
 
     @property
     def action(self) -> Action:
@@ -110,7 +111,7 @@ def offer_title(offer: Offer) -> str:
 
 def offer_facts(offer: Offer) -> str:
     """What is left to download, the context and the licence, in one line."""
-    download = words.size(offer.download_bytes) if offer.download_bytes else ""
+    download = in_words.size(offer.download_bytes) if offer.download_bytes else ""
     facts = (
         "on this machine" if offer.installed else download and f"{download} to download",
         words.context(offer.context),
@@ -129,7 +130,7 @@ def drafters_line(offer: Offer) -> str:
 
 def memory_line(offer: Offer) -> str:
     """What it needs of the memory that there is."""
-    needed, available = words.size(offer.needed_bytes), words.size(offer.available_bytes)
+    needed, available = in_words.size(offer.needed_bytes), in_words.size(offer.available_bytes)
     return f"Needs {needed} of the {available} of memory that models can use on this machine"
 
 
@@ -140,7 +141,7 @@ def offer_rows(states: Sequence[OfferState]) -> tuple[RowData, ...]:
 
 def _offer_row(state: OfferState) -> RowData:
     offer = state.offer
-    needs = "" if offer.reason else f"Needs {words.size(offer.needed_bytes)} of memory{DOT}"
+    needs = "" if offer.reason else f"Needs {in_words.size(offer.needed_bytes)} of memory{DOT}"
     return RowData(
         state.key,
         offer_title(offer),

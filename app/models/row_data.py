@@ -12,6 +12,7 @@ from typing import Literal
 from app.models import words
 from app.models.downloads import PendingRequest
 from app.models.library import Inventory
+from models import in_words
 from models.records import Candidate, Download, Found, Incomplete, Installed
 
 DOT = " · "
@@ -107,7 +108,7 @@ def named_row(
 
 def _found_row(found: Found, installed: Installed | None, download: Download | None) -> RowData:
     facts = [
-        "" if found.size_bytes is None else words.size(found.size_bytes),
+        "" if found.size_bytes is None else in_words.size(found.size_bytes),
         f"{words.count(found.downloads)} downloads",
         found.licence or "licence not stated",
         "consent required" if found.gated else "",
@@ -144,7 +145,7 @@ def download_rows(
 
 def _download_row(download: Download, request: PendingRequest | None) -> RowData:
     wait = {"pause": "Pausing…", "cancel": "Cancelling…", None: ""}[request]
-    done = words.share(download.done_bytes, download.total_bytes) if download.total_bytes else ""
+    done = in_words.share(download.done_bytes, download.total_bytes) if download.total_bytes else ""
     first = Action("pause", "Pause", wait)
     facts = [_STATUS[download.standing], done]
     match download.standing:
@@ -152,8 +153,8 @@ def _download_row(download: Download, request: PendingRequest | None) -> RowData
             rate, left = download.bytes_per_second, download.seconds_left
             facts = [
                 done or "Reading file sizes…",
-                f"{words.size(rate)}/s" if rate > 0 else "",
-                "" if left is None else words.left(left),
+                f"{in_words.size(rate)}/s" if rate > 0 else "",
+                "" if left is None else in_words.left(left),
             ]
         case "paused":
             first = Action("resume", "Resume", wait)
@@ -193,13 +194,13 @@ def _installed_row(model: Installed, loaded: LoadedPair, now: float) -> RowData:
         "folder": "in an added folder",
     }[model.origin]
     facts = [
-        words.size(model.size_bytes),
+        in_words.size(model.size_bytes),
         "" if model.quantization_bits is None else f"{model.quantization_bits}-bit",
         model.model_type,
         "" if model.context_length is None else words.context(model.context_length),
         role,
         origin,
-        "" if model.last_used is None else f"used {words.ago(max(0.0, now - model.last_used))}",
+        "" if model.last_used is None else f"used {in_words.ago(max(0.0, now - model.last_used))}",
     ]
     return RowData(
         f"model:{model.path}",  # several models may have the same name
@@ -245,7 +246,7 @@ def _incomplete_row(left: Incomplete) -> RowData:
     return RowData(
         f"incomplete:{left.path}",
         left.name,
-        f"{words.size(left.size_bytes)} left by an interrupted download or import",
+        f"{in_words.size(left.size_bytes)} left by an interrupted download or import",
         actions=(Action("clean", "Clean up"),),
         heading="Incomplete",
         subject=left.path,
@@ -269,7 +270,7 @@ def disk_summary(inventory: Inventory) -> str:
     taken = sum(model.size_bytes for model in inventory.installed)
     taken += sum(left.size_bytes for left in inventory.incomplete)
     models = "1 model" if number == 1 else f"{number} models"
-    return f"{models}, {words.size(taken)} in total · {words.size(inventory.free_bytes)} free"
+    return f"{models}, {in_words.size(taken)} in total · {in_words.size(inventory.free_bytes)} free"
 
 
 def candidate_rows(
@@ -290,7 +291,7 @@ def candidate_rows(
 
 
 def _candidate_row(candidate: Candidate, in_use: set[str], download: Download | None) -> RowData:
-    size = words.size(candidate.size_bytes) if candidate.size_bytes else ""
+    size = in_words.size(candidate.size_bytes) if candidate.size_bytes else ""
     kind = {"head": "A small network", "model": "A model"}.get(candidate.kind, "")
     downloadable = candidate.obstacle == "not installed"
     reason = "" if candidate.works or downloadable else candidate.reason

@@ -6,8 +6,8 @@ from PySide6.QtCore import QEvent, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFont, QPainter, QPaintEvent, QPalette, QResizeEvent
 from PySide6.QtWidgets import QLabel, QProgressBar, QSizePolicy, QWidget
 
-from app.markdown.page import neutral
 from app.theme.chat_colours import ChatColours, chat_colours
+from models.in_words import clean
 
 _PARTS = 1000
 Tone = Literal["text", "muted", "good", "warning"]
@@ -33,7 +33,7 @@ class ToneLabel(QLabel):
 
     def say(self, words: str, tone: Tone | None = None) -> None:
         """Show this text; an empty one takes no room."""
-        words = neutral(words)
+        words = clean(words)
         self._tone = tone or self._tone
         self.setVisible(bool(words))
         if words != self.words:

@@ -1,56 +1,6 @@
-"""Sizes, times, counts and names as a person reads them. Knows nothing of Qt."""
+"""Counts and names as a person reads them; sizes and times are in `models.in_words`."""
 
 from pathlib import Path
-
-_UNITS = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
-_AGES = (  # seconds, and the name of that time
-    (86_400 * 365, "year"),
-    (86_400 * 30, "month"),
-    (86_400 * 7, "week"),
-    (86_400, "day"),
-    (3_600, "hour"),
-    (60, "minute"),
-)
-
-
-def size(size_bytes: float) -> str:
-    """A size in three figures: "2.31 GB", "310 MB"."""
-    for unit, name in _UNITS:
-        if size_bytes >= 0.9995 * unit:
-            number = size_bytes / unit
-            places = 2 if number < 9.995 else 1 if number < 99.95 else 0
-            return f"{number:.{places}f} {name}"
-    return f"{size_bytes:.0f} bytes"
-
-
-def share(done: int, total: int) -> str:
-    """The part that is done: "1.20 of 2.31 GB"."""
-    part, whole = size(done), size(total)
-    if part.rpartition(" ")[2] == whole.rpartition(" ")[2]:
-        part = part.rpartition(" ")[0]
-    return f"{part} of {whole}"
-
-
-def left(seconds: float) -> str:
-    """The time that is left, rounded to what is known."""
-    if seconds < 5:
-        return "a few seconds left"
-    if seconds < 55:
-        return f"{round(seconds / 5) * 5} s left"
-    minutes = round(seconds / 60)
-    if minutes < 60:
-        return f"{max(1, minutes)} min left"
-    hours, rest = divmod(minutes, 60)
-    return f"{hours} h {rest:02d} min left"
-
-
-def ago(seconds: float) -> str:
-    """A time in the past: "3 days ago"."""
-    for length, name in _AGES:
-        if seconds >= length:
-            number = int(seconds // length)
-            return f"{number} {name}{'' if number == 1 else 's'} ago"
-    return "just now"
 
 
 def count(number: int) -> str:

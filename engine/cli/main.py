@@ -420,7 +420,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         app(arguments)
     except Problem as problem:
-        from engine.cli.terminal import clean
+        from models.in_words import clean
 
         # Some of it may come from a model's files.
         print(f"slipstream: {clean(' '.join(str(problem).split()))}", file=sys.stderr)

@@ -26,6 +26,7 @@ from models.hub.repository import Repository, RepositoryFile, needed
 from models.hub.stopping import Stop, Stopped, apart
 from models.hub.transfer import transfer
 from models.hub.verification import has_digest
+from models.in_words import size
 from models.records import Download
 
 PARALLEL = 4
@@ -118,8 +119,8 @@ def _check_space(
     free = shutil.disk_usage(storage.folder).free
     if remaining > free:
         raise Problem(
-            f"{repository.name} needs {remaining / 1e9:.2f} GB more, and the disk with "
-            f"{storage.cache} has {free / 1e9:.2f} GB left.",
+            f"{repository.name} needs {size(remaining)} more, and the disk with "
+            f"{storage.cache} has {size(free)} left.",
             "Make room, or set HF_HUB_CACHE to a folder on another disk.",
         )
 

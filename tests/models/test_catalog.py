@@ -18,6 +18,7 @@ from models.catalog import (
     offers,
 )
 from models.errors import Problem
+from models.in_words import size
 from models.installed.inventory import is_known, role_of
 from models.memory.machine import Machine, mac
 from models.records import Installed, Offer
@@ -113,7 +114,7 @@ def test_one_is_recommended_and_every_no_has_a_reason(catalog: Catalog, memory_g
     for offer in found:
         assert bool(offer.reason) == (offer.needed_bytes > machine.available_bytes)
         if offer.reason:
-            assert f"{machine.available_bytes / 1e9:.1f} GB are available" in offer.reason
+            assert f"{size(machine.available_bytes)} are available" in offer.reason
     chosen = [not offer.reason for offer in found[1:]]
     assert chosen == sorted(chosen, reverse=True)
 

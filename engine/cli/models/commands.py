@@ -237,18 +237,17 @@ def remove(
     json: Json = False,
 ) -> None:
     """Delete a model, or what a broken download left."""
-    from rich.filesize import decimal
-
     from engine.cli.models.json_lines import problems_told, say
     from engine.cli.models.shelf import find_removable
+    from models.in_words import size
 
     with problems_told(json):
         removable = find_removable(name, incomplete=incomplete)
         if not yes:
-            question = f"Delete {removable.name} ({decimal(removable.size_bytes)})?"
+            question = f"Delete {removable.name} ({size(removable.size_bytes)})?"
             if json or not sys.stdin.isatty():
                 raise Problem(
-                    f"{removable.name} takes {decimal(removable.size_bytes)}, and nobody can be "
+                    f"{removable.name} takes {size(removable.size_bytes)}, and nobody can be "
                     "asked whether to delete it.",
                     "Add --yes.",
                 )
@@ -259,7 +258,7 @@ def remove(
         if json:
             say(freed_bytes=freed)
         else:
-            print(f"Deleted; {decimal(freed)} freed.")
+            print(f"Deleted; {size(freed)} freed.")
 
 
 @app.command()

@@ -22,6 +22,7 @@ from mlx_lm.utils import load_model, make_shards, quantize_model, save_config
 from models.errors import Problem
 from models.files import new_folder
 from models.folders import ModelFolder, inspect
+from models.in_words import size
 from models.safetensors_file import SafetensorsWriter, TensorLayout
 
 BITS = (2, 3, 4, 5, 6, 8)
@@ -198,8 +199,8 @@ def _require_memory(model: nn.Module, source: Path, available_bytes: int | None)
     needed = needed_bytes(model)
     if available_bytes is not None and needed > available_bytes:
         raise Problem(
-            f"Converting {source.name} takes {needed / 1e9:.1f} GB of memory, "
-            f"and {available_bytes / 1e9:.1f} GB are available.",
+            f"Converting {source.name} takes {size(needed)} of memory, "
+            f"and {size(available_bytes)} are available.",
             "Close other programs, or fetch a version that is quantized already.",
         )
 
@@ -209,8 +210,7 @@ def _require_room(folder: Path, weights: dict[str, mx.array]) -> None:
     free = shutil.disk_usage(folder).free
     if free < needed:
         raise Problem(
-            f"The model needs {needed / 1e6:,.0f} MB in {folder.parent}, "
-            f"and {free / 1e6:,.0f} MB are free.",
+            f"The model needs {size(needed)} in {folder.parent}, and {size(free)} are free.",
             "Make room on the disk, or convert to another folder.",
         )
 
