@@ -1,7 +1,7 @@
 """A report as one picture: what passes cost, how far ahead was drafted, and what came of it.
 
 matplotlib is an optional extra: nothing else imports this module's half of it. Draws figures that
-`findings` already holds; computes none.
+`report` already holds; computes none.
 """
 
 import importlib
@@ -12,8 +12,7 @@ from itertools import accumulate, batched, groupby
 from pathlib import Path
 from typing import Any
 
-from engine.bench.findings import ALL, Course, Findings, Row, how
-from engine.bench.sheets import headline
+from engine.bench.report import ALL, BenchReport, DraftHistory, ResultRow, temperature_words
 from models.errors import Problem
 
 _INK, _QUIET, _GRID = "#1f2328", "#6e7781", "#d8dee4"
@@ -60,7 +59,7 @@ def require_matplotlib() -> None:
         ) from error
 
 
-def write_plot(findings: Findings, path: Path) -> None:
+def write_plot(report: BenchReport, path: Path) -> None:
     """Draw the report into a PNG file. Raises `Problem`."""
     require_matplotlib()
     matplotlib = importlib.import_module("matplotlib")
@@ -68,7 +67,7 @@ def write_plot(findings: Findings, path: Path) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with matplotlib.rc_context(_STYLE):
-            figure = _figure(figures, findings)
+            figure = _figure(figures, report)
             figure.savefig(path, format="png", dpi=160)  # a bare figure: no window, no state
     except OSError as error:
         raise Problem(
@@ -76,29 +75,32 @@ def write_plot(findings: Findings, path: Path) -> None:
         ) from error
 
 
-def _figure(figures: Any, findings: Findings) -> Any:
-    temperature = next(iter(findings.temperatures), 0.0)
-    courses = [course for course in findings.courses if course.temperature == temperature]
-    shown = _most_telling(courses)
-    categories = len({row.category for row in findings.rows})
+def _figure(figures: Any, report: BenchReport) -> Any:
+    temperature = next(iter(report.temperatures), 0.0)
+    histories = [
+        history for history in report.draft_histories if history.temperature == temperature
+    ]
+    shown = _most_telling(histories)
+    categories = len({row.category for row in report.rows})
     heights = [max(3.4, 0.42 * categories), *([1.6] * max(1, len(shown)))]
     height = sum(heights) + _HEADER + _FOOTER
     figure = figures.Figure(figsize=(11, height), layout="constrained")
     inside = (0.01, _FOOTER / height, 0.98, 1 - (_HEADER + _FOOTER) / height)
     figure.get_layout_engine().set(w_pad=0.12, h_pad=0.09, rect=inside)
     grid = figure.add_gridspec(len(heights), 2, height_ratios=heights, width_ratios=(5, 7))
-    _cost(figure.add_subplot(grid[0, 0]), findings)
-    _speed(figure.add_subplot(grid[0, 1]), findings, temperature)
-    for number, course in enumerate(shown, 1):
-        _lengths(figure.add_subplot(grid[number, :]), course)
+    _cost(figure.add_subplot(grid[0, 0]), report)
+    _speed(figure.add_subplot(grid[0, 1]), report, temperature)
+    for number, history in enumerate(shown, 1):
+        _lengths(figure.add_subplot(grid[number, :]), history)
     if not shown:
         _empty(figure.add_subplot(grid[1, :]), "Draft length", "nobody drafted")
     top = 1 - 0.16 / height
-    figure.text(0.02, top, headline(findings), size=13, weight="bold", va="top")
-    machine = findings.machine
+    figure.text(0.02, top, f"{report.target}: {report.label}", size=13, weight="bold", va="top")
+    machine = report.machine
     under = (
         f"{machine.processor}, {machine.cores} cores · mlx {machine.mlx} · "
-        f"{how(temperature)} · {findings.date[:10]}" + (" · partial" if findings.partial else "")
+        f"{temperature_words(temperature)} · {report.date[:10]}"
+        + (" · partial" if report.partial else "")
     )
     figure.text(0.02, top - 0.27 / height, under, size=9, color=_QUIET, va="top")
     figure.text(
@@ -112,17 +114,17 @@ def _figure(figures: Any, findings: Findings) -> Any:
     return figure
 
 
-def _most_telling(courses: Sequence[Course]) -> list[Course]:
+def _most_telling(histories: Sequence[DraftHistory]) -> list[DraftHistory]:
     """Two whose length was chosen round by round; where there is none, one of the others."""
-    chosen = [course for course in courses if _AUTOMATIC.search(course.contestant)]
-    return chosen[:2] or list(courses[:1])
+    chosen = [history for history in histories if _AUTOMATIC.search(history.runner)]
+    return chosen[:2] or list(histories[:1])
 
 
-def _cost(axes: Any, findings: Findings) -> None:
+def _cost(axes: Any, report: BenchReport) -> None:
     """Passes by rows, in milliseconds: measured apart as a line, while answering as dots."""
     title = "What a pass costs, by its rows"
-    curve = findings.curve
-    dots = [dot for dot in findings.passes if dot.count >= 3]
+    curve = report.curve
+    dots = [dot for dot in report.passes if dot.count >= 3]
     if curve is None and not dots:
         return _empty(axes, title, "not measured")
     if curve is not None:
@@ -168,24 +170,24 @@ def _cost(axes: Any, findings: Findings) -> None:
     return None
 
 
-def _speed(axes: Any, findings: Findings, temperature: float) -> None:
-    """Times plain by category, a row for each, a mark for each contestant."""
+def _speed(axes: Any, report: BenchReport, temperature: float) -> None:
+    """Times plain by category, a row for each, a mark for each runner."""
     title = "Times the speed of plain decoding, by category"
     rows = [
         row
-        for row in findings.rows
+        for row in report.rows
         if row.temperature == temperature and row.to_plain and row.stats.proposed
     ]
-    contestants = list(dict.fromkeys(row.contestant for row in rows))[:_SHOWN]
+    runners = list(dict.fromkeys(row.runner for row in rows))[:_SHOWN]
     categories = [ALL, *dict.fromkeys(row.category for row in rows if row.category != ALL)]
-    if not contestants:
+    if not runners:
         return _empty(axes, title, "nobody drafted beside plain decoding")
-    for number, contestant in enumerate(contestants):
-        offset = 0.62 * ((number + 0.5) / len(contestants) - 0.5)
+    for number, runner in enumerate(runners):
+        offset = 0.62 * ((number + 0.5) / len(runners) - 0.5)
         for row in rows:
-            if row.contestant == contestant:
+            if row.runner == runner:
                 _mark(axes, row, categories.index(row.category) + offset, number)
-        axes.plot([], [], "o", color=_COLOURS[number], markersize=5, label=contestant)
+        axes.plot([], [], "o", color=_COLOURS[number], markersize=5, label=runner)
     axes.axvline(1.0, color=_QUIET, linewidth=1)
     for number in range(0, len(categories), 2):
         axes.axhspan(number - 0.5, number + 0.5, color=_BAND, zorder=0)
@@ -195,23 +197,23 @@ def _speed(axes: Any, findings: Findings, temperature: float) -> None:
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}×")
     axes.set_title(title)
     axes.grid(axis="x")
-    columns = min(3, len(contestants))
+    columns = min(3, len(runners))
     axes.legend(loc="upper center", bbox_to_anchor=(0.45, -0.07), ncols=columns, handletextpad=0.2)
     return None
 
 
-def _mark(axes: Any, row: Row, height: float, number: int) -> None:
+def _mark(axes: Any, row: ResultRow, height: float, number: int) -> None:
     assert row.to_plain is not None
     over, colour = row.to_plain.prompts, _COLOURS[number]
     axes.plot([over.low, over.high], [height] * 2, color=colour, linewidth=2, alpha=0.45)
     axes.plot([over.median], [height], "o", color=colour, markersize=5)
 
 
-def _lengths(axes: Any, course: Course) -> None:
+def _lengths(axes: Any, history: DraftHistory) -> None:
     """Round after round, what was proposed and what of it stood; bands by category."""
-    width = max(1, -(-sum(len(part.proposed) for part in course.parts) // _BARS))
+    width = max(1, -(-sum(len(part.proposed) for part in history.answers) // _BARS))
     parts = [
-        (p.category, _means(p.proposed, width), _means(p.accepted, width)) for p in course.parts
+        (p.category, _means(p.proposed, width), _means(p.accepted, width)) for p in history.answers
     ]
     proposed = [length for _, lengths, _ in parts for length in lengths]
     accepted = [length for _, _, lengths in parts for length in lengths]
@@ -241,7 +243,7 @@ def _lengths(axes: Any, course: Course) -> None:
                 va="bottom",
                 clip_on=False,
             )
-    axes.set_title(f"Draft length, round by round: {course.contestant}", pad=18)
+    axes.set_title(f"Draft length, round by round: {history.runner}", pad=18)
     axes.set_xlim(0, edges[-1])
     axes.set_ylim(0, top)
     axes.set_ylabel("tokens")

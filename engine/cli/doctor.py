@@ -13,9 +13,8 @@ from time import perf_counter
 import mlx.core as mx
 from rich.console import Console
 
-from engine.bench.curve import Curve, curve_of
-from engine.bench.machine import Machine, available_bytes, this_machine
-from engine.bench.roofline import cache_bytes, weight_bytes
+from engine.bench.machine import MachineDescription, available_bytes, this_machine
+from engine.bench.measure import PassCurve, cache_bytes, curve_of, weight_bytes
 from engine.blas import choose_blas
 from engine.cli.symptoms import (
     Line,
@@ -46,7 +45,7 @@ class Diagnosis:
     """All lines; `curve`, where one was measured."""
 
     lines: tuple[Line, ...]
-    curve: Curve | None = None
+    curve: PassCurve | None = None
 
     @property
     def usable(self) -> bool:
@@ -101,7 +100,7 @@ def show_line(line: Line, console: Console) -> None:
         console.print(f"{'':13}→ {line.remedy}", markup=False, highlight=False, soft_wrap=True)
 
 
-def machine_lines(machine: Machine) -> Iterator[Line]:
+def machine_lines(machine: MachineDescription) -> Iterator[Line]:
     """Versions, chip, memory, backend and matrix library."""
     yield Line("slipstream", f"{machine.slipstream}, Python {machine.python}")
     for package, found in (("mlx", machine.mlx), ("mlx-lm", machine.mlx_lm)):
@@ -123,14 +122,14 @@ class _Pair:
         self,
         find: Callable[[], ModelFolder | None],
         drafter: str,
-        machine: Machine,
+        machine: MachineDescription,
         budget_seconds: float,
     ) -> None:
         self._find = find
         self._name = drafter
         self._machine = machine
         self._budget_seconds = budget_seconds
-        self.curve: Curve | None = None
+        self.curve: PassCurve | None = None
 
     def lines(self) -> Iterator[Line]:
         """What is wrong with the pair ends them."""

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from engine.bench.curve import Curve
-from engine.bench.machine import Machine
+from engine.bench.machine import MachineDescription
+from engine.bench.measure import PassCurve
 from engine.blas import MatrixLibrary
 from engine.circumstances import OVERLOADED
 
@@ -44,7 +44,7 @@ def version_line(package: str, found: str) -> Line:
     )
 
 
-def backend_line(machine: Machine) -> Line:
+def backend_line(machine: MachineDescription) -> Line:
     """Metal, or the CPU."""
     if machine.device != "CPU":
         return Line("backend", f"Metal, {machine.device}")
@@ -119,7 +119,7 @@ def fit_line(*, weights: int, token: float, context: int, free: int | None, devi
     )
 
 
-def curve_lines(curve: Curve, *, drafts: bool) -> Iterator[Line]:
+def curve_lines(curve: PassCurve, *, drafts: bool) -> Iterator[Line]:
     """What passes cost, what a drafted token costs, and what drafting can gain from that."""
     first = curve.points[0].seconds
     longest = curve.points[-1].rows
