@@ -36,7 +36,7 @@ class EngineNews(QObject):
         answers.unsaved.connect(self._on_unsaved)
         answers.saving_again.connect(lambda: notices.take_back("disk"))
         loader.fetch_began.connect(self._on_fetch)
-        loader.asked.connect(self._on_asked)
+        loader.load_requested.connect(self._on_asked)
         loader.loaded_now.connect(self._on_loaded)
         loader.failed.connect(self._on_failed)
         engine.hung.connect(self._on_hung)

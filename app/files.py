@@ -6,6 +6,7 @@ from pathlib import Path
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFileDialog, QWidget
 
+from models import files
 from models.errors import Problem
 
 _NOT_IN_NAMES = '<>:"/\\|?*'
@@ -41,12 +42,9 @@ def ask_to_save(parent: QWidget, title: str, suggestion: str, then: Callable[[Pa
 
 def write_text(path: Path, text: str) -> None:
     """Write a file, whole or not at all. Raises Problem."""
-    partial = path.with_name(f"{path.name}.partial")
     try:
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(path)
+        files.write_text(path, text)
     except OSError as error:
-        partial.unlink(missing_ok=True)
         raise Problem(
             f"{path} cannot be written: {error.strerror or error}.",
             "Choose another place, or make room there.",

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from platformdirs import user_data_path
 from PySide6.QtCore import QSettings, QTimer
 from PySide6.QtGui import QIcon
 from PySide6.QtWidgets import QApplication, QMessageBox
@@ -25,13 +24,13 @@ from app.models.loader import ModelLoader
 from app.settings import Settings
 from app.signals import SignalWatch
 from app.theme.style import Theme
-from app.updates.origin import Origin
-from app.updates.presenter import ShownUpdates
+from app.updates.feed import Origin
+from app.updates.presenter import UpdatePresenter
 from app.window import Window
 from models.errors import Problem
+from models.files import HOME_VARIABLE, data_folder
 
 NAME = "Slipstream"
-HOME_VARIABLE = "SLIPSTREAM_HOME"
 _GET_READY_MS, _GET_READY_APART_MS = 500, 100
 _SWITCH_SECONDS = 0.001  # how long the window's thread waits for one that stores an answer
 
@@ -59,9 +58,9 @@ def run_window(arguments: Sequence[str], *, begin: Callable[[Window], None] = Wi
     window.painted.connect(lambda: begin(window))
     SignalWatch(window.close, parent=application)
     window.painted.connect(lambda: keep_quick(window))
-    updates = ShownUpdates(window, origin=Origin())
-    window.painted.connect(updates.keeper.begin)
-    application.aboutToQuit.connect(updates.keeper.close)
+    updates = UpdatePresenter(window, origin=Origin())
+    window.painted.connect(updates.controller.begin)
+    application.aboutToQuit.connect(updates.controller.close)
     application.aboutToQuit.connect(leave_texts)
     window.show()
     return application.exec()
@@ -90,12 +89,6 @@ def make_application(arguments: Sequence[str]) -> QApplication:
     if icon.is_file():
         application.setWindowIcon(QIcon(str(icon)))
     return application
-
-
-def data_folder() -> Path:
-    """Where conversations are: $SLIPSTREAM_HOME, or the platform's folder for an app's data."""
-    variable = os.environ.get(HOME_VARIABLE)
-    return Path(variable) if variable else user_data_path(NAME, appauthor=False)
 
 
 def stored_settings(home: Path) -> QSettings:

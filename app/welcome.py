@@ -6,7 +6,8 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWi
 
 from app.chat.provenance import Legend
 from app.markdown.formats import Formats
-from app.models.loader import ModelLoader, target_name
+from app.models.loader import ModelLoader
+from app.models.words import target_name
 from app.theme.style import Theme
 from engine.protocol import Loaded
 from models.errors import Problem
@@ -53,8 +54,8 @@ class Welcome(QWidget):
         row.addStretch(1)
         self._model.setText("The engine is being started.")
         loader.fetch_began.connect(self._on_fetch)
-        loader.fetched_so_far.connect(self._on_progress)
-        loader.asked.connect(self._on_asked)
+        loader.fetch_progress.connect(self._on_progress)
+        loader.load_requested.connect(self._on_asked)
         loader.loaded_now.connect(self._on_loaded)
         loader.failed.connect(self._on_failed)
         theme.changed.connect(self._follow_theme)

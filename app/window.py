@@ -24,11 +24,12 @@ from app.engine_status import EngineNews
 from app.markdown.formats import Formats
 from app.markdown.links import ask_to_open
 from app.menus import KeysDialog, Menus
+from app.models.controller import LibraryController
 from app.models.library import Library
-from app.models.library_controller import LibraryKeeper
-from app.models.loader import ModelLoader, target_name
+from app.models.loader import ModelLoader
 from app.models.pair_bar import PairBar
-from app.models.pair_controller import PairKeeper
+from app.models.pair_controller import PairController
+from app.models.words import target_name
 from app.notices import Notices, Offer
 from app.race.race import Race
 from app.race.race_dialog import RaceDialog
@@ -37,7 +38,7 @@ from app.rounds.side import RoundsSide
 from app.sampling.presets import presets_from_json, presets_to_json
 from app.sampling.sampling_dialog import SamplingDialog
 from app.settings import Pair, Settings
-from app.sidebar.controller import SidebarKeeper
+from app.sidebar.controller import SidebarController
 from app.sidebar.sidebar import Sidebar
 from app.sides import Sides
 from app.theme.style import STYLE_SHEET, Theme
@@ -84,8 +85,10 @@ class Window(QMainWindow):
             engine, loader, self.answers, notices=self.notices, composer=self.composer
         )
         self.sidebar, self.pair_bar = Sidebar(), PairBar()
-        self.shelf = SidebarKeeper(self.sidebar, store, self.conversation, self.answers)
-        self.pair = PairKeeper(
+        self.sidebar_controller = SidebarController(
+            self.sidebar, store, self.conversation, self.answers
+        )
+        self.pair = PairController(
             self.pair_bar,
             loader,
             engine,
@@ -93,7 +96,7 @@ class Window(QMainWindow):
             settings=settings,
             library=library,
         )
-        self.library = LibraryKeeper(library, loader, parent=self)
+        self.library = LibraryController(library, loader, parent=self)
         self.tokens = TokenCounter(self)
         self._race = Race(engine, loader, parent=self)
         self.editing = 0  # the message that is said otherwise; 0 for none
@@ -174,9 +177,11 @@ class Window(QMainWindow):
         conversation.reached.connect(self.branch.reveal)
         self.sidebar.find_action.triggered.connect(lambda: self.sides.show("sidebar"))
         self.sidebar.new_asked.connect(self.new)
-        self.shelf.left.connect(self._leave)
-        self.shelf.told.connect(lambda line: self.notices.say("done", line, seconds=6.0))
-        self.shelf.failed.connect(self._on_problem)
+        self.sidebar_controller.left.connect(self._leave)
+        self.sidebar_controller.told.connect(
+            lambda line: self.notices.say("done", line, seconds=6.0)
+        )
+        self.sidebar_controller.failed.connect(self._on_problem)
         self.pair.retry_asked.connect(self.news.try_again)
         self.pair_bar.more_targets_asked.connect(self.library.open)
         self.pair_bar.more_drafters_asked.connect(lambda: self.library.open("drafters"))
@@ -437,7 +442,7 @@ class Window(QMainWindow):
             self.conversation.new()
         self.store.purge()  # what was deleted long ago
         self.store.back_up_if_due()
-        self.shelf.refresh()
+        self.sidebar_controller.refresh()
         self.loader.begin()
         self.composer.setFocus()
 
@@ -472,7 +477,7 @@ class Window(QMainWindow):
         self.answers.close()
         self.engine.stop()
         self.answers.save()
-        self.shelf.close()
+        self.sidebar_controller.close()
         self.store.close()
         event.accept()
 

@@ -20,7 +20,7 @@ from engine.sampling import draw, entries
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class VerdictArrays:
     """A round's verdict, arrays still on the device.
 
     `accepted`: () int32, how many drafted tokens stand. `next`: () int32, the target's own
@@ -32,14 +32,14 @@ class Outcome:
     chance: mx.array
 
 
-def greedily(drafted: mx.array, choices: mx.array) -> Outcome:
+def greedily(drafted: mx.array, choices: mx.array) -> VerdictArrays:
     """`drafted` (n,) int32; `choices` (n + 1,) int32, the target's first choice everywhere."""
     same = (drafted == choices[:-1]).astype(mx.int32)
     accepted = mx.sum(mx.cumprod(same))
-    return Outcome(accepted, choices[accepted], same.astype(mx.float32))
+    return VerdictArrays(accepted, choices[accepted], same.astype(mx.float32))
 
 
-def by_token(drafted: mx.array, p: mx.array, q: mx.array, key: mx.array) -> Outcome:
+def by_token(drafted: mx.array, p: mx.array, q: mx.array, key: mx.array) -> VerdictArrays:
     """`drafted` (n,) int32; `p` (n + 1, vocabulary); `q` (n, vocabulary); rows sum to 1."""
     uniform_key, next_key = mx.random.split(key)
     n = drafted.size
@@ -47,10 +47,10 @@ def by_token(drafted: mx.array, p: mx.array, q: mx.array, key: mx.array) -> Outc
     stands = mx.random.uniform(shape=(n,), key=uniform_key) < chance
     accepted = mx.sum(mx.cumprod(stands.astype(mx.int32)))
     weights = mx.ones((n + 1,))
-    return Outcome(accepted, _replacement(p, q, weights, accepted, next_key), chance)
+    return VerdictArrays(accepted, _replacement(p, q, weights, accepted, next_key), chance)
 
 
-def by_block(drafted: mx.array, p: mx.array, q: mx.array, key: mx.array) -> Outcome:
+def by_block(drafted: mx.array, p: mx.array, q: mx.array, key: mx.array) -> VerdictArrays:
     """As `by_token`; n >= 1. `weights[i]` is the paper's p_i, the standing of the block's first
     i tokens; prefix i is accepted with chance h_i, and the longest accepted prefix stands."""
     uniform_key, next_key = mx.random.split(key)
@@ -68,7 +68,7 @@ def by_block(drafted: mx.array, p: mx.array, q: mx.array, key: mx.array) -> Outc
     accepted = mx.max(mx.where(stands, mx.arange(1, n + 1), 0))
     # A token stands where any prefix that holds it does.
     falls = mx.cumprod(1.0 - prefix_chance, reverse=True)
-    return Outcome(accepted, _replacement(p, q, weights, accepted, next_key), 1.0 - falls)
+    return VerdictArrays(accepted, _replacement(p, q, weights, accepted, next_key), 1.0 - falls)
 
 
 def _replacement(

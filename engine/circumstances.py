@@ -17,7 +17,7 @@ _STATISTICS = Path("/proc/stat")
 
 
 @dataclass(frozen=True, slots=True)
-class Processors:
+class ProcessorTimes:
     """Seconds of all processors together: all there were, those that were `busy`, and for us."""
 
     whole: float
@@ -31,7 +31,9 @@ class Contention:
     Our own threads wait for each other too, so it is not their waiting that tells.
     """
 
-    def __init__(self, read: Callable[[], Processors | None] = lambda: processors()) -> None:
+    def __init__(
+        self, read: Callable[[], ProcessorTimes | None] = lambda: processor_times()
+    ) -> None:
         self._read = read
         self._began = read()
 
@@ -45,7 +47,7 @@ class Contention:
         return whole > _TELLING_SECONDS and others > _OTHERS * whole
 
 
-def processors(statistics: Path = _STATISTICS) -> Processors | None:
+def processor_times(statistics: Path = _STATISTICS) -> ProcessorTimes | None:
     """Since the system began. Only Linux says; elsewhere None."""
     with suppress(OSError, ValueError, IndexError):
         name, *fields = statistics.read_text().splitlines()[0].split()
@@ -53,7 +55,9 @@ def processors(statistics: Path = _STATISTICS) -> Processors | None:
         ticks = [int(field) / os.sysconf("SC_CLK_TCK") for field in fields[:8]]
         if name == "cpu" and len(ticks) == 8:
             own = os.times()
-            return Processors(sum(ticks), sum(ticks) - ticks[3] - ticks[4], own.user + own.system)
+            return ProcessorTimes(
+                sum(ticks), sum(ticks) - ticks[3] - ticks[4], own.user + own.system
+            )
     return None
 
 

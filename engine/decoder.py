@@ -83,7 +83,7 @@ class Decoder:
             mx.clear_cache()
             yield self.length
 
-    def settle(self, tokens: list[int]) -> int:
+    def begin_round(self, tokens: list[int]) -> int:
         """Get ready for a round that can be taken back; returns the rows left for drafts.
 
         Recurrent caches take back whole rounds, so rejections leave more and more unread

@@ -23,6 +23,8 @@ import json
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+from models.typed_json import decode
+
 Origin = Literal["correction", "bonus", "plain"]
 Ending = Literal["stop", "length", "cancelled"]
 
@@ -41,7 +43,7 @@ class DraftedToken:
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class TokenVerdict:
     """What the target thinks of one drafted token.
 
     `p` is the target's probability of it (as for `DraftedToken.q`); `chance` is how likely the
@@ -57,7 +59,7 @@ class WrittenToken:
     """The token that the target wrote itself at the end of a round.
 
     `origin`: "correction" after a rejection, "bonus" after a clean sweep, "plain" where nothing
-    was drafted. `p` as for `Judgement`.
+    was drafted. `p` as for `TokenVerdict`.
     """
 
     id: int
@@ -151,7 +153,7 @@ class Verdict:
     generation: str
     round: int
     accepted: int
-    judgements: tuple[Judgement, ...]
+    judgements: tuple[TokenVerdict, ...]
     next: WrittenToken | None
     draft_seconds: float
     verify_seconds: float
@@ -218,25 +220,7 @@ def from_json(line: str) -> Event:
     try:
         fields = json.loads(line)
         kind = _KINDS[fields.pop("event")]
-        event: Event = _build(kind, fields)
+        event: Event = decode(kind, fields, place="event")
     except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
         raise ValueError(f"not an event: {line[:80]!r}") from error
     return event
-
-
-def _build(kind: type[Any], fields: dict[str, Any]) -> Any:
-    """`kind` from plain JSON values, its nested dataclasses and tuples restored."""
-    match kind.__name__:
-        case "Draft":
-            fields["tokens"] = tuple(DraftedToken(**token) for token in fields["tokens"])
-        case "Verdict":
-            fields["judgements"] = tuple(Judgement(**j) for j in fields["judgements"])
-            fields["next"] = None if fields["next"] is None else WrittenToken(**fields["next"])
-        case "Text":
-            fields["spans"] = tuple(Span(**span) for span in fields.get("spans", ()))
-        case "Done":
-            stats = fields["stats"]
-            for name in ("proposed_by_position", "accepted_by_position"):
-                stats[name] = tuple(stats[name])
-            fields["stats"] = Stats(**stats)
-    return kind(**fields)

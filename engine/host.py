@@ -25,11 +25,10 @@ import mlx.core as mx
 import mlx_lm
 
 from engine import protocol
-from engine.draft_length.calibrations import Calibrations, calibration_folder
+from engine.draft_length.calibrations import CalibrationStore, calibration_folder
 from engine.events import Done, Failed, Stats
-from engine.fitting import require_pair
 from engine.loading import LoadedModel, load
-from engine.pair import make_policy
+from engine.pair import make_policy, require_pair
 from engine.protocol import Answer, Drafting, Generate, Load, Unload, Work
 from engine.session import Session
 from models.errors import Problem
@@ -165,7 +164,7 @@ class Host:
             self._unload(command.id)  # first, as there may be no room for both
         target = load(folder)
         mark_used(folder.path)
-        calibrations = Calibrations(calibration_folder())
+        calibrations = CalibrationStore(calibration_folder())
         session = Session(target, drafter=drafters, policy=policy, calibrations=calibrations)
         remark = self._calibrate(session, loading)
         self._session, self._target = session, target
@@ -232,7 +231,7 @@ class Host:
                 self._target,
                 drafter=self._drafter,
                 policy=policy,
-                calibrations=Calibrations(calibration_folder()),
+                calibrations=CalibrationStore(calibration_folder()),
             )
             self._session.calibrate()  # what it knew is kept on disk
         return self._session

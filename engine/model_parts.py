@@ -1,6 +1,7 @@
-"""What chosen layers of a model make of the tokens it reads: kept for a drafter that looks at it.
+"""The parts of a model that mlx-lm loaded: where they are, and what its layers make of tokens.
 
-Knows layers and positions; nothing of what the states are good for.
+Architectures name their parts differently; drafters need the embedding, the output layer and the
+hidden states of some layers. Knows layers and positions; nothing of what the states are used for.
 """
 
 from collections import deque
@@ -11,7 +12,60 @@ from typing import Any
 import mlx.core as mx
 import mlx.nn as nn
 
+from models.errors import Problem
+
+_TRUNKS = ("model", "language_model", "backbone", "transformer")
+_EMBEDDINGS = ("embed_tokens", "embeddings", "wte", "word_embeddings", "tok_embeddings")
+_NORMS = ("norm", "ln_f", "norm_f", "final_layernorm", "embedding_norm")
+
 _KEPT = 2048  # positions, so that a long conversation costs a bounded amount of memory
+
+
+def trunk(model: nn.Module) -> nn.Module:
+    """The module that holds the list of layers."""
+    *_, inner = _downwards(model)
+    return inner
+
+
+def embedding(model: nn.Module) -> nn.Module:
+    """What turns token ids into vectors."""
+    inner = trunk(model)
+    name = next((name for name in _EMBEDDINGS if name in inner), None)
+    if name is None:
+        raise Problem("This target's embedding was not found.", "Choose another drafter.")
+    return inner[name]
+
+
+def output_rows(model: nn.Module, rows: mx.array) -> mx.array:
+    """The output layer's vectors for the token ids `rows`: (rows, width), floats."""
+    head = next((inner["lm_head"] for inner in _downwards(model) if "lm_head" in inner), None)
+    if head is None:
+        return embedding(model)(rows)
+    if not isinstance(head, nn.QuantizedLinear):
+        return head.weight[rows]
+    biases = None if head.biases is None else head.biases[rows]
+    return mx.dequantize(
+        head.weight[rows], head.scales[rows], biases, head.group_size, head.bits, head.mode
+    )
+
+
+def final_norm(model: nn.Module) -> mx.array | None:
+    """The weight of the norm before the output layer, where it is a plain one."""
+    inner = trunk(model)
+    norm = next((inner[name] for name in _NORMS if name in inner), None)
+    return norm.weight if isinstance(norm, nn.RMSNorm) else None
+
+
+def _downwards(model: nn.Module) -> Iterator[nn.Module]:
+    """The model, what is in it, ... down to the module that holds the list of layers."""
+    inner = model
+    yield inner
+    while "layers" not in inner and "h" not in inner:
+        name = next((name for name in _TRUNKS if name in inner), None)
+        if name is None:
+            raise Problem("This target's layers are not in one list.", "Choose another drafter.")
+        inner = inner[name]
+        yield inner
 
 
 class HiddenStates:
@@ -24,7 +78,7 @@ class HiddenStates:
         self.layers = tuple(layers)
         self.first = self.end = 0
         self._chunks: deque[mx.array] = deque()
-        self._tap = Tap([model.layers[number - 1] for number in layers])
+        self._tap = LayerHook([model.layers[number - 1] for number in layers])
 
     @contextmanager
     def recording(self, position: int) -> Iterator[None]:
@@ -63,7 +117,7 @@ class HiddenStates:
         return mx.concatenate(list(parts)).reshape(end - start, len(self.layers), -1)
 
 
-class Tap:
+class LayerHook:
     """Sees what `layers` put out, while it is open; the model is otherwise left as it is.
 
     Attributes: `outputs`, one (batch, rows, width) per layer, of the newest pass.

@@ -15,24 +15,27 @@ import mlx.core as mx
 from engine.blas import choose_blas
 from engine.circumstances import power_mode
 from engine.decoder import Decoder
-from engine.draft_length import LONGEST, DraftLength
-from engine.draft_length.calibrations import Pair
+from engine.draft_length import LONGEST, DraftLengthPolicy
+from engine.draft_length.calibrations import CalibrationKey
 from engine.draft_length.policy import Automatic, Fixed
-from engine.drafters import Drafter
+from engine.drafters import Drafter, NoDrafter
 from engine.drafters.cascade import Cascade
 from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.head import HeadDrafter
 from engine.drafters.head_network import load_head
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
-from engine.drafters.none import NoDrafter
 from engine.loading import LoadedModel, load
 from models.drafter_folders import HeadFolder
 from models.errors import Problem
 from models.folders import ModelFolder
 from models.installed.last_used import mark_used
 from models.installed.resolve import Drafters, NamedDrafter
+from models.memory.fit import DEFAULT_CONTEXT, fit, require_fit
+from models.memory.machine import Machine, this_machine
+from models.memory.model_size import weigh
 from models.pairing import require_same_tokens
+from models.records import Fit
 
 
 def make_drafter(
@@ -70,11 +73,11 @@ def _one(
     return LookupDrafter() if word == "lookup" else NoDrafter()
 
 
-def identify(drafters: Drafters, target: LoadedModel, decoder: Decoder) -> Pair:
+def identify(drafters: Drafters, target: LoadedModel, decoder: Decoder) -> CalibrationKey:
     """The key under which this pair's calibration is stored. Raises `Problem` where its files are
     gone."""
     quantized, matrices = decoder.timeline.quantized, choose_blas()
-    return Pair(
+    return CalibrationKey(
         target=target.folder.fingerprint,
         drafter="+".join(map(_identity, drafters.parts)),
         precision=target.precision,
@@ -95,7 +98,7 @@ def _identity(part: NamedDrafter) -> str:
     return part.name if part.folder is None else f"model {part.folder.fingerprint}"
 
 
-def make_policy(length: str) -> DraftLength:
+def make_policy(length: str) -> DraftLengthPolicy:
     """The draft length that a person wrote: `auto`, or a number from 0 to 16."""
     if length == "auto":
         return Automatic()
@@ -104,3 +107,28 @@ def make_policy(length: str) -> DraftLength:
     raise Problem(
         f"The draft length cannot be {length!r}.", f"Choose auto or a number from 0 to {LONGEST}."
     )
+
+
+def require_pair(
+    target: ModelFolder,
+    drafters: Drafters,
+    *,
+    context: int = DEFAULT_CONTEXT,
+    freed_bytes: int = 0,
+    machine: Machine | None = None,
+) -> Fit | None:
+    """What the pair needs for `context` tokens; raises Problem where that is not there.
+
+    Of several drafters the one that weighs most counts. `freed_bytes`: what this process holds
+    now, and gives back before. None where a folder or a config does not tell: what is wrong with
+    it, if anything, is for loading to say.
+    """
+    here = (machine or this_machine()).once_freed(freed_bytes)
+    try:
+        size = weigh(target)
+        weighed = [weigh(part.folder) for part in drafters.parts if part.folder is not None]
+        heaviest = max(weighed, key=lambda size: size.size_bytes, default=None)
+        fit(size, heaviest, context=context, machine=here)
+    except Problem:
+        return None
+    return require_fit(size, heaviest, context=context, machine=here)

@@ -16,16 +16,14 @@ The window numbers its commands: `id`. The answers to one carry its id, an event
 
 import dataclasses
 import json
-import re
-from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import MISSING, dataclass, field
-from types import UnionType
-from typing import Any, Literal, get_args, get_origin
+from dataclasses import dataclass, field
+from typing import Any, get_args
 
 from engine import events
 from engine.request import Message, Request, Sampling
 from models.errors import Problem
+from models.typed_json import WrongJson, decode, named, short
 
 PROTOCOL = 2  # since texts have spans
 LONGEST_LINE_BYTES = 8 << 20  # with its end
@@ -152,9 +150,6 @@ Answer = events.Event | Notice
 
 _COMMANDS: dict[str, type[Any]] = {kind.__name__.lower(): kind for kind in get_args(Command)}
 _NOTICES: dict[str, type[Any]] = {kind.__name__.lower(): kind for kind in get_args(Notice)}
-_SURROGATE = re.compile("[\ud800-\udfff]")  # half of a character that was escaped as two
-_EXPECTED = {str: "a text", int: "a whole number", float: "a number"}
-_NAMES = {dict: "an object", list: "a list", str: "a text", bool: "a truth value"}
 
 
 class BadLine(Problem):
@@ -181,12 +176,13 @@ def parse_command(line: bytes) -> Command:
         if isinstance(given := fields.get("id"), str) and name != "cancel":
             id = given
         if not isinstance(name, str) or name not in _COMMANDS:
-            raise Problem(f"There is no command {_short(name)}.", f"Use {', '.join(_COMMANDS)}.")
-        command: Command = _build(_COMMANDS[name], fields, name)
+            raise Problem(f"There is no command {short(name)}.", f"Use {', '.join(_COMMANDS)}.")
+        _refuse_half_characters(fields, name)
+        command: Command = decode(_COMMANDS[name], fields, place=name)
         if getattr(command, "id", None) == "":
             raise Problem(f"{name}.id is empty.", "Give each command an id of its own.")
-    except Problem as problem:
-        raise BadLine(problem.message, problem.remedy, id=id) from None
+    except (Problem, WrongJson) as error:
+        raise BadLine(error.message, error.remedy, id=id) from None
     return command
 
 
@@ -202,8 +198,8 @@ def answer_from_json(line: str) -> Answer:
         return events.from_json(line)
     try:
         fields = _object(line.encode())
-        notice: Notice = _build(_NOTICES[fields.pop("event")], fields, "answer")
-    except (Problem, KeyError, TypeError) as error:
+        notice: Notice = decode(_NOTICES[fields.pop("event")], fields, place="answer")
+    except (Problem, ValueError, KeyError, TypeError) as error:
         raise ValueError(f"not an answer: {line[:80]!r}") from error
     return notice
 
@@ -224,62 +220,15 @@ def _object(line: bytes) -> dict[str, Any]:
     except ValueError as error:  # of which JSONDecodeError is one; a number too long is another
         raise Problem(f"The line is not JSON: {error}.", one_object) from None
     if not isinstance(value, dict):
-        raise Problem(f"The line is {_named(value)}, not an object.", one_object)
+        raise Problem(f"The line is {named(value)}, not an object.", one_object)
     return value
 
 
-def _build(kind: type[Any], given: dict[str, Any], place: str) -> Any:
-    """The dataclass `kind` from a JSON object: all it needs, and nothing that it does not know."""
-    known = {item.name: item for item in dataclasses.fields(kind)}
-    remedy = f"Its fields are {', '.join(known)}." if known else "It has no fields."
-    for name in given:
-        if name not in known:
-            raise Problem(f"{place} has no field {_short(name)}.", remedy)
-    for name, item in known.items():
-        if name not in given and item.default is MISSING and item.default_factory is MISSING:
-            raise Problem(f"{place} lacks {name!r}.", remedy)
-    fields = {name: _value(known[name].type, given[name], f"{place}.{name}") for name in given}
-    return kind(**fields)
-
-
-def _value(kind: Any, value: Any, place: str) -> Any:
-    """A JSON value as a `kind`, one of the annotations above. Raises Problem, naming `place`."""
-    origin, arguments = get_origin(kind), get_args(kind)
-    if origin is UnionType:  # with None
-        return None if value is None else _value(arguments[0], value, place)
-    if origin is Literal:
-        if value not in arguments:
-            raise Problem(f"{place} is {_short(value)}.", f"Give {' or '.join(arguments)}.")
-        return value
-    if origin is tuple and isinstance(value, list):
-        return tuple(_value(arguments[0], item, f"{place}[{i}]") for i, item in enumerate(value))
-    if origin is Mapping and isinstance(value, dict):
-        return {_number(key, place): _value(float, value[key], place) for key in value}
-    if isinstance(kind, type) and dataclasses.is_dataclass(kind) and isinstance(value, dict):
-        return _build(kind, value, place)
-    if kind is float and type(value) in (int, float):
-        if not -1e300 < value < 1e300:  # no NaN, no infinity, no 10**999
-            raise Problem(f"{place} is out of range.", "Give a smaller number.")
-        return float(value)
-    if kind is str and type(value) is str and _SURROGATE.search(value):
-        raise Problem(f"{place} holds half a character.", "Escape both halves of a surrogate pair.")
-    if kind in (str, int) and type(value) is kind:
-        return value
-    expected = "a list" if origin is tuple else _EXPECTED.get(kind, "an object")
-    raise Problem(f"{place} is {_named(value)}.", f"Give {expected}.")
-
-
-def _number(key: str, place: str) -> int:
-    """A token id, which JSON can only have as a text where it is a key."""
-    if not (key.isascii() and key.isdecimal() and len(key) < 10):
-        raise Problem(f"{place} has the key {_short(key)}.", "Give token ids as keys.")
-    return int(key)
-
-
-def _named(value: Any) -> str:
-    return "null" if value is None else _NAMES.get(type(value), "a number")
-
-
-def _short(value: Any) -> str:
-    """A text, to be read in one line; of anything else what it is."""
-    return repr(value[:40]) if isinstance(value, str) else _named(value)
+def _refuse_half_characters(fields: dict[str, Any], name: str) -> None:
+    """JSON can escape half of a surrogate pair, which no tokenizer and no file can take."""
+    try:
+        json.dumps(fields, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise Problem(
+            f"{name} holds half a character.", "Escape both halves of a surrogate pair."
+        ) from None

@@ -94,3 +94,9 @@ class Request:
     def __post_init__(self) -> None:
         if self.max_tokens < 1:
             raise Problem(f"max_tokens is {self.max_tokens}.", "Give 1 or more.")
+        try:
+            "".join(self.stops).encode()
+        except UnicodeEncodeError:
+            raise Problem(
+                "A stop text holds half a character.", "Give both halves of a surrogate pair."
+            ) from None

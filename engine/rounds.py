@@ -59,7 +59,7 @@ class Round:
         return tuple(token for token in self.tokens if token.fate not in fallen)
 
 
-Happening = Prefill | Round | Text | Done | Failed
+EventOrRound = Prefill | Round | Text | Done | Failed
 """An event, or the round that a draft began or a verdict ended."""
 
 
@@ -69,7 +69,7 @@ class Rounds:
     def __init__(self) -> None:
         self._draft: Draft | None = None
 
-    def push(self, event: Event) -> Happening:
+    def push(self, event: Event) -> EventOrRound:
         """What `event` says: twice of a round with a draft, before its verdict and with it."""
         match event:
             case Draft():
@@ -83,7 +83,7 @@ class Rounds:
                 return event
 
 
-def joined(events: Iterable[Event]) -> Iterator[Happening]:
+def joined(events: Iterable[Event]) -> Iterator[EventOrRound]:
     """What these events say, one by one."""
     return map(Rounds().push, events)
 
@@ -106,8 +106,8 @@ def _judged(draft: Draft | None, verdict: Verdict) -> Round:
     if own is not None and verdict.accepted < len(pairs):
         fates[verdict.accepted] = "rejected"
     drafted = tuple(
-        Token(token.id, token.text, fate, token.q, judgement.p, judgement.chance)
-        for (token, judgement), fate in zip(pairs, fates, strict=True)
+        Token(token.id, token.text, fate, token.q, of_token.p, of_token.chance)
+        for (token, of_token), fate in zip(pairs, fates, strict=True)
     )
     last = () if own is None else (Token(own.id, own.text, own.origin, p=own.p),)
     return Round(verdict.round, draft.drafter if draft else "", (*drafted, *last), verdict)

@@ -17,35 +17,34 @@ from engine.blas import choose_blas
 from engine.cache import QuantizedCaches
 from engine.circumstances import Contention
 from engine.decoder import Decoder
-from engine.draft_length import DraftLength
+from engine.draft_length import DraftLengthPolicy
 from engine.draft_length.calibrate import calibrate
-from engine.draft_length.calibrations import Calibrations, Pair
+from engine.draft_length.calibrations import CalibrationKey, CalibrationStore
 from engine.draft_length.costs import Calibration
 from engine.draft_length.policy import Automatic, Fixed
-from engine.drafters import Drafter
-from engine.drafters.none import NoDrafter
+from engine.drafters import Drafter, NoDrafter
 from engine.events import (
     Done,
     Draft,
     DraftedToken,
     Ending,
     Event,
-    Judgement,
     Origin,
     Prefill,
     Span,
     Stats,
     Text,
+    TokenVerdict,
     Verdict,
     WrittenToken,
 )
 from engine.loading import LoadedModel
 from engine.pair import identify, make_drafter
 from engine.request import Message, Request
-from engine.speculate import Guess, Rule, Ruling, Task, speculate
+from engine.speculate import RoundDraft, RoundVerdict, Rule, Task, speculate
 from engine.stats import update
 from engine.template import render
-from engine.text import AnswerText, Spelling
+from engine.text import AnswerText, TokenTexts
 from models.errors import Problem
 from models.installed.resolve import Drafters, resolve_drafters
 
@@ -74,21 +73,21 @@ class Session:
         target: LoadedModel,
         *,
         drafter: str | Drafters = "none",
-        policy: DraftLength | None = None,
+        policy: DraftLengthPolicy | None = None,
         quantized: QuantizedCaches | None = None,
         accept: Rule = by_block,
-        calibrations: Calibrations | None = None,
+        calibrations: CalibrationStore | None = None,
     ) -> None:
         self.target = target
         self._accept = accept
         self.decoder = Decoder(target.model, quantized=quantized)
         self.drafter: Drafter = NoDrafter()
-        self.policy: DraftLength = policy or Automatic()
+        self.policy: DraftLengthPolicy = policy or Automatic()
         self._calibrations = calibrations
-        self._pair: Pair | None = None  # whose policy it is, where it is to be remembered
+        self._pair: CalibrationKey | None = None  # whose policy it is, where it is to be remembered
         self._measured: Calibration | None = None  # what is to be remembered of its costs
         self.disturbed = False
-        self._spelling = Spelling(target.tokenizer)
+        self._token_texts = TokenTexts(target.tokenizer)
         self._tokens: list[int] = []  # committed; the models hold a part of it
         self.use_drafter(drafter)
 
@@ -297,8 +296,8 @@ class Session:
         """Whether it reads the prompt at once, and not when it is first asked, if ever."""
         if not isinstance(self.policy, Automatic):
             return True
-        prospects = self.drafter.prospects(prompt)
-        return self.policy.worth_reading(prospects, context=len(prompt))
+        candidates = self.drafter.candidates(prompt)
+        return self.policy.worth_reading(candidates, context=len(prompt))
 
     def _rounds(self, task: Task, generation: str) -> Generator[Draft | Verdict]:
         """The loop's items as events."""
@@ -306,12 +305,12 @@ class Session:
         items = speculate(self.decoder, self.drafter, self.policy, self._tokens, task)
         with closing(items):
             for item in items:
-                if isinstance(item, Guess):
+                if isinstance(item, RoundDraft):
                     yield Draft(
                         generation,
                         number,
                         tuple(
-                            DraftedToken(token, self._spelling.spell(token), q)
+                            DraftedToken(token, self._token_texts.text_of(token), q)
                             for token, q in zip(item.tokens, item.q, strict=True)
                         ),
                         item.drafter,
@@ -322,7 +321,7 @@ class Session:
                     generation,
                     number,
                     item.accepted,
-                    tuple(map(Judgement, item.p, item.chance)),
+                    tuple(map(TokenVerdict, item.p, item.chance)),
                     self._written(item),
                     item.draft_seconds,
                     item.verify_seconds,
@@ -331,10 +330,12 @@ class Session:
                 )
                 number, last = number + 1, now
 
-    def _written(self, ruling: Ruling) -> WrittenToken | None:
-        if ruling.own is None:
+    def _written(self, verdict: RoundVerdict) -> WrittenToken | None:
+        if verdict.own is None:
             return None
         origin: Origin = "plain"
-        if ruling.p:
-            origin = "bonus" if ruling.accepted == len(ruling.p) else "correction"
-        return WrittenToken(ruling.own, self._spelling.spell(ruling.own), ruling.own_p, origin)
+        if verdict.p:
+            origin = "bonus" if verdict.accepted == len(verdict.p) else "correction"
+        return WrittenToken(
+            verdict.own, self._token_texts.text_of(verdict.own), verdict.own_p, origin
+        )

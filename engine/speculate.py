@@ -10,15 +10,15 @@ from time import perf_counter
 
 import mlx.core as mx
 
-from engine.accept import Outcome, by_block, greedily
+from engine.accept import VerdictArrays, by_block, greedily
 from engine.decoder import Decoder
 from engine.device import fetch, start
-from engine.draft_length import Choice, DraftLength, Measured
-from engine.drafters import Drafter, Proposal
+from engine.draft_length import DraftChoice, DraftLengthPolicy, MeasuredRound
+from engine.drafters import DraftArrays, Drafter
 from engine.request import Sampling
 from engine.sampling import History, choose, distribution, entries, log_weights, scores
 
-Rule = Callable[[mx.array, mx.array, mx.array, mx.array], Outcome]
+Rule = Callable[[mx.array, mx.array, mx.array, mx.array], VerdictArrays]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class Guess:
+class RoundDraft:
     """A round's drafted tokens, not verified yet, and the drafter's probability of each."""
 
     tokens: list[int]
@@ -42,7 +42,7 @@ class Guess:
 
 
 @dataclass(frozen=True, slots=True)
-class Ruling:
+class RoundVerdict:
     """What came of a round: of its guess `accepted` tokens stand, `own` is the target's token.
 
     `p` and `chance` have one entry per drafted token, `own_p` belongs to `own`, which is None
@@ -60,8 +60,8 @@ class Ruling:
 
 
 def speculate(
-    target: Decoder, drafter: Drafter, policy: DraftLength, tokens: list[int], task: Task
-) -> Generator[Guess | Ruling]:
+    target: Decoder, drafter: Drafter, policy: DraftLengthPolicy, tokens: list[int], task: Task
+) -> Generator[RoundDraft | RoundVerdict]:
     """Write behind `tokens`, in place. What the models have read is a part of it.
 
     May be closed after any item: `tokens` is then what was committed, and the models hold
@@ -76,25 +76,25 @@ def speculate(
             began = perf_counter()
             key, draft_key, verify_key = mx.random.split(key, 3)
             context = len(tokens)
-            room = min(target.settle(tokens), limit - context - 1)
-            prospects = drafter.prospects(tokens)
-            choice = policy.choose(prospects, most=room, context=context).within(room)
+            room = min(target.begin_round(tokens), limit - context - 1)
+            candidates = drafter.candidates(tokens)
+            choice = policy.choose(candidates, most=room, context=context).within(room)
 
             # Draft, then verify in one pass. Where the device works by itself, both are under way
             # before either is waited for.
-            proposal = None
+            draft = None
             if choice.length:
-                proposal = drafter.propose(tokens, choice, task.sampling, draft_key)
-            if proposal is None:
+                draft = drafter.propose(tokens, choice, task.sampling, draft_key)
+            if draft is None:
                 yield from _write_plainly(
                     target, drafter, policy, tokens, task, choice, limit - context, verify_key
                 )
                 continue
-            mx.async_eval(proposal.tokens, proposal.q)
-            verification = _verify(target, tokens, proposal, task, verify_key)
-            drafted, q = fetch(proposal.tokens, proposal.q)
+            mx.async_eval(draft.tokens, draft.q)
+            verification = _verify(target, tokens, draft, task, verify_key)
+            drafted, q = fetch(draft.tokens, draft.q)
             draft_seconds = perf_counter() - began
-            yield Guess(drafted, q, proposal.drafter)
+            yield RoundDraft(drafted, q, draft.drafter)
 
             # Accept the longest prefix that stands, then the target's own token.
             resumed = perf_counter()
@@ -107,21 +107,23 @@ def speculate(
             # Commit, and take back from both models what fell.
             tokens += committed
             target.rewind(len(tokens) - (own is not None))
-            drafter.settle(accepted)
+            drafter.accept(accepted)
             reason = choice.reason
-            ruling = Ruling(accepted, own, p, chance, own_p, draft_seconds, verify_seconds, reason)
-            policy.observe(_measured(ruling, proposal, q, choice, context))
-            yield ruling
+            verdict = RoundVerdict(
+                accepted, own, p, chance, own_p, draft_seconds, verify_seconds, reason
+            )
+            policy.observe(_measured(verdict, draft, q, choice, context))
+            yield verdict
     finally:
         target.rewind(len(tokens))
         drafter.rewind(len(tokens))
 
 
 def _verify(
-    target: Decoder, tokens: list[int], proposal: Proposal, task: Task, key: mx.array
+    target: Decoder, tokens: list[int], draft: DraftArrays, task: Task, key: mx.array
 ) -> tuple[mx.array, mx.array, mx.array, mx.array, mx.array]:
     """One pass over what is unread and the draft: (accepted, own, p, own p, chance)."""
-    drafted, rows = proposal.tokens, proposal.tokens.size + 1
+    drafted, rows = draft.tokens, draft.tokens.size + 1
     unread = mx.array(tokens[target.length :], dtype=mx.int32)
     logits = target.read(mx.concatenate([unread, drafted]))[-rows:]
     history = History(tokens, task.sampling).windows(drafted, 0, rows)
@@ -129,34 +131,34 @@ def _verify(
     weights = log_weights(scored, task.sampling)
     p = distribution(weights)
     if task.sampling.greedy:
-        outcome = greedily(drafted, choose(weights, p, task.sampling, key))
+        verdict = greedily(drafted, choose(weights, p, task.sampling, key))
     else:
         certain = (mx.arange(weights.shape[-1]) == drafted[:, None]).astype(mx.float32)
-        q = certain if proposal.distributions is None else proposal.distributions
-        outcome = task.accept(drafted, p, q, key)
+        q = certain if draft.distributions is None else draft.distributions
+        verdict = task.accept(drafted, p, q, key)
     verification = (
-        outcome.accepted,
-        outcome.next,
+        verdict.accepted,
+        verdict.next,
         entries(p[:-1], drafted),
-        p[outcome.accepted, outcome.next],
-        outcome.chance,
+        p[verdict.accepted, verdict.next],
+        verdict.chance,
     )
     start(*verification)
     return verification
 
 
 def _measured(
-    ruling: Ruling, proposal: Proposal, q: list[float], choice: Choice, context: int
-) -> Measured:
+    verdict: RoundVerdict, draft: DraftArrays, q: list[float], choice: DraftChoice, context: int
+) -> MeasuredRound:
     """What a drafted round showed the policy."""
-    return Measured(
+    return MeasuredRound(
         proposed=len(q),
-        accepted=ruling.accepted,
-        draft_seconds=ruling.draft_seconds,
-        verify_seconds=ruling.verify_seconds,
+        accepted=verdict.accepted,
+        draft_seconds=verdict.draft_seconds,
+        verify_seconds=verdict.verify_seconds,
         context=context,
-        drafter=proposal.drafter,
-        match=proposal.match,
+        drafter=draft.drafter,
+        match=draft.match,
         q=tuple(q),
         asked=choice.length,
     )
@@ -165,13 +167,13 @@ def _measured(
 def _write_plainly(
     target: Decoder,
     drafter: Drafter,
-    policy: DraftLength,
+    policy: DraftLengthPolicy,
     tokens: list[int],
     task: Task,
-    choice: Choice,
+    choice: DraftChoice,
     most: int,
     key: mx.array,
-) -> Iterator[Ruling]:
+) -> Iterator[RoundVerdict]:
     """`choice.rounds` tokens without drafts, `most` at most, fewer where a match wakes it.
 
     The next pass is under way while a token is waited for: woken, that one is written too.
@@ -189,12 +191,12 @@ def _write_plainly(
         (own,), (own_p,) = fetch(token, p)
         tokens.append(own)
         seconds = perf_counter() - began
-        policy.observe(Measured(0, 0, 0.0, seconds, context=len(tokens) - 1))
-        yield Ruling(0, own, [], [], own_p, 0.0, seconds, reason)
+        policy.observe(MeasuredRound(0, 0, 0.0, seconds, context=len(tokens) - 1))
+        yield RoundVerdict(0, own, [], [], own_p, 0.0, seconds, reason)
         if own in task.ends:
             return
         began = perf_counter()
-        if choice.wake and any(each.match >= choice.wake for each in drafter.prospects(tokens)):
+        if choice.wake and any(each.match >= choice.wake for each in drafter.candidates(tokens)):
             left = min(left, 1)
 
 

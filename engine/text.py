@@ -50,14 +50,14 @@ def _second(tokenizer: Tokenizer, token_id: int, *, skip_special: bool) -> str:
     return _decode(tokenizer, [token_id, token_id], skip_special=skip_special)[len(alone) :]
 
 
-class Spelling:
+class TokenTexts:
     """The text of single tokens, for display; remembers what it has spelled."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
         self._texts: dict[int, str] = {}
 
-    def spell(self, token_id: int) -> str:
+    def text_of(self, token_id: int) -> str:
         """The token's text with its leading space, a special token's name, U+FFFD for half a
         character, and nothing for an id that the tokenizer does not know."""
         text = self._texts.get(token_id)

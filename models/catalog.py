@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from models.errors import Problem
-from models.json_file import read_json_object
+from models.files import read_json_object
 from models.memory.fit import DEFAULT_CONTEXT, fit
 from models.memory.machine import Machine
 from models.memory.model_size import ModelSize

@@ -12,6 +12,7 @@ from pathlib import Path
 import httpx2
 
 from models.errors import Problem
+from models.files import publish
 
 TIMEOUT_SECONDS = 30.0
 ATTEMPTS = 4  # in a row without a single new byte
@@ -48,7 +49,7 @@ def download(
                 f"The download of {destination.name} is damaged, and was thrown away.",
                 "Try again. If it happens again, the server or the network alters the file.",
             )
-        partial.replace(destination)
+        publish(partial, destination)
     except OSError as error:
         raise Problem(
             f"{destination.name} cannot be stored in {destination.parent}: "

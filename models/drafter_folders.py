@@ -13,9 +13,8 @@ from typing import Any
 
 from models.download import file_sha256
 from models.errors import Problem
-from models.json_file import read_json_object
+from models.files import data_folder, read_json_object
 from models.safetensors_file import TensorLayout, check_safetensors
-from models.starter import models_folder
 
 HEAD_MODEL_TYPE = "slipstream-head"
 WEIGHTS_NAME = "head.safetensors"
@@ -65,7 +64,7 @@ def describe_head(folder: Path) -> HeadFolder:
 
 def find_head(fingerprint: str, *, home: Path | None = None) -> HeadFolder | None:
     """The head for a target with this fingerprint: the user's own first, then those shipped."""
-    for place in (models_folder(home).parent / "drafters", _SHIPPED):
+    for place in (data_folder(home) / "drafters", _SHIPPED):
         for folder in _folders(place):
             try:
                 if is_head(folder):

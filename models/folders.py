@@ -16,8 +16,8 @@ from typing import Any
 
 from models.architectures import known_to_mlx
 from models.errors import Problem
+from models.files import read_json_object
 from models.gguf.importing import import_gguf
-from models.json_file import read_json_object
 from models.safetensors_file import TensorLayout, check_safetensors
 from models.token_tables import TokenTable, read_table
 

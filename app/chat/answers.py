@@ -20,7 +20,7 @@ from app.steps import Stepper, Steps
 from engine.events import Done, Draft, Event, Failed, Text, Verdict
 from engine.request import Message as Line
 from engine.request import Request
-from engine.rounds import Happening, Round
+from engine.rounds import EventOrRound, Round
 from models.errors import Problem
 
 _FLUSH_MS = 1000
@@ -68,7 +68,7 @@ class Writing:
         """The tokens so far: while it is written, up to the first whose text has not come yet."""
         return self._trace.final if self.state == "streaming" else self._trace.pieces
 
-    def push(self, event: Event) -> Happening:
+    def push(self, event: Event) -> EventOrRound:
         """Take one more event; what it says, with the rounds counted through as in the trace."""
         happening = self._trace.push(_renumbered(event, self._rounds) if self._rounds else event)
         match event:
@@ -86,7 +86,7 @@ class Answers(QObject):
 
     Signals:
         begun(Writing): it is in the store, and the engine is asked or will be.
-        happened(Writing, Happening): it went on.
+        happened(Writing, EventOrRound): it went on.
         finished(Writing): its last event has come.
         saved(Message): its end is on the disk.
         unsaved(Problem): it could not be saved, and is tried again. Once, until `saving_again`.

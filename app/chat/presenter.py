@@ -19,7 +19,7 @@ from app.conversations.records import Message, State
 from app.rounds.lane import DraftLane
 from app.rounds.trace import pieces
 from engine.events import Event, Failed, Text
-from engine.rounds import Happening, Round
+from engine.rounds import EventOrRound, Round
 
 PERSON = "You"
 
@@ -142,7 +142,7 @@ class ShownBranch(QObject):
 
     # The answer that is written
 
-    def _hear(self, writing: Writing, happening: Happening) -> None:
+    def _hear(self, writing: Writing, happening: EventOrRound) -> None:
         if writing is not self._writing:
             return
         match happening:

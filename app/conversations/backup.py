@@ -4,7 +4,6 @@ Thinned as Anki does it: all of the last two days, then one a day, then one a we
 nothing of what is in them.
 """
 
-import os
 import shutil
 import sqlite3
 from collections.abc import Iterable
@@ -15,6 +14,7 @@ from pathlib import Path
 
 from app.conversations.database import check_sound, problems
 from models.errors import Problem
+from models.files import publish, replacing
 
 INTERVAL = timedelta(hours=1)
 ALL_FOR = timedelta(days=2)
@@ -70,9 +70,7 @@ def make_backup(connection: sqlite3.Connection, folder: Path, *, now: datetime) 
             connection.backup(copy)
             copy.execute("PRAGMA journal_mode = DELETE")  # one file, nothing beside it
             check_sound(copy)
-        _to_disk(partial)
-        partial.replace(final)
-        _to_disk(folder)
+        publish(partial, final)
         size_bytes = final.stat().st_size
         for backup in to_drop(backups(folder), now=now):
             backup.path.unlink()
@@ -129,12 +127,9 @@ def newest_good(folder: Path) -> Backup | None:
 
 def restore(backup: Backup, path: Path) -> None:
     """Put a copy of the backup at `path`, whole or not at all. Raises OSError."""
-    partial = path.with_name(f"{path.name}.restoring")
-    partial.touch(mode=0o600)
-    shutil.copyfile(backup.path, partial)
-    _to_disk(partial)
-    partial.replace(path)
-    _to_disk(path.parent)
+    with replacing(path) as partial:
+        partial.touch(mode=0o600)
+        shutil.copyfile(backup.path, partial)
 
 
 def _check_room(connection: sqlite3.Connection, folder: Path) -> None:
@@ -147,12 +142,3 @@ def _check_room(connection: sqlite3.Connection, folder: Path) -> None:
             f"A backup needs {needed >> 20:,} MB and the disk has {free >> 20:,} MB.",
             "Free some space. The conversations themselves are safe.",
         )
-
-
-def _to_disk(path: Path) -> None:
-    """Wait until a file, or the names in a folder, are on the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

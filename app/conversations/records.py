@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
-from engine.protocol import Generate, parse_command
 from engine.request import Request, Role
 from models.errors import Problem
+from models.typed_json import decode
 
 State = Literal["complete", "streaming", "interrupted", "failed", "cancelled", "length"]
 """How a message stands. Only an answer is ever anything but complete.
@@ -148,12 +148,9 @@ def settings_from_json(text: str) -> Request | None:
     if not text:
         return None
     try:
-        # Read as the engine's host would read them: checked once, in one place.
-        blank = {"command": "generate", "id": "settings", "conversation": "", "messages": []}
-        command = parse_command(json.dumps({**blank, **json.loads(text)}).encode())
-    except (Problem, ValueError, TypeError, RecursionError):
+        return decode(Request, json.loads(text), place="settings")
+    except (Problem, ValueError, RecursionError):
         return None
-    return command.request if isinstance(command, Generate) else None
 
 
 def clean(text: str) -> str:

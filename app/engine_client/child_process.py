@@ -61,14 +61,14 @@ class ChildProcess(QObject):
     Signals:
         said(bytes): a line of its standard output, with its end; the last one may lack it.
         complained(bytes): the same of standard error, where lines over 4 KB are broken off.
-        ended(str, int): it runs no more, or never did: how, as a sentence, and the status it
-            ended with, 0 where it was killed. Comes once, after every line, and never out of
-            `start`.
+        ended(str, int | None): it runs no more, or never did: how, as a sentence, and its exit
+            status, None where it was killed or could not be started. Comes once, after every
+            line, and never out of `start`.
     """
 
     said = Signal(object)
     complained = Signal(object)
-    ended = Signal(str, int)
+    ended = Signal(str, object)
 
     def __init__(
         self, command: Sequence[str], *, folder: Path, limit: int, parent: QObject | None = None
@@ -146,7 +146,7 @@ class ChildProcess(QObject):
     def _on_error(self, error: QProcess.ProcessError) -> None:
         if error == QProcess.ProcessError.FailedToStart:  # nothing else follows
             reason = f"It could not be started: {self._process.errorString()}."
-            QTimer.singleShot(0, self, lambda: self._end(reason, 0))
+            QTimer.singleShot(0, self, lambda: self._end(reason, None))
 
     def _finish(self, code: int, status: QProcess.ExitStatus) -> None:
         self._read()
@@ -158,11 +158,11 @@ class ChildProcess(QObject):
                 told.emit(rest)
         crashed = status == QProcess.ExitStatus.CrashExit
         if crashed:
-            self._end(f"It was ended by {_name(code)}.", 0)
+            self._end(f"It was ended by {_name(code)}.", None)
         else:
             self._end(f"It ended with status {code}.", code)
 
-    def _end(self, reason: str, status: int) -> None:
+    def _end(self, reason: str, status: int | None) -> None:
         if not self._over:
             self._over = True
             self.ended.emit(reason, status)

@@ -306,7 +306,7 @@ class EngineProcess(QObject):
         self._abandoned.remove(child)
         child.deleteLater()
 
-    def _on_end(self, reason: str, status: int) -> None:
+    def _on_end(self, reason: str, status: int | None) -> None:
         if status and self._complained:
             reason += f" Its last words: {self._log.tail[-1]}"
         self._lose(reason)

@@ -8,12 +8,11 @@ from typing import Literal
 
 from PySide6.QtCore import QObject, Signal
 
-from app.models.answers import read_download
-from app.models.commands import Commands, Plain, Running
+from app.commands import CommandRunner, JsonObject, RunningCommand, read_answer
 from models.errors import Problem
 from models.records import Download
 
-Wish = Literal["pause", "cancel"]
+PendingRequest = Literal["pause", "cancel"]
 _GOING: tuple[str, ...] = ("queued", "running")
 
 
@@ -30,13 +29,13 @@ class Downloads(QObject):
     failed = Signal(object)
     ended = Signal()
 
-    def __init__(self, commands: Commands, *, parent: QObject) -> None:
+    def __init__(self, commands: CommandRunner, *, parent: QObject) -> None:
         super().__init__(parent)
         self._commands = commands
         self._known: dict[str, Download] = {}
         self._failures: dict[str, Download] = {}  # which the disk does not know of
-        self._pulls: dict[Running, tuple[str, ...]] = {}
-        self.wishes: dict[str, Wish] = {}  # asked for, not heeded yet
+        self._pulls: dict[RunningCommand, tuple[str, ...]] = {}
+        self.pending: dict[str, PendingRequest] = {}  # asked for, not heeded yet
 
     @property
     def all(self) -> tuple[Download, ...]:
@@ -49,7 +48,7 @@ class Downloads(QObject):
         return bool(self._pulls)
 
     @property
-    def running(self) -> tuple[Running, ...]:
+    def running(self) -> tuple[RunningCommand, ...]:
         """The commands that download now."""
         return tuple(self._pulls)
 
@@ -73,23 +72,23 @@ class Downloads(QObject):
         for repository in wanted:
             before = self._known.get(repository) or Download(repository, "", "queued", 0, 0)
             self._failures.pop(repository, None)
-            self.wishes.pop(repository, None)
+            self.pending.pop(repository, None)
             self._known[repository] = replace(before, standing="queued", problem="", remedy="")
         running = self._commands.start("pull", "--json", "--with-parent", *wanted)
         self._pulls[running] = wanted
-        running.told.connect(self._hear)
+        running.line_received.connect(self._hear)
         running.done.connect(lambda answer: self._on_end(running, None))
         running.failed.connect(lambda problem: self._on_end(running, problem))
         self.changed.emit()
 
     def pause(self, repository: str) -> None:
         """Stop it for now; what has come is kept."""
-        self._wish(repository, "pause")
+        self._request(repository, "pause")
 
     def cancel(self, repository: str) -> None:
         """Take it off the queue."""
         if self._failures.pop(repository, None) is None:
-            self._wish(repository, "cancel")
+            self._request(repository, "cancel")
             return
         del self._known[repository]
         self._commands.start("pull", "--json", "--cancel", repository)  # if it ever was there
@@ -98,16 +97,16 @@ class Downloads(QObject):
     def replace_all(self, downloads: tuple[Download, ...]) -> None:
         """As the queue on the disk had them a moment ago. What is ours and on its way is known
         better here; what failed here and is not told there stays."""
-        ours = {name: self._known[name] for name in self._going() if name not in self.wishes}
+        ours = {name: self._known[name] for name in self._going() if name not in self.pending}
         self._known = {one.repository: one for one in downloads} | ours
         for repository, failure in self._failures.items():
             told = self._known.get(repository)
             if told is None or told.standing not in ("failed", "done"):
                 self._known[repository] = failure
-        self.wishes = {
-            name: wish
-            for name, wish in self.wishes.items()
-            if name in self._known and not _heeded(wish, self._known[name])
+        self.pending = {
+            name: request
+            for name, request in self.pending.items()
+            if name in self._known and not _applied(request, self._known[name])
         }
         self.changed.emit()
 
@@ -116,19 +115,19 @@ class Downloads(QObject):
         ours = {one for pulled in self._pulls.values() for one in pulled}
         return {name for name in ours & set(self._known) if self._known[name].standing in _GOING}
 
-    def _wish(self, repository: str, wish: Wish) -> None:
-        self.wishes[repository] = wish
-        running = self._commands.start("pull", "--json", f"--{wish}", repository)
+    def _request(self, repository: str, request: PendingRequest) -> None:
+        self.pending[repository] = request
+        running = self._commands.start("pull", "--json", f"--{request}", repository)
         running.done.connect(lambda answer: self.ended.emit())
-        running.failed.connect(lambda problem: self._on_unheeded(repository, problem))
+        running.failed.connect(lambda problem: self._on_request_failed(repository, problem))
         self.changed.emit()
 
-    def _on_unheeded(self, repository: str, problem: Problem) -> None:
-        self.wishes.pop(repository, None)
+    def _on_request_failed(self, repository: str, problem: Problem) -> None:
+        self.pending.pop(repository, None)
         self.changed.emit()
         self.failed.emit(problem)
 
-    def _hear(self, line: Plain) -> None:
+    def _hear(self, line: JsonObject) -> None:
         try:
             download = read_download(line)
         except Problem as problem:
@@ -139,15 +138,15 @@ class Downloads(QObject):
         repository = download.repository
         before = self._known.get(repository)
         self._known[repository] = download
-        wish = self.wishes.get(repository)
-        if wish is not None and _heeded(wish, download):
-            del self.wishes[repository]
+        request = self.pending.get(repository)
+        if request is not None and _applied(request, download):
+            del self.pending[repository]
         self.changed.emit()
         if download.standing == "done" and (before is None or before.standing != "done"):
             self.arrived.emit(repository)  # long before the command ends, if others wait
             self.ended.emit()
 
-    def _on_end(self, running: Running, problem: Problem | None) -> None:
+    def _on_end(self, running: RunningCommand, problem: Problem | None) -> None:
         lost = [
             one
             for one in self._pulls.pop(running, ())
@@ -169,5 +168,10 @@ class Downloads(QObject):
         self.ended.emit()
 
 
-def _heeded(wish: Wish, download: Download) -> bool:
-    return wish == "pause" and download.standing not in _GOING
+def _applied(request: PendingRequest, download: Download) -> bool:
+    return request == "pause" and download.standing not in _GOING
+
+
+def read_download(answer: JsonObject) -> Download | None:
+    """The download on a line of `pull`; None where it is about something else. Raises Problem."""
+    return read_answer(Download, answer, "download") if "download" in answer else None

@@ -3,21 +3,59 @@
 Knows the words of the commands; not how they run, and shows nothing.
 """
 
+from dataclasses import dataclass
+
 from PySide6.QtCore import QObject, Signal
 
+from app.commands import CommandRunner, JsonObject, Question, read_answer
 from app.models import words
-from app.models.answers import (
-    Shelf,
-    read_candidates,
-    read_found,
-    read_offers,
-    read_shelf,
-)
-from app.models.commands import Commands, Plain
 from app.models.downloads import Downloads
-from app.models.question import Question
 from models.errors import Problem
-from models.records import Candidate, Found, Offer
+from models.records import Candidate, Download, Found, Incomplete, Installed, Offer
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """What is on this machine, and on its way here. `free_bytes` is the room on the disk."""
+
+    installed: tuple[Installed, ...] = ()
+    incomplete: tuple[Incomplete, ...] = ()
+    downloads: tuple[Download, ...] = ()
+    folders: tuple[str, ...] = ()
+    free_bytes: int = 0
+
+    def find(self, name: str) -> Installed | None:
+        """The installed model of that name, or in that folder. Case tells no names apart."""
+        wanted = name.lower()
+        return next(
+            (one for one in self.installed if one.path == name or one.name.lower() == wanted), None
+        )
+
+
+def read_inventory(answer: JsonObject) -> Inventory:
+    """The answer of `list`. Raises Problem."""
+    return Inventory(
+        read_answer(tuple[Installed, ...], answer, "installed"),
+        read_answer(tuple[Incomplete, ...], answer, "incomplete"),
+        read_answer(tuple[Download, ...], answer, "downloads"),
+        read_answer(tuple[str, ...], answer, "folders"),
+        read_answer(int, {"free_bytes": 0} | answer, "free_bytes"),
+    )
+
+
+def read_found(answer: JsonObject) -> tuple[Found, ...]:
+    """The answer of `search`. Raises Problem."""
+    return read_answer(tuple[Found, ...], answer, "found")
+
+
+def read_offers(answer: JsonObject) -> tuple[Offer, ...]:
+    """The answer of `pair`. Raises Problem."""
+    return read_answer(tuple[Offer, ...], answer, "offers")
+
+
+def read_candidates(answer: JsonObject) -> tuple[Candidate, ...]:
+    """The answer of `pair --target`. Raises Problem."""
+    return read_answer(tuple[Candidate, ...], answer, "candidates")
 
 
 class Library(QObject):
@@ -32,11 +70,13 @@ class Library(QObject):
     told = Signal(str)
     failed = Signal(object)
 
-    def __init__(self, commands: Commands | None = None, *, parent: QObject | None = None) -> None:
+    def __init__(
+        self, commands: CommandRunner | None = None, *, parent: QObject | None = None
+    ) -> None:
         super().__init__(parent)
-        self._commands = commands or Commands(parent=self)
-        self.shelf: Question[Shelf] = Question(
-            self._commands, read_shelf, empty=Shelf(), parent=self
+        self._commands = commands or CommandRunner(parent=self)
+        self.shelf: Question[Inventory] = Question(
+            self._commands, read_inventory, empty=Inventory(), parent=self
         )
         self.offers: Question[tuple[Offer, ...]] = Question(
             self._commands, read_offers, empty=(), parent=self
@@ -103,7 +143,7 @@ class Library(QObject):
         running.done.connect(self._on_done)
         running.failed.connect(self._on_failed)
 
-    def _on_done(self, answer: Plain) -> None:
+    def _on_done(self, answer: JsonObject) -> None:
         freed = answer.get("freed_bytes")
         self.told.emit(f"Freed {words.size(freed)}." if isinstance(freed, int) else "")
         self._look_again()

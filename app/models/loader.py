@@ -9,7 +9,8 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Signal
 
 from app.engine_client.engine_process import EngineProcess
-from app.models.model_work import Progress, open_target
+from app.models.target_process import Progress, open_target
+from app.models.words import target_name
 from app.settings import Pair, Settings
 from app.steps import Stepper, Steps, in_thread
 from engine.events import Failed
@@ -25,15 +26,15 @@ class ModelLoader(QObject):
     Signals:
         fetch_began(): the starter model is looked for, and downloaded where it is not there;
             or a GGUF file is imported.
-        fetched_so_far(int, int): of how many: bytes, or parts of the file.
-        asked(): the engine was asked to load, so it may be asked for answers.
+        fetch_progress(int, int): of how many: bytes, or parts of the file.
+        load_requested(): the engine was asked to load, so it can be asked for answers.
         loaded_now(Loaded): it has.
         failed(Problem): it has not, or the starter model could not be had.
     """
 
     fetch_began = Signal()
-    fetched_so_far = Signal(object, object)  # more than an int of C++ holds
-    asked = Signal()
+    fetch_progress = Signal(object, object)  # more than an int of C++ holds
+    load_requested = Signal()
     loaded_now = Signal(Loaded)
     failed = Signal(Problem)
 
@@ -51,10 +52,10 @@ class ModelLoader(QObject):
         self._engine, self._settings = engine, settings
         self._opening = opening or open_target
         self._stepper = Stepper(self)
-        self.pair = self._proven = settings.pair
+        self.pair = self._last_loaded = settings.pair
         self.loaded: Loaded | None = None
         self.fetching = False
-        self._lent = False
+        self._overridden = False
         engine.loaded.connect(self._on_loaded)
         engine.unloaded.connect(self._on_unloaded)
         engine.died.connect(self._on_unloaded)
@@ -103,13 +104,13 @@ class ModelLoader(QObject):
         elif not self.fetching:
             self.load(self.pair)
 
-    def lend(self) -> None:
+    def override(self) -> None:
         """Others change the drafting for a while; the pair that is wanted stays what it is."""
-        self._lent = True
+        self._overridden = True
 
-    def put_right(self) -> None:
+    def restore(self) -> None:
         """Draft as is wanted again, if the engine does not."""
-        self._lent = False
+        self._overridden = False
         loaded = self.loaded
         if loaded is not None and (loaded.drafter, loaded.draft_length) != (
             self.pair.drafter,
@@ -126,11 +127,11 @@ class ModelLoader(QObject):
             self._ask(folder)
 
     def _tell_progress(self, done: int, total: int) -> None:
-        self.fetched_so_far.emit(done, total)
+        self.fetch_progress.emit(done, total)
 
     def _ask(self, target: Path) -> None:
         self._engine.load(target, drafter=self.pair.drafter, draft_length=self.pair.draft_length)
-        self.asked.emit()
+        self.load_requested.emit()
 
     def _give_up(self, problem: Problem) -> None:
         self.fetching = False
@@ -140,12 +141,12 @@ class ModelLoader(QObject):
     def _fall_back(self) -> None:
         """What was there before is there still, so it is what is wanted."""
         if self.loaded is not None:
-            self.pair = self._settings.pair = self._proven
+            self.pair = self._settings.pair = self._last_loaded
 
     def _on_loaded(self, loaded: Loaded) -> None:
         self.loaded = loaded
-        if not self._lent:
-            self._proven = Pair(self.pair.target, loaded.drafter, loaded.draft_length)
+        if not self._overridden:
+            self._last_loaded = Pair(self.pair.target, loaded.drafter, loaded.draft_length)
         if self.starter:
             self._settings.starter_name = target_name(loaded.target)
         self.loaded_now.emit(loaded)
@@ -161,11 +162,3 @@ class ModelLoader(QObject):
 def is_gguf(target: str) -> bool:
     """Whether a target is a file that has to be imported first."""
     return target.lower().endswith(".gguf")
-
-
-def target_name(target: str) -> str:
-    """What a target is called: the name of its folder; in the hub's cache that is a number's."""
-    path = Path(target)
-    if path.parent.name == "snapshots" and path.parents[1].name.startswith("models--"):
-        return path.parents[1].name.rpartition("--")[2]
-    return path.name or "the starter model"

@@ -3,7 +3,8 @@
 Knows widgets alone. An empty page always says why it is empty.
 """
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import QEvent, QSize, Qt, Signal
+from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPalette
 from PySide6.QtWidgets import (
     QHBoxLayout,
     QLineEdit,
@@ -14,10 +15,17 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.models.labels import Label, LineLabel
-from app.models.offer_contents import OfferSight, offer_rows
-from app.models.pair_card import PairCard
-from app.models.rows import Content, Rows
+from app.models.offers import (
+    OfferState,
+    drafters_line,
+    memory_line,
+    offer_facts,
+    offer_rows,
+    offer_title,
+)
+from app.models.row_data import RowData
+from app.models.rows import Rows
+from app.models.widgets import Label, LineLabel, ThinBar, shown_colours
 from models.errors import Problem
 
 _LONGEST_SEARCH = 200
@@ -25,7 +33,7 @@ _LONGEST_SEARCH = 200
 
 class Page(QWidget):
     """Signals:
-    asked(str, str): what shall be done with a row: its key, and the deed's name.
+    asked(str, str): what shall be done with a row: its key, and the action's name.
     retry_asked(): what failed shall be asked for again.
     """
 
@@ -49,17 +57,17 @@ class Page(QWidget):
         """What the line says; empty where there is none."""
         return self._state.said
 
-    def show_contents(
+    def show_rows(
         self,
-        contents: tuple[Content, ...],
+        data: tuple[RowData, ...],
         *,
         asking: str = "",
         problem: Problem | None = None,
         empty: str = "",
     ) -> None:
         """Show rows. `asking` says what is being waited for, `empty` why there are none."""
-        self.rows.show_contents(contents)
-        there = bool(contents) or self._has_more()
+        self.rows.show_rows(data)
+        there = bool(data) or self._has_more()
         self.rows.setVisible(there)
         if problem is not None:
             self._state.warn(str(problem), alone=not there)
@@ -75,6 +83,110 @@ class Page(QWidget):
         return False
 
 
+class PairCard(QWidget):
+    """The recommended pair: what it is good for, what it needs, and one button.
+
+    Signals: `asked(str, str)`, the offer's key and the action's name."""
+
+    asked = Signal(str, str)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._offer_state: OfferState | None = None
+        self._above = Label(tone="muted", scale=0.88, bold=True)
+        self._title = Label(scale=1.5, bold=True)
+        self._good_for = Label()
+        self._facts = Label(tone="muted", scale=0.92)
+        self._drafters = Label(tone="muted", scale=0.92)
+        self._memory = Label(tone="muted", scale=0.92)
+        self._bar = ThinBar(ink="good")
+        self._state = Label(tone="muted", scale=0.92)
+        self._progress = ThinBar()
+        self.button = QPushButton()
+        self._arrange()
+        self.button.clicked.connect(self._tell)
+
+    def _arrange(self) -> None:
+        font = self.button.font()
+        font.setBold(True)
+        self.button.setFont(font)
+        self.button.setAutoDefault(False)
+        self.button.setMinimumSize(QSize(150, 34))
+        self.button.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
+        self._recolour()
+        told = QVBoxLayout()
+        told.setSpacing(4)
+        for part in (self._above, self._title, self._good_for, self._facts, self._drafters):
+            told.addWidget(part)
+        told.addSpacing(6)
+        told.addWidget(self._memory)
+        told.addWidget(self._bar)
+        told.addSpacing(2)
+        told.addWidget(self._state)
+        told.addWidget(self._progress)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(18, 14, 18, 16)
+        row.setSpacing(24)
+        row.addLayout(told, 1)
+        row.addWidget(self.button, 0, Qt.AlignmentFlag.AlignVCenter)
+
+    def show_state(self, state: OfferState) -> None:
+        """Show this offer."""
+        self._offer_state = state
+        offer, action = state.offer, state.action
+        self._above.say("Recommended for this machine")
+        self._title.say(offer_title(offer))
+        self._good_for.say(f"Good for {offer.good_for}")
+        self._facts.say(offer_facts(offer))
+        self._drafters.say(drafters_line(offer))
+        self._memory.say(memory_line(offer))
+        self._bar.show_share(offer.needed_bytes / max(1, offer.available_bytes))
+        self._bar.setAccessibleName("Memory")
+        warns = any(one.standing == "failed" for one in state.downloads)
+        self._state.say(state.state, "warning" if warns else "muted")
+        self._progress.show_share(state.progress)
+        self._progress.setAccessibleName(f"Progress of {offer_title(offer)}")
+        self.button.setText(action.text)
+        self.button.setEnabled(not action.reason)
+        self.button.setToolTip(action.reason)
+        self.button.setAccessibleName(f"{action.text}: {offer_title(offer)}")
+        self.button.setAccessibleDescription(action.reason)
+        self.setAccessibleName(
+            f"Recommended for this machine: {offer_title(offer)}. Good for {offer.good_for}. "
+            f"{offer_facts(offer)}. {memory_line(offer)}"
+        )
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.PaletteChange:
+            self._recolour()
+            self.update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        colours = shown_colours(self)
+        with QPainter(self) as painter:
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            painter.setBrush(QColor(colours.kinds.card))
+            painter.setPen(QColor(colours.edge))
+            painter.drawRoundedRect(self.rect().toRectF().adjusted(0.5, 0.5, -0.5, -0.5), 10, 10)
+
+    def _tell(self) -> None:
+        if self._offer_state is not None:
+            self.asked.emit(self._offer_state.key, self._offer_state.action.name)
+
+    def _recolour(self) -> None:
+        colours, roles = shown_colours(self), QPalette.ColorRole
+        palette = self.button.palette()
+        if palette.color(QPalette.ColorGroup.Active, roles.Button).name() == colours.link:
+            return
+        for group in (QPalette.ColorGroup.Active, QPalette.ColorGroup.Inactive):
+            palette.setColor(group, roles.Button, QColor(colours.link))
+            palette.setColor(group, roles.ButtonText, QColor(colours.paper))
+        palette.setColor(QPalette.ColorGroup.Disabled, roles.Button, QColor(colours.hover))
+        palette.setColor(QPalette.ColorGroup.Disabled, roles.ButtonText, QColor(colours.muted))
+        self.button.setPalette(palette)
+
+
 class OffersPage(Page):
     """The recommended pair as a card, and the others below."""
 
@@ -86,15 +198,15 @@ class OffersPage(Page):
         self.card.hide()
 
     def show_offers(
-        self, sights: tuple[OfferSight, ...], *, asking: str, problem: Problem | None
+        self, states: tuple[OfferState, ...], *, asking: str, problem: Problem | None
     ) -> None:
         """Show these."""
-        best = next((sight for sight in sights if sight.offer.recommended), None)
+        best = next((state for state in states if state.offer.recommended), None)
         if best is not None:
-            self.card.show_sight(best)
+            self.card.show_state(best)
         self.card.setVisible(best is not None)
-        self.show_contents(
-            offer_rows([sight for sight in sights if sight is not best]),
+        self.show_rows(
+            offer_rows([state for state in states if state is not best]),
             asking=asking,
             problem=problem,
             empty="The catalog has no pairs. Search for a model instead.",

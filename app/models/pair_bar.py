@@ -4,6 +4,7 @@ Knows names and how loading stands; not which models there are, nor who loads th
 be chosen stands there with the reason.
 """
 
+from collections.abc import Sequence
 from typing import Literal
 
 from PySide6.QtCore import QEvent, Qt, Signal
@@ -18,22 +19,31 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.models.choice_box import Choice, ChoiceBox
-from app.models.choices import drafter_choices
+from app.choice_box import Choice, ChoiceBox
+from app.models.row_data import can_be_fetched
+from app.models.words import target_name
 from app.status_line import StatusLine
 from app.theme.chat_colours import chat_colours
+from models.records import Candidate, Installed
 
-Standing = Literal["empty", "loading", "loaded", "failed"]
+PairStatus = Literal["empty", "loading", "loaded", "failed"]
 
 LONGEST_DRAFT = 16
 _FIND, _OPEN_TARGET, _OPEN_DRAFTER = "find", "open target", "open drafter"
 _BETWEEN_ANSWERS = "Can be changed when the answer is over."
+_OWN = (
+    Choice("auto", "Automatic", "The best of what works, as it pays"),
+    Choice("lookup", "Lookup", "Copies what followed the same words before"),
+    Choice("head", "Head", "A small network trained for this target"),
+    Choice("early-exit", "Early exit", "The target\u2019s own first layers"),
+    Choice("none", "None", "Plain decoding, to compare with"),
+)
 
 
 class PairBar(QWidget):
     """Three boxes to choose from, and how loading stands.
 
-    Attributes: `standing`; `target`, `drafter` and `length`, what is chosen.
+    Attributes: `status`; `target`, `drafter` and `length`, what is chosen.
 
     Signals:
         pair_chosen(str, str, str): a person chose another target (its path), drafter or draft
@@ -52,7 +62,7 @@ class PairBar(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.standing: Standing = "empty"
+        self.status: PairStatus = "empty"
         self._answering = False
         self._target = ChoiceBox("Target model")
         self._drafter = ChoiceBox("Drafter")
@@ -176,9 +186,9 @@ class PairBar(QWidget):
         self._retry.setVisible(retry)
 
     @property
-    def said(self) -> str:
+    def status_text(self) -> str:
         """How loading stands, in words."""
-        return self._failure.text if self.standing == "failed" else self._status.text
+        return self._failure.text if self.status == "failed" else self._status.text
 
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
@@ -201,12 +211,12 @@ class PairBar(QWidget):
         words = self._status.fontMetrics()
         self._status.setMinimumWidth(words.horizontalAdvance("No model yet") + 2 * words.height())
 
-    def _show(self, standing: Standing, text: str) -> None:
-        self.standing = standing
-        self._status.say(text, "good" if standing == "loaded" else "plain")
-        self._status.setToolTip(text if standing == "loading" else "")
+    def _show(self, status: PairStatus, text: str) -> None:
+        self.status = status
+        self._status.say(text, "good" if status == "loaded" else "plain")
+        self._status.setToolTip(text if status == "loading" else "")
         self._status.setAccessibleDescription("")
-        self._progress.setVisible(standing == "loading")
+        self._progress.setVisible(status == "loading")
         self._failure.hide()
         self._retry.hide()
         self._enable()
@@ -239,3 +249,54 @@ def _lengths() -> tuple[Choice, ...]:
         Choice("0", "0", "Drafts nothing"),
         *numbers,
     )
+
+
+def target_choices(
+    installed: Sequence[Installed], *, starter: Choice, opened: Sequence[str]
+) -> tuple[Choice, ...]:
+    """The starter model, what a person `opened` (paths), and what is installed.
+
+    Models that are made to draft are not offered.
+    """
+    known = {one.path: one for one in installed}
+    choices = {starter.value: starter}
+    for path in opened:
+        if path not in known:
+            choices[path] = Choice(path, target_name(path), path.rpartition("/")[0], tip=path)
+    for one in installed:
+        if one.role == "chat" and one.origin != "starter":
+            bits = "" if one.quantization_bits is None else f"{one.quantization_bits}-bit, "
+            choices[one.path] = Choice(
+                one.path,
+                one.name.rpartition("/")[2],
+                f"{bits}{one.name.rpartition('/')[0] or one.model_type}",
+                reason=f"{one.problem} {one.remedy}".strip(),
+                tip=f"{one.name}\n{one.path}",
+            )
+    return tuple(choices.values())
+
+
+def drafter_choices(
+    candidates: Sequence[Candidate], *, opened: Sequence[str] = ()
+) -> tuple[Choice, ...]:
+    """What can draft, and why the rest cannot; `opened` are folders that a person chose before.
+
+    Without candidates it is not known yet what works: the engine will tell.
+    """
+    told = {one.drafter: one for one in candidates}
+    choices: dict[str, Choice] = {}
+    for own in _OWN:
+        candidate = told.pop(own.value, None)
+        reason = candidate.reason if candidate is not None and not candidate.works else ""
+        choices[own.value] = Choice(own.value, own.name, own.line, reason)
+    for one in told.values():
+        reason = "" if one.works else one.reason
+        if can_be_fetched(one):
+            reason = "Not on this machine: see \u201cAll drafters\u201d below."
+        choices[one.drafter] = Choice(
+            one.drafter, target_name(one.drafter), one.reason, reason, tip=one.drafter
+        )
+    for path in opened:
+        if path not in choices:
+            choices[path] = Choice(path, target_name(path), "A drafter that you chose", tip=path)
+    return tuple(choices.values())

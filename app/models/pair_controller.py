@@ -9,12 +9,12 @@ from PySide6.QtCore import QObject, Signal
 
 from app import files
 from app.chat.answers import Answers
+from app.choice_box import Choice
 from app.engine_client.engine_process import EngineProcess
-from app.models.choice_box import Choice
-from app.models.choices import drafter_choices, target_choices
 from app.models.library import Library
-from app.models.loader import ModelLoader, is_gguf, target_name
-from app.models.pair_bar import PairBar
+from app.models.loader import ModelLoader, is_gguf
+from app.models.pair_bar import PairBar, drafter_choices, target_choices
+from app.models.words import target_name
 from app.settings import Pair, Settings
 from engine.protocol import Loaded, Loading
 from models.errors import Problem
@@ -23,7 +23,7 @@ _STARTER = "starter"  # its value in the bar, which wants one
 _KINDS = "Models (config.json *.gguf *.safetensors)"
 
 
-class PairKeeper(QObject):
+class PairController(QObject):
     """Signals: `retry_asked()`, what failed shall be loaded again."""
 
     retry_asked = Signal()
@@ -53,8 +53,8 @@ class PairKeeper(QObject):
         library.shelf.changed.connect(self._on_library)
         library.candidates.changed.connect(self._on_library)
         loader.fetch_began.connect(self._on_fetch)
-        loader.fetched_so_far.connect(self._on_progress)
-        loader.asked.connect(lambda: bar.set_loading(loader.names[0]))
+        loader.fetch_progress.connect(self._on_progress)
+        loader.load_requested.connect(lambda: bar.set_loading(loader.names[0]))
         loader.loaded_now.connect(self._on_loaded)
         loader.failed.connect(self._on_failed)
         engine.loading.connect(self._on_loading)

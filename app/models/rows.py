@@ -4,8 +4,6 @@ A row is kept for as long as its key is shown: what changes in it leaves the foc
 Knows no models.
 """
 
-from dataclasses import dataclass, field
-
 from PySide6.QtCore import QEvent, QObject, Qt, Signal
 from PySide6.QtGui import QColor, QFocusEvent, QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import (
@@ -17,64 +15,19 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.models.bars import ThinBar
-from app.models.labels import Label, LineLabel, shown_colours
-
-
-@dataclass(frozen=True, slots=True)
-class Deed:
-    """Something that can be done: `name` is for the program, `text` for a person.
-
-    `reason` says why it cannot be done; empty where it can.
-    """
-
-    name: str
-    text: str
-    reason: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Content:
-    """What a row shows. `heading` stands above it where the row before has another.
-
-    `line` explains, `remark` adds to it. `reason` says why it cannot be chosen, or what is wrong,
-    with a warning where it `warns`; `progress`, 0 to 1, is None where nothing goes on.
-    """
-
-    key: str
-    title: str
-    line: str = ""
-    remark: str = ""
-    badge: str = ""
-    reason: str = ""
-    warns: bool = False
-    progress: float | None = None
-    deeds: tuple[Deed, ...] = field(default=())
-    heading: str = ""
-
-    @property
-    def reasons(self) -> str:
-        """Why not all of it can be done; empty where all can."""
-        refused = dict.fromkeys(deed.reason for deed in self.deeds)
-        return self.reason or " ".join(one for one in refused if one and one != self.line)
-
-    @property
-    def heard(self) -> str:
-        """All of it, as it is read out."""
-        name = f"{self.title}, not available" if self.reason and not self.warns else self.title
-        parts = (name, self.badge, self.line, self.remark, self.reasons)
-        return ". ".join(part.rstrip(".") for part in parts if part)
+from app.models.row_data import RowData
+from app.models.widgets import Label, LineLabel, ThinBar, shown_colours
 
 
 class Row(QWidget):
-    """Signals: `asked(str, str)`, the key and the deed's name."""
+    """Signals: `asked(str, str)`, the key and the action's name."""
 
     asked = Signal(str, str)
 
-    def __init__(self, content: Content) -> None:
+    def __init__(self, content: RowData) -> None:
         super().__init__()
         self.content = content
-        self._shown: tuple[Content, str] | None = None
+        self._shown: tuple[RowData, str] | None = None
         self._heading = Label(tone="muted", scale=0.88, bold=True)
         self._title = LineLabel(bold=True, elide=Qt.TextElideMode.ElideMiddle)
         self._badge = Label(tone="good", scale=0.85, bold=True)
@@ -83,15 +36,15 @@ class Row(QWidget):
         self._reason = Label(tone="muted", scale=0.92, italic=True)
         self._progress = ThinBar()
         self._buttons: dict[str, QPushButton] = {}
-        self._deeds = QHBoxLayout()
+        self._actions = QHBoxLayout()
         self._arrange()
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.show_content(content, heading=content.heading)
+        self.show_data(content, heading=content.heading)
 
     def _arrange(self) -> None:
         self._badge.setWordWrap(False)
         self._heading.setContentsMargins(10, 14, 0, 2)
-        self._deeds.setSpacing(6)
+        self._actions.setSpacing(6)
         name = QHBoxLayout()
         name.setSpacing(8)
         name.addWidget(self._title, 1)
@@ -107,14 +60,14 @@ class Row(QWidget):
         row.setContentsMargins(10, 9, 10, 10)
         row.setSpacing(16)
         row.addLayout(told, 1)
-        row.addLayout(self._deeds)
+        row.addLayout(self._actions)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
         column.addWidget(self._heading)
         column.addWidget(self._body)
 
-    def show_content(self, content: Content, *, heading: str) -> None:
+    def show_data(self, content: RowData, *, heading: str) -> None:
         """Show this from now on, under that heading if it is not empty."""
         if (content, heading) == self._shown:
             return
@@ -128,22 +81,22 @@ class Row(QWidget):
         self._progress.show_share(content.progress)
         self._progress.setAccessibleName(f"Progress of {content.title}")
         self.setAccessibleName(content.heard)
-        self._show_deeds()
+        self._show_actions()
 
     def press(self, name: str) -> None:
         """As if a person did."""
         self._buttons[name].click()
 
     def button(self, name: str) -> QPushButton | None:
-        """That of a deed, if the row has it."""
+        """That of a action, if the row has it."""
         return self._buttons.get(name)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Enter does the first that can be done."""
         if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
-            for deed in self.content.deeds:
-                if not deed.reason:
-                    self.asked.emit(self.content.key, deed.name)
+            for action in self.content.actions:
+                if not action.reason:
+                    self.asked.emit(self.content.key, action.name)
                     return
         super().keyPressEvent(event)
 
@@ -166,8 +119,8 @@ class Row(QWidget):
                 box = self._body.geometry().toRectF().adjusted(1.5, 1.5, -1.5, -2.5)
                 painter.drawRoundedRect(box, 6, 6)
 
-    def _show_deeds(self) -> None:
-        names = [deed.name for deed in self.content.deeds]
+    def _show_actions(self) -> None:
+        names = [action.name for action in self.content.actions]
         if list(self._buttons) != names:
             focused = next((name for name, one in self._buttons.items() if one.hasFocus()), "")
             for button in self._buttons.values():
@@ -176,28 +129,28 @@ class Row(QWidget):
             self._buttons = {name: self._make_button(name) for name in names}
             if focused:
                 self._buttons.get(focused, self).setFocus()
-        for deed in self.content.deeds:
-            button = self._buttons[deed.name]
-            button.setText(deed.text)
-            if deed.reason and button.hasFocus():
+        for action in self.content.actions:
+            button = self._buttons[action.name]
+            button.setText(action.text)
+            if action.reason and button.hasFocus():
                 self.setFocus()  # not to whatever comes next
-            button.setEnabled(not deed.reason)
-            button.setToolTip(deed.reason)
-            button.setAccessibleName(f"{deed.text} {self.content.title}")
-            button.setAccessibleDescription(deed.reason)
+            button.setEnabled(not action.reason)
+            button.setToolTip(action.reason)
+            button.setAccessibleName(f"{action.text} {self.content.title}")
+            button.setAccessibleDescription(action.reason)
 
     def _make_button(self, name: str) -> QPushButton:
         button = QPushButton()
         button.setAutoDefault(False)
         button.clicked.connect(lambda: self.asked.emit(self.content.key, name))
-        self._deeds.addWidget(button, 0, Qt.AlignmentFlag.AlignVCenter)
+        self._actions.addWidget(button, 0, Qt.AlignmentFlag.AlignVCenter)
         return button
 
 
 class Rows(QScrollArea):
     """Rows below each other, moved through by the arrow keys.
 
-    Signals: `asked(str, str)`, the key of a row and the name of the deed.
+    Signals: `asked(str, str)`, the key of a row and the name of the action.
     """
 
     asked = Signal(str, str)
@@ -233,9 +186,9 @@ class Rows(QScrollArea):
         self._column.insertWidget(self._above, widget)
         self._above += 1
 
-    def show_contents(self, contents: tuple[Content, ...]) -> None:
+    def show_rows(self, data: tuple[RowData, ...]) -> None:
         """Show these, in this order."""
-        wanted = {content.key: content for content in contents}
+        wanted = {content.key: content for content in data}
         gone = [self._rows.pop(key) for key in list(self._rows) if key not in wanted]
         for row in gone:
             self._column.removeWidget(row)
@@ -249,7 +202,7 @@ class Rows(QScrollArea):
             if content.key not in self._rows:
                 row.asked.connect(self.asked)
                 row.installEventFilter(self)
-            row.show_content(content, heading=above)
+            row.show_data(content, heading=above)
             if self._column.indexOf(row) != place:
                 self._column.insertWidget(place, row)
                 row.show()  # now, that it can have the focus

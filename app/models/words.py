@@ -1,4 +1,6 @@
-"""Sizes, times and counts in words, as the Library has them. Knows nothing of Qt."""
+"""Sizes, times, counts and names as a person reads them. Knows nothing of Qt."""
+
+from pathlib import Path
 
 _UNITS = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 _AGES = (  # from so many seconds on, the length of one, and its name
@@ -69,3 +71,11 @@ def context(tokens: int) -> str:
 def short_name(repository: str) -> str:
     """A repository without whose it is."""
     return repository.rstrip("/").rpartition("/")[2] or repository
+
+
+def target_name(target: str) -> str:
+    """What a target is called: the name of its folder; in the hub's cache that is a number's."""
+    path = Path(target)
+    if path.parent.name == "snapshots" and path.parents[1].name.startswith("models--"):
+        return path.parents[1].name.rpartition("--")[2]
+    return path.name or "the starter model"

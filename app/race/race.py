@@ -75,7 +75,7 @@ class Race(QObject):
     """Attributes: `running`; `traces`, by runner.
 
     Signals:
-        happened(str, Happening): one more step of a runner.
+        happened(str, EventOrRound): one more step of a runner.
         finished(Result): both have ended by themselves.
         failed(Problem): one has not, or was stopped.
     """
@@ -107,7 +107,7 @@ class Race(QObject):
         self.traces = {runner: Trace() for runner in RUNNERS}
         self._generations, self._asked = {}, set()
         self.running = True
-        self._loader.lend()
+        self._loader.override()
         drafting = {"plain": ("none", "0"), "speculative": (pair.drafter, pair.draft_length)}
         for runner in RUNNERS:
             drafter, length = drafting[runner]
@@ -143,4 +143,4 @@ class Race(QObject):
 
     def _end(self) -> None:
         self.running = False
-        self._loader.put_right()
+        self._loader.restore()

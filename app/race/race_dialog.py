@@ -25,7 +25,7 @@ from app.status_line import StatusLine
 from app.theme.chat_colours import chat_colours
 from engine.events import Prefill, Stats, Text
 from engine.request import Message, Request
-from engine.rounds import Happening, Round, Token
+from engine.rounds import EventOrRound, Round, Token
 from engine.stats import update
 from models.errors import Problem
 
@@ -102,7 +102,7 @@ class RaceDialog(QDialog):
         self._again.setEnabled(not self._race.running)
         self._stop.setEnabled(self._race.running)
 
-    def _hear(self, runner: Runner, happening: Happening) -> None:
+    def _hear(self, runner: Runner, happening: EventOrRound) -> None:
         self.tracks[runner].push(happening)
 
     def _on_finished(self, result: Result) -> None:
@@ -163,7 +163,7 @@ class Track(QWidget):
         if self._lane is not None:
             self._lane.clear()
 
-    def push(self, happening: Happening) -> None:
+    def push(self, happening: EventOrRound) -> None:
         """One more step of this runner."""
         match happening:
             case Prefill():

@@ -15,7 +15,7 @@ from app.rounds.charts import PositionChart, SplitBar, figures_font, small_font
 from app.rounds.figures import Figure
 from app.theme.round_colours import round_colours
 from engine.events import Event, Prefill, Stats, Verdict
-from engine.rounds import Happening, Round
+from engine.rounds import EventOrRound, Round
 from engine.stats import tally, update
 
 _REFRESH_MS = 100
@@ -75,7 +75,7 @@ class RoundsPanel(QWidget):
         layout.addWidget(self._figures["cache"])
         layout.addStretch(1)
 
-    def push(self, happening: Happening) -> None:
+    def push(self, happening: EventOrRound) -> None:
         """Take one more step of the answer."""
         match happening:
             case Prefill():

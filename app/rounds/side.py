@@ -26,7 +26,7 @@ from app.rounds.scrubber import Scrubber
 from app.steps import Stepper, Steps, in_thread
 from app.theme.round_colours import round_colours
 from engine.events import Event, Stats
-from engine.rounds import Happening
+from engine.rounds import EventOrRound
 
 _MANY_EVENTS = 1_500  # a replay of more is made while the window lives on
 
@@ -157,7 +157,7 @@ class RoundsSide(QWidget):
         self._heard = 0
         self.panel.show_trace(events, self.scrubber.round)
 
-    def _hear(self, writing: Writing, happening: Happening) -> None:
+    def _hear(self, writing: Writing, happening: EventOrRound) -> None:
         if self._live and writing.message.id == self.answer:
             self.panel.push(happening)
 

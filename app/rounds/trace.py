@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from engine.events import Done, Event, Failed, Text, Verdict, to_json
-from engine.rounds import Happening, Round, Rounds, Token
+from engine.rounds import EventOrRound, Round, Rounds, Token
 
 Kind = Literal["accepted", "correction", "bonus", "plain", "rejected"]
 
@@ -74,7 +74,7 @@ class Trace:
         """Those that no event changes any more: up to the first token that waits for its text."""
         return tuple(self._pieces[: next(iter(self._waiting.values()), None)])
 
-    def push(self, event: Event) -> Happening:
+    def push(self, event: Event) -> EventOrRound:
         """Take one more event; what it says."""
         self.events.append(event)
         happening = self._joined.push(event)

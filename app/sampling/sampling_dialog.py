@@ -24,7 +24,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.models.choice_box import Choice, ChoiceBox
+from app.choice_box import Choice, ChoiceBox
 from app.sampling.presets import (
     BUILT_IN,
     LONGEST_NAME,

@@ -24,7 +24,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from app.display import has_display
-from app.models.model_work import open_target
+from app.models.target_process import open_target
 from models.errors import Problem
 
 HOME_VARIABLE = "SLIPSTREAM_HOME"

@@ -15,11 +15,12 @@ from PySide6.QtGui import QGuiApplication
 
 from app.chat.answers import Writing
 from app.settings import Pair, Settings
-from app.start import HOME_VARIABLE, run_window, stored_settings
+from app.start import run_window, stored_settings
 from app.window import Window
 from engine.events import Done
 from engine.protocol import Loaded, Ready
 from models.errors import Problem
+from models.files import HOME_VARIABLE
 
 QUESTION = "What is the capital of France?"
 _DRAFT_LENGTH = "4"  # left to itself a slow machine may not draft at all, and would prove less

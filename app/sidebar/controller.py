@@ -21,7 +21,7 @@ from models.errors import Problem
 _BACK_UP_MS = 5 * 60 * 1000
 
 
-class SidebarKeeper(QObject):
+class SidebarController(QObject):
     """The sidebar's right hand.
 
     Signals:
@@ -81,7 +81,7 @@ class SidebarKeeper(QObject):
 
         self._run(steps())
 
-    def bring_in(self, path: Path) -> None:
+    def import_file(self, path: Path) -> None:
         """Add the conversations in a file."""
 
         def steps() -> Steps:
@@ -147,7 +147,7 @@ class SidebarKeeper(QObject):
 
     def _ask_to_import(self) -> None:
         files.ask_to_open(
-            self._sidebar, "Import conversations", "Conversations (*.json)", self.bring_in
+            self._sidebar, "Import conversations", "Conversations (*.json)", self.import_file
         )
 
     def _mark(self) -> None:

@@ -8,6 +8,7 @@ It prints one line of JSON: {"made": "<instant>", "release": {...} or null}, or
 the newest feed was made that was seen so far, or empty.
 """
 
+import base64
 import json
 import os
 import sys
@@ -18,14 +19,16 @@ from datetime import UTC, datetime
 from threading import Timer
 
 import httpx2
+from nacl.exceptions import CryptoError
+from nacl.signing import SigningKey, VerifyKey
 
-from app.updates.release import Feed, feed_from_text, is_loopback, is_newer, is_secure
-from app.updates.signature import unseal
+from app.updates.feed import Feed, feed_from_text, is_loopback, is_newer, is_secure
 from models.errors import Problem
 
 _LARGEST_BYTES = 256 << 10
 _MOST_REDIRECTIONS = 3
 _READ_SECONDS, _WHOLE_SECONDS, _LONGEST_SECONDS = 10.0, 20.0, 60.0
+_PURPOSE = b"Slipstream releases 1\n"  # what else may be signed with the key is no feed
 _CONNECT = "Check the network connection, and try again later."
 
 
@@ -86,6 +89,28 @@ def _body(response: httpx2.Response, end: float) -> bytes:
         if time.monotonic() > end:
             raise Problem("The releases feed comes too slowly.", _CONNECT)
     return bytes(body)
+
+
+def seal(text: str, private_key: bytes) -> bytes:
+    """The file of a feed with this text. `private_key` has 32 bytes."""
+    signature = SigningKey(private_key).sign(_PURPOSE + text.encode()).signature
+    sealed = {"signed": text, "signature": base64.b64encode(signature).decode()}
+    return json.dumps(sealed, indent=1).encode() + b"\n"
+
+
+def unseal(data: bytes, public_key: bytes) -> str:
+    """The text in a feed's file. Raises Problem where it is not signed with this key."""
+    try:
+        sealed = json.loads(data)
+        text = sealed["signed"]
+        signature = base64.b64decode(sealed["signature"], validate=True)
+        VerifyKey(public_key).verify(_PURPOSE + text.encode(), signature)
+    except (CryptoError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as bad:
+        raise Problem(
+            "The releases feed is not signed by whoever releases Slipstream.",
+            "Do not install what it offers. Look for a newer version where you got this one.",
+        ) from bad
+    return str(text)
 
 
 def main(words: Sequence[str]) -> None:

@@ -11,10 +11,9 @@ from importlib import metadata
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from app.models.commands import Commands, Plain, Running
+from app.commands import CommandRunner, JsonObject, RunningCommand
 from app.settings import Settings
-from app.updates.origin import Origin
-from app.updates.release import Release, is_loopback, release_from
+from app.updates.feed import Origin, Release, is_loopback, release_from
 from models.errors import Problem
 
 DAY_SECONDS = 24 * 3600
@@ -22,7 +21,7 @@ _AFTER_START_MS = 20_000  # the engine is loaded first
 _LOOK_AGAIN_MS = 3600 * 1000  # a window may be open for weeks
 
 
-class UpdateKeeper(QObject):
+class UpdateController(QObject):
     """Attributes: `version`, ours; `release`, the newest that was announced, where it is newer.
 
     Signals:
@@ -40,7 +39,7 @@ class UpdateKeeper(QObject):
         settings: Settings,
         *,
         origin: Origin,
-        commands: Commands,
+        commands: CommandRunner,
         clock: Callable[[], float] = time.time,
         parent: QObject | None = None,
     ) -> None:
@@ -50,7 +49,7 @@ class UpdateKeeper(QObject):
         self.release: Release | None = None
         self._settings, self._origin = settings, origin
         self._commands, self._clock = commands, clock
-        self._running: Running | None = None
+        self._running: RunningCommand | None = None
         self._asked = False
         self._timer = QTimer(self, interval=_LOOK_AGAIN_MS)
         self._timer.timeout.connect(self.check_if_due)
@@ -110,7 +109,7 @@ class UpdateKeeper(QObject):
         asked, self._asked, self._running = self._asked, False, None
         return asked
 
-    def _on_done(self, answer: Plain) -> None:
+    def _on_done(self, answer: JsonObject) -> None:
         try:
             made = datetime.fromisoformat(answer["made"]).isoformat()
             told = answer["release"]

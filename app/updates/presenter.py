@@ -1,15 +1,25 @@
 """Joins the window with what is known of newer versions: its menu, its notices, a dialog."""
 
 import sys
+from collections.abc import Callable
 
 from PySide6.QtCore import QObject, Qt
+from PySide6.QtWidgets import (
+    QDialog,
+    QDialogButtonBox,
+    QFormLayout,
+    QLabel,
+    QPlainTextEdit,
+    QVBoxLayout,
+    QWidget,
+)
 
-from app.models.commands import Commands
+from app.commands import CommandRunner
+from app.markdown.links import open_in_browser
+from app.markdown.page import neutral
 from app.notices import Offer
-from app.updates.controller import UpdateKeeper
-from app.updates.dialog import UpdateDialog
-from app.updates.origin import Origin
-from app.updates.release import Release
+from app.updates.controller import UpdateController
+from app.updates.feed import Origin, Release
 from app.window import Window
 from models.errors import Problem
 
@@ -21,37 +31,42 @@ def check_command() -> tuple[str, ...]:
     return (sys.executable, "-m", "app.updates.check")
 
 
-class ShownUpdates(QObject):
-    """Attributes: `keeper`."""
+class UpdatePresenter(QObject):
+    """Attributes: `controller`."""
 
-    def __init__(self, window: Window, *, origin: Origin, commands: Commands | None = None) -> None:
+    def __init__(
+        self, window: Window, *, origin: Origin, commands: CommandRunner | None = None
+    ) -> None:
         """`commands` stand in for those that ask the feed."""
         super().__init__(window)
         self._window = window
-        self.keeper = keeper = UpdateKeeper(
+        self.controller = controller = UpdateController(
             window.settings,
             origin=origin,
-            commands=commands or Commands(check_command(), parent=self),
+            commands=commands
+            or CommandRunner(check_command(), name="The update check", parent=self),
             parent=self,
         )
         automatic = window.menus.actions["automatic_updates"]
         automatic.setVisible(origin.configured)
-        automatic.setChecked(keeper.automatic)
+        automatic.setChecked(controller.automatic)
         automatic.toggled.connect(self._on_toggled)
-        window.menus.actions["updates"].triggered.connect(lambda checked=False: keeper.check())
-        keeper.found.connect(self._on_found)
-        keeper.current.connect(self._on_current)
-        keeper.failed.connect(self._on_failed)
+        window.menus.actions["updates"].triggered.connect(lambda checked=False: controller.check())
+        controller.found.connect(self._on_found)
+        controller.current.connect(self._on_current)
+        controller.failed.connect(self._on_failed)
 
     def show(self) -> None:
         """What was announced."""
-        if self.keeper.release is not None:
-            dialog = UpdateDialog(self.keeper.release, self._window, version=self.keeper.version)
+        if self.controller.release is not None:
+            dialog = UpdateDialog(
+                self.controller.release, self._window, version=self.controller.version
+            )
             dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
             dialog.show()
 
     def _on_toggled(self, on: bool) -> None:
-        self.keeper.automatic = on
+        self.controller.automatic = on
 
     def _on_found(self, release: Release, asked: bool) -> None:
         if asked:
@@ -62,8 +77,51 @@ class ShownUpdates(QObject):
             self._window.notices.say(_MATTER, line, offer=Offer("Show it", self.show))
 
     def _on_current(self) -> None:
-        line = f"There is nothing newer than this Slipstream, {self.keeper.version}."
+        line = f"There is nothing newer than this Slipstream, {self.controller.version}."
         self._window.notices.say(_MATTER, line, seconds=8.0)
 
     def _on_failed(self, problem: Problem) -> None:
         self._window.notices.say(_MATTER, str(problem))
+
+
+class UpdateDialog(QDialog):
+    """Not modal. All texts are plain, whatever is in them. Attributes: `notes`, `button`."""
+
+    def __init__(
+        self,
+        release: Release,
+        parent: QWidget | None = None,
+        *,
+        version: str,
+        opening: Callable[[str], None] = open_in_browser,
+    ) -> None:
+        """`version` is ours; `opening` is called with the page's address."""
+        super().__init__(parent)
+        self.setWindowTitle("A newer Slipstream")
+        title = _label(f"Slipstream {release.version} can be had. This is {version}.")
+        self.notes = QPlainTextEdit("\n".join(map(neutral, release.notes.splitlines())))
+        self.notes.setReadOnly(True)
+        self.notes.setTabChangesFocus(True)
+        self.notes.setAccessibleName("What is new")
+        facts = QFormLayout()
+        facts.addRow("Page", _label(release.page))
+        facts.addRow("Size", _label(f"{release.size_bytes / 1e6:.1f} MB"))
+        facts.addRow("SHA-256", _label(release.sha256))
+        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
+        self.button = buttons.addButton("Open the page", QDialogButtonBox.ButtonRole.ActionRole)
+        self.button.clicked.connect(lambda: opening(release.page))
+        buttons.rejected.connect(self.reject)
+        column = QVBoxLayout(self)
+        column.addWidget(title)
+        column.addWidget(self.notes, 1)
+        column.addLayout(facts)
+        column.addWidget(buttons)
+        self.resize(620, 420)
+
+
+def _label(text: str) -> QLabel:
+    label = QLabel(text)
+    label.setTextFormat(Qt.TextFormat.PlainText)
+    label.setWordWrap(True)
+    label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+    return label

@@ -29,10 +29,10 @@ from engine.decoder import Decoder
 from engine.draft_length.calibrate import calibrate
 from engine.draft_length.costs import Calibration
 from engine.draft_length.policy import Fixed
+from engine.drafters import NoDrafter
 from engine.drafters.model import ModelDrafter
-from engine.drafters.none import NoDrafter
 from engine.request import Sampling
-from engine.speculate import Rule, Ruling, Task, speculate
+from engine.speculate import RoundVerdict, Rule, Task, speculate
 
 _LENGTHS = (1, 8)  # of the drafts that are judged, for a line through both
 _ROUNDS = 12
@@ -155,7 +155,7 @@ def _round_seconds(logits: mx.array, length: int, sampling: Sampling, rule: Rule
     seconds = [
         item.verify_seconds
         for item in speculate(target, drafter, Fixed(length), [0, 0], task)
-        if isinstance(item, Ruling) and len(item.p) == length
+        if isinstance(item, RoundVerdict) and len(item.p) == length
     ]
     return statistics.median(seconds[_WARM_UP:] or seconds)
 

@@ -371,7 +371,7 @@ def show_kept(place: Path, console: Console, *, to: Path | None, plot: Path | No
         return
     if plot is not None:
         raise Problem("A plot shows one report.", "Name its file with --from, not the folder.")
-    reports = {path.stem: read_report(path) for path in sorted(place.glob("*.json"))}
+    reports = {path.stem: read_report(path) for path in sorted(place.glob("[!.]*.json"))}
     if not reports:
         raise Problem(f"{place} holds no report.", "Make one: slipstream bench --out FILE.json")
     if to is not None:

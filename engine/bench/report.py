@@ -5,7 +5,6 @@ Knows neither clock nor model.
 """
 
 import json
-import os
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -24,10 +23,11 @@ from engine.bench.figures import (
 )
 from engine.bench.machine import MachineDescription
 from engine.bench.measure import AcceptCost, PassCurve, Roofline
-from engine.bench.plain import restored
 from engine.bench.runners import MLX_LM, PLAIN, Measurement
 from engine.events import Stats
 from models.errors import Problem
+from models.files import write_text
+from models.typed_json import decode
 
 ALL = "all"
 # How reports of before called what they hold.
@@ -148,7 +148,7 @@ def read_report(path: Path) -> BenchReport:
     """What a benchmark wrote to the JSON file at `path`. Raises `Problem`."""
     try:
         fields = json.loads(path.read_text(encoding="utf-8"), object_hook=_named_as_now)
-        return restored(BenchReport, fields)
+        return decode(BenchReport, fields, place="report", ignore_unknown=True)
     except OSError as error:
         reason = error.strerror or str(error)
         raise Problem(f"{path} cannot be read: {reason}.", "Check the path.") from error
@@ -223,9 +223,7 @@ class Measurements:
     def write_json(self, path: Path) -> None:
         """Replace the file at `path`, all at once."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(path.name + ".partial")
-        temporary.write_text(self.to_json(), encoding="utf-8")
-        os.replace(temporary, path)
+        write_text(path, self.to_json())
 
     def _rows(self) -> list[ResultRow]:
         """Figures by temperature, category and runner, all categories together first."""

@@ -38,7 +38,7 @@ from engine.bench.figures import (
     without_first_round,
 )
 from engine.bench.options import RULES, BenchOptions, label, model_folders
-from engine.draft_length import LONGEST, DraftLength
+from engine.draft_length import LONGEST, DraftLengthPolicy
 from engine.draft_length.calibrate import calibrate
 from engine.draft_length.policy import Automatic
 from engine.events import Event, Stats, Verdict
@@ -108,7 +108,7 @@ class SlipstreamRunner:
         *,
         target: LoadedModel,
         drafter: str,
-        policy: DraftLength,
+        policy: DraftLengthPolicy,
         rule: Rule,
         load: Load,
     ) -> None:

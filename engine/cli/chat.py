@@ -6,16 +6,15 @@ Knows a session and a console; the model behind it, and where lines come from, a
 import json
 import os.path
 import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 
 from rich.console import Console
 from rich.text import Text as Styled
 
 from engine.cli.terminal import answer_view, clean, legend, show_closing
 from engine.events import Done, Stats, Text
+from engine.interrupts import noting
 from engine.pair import make_policy
 from engine.request import Message, Request
 from engine.session import DISTURBED, Session
@@ -107,7 +106,7 @@ class Chat:
     def _answer(self, asked: list[Message]) -> None:
         """Answer `asked`, which becomes the conversation as soon as there is some of an answer."""
         answer, stats = "", Stats()
-        with _interrupts() as interrupted, answer_view(self._console) as view:
+        with noting(signal.SIGINT) as interrupted, answer_view(self._console) as view:
             events = self._session.answer(asked, self._request, cancelled=interrupted)
             for event in events:
                 view.show(event)
@@ -150,19 +149,3 @@ def save(messages: list[Message], path: Path) -> None:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise Problem(f"{path} cannot be written: {reason}.", "Choose another.") from error
-
-
-@contextmanager
-def _interrupts() -> Iterator[Callable[[], bool]]:
-    """While it lasts, Ctrl-C only makes the yielded function true."""
-    pressed = False
-
-    def press(signum: int, frame: FrameType | None) -> None:
-        nonlocal pressed
-        pressed = True
-
-    before = signal.signal(signal.SIGINT, press)
-    try:
-        yield lambda: pressed
-    finally:
-        signal.signal(signal.SIGINT, before)

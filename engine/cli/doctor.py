@@ -1,13 +1,17 @@
 """`slipstream doctor`: what this machine has, whether a pair runs well on it, and what to change.
 
-Every line states a fact that was read or measured here; one that is a problem has a remedy.
-Changes nothing and fetches nothing.
+Every check states a fact that was read or measured here; one that found a problem has a symptom
+and a remedy. The `check_*` functions are pure: figures in, a check out. Changes nothing and
+fetches nothing.
 """
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from enum import Enum
 from importlib.metadata import PackageNotFoundError, version
+from itertools import chain
 from time import perf_counter
 
 import mlx.core as mx
@@ -15,71 +19,110 @@ from rich.console import Console
 
 from engine.bench.machine import MachineDescription, available_bytes, this_machine
 from engine.bench.measure import PassCurve, cache_bytes, curve_of, weight_bytes
-from engine.blas import choose_blas
-from engine.cli.symptoms import (
-    Line,
-    backend_line,
-    curve_lines,
-    drafter_line,
-    fit_line,
-    load_line,
-    matrix_line,
-    size,
-    version_line,
-)
+from engine.blas import MatrixLibrary, choose_blas
+from engine.circumstances import OVERLOADED
 from engine.draft_length.calibrate import calibrate
 from engine.loading import load
 from engine.pair import make_drafter
 from engine.session import Session
 from models.errors import Problem
+from models.files import models_folder
 from models.folders import ModelFolder, inspect
 from models.installed.resolve import resolve_drafters
-from models.starter import STARTER, models_folder, shipped_starter
+from models.starter import STARTER, shipped_starter
 
 _KV_PROBE = 64
 _GIB = 2**30
+_OLDEST = {"mlx": (0, 32, 4), "mlx-lm": (0, 32, 2)}
+_SHOWN_ROWS = (2, 4, 8, 16)
+_TYPICAL, _PERFECT = 0.7, 1.0  # acceptance rates for which the gain of drafting is worked out
+_WORTH = 1.02
+
+
+class Symptom(Enum):
+    """What is wrong, as far as the doctor tells it apart. `remedy`: what to do about it."""
+
+    OUTDATED = "pip install --upgrade '{package}>={wanted}'"
+    NO_METAL = "Use a Mac with Apple Silicon, and a Python built for arm64 (not under Rosetta)."
+    SLOW_BLAS = (
+        "Install Slipstream again, which brings OpenBLAS along, or your system's (apt install "
+        "libopenblas0-pthread); and let nothing import mlx before engine."
+    )
+    ROWS_DIFFER = "Let no other BLAS be loaded first: unset LD_PRELOAD and SLIPSTREAM_ANY_KERNELS."
+    BUSY = "Measure again when other programs are done."
+    NOT_HERE = "Any answer fetches it (93 MB): slipstream generate --prompt Hello"
+    TOO_LARGE = "Choose a smaller model or one with fewer bits, or close other programs."
+    SHORT_CONTEXT = "Keep conversations shorter than that."
+    NO_HEAD = "slipstream distil makes one; lookup alone pays where a text repeats itself."
+    NEVER_PAYS = (
+        "Nothing is lost, as the engine parks drafting. On a CPU, free memory so that weights "
+        "can be expanded to float32; else choose a cheaper drafter."
+    )
+    SELDOM_PAYS = "Choose a cheaper drafter, or lookup."
+    REFUSED = "{remedy}"
+
+    def found(self, name: str, fact: str, *, usable: bool = True, **details: str) -> "Check":
+        """A check that found it. `details`: what its remedy names."""
+        return Check(name, fact, self.value.format(**details), usable, self)
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A fact about `name`. Where it is a problem it has a `symptom`, and a `remedy` in words;
+    `usable`: whether Slipstream works all the same."""
+
+    name: str
+    fact: str
+    remedy: str = ""
+    usable: bool = True
+    symptom: Symptom | None = None
+
+    def to_json(self) -> dict[str, object]:
+        """As plain JSON values."""
+        symptom = self.symptom.name.lower() if self.symptom else None
+        return {**asdict(self), "symptom": symptom}
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """All lines; `curve`, where one was measured."""
+    """All checks; `curve`, where one was measured."""
 
-    lines: tuple[Line, ...]
+    checks: tuple[Check, ...]
     curve: PassCurve | None = None
 
     @property
     def usable(self) -> bool:
-        """Whether no line says that Slipstream does not work here."""
-        return all(line.usable for line in self.lines)
+        """Whether no check found that Slipstream does not work here."""
+        return all(check.usable for check in self.checks)
 
-    def to_plain(self) -> dict[str, object]:
-        """For JSON."""
-        return {"usable": self.usable, **asdict(self)}
+    def to_json(self) -> dict[str, object]:
+        """As plain JSON values."""
+        return {
+            "usable": self.usable,
+            "lines": [check.to_json() for check in self.checks],
+            "curve": self.curve and asdict(self.curve),
+        }
 
 
 def diagnose(
     find: Callable[[], ModelFolder | None],
     drafter: str,
     *,
-    show: Callable[[Line], None] = lambda line: None,
+    show: Callable[[Check], None] = lambda check: None,
     budget_seconds: float = 5.0,
 ) -> Diagnosis:
-    """Look at the machine, and at the pair; `show` gets each line as it is known.
+    """Look at the machine, and at the pair; `show` gets each check as soon as it is made.
 
     `find` gives the target, None where it is not here yet; it may raise `Problem`.
-    `drafter`: as in `engine.pair`. The
-    curve is measured for about `budget_seconds`.
+    `drafter`: as in `engine.pair`. Measuring the curve takes about `budget_seconds`.
     """
-    lines: list[Line] = []
+    checks: list[Check] = []
     machine = this_machine()
-    for line in machine_lines(machine):
-        lines.append(line)
-        show(line)
-    pair = _Pair(find, drafter, machine, budget_seconds)
-    for line in pair.lines():
-        lines.append(line)
-        show(line)
-    return Diagnosis(tuple(lines), pair.curve)
+    pair = _PairChecks(find, drafter, machine, budget_seconds)
+    for check in chain(machine_checks(machine), pair.run()):
+        checks.append(check)
+        show(check)
+    return Diagnosis(tuple(checks), pair.curve)
 
 
 def starter_if_here() -> ModelFolder | None:
@@ -90,32 +133,32 @@ def starter_if_here() -> ModelFolder | None:
     return inspect(folder) if folder.is_dir() else None
 
 
-def show_line(line: Line, console: Console) -> None:
-    """Print it, the remedy below it."""
-    mark = "✗" if not line.usable else "!" if line.remedy else "✓"
-    style = "bold red" if not line.usable else "bold yellow" if line.remedy else "green"
-    console.print(f"[{style}]{mark}[/] [bold]{line.name:10}[/] ", end="")
-    console.print(line.fact, markup=False, highlight=False, soft_wrap=True)
-    if line.remedy:
-        console.print(f"{'':13}→ {line.remedy}", markup=False, highlight=False, soft_wrap=True)
+def show_check(check: Check, console: Console) -> None:
+    """Print it, its remedy below it."""
+    mark = "✗" if not check.usable else "!" if check.symptom else "✓"
+    style = "bold red" if not check.usable else "bold yellow" if check.symptom else "green"
+    console.print(f"[{style}]{mark}[/] [bold]{check.name:10}[/] ", end="")
+    console.print(check.fact, markup=False, highlight=False, soft_wrap=True)
+    if check.remedy:
+        console.print(f"{'':13}→ {check.remedy}", markup=False, highlight=False, soft_wrap=True)
 
 
-def machine_lines(machine: MachineDescription) -> Iterator[Line]:
+def machine_checks(machine: MachineDescription) -> Iterator[Check]:
     """Versions, chip, memory, backend and matrix library."""
-    yield Line("slipstream", f"{machine.slipstream}, Python {machine.python}")
-    for package, found in (("mlx", machine.mlx), ("mlx-lm", machine.mlx_lm)):
-        yield version_line(package, found)
-    yield Line("window", _window())
-    yield Line("chip", f"{machine.processor}, {machine.cores} cores, {machine.platform}")
+    yield Check("slipstream", f"{machine.slipstream}, Python {machine.python}")
+    for package, installed in (("mlx", machine.mlx), ("mlx-lm", machine.mlx_lm)):
+        yield check_version(package, installed)
+    yield Check("window", _window())
+    yield Check("chip", f"{machine.processor}, {machine.cores} cores, {machine.platform}")
     free = available_bytes()
     known = f", {free / _GIB:.1f} GiB free" if free is not None else ""
-    yield Line("memory", f"{machine.memory_bytes / _GIB:.1f} GiB{known}")
-    yield backend_line(machine)
-    yield matrix_line(choose_blas(), gigaflops=_gigaflops(), alike=_rows_are_alike())
-    yield load_line(os.getloadavg()[0], machine.cores)
+    yield Check("memory", f"{machine.memory_bytes / _GIB:.1f} GiB{known}")
+    yield check_backend(machine)
+    yield check_blas(choose_blas(), gigaflops=_gigaflops(), rows_alike=_rows_are_alike())
+    yield check_load(os.getloadavg()[0], machine.cores)
 
 
-class _Pair:
+class _PairChecks:
     """The checks of a target and its drafter, in an order in which each needs those before."""
 
     def __init__(
@@ -131,33 +174,25 @@ class _Pair:
         self._budget_seconds = budget_seconds
         self.curve: PassCurve | None = None
 
-    def lines(self) -> Iterator[Line]:
-        """What is wrong with the pair ends them."""
+    def run(self) -> Iterator[Check]:
+        """The checks; the first that finds the pair unusable is the last."""
         free = available_bytes()
         try:
             folder = self._find()
             if folder is None:
-                yield Line(
-                    "target",
-                    "the starter model is not here yet",
-                    "Any answer fetches it (93 MB): slipstream generate --prompt Hello",
-                )
+                yield Symptom.NOT_HERE.found("target", "The starter model is not here yet.")
                 return
             folder.check()
             if free is not None and folder.size_bytes > free:
-                yield Line(
-                    "target",
-                    f"{folder.name} takes {size(folder.size_bytes)}, and {size(free)} are free",
-                    "Choose a smaller model or one with fewer bits, or close other programs.",
-                    usable=False,
-                )
+                fact = f"{folder.name} takes {size(folder.size_bytes)}, and {size(free)} are free"
+                yield Symptom.TOO_LARGE.found("target", fact, usable=False)
                 return
             began = perf_counter()
             target = load(folder)
         except Problem as problem:
-            yield Line("target", problem.message, problem.remedy, usable=False)
+            yield _refused("target", problem)
             return
-        yield Line(
+        yield Check(
             "target",
             f"{folder.name}, {folder.model_type}, {target.precision}, loaded in "
             f"{perf_counter() - began:.1f} s",
@@ -167,11 +202,11 @@ class _Pair:
             drafters = resolve_drafters(self._name, folder)
             session.drafter = make_drafter(drafters, target=target, decoder=session.decoder)
         except Problem as problem:
-            yield Line("drafter", problem.message, problem.remedy, usable=False)
+            yield _refused("drafter", problem)
             return
-        yield drafter_line(self._name, session.drafter.name)
+        yield check_drafter(self._name, session.drafter.name)
         token = cache_bytes(session.decoder, _KV_PROBE) / _KV_PROBE
-        yield fit_line(
+        yield check_fit(
             weights=mx.get_active_memory() or weight_bytes(target.model),
             token=token,
             context=target.context_length,
@@ -182,14 +217,121 @@ class _Pair:
             session.decoder, session.drafter, budget_seconds=self._budget_seconds
         )
         if calibration is None:
-            yield Line(
-                "passes",
-                "the same passes took now so long, now so long: nothing to be relied on",
-                "Measure again when other programs are done.",
-            )
+            yield Symptom.BUSY.found("passes", "timings varied too much to calibrate")
             return
         self.curve = curve_of(calibration, session.drafter.name.split("+"))
-        yield from curve_lines(self.curve, drafts=session.drafter.name != "none")
+        yield from check_curve(self.curve, drafts=session.drafter.name != "none")
+
+
+def _refused(name: str, problem: Problem) -> Check:
+    """What cannot be loaded or used, as a check."""
+    return Symptom.REFUSED.found(name, problem.message, usable=False, remedy=problem.remedy)
+
+
+def check_version(package: str, installed: str) -> Check:
+    """Whether an installed package is new enough."""
+    oldest = _OLDEST[package]
+    if tuple(int(number) for number in re.findall(r"\d+", installed)[:3]) >= oldest:
+        return Check(package, installed)
+    wanted = ".".join(map(str, oldest))
+    fact = f"{installed}, older than {wanted}"
+    return Symptom.OUTDATED.found(package, fact, usable=False, package=package, wanted=wanted)
+
+
+def check_backend(machine: MachineDescription) -> Check:
+    """Metal, or the CPU."""
+    if machine.device != "CPU":
+        return Check("backend", f"Metal, {machine.device}")
+    if machine.platform.startswith("macOS"):
+        return Symptom.NO_METAL.found("backend", "CPU: MLX finds no Metal device")
+    return Check("backend", "CPU: no Metal here, small models only")
+
+
+def check_blas(library: MatrixLibrary, *, gigaflops: float, rows_alike: bool) -> Check:
+    """Which library multiplies matrices on the CPU backend, and whether it is the right one.
+
+    `rows_alike`: whether a block of rows was its rows one by one, bit for bit.
+    """
+    if not (library.slow or library.kernels):
+        return Check("BLAS", str(library))  # a Mac's own
+    fact = f"{library}, {gigaflops:.0f} GFLOP/s for 8 rows"
+    if library.slow:
+        fact += ": a pass over several rows costs as much as that many passes, so drafting "
+        return Symptom.SLOW_BLAS.found("BLAS", fact + "cannot pay")
+    if not rows_alike:
+        fact += ": it rounds by the number of rows, so greedy texts may differ"
+        return Symptom.ROWS_DIFFER.found("BLAS", fact)
+    return Check("BLAS", f"{fact}, {library.threads} threads")
+
+
+def check_load(running: float, cores: int) -> Check:
+    """Whether the machine has time: what is measured beside other work means little."""
+    fact = f"{running:.1f} processes want to run on {cores} cores"
+    return Symptom.BUSY.found("load", fact) if running > OVERLOADED * cores else Check("load", fact)
+
+
+def check_fit(*, weights: int, token: float, context: int, free: int | None, device: int) -> Check:
+    """Whether a loaded pair fits, with a conversation in it.
+
+    `weights`: bytes of both models. `token`: bytes of caches for each token. `free`: bytes that
+    others leave, the pair's own not counted. `device`: what the GPU may use, 0 for no limit.
+    """
+    whole = weights + token * context
+    fact = (
+        f"weights {size(weights)}, {size(token)} more for each token: {size(whole)} with all "
+        f"{context:,} tokens of its context"
+    )
+    limits = [device] if device else []
+    limits += [] if free is None else [weights + free]
+    most = min(limits, default=whole)
+    if whole <= most:
+        return Check("fit", f"{fact}; it fits")
+    if weights > most:
+        return Symptom.TOO_LARGE.found("fit", f"{fact}; there are {size(most)}", usable=False)
+    tokens = int((most - weights) / token)
+    return Symptom.SHORT_CONTEXT.found("fit", f"{fact}; there is room for {tokens:,}")
+
+
+def check_curve(curve: PassCurve, *, drafts: bool) -> Iterator[Check]:
+    """What passes cost, what a drafted token costs, and what drafting can gain from that."""
+    first = curve.points[0].seconds
+    longest = curve.points[-1].rows
+    widths = [rows for rows in _SHOWN_ROWS if rows <= longest]
+    costs = ", ".join(f"{rows} rows {curve.relative(rows):.2f}" for rows in widths)
+    yield Check("passes", f"one row takes {1e3 * first:.1f} ms; times that: {costs}")
+    if curve.step_seconds is not None:
+        share = curve.step_seconds / first
+        fact = f"{1e3 * curve.step_seconds:.1f} ms a token, {share:.0%} of a pass"
+        yield Check("drafting", f"{curve.drafter}: {fact}")
+    if not drafts:
+        return
+    _, best = curve.best(acceptance=_PERFECT)
+    length, gain = curve.best(acceptance=_TYPICAL)
+    if best < _WORTH:
+        fact = f"drafting cannot pay here: {best:.2f} times plain if every drafted token is "
+        yield Symptom.NEVER_PAYS.found("gain", fact + "accepted")
+    elif gain < _WORTH:
+        fact = f"drafting pays only where nearly every drafted token is accepted: {best:.2f} times "
+        fact += f"plain at best, and nothing at an acceptance rate of {_TYPICAL:.0%}"
+        yield Symptom.SELDOM_PAYS.found("gain", fact)
+    else:
+        fact = f"drafts of {length} would give {gain:.2f} times plain at an acceptance rate of "
+        yield Check("gain", f"{fact}{_TYPICAL:.0%}")
+
+
+def check_drafter(asked: str, found: str) -> Check:
+    """Who drafts: `found` is the name of the drafter that `asked` led to."""
+    if asked.strip() == "auto" and found == "lookup":
+        return Symptom.NO_HEAD.found("drafter", "lookup: no head was distilled for this target")
+    return Check("drafter", found)
+
+
+def size(size_bytes: float) -> str:
+    """In words: 1.5 GB."""
+    for unit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if size_bytes >= unit:
+            return f"{size_bytes / unit:.{1 if unit > 1e6 else 0}f} {name}"
+    return f"{size_bytes:.0f} bytes"
 
 
 def _window() -> str:

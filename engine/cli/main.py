@@ -239,16 +239,16 @@ def doctor(
     """Say what this machine has, whether a pair runs well on it, and what to change."""
     from json import dumps
 
-    from engine.cli.doctor import diagnose, show_line, starter_if_here
+    from engine.cli.doctor import diagnose, show_check, starter_if_here
 
     console = Console()
     found = diagnose(
         starter_if_here if target is None else lambda: _folder(target),
         drafter,
-        show=lambda line: None if json else show_line(line, console),
+        show=lambda check: None if json else show_check(check, console),
     )
     if json:
-        print(dumps(found.to_plain(), indent=1))
+        print(dumps(found.to_json(), indent=1))
     raise typer.Exit(0 if found.usable else 1)
 
 
@@ -333,10 +333,9 @@ def open_session(
     from dataclasses import replace
 
     from engine.cli.models.progress import Steps
-    from engine.draft_length.calibrations import Calibrations, calibration_folder
-    from engine.fitting import require_pair
+    from engine.draft_length.calibrations import CalibrationStore, calibration_folder
     from engine.loading import load
-    from engine.pair import make_policy
+    from engine.pair import make_policy, require_pair
     from engine.session import Session
     from models.installed.last_used import mark_used
     from models.installed.resolve import resolve_drafters
@@ -345,7 +344,7 @@ def open_session(
     console = Console(stderr=True, quiet=quiet)
     steps = Steps(console)
     policy = make_policy(draft_length)
-    calibrations = Calibrations(calibration_folder())
+    calibrations = CalibrationStore(calibration_folder())
     folder = _folder(target, steps)
     drafters = resolve_drafters(drafter, folder)
     require_pair(folder, drafters, context=context or DEFAULT_CONTEXT)

@@ -17,7 +17,7 @@ import mlx.core as mx
 import mlx.nn as nn
 import numpy as np
 
-from engine.distil.answers import Answer
+from engine.distil.store import Answer
 from engine.drafters.head_network import Head
 
 STEPS = 3

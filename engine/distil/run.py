@@ -6,26 +6,25 @@ Knows the order of the work and how it is taken up again; what is done is in the
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+import shutil
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import mlx.core as mx
 
-from engine.anatomy import embedding
-from engine.distil.answering import Answering, require_memory, split
-from engine.distil.answers import Asked
+from engine.distil.answering import Answering, Asked, require_memory, split
 from engine.distil.budget import Budget, Report
-from engine.distil.learning import Learning
 from engine.distil.prompts import read_prompts
 from engine.distil.store import AnswerStore, likeliest
-from engine.distil.training import memory_bytes
-from engine.distil.work_folder import WorkFolder
-from engine.drafters.head_network import FittedHead, new_head, save_head, shape_for
+from engine.distil.training import Learning, memory_bytes
+from engine.drafters.head_network import BoundHead, new_head, save_head, shape_for
 from engine.loading import LoadedModel, load
+from engine.model_parts import embedding
 from models.drafter_folders import WEIGHTS_NAME
 from models.errors import Problem
+from models.files import write_text
 from models.folders import ModelFolder
 
 _TEMPERATURES = (0.0, 0.7, 0.0, 1.0)  # in turn
@@ -112,7 +111,7 @@ def distil(options: DistilOptions, report: Report) -> Path:
     return options.out
 
 
-def _keep(fitted: FittedHead, options: DistilOptions, weights: str) -> None:
+def _keep(fitted: BoundHead, options: DistilOptions, weights: str) -> None:
     """Write the drafter. Raises `Problem`, and leaves the one before."""
     try:
         save_head(fitted, options.out, target=options.target.name, fingerprint=weights)
@@ -167,3 +166,61 @@ def _as_chat(text: str, target: LoadedModel) -> str:
             f"The target's chat template refuses a prompt: {reason}.", "Choose another target."
         ) from error
     return said
+
+
+class WorkFolder:
+    """The folder `out` of a distillation, and `work` in it, which is needed to resume it.
+
+    `work` holds the plan, the answers and the checkpoint until all is done. Attributes: `out`;
+    `answers` and `checkpoint`, paths in `work`.
+    """
+
+    def __init__(self, out: Path) -> None:
+        self.out = out
+        self._work = out / "work"
+        self.answers = self._work / "answers"
+        self.checkpoint = self._work / "checkpoint.safetensors"
+        self._plan = self._work / "plan.json"
+
+    def check(self, plan: Mapping[str, str], *, resume: bool) -> None:
+        """Refuse to mix two distillations, or to write over anything. Raises `Problem`."""
+        try:
+            if not resume:
+                if self._plan.is_file() or not self._is_free():
+                    raise Problem(
+                        f"{self.out} is not empty.",
+                        "Go on with --resume, or choose another --out.",
+                    )
+            elif not self._plan.is_file():
+                raise Problem(
+                    f"There is nothing to go on with in {self.out}.", "Leave out --resume."
+                )
+            else:
+                begun = json.loads(self._plan.read_text())
+                others = [name for name in plan if begun.get(name) != plan[name]]
+                if others:
+                    raise Problem(
+                        f"{self.out} was begun with other {' and '.join(others)}.",
+                        "Repeat the command as it was, or choose another --out.",
+                    )
+        except (OSError, ValueError, AttributeError) as error:
+            raise self._unusable(error) from error
+
+    def begin(self, plan: Mapping[str, str]) -> None:
+        """Make what is not there yet. Raises `Problem`."""
+        try:
+            self._work.mkdir(parents=True, exist_ok=True)
+            write_text(self._plan, json.dumps(dict(plan), indent=2))
+        except OSError as error:
+            raise self._unusable(error) from error
+
+    def remove(self) -> None:
+        """All is done: only the drafter stays."""
+        shutil.rmtree(self._work, ignore_errors=True)
+
+    def _is_free(self) -> bool:
+        """Whether nothing is there, or only what a begin that was killed has left."""
+        return not self.out.exists() or all(path == self._work for path in self.out.iterdir())
+
+    def _unusable(self, error: Exception) -> Problem:
+        return Problem(f"{self.out} cannot be used: {error}.", "Choose another --out.")

@@ -20,11 +20,27 @@ import mlx.core as mx
 import numpy as np
 
 from engine.device import fetch
-from engine.distil.answers import Answer
 from models.errors import Problem
+from models.files import replacing
 from models.safetensors_file import check_safetensors
 
 _IN_MEMORY_BYTES = 512 << 20  # of shards that are read at once, and whose answers are mixed
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A prompt with its answer, n tokens together, `prompt` of them the prompt's.
+
+    `states` (n - 1, layers, width): of all but the last, which was never read.
+    `top_tokens` and `top_log_probs` (n - prompt, 32): the target's likeliest at each answer token.
+    """
+
+    tokens: list[int]
+    prompt: int
+    greedy: bool
+    states: mx.array
+    top_tokens: mx.array
+    top_log_probs: mx.array
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +103,6 @@ class AnswerStore:
         Raises `Problem` where the disk is full, and leaves nothing.
         """
         path = self.folder / f"{first:07}.safetensors"
-        partial = path.with_name(f".{path.name}")
         arrays = {
             "tokens": mx.array([token for one in answers for token in one.tokens]),
             "lengths": mx.array([len(one.tokens) for one in answers]),
@@ -100,10 +115,9 @@ class AnswerStore:
             "top_log_probs": mx.concatenate([one.top_log_probs for one in answers]),
         }
         try:
-            mx.save_safetensors(str(partial), arrays)
-            partial.replace(path)
+            with replacing(path) as partial:
+                mx.save_safetensors(str(partial), arrays)
         except (OSError, RuntimeError) as error:
-            partial.unlink(missing_ok=True)
             raise Problem(
                 f"The answers cannot be written to {self.folder}: {error}.",
                 "Make room on the disk, and go on with --resume.",

@@ -13,7 +13,7 @@ LONGEST = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Prospect:
+class DraftCandidate:
     """What a drafter could propose now. Saying so is cheap: it asks nothing of the device.
 
     `most`: tokens at most. `match`: how many tokens matched, where the drafter copies; 0 where
@@ -27,11 +27,11 @@ class Prospect:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class DraftChoice:
     """Draft up to `length` tokens with `drafter`, for a few words of `reason`.
 
     With length 0, `rounds` is how many tokens to write plainly before asking again; sooner, once
-    a prospect matches `wake` tokens or more (0: never). `floor`: a drafter that drafts token by
+    a candidate matches `wake` tokens or more (0: never). `floor`: a drafter that drafts token by
     token stops where the chance that all it has drafted is accepted falls below this; 0: it never
     stops, and need not wait for its tokens. `chances`: by confidence, see `chance`.
     """
@@ -44,7 +44,7 @@ class Choice:
     wake: int = 0
     chances: tuple[float, ...] = ()
 
-    def within(self, room: int) -> "Choice":
+    def within(self, room: int) -> "DraftChoice":
         """The same with at most `room` tokens."""
         return self if self.length <= room else replace(self, length=max(room, 0))
 
@@ -58,7 +58,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredRound:
     """What one round showed. Plain rounds have `proposed` 0 and no drafter.
 
     `context`: committed tokens before the round. `q`: the drafter's probability of each token.
@@ -76,13 +76,15 @@ class Measured:
     asked: int = 0
 
 
-class DraftLength(Protocol):
+class DraftLengthPolicy(Protocol):
     """A policy. Pure: told what happened, asked what to do."""
 
-    def choose(self, prospects: Sequence[Prospect], *, most: int, context: int) -> Choice:
-        """For the next round, behind `context` tokens: at most `most` tokens, of a prospect's."""
+    def choose(
+        self, candidates: Sequence[DraftCandidate], *, most: int, context: int
+    ) -> DraftChoice:
+        """For the next round, behind `context` tokens: at most `most` tokens, of a candidate's."""
 
-    def observe(self, measured: Measured) -> None:
+    def observe(self, measured: MeasuredRound) -> None:
         """The round is over."""
 
     def restart(self) -> None:

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Sequence
 from math import exp, log
 from typing import Any
 
+from models.typed_json import decode
+
 LONGEST = 16  # positions that are told apart
 CONFIDENCES = 10  # parts of [0, 1] that the drafter's probabilities are told apart by
 
@@ -61,12 +63,12 @@ class AcceptanceCurve:
             chances.append(chance)
         return chances
 
-    def settle(self, share: float) -> None:
+    def rebase(self, share: float) -> None:
         """Take what is known now for what is expected, and what was counted only by `share`."""
         self.expected = self.chances()
         self.fade(share)
 
-    def begin(self, share: float) -> None:
+    def begin_text(self, share: float) -> None:
         """Another text: expect what is usual, and count what the last one showed by `share`."""
         chances = self.chances()
         for i, judged in enumerate(self.judged):
@@ -90,11 +92,9 @@ class AcceptanceCurve:
 
     def remember(self, value: Any) -> None:
         """Know what `to_json` tells of another. Raises ValueError where it tells nothing."""
+        lists = decode(dict[str, tuple[float, ...]], value, place="acceptance")
         names = ("usual", "expected", "judged", "accepted")
-        try:
-            usual, expected, judged, accepted = ([float(each) for each in value[n]] for n in names)
-        except (KeyError, TypeError, OverflowError) as error:
-            raise ValueError("not chances of acceptance") from error
+        usual, expected, judged, accepted = (list(lists.get(name, ())) for name in names)
         if not len(usual) == len(expected) == len(judged) == len(accepted) == len(self.usual):
             raise ValueError("other positions")
         if not all(0.0 < each < 1.0 for each in (*usual, *expected)):
@@ -146,16 +146,16 @@ class Acceptance:
         known = zip(q, judged, strict=False)
         _count(self._confident_by(drafter), ((_part(each), i < accepted) for each, i in known), 1.0)
 
-    def settle(self, drafter: str, *, share: float = 0.3) -> None:
+    def park(self, drafter: str, *, share: float = 0.3) -> None:
         """It will not draft for a while: keep what is known, but be ready to learn anew."""
         for curve in (self._copied, self._drafted):
             if drafter in curve:
-                curve[drafter].settle(share)
+                curve[drafter].rebase(share)
 
-    def begin(self, *, share: float = 0.1) -> None:
+    def begin_text(self, *, share: float = 0.1) -> None:
         """Another text: what is usual says more of it than the one before does."""
         for each in (*self._copied.values(), *self._drafted.values()):
-            each.begin(share)
+            each.begin_text(share)
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values: what to expect of this pair next time."""
@@ -174,11 +174,12 @@ class Acceptance:
             ("drafted", made._drafted_by),
             ("confident", made._confident_by),
         ]
+        curves = decode(dict[str, dict[str, Any]], value, place="acceptance")
         for kind, curve_of in kinds:
-            if not isinstance(value, dict) or not isinstance(value.get(kind), dict):
-                raise ValueError("not an acceptance")
-            for drafter, each in value[kind].items():
-                curve_of(str(drafter)).remember(each)
+            if kind not in curves:
+                raise ValueError(f"{kind} is not there")
+            for drafter, each in curves[kind].items():
+                curve_of(drafter).remember(each)
         return made
 
     def _copied_by(self, drafter: str) -> AcceptanceCurve:

@@ -16,12 +16,11 @@ import mlx.core as mx
 
 from engine.cache import AlignedCache
 from engine.decoder import Decoder
-from engine.draft_length import Choice, Measured, Prospect
+from engine.draft_length import DraftCandidate, DraftChoice, MeasuredRound
 from engine.draft_length.costs import Calibration, DraftCosts, PassCosts
-from engine.drafters import Drafter, Proposal
-from engine.drafters.none import NoDrafter
+from engine.drafters import DraftArrays, Drafter, NoDrafter
 from engine.request import Sampling
-from engine.speculate import Ruling, Task, speculate
+from engine.speculate import RoundVerdict, Task, speculate
 
 BUDGET_SECONDS = 5.0
 
@@ -57,14 +56,14 @@ def calibrate(
     try:
         read_seconds = _read(target, drafter, text, timer)
         shallow = _Survey(target, _Anything(), text, timer)
-        shallow.run([Choice(each, "calibrating") for each in _LENGTHS], until=0.55)
+        shallow.run([DraftChoice(each, "calibrating") for each in _LENGTHS], until=0.55)
         drafts = list(_drafting(target, drafter, text, timer, read_seconds))
         copying = DraftCosts("lookup", len(text), shallow.draft_seconds(), 0.0)
         deep = _Survey(target, _Anything(), text, timer)
         # What a drafter has recorded of a conversation would be lost.
         if length == 0 and not timer.over(0.8) and _pretend(target, _DEEP):
             deep.text = [*text[: target.length - _DEEP], *_made_up(target.vocabulary, _DEEP + 1)]
-            deep.run([Choice(each, "calibrating") for each in _FEW], until=1.0)
+            deep.run([DraftChoice(each, "calibrating") for each in _FEW], until=1.0)
     finally:
         target.rewind(length)
         drafter.rewind(length)
@@ -105,10 +104,10 @@ class _Survey:
     drafter: Drafter
     text: list[int]
     timer: _Timer
-    measured: list[Measured] = field(default_factory=list)
-    _asked: Choice = field(default_factory=lambda: Choice(0, "calibrating"))
+    measured: list[MeasuredRound] = field(default_factory=list)
+    _asked: DraftChoice = field(default_factory=lambda: DraftChoice(0, "calibrating"))
 
-    def run(self, choices: Sequence[Choice], *, until: float, repeats: int = _REPEATS) -> None:
+    def run(self, choices: Sequence[DraftChoice], *, until: float, repeats: int = _REPEATS) -> None:
         """Each of `choices`, `repeats` times, as far as there is time for it."""
         tokens = list(self.text)
         task = Task(Sampling(), seed=0, max_tokens=1 << 20, ends=frozenset())
@@ -118,14 +117,16 @@ class _Survey:
             while plan and not self.timer.over(until, next_seconds=slowest):
                 self._asked = plan.pop(0)
                 began = self.timer.clock()
-                next(item for item in rounds if isinstance(item, Ruling))
+                next(item for item in rounds if isinstance(item, RoundVerdict))
                 if len(self.measured) > 1:  # the first may have had to load kernels
                     slowest = max(slowest, self.timer.clock() - began)
 
-    def choose(self, prospects: Sequence[Prospect], *, most: int, context: int) -> Choice:
+    def choose(
+        self, candidates: Sequence[DraftCandidate], *, most: int, context: int
+    ) -> DraftChoice:
         return self._asked
 
-    def observe(self, measured: Measured) -> None:
+    def observe(self, measured: MeasuredRound) -> None:
         self.measured.append(measured)
 
     def restart(self) -> None:
@@ -169,17 +170,17 @@ def _drafting(
     target: Decoder, drafter: Drafter, text: list[int], timer: _Timer, read_seconds: float
 ) -> Iterator[DraftCosts]:
     """Each drafter that does not copy."""
-    names = [each.drafter for each in drafter.prospects(text) if not each.match]
+    names = [each.drafter for each in drafter.candidates(text) if not each.match]
     for i, name in enumerate(names):
         until = 0.55 + 0.25 * (i + 1) / len(names)
         free = _Survey(target, drafter, text, timer)
-        free.run([Choice(each, "calibrating", name) for each in _DRAFTED], until=until)
+        free.run([DraftChoice(each, "calibrating", name) for each in _DRAFTED], until=until)
         few, many = _DRAFTED
         one, more = free.draft_seconds(few), free.draft_seconds(many)
         if one == 0.0 or more == 0.0:
             return  # too slow for the time there is
         watched = _Survey(target, drafter, text, timer)
-        watched.run([Choice(many, "calibrating", name, floor=_WATCHED)], until=until)
+        watched.run([DraftChoice(many, "calibrating", name, floor=_WATCHED)], until=until)
         step = max((more - one) / (many - few), 0.0)
         looking = max(watched.draft_seconds() - more, 0.0) / many if watched.measured else step
         start = max(one - few * step, 0.0)
@@ -225,7 +226,7 @@ class _Anything(NoDrafter):
     name = "anything"
 
     def propose(
-        self, tokens: list[int], choice: Choice, sampling: Sampling, key: mx.array
-    ) -> Proposal | None:
+        self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
+    ) -> DraftArrays | None:
         guesses = mx.zeros((choice.length,), dtype=mx.int32)
-        return Proposal(guesses, mx.ones(guesses.shape), None, self.name)
+        return DraftArrays(guesses, mx.ones(guesses.shape), None, self.name)

@@ -6,20 +6,21 @@ were not there: it is measured again.
 
 import hashlib
 import json
-import os
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from filelock import FileLock
+
 from engine.draft_length.acceptance import Acceptance
 from engine.draft_length.costs import Calibration
-from models.starter import models_folder
+from models.files import data_folder, write_text
 
 _VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class CalibrationKey:
     """What costs and chances belong to. Another of any of these, and they are others.
 
     `target` and `drafter` tell the weights apart, `precision` and `caches` what they are here.
@@ -38,13 +39,13 @@ class Pair:
     power: str
 
 
-class Calibrations:
+class CalibrationStore:
     """The files in one folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def read(self, pair: Pair) -> tuple[Calibration | None, Acceptance | None]:
+    def read(self, pair: CalibrationKey) -> tuple[Calibration | None, Acceptance | None]:
         """What is known of a pair."""
         calibration = acceptance = None
         with suppress(OSError, ValueError, RecursionError, TypeError, KeyError):
@@ -55,7 +56,9 @@ class Calibrations:
                 acceptance = Acceptance.from_json(value["acceptance"])
         return calibration, acceptance
 
-    def write(self, pair: Pair, calibration: Calibration | None, acceptance: Acceptance) -> None:
+    def write(
+        self, pair: CalibrationKey, calibration: Calibration | None, acceptance: Acceptance
+    ) -> None:
         """Keep it: the old file or the new one, nothing between. Without a calibration, and where
         there is no room for it, costs are measured again another time."""
         value = {
@@ -65,20 +68,16 @@ class Calibrations:
             "acceptance": acceptance.to_json(),
         }
         path = self._path(pair)
-        partial = path.with_name(f".{path.name}.{os.getpid()}")
-        try:
+        with suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
-            partial.write_text(json.dumps(value), encoding="utf-8")
-            partial.replace(path)
-        except OSError:
-            with suppress(OSError):
-                partial.unlink()
+            with FileLock(self._folder.with_name(f".{self._folder.name}.lock")):
+                write_text(path, json.dumps(value))
 
-    def _path(self, pair: Pair) -> Path:
+    def _path(self, pair: CalibrationKey) -> Path:
         digest = hashlib.sha256(json.dumps(asdict(pair), sort_keys=True).encode()).hexdigest()
         return self._folder / f"{digest[:16]}.json"
 
 
 def calibration_folder(home: Path | None = None) -> Path:
     """Where they are: under `home`, else $SLIPSTREAM_HOME, else the user's data folder."""
-    return models_folder(home).parent / "calibration"
+    return data_folder(home) / "calibration"

@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from models.typed_json import decode
+
 ROWS = 17  # a draft of 16, and the token before it
 
 _SHAPE = ((1, 1.0), (ROWS, 1.0 + 0.15 * (ROWS - 1)))  # of a machine that was not calibrated
@@ -84,23 +86,7 @@ class Calibration:
     @classmethod
     def from_json(cls, value: Any) -> "Calibration":
         """What `to_json` gave. Raises ValueError on anything else."""
-        try:
-            passes = tuple(
-                PassCosts(
-                    int(each["context"]),
-                    tuple(map(int, each["rows"])),
-                    tuple(map(float, each["seconds"])),
-                )
-                for each in value["passes"]
-            )
-            return cls(passes, tuple(_draft_costs(each) for each in value["drafts"]))
-        except (KeyError, TypeError, AttributeError, OverflowError) as error:
-            raise ValueError("not a calibration") from error
-
-
-def _draft_costs(value: dict[str, Any]) -> DraftCosts:
-    seconds = {name: float(value[name]) for name in value if name.endswith("_seconds")}
-    return DraftCosts(str(value["drafter"]), int(value["context"]), **seconds)
+        return decode(cls, value, place="calibration")
 
 
 def line(points: Points, x: float) -> float:

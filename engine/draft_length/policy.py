@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import exp
 
-from engine.draft_length import LONGEST, Choice, Measured, Prospect
+from engine.draft_length import LONGEST, DraftCandidate, DraftChoice, MeasuredRound
 from engine.draft_length.acceptance import MATCHES, Acceptance, expected_tokens
 from engine.draft_length.costs import Calibration, Costs, DraftCosts
 
@@ -32,14 +32,14 @@ class MatchThreshold:
             return self.SHORTEST
         return 4 if self._acceptance >= 0.2 else 8
 
-    def most(self, prospect: Prospect) -> int:
+    def most(self, candidate: DraftCandidate) -> int:
         """How many tokens to take of it."""
-        if prospect.match == 0:
-            return prospect.most  # not a copy
-        allowed = prospect.match * self._DRAFTED_PER_MATCHED
-        return min(prospect.most, allowed) if prospect.match >= self.required else 0
+        if candidate.match == 0:
+            return candidate.most  # not a copy
+        allowed = candidate.match * self._DRAFTED_PER_MATCHED
+        return min(candidate.most, allowed) if candidate.match >= self.required else 0
 
-    def observe(self, measured: Measured) -> None:
+    def observe(self, measured: MeasuredRound) -> None:
         if measured.match:
             rate = measured.accepted / max(measured.proposed, 1)
             self._acceptance += self._MEMORY * (rate - self._acceptance)
@@ -52,18 +52,20 @@ class Fixed:
         self._length = length
         self._threshold = MatchThreshold()
 
-    def choose(self, prospects: Sequence[Prospect], *, most: int, context: int) -> Choice:
+    def choose(
+        self, candidates: Sequence[DraftCandidate], *, most: int, context: int
+    ) -> DraftChoice:
         if self._length == 0:
-            return Choice(0, "drafting is off", rounds=64)
-        for prospect in prospects:
-            length = min(self._length, most, self._threshold.most(prospect))
+            return DraftChoice(0, "drafting is off", rounds=64)
+        for candidate in candidates:
+            length = min(self._length, most, self._threshold.most(candidate))
             if length:
-                return Choice(length, f"fixed at {self._length}", prospect.drafter)
+                return DraftChoice(length, f"fixed at {self._length}", candidate.drafter)
         if most == 0:
-            return Choice(0, "no room for a draft")
-        return Choice(0, "nothing to draft from", rounds=16, wake=self._threshold.required)
+            return DraftChoice(0, "no room for a draft")
+        return DraftChoice(0, "nothing to draft from", rounds=16, wake=self._threshold.required)
 
-    def observe(self, measured: Measured) -> None:
+    def observe(self, measured: MeasuredRound) -> None:
         self._threshold.observe(measured)
 
     def restart(self) -> None:
@@ -71,7 +73,7 @@ class Fixed:
 
 
 @dataclass(frozen=True, slots=True)
-class Option:
+class DraftOption:
     """A draft of `length` tokens by `drafter`: `tokens` are expected, for `cost` plain passes."""
 
     drafter: str
@@ -84,24 +86,26 @@ class Option:
         """How many times as fast as plain decoding."""
         return self.tokens / self.cost
 
-    def alike(self, other: "Option | None") -> bool:
+    def alike(self, other: "DraftOption | None") -> bool:
         """Whether it is the same draft, whatever it is worth."""
         return other is not None and (self.drafter, self.length) == (other.drafter, other.length)
 
 
 def options(
     drafter: str, chances: Sequence[float], passes: Sequence[float], draft: DraftCosts
-) -> list[Option]:
+) -> list[DraftOption]:
     """By length, from 1. `passes`: seconds of passes over 1, 2, ... rows, one more than chances."""
     made = []
     for length, tokens in enumerate(expected_tokens(chances)):
         if length:
             seconds = passes[length] + draft.start_seconds + length * draft.step_seconds
-            made.append(Option(drafter, length, tokens, seconds / passes[0]))
+            made.append(DraftOption(drafter, length, tokens, seconds / passes[0]))
     return made
 
 
-def with_stops(best: Option, offered: Sequence[Option], *, watch: float) -> tuple[int, float]:
+def with_stops(
+    best: DraftOption, offered: Sequence[DraftOption], *, watch: float
+) -> tuple[int, float]:
     """How far to go, and the chance below which to stop, where looking at each drafted token costs
     `watch` plain passes.
 
@@ -116,7 +120,7 @@ def with_stops(best: Option, offered: Sequence[Option], *, watch: float) -> tupl
     return longest, min(max(best.gain, 1.0) * cost / max(last, 0.05), 1.0)
 
 
-class Budget:
+class RegretBudget:
     """What drafting may lose: a small loan, a hundredth of the time, and its own gains.
 
     Counted in plain passes. Gains are kept up to a limit, so that a text where drafting loses is
@@ -173,23 +177,25 @@ class Automatic:
         if self._remembered is not None:
             self.acceptance = Acceptance.from_json(self._remembered)
         self._parked: dict[str, int] = {}  # tokens until each one is tried again
-        self._last: Option | None = None
+        self._last: DraftOption | None = None
         self._trying = ""
         self._behind, self._watching = 0, False
         self._unchecked = 0  # drafting rounds since the last plain one
         self._settled, self._gap = 0, self._DEEPER_AFTER  # drafting rounds at the same length
-        self._budget = Budget()
+        self._budget = RegretBudget()
         self._end = -1  # of the text, as far as it is known
 
-    def choose(self, prospects: Sequence[Prospect], *, most: int, context: int) -> Choice:
+    def choose(
+        self, candidates: Sequence[DraftCandidate], *, most: int, context: int
+    ) -> DraftChoice:
         self._trying, self._behind, self._watching = "", 0, False
         if context != self._end:
             self._end = context
-            self.acceptance.begin()
+            self.acceptance.begin_text()
         if most <= 0:
-            return Choice(0, "no room for a draft")
+            return DraftChoice(0, "no room for a draft")
         passes = self.costs.passes(context)
-        drafting = {each.drafter: each for each in prospects if each.most > 0}
+        drafting = {each.drafter: each for each in candidates if each.most > 0}
         offers = {
             name: self._options(each, min(most, each.most, LONGEST), passes, context)
             for name, each in drafting.items()
@@ -199,7 +205,7 @@ class Automatic:
             return self._draft(best, offers[best.drafter], drafting[best.drafter], context)
         return self._try(offers, drafting) or self._plain(offers, drafting)
 
-    def observe(self, measured: Measured) -> None:
+    def observe(self, measured: MeasuredRound) -> None:
         drafted, context = measured.proposed, measured.context
         self._end = context + measured.accepted + 1
         passes = self.costs.passes(context)
@@ -231,14 +237,14 @@ class Automatic:
         if self._trying and measured.drafter == self._trying:
             self._parked[self._trying] = self._ASK_AGAIN
 
-    def worth_reading(self, prospects: Sequence[Prospect], *, context: int) -> bool:
+    def worth_reading(self, candidates: Sequence[DraftCandidate], *, context: int) -> bool:
         """Whether drafters shall read what they lack of a prompt before they are asked.
 
         Those that do not pay wait with a long one until they do. That they would have to read it
         first is then a part of what a draft costs.
         """
         allowed = self._READ_IN_VAIN * self.costs.passes(context)[0]
-        for each in prospects:
+        for each in candidates:
             drafts = not each.match and each.drafter not in self._parked
             read = each.behind * self.costs.draft(each.drafter, context=context).read_seconds
             if drafts or 0.0 < read <= allowed:
@@ -246,13 +252,13 @@ class Automatic:
         return False
 
     def _options(
-        self, prospect: Prospect, most: int, passes: list[float], context: int
-    ) -> list[Option]:
-        chances = self.acceptance.chances(prospect.drafter, most, match=prospect.match)
-        draft = self.costs.draft(prospect.drafter, context=context, behind=prospect.behind)
-        return options(prospect.drafter, chances, passes, draft)
+        self, candidate: DraftCandidate, most: int, passes: list[float], context: int
+    ) -> list[DraftOption]:
+        chances = self.acceptance.chances(candidate.drafter, most, match=candidate.match)
+        draft = self.costs.draft(candidate.drafter, context=context, behind=candidate.behind)
+        return options(candidate.drafter, chances, passes, draft)
 
-    def _best(self, offers: Mapping[str, list[Option]]) -> Option | None:
+    def _best(self, offers: Mapping[str, list[DraftOption]]) -> DraftOption | None:
         """What to draft: the most gain, or the same as the last time where that is hardly less.
         None where nothing pays."""
         required = self._IN_DEBT if self._budget.in_debt else self._TO_PAY
@@ -265,34 +271,38 @@ class Automatic:
         return best
 
     def _draft(
-        self, option: Option, offered: list[Option], prospect: Prospect, context: int
-    ) -> Choice:
+        self,
+        option: DraftOption,
+        offered: list[DraftOption],
+        candidate: DraftCandidate,
+        context: int,
+    ) -> DraftChoice:
         self._parked.pop(option.drafter, None)
         close = option.gain < exp(self._CHECK_DOUBT * self.costs.doubt(option.length + 1))
         if self._unchecked >= (self._CHECK_EVERY if close else self._CHECK_AT_LAST):
-            return Choice(0, "measuring what plain decoding costs by now")
+            return DraftChoice(0, "measuring what plain decoding costs by now")
         if not option.alike(self._last):
             self._settled, self._gap = 0, self._DEEPER_AFTER
-        self._last, self._behind = option, prospect.behind
+        self._last, self._behind = option, candidate.behind
         self._settled += 1
         if self._settled == self._gap and option.length < len(offered):
             self._gap *= 2
             deeper = offered[option.length]
             if deeper.gain * exp(self.costs.doubt(deeper.length + 1)) >= option.gain:
                 reason = f"{option.drafter}, {deeper.length} deep: does one more pay by now?"
-                return Choice(deeper.length, reason, option.drafter)
-        choice = Choice(
+                return DraftChoice(deeper.length, reason, option.drafter)
+        choice = DraftChoice(
             option.length,
             f"{option.drafter}, {option.length} deep: {option.gain:.2f}x plain expected",
             option.drafter,
         )
-        if prospect.match or not self.costs.knows(option.drafter):
+        if candidate.match or not self.costs.knows(option.drafter):
             return choice
         return self._with_stops(choice, option, offered, context)
 
     def _with_stops(
-        self, choice: Choice, option: Option, offered: list[Option], context: int
-    ) -> Choice:
+        self, choice: DraftChoice, option: DraftOption, offered: list[DraftOption], context: int
+    ) -> DraftChoice:
         """The same, but as far as the drafter is sure, where looking costs next to nothing."""
         plain = self.costs.passes(context)[0]
         watch = self.costs.draft(option.drafter, context=context).watch_seconds / plain
@@ -310,8 +320,8 @@ class Automatic:
         )
 
     def _try(
-        self, offers: Mapping[str, list[Option]], drafting: Mapping[str, Prospect]
-    ) -> Choice | None:
+        self, offers: Mapping[str, list[DraftOption]], drafting: Mapping[str, DraftCandidate]
+    ) -> DraftChoice | None:
         """One token of the cheapest parked drafter that is due, where the budget allows it."""
         due = [name for name in offers if self._parked.get(name) == 0]
         if not due:
@@ -325,15 +335,15 @@ class Automatic:
             self._parked[name] = min(wait, self._LONGEST_WAIT)
             return None
         self._trying, self._behind = name, drafting[name].behind
-        return Choice(1, f"trying whether {name} pays by now", name)
+        return DraftChoice(1, f"trying whether {name} pays by now", name)
 
     def _plain(
-        self, offers: Mapping[str, list[Option]], drafting: Mapping[str, Prospect]
-    ) -> Choice:
+        self, offers: Mapping[str, list[DraftOption]], drafting: Mapping[str, DraftCandidate]
+    ) -> DraftChoice:
         for name in offers:
             if name not in self._parked:
                 if not drafting[name].match:
-                    self.acceptance.settle(name)
+                    self.acceptance.park(name)
                 self._parked[name] = self._ASK_AGAIN
         rounds = min((left for left in self._parked.values() if left), default=self._PLAIN_ROUNDS)
         reason = "nothing to draft from"
@@ -341,4 +351,4 @@ class Automatic:
             best = max(option.gain for each in offers.values() for option in each)
             reason = f"parked: drafting would cost {100 / best - 100:.0f} %"
             reason += f"; asks again in {rounds} tokens"
-        return Choice(0, reason, rounds=rounds, wake=MATCHES[0])
+        return DraftChoice(0, reason, rounds=rounds, wake=MATCHES[0])

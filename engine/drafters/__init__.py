@@ -4,8 +4,8 @@ A drafter sees the committed tokens, proposes a few, and is told how many stood.
 as wrong as it likes: acceptance makes the text the target's own. To be exactly so, it must
 give each proposed token together with the distribution that it was drawn from.
 
-A proposal is a chain. A tree would add the parent of each token, and a drafter fed by the
-target's hidden states would get them in `settle`; neither changes what is here.
+A draft is a chain. A tree would add the parent of each token, and a drafter fed by the
+target's hidden states would get them in `accept`; neither changes what is here.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,12 +14,12 @@ from typing import Protocol
 
 import mlx.core as mx
 
-from engine.draft_length import Choice, Prospect
+from engine.draft_length import DraftCandidate, DraftChoice
 from engine.request import Sampling
 
 
 @dataclass(frozen=True, slots=True)
-class Proposal:
+class DraftArrays:
     """Drafted tokens, arrays still on the device.
 
     `tokens`: (n,) int32, n >= 1. `q`: (n,) float32, the probability of each, to be shown.
@@ -36,7 +36,7 @@ class Proposal:
 
 
 class Drafter(Protocol):
-    """A way of guessing. Calls come in the order prepare, (prospects, propose, settle)*, ..."""
+    """A way of guessing. Calls come in the order prepare, (candidates, propose, accept)*, ..."""
 
     @property
     def name(self) -> str:
@@ -45,16 +45,39 @@ class Drafter(Protocol):
     def prepare(self, tokens: list[int]) -> Iterator[int]:
         """Read a prompt, in steps short enough to cancel between; yields tokens read so far."""
 
-    def prospects(self, tokens: list[int]) -> Sequence[Prospect]:
+    def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
         """What could follow the committed `tokens`, without asking the device."""
 
     def propose(
-        self, tokens: list[int], choice: Choice, sampling: Sampling, key: mx.array
-    ) -> Proposal | None:
+        self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
+    ) -> DraftArrays | None:
         """Up to `choice.length` tokens that may follow `tokens`; None for no idea after all."""
 
-    def settle(self, accepted: int) -> None:
-        """The first `accepted` tokens of the last proposal stand."""
+    def accept(self, accepted: int) -> None:
+        """The first `accepted` tokens of the last draft stand."""
 
     def rewind(self, length: int) -> None:
         """All but the first `length` committed tokens are no more."""
+
+
+class NoDrafter:
+    """Proposes nothing: plain decoding, the baseline."""
+
+    name = "none"
+
+    def prepare(self, tokens: list[int]) -> Iterator[int]:
+        return iter(())
+
+    def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
+        return ()
+
+    def propose(
+        self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
+    ) -> DraftArrays | None:
+        return None
+
+    def accept(self, accepted: int) -> None:
+        pass
+
+    def rewind(self, length: int) -> None:
+        pass

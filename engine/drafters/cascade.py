@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 
 import mlx.core as mx
 
-from engine.draft_length import Choice, Prospect
-from engine.drafters import Drafter, Proposal
+from engine.draft_length import DraftCandidate, DraftChoice
+from engine.drafters import DraftArrays, Drafter
 from engine.request import Sampling
 
 
@@ -24,22 +24,22 @@ class Cascade:
         for drafter in self._drafters:
             yield from drafter.prepare(tokens)
 
-    def prospects(self, tokens: list[int]) -> Sequence[Prospect]:
-        return [each for drafter in self._drafters for each in drafter.prospects(tokens)]
+    def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
+        return [each for drafter in self._drafters for each in drafter.candidates(tokens)]
 
     def propose(
-        self, tokens: list[int], choice: Choice, sampling: Sampling, key: mx.array
-    ) -> Proposal | None:
+        self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
+    ) -> DraftArrays | None:
         named = [drafter for drafter in self._drafters if drafter.name == choice.drafter]
         for drafter in named or self._drafters:
-            proposal = drafter.propose(tokens, choice, sampling, key)
-            if proposal is not None:
+            draft = drafter.propose(tokens, choice, sampling, key)
+            if draft is not None:
                 self._proposer = drafter
-                return proposal
+                return draft
         return None
 
-    def settle(self, accepted: int) -> None:
-        self._proposer.settle(accepted)
+    def accept(self, accepted: int) -> None:
+        self._proposer.accept(accepted)
 
     def rewind(self, length: int) -> None:
         for drafter in self._drafters:

@@ -17,8 +17,8 @@ from collections.abc import Callable
 import mlx.core as mx
 
 from engine.device import fetch
-from engine.draft_length import Choice
-from engine.drafters import Proposal
+from engine.draft_length import DraftChoice
+from engine.drafters import DraftArrays
 from engine.request import Sampling
 from engine.sampling import History, choose, distribution, entries, log_weights, scores
 
@@ -28,15 +28,15 @@ def draft_chain(
     *,
     unread: list[int],
     tokens: list[int],
-    choice: Choice,
+    choice: DraftChoice,
     vocabulary: int,
     sampling: Sampling,
     key: mx.array,
     drafter: str,
-) -> Proposal:
+) -> DraftArrays:
     """`choice.length` tokens behind `tokens`, the last of which, `unread`, are not read yet.
 
-    Fewer where they would hardly all stand: see `Choice.floor`.
+    Fewer where they would hardly all stand: see `DraftChoice.floor`.
     """
     likely = 1.0
     history = History(tokens, sampling)
@@ -63,7 +63,7 @@ def draft_chain(
             likely *= choice.chance(latest)
             if likely < choice.floor:
                 break
-    return Proposal(
+    return DraftArrays(
         tokens=mx.concatenate(drafted),
         q=mx.concatenate(q),
         distributions=mx.concatenate(distributions) if distributions else None,

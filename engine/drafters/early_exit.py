@@ -11,8 +11,8 @@ import mlx.core as mx
 import mlx.nn as nn
 
 from engine.decoder import Decoder
-from engine.draft_length import LONGEST, Choice, Prospect
-from engine.drafters import Proposal
+from engine.draft_length import LONGEST, DraftCandidate, DraftChoice
+from engine.drafters import DraftArrays
 from engine.drafters.chain import draft_chain
 from engine.request import Sampling
 from models.errors import Problem
@@ -44,12 +44,12 @@ class EarlyExitDrafter:
     def prepare(self, tokens: list[int]) -> Iterator[int]:
         return iter(())
 
-    def prospects(self, tokens: list[int]) -> Sequence[Prospect]:
-        return (Prospect(self.name, LONGEST),)
+    def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
+        return (DraftCandidate(self.name, LONGEST),)
 
     def propose(
-        self, tokens: list[int], choice: Choice, sampling: Sampling, key: mx.array
-    ) -> Proposal | None:
+        self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
+    ) -> DraftArrays | None:
         with self._target.timeline.borrow(self._layers) as caches:
             return draft_chain(
                 lambda inputs: self._model(inputs[None], cache=caches)[0],
@@ -62,7 +62,7 @@ class EarlyExitDrafter:
                 drafter=self.name,
             )
 
-    def settle(self, accepted: int) -> None:
+    def accept(self, accepted: int) -> None:
         pass
 
     def rewind(self, length: int) -> None:

@@ -12,13 +12,13 @@ from collections.abc import Iterator, Sequence
 import mlx.core as mx
 from mlx_lm.models.cache import KVCache
 
-from engine.anatomy import embedding
 from engine.decoder import Decoder
 from engine.device import fetch
-from engine.draft_length import LONGEST, Choice, Prospect
-from engine.drafters import Proposal
+from engine.draft_length import LONGEST, DraftCandidate, DraftChoice
+from engine.drafters import DraftArrays
 from engine.drafters.chain import draft_chain
-from engine.drafters.head_network import FittedHead
+from engine.drafters.head_network import BoundHead
+from engine.model_parts import embedding
 from engine.request import Sampling
 
 _PREFILL_ROWS = 512
@@ -29,7 +29,7 @@ class HeadDrafter:
 
     name = "head"
 
-    def __init__(self, target: Decoder, fitted: FittedHead) -> None:
+    def __init__(self, target: Decoder, fitted: BoundHead) -> None:
         self._head = fitted.head
         self._embed = embedding(target.model)
         self._states = target.record(fitted.shape.layers)
@@ -49,14 +49,14 @@ class HeadDrafter:
             mx.eval(self._read_target(tokens, rows=_PREFILL_ROWS))
             yield self._base + self._read
 
-    def prospects(self, tokens: list[int]) -> Sequence[Prospect]:
+    def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
         position = self._base + self._read
         behind = max(min(len(tokens) - 1, self._states.end) - position - 1, 0)
-        return (Prospect(self.name, LONGEST, behind=behind),)
+        return (DraftCandidate(self.name, LONGEST, behind=behind),)
 
     def propose(
-        self, tokens: list[int], choice: Choice, sampling: Sampling, key: mx.array
-    ) -> Proposal | None:
+        self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
+    ) -> DraftArrays | None:
         self._forget_guesses()
         self.rewind(min(len(tokens) - 1, self._states.end))  # at least one is to be read
         if self._states.end == self._states.first:
@@ -79,7 +79,7 @@ class HeadDrafter:
             drafter=self.name,
         )
 
-    def settle(self, accepted: int) -> None:
+    def accept(self, accepted: int) -> None:
         self._forget_guesses()
 
     def rewind(self, length: int) -> None:

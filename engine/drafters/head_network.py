@@ -19,10 +19,11 @@ from mlx.utils import tree_flatten
 from mlx_lm.models.llama import ModelArgs, TransformerBlock
 from mlx_lm.utils import dequantize_model
 
-from engine.anatomy import embedding, final_norm, output_rows
 from engine.device import fetch
+from engine.model_parts import embedding, final_norm, output_rows
 from models.drafter_folders import HEAD_MODEL_TYPE, WEIGHTS_NAME, HeadFolder
 from models.errors import Problem
+from models.files import replacing, write_text
 
 _BITS, _GROUP_SIZE = 8, 64
 
@@ -101,7 +102,7 @@ class Head(nn.Module):
 
 
 @dataclass(frozen=True, slots=True)
-class FittedHead:
+class BoundHead:
     """A head with what binds it to its target: `kept` (rows,), the token id of each row."""
 
     head: Head
@@ -129,7 +130,7 @@ def shape_for(model: nn.Module, *, rows: int) -> HeadShape:
     )
 
 
-def new_head(model: nn.Module, shape: HeadShape, kept: mx.array) -> FittedHead:
+def new_head(model: nn.Module, shape: HeadShape, kept: mx.array) -> BoundHead:
     """An untrained head that begins near the target: its output rows, its last layer's state."""
     head, width = Head(shape), shape.hidden_size
     scale, own = 0.3, mx.eye(width)
@@ -144,10 +145,10 @@ def new_head(model: nn.Module, shape: HeadShape, kept: mx.array) -> FittedHead:
     if norm is not None:
         head.norm.weight = norm.astype(mx.float32)
     mx.eval(head.parameters())
-    return FittedHead(head, shape, kept)
+    return BoundHead(head, shape, kept)
 
 
-def save_head(fitted: FittedHead, folder: Path, *, target: str, fingerprint: str) -> None:
+def save_head(fitted: BoundHead, folder: Path, *, target: str, fingerprint: str) -> None:
     """Write `folder`, 8-bit. `target` is a name for people; `fingerprint` is what counts."""
     exact = dict(tree_flatten(fitted.head.parameters()))
     copy = Head(fitted.shape)
@@ -156,17 +157,14 @@ def save_head(fitted: FittedHead, folder: Path, *, target: str, fingerprint: str
     _quantize(copy)
     folder.mkdir(parents=True, exist_ok=True)
     weights = dict(tree_flatten(copy.parameters())) | {"kept": fitted.kept.astype(mx.int32)}
-    partial = folder / f".{WEIGHTS_NAME}"
-    mx.save_safetensors(str(partial), weights)
-    partial.replace(folder / WEIGHTS_NAME)
+    with replacing(folder / WEIGHTS_NAME) as partial:
+        mx.save_safetensors(str(partial), weights)
     config = {"model_type": HEAD_MODEL_TYPE, "target": target, "target_fingerprint": fingerprint}
     config |= asdict(fitted.shape)
-    partial = folder / ".config.json"
-    partial.write_text(json.dumps(config, indent=2) + "\n")
-    partial.replace(folder / "config.json")
+    write_text(folder / "config.json", json.dumps(config, indent=2) + "\n")
 
 
-def load_head(folder: HeadFolder, *, fingerprint: str, vocabulary: int) -> FittedHead:
+def load_head(folder: HeadFolder, *, fingerprint: str, vocabulary: int) -> BoundHead:
     """The head, for the target with these weights and as many logits.
 
     Raises `Problem` where it was made for another target, or is damaged.
@@ -189,7 +187,7 @@ def load_head(folder: HeadFolder, *, fingerprint: str, vocabulary: int) -> Fitte
     return fitted
 
 
-def _read(folder: HeadFolder) -> FittedHead:
+def _read(folder: HeadFolder) -> BoundHead:
     fields = {name: folder.config[name] for name in HeadShape.__dataclass_fields__}
     shape = HeadShape(**fields | {"layers": tuple(fields["layers"])})
     head = Head(shape)
@@ -200,7 +198,7 @@ def _read(folder: HeadFolder) -> FittedHead:
     if mx.default_device() == mx.cpu:  # as for a target, see `engine.loading`
         head.set_dtype(mx.float32)
         dequantize_model(head)
-    return FittedHead(head, shape, kept)
+    return BoundHead(head, shape, kept)
 
 
 def _quantize(head: Head) -> None:

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 
 import mlx.core as mx
 
-from engine.draft_length import Choice, Prospect
-from engine.drafters import Proposal
+from engine.draft_length import DraftCandidate, DraftChoice
+from engine.drafters import DraftArrays
 from engine.request import Sampling
 
 _SHORTEST = 2  # tokens that must match at the very least; what the index is keyed by
@@ -31,18 +31,18 @@ class LookupDrafter:
     def prepare(self, tokens: list[int]) -> Iterator[int]:
         return iter(())
 
-    def prospects(self, tokens: list[int]) -> Sequence[Prospect]:
+    def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
         start, matched = self._longest_match(tokens)
-        return (Prospect(self.name, len(tokens) - start, matched),) if matched else ()
+        return (DraftCandidate(self.name, len(tokens) - start, matched),) if matched else ()
 
     def propose(
-        self, tokens: list[int], choice: Choice, sampling: Sampling, key: mx.array
-    ) -> Proposal | None:
+        self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
+    ) -> DraftArrays | None:
         start, matched = self._longest_match(tokens)
         if not matched:
             return None
         copied = tokens[start : start + choice.length]
-        return Proposal(
+        return DraftArrays(
             tokens=mx.array(copied, dtype=mx.int32),
             q=mx.ones((len(copied),)),
             distributions=None,
@@ -50,7 +50,7 @@ class LookupDrafter:
             match=matched,
         )
 
-    def settle(self, accepted: int) -> None:
+    def accept(self, accepted: int) -> None:
         pass
 
     def rewind(self, length: int) -> None:

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 import mlx.core as mx
 
 from engine.decoder import Decoder
-from engine.draft_length import LONGEST, Choice, Prospect
-from engine.drafters import Proposal
+from engine.draft_length import LONGEST, DraftCandidate, DraftChoice
+from engine.drafters import DraftArrays
 from engine.drafters.chain import draft_chain
 from engine.request import Sampling
 
@@ -25,14 +25,14 @@ class ModelDrafter:
         yield from self._decoder.prefill(tokens)
         self._decoder.timeline.bookmark()
 
-    def prospects(self, tokens: list[int]) -> Sequence[Prospect]:
+    def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
         behind = max(len(tokens) - self._decoder.length - 2, 0)
-        return (Prospect(self.name, LONGEST, behind=behind),)
+        return (DraftCandidate(self.name, LONGEST, behind=behind),)
 
     def propose(
-        self, tokens: list[int], choice: Choice, sampling: Sampling, key: mx.array
-    ) -> Proposal | None:
-        room = self._decoder.settle(tokens)
+        self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
+    ) -> DraftArrays | None:
+        room = self._decoder.begin_round(tokens)
         self._committed = len(tokens)
         return draft_chain(
             self._decoder.read,
@@ -45,7 +45,7 @@ class ModelDrafter:
             drafter=self.name,
         )
 
-    def settle(self, accepted: int) -> None:
+    def accept(self, accepted: int) -> None:
         self._decoder.rewind(self._committed + accepted)
 
     def rewind(self, length: int) -> None:

@@ -9,7 +9,6 @@ file can be imported in any process. MLX is not imported at all.
 
 import json
 import shutil
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from gguf.quants import dequantize, quantize
 from numpy.typing import NDArray
 
 from models.errors import Problem
+from models.files import new_folder
 from models.gguf.config import EMBEDDING, HEAD, mlx_config, mlx_names
 from models.gguf.file import FETCH_AGAIN, GgufFile, GgufTensor, read_gguf
 from models.gguf.tokenizer import tokenizer_files
@@ -74,7 +74,7 @@ def import_gguf(
     Raises Problem if the file is broken or of a kind that is not supported, if `destination`
     exists already, or if the disk has no room.
     """
-    if destination.exists():
+    if destination.exists():  # before minutes of reading
         raise Problem(f"{destination} exists already.", "Delete it, or import to another folder.")
     file = read_gguf(source)
     config = mlx_config(file)
@@ -91,24 +91,12 @@ def import_gguf(
             {key: config[key] for key in config if key.endswith("_token_id")}
         ),
     }
-    try:
-        destination.parent.mkdir(parents=True, exist_ok=True)
-        _require_room(destination.parent, sum(layout.size_bytes for layout in layouts.values()))
-        with tempfile.TemporaryDirectory(
-            dir=destination.parent, prefix=f".{destination.name}.", ignore_cleanup_errors=True
-        ) as partial:
-            folder = Path(partial) / destination.name
-            folder.mkdir()
-            for name, text in documents.items():
-                (folder / name).write_text(text, encoding="utf-8")
-            with SafetensorsWriter(folder / "model.safetensors", layouts) as writer:
-                _write_weights(file, pieces, float_type, writer=writer, progress=progress)
-            folder.rename(destination)
-    except OSError as error:
-        raise Problem(
-            f"{destination} cannot be written: {error.strerror or error}.",
-            "Make room on the disk, or import to another folder.",
-        ) from error
+    with new_folder(destination) as folder:
+        _require_room(folder, sum(layout.size_bytes for layout in layouts.values()))
+        for name, text in documents.items():
+            (folder / name).write_text(text, encoding="utf-8")
+        with SafetensorsWriter(folder / "model.safetensors", layouts) as writer:
+            _write_weights(file, pieces, float_type, writer=writer, progress=progress)
     return destination
 
 

@@ -17,6 +17,7 @@ from filelock import FileLock, Timeout
 from huggingface_hub import constants
 from huggingface_hub.file_download import repo_folder_name
 
+from models.files import publish
 from models.hub.stopping import Stop
 
 REMOVING = "removing-"  # before a snapshot's name: half of it may be gone
@@ -247,7 +248,7 @@ def put_reference(storage: Storage, reference: str, revision: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = storage.folder / f".reference.{os.getpid()}"  # refs itself holds nothing else
     fresh.write_text(revision)
-    fresh.replace(path)
+    publish(fresh, path)
 
 
 def blob_of(link: Path) -> Path | None:

@@ -6,7 +6,6 @@ comes the mark (marks.py). Until then nothing can be mistaken for a model.
 """
 
 import errno
-import os
 import shutil
 import time
 from collections.abc import Callable
@@ -17,6 +16,7 @@ from pathlib import Path
 from models.architectures import known_to_mlx
 from models.drafter_folders import HEAD_MODEL_TYPE
 from models.errors import Problem
+from models.files import publish
 from models.folders import refuse_absurd, refuse_code
 from models.hub.cache_layout import Storage, cache_folder, put_link, put_reference
 from models.hub.client import Hub
@@ -170,20 +170,13 @@ class _Work:
                     wait_seconds=self.wait_seconds,
                 )
                 if has_digest(partial, digest, size_bytes=file.size_bytes, stop=self.stop):
-                    _settle(partial, blob)
+                    publish(partial, blob)
                     return
                 partial.unlink()
         raise Problem(
             f"{file.name} of {self.repository.name} came damaged twice, and was thrown away.",
             "Try again. If it happens again, the network alters what is sent.",
         )
-
-
-def _settle(partial: Path, blob: Path) -> None:
-    """The checked file under its own name, on the disk before anything says so."""
-    with partial.open("rb") as file:
-        os.fsync(file.fileno())
-    partial.replace(blob)
 
 
 def _bring_all(

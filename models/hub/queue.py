@@ -13,14 +13,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, get_args
 
 from filelock import FileLock, Timeout
 
 from models.errors import Problem
-from models.json_file import write_json
+from models.files import data_folder, write_json
 from models.records import Download, Standing
-from models.starter import models_folder
+from models.typed_json import decode
 
 FILE_NAME = "downloads.json"
 SAVE_SECONDS = 2.0  # between two notes of how far a download has come
@@ -39,7 +38,7 @@ class Queue:
 
     def __init__(self, *, home: Path | None = None) -> None:
         self.notice = ""
-        self._path = models_folder(home).parent / FILE_NAME
+        self._path = data_folder(home) / FILE_NAME
         self._runner = self._path.with_name(f".{FILE_NAME}.runner")
         self._seen: tuple[int, ...] = ()
         self._read: list[Download] = []
@@ -292,20 +291,17 @@ def _parse(path: Path) -> list[Download]:
     return downloads
 
 
-def _download(entry: dict[str, Any]) -> Download:
-    known = {field.name for field in dataclasses.fields(Download)}
-    one = Download(**{name: value for name, value in entry.items() if name in known})
-    texts = (one.repository, one.revision, one.problem, one.remedy)
-    seconds = (one.bytes_per_second, 0.0 if one.seconds_left is None else one.seconds_left)
+def _download(entry: object) -> Download:
+    download = decode(Download, entry, place="download", ignore_unknown=True)
     sound = (
-        all(isinstance(text, str) for text in texts)
-        and one.standing in get_args(Standing)
-        and all(type(size) is int and size >= 0 for size in (one.done_bytes, one.total_bytes))
-        and all(type(time) in (int, float) and math.isfinite(time) for time in seconds)
+        download.repository
+        and min(download.done_bytes, download.total_bytes) >= 0
+        and math.isfinite(download.bytes_per_second)
+        and math.isfinite(download.seconds_left or 0.0)
     )
-    if not sound or not one.repository:
+    if not sound:
         raise ValueError(f"{entry} is no download")
-    return one
+    return download
 
 
 def _index(downloads: list[Download], repository: str) -> int | None:

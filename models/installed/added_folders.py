@@ -10,8 +10,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from models.errors import Problem
-from models.json_file import read_json_object, write_json
-from models.starter import models_folder
+from models.files import data_folder, read_json_object, write_json
 
 FILE_NAME = "model-folders.json"
 LEVELS = 2  # LM Studio and others keep publisher/model
@@ -19,7 +18,7 @@ LEVELS = 2  # LM Studio and others keep publisher/model
 
 def folders(*, home: Path | None = None) -> list[Path]:
     """The folders that were added, in that order. Raises Problem where the list is damaged."""
-    path = models_folder(home).parent / FILE_NAME
+    path = data_folder(home) / FILE_NAME
     if not path.exists():
         return []
     listed = read_json_object(path).get("folders")
@@ -94,12 +93,12 @@ def _places(folder: Path, name: str, levels: int) -> Iterator[tuple[str, Path]]:
 
 
 def _write(listed: list[Path], home: Path | None) -> None:
-    path = models_folder(home).parent / FILE_NAME
+    path = data_folder(home) / FILE_NAME
     write_json(path, {"folders": [str(folder) for folder in listed]})
 
 
 def _lock(home: Path | None) -> FileLock:
-    data = models_folder(home).parent
+    data = data_folder(home)
     try:
         data.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -9,7 +9,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from models.starter import models_folder
+from models.files import data_folder
 
 # Read by whoever loads a model, and by nobody who only looks at what there is.
 _READ_WHEN_LOADED = ("tokenizer_config.json", "generation_config.json")
@@ -42,4 +42,4 @@ def forget_used(path: Path, *, home: Path | None = None) -> None:
 
 def _note(path: Path, home: Path | None) -> Path:
     digest = hashlib.sha256(os.fsencode(path.absolute())).hexdigest()[:16]
-    return models_folder(home).parent / "last-used" / digest
+    return data_folder(home) / "last-used" / digest

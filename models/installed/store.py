@@ -11,6 +11,7 @@ from pathlib import Path
 
 from models.drafter_folders import is_head
 from models.errors import Problem
+from models.files import data_folder, models_folder, unfinished_folder
 from models.folders import ModelFolder
 from models.hub.cache_layout import (
     CachedRepository,
@@ -44,11 +45,10 @@ from models.installed.removal import (
     remove_snapshot,
 )
 from models.records import Incomplete, Installed
-from models.starter import MARKER_NAME, STARTER, models_folder, shipped_starter
+from models.starter import MARKER_NAME, STARTER, shipped_starter
 
 SETTLED_SECONDS = 600  # a folder in which nothing has changed for so long is nobody's work
 _SHIPPED = Path(__file__).parents[2] / "resources" / "drafters"
-_BEING_MADE = re.compile(r"\.(.+)\.[a-z0-9_]{8}")  # as tempfile names what an import writes
 _BEING_REMOVED = re.compile(r"\.removing-[a-z0-9_]{8}")
 _SEE = "See what there is: slipstream models list"
 
@@ -196,8 +196,8 @@ def _our_leftovers(home: Path | None) -> Iterator[tuple[str, Path]]:
         elif path.name == ".downloads" or _is_half_starter(path):
             if _is_settled(path):
                 yield STARTER.name, path
-        elif (made := _BEING_MADE.fullmatch(path.name)) and _is_settled(path):
-            yield made[1], path
+        elif (name := unfinished_folder(path)) and _is_settled(path):
+            yield name, path
 
 
 def _is_half_starter(path: Path) -> bool:
@@ -216,7 +216,7 @@ def _in_added_folders(home: Path | None) -> Iterator[Entry]:
     try:
         listed = added_folders.folders(home=home)
     except Problem as problem:
-        path = models_folder(home).parent / added_folders.FILE_NAME
+        path = data_folder(home) / added_folders.FILE_NAME
         yield nothing_at(Place(path.name, ModelFolder(path), "folder", removable=False), problem)
         return
     for folder in listed:

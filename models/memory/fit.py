@@ -82,7 +82,8 @@ def require_fit(
         remedy = f"Without {drafter.name} it would fit: draft with lookup, or {smaller}."
     else:
         remedy = f"No context would fit: {smaller}."
-    raise Problem(f"There is no room for {found.reason}", remedy)
+    needs = found.reason[0].lower() + found.reason[1:]
+    raise Problem(f"There is no room for {found.pair}: {needs}", remedy)
 
 
 def weights_bytes(size: ModelSize, *, machine: Machine, free_bytes: int | None = None) -> int:
@@ -286,9 +287,8 @@ def _reason(fit: Fit) -> str:
     parts.append(("drafter", fit.drafter_weights_bytes + fit.drafter_cache_bytes))
     parts.append(("working memory", fit.working_bytes))
     named = ", ".join(f"{name} {_size(size)}" for name, size in parts if size)
-    pair = f"{fit.target} with {fit.drafter}" if fit.drafter else fit.target
     return (
-        f"{pair}: it needs {_size(fit.needed_bytes)} GB at {fit.context:,} tokens ({named}), "
+        f"It needs {_size(fit.needed_bytes)} GB at {fit.context:,} tokens ({named}), "
         f"and {_size(fit.available_bytes)} GB are available."
     )
 

@@ -209,12 +209,12 @@ def test_export_and_import(open_window: Open, until: Until, tmp_path: Path) -> N
     send(window, "carry me")
     until(answered(window, 2))
     path = tmp_path / "out.json"
-    window.shelf.export(1, "json", path)
+    window.sidebar_controller.export(1, "json", path)
     until(path.exists)
-    window.shelf.bring_in(path)
+    window.sidebar_controller.import_file(path)
     until(lambda: visible_list(window).model().rowCount() == 2)
     until(lambda: texts(window) == ["carry me", "served"])
-    window.shelf.bring_in(tmp_path / "nothing.json")
+    window.sidebar_controller.import_file(tmp_path / "nothing.json")
     until(lambda: "problem" in window.notices.texts)
 
 
@@ -259,10 +259,10 @@ def test_an_engine_that_cannot_start_blocks_sending_with_a_remedy(
 def test_a_model_that_cannot_be_loaded(open_window: Open, until: Until) -> None:
     window = open_window("ready take failed take load serve")
     until(lambda: window.composer.blocked)
-    assert "Do otherwise." in window.pair_bar.said
+    assert "Do otherwise." in window.pair_bar.status_text
     window.news.try_again()
     until(lambda: window.loader.loaded)
-    assert window.pair_bar.standing == "loaded"
+    assert window.pair_bar.status == "loaded"
 
 
 def test_what_was_measured_is_remembered(open_window: Open, until: Until, tmp_path: Path) -> None:
@@ -314,7 +314,9 @@ def test_a_closed_window_asks_nothing_of_its_store(open_window: Open, until: Unt
     # A backup that was due five minutes later ended as a traceback.
     window = open_window("ready take load take")
     until(lambda: window.loader.loaded)
-    backups = [timer for timer in window.shelf.findChildren(QTimer) if timer.isActive()]
+    backups = [
+        timer for timer in window.sidebar_controller.findChildren(QTimer) if timer.isActive()
+    ]
     assert backups
     window.close()
     assert not any(timer.isActive() for timer in backups)

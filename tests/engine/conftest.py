@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from mlx_lm.tokenizer_utils import load as load_tokenizer
 
-from engine.circumstances import Contention, Processors
+from engine.circumstances import Contention, ProcessorTimes
 from tests.support.engine.tiny import byte_tokenizer
 
 END = 256
@@ -15,7 +15,7 @@ class Calm(Contention):
     """Of a machine that does nothing else."""
 
     def __init__(self) -> None:
-        super().__init__(lambda: Processors(0.0, 0.0, 0.0))
+        super().__init__(lambda: ProcessorTimes(0.0, 0.0, 0.0))
 
 
 @pytest.fixture(autouse=True)

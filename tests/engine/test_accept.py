@@ -15,14 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from engine.accept import Outcome, by_block, by_token, greedily
+from engine.accept import VerdictArrays, by_block, by_token, greedily
 from engine.request import Sampling
 from engine.sampling import distribution, log_weights
 from tests.support.engine.accept_mutants import MUTANTS, block_with_plain_residual, paper
 from tests.support.engine.chi_square import excess
 
 ROUNDS = 100_000
-Rule = Callable[[mx.array, mx.array, mx.array, mx.array], Outcome]
+Rule = Callable[[mx.array, mx.array, mx.array, mx.array], VerdictArrays]
 RULES = [by_token, by_block]
 
 # --- A world: what the target and the drafter would say in every situation of a round
@@ -180,7 +180,9 @@ def test_the_mutants_are_made_from_an_exact_rule() -> None:
 # --- What the rules promise, computed exactly: by enumeration of all drafts
 
 
-def judge_all(rule: Rule, world: World) -> tuple[NDArray[np.int_], NDArray[np.float64], Outcome]:
+def judge_all(
+    rule: Rule, world: World
+) -> tuple[NDArray[np.int_], NDArray[np.float64], VerdictArrays]:
     """Every possible draft, its probability, and its outcome, (drafts, ...)."""
     drafts = np.array(list(product(range(world.vocabulary), repeat=world.drafted)))
     before = np.concatenate([np.zeros((len(drafts), 1), dtype=int), drafts], axis=1)
@@ -196,7 +198,7 @@ def judge_all(rule: Rule, world: World) -> tuple[NDArray[np.int_], NDArray[np.fl
         return outcome.accepted, outcome.next, outcome.chance
 
     arrays = mx.vmap(judge)(mx.array(drafts, dtype=mx.int32), mx.array(p), mx.array(q))
-    return drafts, likelihood[possible].astype(np.float64), Outcome(*arrays)
+    return drafts, likelihood[possible].astype(np.float64), VerdictArrays(*arrays)
 
 
 def standing(world: World, drafts: NDArray[np.int_]) -> NDArray[np.float64]:

@@ -8,10 +8,10 @@ import pytest
 
 from engine.circumstances import (
     Contention,
-    Processors,
+    ProcessorTimes,
     power_mode,
     power_mode_in_pmset,
-    processors,
+    processor_times,
 )
 
 PMSET = """System-wide power settings:
@@ -26,10 +26,10 @@ Currently in use:
 class Readings:
     """What the system would say, one after another."""
 
-    def __init__(self, *readings: Processors | None) -> None:
+    def __init__(self, *readings: ProcessorTimes | None) -> None:
         self._readings = iter(readings)
 
-    def __call__(self) -> Processors | None:
+    def __call__(self) -> ProcessorTimes | None:
         return next(self._readings)
 
 
@@ -46,8 +46,8 @@ class Readings:
     ],
 )
 def test_what_others_did_tells(whole: float, busy: float, own: float, heavy: bool) -> None:
-    began = Processors(100.0, 90.0, 5.0)  # what was before does not count
-    now = Processors(100.0 + whole, 90.0 + busy, 5.0 + own)
+    began = ProcessorTimes(100.0, 90.0, 5.0)  # what was before does not count
+    now = ProcessorTimes(100.0 + whole, 90.0 + busy, 5.0 + own)
     assert Contention(Readings(began, now)).heavy is heavy
 
 
@@ -64,14 +64,14 @@ def test_what_linux_says(tmp_path: Path) -> None:
     statistics = tmp_path / "stat"
     statistics.write_text("cpu  100 20 30 400 50 6 7 8 9 0\ncpu0 1 2 3 4 5 6 7 8 9 0\n")
     ticks = os.sysconf("SC_CLK_TCK")
-    found = processors(statistics)
+    found = processor_times(statistics)
     assert found is not None
     assert (found.whole * ticks, found.busy * ticks) == pytest.approx((621.0, 171.0))
     assert found.own > 0.0
     for text in ("", "cpu x\n", "cpu 1 2\n", "intr 1 2 3 4 5 6 7 8\n"):
         statistics.write_text(text)
-        assert processors(statistics) is None
-    assert processors(tmp_path / "none") is None
+        assert processor_times(statistics) is None
+    assert processor_times(tmp_path / "none") is None
 
 
 def test_a_macs_power_mode() -> None:

@@ -134,7 +134,7 @@ def test_settle_leaves_room_for_what_it_says(architecture: str, unread: int) -> 
     prefill(reader, 40)
     tokens = TOKENS[: 40 + unread]
 
-    room = reader.settle(tokens)
+    room = reader.begin_round(tokens)
 
     left = len(tokens) - reader.length
     assert 1 <= left <= min(8, unread)

@@ -14,19 +14,18 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from engine.accept import Outcome, by_block, by_token
+from engine.accept import VerdictArrays, by_block, by_token
 from engine.decoder import Decoder
-from engine.draft_length import Choice, DraftLength, Measured, Prospect
+from engine.draft_length import DraftCandidate, DraftChoice, DraftLengthPolicy, MeasuredRound
 from engine.draft_length.policy import Automatic, Fixed
-from engine.drafters import Drafter, Proposal, chain
+from engine.drafters import DraftArrays, Drafter, NoDrafter, chain
 from engine.drafters.cascade import Cascade
 from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
-from engine.drafters.none import NoDrafter
 from engine.request import Sampling
 from engine.sampling import distribution, log_weights, scores
-from engine.speculate import Guess, Rule, Ruling, Task, speculate
+from engine.speculate import RoundDraft, RoundVerdict, Rule, Task, speculate
 from tests.engine.test_accept import CHAINS
 from tests.engine.test_sampling import slow_scores
 from tests.support.engine.accept_mutants import (
@@ -52,19 +51,19 @@ def no_ends(sampling: Sampling, *, seed: int, length: int, accept: Rule = by_blo
 
 
 def write(
-    target: Decoder, drafter: Drafter, policy: DraftLength, task: Task, prompt: list[int]
-) -> tuple[list[int], list[Ruling]]:
+    target: Decoder, drafter: Drafter, policy: DraftLengthPolicy, task: Task, prompt: list[int]
+) -> tuple[list[int], list[RoundVerdict]]:
     """A text by models that have read nothing yet, and what was ruled on the way."""
     target.rewind(0)
     drafter.rewind(0)
     tokens = list(prompt)
     items = list(speculate(target, drafter, policy, tokens, task))
-    return tokens[len(prompt) :], [item for item in items if isinstance(item, Ruling)]
+    return tokens[len(prompt) :], [item for item in items if isinstance(item, RoundVerdict)]
 
 
 def short_texts(
     drafter: Drafter,
-    policy: DraftLength,
+    policy: DraftLengthPolicy,
     sampling: Sampling,
     *,
     texts: int,
@@ -82,14 +81,14 @@ def short_texts(
 
 def long_text(
     drafter: Drafter,
-    policy: DraftLength,
+    policy: DraftLengthPolicy,
     sampling: Sampling,
     *,
     length: int,
     accept: Rule = by_block,
     table: mx.array = TABLE,
     seed: int = 0,
-) -> tuple[NDArray[np.int_], list[Ruling]]:
+) -> tuple[NDArray[np.int_], list[RoundVerdict]]:
     """Counts of every token by the two before it, and what was ruled on the way."""
     task = no_ends(sampling, seed=seed, length=length, accept=accept)
     text, rulings = write(decoder(table), drafter, policy, task, PROMPT)
@@ -103,8 +102,8 @@ def model_drafter(table: mx.array, vocabulary: int = VOCABULARY) -> ModelDrafter
     return ModelDrafter(decoder(table), vocabulary=vocabulary)
 
 
-def accepted(rulings: list[Ruling]) -> int:
-    return sum(ruling.accepted for ruling in rulings)
+def accepted(rulings: list[RoundVerdict]) -> int:
+    return sum(verdict.accepted for verdict in rulings)
 
 
 # --- The first tokens together
@@ -181,7 +180,7 @@ def test_every_token_of_a_long_text(drafting: str, rule: Rule) -> None:
     assert counts.sum() == 1_200
     assert excess(counts, exact(TABLE, WARM)) < 1.0
     if drafting == "self":
-        assert all(ruling.accepted == len(ruling.p) for ruling in rulings)
+        assert all(verdict.accepted == len(verdict.p) for verdict in rulings)
 
 
 @pytest.mark.parametrize("chain_name", CHAINS)
@@ -204,11 +203,13 @@ class Erratic:
     def __init__(self) -> None:
         self._lengths = np.random.default_rng(0).integers(0, 7, size=10_000).tolist()
 
-    def choose(self, prospects: Sequence[Prospect], *, most: int, context: int) -> Choice:
+    def choose(
+        self, candidates: Sequence[DraftCandidate], *, most: int, context: int
+    ) -> DraftChoice:
         length = self._lengths.pop()
-        return Choice(min(length, most), "erratic", rounds=1 if length else 3)
+        return DraftChoice(min(length, most), "erratic", rounds=1 if length else 3)
 
-    def observe(self, measured: Measured) -> None:
+    def observe(self, measured: MeasuredRound) -> None:
         pass
 
     def restart(self) -> None:
@@ -217,7 +218,9 @@ class Erratic:
 
 @pytest.mark.parametrize("policy", [Erratic, Automatic])
 @pytest.mark.parametrize("kind", ["lookup", "cascade"])
-def test_drafters_and_lengths_that_change(kind: str, policy: Callable[[], DraftLength]) -> None:
+def test_drafters_and_lengths_that_change(
+    kind: str, policy: Callable[[], DraftLengthPolicy]
+) -> None:
     # Lookup is certain of what it copies; what it copies depends on what was written before.
     drafter: Drafter = LookupDrafter()
     if kind == "cascade":
@@ -243,25 +246,25 @@ class Shuffled:
     def prepare(self, tokens: list[int]) -> Iterator[int]:
         return iter(())
 
-    def prospects(self, tokens: list[int]) -> Sequence[Prospect]:
-        return (Prospect(self.name, 16),)
+    def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
+        return (DraftCandidate(self.name, 16),)
 
     def propose(
-        self, tokens: list[int], choice: Choice, sampling: Sampling, key: mx.array
-    ) -> Proposal | None:
+        self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
+    ) -> DraftArrays | None:
         proposal = self._inner.propose(tokens, choice, sampling, key)
         assert proposal is not None
         assert proposal.distributions is not None
         back = mx.argsort(self._to_target)
-        return Proposal(
+        return DraftArrays(
             self._to_target[proposal.tokens].astype(mx.int32),
             proposal.q,
             proposal.distributions[:, back],
             self.name,
         )
 
-    def settle(self, accepted: int) -> None:
-        self._inner.settle(accepted)
+    def accept(self, accepted: int) -> None:
+        self._inner.accept(accepted)
 
     def rewind(self, length: int) -> None:
         self._inner.rewind(length)
@@ -330,12 +333,12 @@ def test_no_key_is_used_twice() -> None:
 
     class Noting(ModelDrafter):
         def propose(
-            self, tokens: list[int], choice: Choice, sampling: Sampling, key: mx.array
-        ) -> Proposal | None:
+            self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
+        ) -> DraftArrays | None:
             used.append(tuple(key.tolist()))
             return super().propose(tokens, choice, sampling, key)
 
-    def noting(drafted: mx.array, p: mx.array, q: mx.array, key: mx.array) -> Outcome:
+    def noting(drafted: mx.array, p: mx.array, q: mx.array, key: mx.array) -> VerdictArrays:
         used.append(tuple(key.tolist()))
         return by_block(drafted, p, q, key)
 
@@ -418,8 +421,8 @@ def test_drafter_that_forgets_the_chain_is_refuted(monkeypatch: pytest.MonkeyPat
 def test_drafter_that_loses_its_place_changes_nothing() -> None:
     class Lost(ModelDrafter):
         def propose(
-            self, tokens: list[int], choice: Choice, sampling: Sampling, key: mx.array
-        ) -> Proposal | None:
+            self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
+        ) -> DraftArrays | None:
             return super().propose([*tokens[:-2], 0, 0], choice, sampling, key)
 
     drafter = Lost(decoder(DRAFTING["self"]), vocabulary=VOCABULARY)
@@ -472,7 +475,7 @@ def test_guesses_are_shown_before_they_are_judged() -> None:
     task = no_ends(WARM, seed=0, length=50)
     before = tokens
     for item in speculate(decoder(TABLE), drafter, Fixed(3), tokens, task):
-        if isinstance(item, Guess):
+        if isinstance(item, RoundDraft):
             before = list(tokens)
             guess = item
         elif item.p:

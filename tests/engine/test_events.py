@@ -14,11 +14,11 @@ from engine.events import (
     DraftedToken,
     Event,
     Failed,
-    Judgement,
     Prefill,
     Span,
     Stats,
     Text,
+    TokenVerdict,
     Verdict,
     WrittenToken,
     from_json,
@@ -29,7 +29,7 @@ text = st.text() | st.just("\ud800 \u2028 \x1b[2J")
 count = st.integers(0, 10**6)
 figure = st.floats(allow_nan=False)
 tokens = st.builds(DraftedToken, id=count, text=text, q=figure)
-judgements = st.builds(Judgement, p=figure, chance=figure)
+judgements = st.builds(TokenVerdict, p=figure, chance=figure)
 own_tokens = st.builds(
     WrittenToken,
     id=count,
@@ -129,7 +129,9 @@ def test_other_lines_are_refused(line: str) -> None:
         '{"event": "text", "generation": "g", "delta": "a", "spans": [{"round": 1}]}',
         '{"event": "draft", "generation": "g", "round": 0, "tokens": [7], "drafter": "d"}',
         '{"event": "draft", "generation": "g", "round": 0, "tokens": null, "drafter": "d"}',
-        '{"event": "done", "generation": "g", "reason": "stop", "stats": {}}',
+        '{"event": "done", "generation": "g", "reason": "stop", "stats": []}',
+        '{"event": "done", "generation": "g", "reason": "stop", "stats": {"rounds": "1"}}',
+        '{"event": "done", "generation": "g", "reason": "over", "stats": {}}',
     ],
 )
 def test_near_misses_are_refused(line: str) -> None:

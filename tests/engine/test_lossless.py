@@ -22,7 +22,7 @@ from mlx_lm.models.cache import ArraysCache, make_prompt_cache
 
 import engine.cache
 import engine.speculate
-from engine.accept import Outcome, greedily
+from engine.accept import VerdictArrays, greedily
 from engine.cache import AlignedCache, QuantizedCaches, Timeline
 from engine.decoder import Decoder
 from engine.drafters import Drafter
@@ -301,7 +301,7 @@ def use_mlx_lms_ring() -> AbstractContextManager[Any]:
 
 
 def look_at_the_wrong_row() -> AbstractContextManager[Any]:
-    def broken(drafted: mx.array, choices: mx.array) -> Outcome:
+    def broken(drafted: mx.array, choices: mx.array) -> VerdictArrays:
         return greedily(drafted, mx.roll(choices, 1))
 
     return mock.patch.object(engine.speculate, "greedily", broken)

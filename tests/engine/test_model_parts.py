@@ -1,22 +1,125 @@
-"""Watching layers: what is seen is what they make, the model stays as it is, and it is bounded."""
+"""The parts of a model are found by what they do; watching its layers changes nothing.
+
+What is seen of layers is what they make, and it is bounded.
+"""
+
+from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
 import pytest
+from mlx_lm.models.cache import make_prompt_cache
 
 import engine.model_parts
 from engine.decoder import Decoder
-from engine.model_parts import HiddenStates, Tap
+from engine.model_parts import HiddenStates, LayerHook, embedding, final_norm, output_rows, trunk
 from models.errors import Problem
+from tests.support.engine import tiny
 from tests.support.engine.tiny import ARCHITECTURES, build
 
 TOKENS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3]
 LAYERS = (1, 2)
+BATCH = mx.array([[5, 9, 61, 0, 33]])
+ROWS = mx.array([3, 60, 7])
+
+
+def tied(architecture: str) -> nn.Module:
+    """One whose output layer is its embedding."""
+    with pytest.MonkeyPatch.context() as patch:
+        config = tiny._CONFIGS[architecture] | {"tie_word_embeddings": True}
+        patch.setitem(tiny._CONFIGS, architecture, config)
+        return tiny.build(architecture)
+
+
+MODELS = {name: lambda name=name: tiny.build(name) for name in tiny.ARCHITECTURES}
+MODELS |= {f"{name}, tied": lambda name=name: tied(name) for name in ("llama", "qwen2", "qwen3")}
+MODELS |= {
+    f"{name}, 4-bit": lambda name=name: tiny.build(name, bits=4) for name in tiny.ARCHITECTURES
+}
+MODELS |= {"llama, tied, 8-bit": lambda: _quantized(tied("llama"))}
+
+
+def _quantized(model: nn.Module) -> nn.Module:
+    nn.quantize(model, group_size=32, bits=8)
+    return model
+
+
+@pytest.fixture(params=MODELS)
+def model(request: pytest.FixtureRequest) -> nn.Module:
+    return MODELS[request.param]()
+
+
+def last_state(model: nn.Module, tokens: mx.array) -> mx.array:
+    """What the last norm put out: (n, width)."""
+    return trunk(model)(tokens, cache=make_prompt_cache(model))[0]
+
+
+def test_the_trunk_holds_the_layers(model: nn.Module) -> None:
+    layers = trunk(model)["layers"]
+    assert len(layers) == len(model.layers)
+    assert all(ours is theirs for ours, theirs in zip(layers, model.layers, strict=True))
+
+
+def test_the_embedding_is_what_the_model_reads(model: nn.Module) -> None:
+    table = embedding(model)
+    before = table(BATCH)
+    assert before.shape[:2] == BATCH.shape
+    logits = model(BATCH)
+    seen: list[mx.array] = []
+
+    class Watched(type(table)):  # type: ignore[misc]
+        def __call__(self, tokens: mx.array) -> mx.array:
+            seen.append(tokens)
+            return super().__call__(tokens)
+
+    table.__class__ = Watched
+    assert mx.array_equal(model(BATCH), logits)
+    assert len(seen) == 1
+    assert mx.array_equal(seen[0], BATCH)
+
+
+def test_output_rows_give_their_tokens_logits(model: nn.Module) -> None:
+    rows = output_rows(model, ROWS)
+    assert rows.shape == (ROWS.size, embedding(model)(ROWS).shape[-1])
+    assert mx.issubdtype(rows.dtype, mx.floating)
+    logits = model(BATCH)[0][:, ROWS]
+    assert float(mx.std(logits)) > 0.5  # else nearly anything would be close to them
+    assert mx.allclose(last_state(model, BATCH) @ rows.T, logits, atol=1e-3)
+
+
+def test_the_final_norm_is_the_one_before_the_output(model: nn.Module, request: Any) -> None:
+    weight = final_norm(model)
+    if "gemma" in request.node.callspec.id:
+        assert weight is None  # it multiplies by 1 + weight: not a plain one
+        return
+    assert weight is not None
+    before = last_state(model, BATCH)
+    weight[:] = 3 * weight
+    assert mx.allclose(last_state(model, BATCH), 3 * before, rtol=1e-4)
+
+
+class Odd(nn.Module):
+    """A model whose layers have a name that nobody knows."""
+
+    def __init__(self, **parts: Any) -> None:
+        super().__init__()
+        self.model = nn.Module()
+        for name, part in parts.items():
+            self.model[name] = part
+
+
+def test_parts_that_nobody_knows() -> None:
+    with pytest.raises(Problem, match="layers are not in one list"):
+        trunk(Odd(stages=[nn.Identity()]))
+    with pytest.raises(Problem, match="embedding was not found"):
+        embedding(Odd(layers=[nn.Identity()], tokens=nn.Embedding(4, 4)))
+    assert final_norm(Odd(layers=[nn.Identity()], norm=nn.LayerNorm(4))) is None
+    assert final_norm(Odd(layers=[nn.Identity()])) is None
 
 
 def straight(model: nn.Module, tokens: list[int]) -> mx.array:
     """The states behind `LAYERS`, of one pass: (tokens, layers, width)."""
-    tap = Tap([model.layers[number - 1] for number in LAYERS])
+    tap = LayerHook([model.layers[number - 1] for number in LAYERS])
     with tap.open():
         model(mx.array([tokens]))
     return mx.stack([output[0] for output in tap.outputs], axis=1)
@@ -28,7 +131,7 @@ def test_a_tap_changes_nothing(architecture: str) -> None:
     kinds = [type(layer) for layer in model.layers]
     expected = model(mx.array([TOKENS]))
     names = list(dict(model.named_modules()))
-    tap = Tap([model.layers[number - 1] for number in LAYERS])
+    tap = LayerHook([model.layers[number - 1] for number in LAYERS])
     with tap.open():
         watched = model(mx.array([TOKENS]))
     assert mx.array_equal(watched, expected)
@@ -48,7 +151,7 @@ def test_the_states_are_the_layers_own() -> None:
 def test_a_tap_closes_after_a_failure() -> None:
     model = build("llama")
     kinds = [type(layer) for layer in model.layers]
-    tap = Tap(list(model.layers))
+    tap = LayerHook(list(model.layers))
     with pytest.raises(RuntimeError, match="stop"), tap.open():
         raise RuntimeError("stop")
     assert [type(layer) for layer in model.layers] == kinds
@@ -81,7 +184,7 @@ def test_recurrent_layers_take_whole_rounds_back() -> None:
     decoder = Decoder(build("mamba"))
     states = decoder.record(LAYERS)
     decoder.read(mx.array(TOKENS[:4]))
-    decoder.settle(TOKENS[:4])
+    decoder.begin_round(TOKENS[:4])
     decoder.read(mx.array(TOKENS[4:]))
     decoder.rewind(6)
     assert states.end == decoder.length == 4

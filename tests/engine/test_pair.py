@@ -11,16 +11,15 @@ import pytest
 from mlx_lm.utils import save_model
 
 from engine.decoder import Decoder
-from engine.draft_length import LONGEST, DraftLength, Prospect
+from engine.draft_length import LONGEST, DraftCandidate, DraftLengthPolicy
 from engine.draft_length.policy import Automatic
-from engine.drafters import Drafter
+from engine.drafters import Drafter, NoDrafter
 from engine.drafters.cascade import Cascade
 from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.head import HeadDrafter
 from engine.drafters.head_network import save_head
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
-from engine.drafters.none import NoDrafter
 from engine.loading import LoadedModel, load
 from engine.pair import make_drafter, make_policy
 from models.errors import Problem
@@ -227,8 +226,8 @@ def test_a_model_with_fewer_logits_drafts_only_what_it_knows(
     assert type(make(str(folder), target)) is ModelDrafter
 
 
-def lengths(policy: DraftLength) -> int:
-    return policy.choose([Prospect("any", 1000)], most=1000, context=0).length
+def lengths(policy: DraftLengthPolicy) -> int:
+    return policy.choose([DraftCandidate("any", 1000)], most=1000, context=0).length
 
 
 @pytest.mark.parametrize("length", [0, 1, 7, LONGEST])

@@ -2,7 +2,7 @@
 
 from hypothesis import given
 
-from engine.events import Draft, DraftedToken, Event, Judgement, Text, Verdict, WrittenToken
+from engine.events import Draft, DraftedToken, Event, Text, TokenVerdict, Verdict, WrittenToken
 from engine.rounds import Round, Rounds, Token, committed, joined, judged
 from engine.stats import tally
 from tests.engine.test_stats import runs
@@ -45,7 +45,7 @@ def draft(number: int, *texts: str) -> Draft:
 
 
 def verdict(number: int, proposed: int, accepted: int, own: WrittenToken | None) -> Verdict:
-    judgements = tuple(Judgement(n / 10, n / 5) for n in range(proposed))
+    judgements = tuple(TokenVerdict(n / 10, n / 5) for n in range(proposed))
     return Verdict("g", number, accepted, judgements, own, 0.01, 0.02, 0.04, "fixed at 3")
 
 

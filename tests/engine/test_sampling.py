@@ -28,7 +28,7 @@ from engine.sampling import (
     log_weights,
     scores,
 )
-from engine.speculate import Guess, Ruling, Task, speculate
+from engine.speculate import RoundDraft, RoundVerdict, Task, speculate
 from models.errors import Problem
 from tests.support.engine.chi_square import excess
 from tests.support.engine.markov import decoder, drafting_tables, random_table
@@ -357,7 +357,7 @@ def test_every_position_sees_the_history_of_plain_decoding(
 
     rounds = 0
     for item in speculate(decoder(table), drafter, Fixed(length), tokens, task):
-        if isinstance(item, Guess):
+        if isinstance(item, RoundDraft):
             before = [[*tokens, *item.tokens[:i]] for i in range(len(item.tokens) + 1)]
             expected = [history[-window:] for history in before]
             assert drafter_spy.take() == expected[:-1]
@@ -397,7 +397,7 @@ def test_greedy_with_penalties_is_plain_decoding_at_every_length(penalty: str) -
         tokens = list(prompt)
         task = Task(sampling, seed=0, max_tokens=40, ends=frozenset())
         for item in speculate(Decoder(model), drafter, Fixed(length), tokens, task):
-            accepted += item.accepted if isinstance(item, Ruling) else 0
+            accepted += item.accepted if isinstance(item, RoundVerdict) else 0
         assert tokens == expected, f"at length {length}"
 
     assert accepted > 40

@@ -12,7 +12,7 @@ import engine.session
 import engine.speculate
 from engine.blas import MatrixLibrary
 from engine.circumstances import Contention
-from engine.draft_length.calibrations import Calibrations
+from engine.draft_length.calibrations import CalibrationStore
 from engine.draft_length.policy import Automatic, Fixed
 from engine.loading import LoadedModel
 from engine.request import Request
@@ -35,7 +35,7 @@ def known(session: Session) -> bool:
 
 
 def test_measured_once_and_read_again(target: LoadedModel, tmp_path: Path) -> None:
-    kept = Calibrations(tmp_path)
+    kept = CalibrationStore(tmp_path)
     first = Session(target, drafter="lookup", calibrations=kept)
     assert not known(first)
     told: list[float] = []
@@ -69,7 +69,7 @@ def test_where_nothing_is_to_be_decided_nothing_is_measured(target: LoadedModel)
 
 
 def test_a_cancelled_measurement_is_not_kept(target: LoadedModel, tmp_path: Path) -> None:
-    session = Session(target, drafter="lookup", calibrations=Calibrations(tmp_path))
+    session = Session(target, drafter="lookup", calibrations=CalibrationStore(tmp_path))
     session.calibrate(cancelled=lambda: True)
     assert not known(session)
     assert list(session.answer(QUESTION, Request(max_tokens=10)))
@@ -85,7 +85,7 @@ class Busy(Contention):
 def test_what_a_busy_machine_showed_is_used_and_not_kept(
     target: LoadedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept = Calibrations(tmp_path)
+    kept = CalibrationStore(tmp_path)
     calm = engine.session.Contention
     monkeypatch.setattr(engine.session, "Contention", Busy)
     session = Session(target, drafter="lookup", calibrations=kept)
@@ -111,7 +111,7 @@ def test_what_a_busy_machine_showed_is_used_and_not_kept(
 def test_costs_that_are_not_what_they_were_are_measured_again(
     target: LoadedModel, tmp_path: Path
 ) -> None:
-    kept = Calibrations(tmp_path)
+    kept = CalibrationStore(tmp_path)
     first = Session(target, drafter="lookup", calibrations=kept)
     first.calibrate()
     assert isinstance(first.policy, Automatic)
@@ -133,7 +133,7 @@ def test_the_slow_library_is_told_of_when_it_is_measured(
 ) -> None:
     monkeypatch.setattr(engine.session, "choose_blas", lambda: MatrixLibrary("reference BLAS"))
     monkeypatch.setattr(mx, "default_device", lambda: mx.cpu)
-    kept = Calibrations(tmp_path)
+    kept = CalibrationStore(tmp_path)
     first, second = (Session(target, drafter="lookup", calibrations=kept) for _ in range(2))
     assert first.calibrate() == SLOW
     assert second.calibrate() == ""  # once
@@ -151,7 +151,7 @@ def test_the_slow_library_is_told_of_when_it_is_measured(
 def test_a_calibration_belongs_to_what_it_was_measured_with(
     target: LoadedModel, tmp_path: Path, place: str, found: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept = Calibrations(tmp_path)
+    kept = CalibrationStore(tmp_path)
     Session(target, drafter="lookup", calibrations=kept).calibrate()
     monkeypatch.setattr(place, found)
     other = Session(target, drafter="lookup", calibrations=kept)

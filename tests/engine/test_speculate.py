@@ -13,16 +13,15 @@ import pytest
 import engine.speculate
 from engine import device
 from engine.decoder import Decoder
-from engine.draft_length import Choice, Measured, Prospect
+from engine.draft_length import DraftCandidate, DraftChoice, MeasuredRound
 from engine.draft_length.policy import Automatic, Fixed
-from engine.drafters import Drafter
+from engine.drafters import Drafter, NoDrafter
 from engine.drafters.cascade import Cascade
 from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
-from engine.drafters.none import NoDrafter
 from engine.request import Sampling
-from engine.speculate import Guess, Ruling, speculate
+from engine.speculate import RoundDraft, RoundVerdict, speculate
 from tests.support.engine.helpers import (
     CORE,
     EVERYWHERE,
@@ -209,13 +208,15 @@ class Whims:
 
     def __init__(self) -> None:
         self._lengths = iter([0, 3, 0, 100, 1, 0, 2, 50, 0, 0, 7, *([4] * 100)])
-        self.observed: list[Measured] = []
+        self.observed: list[MeasuredRound] = []
 
-    def choose(self, prospects: Sequence[Prospect], *, most: int, context: int) -> Choice:
+    def choose(
+        self, candidates: Sequence[DraftCandidate], *, most: int, context: int
+    ) -> DraftChoice:
         length = next(self._lengths)
-        return Choice(length, "a whim", rounds=3 if length == 0 else 1)
+        return DraftChoice(length, "a whim", rounds=3 if length == 0 else 1)
 
-    def observe(self, measured: Measured) -> None:
+    def observe(self, measured: MeasuredRound) -> None:
         self.observed.append(measured)
 
     def restart(self) -> None:
@@ -233,7 +234,7 @@ def test_policy_may_change_its_mind(architecture: str, kind: str) -> None:
     assert run.tokens == expected
     assert_as_fresh(target, tokens, decoder(model))
     assert [(m.proposed, m.accepted) for m in policy.observed] == [
-        (len(ruling.p), ruling.accepted) for _, ruling in run.rounds
+        (len(verdict.p), verdict.accepted) for _, verdict in run.rounds
     ]
 
 
@@ -244,8 +245,8 @@ class Copies(Known):
         super().__init__(script)
         self._matches = matches
 
-    def prospects(self, tokens: list[int]) -> Sequence[Prospect]:
-        return (Prospect(self.name, 8, match=5 if len(tokens) in self._matches else 1),)
+    def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
+        return (DraftCandidate(self.name, 8, match=5 if len(tokens) in self._matches else 1),)
 
 
 class Patient(Whims):
@@ -255,10 +256,12 @@ class Patient(Whims):
         super().__init__()
         self._wake = wake
 
-    def choose(self, prospects: Sequence[Prospect], *, most: int, context: int) -> Choice:
-        if prospects[0].match >= 5:
-            return Choice(4, "a match")
-        return Choice(0, "patience", rounds=30, wake=self._wake)
+    def choose(
+        self, candidates: Sequence[DraftCandidate], *, most: int, context: int
+    ) -> DraftChoice:
+        if candidates[0].match >= 5:
+            return DraftChoice(4, "a match")
+        return DraftChoice(0, "patience", rounds=30, wake=self._wake)
 
 
 def test_a_match_ends_a_plain_stretch() -> None:
@@ -275,9 +278,11 @@ def test_a_match_ends_a_plain_stretch() -> None:
 
 def test_the_policy_is_told_what_there_was() -> None:
     class Noting(Whims):
-        def choose(self, prospects: Sequence[Prospect], *, most: int, context: int) -> Choice:
-            asked.append((prospects[0].drafter, most, context))
-            return Choice(3, "three", "known")
+        def choose(
+            self, candidates: Sequence[DraftCandidate], *, most: int, context: int
+        ) -> DraftChoice:
+            asked.append((candidates[0].drafter, most, context))
+            return DraftChoice(3, "three", "known")
 
     asked: list[tuple[str, int, int]] = []
     policy, tokens = Noting(), SCRIPT[:12]
@@ -407,7 +412,7 @@ def test_two_waits_a_drafted_round_and_one_a_plain_one(
     drafted = plain = fetched = 0
     with Waits().counted() as waits:
         for item in speculate(target, drafter, Fixed(3), tokens, task(30, sampling=sampling)):
-            if isinstance(item, Guess):
+            if isinstance(item, RoundDraft):
                 assert waits.fetches == fetched + 1, "the verdict did not wait for the guess"
                 continue
             rows = 2 if item.p else 1
@@ -435,7 +440,7 @@ def test_guess_comes_before_its_verdict(kind: str) -> None:
     guesses = 0
     with mock.patch.object(engine.speculate, "fetch", noting):
         for item in speculate(target, DRAFTERS[kind](target), Fixed(3), tokens, task(30)):
-            if isinstance(item, Guess):
+            if isinstance(item, RoundDraft):
                 guesses += 1
                 assert fetched == [2]  # tokens and q
                 before = len(tokens)
@@ -458,7 +463,7 @@ def reject_all(target: Decoder, text: list[int], rounds: int) -> list[tuple[int,
     bytes_held: list[tuple[int, int]] = []
     done = 0
     for item in speculate(target, drafter, Fixed(4), tokens, task(rounds)):
-        if isinstance(item, Ruling):
+        if isinstance(item, RoundVerdict):
             assert item.accepted == 0
             done += 1
             if done % 100 == 0:

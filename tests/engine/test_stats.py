@@ -11,11 +11,11 @@ from engine.events import (
     Draft,
     DraftedToken,
     Event,
-    Judgement,
     Origin,
     Prefill,
     Stats,
     Text,
+    TokenVerdict,
     Verdict,
     WrittenToken,
 )
@@ -25,7 +25,7 @@ from engine.stats import ENOUGH_PLAIN_ROUNDS, ratio_to_plain, tally, update
 def verdict(number: int, proposed: int, accepted: int, *, ended: bool = False) -> Verdict:
     origin: Origin = "correction" if accepted < proposed else "bonus" if proposed else "plain"
     own = None if ended else WrittenToken(7, "x", 0.5, origin)
-    judgements = (Judgement(0.5, 0.5),) * proposed
+    judgements = (TokenVerdict(0.5, 0.5),) * proposed
     return Verdict("g", number, accepted, judgements, own, 0.25, 0.5, 1.0, "full")
 
 

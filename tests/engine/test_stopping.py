@@ -8,9 +8,9 @@ import mlx.core as mx
 import pytest
 
 from engine.accept import by_block, by_token
-from engine.draft_length import Choice, Prospect
+from engine.draft_length import DraftCandidate, DraftChoice
 from engine.draft_length.policy import Fixed
-from engine.drafters import Proposal
+from engine.drafters import DraftArrays
 from engine.drafters.model import ModelDrafter
 from engine.request import Sampling
 from engine.speculate import Rule
@@ -29,16 +29,18 @@ from tests.support.engine.markov import decoder, exact
 class Unsure(Fixed):
     """Stops inside a draft where it is unlikely to stand."""
 
-    def choose(self, prospects: Sequence[Prospect], *, most: int, context: int) -> Choice:
-        return replace(super().choose(prospects, most=most, context=context), floor=0.4)
+    def choose(
+        self, candidates: Sequence[DraftCandidate], *, most: int, context: int
+    ) -> DraftChoice:
+        return replace(super().choose(candidates, most=most, context=context), floor=0.4)
 
 
 class Dropping(ModelDrafter):
     """Keeps back the token that it stopped at, as if it had not been drawn."""
 
     def propose(
-        self, tokens: list[int], choice: Choice, sampling: Sampling, key: mx.array
-    ) -> Proposal | None:
+        self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
+    ) -> DraftArrays | None:
         whole = super().propose(tokens, choice, sampling, key)
         if whole is None or whole.tokens.size == choice.length:
             return whole
@@ -46,7 +48,7 @@ class Dropping(ModelDrafter):
             return None
         assert whole.distributions is not None
         kept = (whole.tokens[:-1], whole.q[:-1], whole.distributions[:-1])
-        return Proposal(*kept, self.name)
+        return DraftArrays(*kept, self.name)
 
 
 @pytest.mark.parametrize("rule", [by_token, by_block])
@@ -56,7 +58,7 @@ def test_drafts_that_stop_where_they_are_unsure(rule: Rule) -> None:
     counts, rulings = long_text(drafter, Unsure(4), WARM, length=1_000, accept=rule)
 
     assert excess(counts, exact(TABLE, WARM)) < 1.0
-    assert len({len(ruling.p) for ruling in rulings}) >= 2
+    assert len({len(verdict.p) for verdict in rulings}) >= 2
 
 
 def test_dropping_the_token_that_it_stopped_at_is_refuted() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from engine.text import AnswerText, Spelling, StopStrings, TextStream
+from engine.text import AnswerText, StopStrings, TextStream, TokenTexts
 from models.errors import Problem
 from tests.support.engine.shares import clipped, shares
 
@@ -281,27 +281,32 @@ def test_a_token_waits_for_all_of_its_text() -> None:
 
 @each_tokenizer
 def test_spelling(tokenizer: PreTrainedTokenizerFast) -> None:
-    spelling = Spelling(tokenizer)
+    token_texts = TokenTexts(tokenizer)
 
-    def spell(name: str) -> str:
-        return spelling.spell(tokenizer.convert_tokens_to_ids(name))
+    def text_of(name: str) -> str:
+        return token_texts.text_of(tokenizer.convert_tokens_to_ids(name))
 
     if tokenizer is TOKENIZERS[0]:
-        assert (spell("Ġw"), spell("ĠĠ"), spell("Ã©")) == (" w", "  ", "é")
-        assert (spell("Ã"), spell("ĠÃ")) == ("\ufffd", " \ufffd")
-        assert (spell("<|im_end|>"), spell("<tool>")) == ("<|im_end|>", "<tool>")
+        assert (text_of("Ġw"), text_of("ĠĠ"), text_of("Ã©")) == (" w", "  ", "é")
+        assert (text_of("Ã"), text_of("ĠÃ")) == ("\ufffd", " \ufffd")
+        assert (text_of("<|im_end|>"), text_of("<tool>")) == ("<|im_end|>", "<tool>")
     else:
-        assert (spell("▁a"), spell("▁"), spell("▁▁"), spell("he")) == (" a", " ", "  ", "he")
-        assert (spell("<0xE4>"), spell("<0x0A>"), spell("<0x20>")) == ("\ufffd", "\n", " ")
-        assert (spell("<s>"), spell("</s>")) == ("<s>", "</s>")
-    assert spelling.spell(len(tokenizer) + 5) == ""
+        assert (text_of("▁a"), text_of("▁"), text_of("▁▁"), text_of("he")) == (
+            " a",
+            " ",
+            "  ",
+            "he",
+        )
+        assert (text_of("<0xE4>"), text_of("<0x0A>"), text_of("<0x20>")) == ("\ufffd", "\n", " ")
+        assert (text_of("<s>"), text_of("</s>")) == ("<s>", "</s>")
+    assert token_texts.text_of(len(tokenizer) + 5) == ""
 
 
 def test_spelling_asks_the_tokenizer_once() -> None:
     counting = Counting(TOKENIZERS[0])
-    spelling = Spelling(counting)
-    first, cost = spelling.spell(50), counting.decoded
-    assert (spelling.spell(50), counting.decoded) == (first, cost)
+    token_texts = TokenTexts(counting)
+    first, cost = token_texts.text_of(50), counting.decoded
+    assert (token_texts.text_of(50), counting.decoded) == (first, cost)
 
 
 def naive(text: str, stops: Sequence[str]) -> tuple[str, str]:

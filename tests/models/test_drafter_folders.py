@@ -18,7 +18,7 @@ from models.drafter_folders import (
     is_head,
 )
 from models.errors import Problem
-from models.starter import HOME_VARIABLE
+from models.files import HOME_VARIABLE
 
 TARGET = "0123456789abcdef"
 CONFIG = {"model_type": HEAD_MODEL_TYPE, "target": "A target", "target_fingerprint": TARGET}

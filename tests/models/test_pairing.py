@@ -52,6 +52,7 @@ def judged(target: Path, *installed: Installed, **more: Any) -> dict[str, Candid
     entries = [entry_of(model) for model in installed]
     found = candidates(ModelFolder(target), installed=entries, **more)
     assert all(candidate.reason and candidate.reason.isprintable() for candidate in found)
+    assert all((candidate.obstacle == "") == candidate.works for candidate in found)
     by_name = {candidate.drafter: candidate for candidate in found}
     assert len(by_name) == len(found)
     return by_name
@@ -254,6 +255,7 @@ def test_what_is_not_downloaded_is_named_by_family(tmp_path: Path, catalog: Cata
     for drafter in names:
         assert not found[drafter].works
         assert f"slipstream models pull {drafter}" in found[drafter].reason
+        assert found[drafter].obstacle == "not installed"
         assert found[drafter].size_bytes == catalog.models[drafter].download_bytes
     order = list(found)
     assert order.index("none") < min(map(order.index, names)) < order.index("head")
@@ -279,5 +281,6 @@ def test_what_is_here_or_no_smaller_is_not_to_be_downloaded(tmp_path: Path, cata
 def test_no_room_for_what_is_not_downloaded(tmp_path: Path, catalog: Catalog):
     target = of_the_catalog(catalog, "mlx-community/Qwen3-8B-4bit", tmp_path / "target")
     small = replace(MACHINE, available_bytes=300_000_000)
-    reason = judged(target, catalog=catalog, machine=small)["mlx-community/Qwen3-0.6B-4bit"].reason
-    assert "GB are available" in reason
+    found = judged(target, catalog=catalog, machine=small)["mlx-community/Qwen3-0.6B-4bit"]
+    assert "GB are available" in found.reason
+    assert (found.installed, found.obstacle) == (False, "no room")

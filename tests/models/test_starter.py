@@ -4,6 +4,7 @@ import hashlib
 import io
 import json
 import multiprocessing
+import os
 import subprocess
 import sys
 import zipfile
@@ -15,16 +16,15 @@ import pytest
 
 from models import starter as module
 from models.errors import Problem
+from models.files import HOME_VARIABLE
 from models.starter import (
     GGUF_VARIABLE,
-    HOME_VARIABLE,
     MARKER_NAME,
     STARTER,
     Starter,
     Wheel,
     ensure_starter,
     locate_wheel,
-    models_folder,
 )
 from tests.support.models.file_server import FileServer, serving
 from tests.support.models.tiny_gguf import TinyGguf
@@ -213,13 +213,6 @@ def test_a_place_that_cannot_be_written(starter: Starter, tmp_path: Path):
         ensure_starter(home=tmp_path, starter=starter, locate=nowhere)
 
 
-def test_where_models_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    assert models_folder(tmp_path) == tmp_path / "models"
-    assert "slipstream" in str(models_folder()).lower()
-    monkeypatch.setenv(HOME_VARIABLE, str(tmp_path / "x"))
-    assert models_folder() == tmp_path / "x" / "models"
-
-
 def _ensure(home: Path, starter: Starter, wheel: Wheel) -> None:
     ensure_starter(home=home, starter=starter, locate=lambda requirement: wheel)
 
@@ -237,6 +230,24 @@ def test_two_processes_at_once(server: FileServer, starter: Starter, tmp_path: P
     ensure_starter(home=tmp_path, starter=starter, locate=nowhere)
 
 
+def test_the_index_is_asked_and_the_wheel_not_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fetching it with progress comes after; a first time in silence took as long again."""
+    wheel = "tiny-1.0-py3-none-any.whl"
+    digest = "ab" * 32
+    page = f'<a href="/{wheel}#sha256={digest}">{wheel}</a>'
+    with serving(page.encode()) as server:
+        server.content_type = "text/html"
+        index = server.url.removesuffix("/file.whl")
+        monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+        monkeypatch.setenv("PIP_INDEX_URL", index)
+        monkeypatch.delenv("PIP_EXTRA_INDEX_URL", raising=False)
+        monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
+        assert locate_wheel("tiny==1.0") == Wheel(f"{index}/{wheel}", digest)
+        assert len(server.asked) == 1
+        with pytest.raises(Problem, match=r"No matching.*tiny==2\.0"):
+            locate_wheel("tiny==2.0")
+
+
 def answering(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
     """Let a small program stand in for pip."""
     run = subprocess.run
@@ -248,8 +259,7 @@ def answering(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
 
 
 def test_pip_says_where_the_wheel_is(monkeypatch: pytest.MonkeyPatch):
-    where = {"url": "http://127.0.0.1/x.whl", "archive_info": {"hashes": {"sha256": "ab"}}}
-    report = json.dumps({"install": [{"download_info": where}]})
+    report = json.dumps({"url": "http://127.0.0.1/x.whl", "sha256": "ab"})
     answering(monkeypatch, f"print({report!r})")
     assert locate_wheel("x==1") == Wheel("http://127.0.0.1/x.whl", "ab")
 
@@ -260,7 +270,7 @@ def test_pip_says_where_the_wheel_is(monkeypatch: pytest.MonkeyPatch):
         ("import sys; sys.exit('WARNING: x\\nERROR: No matching distribution')", "No matching"),
         ("print('{}')", "does not offer"),
         ("print('no json')", "does not offer"),
-        ("print('{\"install\": [{}]}')", "does not offer"),
+        ("print('[]')", "does not offer"),
     ],
 )
 def test_pip_finds_nothing(monkeypatch: pytest.MonkeyPatch, program: str, named: str):

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from app.updates.release import feed_from_text
-from app.updates.signature import unseal
+from app.updates.check import unseal
+from app.updates.feed import feed_from_text
 from configuration import REPOSITORY, read_configuration
 from feed import main, make_key, read_key
 from models.download import file_sha256

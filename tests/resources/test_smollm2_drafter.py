@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from mlx.utils import tree_flatten
 
-from engine.anatomy import embedding
-from engine.distil.answers import Answerer, Asked
+from engine.distil.answering import Answerer, Asked
 from engine.distil.loss import embed, loss, make_batch
 from engine.drafters.head_network import load_head
 from engine.loading import load
+from engine.model_parts import embedding
 from models.drafter_folders import describe_head, find_head
 from models.folders import ModelFolder
 from tests.support.engine.heads import untrained

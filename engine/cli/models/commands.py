@@ -97,18 +97,18 @@ def pull(
 
 
 def _pull(repositories: list[str], *, with_parent: bool, as_json: bool) -> None:
-    from engine.cli.models.ending import endable
     from engine.cli.models.fetching import fetch_download, installed_by
     from engine.cli.models.json_lines import say
     from engine.cli.models.progress import DownloadView
     from engine.cli.models.pulling import paced, pull
+    from engine.interrupts import stoppable
     from models.hub.queue import Queue
 
     console = Console(stderr=True)
-    with endable(with_parent=with_parent) as ending, DownloadView(console) as view:
+    with stoppable(with_parent=with_parent) as interruption, DownloadView(console) as view:
         queue = Queue()
         report = paced(lambda download: say(download=download)) if as_json else view.show
-        ends = pull(repositories, queue, fetch_download, report=report, stopped=ending)
+        ends = pull(repositories, queue, fetch_download, report=report, stopped=interruption)
     if queue.notice:
         console.print(queue.notice, markup=False)
     if not ends and not as_json:
@@ -122,9 +122,9 @@ def _pull(repositories: list[str], *, with_parent: bool, as_json: bool) -> None:
     failed = [one for one in ends if one.standing == "failed"]
     if failed:
         raise Problem(failed[0].problem, failed[0].remedy)
-    if ending():
+    if interruption():
         console.print("Paused: slipstream models pull goes on from here.")
-        raise typer.Exit(128 + ending.signal)
+        raise typer.Exit(128 + interruption.signal)
 
 
 @app.command()
@@ -197,29 +197,29 @@ def convert(
     """Make a quantized model of a float one, or import a GGUF file."""
     from engine.cli.models.convert import Quantization
     from engine.cli.models.converting import convert_source
-    from engine.cli.models.ending import Ended, endable
     from engine.cli.models.fetching import installed_at
     from engine.cli.models.json_lines import problems_told, say
     from engine.cli.models.progress import bytes_bar
+    from engine.interrupts import Interrupted, stoppable
 
     quantization = Quantization(bits, group_size, recipe)
     with (
         problems_told(json),
-        endable(with_parent=with_parent) as ending,
+        stoppable(with_parent=with_parent) as interruption,
         bytes_bar(f"Converting {source}", quiet=json) as show,
     ):
 
         def progress(done: int, total: int) -> None:
-            ending.check()
+            interruption.check()
             if json:
                 say(progress=[done, total])
             show(done, total)
 
         try:
             made = convert_source(source, folder, quantization, progress=progress)
-        except Ended:
+        except Interrupted:
             print("Stopped; nothing was kept.", file=sys.stderr)
-            raise typer.Exit(128 + ending.signal) from None
+            raise typer.Exit(128 + interruption.signal) from None
         if json:
             say(installed=installed_at(made))
         else:

@@ -19,8 +19,8 @@ from mlx.utils import tree_flatten, tree_map_with_path
 from mlx_lm.convert import MODEL_CONVERSION_DTYPES, mixed_quant_predicate_builder
 from mlx_lm.utils import load_model, make_shards, quantize_model, save_config
 
-from engine.cli.models.new_folder import new_folder
 from models.errors import Problem
+from models.files import new_folder
 from models.folders import ModelFolder, inspect
 from models.safetensors_file import SafetensorsWriter, TensorLayout
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 from engine.cli.models.convert import Quantization, convert
 from models.errors import Problem
+from models.files import models_folder
 from models.gguf.importing import import_gguf
 from models.hub.cache_layout import storage_of
 from models.installed.resolve import find
 from models.installed.store import installed
 from models.memory.machine import this_machine
-from models.starter import models_folder
 
 
 def convert_source(

@@ -104,7 +104,7 @@ def show_offers(console: Console, offers: Sequence[Offer]) -> None:
         _line(console, "Also in the catalog", style="bold")
     for offer in others:
         if offer.reason:
-            _no(console, offer.target, _bare(offer.reason, offer.target))
+            _no(console, offer.target, offer.reason)
             continue
         fetched = "here" if offer.installed else f"{decimal(offer.download_bytes)} to fetch"
         facts = f"needs {decimal(offer.needed_bytes)}, {fetched}"
@@ -133,8 +133,7 @@ def show_candidates(console: Console, target: str, candidates: Sequence[Candidat
 def show_fit(console: Console, fit: Fit) -> None:
     """What a pair takes, and of what that is made."""
     mark, style = ("✓", "green") if fit.fits else ("✗", "bold red")
-    pair = f"{fit.target} with {fit.drafter}" if fit.drafter else fit.target
-    _entry(console, mark, style, pair, f"at {fit.context:,} tokens")
+    _entry(console, mark, style, fit.pair, f"at {fit.context:,} tokens")
     table = Table(box=None, padding=(0, 1, 0, 0), show_header=False)
     table.add_column("", min_width=20)
     table.add_column("", justify="right", no_wrap=True)
@@ -182,12 +181,6 @@ def _recommended(console: Console, offer: Offer) -> None:
     else:
         words = f"{offer.target} {offer.drafter}".strip()
         _line(console, f"→ slipstream models pull {words}  ({_fetched(offer)})", indent=2)
-
-
-def _bare(reason: str, name: str) -> str:
-    """The reason without the name in front, which stands above it already."""
-    before, _, rest = reason.partition(": ")
-    return rest[:1].upper() + rest[1:] if rest and before.startswith(name) else reason
 
 
 def _drafts(offer: Offer) -> str:

@@ -8,7 +8,7 @@ from PySide6.QtCore import QObject
 from app.models.library import Library
 from models.errors import Problem
 from models.records import Download
-from tests.support.app.fake_commands import FakeCommands
+from tests.support.app.fake_commands import FakeCommandRunner
 from tests.support.app.library_samples import shelf
 
 A = Download("a/a", "", "running", 10, 100, 5.0, 18.0)
@@ -18,7 +18,7 @@ class Downloading:
     """A Library that downloads."""
 
     def __init__(self) -> None:
-        self.commands = FakeCommands()
+        self.commands = FakeCommandRunner()
         self.library = Library(self.commands)
         self.downloads = self.library.downloads
         self.problems: list[Problem] = []
@@ -77,11 +77,11 @@ def test_pausing_and_going_on(downloading: Downloading) -> None:
     pull.download(A)
     downloading.downloads.pause("a/a")
     assert downloading.commands.asked("--pause").words == ("pull", "--json", "--pause", "a/a")
-    assert downloading.downloads.wishes == {"a/a": "pause"}
+    assert downloading.downloads.pending == {"a/a": "pause"}
     pull.download(replace(A, done_bytes=20))  # between two blocks
-    assert downloading.downloads.wishes == {"a/a": "pause"}
+    assert downloading.downloads.pending == {"a/a": "pause"}
     pull.download(replace(A, standing="paused"))
-    assert downloading.downloads.wishes == {}
+    assert downloading.downloads.pending == {}
     downloading.commands.asked("--pause").answer()
     downloading.look(replace(A, standing="paused"))
     pull.answer()
@@ -118,25 +118,25 @@ def test_what_waits_is_paused_though_its_command_says_nothing(downloading: Downl
     downloading.commands.asked("--pause").answer()
     downloading.look(A, replace(A, repository="b/b", standing="paused"))
     assert downloading.standings == {"a/a": "queued", "b/b": "paused"}
-    assert downloading.downloads.wishes == {}
+    assert downloading.downloads.pending == {}
 
 
 def test_a_wish_that_fails_is_told_and_forgotten(downloading: Downloading) -> None:
     downloading.downloads.pull("a/a")
     downloading.downloads.pause("a/a")
     downloading.commands.asked("--pause").fail("The queue is locked.", "Wait.")
-    assert downloading.downloads.wishes == {}
+    assert downloading.downloads.pending == {}
     assert [problem.remedy for problem in downloading.problems] == ["Wait."]
 
 
 def test_what_is_cancelled_is_gone(downloading: Downloading) -> None:
     downloading.downloads.pull("a/a")
     downloading.downloads.cancel("a/a")
-    assert downloading.downloads.wishes == {"a/a": "cancel"}
+    assert downloading.downloads.pending == {"a/a": "cancel"}
     downloading.commands.asked("--cancel").answer({"cancelled": "a/a"})
     downloading.look()
     assert downloading.standings == {}
-    assert downloading.downloads.wishes == {}
+    assert downloading.downloads.pending == {}
 
 
 def test_a_death_is_a_failure_that_can_be_tried_again(downloading: Downloading) -> None:

@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 from PySide6.QtCore import QObject
 
-from app.models.answers import Shelf
-from app.models.library import Library
+from app.models.library import Inventory, Library
 from models.errors import Problem
-from tests.support.app.fake_commands import FakeCommands
+from tests.support.app.fake_commands import FakeCommandRunner
 from tests.support.app.library_samples import (
     CANDIDATES,
     DOWNLOADS,
@@ -23,16 +22,16 @@ from tests.support.app.library_samples import (
 
 
 @pytest.fixture
-def commands(qapp: QObject) -> FakeCommands:
-    return FakeCommands()
+def commands(qapp: QObject) -> FakeCommandRunner:
+    return FakeCommandRunner()
 
 
 @pytest.fixture
-def library(commands: FakeCommands) -> Library:
+def library(commands: FakeCommandRunner) -> Library:
     return Library(commands)
 
 
-def test_all_that_is_answered_comes_through(commands: FakeCommands, library: Library) -> None:
+def test_all_that_is_answered_comes_through(commands: FakeCommandRunner, library: Library) -> None:
     library.look()
     library.look_at_offers()
     library.search("  qwen   3 ")
@@ -49,7 +48,7 @@ def test_all_that_is_answered_comes_through(commands: FakeCommands, library: Lib
     assert library.candidates.value == CANDIDATES
 
 
-def test_only_the_latest_answer_counts(commands: FakeCommands, library: Library) -> None:
+def test_only_the_latest_answer_counts(commands: FakeCommandRunner, library: Library) -> None:
     library.search("first")
     first = commands.asked("search")
     library.search("second")
@@ -68,7 +67,7 @@ def test_only_the_latest_answer_counts(commands: FakeCommands, library: Library)
     assert look.dropped
 
 
-def test_what_failed_keeps_what_was_known(commands: FakeCommands, library: Library) -> None:
+def test_what_failed_keeps_what_was_known(commands: FakeCommandRunner, library: Library) -> None:
     library.look()
     commands.asked("list").answer(SHELF)
     library.look()
@@ -79,13 +78,15 @@ def test_what_failed_keeps_what_was_known(commands: FakeCommands, library: Libra
     assert library.shelf.problem is None
 
 
-def test_an_empty_search_asks_nothing(commands: FakeCommands, library: Library) -> None:
+def test_an_empty_search_asks_nothing(commands: FakeCommandRunner, library: Library) -> None:
     library.search("   ")
     assert commands.started == []
     assert not library.found.answered
 
 
-def test_another_target_forgets_the_candidates(commands: FakeCommands, library: Library) -> None:
+def test_another_target_forgets_the_candidates(
+    commands: FakeCommandRunner, library: Library
+) -> None:
     library.look_for_drafters("/models/a")
     commands.asked("--target").answer(plain(candidates=CANDIDATES))
     library.look_for_drafters("/models/b")
@@ -104,7 +105,7 @@ def test_another_target_forgets_the_candidates(commands: FakeCommands, library: 
     ],
 )
 def test_an_answer_of_another_shape_is_a_problem(
-    commands: FakeCommands, library: Library, answer: dict[str, Any]
+    commands: FakeCommandRunner, library: Library, answer: dict[str, Any]
 ) -> None:
     library.search("a")
     commands.asked("search").answer(answer)
@@ -112,7 +113,7 @@ def test_an_answer_of_another_shape_is_a_problem(
     assert not library.found.asking
 
 
-def test_a_newer_command_may_say_more(commands: FakeCommands, library: Library) -> None:
+def test_a_newer_command_may_say_more(commands: FakeCommandRunner, library: Library) -> None:
     answer = plain(found=FOUND[:1])
     answer["found"][0]["stars"] = 5
     library.search("a")
@@ -130,7 +131,10 @@ def test_a_newer_command_may_say_more(commands: FakeCommands, library: Library) 
     ],
 )
 def test_after_a_change_it_looks_again(
-    commands: FakeCommands, library: Library, act: Callable[[Library], None], words: tuple[str, ...]
+    commands: FakeCommandRunner,
+    library: Library,
+    act: Callable[[Library], None],
+    words: tuple[str, ...],
 ) -> None:
     told: list[str] = []
     problems: list[Problem] = []
@@ -150,7 +154,9 @@ def test_after_a_change_it_looks_again(
     assert [problem.remedy for problem in problems] == ["Close it."]
 
 
-def test_closing_waits_for_the_downloads_alone(commands: FakeCommands, library: Library) -> None:
+def test_closing_waits_for_the_downloads_alone(
+    commands: FakeCommandRunner, library: Library
+) -> None:
     library.downloads.pull("a/b")
     pull = commands.asked("pull")
     library.look()
@@ -161,7 +167,7 @@ def test_closing_waits_for_the_downloads_alone(commands: FakeCommands, library: 
 
 
 def test_models_are_found_by_name_or_folder() -> None:
-    found = Shelf(INSTALLED)
+    found = Inventory(INSTALLED)
     assert found.find("SMOLLM2-135m-instruct") == INSTALLED[0]
     assert found.find(INSTALLED[1].path) == INSTALLED[1]
     assert found.find("qwen") is None

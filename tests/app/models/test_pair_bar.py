@@ -9,12 +9,15 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QComboBox, QLabel, QProgressBar, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.models.choice_box import Choice
-from app.models.choices import drafter_choices
-from app.models.pair_bar import PairBar
+from app.choice_box import Choice
+from app.models.pair_bar import PairBar, drafter_choices, target_choices
+from app.models.words import target_name
 from app.theme.chat_colours import DARK_CHAT
 from models.records import Candidate
+from tests.support.app.library_samples import CANDIDATES, DRAFTER, INSTALLED, installed
 
+STARTER = Choice("starter", "smollm2-135m-instruct", "The starter model")
+SNAPSHOT = f"/hub/models--someone--Large/snapshots/{'a' * 40}"
 TARGETS = (
     Choice("/models/small", "Small", "4-bit, 78 MB"),
     Choice("/models/large", "Large", reason="Needs 40 GB of memory; there are 16."),
@@ -131,20 +134,20 @@ def test_loading_loaded_and_failed_are_said(bar: PairBar, qtbot: QtBot) -> None:
     progress, retry = bar.findChild(QProgressBar), bar.findChild(QPushButton)
     assert progress is not None
     assert retry is not None
-    assert bar.said == "No model yet"
+    assert bar.status_text == "No model yet"
     bar.set_loading("Small")
-    assert (bar.standing, bar.said) == ("loading", "Loading Small…")
+    assert (bar.status, bar.status_text) == ("loading", "Loading Small…")
     assert progress.isVisible()
     bar.set_measuring(0.4)
-    assert (bar.standing, bar.said) == ("loading", "Measuring: 40%")
+    assert (bar.status, bar.status_text) == ("loading", "Measuring: 40%")
     assert progress.isVisible()
     bar.set_loaded(precision="4-bit", context_length=32_768)
-    assert (bar.standing, bar.said) == ("loaded", "Ready")
+    assert (bar.status, bar.status_text) == ("loaded", "Ready")
     assert not progress.isVisible()
     tips = [one.toolTip() for one in bar.findChildren(QWidget)]
     assert "Weights: 4-bit\nContext: 32,768 tokens" in tips
     bar.set_failed("It has no tokenizer.", "Choose another.")
-    assert (bar.standing, bar.said) == ("failed", "It has no tokenizer. Choose another.")
+    assert (bar.status, bar.status_text) == ("failed", "It has no tokenizer. Choose another.")
     with qtbot.waitSignal(bar.retry_asked):
         QTest.mouseClick(retry, Qt.MouseButton.LeftButton)
     bar.set_failed("It is gone.", "Choose another.", retry=False)
@@ -207,3 +210,50 @@ def test_it_follows_a_dark_window(bar: PairBar) -> None:
         Qt.TextFormat.PlainText
     }
     assert not bar.grab().isNull()
+
+
+def test_targets_are_offered_once_and_drafters_are_not() -> None:
+    here = (*INSTALLED, installed("someone/Large", path=SNAPSHOT))
+    choices = target_choices(here, starter=STARTER, opened=("/files/a.gguf", SNAPSHOT))
+    assert [choice.name for choice in choices] == [
+        "smollm2-135m-instruct",
+        "a.gguf",
+        "Llama-3.2-3B-Instruct-4bit",
+        "Qwen3-0.6B-4bit",
+        "a-model-of-mine",
+        "Large",
+    ]
+    assert choices[0] is STARTER
+    assert choices[-1].value == SNAPSHOT
+    assert choices[-2].reason.startswith("It has no tokenizer. Put")
+    assert not any(choice.reason for choice in choices if choice is not choices[-2])
+
+
+def test_a_model_of_the_hub_has_its_name_before_the_list_is_known() -> None:
+    (_, choice) = target_choices((), starter=STARTER, opened=(SNAPSHOT,))
+    assert (choice.value, choice.name) == (SNAPSHOT, "Large")
+    assert target_name(SNAPSHOT) == "Large"
+    assert target_name("/models/plain") == "plain"
+    assert target_name("") == "the starter model"
+
+
+def test_drafters_before_anything_is_known_are_not_greyed_out() -> None:
+    choices = drafter_choices((), opened=("/drafters/mine",))
+    assert [choice.value for choice in choices] == [
+        *("auto", "lookup", "head", "early-exit", "none", "/drafters/mine")
+    ]
+    assert not any(choice.reason for choice in choices)
+
+
+def test_what_can_draft_and_why_the_rest_cannot() -> None:
+    choices = {one.value: one for one in drafter_choices(CANDIDATES, opened=(DRAFTER,))}
+    assert len(choices) == 8
+    assert choices[DRAFTER].name == "Qwen3-0.6B-4bit"
+    assert choices[DRAFTER].line == CANDIDATES[0].reason
+    assert {value for value, one in choices.items() if one.reason} == {
+        "head",
+        "mlx-community/Qwen3-1.7B-4bit",
+        "mlx-community/Llama-3.2-3B-Instruct-4bit",
+    }
+    assert choices["head"].reason.startswith("No head was trained")
+    assert choices["mlx-community/Qwen3-1.7B-4bit"].reason.startswith("Not on this machine")

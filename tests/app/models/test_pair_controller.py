@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from app.models.choice_box import ChoiceBox
+from app.choice_box import ChoiceBox
 from app.settings import Pair
 from app.window import Window
 from models.errors import Problem
@@ -36,7 +36,7 @@ def drafting(window: Window) -> tuple[str, str]:
 
 def test_the_pair_is_shown_and_the_drafting_changed(open_window: Open, until: Until) -> None:
     window = open_window()
-    until(lambda: window.pair_bar.standing == "loaded")
+    until(lambda: window.pair_bar.status == "loaded")
     assert box(window, "Target model").currentText() == "tiny"
     choose(window, "Drafter", "Lookup")
     until(lambda: drafting(window)[0] == "lookup")
@@ -47,7 +47,7 @@ def test_the_pair_is_shown_and_the_drafting_changed(open_window: Open, until: Un
 
 def test_a_drafting_that_fails_is_taken_back(open_window: Open, until: Until) -> None:
     window = open_window("ready take load take failed serve")
-    until(lambda: window.pair_bar.standing == "loaded")
+    until(lambda: window.pair_bar.status == "loaded")
     choose(window, "Drafter", "Lookup")
     until(lambda: "engine" in window.notices.texts)
     assert "Do otherwise." in window.notices.texts["engine"]
@@ -61,7 +61,7 @@ def test_another_target_is_offered_and_loaded(
 ) -> None:
     folder = tmp_path / "models" / "other"
     window = open_window("ready take load take load serve")
-    until(lambda: window.pair_bar.standing == "loaded")
+    until(lambda: window.pair_bar.status == "loaded")
     here = (installed("someone/other", path=str(folder)), installed("head", role="head"))
     commands_of(window).asked("list").answer(shelf(installed=here))
     chooser = box(window, "Target model")
@@ -77,7 +77,7 @@ def test_another_target_is_offered_and_loaded(
 
 def test_drafters_that_do_not_work_say_why(open_window: Open, until: Until) -> None:
     window = open_window()
-    until(lambda: window.pair_bar.standing == "loaded")
+    until(lambda: window.pair_bar.status == "loaded")
     asked = commands_of(window).asked("pair", "--target", "/models/tiny")
     asked.answer(plain(candidates=CANDIDATES))
     chooser = box(window, "Drafter")
@@ -94,7 +94,7 @@ def test_drafters_that_do_not_work_say_why(open_window: Open, until: Until) -> N
 
 def test_a_pair_that_is_used_waits_for_the_answer(open_window: Open, until: Until) -> None:
     window = open_window("ready take load take text:begun take -- ready serve")
-    until(lambda: window.pair_bar.standing == "loaded")
+    until(lambda: window.pair_bar.status == "loaded")
     window.composer.set_text("Go on.")
     window.composer.send()
     until(lambda: window.answers.busy and window.transcript.messages[-1].written == "begun")
@@ -113,7 +113,7 @@ def test_a_gguf_file_is_imported_first(open_window: Open, until: Until, tmp_path
         return folder if target else Path("/models/tiny")
 
     window = open_window("ready take load take load serve", opening=opening)
-    until(lambda: window.pair_bar.standing == "loaded")
+    until(lambda: window.pair_bar.status == "loaded")
     window.pair._open_target(file)
     until(lambda: window.loader.loaded and window.loader.loaded.target == str(folder))
     assert heard == ["", str(file)]
@@ -130,10 +130,10 @@ def test_a_gguf_file_that_is_damaged_leaves_the_old_model(
         return Path("/models/tiny")
 
     window = open_window(opening=opening)
-    until(lambda: window.pair_bar.standing == "loaded")
+    until(lambda: window.pair_bar.status == "loaded")
     window.pair._open_target(tmp_path / "large.gguf")
     until(lambda: "engine" in window.notices.texts)
-    assert window.pair_bar.standing == "loaded"
+    assert window.pair_bar.status == "loaded"
     assert window.loader.loaded is not None
     assert window.settings.pair == Pair()
     window.composer.set_text("still there?")
@@ -146,7 +146,7 @@ def test_a_drafter_folder_is_offered_from_then_on(
     open_window: Open, until: Until, tmp_path: Path
 ) -> None:
     window = open_window()
-    until(lambda: window.pair_bar.standing == "loaded")
+    until(lambda: window.pair_bar.status == "loaded")
     window.pair._open(tmp_path / "small")
     until(lambda: drafting(window)[0] == str(tmp_path / "small"))
     assert window.settings.paths("drafters") == (str(tmp_path / "small"),)
@@ -158,8 +158,8 @@ def test_a_drafter_folder_is_offered_from_then_on(
 
 def test_progress_is_shown_while_the_starter_comes(open_window: Open, until: Until) -> None:
     window = open_window()
-    until(lambda: window.pair_bar.standing == "loaded")
+    until(lambda: window.pair_bar.status == "loaded")
     window.loader.fetch_began.emit()
-    window.loader.fetched_so_far.emit(25_000_000, 100_000_000)
-    assert "25%" in window.pair_bar.said
-    assert window.pair_bar.standing == "loading"
+    window.loader.fetch_progress.emit(25_000_000, 100_000_000)
+    assert "25%" in window.pair_bar.status_text
+    assert window.pair_bar.status == "loading"

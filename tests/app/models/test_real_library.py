@@ -12,9 +12,9 @@ import psutil
 import pytest
 from PySide6.QtWidgets import QApplication
 
+from app.commands import CommandRunner
 from app.engine_client.engine_process import host_command
-from app.models.commands import Commands
-from app.models.library_dialog import LibraryDialog
+from app.models.dialog import LibraryDialog
 from app.window import Window
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, ROOT, Until, make_window
 from tests.support.models.hub_server import HubServer, serving_hub
@@ -67,7 +67,7 @@ def open_real(
                 tmp_path,
                 host_command(),
                 target=made / "starter",
-                commands=Commands(),
+                commands=CommandRunner(),
             )
         )
         windows[-1].show()

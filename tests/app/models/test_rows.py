@@ -10,15 +10,18 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.models.labels import LineLabel
-from app.models.rows import Content, Deed, Rows
+from app.models.row_data import Action, RowData
+from app.models.rows import Rows
+from app.models.widgets import LineLabel
 from app.theme.chat_colours import DARK_CHAT
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
-ONE = Content("1", "One", "small", deeds=(Deed("get", "Get"), Deed("use", "Use", "Not here.")))
-TWO = Content("2", "Two", reason="Too large.", deeds=(Deed("get", "Get", "Too large."),))
-THREE = Content("3", "Three", deeds=(Deed("get", "Get"),), heading="More", progress=0.5)
+ONE = RowData(
+    "1", "One", "small", actions=(Action("get", "Get"), Action("use", "Use", "Not here."))
+)
+TWO = RowData("2", "Two", reason="Too large.", actions=(Action("get", "Get", "Too large."),))
+THREE = RowData("3", "Three", actions=(Action("get", "Get"),), heading="More", progress=0.5)
 
 
 @pytest.fixture
@@ -28,7 +31,7 @@ def rows(qtbot: QtBot) -> Iterator[Rows]:
     rows = Rows("Models")
     rows.setParent(window)
     rows.resize(500, 300)
-    rows.show_contents((ONE, TWO, THREE))
+    rows.show_rows((ONE, TWO, THREE))
     window.show()
     window.activateWindow()
     yield rows
@@ -78,31 +81,31 @@ def test_the_focus_stays_where_it_is_while_rows_change(rows: Rows) -> None:
     button = rows.row("3").button("get")
     assert button is not None
     button.setFocus()
-    rows.show_contents((TWO, replace(THREE, line="half", progress=0.6), ONE))
+    rows.show_rows((TWO, replace(THREE, line="half", progress=0.6), ONE))
     assert keys(rows) == ["2", "3", "1"]
     assert rows.row("3").button("get") is button
     assert button.hasFocus()
-    rows.show_contents((TWO, replace(THREE, deeds=(Deed("get", "Get", "It comes."),)), ONE))
+    rows.show_rows((TWO, replace(THREE, actions=(Action("get", "Get", "It comes."),)), ONE))
     assert rows.row("3").hasFocus()  # and not whatever comes next
-    rows.show_contents((replace(THREE, deeds=(Deed("pause", "Pause"),)), ONE))
+    rows.show_rows((replace(THREE, actions=(Action("pause", "Pause"),)), ONE))
     assert rows.row("3").hasFocus()
-    rows.show_contents((ONE,))
+    rows.show_rows((ONE,))
     focused = QApplication.focusWidget()
     assert focused is not None
     assert rows.isAncestorOf(focused)
 
 
 def test_they_stand_in_the_order_that_is_given(rows: Rows) -> None:
-    rows.show_contents((THREE, ONE))
+    rows.show_rows((THREE, ONE))
     assert keys(rows) == ["3", "1"]
     QTest.qWait(1)
     assert rows.row("3").y() < rows.row("1").y()
-    rows.show_contents(())
+    rows.show_rows(())
     assert keys(rows) == []
 
 
 def test_a_heading_stands_above_the_first_of_its_rows(rows: Rows) -> None:
-    rows.show_contents((THREE, replace(ONE, heading="More"), TWO))
+    rows.show_rows((THREE, replace(ONE, heading="More"), TWO))
     headings = [
         label.text()
         for label in rows.findChildren(QLabel)
@@ -115,7 +118,7 @@ def test_all_of_it_is_read_out(rows: Rows) -> None:
     assert rows.row("1").accessibleName() == "One. small. Not here"
     assert rows.row("2").accessibleName() == "Two, not available. Too large"
     warned = replace(TWO, warns=True, badge="New")
-    rows.show_contents((warned,))
+    rows.show_rows((warned,))
     assert rows.row("2").accessibleName() == "Two. New. Too large"
 
 
@@ -134,7 +137,7 @@ def test_long_names_are_shortened_and_can_be_read_all_the_same(qtbot: QtBot) -> 
 
 
 def test_text_is_plain_and_follows_a_dark_window(rows: Rows) -> None:
-    rows.show_contents((replace(ONE, title="<b>One</b>\x1b[31m"),))
+    rows.show_rows((replace(ONE, title="<b>One</b>\x1b[31m"),))
     labels = [one for one in rows.findChildren(QLabel) if one.text()]
     assert {one.textFormat() for one in labels} == {Qt.TextFormat.PlainText}
     assert all("\x1b" not in one.text() for one in labels)

@@ -15,7 +15,16 @@ from app.rounds.lane import DraftLane
 from app.rounds.replay_text import ReplayText
 from app.rounds.scrubber import Scrubber
 from app.theme.colours import DARK
-from engine.events import Draft, DraftedToken, Event, Judgement, Span, Text, Verdict, WrittenToken
+from engine.events import (
+    Draft,
+    DraftedToken,
+    Event,
+    Span,
+    Text,
+    TokenVerdict,
+    Verdict,
+    WrittenToken,
+)
 from engine.stats import tally
 from tests.support.app.traces import recorded, text_of
 
@@ -183,7 +192,7 @@ def test_hostile_text_is_text(scrubber: Scrubber) -> None:
     hostile = "<img src='file:///etc/passwd'>\u202e\x00\u2028&amp;"
     events: list[Event] = [
         Draft("g", 1, (DraftedToken(1, hostile, 0.5),), "model"),
-        Verdict("g", 1, 1, (Judgement(1, 1),), WrittenToken(2, "\n", 1, "bonus"), 0, 1, 1, "r"),
+        Verdict("g", 1, 1, (TokenVerdict(1, 1),), WrittenToken(2, "\n", 1, "bonus"), 0, 1, 1, "r"),
         Text("g", hostile + "\n", (Span(1, 0, len(hostile)), Span(1, 1, 1))),
     ]
     scrubber.show_trace(events)

@@ -10,10 +10,10 @@ from engine.events import (
     Draft,
     DraftedToken,
     Event,
-    Judgement,
     Span,
     Stats,
     Text,
+    TokenVerdict,
     Verdict,
     WrittenToken,
     from_json,
@@ -105,7 +105,7 @@ def test_the_document_is_one_json_array(events: tuple[Event, ...]) -> None:
 
 
 def verdict(number: int, chances: list[float], accepted: int, own: WrittenToken | None) -> Verdict:
-    judgements = tuple(Judgement(chance / 2, chance) for chance in chances)
+    judgements = tuple(TokenVerdict(chance / 2, chance) for chance in chances)
     return Verdict("g", number, accepted, judgements, own, 0.01, 0.02, 0.04, "fixed at 3")
 
 

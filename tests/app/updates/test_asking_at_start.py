@@ -19,7 +19,7 @@ APPLICATION = """
 import sys
 from app import start
 from app.updates import controller as update_keeper
-from app.updates.origin import Origin
+from app.updates.feed import Origin
 from PySide6.QtCore import QTimer
 
 def begin(window):

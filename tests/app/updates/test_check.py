@@ -10,7 +10,7 @@ import pytest
 from nacl.signing import SigningKey
 
 from app.updates.check import check
-from app.updates.release import Feed
+from app.updates.feed import Feed
 from models.errors import Problem
 from tests.support.app.feed_server import (
     NOW,

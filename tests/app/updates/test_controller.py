@@ -9,14 +9,12 @@ import pytest
 from PySide6.QtCore import QSettings, Qt
 from PySide6.QtWidgets import QApplication, QLabel
 
-from app.models.commands import Commands
+from app.commands import CommandRunner
 from app.settings import Settings
-from app.updates.controller import DAY_SECONDS, UpdateKeeper
-from app.updates.dialog import UpdateDialog
-from app.updates.origin import PUBLIC_KEY as OUR_KEY
-from app.updates.origin import Origin
-from app.updates.presenter import ShownUpdates, check_command
-from app.updates.release import Release
+from app.updates.controller import DAY_SECONDS, UpdateController
+from app.updates.feed import PUBLIC_KEY as OUR_KEY
+from app.updates.feed import Origin, Release
+from app.updates.presenter import UpdateDialog, UpdatePresenter, check_command
 from models.errors import Problem
 from tests.support.app.feed_server import (
     NOW,
@@ -34,13 +32,13 @@ START = 1_800_000_000.0
 
 
 class Heard:
-    """What a keeper says; and the time it is told it is."""
+    """What a controller says; and the time it is told it is."""
 
     def __init__(self, settings: Settings, address: str) -> None:
         self.now = START
         self.said: list[object] = []
         self.started = 0
-        commands = Commands(check_command())
+        commands = CommandRunner(check_command())
         start = commands.start
 
         def count(*words: str) -> object:
@@ -49,20 +47,20 @@ class Heard:
 
         commands.start = count  # type: ignore[assignment, method-assign]
         self.settings = settings
-        self.keeper = UpdateKeeper(
+        self.controller = UpdateController(
             settings,
             origin=Origin(address, PUBLIC_KEY.hex()),
             commands=commands,
             clock=lambda: self.now,
         )
         self._commands = commands
-        self.keeper.found.connect(lambda release, asked: self.said.append((release, asked)))
-        self.keeper.current.connect(lambda: self.said.append("current"))
-        self.keeper.failed.connect(self.said.append)
+        self.controller.found.connect(lambda release, asked: self.said.append((release, asked)))
+        self.controller.current.connect(lambda: self.said.append("current"))
+        self.controller.failed.connect(self.said.append)
 
     @property
     def idle(self) -> bool:
-        return self.keeper._running is None
+        return self.controller._running is None
 
 
 Listen = Callable[[str], Heard]
@@ -85,41 +83,41 @@ def listen(qapp: QApplication, tmp_path: Path) -> Iterator[Listen]:
 
     yield listen
     for one in heard:
-        one.keeper.close()
+        one.controller.close()
 
 
 def test_once_a_day(server: FeedServer, listen: Listen, until: Until) -> None:
     heard = listen(server.address)
-    heard.keeper.check_if_due()
+    heard.controller.check_if_due()
     until(lambda: heard.said)
     assert heard.said == [(RELEASE, False)]
-    assert heard.keeper.release == RELEASE
+    assert heard.controller.release == RELEASE
     heard.now += DAY_SECONDS - 1
-    heard.keeper.check_if_due()
+    heard.controller.check_if_due()
     assert heard.idle
     heard.now += 1
-    heard.keeper.check_if_due()
+    heard.controller.check_if_due()
     until(lambda: heard.idle)
     assert len(server.asked) == 2
     heard.now = START - 1000  # the clock was put back
-    heard.keeper.check_if_due()
+    heard.controller.check_if_due()
     until(lambda: heard.idle)
     assert len(server.asked) == 3
 
 
 def test_who_opts_out_makes_no_connection(server: FeedServer, listen: Listen) -> None:
     heard = listen(server.address)
-    heard.keeper.automatic = False
+    heard.controller.automatic = False
     assert not heard.settings.automatic_updates
-    heard.keeper.check_if_due()
+    heard.controller.check_if_due()
     assert (heard.started, server.connections) == (0, 0)
 
 
 def test_where_no_feed_is_nothing_is_asked(listen: Listen) -> None:
     for address in (Origin().address, "", "https://[", "https://a.invalid/feed"):
         heard = listen(address)
-        heard.keeper.check_if_due()
-        heard.keeper.check()
+        heard.controller.check_if_due()
+        heard.controller.check()
         assert heard.started == 0
         assert isinstance(heard.said[0], Problem)
     assert not Origin().configured
@@ -130,10 +128,10 @@ def test_opting_out_and_the_day_are_no_matter_where_the_person_asks(
     server: FeedServer, listen: Listen, until: Until
 ) -> None:
     heard = listen(server.address)
-    heard.keeper.automatic = False
+    heard.controller.automatic = False
     heard.settings.updates_checked = START
-    heard.keeper.check()
-    heard.keeper.check()  # impatient: one process is enough
+    heard.controller.check()
+    heard.controller.check()  # impatient: one process is enough
     until(lambda: heard.said)
     assert heard.said == [(RELEASE, True)]
     assert heard.started == 1
@@ -141,10 +139,10 @@ def test_opting_out_and_the_day_are_no_matter_where_the_person_asks(
 
 def test_an_offline_day_is_silent_unless_asked(listen: Listen, until: Until) -> None:
     heard = listen(nobody_there())
-    heard.keeper.check_if_due()
+    heard.controller.check_if_due()
     until(lambda: heard.idle)
     assert (heard.started, heard.said) == (1, [])
-    heard.keeper.check()
+    heard.controller.check()
     until(lambda: heard.said)
     (problem,) = heard.said
     assert isinstance(problem, Problem)
@@ -156,24 +154,24 @@ def test_nothing_newer_is_told_where_asked(
 ) -> None:
     server.data = made_feed(release=replace(RELEASE, version="0.0.1"))
     heard = listen(server.address)
-    heard.keeper.check_if_due()
+    heard.controller.check_if_due()
     until(lambda: heard.idle)
     assert heard.said == []
-    heard.keeper.check()
+    heard.controller.check()
     until(lambda: heard.said)
     assert heard.said == ["current"]
-    assert heard.keeper.release is None
+    assert heard.controller.release is None
 
 
 def test_an_older_feed_is_refused_after_a_newer_one(
     server: FeedServer, listen: Listen, until: Until
 ) -> None:
-    listen(server.address).keeper.check()
+    listen(server.address).controller.check()
     heard = listen(server.address)  # another start, with the same settings
-    heard.keeper.check()
+    heard.controller.check()
     until(lambda: heard.said)
     server.data = made_feed(made=NOW - timedelta(days=1))
-    heard.keeper.check()
+    heard.controller.check()
     until(lambda: len(heard.said) == 2)
     assert isinstance(heard.said[-1], Problem)
     assert "older" in heard.said[-1].message
@@ -195,21 +193,21 @@ def test_the_window_offers_and_shows_it(
     server: FeedServer, open_window: Open, until: Until
 ) -> None:
     window = open_window()
-    updates = ShownUpdates(window, origin=Origin(server.address, PUBLIC_KEY.hex()))
-    updates.keeper.check_if_due()
+    updates = UpdatePresenter(window, origin=Origin(server.address, PUBLIC_KEY.hex()))
+    updates.controller.check_if_due()
     until(lambda: "update" in window.notices.texts)
     assert "9.8.7" in window.notices.texts["update"]
     window.notices.press("update")
     (dialog,) = window.findChildren(UpdateDialog)
     assert dialog.isVisible()
     dialog.close()
-    updates.keeper.close()
+    updates.controller.close()
 
 
 def test_the_menu_asks_and_switches(server: FeedServer, open_window: Open, until: Until) -> None:
     server.data = made_feed(release=replace(RELEASE, version="0.0.1"))
     window = open_window()
-    updates = ShownUpdates(window, origin=Origin(server.address, PUBLIC_KEY.hex()))
+    updates = UpdatePresenter(window, origin=Origin(server.address, PUBLIC_KEY.hex()))
     automatic = window.menus.actions["automatic_updates"]
     assert automatic.isChecked()
     automatic.trigger()
@@ -217,16 +215,16 @@ def test_the_menu_asks_and_switches(server: FeedServer, open_window: Open, until
     window.menus.actions["updates"].trigger()
     until(lambda: "update" in window.notices.texts)
     assert "nothing newer" in window.notices.texts["update"]
-    updates.keeper.close()
+    updates.controller.close()
 
 
 def test_without_a_feed_the_menu_says_so(open_window: Open) -> None:
     window = open_window()
-    updates = ShownUpdates(window, origin=Origin())
+    updates = UpdatePresenter(window, origin=Origin())
     assert not window.menus.actions["automatic_updates"].isVisible()
     window.menus.actions["updates"].trigger()
     assert "does not know" in window.notices.texts["update"]
-    updates.keeper.close()
+    updates.controller.close()
 
 
 def test_the_dialog_shows_plain_text_and_opens_the_page(qapp: QApplication) -> None:

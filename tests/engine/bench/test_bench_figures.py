@@ -4,7 +4,7 @@ import pytest
 
 from engine.bench import figures
 from engine.bench.figures import RoundCounts, Spread, Timed, ratio, spread_of
-from engine.events import Draft, DraftedToken, Event, Judgement, Prefill, Stats, Text, Verdict
+from engine.events import Draft, DraftedToken, Event, Prefill, Stats, Text, TokenVerdict, Verdict
 from engine.events import WrittenToken as Written
 from engine.stats import tally
 
@@ -13,13 +13,13 @@ EVENTS: list[Event] = [
     Prefill("g", 9, 9, 0, 0.5),
     Draft("g", 1, tuple(DraftedToken(i, "x", 0.5) for i in (1, 2, 3)), "model"),
     Verdict(
-        *("g", 1, 2, (Judgement(0.5, 0.5),) * 3, Written(4, "x", 0.5, "correction")),
+        *("g", 1, 2, (TokenVerdict(0.5, 0.5),) * 3, Written(4, "x", 0.5, "correction")),
         *(0.25, 0.5, 1.0, "fixed at 3"),
     ),
     Text("g", "xxx"),
     Verdict("g", 2, 0, (), Written(5, "x", 0.5, "plain"), 0.0, 0.5, 0.5, "no guess"),
     Draft("g", 3, tuple(DraftedToken(i, "x", 0.5) for i in (6, 7)), "model"),
-    Verdict("g", 3, 1, (Judgement(0.5, 0.5),) * 2, None, 0.25, 0.5, 1.0, "fixed at 3"),
+    Verdict("g", 3, 1, (TokenVerdict(0.5, 0.5),) * 2, None, 0.25, 0.5, 1.0, "fixed at 3"),
 ]
 
 

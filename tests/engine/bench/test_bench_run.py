@@ -15,7 +15,7 @@ from engine.bench.report import ALL, Measurements
 from engine.bench.run import run_bench
 from engine.bench.runners import MLX_LM, PLAIN, Measurement, Workload
 from engine.decoder import Decoder
-from engine.draft_length import Measured
+from engine.draft_length import MeasuredRound
 from engine.draft_length.costs import Calibration, PassCosts
 from engine.draft_length.policy import Automatic, Fixed
 from engine.drafters import Drafter
@@ -99,7 +99,7 @@ def test_a_contestant_keeps_what_its_policy_learnt_and_no_other_does(
     class Spy(Fixed):
         seen = begun = 0
 
-        def observe(self, measured: Measured) -> None:
+        def observe(self, measured: MeasuredRound) -> None:
             self.seen += 1
 
         def restart(self) -> None:

@@ -15,19 +15,23 @@ from engine.bench.machine import available_bytes, available_in_vm_stat, this_mac
 from engine.bench.measure import CurvePoint, PassCurve, curve_of
 from engine.blas import MatrixLibrary
 from engine.cli import doctor
-from engine.cli.doctor import Diagnosis, diagnose, show_line, starter_if_here
-from engine.cli.main import main
-from engine.cli.symptoms import (
-    Line,
-    backend_line,
-    curve_lines,
-    drafter_line,
-    fit_line,
-    load_line,
-    matrix_line,
+from engine.cli.doctor import (
+    Check,
+    Diagnosis,
+    Symptom,
+    check_backend,
+    check_blas,
+    check_curve,
+    check_drafter,
+    check_fit,
+    check_load,
+    check_version,
+    diagnose,
+    show_check,
     size,
-    version_line,
+    starter_if_here,
 )
+from engine.cli.main import main
 from engine.draft_length.costs import Calibration, DraftCosts, PassCosts
 from models.errors import Problem
 from models.folders import ModelFolder
@@ -69,29 +73,30 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "calibrate", lambda *_, **__: calibration)
 
 
-def by_name(diagnosis: Diagnosis) -> dict[str, Line]:
-    return {line.name: line for line in diagnosis.lines}
+def by_name(diagnosis: Diagnosis) -> dict[str, Check]:
+    return {check.name: check for check in diagnosis.checks}
 
 
 @pytest.mark.usefixtures("measured")
 def test_a_sound_pair_is_usable_and_every_line_is_shown_once(folder: Path) -> None:
-    shown: list[Line] = []
+    shown: list[Check] = []
     found = diagnose(
         lambda: ModelFolder(folder), "early-exit:2", show=shown.append, budget_seconds=0.5
     )
 
     assert found.usable
-    assert tuple(shown) == found.lines
-    lines = by_name(found)
-    assert list(lines)[:9] == [
+    assert tuple(shown) == found.checks
+    checks = by_name(found)
+    assert list(checks)[:9] == [
         *("slipstream", "mlx", "mlx-lm", "window", "chip", "memory", "backend", "BLAS", "load"),
     ]
-    assert lines["target"].fact.startswith("target, llama, float32, loaded in")
-    assert lines["drafter"] == Line("drafter", "early-exit")
-    assert lines["fit"].fact.endswith("4,096 tokens of its context; it fits")
-    assert re.search(r"one row takes \d+\.\d ms; times that: ", lines["passes"].fact)
-    assert re.match(r"early-exit: \d+\.\d ms a token", lines["drafting"].fact)
-    assert "gain" in lines
+    assert checks["target"].fact.startswith("target, llama, float32, loaded in")
+    assert checks["drafter"] == Check("drafter", "early-exit")
+    assert "4,096 tokens" in checks["fit"].fact
+    assert checks["fit"].symptom is None
+    assert re.search(r"one row takes \d+\.\d ms; times that: ", checks["passes"].fact)
+    assert re.match(r"early-exit: \d+\.\d ms a token", checks["drafting"].fact)
+    assert "gain" in checks
     assert found.curve is not None
     assert found.curve.step_seconds is not None
 
@@ -103,8 +108,8 @@ def test_what_a_busy_machine_measures_is_not_believed(
     found = diagnose(lambda: ModelFolder(folder), "lookup", budget_seconds=0.2)
     assert found.usable
     assert found.curve is None
-    assert found.lines[-1].name == "passes"
-    assert "when other programs are done" in found.lines[-1].remedy
+    assert found.checks[-1].name == "passes"
+    assert found.checks[-1].symptom is Symptom.BUSY
 
 
 def test_a_curve_is_of_the_pair_alone() -> None:
@@ -121,25 +126,25 @@ def test_a_curve_is_of_the_pair_alone() -> None:
 def test_a_pair_that_does_not_work_says_why(folder: Path, tmp_path: Path) -> None:
     found = diagnose(lambda: ModelFolder(folder), str(tmp_path / "none"))
     assert not found.usable
-    assert found.lines[-1].name == "drafter"
-    assert "no drafter and no folder" in found.lines[-1].fact
+    assert found.checks[-1].name == "drafter"
+    assert found.checks[-1].symptom is Symptom.REFUSED
 
     found = diagnose(lambda: ModelFolder(tmp_path / "none"), "lookup")
-    assert found.lines[-1] == Line(
-        "target", f"There is no model folder at {tmp_path / 'none'}.", "Check the path.", False
-    )
+    assert found.checks[-1].name == "target"
+    assert found.checks[-1].symptom is Symptom.REFUSED
+    assert str(tmp_path / "none") in found.checks[-1].fact
 
     def finds_nothing() -> Path:
         raise Problem("It is broken.", "Mend it.")
 
     found = diagnose(finds_nothing, "lookup")
-    assert found.lines[-1] == Line("target", "It is broken.", "Mend it.", False)
+    assert found.checks[-1] == Check("target", "It is broken.", "Mend it.", False, Symptom.REFUSED)
 
 
 def test_without_the_starter_model_slipstream_is_usable() -> None:
     found = diagnose(starter_if_here, "auto")
     assert found.usable
-    assert "slipstream generate" in found.lines[-1].remedy
+    assert found.checks[-1].symptom is Symptom.NOT_HERE
     assert found.curve is None
 
 
@@ -154,7 +159,8 @@ def test_weights_that_do_not_fit_are_not_loaded(
     monkeypatch.setattr(doctor, "available_bytes", lambda: 1000)
     found = diagnose(lambda: ModelFolder(folder), "lookup")
     assert not found.usable
-    assert "1 kB are free" in found.lines[-1].fact
+    assert found.checks[-1].symptom is Symptom.TOO_LARGE
+    assert "1 kB" in found.checks[-1].fact
 
 
 @pytest.mark.usefixtures("measured")
@@ -170,18 +176,18 @@ def test_the_command_ends_with_0_or_1(
     code, text = run("doctor", "--target", folder, "--drafter", "lookup", "--json")
     found = json.loads(text)
     assert (code, found["usable"]) == (0, True)
-    assert found["lines"][-1].keys() == {"name", "fact", "remedy", "usable"}
+    assert found["lines"][-1].keys() == {"name", "fact", "remedy", "usable", "symptom"}
     assert found["curve"]["points"][0]["rows"] == 1
     code, text = run("doctor", "--target", tmp_path / "none")
     assert code == 1
     assert "✗ target" in text
-    assert "→ Check the path." in text
+    assert "→ " in text
 
 
 def test_lines_are_printed_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
     console = Console(width=40)
-    show_line(Line("chip", "an [odd] one " + "x" * 60), console)
-    show_line(Line("mlx", "old", "[do] this"), console)
+    show_check(Check("chip", "an [odd] one " + "x" * 60), console)
+    show_check(Symptom.REFUSED.found("mlx", "old", remedy="[do] this"), console)
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "✓ chip       an [odd] one " + "x" * 60
     assert lines[1:] == ["! mlx        old", "             → [do] this"]
@@ -192,52 +198,54 @@ def test_lines_are_printed_as_they_are(capsys: pytest.CaptureFixture[str]) -> No
     [("0.32.2", True), ("0.32.10", True), ("1.0", True), ("0.32.1", False), ("0.9.9", False)],
 )
 def test_old_versions(found: str, usable: bool) -> None:
-    line = version_line("mlx-lm", found)
-    assert line.usable == usable
-    assert line.remedy == ("" if usable else "pip install --upgrade 'mlx-lm>=0.32.2'")
+    check = check_version("mlx-lm", found)
+    assert check.usable == usable
+    assert check.symptom is (None if usable else Symptom.OUTDATED)
+    assert ("mlx-lm>=0.32.2" in check.remedy) == (not usable)
 
 
 def test_backends() -> None:
     here = this_machine()
     metal = replace(here, device="GPU Apple M4", platform="macOS-26.0-arm64-arm-64bit")
-    assert backend_line(metal) == Line("backend", "Metal, GPU Apple M4")
-    assert "arm64" in backend_line(replace(metal, device="CPU")).remedy
-    assert backend_line(replace(metal, device="CPU", platform="Linux-6")).remedy == ""
+    assert check_backend(metal) == Check("backend", "Metal, GPU Apple M4")
+    assert check_backend(replace(metal, device="CPU")).symptom is Symptom.NO_METAL
+    assert check_backend(replace(metal, device="CPU", platform="Linux-6")).symptom is None
 
 
 def test_the_matrix_library() -> None:
     right = MatrixLibrary("OpenBLAS 0.3", "Sandybridge", 2)
-    assert matrix_line(right, gigaflops=53, alike=True) == Line(
+    assert check_blas(right, gigaflops=53, rows_alike=True) == Check(
         "BLAS", "OpenBLAS 0.3, Sandybridge kernels, 53 GFLOP/s for 8 rows, 2 threads"
     )
-    wrong = matrix_line(replace(right, kernels="Haswell"), gigaflops=53, alike=False)
-    assert "greedy" in wrong.fact
-    assert "LD_PRELOAD" in wrong.remedy
-    slow = matrix_line(MatrixLibrary("reference BLAS"), gigaflops=6, alike=True)
-    assert "libopenblas0-pthread" in slow.remedy
+    wrong = check_blas(replace(right, kernels="Haswell"), gigaflops=53, rows_alike=False)
+    assert wrong.symptom is Symptom.ROWS_DIFFER
+    slow = check_blas(MatrixLibrary("reference BLAS"), gigaflops=6, rows_alike=True)
+    assert slow.symptom is Symptom.SLOW_BLAS
     assert slow.usable
     mac = MatrixLibrary("Accelerate")
-    assert matrix_line(mac, gigaflops=0, alike=False) == Line("BLAS", "Accelerate")
+    assert check_blas(mac, gigaflops=0, rows_alike=False) == Check("BLAS", "Accelerate")
 
 
 def test_a_busy_machine_is_told_from_an_idle_one() -> None:
-    assert load_line(2.0, 2).remedy == ""
-    assert load_line(5.0, 2).remedy != ""
+    assert check_load(2.0, 2).symptom is None
+    assert check_load(5.0, 2).symptom is Symptom.BUSY
 
 
 def test_whether_a_pair_fits() -> None:
-    def fit(free: int | None, device: int = 0) -> Line:
-        return fit_line(weights=4 * GB, token=100_000, context=10_000, free=free, device=device)
+    def fit(free: int | None, device: int = 0) -> Check:
+        return check_fit(weights=4 * GB, token=100_000, context=10_000, free=free, device=device)
 
-    assert fit(2 * GB).fact.endswith("5.0 GB with all 10,000 tokens of its context; it fits")
-    assert fit(GB // 2).fact.endswith("there is room for 5,000")
-    assert fit(GB // 2).remedy
-    assert fit(None).remedy == "", "nothing is known, nothing is said"
-    assert fit(None, device=6 * GB).remedy == ""
-    assert fit(9 * GB, device=6 * GB).remedy == ""
+    assert fit(2 * GB).symptom is None
+    assert "5.0 GB" in fit(2 * GB).fact
+    assert fit(GB // 2).symptom is Symptom.SHORT_CONTEXT
+    assert fit(GB // 2).fact.endswith(" 5,000")
+    assert fit(None).symptom is None, "nothing is known, nothing is said"
+    assert fit(None, device=6 * GB).symptom is None
+    assert fit(9 * GB, device=6 * GB).symptom is None
     tight = fit(9 * GB, device=3 * GB)
     assert not tight.usable
-    assert tight.fact.endswith("there are 3.0 GB")
+    assert tight.symptom is Symptom.TOO_LARGE
+    assert tight.fact.endswith(" 3.0 GB")
 
 
 def curve(*seconds: float, step: float | None = None) -> PassCurve:
@@ -246,27 +254,27 @@ def curve(*seconds: float, step: float | None = None) -> PassCurve:
 
 
 def test_what_a_curve_says() -> None:
-    passes, drafting, gain = curve_lines(curve(0.01, 0.01, 0.012, 0.02, step=0.001), drafts=True)
+    passes, drafting, gain = check_curve(curve(0.01, 0.01, 0.012, 0.02, step=0.001), drafts=True)
     assert passes.fact == "one row takes 10.0 ms; times that: 2 rows 1.00, 4 rows 1.20, 8 rows 2.00"
     assert drafting.fact == "model: 1.0 ms a token, 10% of a pass"
-    assert gain.remedy == ""
-    assert re.match(r"drafts of 3 would give 1\.69 times plain if 70%", gain.fact)
+    assert gain.symptom is None
+    assert re.search(r"\b3\b.* 1\.69 .* 70%", gain.fact)
 
-    *_, gain = curve_lines(curve(0.01, 0.02, 0.04, 0.08), drafts=True)
-    assert "drafting cannot pay: 1.00 times plain at best" in gain.fact
-    assert gain.remedy
+    *_, gain = check_curve(curve(0.01, 0.02, 0.04, 0.08), drafts=True)
+    assert gain.symptom is Symptom.NEVER_PAYS
+    assert "1.00 times" in gain.fact
 
-    *_, gain = curve_lines(curve(0.01, 0.018, 0.033, 0.06), drafts=True)
-    assert "only where nearly all guesses stand" in gain.fact
+    *_, gain = check_curve(curve(0.01, 0.018, 0.033, 0.06), drafts=True)
+    assert gain.symptom is Symptom.SELDOM_PAYS
 
-    (passes,) = curve_lines(curve(0.01, 0.01, 0.01, 0.01), drafts=False)
+    (passes,) = check_curve(curve(0.01, 0.01, 0.01, 0.01), drafts=False)
     assert passes.name == "passes"
 
 
 def test_a_target_without_a_head_of_its_own() -> None:
-    assert drafter_line("auto", "lookup+head").remedy == ""
-    assert drafter_line("lookup", "lookup").remedy == ""
-    assert "slipstream distil" in drafter_line("auto", "lookup").remedy
+    assert check_drafter("auto", "lookup+head").symptom is None
+    assert check_drafter("lookup", "lookup").symptom is None
+    assert check_drafter("auto", "lookup").symptom is Symptom.NO_HEAD
 
 
 def test_memory_that_macos_could_give() -> None:

@@ -25,12 +25,12 @@ from engine.events import (
     DraftedToken,
     Event,
     Failed,
-    Judgement,
     Origin,
     Prefill,
     Span,
     Stats,
     Text,
+    TokenVerdict,
     Verdict,
     WrittenToken,
 )
@@ -101,7 +101,7 @@ def draft(number: int, *texts: str) -> Draft:
 def verdict(number: int, proposed: int, accepted: int, text: str | None) -> Verdict:
     origin: Origin = "correction" if accepted < proposed else "bonus" if proposed else "plain"
     own = None if text is None else WrittenToken(2, text, 0.5, origin)
-    judgements = (Judgement(0.5, 0.5),) * proposed
+    judgements = (TokenVerdict(0.5, 0.5),) * proposed
     return Verdict("g", number, accepted, judgements, own, 0.01, 0.02, 0.04, "full")
 
 

@@ -9,11 +9,12 @@ from typing import Any
 import mlx.core as mx
 import pytest
 
-from engine.anatomy import embedding
-from engine.distil.answers import Answer, Answerer
+from engine.distil.answering import Answerer
+from engine.distil.store import Answer
 from engine.distil.training import Trainer
-from engine.drafters.head_network import FittedHead, shape_for
+from engine.drafters.head_network import BoundHead, shape_for
 from engine.loading import LoadedModel, load
+from engine.model_parts import embedding
 from models.folders import ModelFolder
 from tests.support.engine.sessions import loaded, tiny_model
 from tests.support.engine.story_samples import STORIES, asked_of, new_story_head, openings
@@ -57,7 +58,7 @@ def target(request: Any, tokenizer: Any, stories: LoadedModel) -> LoadedModel:
 
 
 @pytest.fixture(scope="package")
-def trained(stories: LoadedModel, story_answers: list[Answer]) -> FittedHead:
+def trained(stories: LoadedModel, story_answers: list[Answer]) -> BoundHead:
     """A head that has learned from those for a few seconds; some of the tokens it cannot say."""
     fitted = new_story_head(stories, rows=384)
     trainer = Trainer(fitted, embedding(stories.model), vocabulary=512)

@@ -12,10 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.distil import answering as module
-from engine.distil.answering import Answering, how_many, in_order, require_memory, split
-from engine.distil.answers import Answer, Asked
+from engine.distil.answering import Answering, Asked, how_many, in_order, require_memory, split
 from engine.distil.budget import Budget
-from engine.distil.store import AnswerStore, Shard
+from engine.distil.store import Answer, AnswerStore, Shard
 from engine.drafters.head_network import shape_for
 from engine.loading import LoadedModel
 from models.errors import Problem

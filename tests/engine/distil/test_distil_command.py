@@ -7,7 +7,7 @@ import pytest
 
 from engine.cli.main import main
 from engine.distil import run as module
-from engine.distil.answers import Answerer
+from engine.distil.answering import Answerer
 from models.errors import Problem
 from models.folders import ModelFolder
 from tests.support.engine import tiny

@@ -10,7 +10,6 @@ import pytest
 from mlx.utils import tree_flatten
 from mlx_lm.models.cache import KVCache
 
-from engine.distil.answers import Answer
 from engine.distil.loss import (
     Batch,
     Unrolled,
@@ -20,6 +19,7 @@ from engine.distil.loss import (
     mask_after,
     soft_cross_entropy,
 )
+from engine.distil.store import Answer
 from engine.drafters.head_network import Head
 from tests.support.engine.lively import (
     KEPT,

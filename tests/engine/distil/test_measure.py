@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 from mlx_lm.models.cache import KVCache
 
-from engine.anatomy import embedding
-from engine.distil.answers import Answer, Answerer
+from engine.distil.answering import Answerer
 from engine.distil.measure import Acceptance, _chains, measure
+from engine.distil.store import Answer
 from engine.draft_length.policy import Fixed
 from engine.drafters.head import HeadDrafter
-from engine.drafters.head_network import FittedHead
+from engine.drafters.head_network import BoundHead
 from engine.loading import LoadedModel
+from engine.model_parts import embedding
 from engine.request import Request
 from engine.session import Session
 from tests.support.engine.lively import KEPT, SHAPE, answer, embeddings, lively_head
@@ -23,7 +24,7 @@ from tests.support.mostly_slow import mostly_slow
 
 
 def by_the_engine(
-    stories: LoadedModel, fitted: FittedHead, answers: Sequence[Answer], *, chain: int
+    stories: LoadedModel, fitted: BoundHead, answers: Sequence[Answer], *, chain: int
 ) -> Acceptance:
     """What drafting does for the same answers."""
     session = Session(stories)
@@ -41,7 +42,7 @@ def by_the_engine(
 
 @pytest.mark.parametrize("chain", mostly_slow([1, 3, 5], quick=[3]))
 def test_the_engine_commits_as_much(
-    stories: LoadedModel, trained: FittedHead, story_answers: list[Answer], chain: int
+    stories: LoadedModel, trained: BoundHead, story_answers: list[Answer], chain: int
 ) -> None:
     table = embedding(stories.model)
     for one in story_answers[:: 6 - chain]:
@@ -57,9 +58,7 @@ def test_an_untrained_head_is_measured_alike(
     assert ours == by_the_engine(stories, fitted, some, chain=5)
 
 
-def test_answers_that_end_early_and_short_prompts(
-    stories: LoadedModel, trained: FittedHead
-) -> None:
+def test_answers_that_end_early_and_short_prompts(stories: LoadedModel, trained: BoundHead) -> None:
     asked = asked_of(stories, ["A b", "The end.", "Then Tom"])
     answers = Answerer(stories, trained.shape.layers).answer(asked, longest=7, seed=0)
     assert answers
@@ -68,7 +67,7 @@ def test_answers_that_end_early_and_short_prompts(
 
 
 def test_the_figures_are_of_all_answers(
-    stories: LoadedModel, trained: FittedHead, story_answers: list[Answer]
+    stories: LoadedModel, trained: BoundHead, story_answers: list[Answer]
 ) -> None:
     table = embedding(stories.model)
     each = [measure(trained, [one], table) for one in story_answers]
@@ -84,7 +83,7 @@ def test_what_cannot_be_said_is_never_accepted(
     stories: LoadedModel, story_answers: list[Answer]
 ) -> None:
     fitted = new_story_head(stories, rows=16)
-    rare = FittedHead(fitted.head, fitted.shape, mx.array(_unsaid(story_answers, 16)))
+    rare = BoundHead(fitted.head, fitted.shape, mx.array(_unsaid(story_answers, 16)))
     figures = measure(rare, story_answers, embedding(stories.model))
     assert figures.length == 1
     assert figures.passes == sum(len(one.tokens) - one.prompt for one in story_answers)
@@ -98,7 +97,7 @@ def _unsaid(answers: Sequence[Answer], count: int) -> list[int]:
 @pytest.mark.parametrize("chain", [1, 4])
 def test_chains_from_all_places_are_chains_from_each(chain: int) -> None:
     head, table, one = lively_head(), embeddings(), answer(4, 12)
-    fitted = FittedHead(head, SHAPE, mx.array(KEPT))
+    fitted = BoundHead(head, SHAPE, mx.array(KEPT))
     ours = np.stack(list(_chains(fitted, one, table, chain)))
     for place in range(len(one.tokens) - 2):
         cache = KVCache()
@@ -111,5 +110,5 @@ def test_chains_from_all_places_are_chains_from_each(chain: int) -> None:
         assert ours[:, place].tolist() == drafted
 
 
-def test_nothing_was_measured(stories: LoadedModel, trained: FittedHead) -> None:
+def test_nothing_was_measured(stories: LoadedModel, trained: BoundHead) -> None:
     assert measure(trained, [], embedding(stories.model)).length == 1

@@ -9,15 +9,16 @@ from typing import Any
 import mlx.core as mx
 import pytest
 
-from engine.anatomy import embedding
-from engine.distil import answering, learning, run, training
-from engine.distil.answers import Answer, Answerer, Asked
+from engine.distil import answering, run, training
+from engine.distil.answering import Answerer, Asked
 from engine.distil.measure import Acceptance, measure
 from engine.distil.run import DistilOptions, distil
+from engine.distil.store import Answer
 from engine.distil.training import Trainer
 from engine.drafters.head_network import load_head, save_head
 from engine.events import Done
 from engine.loading import LoadedModel
+from engine.model_parts import embedding
 from engine.request import Request
 from engine.session import Session
 from models.drafter_folders import describe_head
@@ -41,8 +42,8 @@ def prompts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def options_of(out: Path, prompts: Path, patch: pytest.MonkeyPatch) -> DistilOptions:
     """A second or so of work: five batches in an epoch, a checkpoint after each."""
     patch.setattr(training, "_POSITIONS", 80)
-    patch.setattr(learning, "_CHECKPOINT_SECONDS", -1.0)
-    patch.setattr(learning, "_REPORT_SECONDS", -1.0)
+    patch.setattr(training, "_CHECKPOINT_SECONDS", -1.0)
+    patch.setattr(training, "_REPORT_SECONDS", -1.0)
     return DistilOptions(
         target=ModelFolder(STORIES),
         prompts=(prompts,),
@@ -217,7 +218,7 @@ KILLS: dict[str, Kill] = {
     "after a batch": lambda patch: in_call(patch, Trainer, "learn", nth=4, before=False),
     "in a later epoch": lambda patch: in_call(patch, Trainer, "learn", nth=20, before=True),
     "in a checkpoint": lambda patch: in_call(patch, Trainer, "save", nth=5, before=True),
-    "while measuring": lambda patch: in_call(patch, learning, "measure", nth=2, before=True),
+    "while measuring": lambda patch: in_call(patch, training, "measure", nth=2, before=True),
     "while exporting": lambda patch: in_call(patch, run, "save_head", nth=1, before=True),
     "when exported": lambda patch: in_call(patch, run, "save_head", nth=2, before=False),
     "when all is learned": lambda patch: in_call(
@@ -301,7 +302,7 @@ def test_interrupted_twice(options: DistilOptions, monkeypatch: pytest.MonkeyPat
     def impatient(*_: Any) -> Acceptance:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(learning, "measure", impatient)
+    monkeypatch.setattr(training, "measure", impatient)
     with pytest.raises(Problem, match="Stopped before anything was learned"):
         distil(options, on_line("training: ", KeyboardInterrupt, nth=4))
     monkeypatch.undo()
@@ -316,7 +317,7 @@ def test_an_interrupt_keeps_the_better_one(
 ) -> None:
     measured, saved = list(lengths), list[Path]()
     monkeypatch.setattr(
-        learning, "measure", lambda *_: Acceptance(round(1000 * measured.pop(0)), 1000)
+        training, "measure", lambda *_: Acceptance(round(1000 * measured.pop(0)), 1000)
     )
 
     def saving(fitted: Any, folder: Path, **options: Any) -> None:
@@ -351,7 +352,7 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     monkeypatch.setattr(answering, "monotonic", clock)
-    monkeypatch.setattr(learning, "monotonic", clock)
+    monkeypatch.setattr(training, "monotonic", clock)
     return clock
 
 
@@ -375,7 +376,7 @@ def test_minutes_go_on_with_the_time_that_is_left(
 def test_checkpoints_are_never_more_than_two_minutes_apart(
     options: DistilOptions, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(learning, "_CHECKPOINT_SECONDS", 100.0)
+    monkeypatch.setattr(training, "_CHECKPOINT_SECONDS", 100.0)
     monkeypatch.setattr(training, "_POSITIONS", 40)
     saved, save = [], Trainer.save
 

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.distil import store as module
-from engine.distil.answers import Answer
-from engine.distil.store import AnswerStore, likeliest, read_shard
+from engine.distil.store import Answer, AnswerStore, likeliest, read_shard
 from models.errors import Problem
 
 LAYERS, WIDTH, LIKELIEST = 3, 8, 5
@@ -122,7 +121,7 @@ def test_a_write_that_was_killed_leaves_nothing(tmp_path: Path) -> None:
     store = filled(tmp_path, 2)
     whole = store.shards[1].path.read_bytes()
     for length in (0, 7, len(whole) // 2, len(whole)):
-        (tmp_path / ".0000010.safetensors").write_bytes(whole[:length])
+        (tmp_path / ".0000010.partial.safetensors").write_bytes(whole[:length])
         assert AnswerStore(tmp_path).shards == store.shards
         assert not list(tmp_path.glob(".*"))
 
@@ -130,7 +129,7 @@ def test_a_write_that_was_killed_leaves_nothing(tmp_path: Path) -> None:
 @pytest.mark.skipif(not FULL.exists(), reason="needs /dev/full")
 def test_a_full_disk(tmp_path: Path) -> None:
     store = filled(tmp_path, 1)
-    (tmp_path / ".0000005.safetensors").symlink_to(FULL)
+    (tmp_path / ".0000005.partial.safetensors").symlink_to(FULL)
     with pytest.raises(Problem, match="cannot be written") as caught:
         store.write(5, some(400), asked=400, seconds=1.0)
     assert "--resume" in caught.value.remedy

@@ -10,15 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mlx.utils import tree_flatten
 
-from engine.anatomy import embedding
 from engine.distil import store as store_module
-from engine.distil.answers import Answer
 from engine.distil.loss import STEPS
 from engine.distil.measure import measure
-from engine.distil.store import AnswerStore
+from engine.distil.store import Answer, AnswerStore
 from engine.distil.training import Progress, Trainer, batches, epoch, steps_at
-from engine.drafters.head_network import FittedHead
+from engine.drafters.head_network import BoundHead
 from engine.loading import LoadedModel
+from engine.model_parts import embedding
 from models.errors import Problem
 from tests.support.engine.story_samples import new_story_head
 
@@ -42,7 +41,7 @@ def assert_same(a: Trainer, b: Trainer) -> None:
     assert a.progress == b.progress
 
 
-def test_it_learns(stories: LoadedModel, trained: FittedHead, story_answers: list[Answer]) -> None:
+def test_it_learns(stories: LoadedModel, trained: BoundHead, story_answers: list[Answer]) -> None:
     trainer, count = trainer_of(stories), 12
     losses = [trainer.learn(story_answers[:4], share=0.1 + step / 50) for step in range(count)]
     assert losses[-1] < 0.8 * losses[0]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.distil.work_folder import WorkFolder
+from engine.distil.run import WorkFolder
 from models.errors import Problem
 
 PLAN = {"--tokens": "1000", "target": "0123"}
@@ -35,7 +35,7 @@ def test_an_empty_folder_will_do(out: Path) -> None:
     WorkFolder(out).check(PLAN, resume=False)
     # As a begin that was killed leaves it.
     (out / "work").mkdir()
-    (out / "work" / ".plan.json").write_text("{")
+    (out / "work" / ".plan.partial.json").write_text("{")
     WorkFolder(out).check(PLAN, resume=False)
     WorkFolder(out).begin(PLAN)
     WorkFolder(out).check(PLAN, resume=True)

@@ -17,7 +17,7 @@ round_ = st.tuples(
     st.sampled_from([0, 0, 2, 5, 40]),
     st.lists(st.floats(0.0, 1.0), max_size=20),
 )
-histories = st.lists(st.one_of(round_, st.sampled_from(["begin", "settle"])), max_size=30)
+histories = st.lists(st.one_of(round_, st.sampled_from(["begin", "park"])), max_size=30)
 
 
 SOUND = {
@@ -37,9 +37,9 @@ def after(history: list[object]) -> Acceptance:
 def play_history(acceptance: Acceptance, history: list[object]) -> None:
     for each in history:
         if each == "begin":
-            acceptance.begin()
-        elif each == "settle":
-            acceptance.settle("head")
+            acceptance.begin_text()
+        elif each == "park":
+            acceptance.park("head")
         else:
             assert isinstance(each, tuple)
             drafter, proposed, accepted, match, q = each
@@ -77,7 +77,7 @@ def test_what_is_read_again_goes_on_as_if_it_had_never_been_written(
     went_on = after(before)
     read_again = Acceptance.from_json(json.loads(json.dumps(went_on.to_json())))
     for acceptance in (went_on, read_again):
-        acceptance.begin()
+        acceptance.begin_text()
         play_history(acceptance, later)
     for match in (0, 2, 9):
         ours, theirs = (a.chances("head", LONGEST, match=match) for a in (went_on, read_again))
@@ -88,7 +88,7 @@ def test_what_one_bad_text_showed_fades() -> None:
     """Of a slow machine, say, where hardly anything was drafted and little of that stood."""
 
     def first_chance(acceptance: Acceptance) -> float:
-        acceptance.begin()
+        acceptance.begin_text()
         return acceptance.chances("head", 1)[0]
 
     acceptance = Acceptance()
@@ -209,10 +209,10 @@ def test_recent_rounds_count_more() -> None:
 def test_another_text_begins_with_what_is_usual() -> None:
     acceptance = Acceptance()
     for chance in (0.9, 0.3) * 8:
-        acceptance.begin()
+        acceptance.begin_text()
         play(acceptance, [chance] * 4, rounds=30)
     easy_before = acceptance.chances("head", 1)[0]
-    acceptance.begin()
+    acceptance.begin_text()
     begun = acceptance.chances("head", 1)[0]
     assert easy_before < begun < 0.75
 
@@ -221,7 +221,7 @@ def test_a_parked_drafter_is_quick_to_learn_anew() -> None:
     slow, quick = Acceptance(), Acceptance()
     for each in (slow, quick):
         play(each, [0.1] * 4, rounds=100)
-    quick.settle("head")
+    quick.park("head")
     assert quick.chances("head", 4) == pytest.approx(slow.chances("head", 4), abs=0.05)
     for each in (slow, quick):
         for _ in range(4):

@@ -3,7 +3,7 @@
 import pytest
 
 from engine.draft_length.costs import DraftCosts
-from engine.draft_length.policy import Budget, Option, options, with_stops
+from engine.draft_length.policy import DraftOption, RegretBudget, options, with_stops
 
 PASSES = [0.02, 0.03, 0.05]
 
@@ -28,12 +28,12 @@ def test_where_to_stop() -> None:
     assert floor == pytest.approx(0.15 * offered[1].gain / 0.8)
     assert with_stops(offered[1], offered, watch=0.1)[1] > floor
     assert with_stops(offered[1], offered[:1], watch=0.0)[0] == 1
-    rich = Option("head", 2, 90.0, 1.0)
+    rich = DraftOption("head", 2, 90.0, 1.0)
     assert with_stops(rich, offered, watch=0.0)[1] == 1.0
 
 
 def test_a_budget() -> None:
-    budget = Budget()
+    budget = RegretBudget()
     assert budget.wait_for(1.0) == 0
     lost = 0
     while not budget.in_debt:

@@ -89,7 +89,7 @@ def test_in_the_middle_of_a_conversation(architecture: str) -> None:
     assert target.length == len(tokens) - 1
     assert_as_fresh(target, tokens, decoder(model))
     # What was made up began like this; nobody remembers.
-    assert [each.drafter for each in drafter.prospects([3, 10])] == ["model"]
+    assert [each.drafter for each in drafter.candidates([3, 10])] == ["model"]
 
 
 def test_it_stays_within_its_budget() -> None:

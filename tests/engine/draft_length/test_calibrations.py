@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.draft_length.acceptance import Acceptance
-from engine.draft_length.calibrations import Calibrations, Pair, calibration_folder
+from engine.draft_length.calibrations import CalibrationKey, CalibrationStore, calibration_folder
 from engine.draft_length.costs import Calibration, DraftCosts, PassCosts
 
-PAIR = Pair(
+PAIR = CalibrationKey(
     target="t",
     drafter="lookup",
     precision="4-bit",
@@ -39,7 +39,7 @@ def only_file(folder: Path) -> Path:
 
 
 def test_found_again(tmp_path: Path) -> None:
-    kept = Calibrations(tmp_path / "new")
+    kept = CalibrationStore(tmp_path / "new")
     assert kept.read(PAIR) == (None, None)
     kept.write(PAIR, COSTS, seen())
     costs, acceptance = kept.read(PAIR)
@@ -50,15 +50,15 @@ def test_found_again(tmp_path: Path) -> None:
     assert only_file(tmp_path / "new").suffix == ".json"
 
 
-@pytest.mark.parametrize("name", [field.name for field in fields(Pair)])
+@pytest.mark.parametrize("name", [field.name for field in fields(CalibrationKey)])
 def test_of_the_same_pair_only(name: str, tmp_path: Path) -> None:
-    kept = Calibrations(tmp_path)
+    kept = CalibrationStore(tmp_path)
     kept.write(PAIR, COSTS, seen())
     assert kept.read(replace(PAIR, **{name: "another"})) == (None, None)
 
 
 def test_a_file_that_was_renamed_is_not_believed(tmp_path: Path) -> None:
-    kept = Calibrations(tmp_path)
+    kept = CalibrationStore(tmp_path)
     kept.write(PAIR, COSTS, seen())
     stolen = only_file(tmp_path).read_text()
     only_file(tmp_path).unlink()
@@ -69,7 +69,7 @@ def test_a_file_that_was_renamed_is_not_believed(tmp_path: Path) -> None:
 
 
 def test_without_costs_the_chances_are_kept(tmp_path: Path) -> None:
-    kept = Calibrations(tmp_path)
+    kept = CalibrationStore(tmp_path)
     kept.write(PAIR, None, seen())
     costs, acceptance = kept.read(PAIR)
     assert costs is None
@@ -77,7 +77,7 @@ def test_without_costs_the_chances_are_kept(tmp_path: Path) -> None:
 
 
 def test_files_of_older_versions_are_as_if_they_were_not_there(tmp_path: Path) -> None:
-    kept = Calibrations(tmp_path)
+    kept = CalibrationStore(tmp_path)
     kept.write(PAIR, COSTS, seen())
     path = only_file(tmp_path)
     value = json.loads(path.read_text())
@@ -93,7 +93,7 @@ def test_files_of_older_versions_are_as_if_they_were_not_there(tmp_path: Path) -
     "damage", ["", "{", "null", "[1]", '{"version": 2}', "[" * 100_000, '{"version": 3}']
 )
 def test_a_damaged_file_is_none(damage: str, tmp_path: Path) -> None:
-    kept = Calibrations(tmp_path)
+    kept = CalibrationStore(tmp_path)
     kept.write(PAIR, COSTS, seen())
     only_file(tmp_path).write_text(damage)
     assert kept.read(PAIR) == (None, None)
@@ -104,7 +104,7 @@ def test_any_damage_is_survived(
     cut: int, byte: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp("kept")
-    kept = Calibrations(folder)
+    kept = CalibrationStore(folder)
     kept.write(PAIR, COSTS, seen())
     data = bytearray(only_file(folder).read_bytes())
     data[cut % len(data)] = byte
@@ -116,7 +116,7 @@ def test_any_damage_is_survived(
 
 
 def test_costs_are_kept_where_only_the_chances_are_damaged(tmp_path: Path) -> None:
-    kept = Calibrations(tmp_path)
+    kept = CalibrationStore(tmp_path)
     kept.write(PAIR, COSTS, seen())
     value = json.loads(only_file(tmp_path).read_text())
     only_file(tmp_path).write_text(json.dumps(value | {"acceptance": 3}))
@@ -125,7 +125,7 @@ def test_costs_are_kept_where_only_the_chances_are_damaged(tmp_path: Path) -> No
 
 def test_where_nothing_can_be_written_nothing_is_kept(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    kept = Calibrations(tmp_path / "file" / "below")
+    kept = CalibrationStore(tmp_path / "file" / "below")
     kept.write(PAIR, COSTS, seen())
     assert kept.read(PAIR) == (None, None)
 

@@ -8,11 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.draft_length import LONGEST, Choice, DraftLength, Measured, Prospect
+from engine.draft_length import (
+    LONGEST,
+    DraftCandidate,
+    DraftChoice,
+    DraftLengthPolicy,
+    MeasuredRound,
+)
 from engine.draft_length.costs import Calibration, DraftCosts, PassCosts
 from engine.draft_length.policy import Automatic, Fixed, MatchThreshold
 
-HEAD = Prospect("head", LONGEST)
+HEAD = DraftCandidate("head", LONGEST)
 
 
 @dataclass(frozen=True)
@@ -44,7 +50,7 @@ class World:
 class Run:
     """Choices and what came of them."""
 
-    choices: list[Choice] = field(default_factory=list)
+    choices: list[DraftChoice] = field(default_factory=list)
     tokens: int = 0
     seconds: float = 0.0
 
@@ -57,7 +63,9 @@ class Run:
         return [choice.length for choice in self.choices]
 
 
-def run(policy: DraftLength, world: World, *, tokens: int, most: int = 64, seed: int = 0) -> Run:
+def run(
+    policy: DraftLengthPolicy, world: World, *, tokens: int, most: int = 64, seed: int = 0
+) -> Run:
     """Write `tokens` tokens or a few more, as the loop does."""
     chance = np.random.default_rng(seed)
     result = Run()
@@ -81,7 +89,7 @@ def run(policy: DraftLength, world: World, *, tokens: int, most: int = 64, seed:
         result.choices.append(choice)
         if choice.length == 0:
             for _ in range(choice.rounds):
-                policy.observe(Measured(0, 0, 0.0, pass_over(1), context=result.tokens))
+                policy.observe(MeasuredRound(0, 0, 0.0, pass_over(1), context=result.tokens))
                 result.tokens += 1
             continue
         stands = chance.random(choice.length) < world.acceptance
@@ -90,7 +98,7 @@ def run(policy: DraftLength, world: World, *, tokens: int, most: int = 64, seed:
         verify_seconds = pass_over(choice.length + 1)
         assert choice.drafter == "head"
         policy.observe(
-            Measured(
+            MeasuredRound(
                 choice.length,
                 accepted,
                 draft_seconds,
@@ -241,7 +249,7 @@ def test_notices_that_plain_passes_became_cheaper() -> None:
     assert later.speed > 0.95 * free.speed(0)
 
 
-def decided(choices: Sequence[Choice]) -> list[int]:
+def decided(choices: Sequence[DraftChoice]) -> list[int]:
     """The lengths that were chosen to be fast, not to see what plain decoding costs by now."""
     return [choice.length for choice in choices if not choice.reason.startswith("measuring")]
 
@@ -291,12 +299,12 @@ MEASURED = st.tuples(
     st.integers(0, 20),
     st.sampled_from([0.0, 1e-9, 1e-3, 0.05, 10.0]),
     st.sampled_from([0.0, 1e-9, 1e-3, 0.05, 10.0]),
-).map(lambda m: Measured(m[0], min(m[1], m[0]), m[2] if m[0] else 0.0, m[3], drafter="head"))
+).map(lambda m: MeasuredRound(m[0], min(m[1], m[0]), m[2] if m[0] else 0.0, m[3], drafter="head"))
 
 
 @given(history=st.lists(st.tuples(st.integers(0, 40), MEASURED), max_size=60))
 def test_any_history_gives_a_sound_choice_and_always_the_same(
-    history: list[tuple[int, Measured]],
+    history: list[tuple[int, MeasuredRound]],
 ) -> None:
     # What is proposed may be less than was chosen, or nothing, and clocks may stand still.
     one, other = Automatic(), Automatic()
@@ -314,7 +322,7 @@ def test_any_history_gives_a_sound_choice_and_always_the_same(
     mosts=st.lists(st.integers(0, 40), min_size=1, max_size=10),
     measured=MEASURED,
 )
-def test_fixed_is_fixed(length: int, mosts: list[int], measured: Measured) -> None:
+def test_fixed_is_fixed(length: int, mosts: list[int], measured: MeasuredRound) -> None:
     policy = Fixed(length)
     for most in mosts:
         choice = policy.choose([HEAD], most=most, context=0)
@@ -333,17 +341,17 @@ def test_a_drafter_without_ideas_is_asked_again() -> None:
     policy = Automatic()
     for _ in range(100):
         policy.choose([HEAD], most=16, context=0)
-        policy.observe(Measured(0, 0, 0.0, 0.05))
+        policy.observe(MeasuredRound(0, 0, 0.0, 0.05))
 
     assert policy.choose([HEAD], most=16, context=0).length > 0
 
 
-def lookup(match: int, most: int = 100) -> Prospect:
-    return Prospect("lookup", most, match)
+def lookup(match: int, most: int = 100) -> DraftCandidate:
+    return DraftCandidate("lookup", most, match)
 
 
-def copied(accepted: int, *, proposed: int = 2) -> Measured:
-    return Measured(proposed, accepted, 0.0, 0.05, drafter="lookup", match=4)
+def copied(accepted: int, *, proposed: int = 2) -> MeasuredRound:
+    return MeasuredRound(proposed, accepted, 0.0, 0.05, drafter="lookup", match=4)
 
 
 def test_more_is_copied_the_more_matched() -> None:
@@ -363,7 +371,7 @@ def test_a_longer_match_is_required_while_copies_fall() -> None:
     assert required == sorted(required)
     assert (threshold.most(lookup(7)), threshold.most(lookup(8))) == (0, 16)
 
-    threshold.observe(Measured(3, 0, 0.01, 0.05, drafter="head"))  # not a copy
+    threshold.observe(MeasuredRound(3, 0, 0.01, 0.05, drafter="head"))  # not a copy
     while threshold.required > 2:
         threshold.observe(copied(2))
     assert threshold.most(lookup(2)) == 4
@@ -371,12 +379,12 @@ def test_a_longer_match_is_required_while_copies_fall() -> None:
 
 def test_fixed_copies_what_passes_and_else_asks_the_next() -> None:
     policy = Fixed(6)
-    prospects = [lookup(2), HEAD]
-    first = policy.choose(prospects, most=16, context=0)
+    candidates = [lookup(2), HEAD]
+    first = policy.choose(candidates, most=16, context=0)
     assert (first.length, first.drafter) == (4, "lookup")
     for _ in range(10):
         policy.observe(copied(0))
-    second = policy.choose(prospects, most=16, context=0)
+    second = policy.choose(candidates, most=16, context=0)
     assert (second.length, second.drafter) == (6, "head")
 
 
@@ -394,17 +402,17 @@ def test_fixed_waits_for_a_match() -> None:
 
 @given(q=st.floats(0.0, 1.0), chances=st.lists(st.floats(0.0, 1.0), max_size=12))
 def test_the_chance_that_a_token_stands(q: float, chances: list[float]) -> None:
-    chance = Choice(3, "", chances=tuple(chances)).chance(q)
+    chance = DraftChoice(3, "", chances=tuple(chances)).chance(q)
     assert chance == q if not chances else chance in chances
     if chances:
-        assert Choice(3, "", chances=tuple(chances)).chance(1.0) == chances[-1]
-        assert Choice(3, "", chances=tuple(chances)).chance(0.0) == chances[0]
+        assert DraftChoice(3, "", chances=tuple(chances)).chance(1.0) == chances[-1]
+        assert DraftChoice(3, "", chances=tuple(chances)).chance(0.0) == chances[0]
 
 
 def test_a_choice_within_a_room() -> None:
-    choice = Choice(5, "", "head")
+    choice = DraftChoice(5, "", "head")
     assert choice.within(5) is choice
-    assert choice.within(3) == Choice(3, "", "head")
+    assert choice.within(3) == DraftChoice(3, "", "head")
     assert choice.within(-1).length == 0
 
 
@@ -416,9 +424,9 @@ def test_stops_where_it_is_unsure_if_looking_is_free() -> None:
         costs = DraftCosts("head", 0, 0.0, 0.002, looking)
         policy = Automatic(Calibration((passes,), (costs,)))
         for context in range(0, 300, 3):
-            policy.observe(Measured(4, 2, 0.008, 0.06, context=context, drafter="head"))
+            policy.observe(MeasuredRound(4, 2, 0.008, 0.06, context=context, drafter="head"))
         assert "plain" in policy.choose([HEAD], most=16, context=300).reason  # now and then
-        policy.observe(Measured(0, 0, 0.0, 0.052, context=300))
+        policy.observe(MeasuredRound(0, 0, 0.0, 0.052, context=300))
         choice = policy.choose([HEAD], most=16, context=301)
         assert (choice.floor > 0.0) == stops
         assert ("while sure" in choice.reason) == stops

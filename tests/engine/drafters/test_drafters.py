@@ -13,14 +13,13 @@ from hypothesis import strategies as st
 from mlx_lm.models.cache import KVCache
 
 from engine.decoder import Decoder
-from engine.draft_length import Choice, Prospect
-from engine.drafters import Drafter, Proposal
+from engine.draft_length import DraftCandidate, DraftChoice
+from engine.drafters import DraftArrays, Drafter, NoDrafter
 from engine.drafters.cascade import Cascade
 from engine.drafters.chain import draft_chain, fit
 from engine.drafters.early_exit import EarlyExitDrafter, first_layers
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
-from engine.drafters.none import NoDrafter
 from engine.request import Sampling
 from engine.sampling import distribution, log_weights, scores
 from models.errors import Problem
@@ -64,7 +63,7 @@ def test_none_never_proposes() -> None:
     drafter = NoDrafter()
     assert list(drafter.prepare([1, 2, 3])) == []
     assert propose(drafter, [1, 2, 3], 5) is None
-    drafter.settle(0)
+    drafter.accept(0)
     drafter.rewind(0)
 
 
@@ -137,8 +136,8 @@ def test_lookup_copies_as_far_as_it_may() -> None:
 @given(tokens=TEXT)
 def test_lookup_says_what_it_could_copy(tokens: list[int]) -> None:
     start, matched = naive_match(tokens)
-    expected = [Prospect("lookup", len(tokens) - start, matched)] if matched else []
-    assert list(LookupDrafter().prospects(tokens)) == expected
+    expected = [DraftCandidate("lookup", len(tokens) - start, matched)] if matched else []
+    assert list(LookupDrafter().candidates(tokens)) == expected
 
 
 def test_lookup_is_certain() -> None:
@@ -171,20 +170,20 @@ class Scripted:
         self.told.append(("prepare", len(tokens)))
         yield len(tokens)
 
-    def prospects(self, tokens: list[int]) -> Sequence[Prospect]:
-        return () if self.tokens is None else (Prospect(self.name, len(self.tokens)),)
+    def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
+        return () if self.tokens is None else (DraftCandidate(self.name, len(self.tokens)),)
 
     def propose(
-        self, tokens: list[int], choice: Choice, sampling: Sampling, key: mx.array
-    ) -> Proposal | None:
+        self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
+    ) -> DraftArrays | None:
         self.told.append(("propose", choice.length))
         if self.tokens is None:
             return None
         ids = mx.array(self.tokens[: choice.length], dtype=mx.int32)
-        return Proposal(ids, mx.ones(ids.shape), None, self.name)
+        return DraftArrays(ids, mx.ones(ids.shape), None, self.name)
 
-    def settle(self, accepted: int) -> None:
-        self.told.append(("settle", accepted))
+    def accept(self, accepted: int) -> None:
+        self.told.append(("accept", accepted))
 
     def rewind(self, length: int) -> None:
         self.told.append(("rewind", length))
@@ -199,17 +198,17 @@ def test_cascade_takes_the_first_idea_and_settles_with_its_author() -> None:
     proposal = cascade.propose([1, 2], up_to(4), GREEDY, KEY)
     assert proposal is not None
     assert (proposal.tokens.tolist(), proposal.drafter) == ([5, 6], "b")
-    cascade.settle(1)
+    cascade.accept(1)
     first.tokens = [8]
     assert propose(cascade, [1, 2, 5], 4) == [8]
-    cascade.settle(0)
+    cascade.accept(0)
     first.tokens = second.tokens = third.tokens = None
     assert propose(cascade, [1, 2, 5, 0], 4) is None
     cascade.rewind(3)
 
     asked = ("propose", 4)
-    assert first.told == [("prepare", 2), asked, asked, ("settle", 0), asked, ("rewind", 3)]
-    assert second.told == [("prepare", 2), asked, ("settle", 1), asked, ("rewind", 3)]
+    assert first.told == [("prepare", 2), asked, asked, ("accept", 0), asked, ("rewind", 3)]
+    assert second.told == [("prepare", 2), asked, ("accept", 1), asked, ("rewind", 3)]
     assert third.told == [("prepare", 2), asked, ("rewind", 3)]
 
 
@@ -217,16 +216,16 @@ def test_cascade_asks_the_drafter_that_the_choice_names() -> None:
     first, second = Scripted("a", [4]), Scripted("b", [5, 6])
     cascade = Cascade(first, second)
 
-    assert cascade.prospects([1, 2]) == [Prospect("a", 1), Prospect("b", 2)]
+    assert cascade.candidates([1, 2]) == [DraftCandidate("a", 1), DraftCandidate("b", 2)]
     proposal = cascade.propose([1, 2], up_to(2, drafter="b"), GREEDY, KEY)
     assert proposal is not None
     assert (proposal.tokens.tolist(), proposal.drafter) == ([5, 6], "b")
-    cascade.settle(1)
+    cascade.accept(1)
     second.tokens = None
-    assert cascade.prospects([1, 2]) == [Prospect("a", 1)]
+    assert cascade.candidates([1, 2]) == [DraftCandidate("a", 1)]
     assert cascade.propose([1, 2], up_to(2, drafter="b"), GREEDY, KEY) is None
     assert first.told == []
-    assert second.told == [("propose", 2), ("settle", 1), ("propose", 2)]
+    assert second.told == [("propose", 2), ("accept", 1), ("propose", 2)]
 
 
 def test_cascade_where_the_model_sits_out_many_rounds() -> None:
@@ -237,14 +236,14 @@ def test_cascade_where_the_model_sits_out_many_rounds() -> None:
     cascade = Cascade(behind, ModelDrafter(Decoder(model), vocabulary=64))
     tokens = [1, 2, 3]
     assert propose(cascade, tokens, 4) == propose(alone, tokens, 4)
-    cascade.settle(0)
-    alone.settle(0)
+    cascade.accept(0)
+    alone.accept(0)
 
     for i in range(30):
         tokens.append(i % 7)
         behind.tokens = [1]
         propose(cascade, tokens, 4)
-        cascade.settle(0)
+        cascade.accept(0)
     behind.tokens = None
 
     assert propose(cascade, tokens, 4) == propose(alone, tokens, 4)
@@ -370,7 +369,7 @@ def test_model_drafts_what_it_would_write(architecture: str) -> None:
         guess = propose(drafter, tokens, 4)
         assert guess is not None
         assert guess == propose(fresh, tokens, 4)
-        drafter.settle(accepted)
+        drafter.accept(accepted)
         tokens += [*guess[:accepted], (guess[min(accepted, 3)] + 1) % 64]
     drafter.rewind(len(prompt) + 3)
     tokens[len(prompt) + 3 :] = [7]  # the text went on otherwise
@@ -400,7 +399,7 @@ def test_model_with_another_vocabulary(size: int, sampling: Sampling) -> None:
             assert proposal.distributions.shape == (6, target_size)
             assert mx.all(proposal.distributions[:, size:] == 0)
             assert not mx.any(mx.isnan(proposal.distributions))
-        drafter.settle(2)
+        drafter.accept(2)
         tokens += [*ids[:2], 63]
 
 

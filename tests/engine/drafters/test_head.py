@@ -8,7 +8,7 @@ import engine.model_parts
 from engine.decoder import Decoder
 from engine.draft_length.policy import Fixed
 from engine.drafters.head import HeadDrafter
-from engine.drafters.head_network import FittedHead
+from engine.drafters.head_network import BoundHead
 from engine.request import Sampling
 from tests.support.engine.heads import untrained
 from tests.support.engine.helpers import GREEDY, plainly, task, up_to, write
@@ -19,13 +19,13 @@ KEY = mx.random.key(0)
 WARM = Sampling(temperature=0.8)
 
 
-def pair(architecture: str = "llama") -> tuple[Decoder, HeadDrafter, FittedHead]:
+def pair(architecture: str = "llama") -> tuple[Decoder, HeadDrafter, BoundHead]:
     target = Decoder(build(architecture))
     fitted = untrained(target.model)
     return target, HeadDrafter(target, fitted), fitted
 
 
-def chain(fitted: FittedHead, target: Decoder, tokens: list[int], length: int) -> list[int]:
+def chain(fitted: BoundHead, target: Decoder, tokens: list[int], length: int) -> list[int]:
     """The same from nothing: one pass of the target, one of the head, and no caches."""
     fresh = Decoder(target.model)
     states = fresh.record(fitted.shape.layers)
@@ -69,7 +69,7 @@ def test_its_guesses_are_forgotten_after_the_round(stood: int) -> None:
     guess = proposed(drafter, TOKENS)
     committed = [*TOKENS, *guess[:stood], 7]
     target.read(mx.array(committed[target.length : -1]))
-    drafter.settle(stood)
+    drafter.accept(stood)
     assert proposed(drafter, committed) == chain(fitted, target, committed, 4)
 
 
@@ -124,7 +124,7 @@ def test_states_that_are_gone_are_done_without(monkeypatch: pytest.MonkeyPatch) 
         target.read(mx.array(tokens[-2:-1]))
         if token % 7 == 6:  # between, so much is read that some of it is lost
             assert len(proposed(drafter, tokens)) == 4
-            drafter.settle(0)
+            drafter.accept(0)
 
 
 def test_it_never_says_what_has_no_row() -> None:

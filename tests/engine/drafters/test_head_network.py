@@ -8,7 +8,7 @@ import pytest
 from mlx.utils import tree_flatten
 
 from engine.drafters.head_network import (
-    FittedHead,
+    BoundHead,
     HeadShape,
     load_head,
     new_head,
@@ -25,21 +25,21 @@ VOCABULARY = 64
 
 
 @pytest.fixture
-def fitted() -> FittedHead:
+def fitted() -> BoundHead:
     return untrained(build("llama", vocabulary=VOCABULARY))
 
 
 @pytest.fixture
-def folder(fitted: FittedHead, tmp_path: Path) -> Path:
+def folder(fitted: BoundHead, tmp_path: Path) -> Path:
     save_head(fitted, tmp_path / "drafter", target="tiny", fingerprint=FINGERPRINT)
     return tmp_path / "drafter"
 
 
-def read(folder: Path) -> FittedHead:
+def read(folder: Path) -> BoundHead:
     return load_head(describe_head(folder), fingerprint=FINGERPRINT, vocabulary=VOCABULARY)
 
 
-def logits(fitted: FittedHead, seed: int = 0) -> mx.array:
+def logits(fitted: BoundHead, seed: int = 0) -> mx.array:
     width, layers = fitted.shape.hidden_size, len(fitted.shape.layers)
     states = mx.random.normal((1, 5, layers, width), key=mx.random.key(seed))
     embeddings = mx.random.normal((1, 5, width), key=mx.random.key(seed + 1))
@@ -47,7 +47,7 @@ def logits(fitted: FittedHead, seed: int = 0) -> mx.array:
     return fitted.head.logits(fitted.head(fitted.head.go_on(state), embeddings, "causal"))
 
 
-def assert_nearly_the_same(one: FittedHead, other: FittedHead) -> None:
+def assert_nearly_the_same(one: BoundHead, other: BoundHead) -> None:
     exact, rounded = logits(one), logits(other)
     assert mx.abs(exact - rounded).max() < 0.05 * mx.abs(exact).max()
 
@@ -78,7 +78,7 @@ def test_a_new_head_begins_with_the_targets_output_rows(bits: int | None) -> Non
     )
 
 
-def test_eight_bits_say_nearly_the_same(fitted: FittedHead, folder: Path) -> None:
+def test_eight_bits_say_nearly_the_same(fitted: BoundHead, folder: Path) -> None:
     loaded = read(folder)
     assert loaded.shape == fitted.shape
     assert loaded.kept.tolist() == fitted.kept.tolist()
@@ -102,7 +102,7 @@ def test_matrices_that_are_no_whole_groups_stay_sixteen_bit(tmp_path: Path) -> N
     assert_nearly_the_same(fitted, loaded)
 
 
-def test_saving_leaves_the_head_as_it_is(fitted: FittedHead, tmp_path: Path) -> None:
+def test_saving_leaves_the_head_as_it_is(fitted: BoundHead, tmp_path: Path) -> None:
     before = {name: mx.array(array) for name, array in tree_flatten(fitted.head.parameters())}
     save_head(fitted, tmp_path / "x", target="tiny", fingerprint=FINGERPRINT)
     after = dict(tree_flatten(fitted.head.parameters()))

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from operator import mul
 
-from engine.draft_length import Choice, Measured, Prospect
+from engine.draft_length import DraftCandidate, DraftChoice, MeasuredRound
 from tests.lab.simulate.conditions import Conditions
 from tests.lab.simulate.replay import Part, Round, cost, replay, seconds
 from tests.lab.simulate.traces import Answer, Drafted
@@ -55,7 +55,9 @@ class Oracle:
         self._conditions = conditions
         self._written = 0
 
-    def choose(self, prospects: Sequence[Prospect], *, most: int, context: int) -> Choice:
+    def choose(
+        self, candidates: Sequence[DraftCandidate], *, most: int, context: int
+    ) -> DraftChoice:
         progress = self._part.progress(self._written)
         worth = self._worth[progress >= 0.5]
         conditions = self._conditions
@@ -64,24 +66,24 @@ class Oracle:
             for rows in range(1, min(most, _LONGEST) + 2)
         ]
         a_second = worth / verify[0]
-        best, choice = 1.0 - worth, Choice(0, "the oracle")
-        for prospect in prospects:
-            standing = self._standing[prospect.drafter, kind(prospect.match)]
+        best, choice = 1.0 - worth, DraftChoice(0, "the oracle")
+        for candidate in candidates:
+            standing = self._standing[candidate.drafter, kind(candidate.match)]
             late, step = (
                 conditions.draft_seconds(
-                    prospect.drafter, n, context=context, progress=progress, behind=behind
+                    candidate.drafter, n, context=context, progress=progress, behind=behind
                 )
-                for n, behind in ((0, prospect.behind), (1, 0))
+                for n, behind in ((0, candidate.behind), (1, 0))
             )
             tokens = 1.0
-            for length in range(1, min(most, prospect.most, _LONGEST) + 1):
+            for length in range(1, min(most, candidate.most, _LONGEST) + 1):
                 tokens += standing[length - 1]
                 value = tokens - a_second * (late + length * step + verify[length])
                 if value > best:
-                    best, choice = value, Choice(length, "the oracle", prospect.drafter)
+                    best, choice = value, DraftChoice(length, "the oracle", candidate.drafter)
         return choice
 
-    def observe(self, measured: Measured) -> None:
+    def observe(self, measured: MeasuredRound) -> None:
         self._written += measured.accepted + 1
 
     def restart(self) -> None:

@@ -12,12 +12,12 @@ from zlib import crc32
 
 import mlx.core as mx
 
-from engine.accept import Outcome, by_token, greedily
+from engine.accept import VerdictArrays, by_token, greedily
 from engine.bench.prompts import Prompt, load_prompts
 from engine.decoder import Decoder
 from engine.device import fetch
-from engine.draft_length import Choice
-from engine.drafters import Proposal
+from engine.draft_length import DraftChoice
+from engine.drafters import DraftArrays
 from engine.loading import LoadedModel, load
 from engine.pair import make_drafter
 from engine.request import Message, Sampling
@@ -152,21 +152,21 @@ class _Pair:
         for drafter in self._drafters:
             key, draft_key, verify_key = mx.random.split(key, 3)
             self._decoder.rewind(len(tokens) - 1)
-            prospect = next(iter(drafter.prospects(tokens)), None)
-            room = min(self._decoder.settle(tokens), longest, prospect.most if prospect else 0)
-            proposal = None
+            candidate = next(iter(drafter.candidates(tokens)), None)
+            room = min(
+                self._decoder.begin_round(tokens), longest, candidate.most if candidate else 0
+            )
+            draft = None
             if room > 0:
-                choice = Choice(room, "recording", drafter.name)
-                proposal = drafter.propose(tokens, choice, sampling, draft_key)
-            if prospect is None or proposal is None:
+                choice = DraftChoice(room, "recording", drafter.name)
+                draft = drafter.propose(tokens, choice, sampling, draft_key)
+            if candidate is None or draft is None:
                 drafts.append(None)
                 continue
-            outcome = self._judge(tokens, proposal, sampling, verify_key)
-            drafted, q, stood, own = fetch(
-                proposal.tokens, proposal.q, outcome.accepted, outcome.next
-            )
-            drafter.settle(0)
-            drafts.append(Drafted(tuple(rounded(share) for share in q), stood, prospect.match))
+            verdict = self._judge(tokens, draft, sampling, verify_key)
+            drafted, q, stood, own = fetch(draft.tokens, draft.q, verdict.accepted, verdict.next)
+            drafter.accept(0)
+            drafts.append(Drafted(tuple(rounded(share) for share in q), stood, candidate.match))
             token = drafted[0] if stood else own
         if token is None:
             weights = self._weights(tokens, mx.zeros((0,), dtype=mx.int32), sampling)
@@ -175,16 +175,16 @@ class _Pair:
         return drafts, token
 
     def _judge(
-        self, tokens: list[int], proposal: Proposal, sampling: Sampling, key: mx.array
-    ) -> Outcome:
+        self, tokens: list[int], draft: DraftArrays, sampling: Sampling, key: mx.array
+    ) -> VerdictArrays:
         """Token by token, so that what stands of a chain does not depend on its length."""
-        drafted = proposal.tokens
+        drafted = draft.tokens
         weights = self._weights(tokens, drafted, sampling)
         p = distribution(weights)
         if sampling.greedy:
             return greedily(drafted, choose(weights, p, sampling, key))
         certain = (mx.arange(weights.shape[-1]) == drafted[:, None]).astype(mx.float32)
-        q = certain if proposal.distributions is None else proposal.distributions
+        q = certain if draft.distributions is None else draft.distributions
         return by_token(drafted, p, q, key)
 
     def _weights(self, tokens: list[int], drafted: mx.array, sampling: Sampling) -> mx.array:

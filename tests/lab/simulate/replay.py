@@ -6,7 +6,7 @@ Goes by `engine.speculate`, without models and without a clock: rounds, plain on
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from engine.draft_length import Choice, DraftLength, Measured, Prospect
+from engine.draft_length import DraftCandidate, DraftChoice, DraftLengthPolicy, MeasuredRound
 from tests.lab.simulate.conditions import Conditions, Noise
 from tests.lab.simulate.traces import Answer, Drafted
 
@@ -84,7 +84,7 @@ def seconds(rounds: Sequence[Round], conditions: Conditions) -> float:
 
 def replay(
     part: Part,
-    policy: DraftLength,
+    policy: DraftLengthPolicy,
     conditions: Conditions,
     *,
     drafters: Sequence[str] | None = None,
@@ -98,10 +98,10 @@ def replay(
         names = [name for name in answer.drafts if drafters is None or name in drafters]
         writing = _Writing(part, number, before, names)
         while writing.place < answer.places:
-            prospects = writing.prospects()
+            candidates = writing.candidates()
             most = answer.places - writing.place - 1
             context = answer.prompt + writing.place
-            choice = policy.choose(prospects, most=most, context=context).within(most)
+            choice = policy.choose(candidates, most=most, context=context).within(most)
             chain = writing.chain(choice)
             if chain is None:
                 yield from _plainly(writing, policy, conditions, noise, choice)
@@ -109,7 +109,7 @@ def replay(
             drafter, drafted = chain
             one = writing.drafted(drafter, drafted, choice)
             draft_seconds, verify_seconds = cost(one, conditions)
-            measured = Measured(
+            measured = MeasuredRound(
                 proposed=one.proposed,
                 accepted=one.accepted,
                 draft_seconds=noise.reading(draft_seconds),
@@ -128,10 +128,10 @@ def replay(
 
 def _plainly(
     writing: "_Writing",
-    policy: DraftLength,
+    policy: DraftLengthPolicy,
     conditions: Conditions,
     noise: Noise,
-    choice: Choice,
+    choice: DraftChoice,
 ) -> Iterator[Round]:
     """As the loop does: woken by a match, it still writes the token that is under way."""
     left = min(choice.rounds, writing.answer.places - writing.place)
@@ -140,7 +140,7 @@ def _plainly(
         one = writing.plain(choice.reason)
         _, verify_seconds = cost(one, conditions)
         writing.commit(one)
-        policy.observe(Measured(0, 0, 0.0, noise.reading(verify_seconds), context=one.context))
+        policy.observe(MeasuredRound(0, 0, 0.0, noise.reading(verify_seconds), context=one.context))
         yield one
         if left and choice.wake and writing.matches(choice.wake):
             left = 1
@@ -156,20 +156,20 @@ class _Writing:
         self._drafts = {name: self.answer.drafts[name] for name in drafters}
         self._read = dict.fromkeys(drafters, 0)
 
-    def prospects(self) -> list[Prospect]:
+    def candidates(self) -> list[DraftCandidate]:
         found = []
         for name, places in self._drafts.items():
             drafted = places[self.place]
             if drafted is not None:
                 behind = self._behind(name, drafted)
-                found.append(Prospect(name, len(drafted.q), drafted.match, behind))
+                found.append(DraftCandidate(name, len(drafted.q), drafted.match, behind))
         return found
 
     def matches(self, wake: int) -> bool:
         here = (places[self.place] for places in self._drafts.values())
         return any(drafted is not None and drafted.match >= wake for drafted in here)
 
-    def chain(self, choice: Choice) -> tuple[str, Drafted] | None:
+    def chain(self, choice: DraftChoice) -> tuple[str, Drafted] | None:
         """Whose chain it is, and the chain; None where there is none."""
         if not choice.length:
             return None
@@ -179,7 +179,7 @@ class _Writing:
                 return name, drafted
         return None
 
-    def drafted(self, drafter: str, drafted: Drafted, choice: Choice) -> Round:
+    def drafted(self, drafter: str, drafted: Drafted, choice: DraftChoice) -> Round:
         proposed = _stopped(drafted, choice)
         accepted = min(drafted.stood, proposed)
         behind = self._behind(drafter, drafted)
@@ -215,7 +215,7 @@ class _Writing:
         return 0 if drafted.match else self.place - self._read[drafter]
 
 
-def _stopped(drafted: Drafted, choice: Choice) -> int:
+def _stopped(drafted: Drafted, choice: DraftChoice) -> int:
     """How many tokens are drafted until it stops. The one that it stops after is proposed too."""
     length = min(choice.length, len(drafted.q))
     if choice.floor <= 0.0 or drafted.match:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from engine.draft_length import LONGEST, DraftLength
+from engine.draft_length import LONGEST, DraftLengthPolicy
 from engine.draft_length.policy import Automatic, Fixed
 from models.errors import Problem
 from tests.lab.simulate.calibrated import calibrated
@@ -18,7 +18,7 @@ from tests.lab.simulate.traces import Answer, load_trace, without_acceptance
 
 _RECORDED = Path(__file__).parents[2] / "data" / "traces"
 
-MakePolicy = Callable[[Conditions], DraftLength]
+MakePolicy = Callable[[Conditions], DraftLengthPolicy]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +146,9 @@ class Course:
         return rows
 
 
-def play(part: Part, policy: DraftLength, conditions: Conditions, fixed: Sequence[FixedRun]) -> Row:
+def play(
+    part: Part, policy: DraftLengthPolicy, conditions: Conditions, fixed: Sequence[FixedRun]
+) -> Row:
     """What the policy makes of a part, beside its references."""
     rounds = tuple(replay(part, policy, conditions))
     best, fixed_seconds = best_fixed(fixed, conditions)

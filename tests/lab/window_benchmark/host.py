@@ -28,14 +28,14 @@ from engine.stats import update
 from tests.lab.window_benchmark.rounds import committed, made_rounds, made_text
 
 Say = Callable[[Answer], None]
-Commands = SimpleQueue[Command]
+CommandRunner = SimpleQueue[Command]
 
 
 def main(arguments: Sequence[str]) -> None:
     """Answer commands until the standard input ends."""
     characters, speed = int(arguments[0]), float(arguments[1])
     text = made_text(characters)
-    commands: Commands = SimpleQueue()
+    commands: CommandRunner = SimpleQueue()
     Thread(target=_read, args=(commands,), daemon=True).start()
     say(Ready(protocol.PROTOCOL, "", "", "", "none"))
     target = drafter = length = ""
@@ -61,7 +61,7 @@ def play(
     text: str,
     *,
     speed: float,
-    commands: Commands,
+    commands: CommandRunner,
     say: Say,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
@@ -90,7 +90,7 @@ def say(answer: Answer) -> None:
     sys.stdout.buffer.flush()
 
 
-def _stops(commands: Commands, generation: str, say: Say) -> bool:
+def _stops(commands: CommandRunner, generation: str, say: Say) -> bool:
     """Whether this generation was cancelled; what else has come is refused, as it is not played."""
     while True:
         try:
@@ -107,7 +107,7 @@ def _stops(commands: Commands, generation: str, say: Say) -> bool:
         say(Failed(command.id, "The benchmark plays one answer at a time.", "Wait for it."))
 
 
-def _read(commands: Commands) -> None:
+def _read(commands: CommandRunner) -> None:
     for line in sys.stdin.buffer:
         commands.put(protocol.parse_command(line))
     commands.put(Quit())

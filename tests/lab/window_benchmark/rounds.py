@@ -14,10 +14,10 @@ from engine.events import (
     Draft,
     DraftedToken,
     Event,
-    Judgement,
     Origin,
     Span,
     Text,
+    TokenVerdict,
     Verdict,
     WrittenToken,
 )
@@ -91,7 +91,7 @@ def _round(
         number,
         accepted,
         tuple(
-            Judgement(*((0.9, 1.0) if place < accepted else (0.02, 0.05)))
+            TokenVerdict(*((0.9, 1.0) if place < accepted else (0.02, 0.05)))
             for place in range(len(drafted))
         ),
         WrittenToken(_id(own), own, 0.8, origin),

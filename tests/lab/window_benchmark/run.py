@@ -35,9 +35,10 @@ from app.engine_client.engine_process import EngineProcess
 from app.models.library import Library
 from app.models.loader import ModelLoader
 from app.settings import Settings
-from app.start import HOME_VARIABLE, keep_quick, make_application, run_window
+from app.start import keep_quick, make_application, run_window
 from app.theme.style import Theme
 from app.window import Window
+from models.files import HOME_VARIABLE
 from tests.lab.window_benchmark.frames import Frame, Summary, by_thousand, growth, summarize
 
 _SETTLE_SECONDS = 2.0  # the window gets ready, and other processes start

@@ -12,10 +12,11 @@ from tokenizers import Tokenizer
 from transformers import AutoTokenizer
 
 from models.errors import Problem
+from models.files import models_folder
 from models.gguf.file import read_gguf
 from models.gguf.importing import import_gguf
 from models.gguf.tokenizer import tokenizer_files
-from models.starter import GGUF_VARIABLE, STARTER, models_folder
+from models.starter import GGUF_VARIABLE, STARTER
 from tests.support.models.tiny_gguf import TOKENS, TinyGguf
 
 DATA = Path(__file__).parents[1] / "data"

@@ -7,6 +7,7 @@ import pytest
 from filelock import FileLock
 
 from models.errors import Problem
+from models.files import new_folder
 from models.folders import inspect
 from models.hub.cache_layout import read_repository
 from models.installed import store
@@ -43,11 +44,14 @@ def settled(folder: Path) -> Path:
 
 
 def test_what_broken_imports_left(home: Path, cache: Path):
-    left = write(home / "models" / ".tiny.0a1b2c3d" / "tiny", model_files())
+    with new_folder(home / "models" / "tiny") as left:
+        pass
+    (home / "models" / "tiny").rmdir()
+    write(left, model_files())
     assert store.incomplete(home=home, cache=cache) == []  # somebody may be at it
-    settled(left.parent)
+    settled(left)
     (found,) = store.incomplete(home=home, cache=cache)
-    assert (found.name, found.path) == ("tiny", str(left.parent))
+    assert (found.name, found.path) == ("tiny", str(left))
     assert found.size_bytes == disk_bytes(left)
     assert store.clean_incomplete(home=home, cache=cache) == found.size_bytes
     assert list((home / "models").iterdir()) == []

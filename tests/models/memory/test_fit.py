@@ -117,8 +117,9 @@ def test_the_reason_is_one_line_with_the_numbers() -> None:
     found = fit(BIG, SMALL, context=8192, machine=MAC)
     assert found.fits
     assert found.needed_bytes < found.available_bytes
-    parts = ["big with small", "8,192 tokens", "weights 4.5", "cache 1.1", "drafter 0.97"]
+    parts = ["8,192 tokens", "weights 4.5", "cache 1.1", "drafter 0.97"]
     assert all(part in found.reason for part in [*parts, "48.0 GB are available"]), found.reason
+    assert found.pair == "big with small"
     alone = fit(BIG, context=8192, machine=MAC)
     assert "drafter" not in alone.reason
     assert alone.drafter_weights_bytes == alone.drafter_cache_bytes == 0

@@ -5,16 +5,16 @@ from typing import Any, cast
 
 from PySide6.QtCore import QObject, Signal
 
-from app.models.commands import Commands, Plain, Running
+from app.commands import CommandRunner, JsonObject, RunningCommand
 from app.window import Window
 from models.errors import Problem
 from models.records import Download, Installed
 
 
-class FakeRunning(QObject):
+class FakeCommand(QObject):
     """A command that was started. Attributes: `words`; `dropped`; `over`."""
 
-    told = Signal(object)
+    line_received = Signal(object)
     done = Signal(object)
     failed = Signal(object)
 
@@ -25,8 +25,8 @@ class FakeRunning(QObject):
     def drop(self) -> None:
         self.dropped = self.over = True
 
-    def tell(self, line: Plain) -> None:
-        self.told.emit(line)
+    def tell(self, line: JsonObject) -> None:
+        self.line_received.emit(line)
 
     def download(self, download: Download) -> None:
         self.tell({"download": asdict(download)})
@@ -34,7 +34,7 @@ class FakeRunning(QObject):
     def install(self, installed: Installed) -> None:
         self.tell({"installed": asdict(installed)})
 
-    def answer(self, answer: Plain | None = None) -> None:
+    def answer(self, answer: JsonObject | None = None) -> None:
         """End well."""
         self.over = True
         self.done.emit(answer or {})
@@ -44,22 +44,22 @@ class FakeRunning(QObject):
         self.failed.emit(Problem(message, remedy))
 
 
-class FakeCommands(Commands):
+class FakeCommandRunner(CommandRunner):
     """Attributes: `started`, all commands; `closed`, how it was closed, None before."""
 
     def __init__(self) -> None:
         super().__init__(("no", "such", "command"))
-        self.started: list[FakeRunning] = []
+        self.started: list[FakeCommand] = []
         self.closed: tuple[Any, ...] | None = None
 
-    def start(self, *words: str) -> Running:
-        self.started.append(FakeRunning(words, self))
-        return cast(Running, self.started[-1])
+    def start(self, *words: str) -> RunningCommand:
+        self.started.append(FakeCommand(words, self))
+        return cast(RunningCommand, self.started[-1])
 
     def close(self, *, patient: Any = ()) -> None:
         self.closed = tuple(patient)
 
-    def asked(self, *words: str) -> FakeRunning:
+    def asked(self, *words: str) -> FakeCommand:
         """The latest command that has all these words, and is not over."""
         return next(
             one for one in reversed(self.started) if not one.over and {*words} <= {*one.words}
@@ -69,7 +69,9 @@ class FakeCommands(Commands):
         """Whether there is one."""
         return any(not one.over and {*words} <= {*one.words} for one in self.started)
 
-    def answer_all(self, shelf: Plain, offers: Plain, candidates: Plain | None = None) -> None:
+    def answer_all(
+        self, shelf: JsonObject, offers: JsonObject, candidates: JsonObject | None = None
+    ) -> None:
         """Answer what is usually asked, as often as it is."""
         while any(self.waits(word) for word in ("list", "pair")):
             if self.waits("list"):
@@ -80,8 +82,8 @@ class FakeCommands(Commands):
                 self.asked("pair").answer(offers)
 
 
-def commands_of(window: Window) -> FakeCommands:
+def commands_of(window: Window) -> FakeCommandRunner:
     """Those of a window that was made with them."""
     found = window.library._library._commands
-    assert isinstance(found, FakeCommands)
+    assert isinstance(found, FakeCommandRunner)
     return found

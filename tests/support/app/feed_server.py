@@ -11,8 +11,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from nacl.signing import SigningKey
 
-from app.updates.release import Feed, Release, feed_to_text
-from app.updates.signature import seal
+from app.updates.check import seal
+from app.updates.feed import Feed, Release, feed_to_text
 
 KEY = SigningKey(bytes(range(32)))
 PUBLIC_KEY = bytes(KEY.verify_key)

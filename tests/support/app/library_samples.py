@@ -1,5 +1,6 @@
 """Made-up answers of the commands on models, of every kind that there is."""
 
+import json
 import time
 from collections.abc import Iterable
 from dataclasses import asdict
@@ -16,7 +17,9 @@ DRAFTER = "mlx-community/Qwen3-0.6B-4bit"
 
 def plain(**records: Iterable[Any]) -> dict[str, Any]:
     """An answer as JSON has it."""
-    return {name: [asdict(one) for one in many] for name, many in records.items()}
+    answer = {name: [asdict(record) for record in many] for name, many in records.items()}
+    made: dict[str, Any] = json.loads(json.dumps(answer))
+    return made
 
 
 def installed(name: str, **more: Any) -> Installed:
@@ -129,8 +132,8 @@ OFFERS = (
         memory_class_gb=24,
         download_bytes=12_100_000_000,
         needed_bytes=14_600_000_000,
-        reason="mlx-community/gpt-oss-20b-MXFP4-Q8: it needs 14.6 GB at 4,096 tokens (weights "
-        "12.1, cache 0.23, working memory 0.15), and 12.0 GB are available.",
+        reason="It needs 14.6 GB at 4,096 tokens (weights 12.1, cache 0.23, working memory 0.15), "
+        "and 12.0 GB are available.",
     ),
     offer(
         "mlx-community/Llama-3.3-70B-Instruct-4bit",
@@ -141,8 +144,7 @@ OFFERS = (
         memory_class_gb=64,
         download_bytes=40_500_000_000,
         needed_bytes=44_100_000_000,
-        reason="mlx-community/Llama-3.3-70B-Instruct-4bit with mlx-community/Llama-3.2-1B-Instruct"
-        "-4bit: it needs 42.1 GB at 4,096 tokens (weights 39.7, cache 1.4, drafter 0.84, working "
+        reason="It needs 42.1 GB at 4,096 tokens (weights 39.7, cache 1.4, drafter 0.84, working "
         "memory 0.18), and 12.0 GB are available.",
     ),
 )
@@ -224,6 +226,7 @@ CANDIDATES = (
         0.43,
         False,
         984_000_000,
+        "not installed",
     ),
     Candidate(
         "mlx-community/Llama-3.2-3B-Instruct-4bit",
@@ -234,6 +237,7 @@ CANDIDATES = (
         0.8,
         True,
         1_810_000_000,
+        "other tokens",
     ),
     Candidate(
         "head",
@@ -241,6 +245,7 @@ CANDIDATES = (
         False,
         "No head was trained for these weights yet: slipstream distil makes one.",
         installed=False,
+        obstacle="not trained",
     ),
 )
 

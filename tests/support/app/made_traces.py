@@ -9,11 +9,11 @@ from engine.events import (
     Draft,
     DraftedToken,
     Event,
-    Judgement,
     Origin,
     Prefill,
     Span,
     Text,
+    TokenVerdict,
     Verdict,
     WrittenToken,
 )
@@ -46,7 +46,7 @@ def made_trace(text: str, *, seed: int = 0, longest: int = 5) -> tuple[Event, ..
         if drafted:
             origin = "bonus" if accepted == length else "correction"
         judged = tuple(
-            Judgement(round(chance.uniform(0.5, 1.0) if n < accepted else 0.02, 3), 0.9)
+            TokenVerdict(round(chance.uniform(0.5, 1.0) if n < accepted else 0.02, 3), 0.9)
             for n in range(length)
         )
         own = WrittenToken(_id(tokens[place + accepted]), tokens[place + accepted], 0.87, origin)

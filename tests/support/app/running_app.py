@@ -15,13 +15,14 @@ from typing import Any
 
 from PySide6.QtCore import QTimer
 
+from app import commands
 from app.conversations.records import Message
 from app.engine_client import engine_process
-from app.models import commands
 from app.models import loader as model_loader
-from app.start import HOME_VARIABLE, run_window
+from app.start import run_window
 from app.window import Window
 from engine.events import Event
+from models.files import HOME_VARIABLE
 
 CHARACTERS = 2500
 _ASK_MS = 30

@@ -7,7 +7,16 @@ from pathlib import Path
 
 from app.conversations.records import Message
 from app.conversations.store import Store
-from engine.events import Draft, DraftedToken, Event, Judgement, Span, Text, Verdict, WrittenToken
+from engine.events import (
+    Draft,
+    DraftedToken,
+    Event,
+    Span,
+    Text,
+    TokenVerdict,
+    Verdict,
+    WrittenToken,
+)
 
 
 def round_of(number: int, text: str = "token ") -> tuple[Event, ...]:
@@ -18,7 +27,7 @@ def round_of(number: int, text: str = "token ") -> tuple[Event, ...]:
             generation="g",
             round=number,
             accepted=1,
-            judgements=(Judgement(0.25, 0.5),),
+            judgements=(TokenVerdict(0.25, 0.5),),
             next=WrittenToken(9, text, 0.125, "bonus"),
             draft_seconds=0.001,
             verify_seconds=0.01,

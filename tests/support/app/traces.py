@@ -12,18 +12,18 @@ from engine.events import (
     Draft,
     DraftedToken,
     Event,
-    Judgement,
     Origin,
     Prefill,
     Span,
     Text,
+    TokenVerdict,
     Verdict,
     WrittenToken,
     from_json,
 )
 from engine.rounds import Round, joined
 from engine.stats import tally
-from engine.text import AnswerText, Spelling
+from engine.text import AnswerText, TokenTexts
 
 DATA = Path(__file__).parents[2] / "app" / "data"
 END = 0
@@ -61,7 +61,7 @@ _chances = st.floats(0.0, 1.0)
 @st.composite
 def traces(draw: st.DrawFn) -> tuple[Event, ...]:
     """The events of a generation, as a session would make them; it may be cut short anywhere."""
-    spelling = Spelling(VOCABULARY)
+    token_texts = TokenTexts(VOCABULARY)
     stops = draw(st.lists(st.text(_ALPHABET, min_size=1, max_size=3), max_size=2))
     text, tokens_to_tell = AnswerText(VOCABULARY, stops), deque[tuple[int, int]]()
 
@@ -81,11 +81,11 @@ def traces(draw: st.DrawFn) -> tuple[Event, ...]:
         elif last and draw(st.booleans()):
             own = END
         if guesses:
-            tokens = tuple(DraftedToken(t, spelling.spell(t), draw(_chances)) for t in guesses)
+            tokens = tuple(DraftedToken(t, token_texts.text_of(t), draw(_chances)) for t in guesses)
             events.append(Draft("g", number, tokens, "model"))
         origin: Origin = "correction" if accepted < proposed else "bonus" if proposed else "plain"
-        judgements = tuple(Judgement(draw(_chances), draw(_chances)) for _ in guesses)
-        written = None if own is None else WrittenToken(own, spelling.spell(own), 0.5, origin)
+        judgements = tuple(TokenVerdict(draw(_chances), draw(_chances)) for _ in guesses)
+        written = None if own is None else WrittenToken(own, token_texts.text_of(own), 0.5, origin)
         events.append(
             Verdict("g", number, accepted, judgements, written, 0.25, 0.5, 1.0, "fixed at 4")
         )
@@ -105,7 +105,7 @@ def made_round(number: int, *texts: str, accepted: int = 0) -> tuple[Round, Roun
     if accepted < len(texts):
         origin = "correction"
     drafted = tuple(DraftedToken(1, text, 0.5) for text in texts)
-    judgements = (Judgement(0.25, 0.5),) * len(texts)
+    judgements = (TokenVerdict(0.25, 0.5),) * len(texts)
     own = WrittenToken(2, " own", 0.5, origin)
     draft = Draft("g", number, drafted, "model")
     verdict = Verdict("g", number, accepted, judgements, own, 0.01, 0.02, 0.04, "fixed at 4")

@@ -7,17 +7,17 @@ from pathlib import Path
 from PySide6.QtCore import QSettings
 from PySide6.QtWidgets import QApplication
 
+from app.commands import CommandRunner
 from app.conversations.store import Store
 from app.engine_client.engine_log import EngineLog
 from app.engine_client.engine_process import EngineProcess, Patience
-from app.models.commands import Commands
 from app.models.library import Library
 from app.models.loader import ModelLoader, OpenTarget
 from app.settings import Settings
 from app.theme.style import Theme
 from app.window import Window
 from engine.events import Event, to_json
-from tests.support.app.fake_commands import FakeCommands
+from tests.support.app.fake_commands import FakeCommandRunner
 
 Open = Callable[..., Window]
 Until = Callable[[Callable[[], object]], None]
@@ -50,7 +50,7 @@ def make_window(
     opening: OpenTarget | None = None,
     patience: Patience | None = None,
     dark: bool = False,
-    commands: Commands | None = None,
+    commands: CommandRunner | None = None,
 ) -> Window:
     """A window on the data in `folder`; `target` is what it takes for the starter model, and
     `commands`, which otherwise say nothing, for those on models."""
@@ -65,5 +65,5 @@ def make_window(
         loader=loader,
         settings=settings,
         theme=Theme(application, settings, dark=lambda: dark),
-        library=Library(commands or FakeCommands()),
+        library=Library(commands or FakeCommandRunner()),
     )

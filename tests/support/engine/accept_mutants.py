@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import mlx.core as mx
 
-from engine.accept import Outcome, by_block, by_token
+from engine.accept import VerdictArrays, by_block, by_token
 
 
 def _of(rows: mx.array, ids: mx.array) -> mx.array:
@@ -15,22 +15,22 @@ def _sample(weights: mx.array, key: mx.array) -> mx.array:
     return mx.random.categorical(mx.log(weights), key=key).astype(mx.int32)
 
 
-def resampled_from_p(drafted: mx.array, p: mx.array, q: mx.array, key: mx.array) -> Outcome:
+def resampled_from_p(drafted: mx.array, p: mx.array, q: mx.array, key: mx.array) -> VerdictArrays:
     """After a rejection: p instead of the residual."""
     rule_key, own_key = mx.random.split(key)
-    outcome = by_token(drafted, p, q, rule_key)
-    return replace(outcome, next=_sample(p[outcome.accepted], own_key))
+    verdict = by_token(drafted, p, q, rule_key)
+    return replace(verdict, next=_sample(p[verdict.accepted], own_key))
 
 
 def resampled_from_p_by_block(
     drafted: mx.array, p: mx.array, q: mx.array, key: mx.array
-) -> Outcome:
+) -> VerdictArrays:
     rule_key, own_key = mx.random.split(key)
-    outcome = by_block(drafted, p, q, rule_key)
-    return replace(outcome, next=_sample(p[outcome.accepted], own_key))
+    verdict = by_block(drafted, p, q, rule_key)
+    return replace(verdict, next=_sample(p[verdict.accepted], own_key))
 
 
-def too_willing(drafted: mx.array, p: mx.array, q: mx.array, key: mx.array) -> Outcome:
+def too_willing(drafted: mx.array, p: mx.array, q: mx.array, key: mx.array) -> VerdictArrays:
     """Accepts with 1.05 times the chance."""
     uniform_key, own_key = mx.random.split(key)
     n = drafted.size
@@ -40,23 +40,25 @@ def too_willing(drafted: mx.array, p: mx.array, q: mx.array, key: mx.array) -> O
     padded = mx.concatenate([q, mx.zeros((1, p.shape[-1]))])
     residual = mx.maximum(p[accepted] - padded[accepted], 0.0)
     residual = mx.where(mx.sum(residual) > 0, residual, p[accepted])
-    return Outcome(accepted, _sample(residual, own_key), chance)
+    return VerdictArrays(accepted, _sample(residual, own_key), chance)
 
 
-def bonus_from_q(drafted: mx.array, p: mx.array, q: mx.array, key: mx.array) -> Outcome:
+def bonus_from_q(drafted: mx.array, p: mx.array, q: mx.array, key: mx.array) -> VerdictArrays:
     """After a clean sweep: the drafter's distribution instead of the target's."""
     rule_key, own_key = mx.random.split(key)
-    outcome = by_token(drafted, p, q, rule_key)
+    verdict = by_token(drafted, p, q, rule_key)
     bonus = _sample(q[-1], own_key)
-    swept = outcome.accepted == drafted.size
-    return replace(outcome, next=mx.where(swept, bonus, outcome.next))
+    swept = verdict.accepted == drafted.size
+    return replace(verdict, next=mx.where(swept, bonus, verdict.next))
 
 
-def bonus_from_q_by_block(drafted: mx.array, p: mx.array, q: mx.array, key: mx.array) -> Outcome:
+def bonus_from_q_by_block(
+    drafted: mx.array, p: mx.array, q: mx.array, key: mx.array
+) -> VerdictArrays:
     rule_key, own_key = mx.random.split(key)
-    outcome = by_block(drafted, p, q, rule_key)
-    swept = outcome.accepted == drafted.size
-    return replace(outcome, next=mx.where(swept, _sample(q[-1], own_key), outcome.next))
+    verdict = by_block(drafted, p, q, rule_key)
+    swept = verdict.accepted == drafted.size
+    return replace(verdict, next=mx.where(swept, _sample(q[-1], own_key), verdict.next))
 
 
 def _block(drafted: mx.array, p: mx.array, q: mx.array) -> tuple[mx.array, mx.array]:
@@ -74,26 +76,26 @@ def _block(drafted: mx.array, p: mx.array, q: mx.array) -> tuple[mx.array, mx.ar
 
 def block_stops_at_first_fall(
     drafted: mx.array, p: mx.array, q: mx.array, key: mx.array
-) -> Outcome:
+) -> VerdictArrays:
     """As if a prefix could only stand where all shorter ones do."""
     return _block_mutant(drafted, p, q, key, stops=True, weighs=True)
 
 
 def block_with_plain_residual(
     drafted: mx.array, p: mx.array, q: mx.array, key: mx.array
-) -> Outcome:
+) -> VerdictArrays:
     """max(0, p - q) where it should be max(0, w p - q)."""
     return _block_mutant(drafted, p, q, key, stops=False, weighs=False)
 
 
-def paper(drafted: mx.array, p: mx.array, q: mx.array, key: mx.array) -> Outcome:
+def paper(drafted: mx.array, p: mx.array, q: mx.array, key: mx.array) -> VerdictArrays:
     """No mutant: shows that what fails the two above is the mutation."""
     return _block_mutant(drafted, p, q, key, stops=False, weighs=True)
 
 
 def _block_mutant(
     drafted: mx.array, p: mx.array, q: mx.array, key: mx.array, *, stops: bool, weighs: bool
-) -> Outcome:
+) -> VerdictArrays:
     uniform_key, own_key = mx.random.split(key)
     n = drafted.size
     weights, chances = _block(drafted, p, q)
@@ -106,7 +108,7 @@ def _block_mutant(
     padded = mx.concatenate([q, mx.zeros((1, p.shape[-1]))])
     residual = mx.maximum(weight * p[accepted] - padded[accepted], 0.0)
     residual = mx.where(mx.sum(residual) > 0, residual, p[accepted])
-    return Outcome(accepted, _sample(residual, own_key), chances)
+    return VerdictArrays(accepted, _sample(residual, own_key), chances)
 
 
 MUTANTS = [

@@ -5,10 +5,10 @@ import mlx.nn as nn
 
 from engine.decoder import Decoder
 from engine.drafters.head import HeadDrafter
-from engine.drafters.head_network import FittedHead, new_head, shape_for
+from engine.drafters.head_network import BoundHead, new_head, shape_for
 
 
-def untrained(model: nn.Module, *, every: int = 2) -> FittedHead:
+def untrained(model: nn.Module, *, every: int = 2) -> BoundHead:
     """One that can say `every` second token, or third, ..."""
     vocabulary: int = model(mx.zeros((1, 1), dtype=mx.int32)).shape[-1]
     kept = mx.arange(0, vocabulary, every, dtype=mx.int32)

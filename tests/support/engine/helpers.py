@@ -19,12 +19,11 @@ from mlx_lm.models.cache import ArraysCache, QuantizedKVCache
 
 from engine.cache import QuantizedCaches
 from engine.decoder import Decoder
-from engine.draft_length import Choice, DraftLength, Prospect
+from engine.draft_length import DraftCandidate, DraftChoice, DraftLengthPolicy
 from engine.draft_length.policy import Fixed
-from engine.drafters import Drafter, Proposal
-from engine.drafters.none import NoDrafter
+from engine.drafters import DraftArrays, Drafter, NoDrafter
 from engine.request import Sampling
-from engine.speculate import Guess, Ruling, Task, speculate
+from engine.speculate import RoundDraft, RoundVerdict, Task, speculate
 from tests.support.engine import tiny
 
 GREEDY = Sampling()
@@ -61,10 +60,10 @@ def build_wide(architecture: str, **options: Any) -> nn.Module:
 
 @dataclass
 class Run:
-    """What `write` got: the new tokens, and per round its guess, if it had one, and ruling."""
+    """What `write` got: the new tokens, and per round its guess, if it had one, and verdict."""
 
     tokens: list[int] = field(default_factory=list)
-    rounds: list[tuple[Guess | None, Ruling]] = field(default_factory=list)
+    rounds: list[tuple[RoundDraft | None, RoundVerdict]] = field(default_factory=list)
 
     @property
     def proposed(self) -> int:
@@ -72,7 +71,7 @@ class Run:
 
     @property
     def accepted(self) -> int:
-        return sum(ruling.accepted for _, ruling in self.rounds)
+        return sum(verdict.accepted for _, verdict in self.rounds)
 
 
 def task(
@@ -82,7 +81,7 @@ def task(
 
 
 def write(
-    target: Decoder, drafter: Drafter, policy: DraftLength, tokens: list[int], to_do: Task
+    target: Decoder, drafter: Drafter, policy: DraftLengthPolicy, tokens: list[int], to_do: Task
 ) -> Run:
     """Write behind `tokens`, in place, as a session does; checks the laws of the loop."""
     prompt = len(tokens)
@@ -92,7 +91,7 @@ def write(
         pass
     run, guess = Run(), None
     for item in speculate(target, drafter, policy, tokens, to_do):
-        if isinstance(item, Guess):
+        if isinstance(item, RoundDraft):
             assert guess is None, "two guesses in a round"
             assert item.tokens, "an empty guess"
             assert len(item.q) == len(item.tokens)
@@ -109,7 +108,7 @@ def write(
             assert committed[-1] in to_do.ends, "no token of its own, and no end"
         run.rounds.append((guess, item))
         guess = None
-    assert guess is None, "a guess without a ruling"
+    assert guess is None, "a guess without a verdict"
     assert len(run.tokens) <= to_do.max_tokens
     assert not any(token in to_do.ends for token in run.tokens[:-1]), "behind the end"
     if len(run.tokens) < to_do.max_tokens:
@@ -229,9 +228,9 @@ def keys_held(layer: Any) -> int:
 # Scripted models and drafters
 
 
-def up_to(length: int, *, drafter: str = "") -> Choice:
+def up_to(length: int, *, drafter: str = "") -> DraftChoice:
     """A choice to draft so many tokens."""
-    return Choice(length, "a test", drafter)
+    return DraftChoice(length, "a test", drafter)
 
 
 class Scripted(nn.Module):
@@ -289,19 +288,19 @@ class Known:
     def prepare(self, tokens: list[int]) -> Iterator[int]:
         return iter(())
 
-    def prospects(self, tokens: list[int]) -> Sequence[Prospect]:
-        return (Prospect(self.name, 1 << 30),)
+    def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
+        return (DraftCandidate(self.name, 1 << 30),)
 
     def propose(
-        self, tokens: list[int], choice: Choice, sampling: Sampling, key: mx.array
-    ) -> Proposal | None:
+        self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
+    ) -> DraftArrays | None:
         guesses = self._script[len(tokens) : len(tokens) + choice.length]
         if not guesses or len(tokens) in self._silent:
             return None
         q = mx.ones((len(guesses),))
-        return Proposal(mx.array(guesses, dtype=mx.int32), q, None, self.name)
+        return DraftArrays(mx.array(guesses, dtype=mx.int32), q, None, self.name)
 
-    def settle(self, accepted: int) -> None:
+    def accept(self, accepted: int) -> None:
         self.settled.append(accepted)
 
     def rewind(self, length: int) -> None:

@@ -5,7 +5,7 @@ import mlx.nn as nn
 import numpy as np
 from mlx.utils import tree_map
 
-from engine.distil.answers import Answer
+from engine.distil.store import Answer
 from engine.drafters.head_network import Head, HeadShape
 
 VOCABULARY, WIDTH, LAYERS = 40, 16, (2, 3)

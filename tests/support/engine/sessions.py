@@ -7,12 +7,11 @@ from typing import Any
 
 from engine.decoder import Decoder
 from engine.draft_length.policy import Fixed
-from engine.drafters import Drafter
+from engine.drafters import Drafter, NoDrafter
 from engine.drafters.cascade import Cascade
 from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
-from engine.drafters.none import NoDrafter
 from engine.events import Done, Draft, Event, Prefill, Text, Verdict, from_json, to_json
 from engine.loading import LoadedModel
 from engine.request import Message, Request

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import mlx.core as mx
 
-from engine.distil.answers import Asked
-from engine.drafters.head_network import FittedHead, new_head, shape_for
+from engine.distil.answering import Asked
+from engine.drafters.head_network import BoundHead, new_head, shape_for
 from engine.loading import LoadedModel
 
 STORIES = Path(__file__).parents[2] / "data" / "stories260K"
@@ -35,7 +35,7 @@ def asked_of(
     ]
 
 
-def new_story_head(stories: LoadedModel, *, rows: int = 512) -> FittedHead:
+def new_story_head(stories: LoadedModel, *, rows: int = 512) -> BoundHead:
     """An untrained one, which can say the `rows` tokens with the lowest ids."""
     mx.random.seed(0)
     shape = shape_for(stories.model, rows=rows)

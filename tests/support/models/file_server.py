@@ -17,6 +17,7 @@ class FileServer:
     ranges: bool = True  # whether it can resume
     break_after: int | None = None  # bytes of the body, then the connection is closed
     wrong_start: bool = False  # resumes, but at another place
+    content_type: str = "application/octet-stream"
     status: int | None = None  # an error status instead of the file
     asked: list[str | None] = field(default_factory=list)  # the Range header of each request
 
@@ -47,6 +48,7 @@ def serving(data: bytes) -> Iterator[FileServer]:
             else:
                 self.send_response(200)
             body = body[start:]
+            self.send_header("Content-Type", served.content_type)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body[: served.break_after])

@@ -11,9 +11,9 @@ import mlx.core as mx
 import pytest
 
 from engine.cli.models import commands, json_lines
+from models.files import models_folder
 from models.hub.queue import Queue
 from models.records import Candidate, Download, Fit, Found, Incomplete, Installed, Offer
-from models.starter import models_folder
 from tests.support.engine import tiny
 from tests.support.engine.ended import CONTROLS, Command
 from tests.support.engine.repositories import NAME, answer_of, assert_refused, lines_of

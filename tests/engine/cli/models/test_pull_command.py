@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from models.files import models_folder
 from models.folders import ModelFolder
 from models.hub.queue import Queue
 from models.installed import resolve
 from models.records import Download, Installed
-from models.starter import MARKER_NAME, STARTER, models_folder
+from models.starter import MARKER_NAME, STARTER
 from tests.support.engine import tiny
 from tests.support.engine.ended import Command, Run
 from tests.support.engine.repositories import NAME, answer_of, assert_refused, child, lines_of

@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from engine.draft_length import Choice, Measured, Prospect
+from engine.draft_length import DraftCandidate, DraftChoice, MeasuredRound
 from engine.draft_length.policy import Automatic, Fixed
 from tests.lab.simulate.calibrated import calibrated
 from tests.lab.simulate.conditions import Conditions, find_weather
@@ -26,10 +26,12 @@ class Broken:
         self.conditions = conditions
         self.sound = Automatic(calibrated(conditions, conditions.steps))
 
-    def choose(self, prospects: Sequence[Prospect], *, most: int, context: int) -> Choice:
-        return self.sound.choose(prospects, most=most, context=context)
+    def choose(
+        self, candidates: Sequence[DraftCandidate], *, most: int, context: int
+    ) -> DraftChoice:
+        return self.sound.choose(candidates, most=most, context=context)
 
-    def observe(self, measured: Measured) -> None:
+    def observe(self, measured: MeasuredRound) -> None:
         self.sound.observe(measured)
 
     def restart(self) -> None:
@@ -39,20 +41,24 @@ class Broken:
 class NeverParks(Broken):
     """Drafts at least one token, always."""
 
-    def choose(self, prospects: Sequence[Prospect], *, most: int, context: int) -> Choice:
-        choice = super().choose(prospects, most=most, context=context)
-        if choice.length or not prospects:
+    def choose(
+        self, candidates: Sequence[DraftCandidate], *, most: int, context: int
+    ) -> DraftChoice:
+        choice = super().choose(candidates, most=most, context=context)
+        if choice.length or not candidates:
             return choice
-        return Choice(1, "never parks", prospects[0].drafter)
+        return DraftChoice(1, "never parks", candidates[0].drafter)
 
 
 class IgnoresCost(Broken):
     """Goes by the tokens of a round alone: as far as it may, with the last who may."""
 
-    def choose(self, prospects: Sequence[Prospect], *, most: int, context: int) -> Choice:
-        if not prospects or not most:
-            return Choice(0, "nothing to draft")
-        return Choice(min(8, prospects[-1].most), "ignores cost", prospects[-1].drafter)
+    def choose(
+        self, candidates: Sequence[DraftCandidate], *, most: int, context: int
+    ) -> DraftChoice:
+        if not candidates or not most:
+            return DraftChoice(0, "nothing to draft")
+        return DraftChoice(min(8, candidates[-1].most), "ignores cost", candidates[-1].drafter)
 
 
 class NeverProbes(Broken):
@@ -60,10 +66,12 @@ class NeverProbes(Broken):
 
     parked = False
 
-    def choose(self, prospects: Sequence[Prospect], *, most: int, context: int) -> Choice:
+    def choose(
+        self, candidates: Sequence[DraftCandidate], *, most: int, context: int
+    ) -> DraftChoice:
         if self.parked:
-            return Choice(0, "parked for good", rounds=64)
-        choice = super().choose(prospects, most=most, context=context)
+            return DraftChoice(0, "parked for good", rounds=64)
+        choice = super().choose(candidates, most=most, context=context)
         self.parked = choice.length == 0 and choice.rounds > 1 and most > 0
         return choice
 
@@ -71,7 +79,7 @@ class NeverProbes(Broken):
 class TrustsItsCalibration(Broken):
     """Does not look at the clock again: passes take what they took at first."""
 
-    def observe(self, measured: Measured) -> None:
+    def observe(self, measured: MeasuredRound) -> None:
         rows = measured.proposed + 1
         taken = self.conditions.verify_seconds(rows, context=measured.context, progress=0.0)
         self.sound.observe(replace(measured, verify_seconds=taken))

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, settings
 
-from engine.draft_length import Prospect
+from engine.draft_length import DraftCandidate
 from tests.lab.simulate.conditions import Conditions
 from tests.lab.simulate.curves import PUBLISHED, Curve
 from tests.lab.simulate.oracle import Oracle, kind, oracle
@@ -118,9 +118,9 @@ def test_it_weighs_a_round_by_what_its_time_is_worth_elsewhere() -> None:
     # worth 2 tokens a second elsewhere that is less than one token for one.
     standing = {("head", 0): [0.5]}
     part, machine = whole([head_answer([0] * 9)]), conditions(Curve("c", "", ((1, 1.0), (2, 1.3))))
-    prospects = [Prospect("head", 1)]
+    candidates = [DraftCandidate("head", 1)]
     lengths = [
-        Oracle(standing, (worth, worth), part, machine).choose(prospects, most=8, context=1).length
+        Oracle(standing, (worth, worth), part, machine).choose(candidates, most=8, context=1).length
         for worth in (1.0, 2.0)
     ]
     assert lengths == [1, 0]

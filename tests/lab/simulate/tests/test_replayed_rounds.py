@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.draft_length import Choice, Measured, Prospect
+from engine.draft_length import DraftCandidate, DraftChoice, MeasuredRound
 from engine.draft_length.policy import Fixed
 from tests.lab.simulate.replay import Part, Round, cost, replay, seconds, whole
 from tests.lab.simulate.tests.recorded import STEEP, answers, conditions, head_answer
@@ -18,15 +18,17 @@ from tests.lab.simulate.traces import Answer, Drafted, with_all_accepted, withou
 class Told:
     """Does as it is told, choice by choice, and then over again; remembers what it was asked."""
 
-    choices: Sequence[Choice]
-    asked: list[tuple[list[Prospect], int, int]] = field(default_factory=list)
-    measured: list[Measured] = field(default_factory=list)
+    choices: Sequence[DraftChoice]
+    asked: list[tuple[list[DraftCandidate], int, int]] = field(default_factory=list)
+    measured: list[MeasuredRound] = field(default_factory=list)
 
-    def choose(self, prospects: Sequence[Prospect], *, most: int, context: int) -> Choice:
-        self.asked.append((list(prospects), most, context))
+    def choose(
+        self, candidates: Sequence[DraftCandidate], *, most: int, context: int
+    ) -> DraftChoice:
+        self.asked.append((list(candidates), most, context))
         return self.choices[(len(self.asked) - 1) % len(self.choices)]
 
-    def observe(self, measured: Measured) -> None:
+    def observe(self, measured: MeasuredRound) -> None:
         self.measured.append(measured)
 
     def restart(self) -> None:
@@ -34,7 +36,7 @@ class Told:
 
 
 choices = st.builds(
-    Choice,
+    DraftChoice,
     st.integers(0, 9),
     st.just("drawn"),
     drafter=st.sampled_from(["", "head", "lookup", "nobody"]),
@@ -54,7 +56,7 @@ def play(*course: Answer, policy: Told | Fixed, step: float = 0.0) -> list[Round
 
 @given(st.lists(answers(), min_size=1, max_size=3), st.lists(choices, min_size=1, max_size=4))
 def test_every_token_is_written_once_whatever_is_chosen(
-    course: list[Answer], told: list[Choice]
+    course: list[Answer], told: list[DraftChoice]
 ) -> None:
     rounds = play(*course, policy=Told(told))
     for number, answer in enumerate(course):
@@ -76,7 +78,7 @@ def test_every_token_is_written_once_whatever_is_chosen(
 
 @given(st.lists(answers(), min_size=1, max_size=3), st.lists(choices, min_size=1, max_size=4))
 def test_the_policy_is_asked_and_told_as_by_the_loop(
-    course: list[Answer], told: list[Choice]
+    course: list[Answer], told: list[DraftChoice]
 ) -> None:
     policy = Told(told)
     machine = conditions(STEEP, step=0.1)
@@ -87,15 +89,15 @@ def test_the_policy_is_asked_and_told_as_by_the_loop(
         assert (measured.context, measured.drafter) == (one.context, one.drafter)
         assert (measured.draft_seconds, measured.verify_seconds) == cost(one, machine)
         assert len(measured.q) == measured.proposed <= max(measured.asked, 0)
-    for prospects, most, context in policy.asked:
+    for candidates, most, context in policy.asked:
         assert most >= 0
-        assert all(prospect.most >= 1 for prospect in prospects)
+        assert all(candidate.most >= 1 for candidate in candidates)
         assert context >= min(answer.prompt for answer in course)
 
 
 @given(answers(), st.integers(0, 9))
 def test_forced_acceptance_keeps_all_or_nothing(answer: Answer, length: int) -> None:
-    told = [Choice(length, "drawn")]
+    told = [DraftChoice(length, "drawn")]
     everything = play(with_all_accepted(answer), policy=Told(told))
     assert all(one.accepted == one.proposed for one in everything)
     nothing = play(without_acceptance(answer), policy=Told(told))
@@ -107,7 +109,7 @@ def test_forced_acceptance_keeps_all_or_nothing(answer: Answer, length: int) -> 
 def test_forced_acceptance_bounds_every_other_of_a_drafter_that_always_guesses(
     stood: list[int], chain: int, length: int
 ) -> None:
-    told = [Choice(length, "drawn")]
+    told = [DraftChoice(length, "drawn")]
     answer = head_answer(stood, chain=chain)
     passes = len(play(answer, policy=Told(told)))
     assert len(play(with_all_accepted(answer), policy=Told(told))) <= passes <= answer.places
@@ -127,7 +129,7 @@ def test_a_course_in_parts_is_the_course(course: list[Answer]) -> None:
     total = sum(answer.places for answer in course)
     first = Part(tuple(course[:1]), 0, total)
     rest = Part(tuple(course[1:]), course[0].places, total)
-    told = [Choice(3, "drawn")]
+    told = [DraftChoice(3, "drawn")]
     parts = [seconds(list(replay(part, Told(told), machine)), machine) for part in (first, rest)]
     all_of_it = list(replay(whole(course), Told(told), machine))
     assert sum(parts) == pytest.approx(seconds(all_of_it, machine))
@@ -177,17 +179,17 @@ COPIED = Answer(
 
 
 def test_a_match_wakes_it_one_token_later() -> None:
-    parked = Choice(0, "parked", rounds=9, wake=4)
-    rounds = play(COPIED, policy=Told([parked, Choice(2, "woken", "head")]))
+    parked = DraftChoice(0, "parked", rounds=9, wake=4)
+    rounds = play(COPIED, policy=Told([parked, DraftChoice(2, "woken", "head")]))
     # Waking at place 4, the token there is under way already.
     assert [one.reason for one in rounds[:6]] == ["parked"] * 5 + ["woken"]
-    asleep = Choice(0, "parked", rounds=9, wake=7)
-    rounds = play(COPIED, policy=Told([asleep, Choice(2, "rested", "head")]))
+    asleep = DraftChoice(0, "parked", rounds=9, wake=7)
+    rounds = play(COPIED, policy=Told([asleep, DraftChoice(2, "rested", "head")]))
     assert [one.reason for one in rounds[:10]] == ["parked"] * 9 + ["rested"]
 
 
 def test_a_drafter_without_an_idea_leaves_a_plain_round() -> None:
-    rounds = play(COPIED, policy=Told([Choice(4, "copy", "lookup")]))
+    rounds = play(COPIED, policy=Told([DraftChoice(4, "copy", "lookup")]))
     assert [(one.drafter, one.proposed, one.accepted) for one in rounds[3:7]] == [
         ("", 0, 0),
         ("lookup", 4, 4),
@@ -197,21 +199,21 @@ def test_a_drafter_without_an_idea_leaves_a_plain_round() -> None:
 
 
 def test_the_first_with_an_idea_drafts_where_none_is_named() -> None:
-    rounds = play(COPIED, policy=Told([Choice(1, "any")]))
+    rounds = play(COPIED, policy=Told([DraftChoice(1, "any")]))
     assert {one.place: one.drafter for one in rounds}[4] == "lookup"
     assert {one.place: one.drafter for one in rounds}[3] == "head"
 
 
 def test_a_lookup_has_nothing_to_read() -> None:
-    policy = Told([Choice(0, "plain")])
+    policy = Told([DraftChoice(0, "plain")])
     play(COPIED, policy=policy)
-    prospects, most, context = policy.asked[4]
-    assert prospects == [Prospect("lookup", 4, match=6), Prospect("head", 4, behind=4)]
+    candidates, most, context = policy.asked[4]
+    assert candidates == [DraftCandidate("lookup", 4, match=6), DraftCandidate("head", 4, behind=4)]
     assert (most, context) == (7, 14)
 
 
 def test_a_head_reads_what_was_written_without_it() -> None:
-    plain, head = Choice(0, "plain", rounds=5), Choice(2, "head", "head")
+    plain, head = DraftChoice(0, "plain", rounds=5), DraftChoice(2, "head", "head")
     policy = Told([plain, head, head])
     rounds = play(COPIED, policy=policy)
     assert [one.behind for one in rounds[5:7]] == [5, 0]
@@ -235,14 +237,14 @@ def test_it_stops_after_the_token_that_makes_it_unsure(
 ) -> None:
     chain = Drafted((0.8, 0.5, 0.4, 0.5), 4)
     answer = Answer("unsure", "chat", 0.0, 1, {"head": (chain,) * 9})
-    told = Choice(4, "unsure", "head", floor=floor, chances=chances)
+    told = DraftChoice(4, "unsure", "head", floor=floor, chances=chances)
     first = play(answer, policy=Told([told]))[0]
     assert (first.proposed, first.watched) == (proposed, floor > 0.0)
 
 
 def test_a_policy_is_shown_a_noisy_clock_and_charged_by_a_true_one() -> None:
     machine = conditions(STEEP, step=0.25, noise=0.3, seed=1)
-    policy = Told([Choice(2, "drawn")])
+    policy = Told([DraftChoice(2, "drawn")])
     rounds = list(replay(whole([head_answer([1] * 30)]), policy, machine))
     shown = sum(each.draft_seconds + each.verify_seconds for each in policy.measured)
     assert shown != pytest.approx(seconds(rounds, machine), rel=0.001)

@@ -14,7 +14,7 @@ from engine.events import Done, Prefill, Stats
 from engine.protocol import Answer, Cancel
 from engine.stats import tally
 from tests.lab.window_benchmark.frames import Frame, by_thousand, growth, summarize
-from tests.lab.window_benchmark.host import Commands, play
+from tests.lab.window_benchmark.host import CommandRunner, play
 from tests.lab.window_benchmark.rounds import committed, made_rounds, made_text
 from tests.lab.window_benchmark.run import Report, Run, as_json, as_text, main
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, ROOT
@@ -60,7 +60,7 @@ class Clock:
 
 def played(*commands: Cancel) -> tuple[list[Answer], float]:
     clock, said = Clock(), list[Answer]()
-    queue: Commands = SimpleQueue()
+    queue: CommandRunner = SimpleQueue()
     for command in commands:
         queue.put(command)
     play(

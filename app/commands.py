@@ -1,0 +1,216 @@
+"""Commands of Slipstream's own, each run as a child process that answers in lines of JSON.
+
+Knows processes, JSON and how an answer becomes records; not what the answers mean. Nothing here
+waits, `close` apart.
+"""
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from PySide6.QtCore import QObject, Signal
+
+from app.engine_client.child_process import ChildProcess
+from models.errors import Problem
+from models.typed_json import decode
+
+JsonObject = dict[str, Any]
+
+_FOLDER = Path(__file__).parents[1]  # so that `-m engine` is this copy's
+_LONGEST_LINE_BYTES = 1 << 24
+
+
+def models_command() -> tuple[str, ...]:
+    """The start of every command on models; in a bundle, its own Python."""
+    return (sys.executable, "-m", "engine", "models")
+
+
+class RunningCommand(QObject):
+    """A command that was started.
+
+    Signals:
+        line_received(dict): a line of its answer.
+        done(dict): it ended with status 0; its last line, or an empty one.
+        failed(Problem): it reported a problem, or ended in any other way.
+    """
+
+    line_received = Signal(object)
+    done = Signal(object)
+    failed = Signal(object)
+
+    def __init__(self, command: Sequence[str], *, name: str, parent: QObject) -> None:
+        """`name` is the subject of the sentence that says that it exited."""
+        super().__init__(parent)
+        self._name = name
+        self._last: JsonObject = {}
+        self._problem: Problem | None = None
+        self._dropped = False
+        self._child = ChildProcess(command, folder=_FOLDER, limit=_LONGEST_LINE_BYTES, parent=self)
+        self._child.said.connect(self._on_line)
+        self._child.ended.connect(self._on_ended)
+        self._child.start()
+
+    @property
+    def pid(self) -> int:
+        """0 where it is not running."""
+        return self._child.pid
+
+    def drop(self) -> None:
+        """Kill it, and emit nothing more."""
+        self._dropped = True
+        self._child.kill()
+
+    def close(self, *, patient: bool) -> None:
+        """End it and wait for that, emitting nothing more; `patient` lets it finish its writes."""
+        self._dropped = True
+        if not patient:
+            self._child.kill()
+        self._child.close()
+
+    def _on_line(self, line: bytes) -> None:
+        answer = read_line(line)
+        if answer is None or self._dropped:
+            return
+        if "problem" in answer:
+            self._problem = _problem(answer["problem"])
+            return
+        self._last = answer
+        self.line_received.emit(answer)
+
+    def _on_ended(self, reason: str, status: int | None) -> None:
+        if self._dropped:
+            pass
+        elif self._problem is not None:
+            self.failed.emit(self._problem)
+        elif status == 0:
+            self.done.emit(self._last)
+        else:
+            self.failed.emit(Problem(f"{self._name} exited. {reason}", "Try again."))
+        self.deleteLater()
+
+
+class CommandRunner(QObject):
+    """Starts commands, any number at a time."""
+
+    def __init__(
+        self,
+        command: Sequence[str] = (),
+        *,
+        name: str = "The model manager",
+        parent: QObject | None = None,
+    ) -> None:
+        """`command` replaces `models_command()`; `name` is what a person calls it."""
+        super().__init__(parent)
+        self._name = name
+        self.command = tuple(command) or models_command()
+
+    def start(self, *words: str) -> RunningCommand:
+        """Run the command with these words; it answers after this has returned."""
+        return RunningCommand((*self.command, *words), name=self._name, parent=self)
+
+    def drop(self, running: RunningCommand | None) -> None:
+        """Drop it, if there is one."""
+        if running is not None:
+            running.drop()
+
+    def close(self, *, patient: Sequence[RunningCommand] = ()) -> None:
+        """End all of them. Takes up to 1.5 seconds for each of `patient` that does not end."""
+        children = self.findChildren(RunningCommand)
+        for running in children:
+            running.close(patient=running in patient)
+
+
+class Question[T](QObject):
+    """Something asked of commands again and again, of which only the latest answer counts.
+
+    Attributes: `value`, the latest answer; `problem`, why there is no newer one; `asking`;
+    `answered`, whether there was an answer since it was last forgotten.
+
+    Signals: `changed()`, any of these.
+    """
+
+    changed = Signal()
+
+    def __init__(
+        self,
+        commands: CommandRunner,
+        read: Callable[[JsonObject], T],
+        *,
+        empty: T,
+        parent: QObject,
+    ) -> None:
+        """`read` makes a value of an answer, or raises Problem; `empty` is the value before."""
+        super().__init__(parent)
+        self._commands, self._read, self._empty = commands, read, empty
+        self._running: RunningCommand | None = None
+        self.value = empty
+        self.problem: Problem | None = None
+        self.answered = False
+
+    @property
+    def asking(self) -> bool:
+        return self._running is not None
+
+    def ask(self, *words: str) -> None:
+        """Ask, dropping an older question. The value stays until the answer comes."""
+        self._commands.drop(self._running)
+        self.problem = None
+        self._running = running = self._commands.start(*words)
+        running.done.connect(lambda answer: self._on_done(running, answer))
+        running.failed.connect(lambda problem: self._on_failed(running, problem))
+        self.changed.emit()
+
+    def forget(self) -> None:
+        """Go back to the state before the first question."""
+        self._commands.drop(self._running)
+        self._running = None
+        self.value, self.problem, self.answered = self._empty, None, False
+        self.changed.emit()
+
+    def _on_done(self, running: RunningCommand, answer: JsonObject) -> None:
+        if running is not self._running:
+            return
+        try:
+            value = self._read(answer)
+        except Problem as problem:
+            self._on_failed(running, problem)
+            return
+        self._running = None
+        self.value, self.answered = value, True
+        self.changed.emit()
+
+    def _on_failed(self, running: RunningCommand, problem: Problem) -> None:
+        if running is self._running:
+            self._running = None
+            self.problem = problem
+            self.changed.emit()
+
+
+def read_line(line: bytes) -> JsonObject | None:
+    """The object on a line; None where a library printed something else."""
+    try:
+        answer = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return answer if isinstance(answer, dict) else None
+
+
+def read_answer[T](kind: type[T], answer: JsonObject, key: str) -> T:
+    """The value under `key`. A newer command may say more; what is missing raises Problem."""
+    try:
+        return decode(kind, answer.get(key), place=key, ignore_unknown=True)
+    except ValueError as error:
+        raise Problem(
+            "The answer of a command could not be read.",
+            "Install Slipstream again, so that all its parts have one version.",
+        ) from error
+
+
+def _problem(value: object) -> Problem:
+    match value:
+        case [str(message), str(remedy)]:
+            return Problem(message, remedy)
+        case _:
+            return Problem("A command failed without saying why.", "Try again.")

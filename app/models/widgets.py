@@ -1,0 +1,134 @@
+"""The small widgets of the pages: labels in a few tones, and a thin bar. Knows no models."""
+
+from typing import Literal
+
+from PySide6.QtCore import QEvent, QRectF, QSize, Qt
+from PySide6.QtGui import QColor, QFont, QPainter, QPaintEvent, QPalette, QResizeEvent
+from PySide6.QtWidgets import QLabel, QProgressBar, QSizePolicy, QWidget
+
+from app.markdown.page import neutral
+from app.theme.chat_colours import ChatColours, chat_colours
+
+_PARTS = 1000
+Tone = Literal["text", "muted", "good", "warning"]
+
+
+class Label(QLabel):
+    """Plain text that wraps. Attributes: `words`, all of them, however little is shown."""
+
+    def __init__(
+        self, *, tone: Tone = "text", scale: float = 1.0, bold: bool = False, italic: bool = False
+    ) -> None:
+        super().__init__()
+        self._tone: Tone = tone
+        self.words = ""
+        self.setTextFormat(Qt.TextFormat.PlainText)
+        self.setWordWrap(True)
+        font = QFont(self.font())
+        font.setPointSizeF(font.pointSizeF() * scale)
+        font.setItalic(italic)
+        font.setWeight(QFont.Weight.DemiBold if bold else QFont.Weight.Normal)
+        self.setFont(font)
+        self._recolour()
+
+    def say(self, words: str, tone: Tone | None = None) -> None:
+        """Show these; where there are none, take no room."""
+        words = neutral(words)
+        self._tone = tone or self._tone
+        self.setVisible(bool(words))
+        if words != self.words:
+            self.words = words
+            self._fit()
+        self._recolour()
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.PaletteChange:
+            self._recolour()
+
+    def _fit(self) -> None:
+        self.setText(self.words)
+
+    def _recolour(self) -> None:
+        colours = shown_colours(self)
+        ink = {
+            "text": colours.text,
+            "muted": colours.muted,
+            "good": colours.kinds.accepted,
+            "warning": colours.warning,
+        }[self._tone]
+        palette = self.palette()
+        if palette.color(QPalette.ColorRole.WindowText).name() != ink:
+            palette.setColor(QPalette.ColorRole.WindowText, QColor(ink))
+            self.setPalette(palette)
+
+
+class LineLabel(Label):
+    """Of one line, shortened in the middle or at the end where there is no room."""
+
+    def __init__(
+        self,
+        *,
+        tone: Tone = "text",
+        scale: float = 1.0,
+        bold: bool = False,
+        elide: Qt.TextElideMode = Qt.TextElideMode.ElideRight,
+    ) -> None:
+        self._elide = elide
+        super().__init__(tone=tone, scale=scale, bold=bold)
+        self.setWordWrap(False)
+        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+        self.setMinimumWidth(40)
+
+    def sizeHint(self) -> QSize:
+        metrics = self.fontMetrics()
+        return QSize(metrics.horizontalAdvance(self.words) + 2, metrics.height())
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit()
+
+    def _fit(self) -> None:
+        shown = self.fontMetrics().elidedText(self.words, self._elide, self.width())
+        if shown != self.text():
+            self.setText(shown)
+        self.setToolTip(self.words if shown != self.words else "")
+
+
+class ThinBar(QProgressBar):
+    """A progress bar without a frame; to be read out it is one like any other."""
+
+    def __init__(self, *, ink: Literal["link", "good"] = "link") -> None:
+        super().__init__()
+        self._ink, self._over = ink, False
+        self.setRange(0, _PARTS)
+        self.setTextVisible(False)
+        self.setFixedHeight(6)
+
+    def show_share(self, share: float | None) -> None:
+        """Fill this much, 0 to 1; more is a warning. None hides it."""
+        self.setVisible(share is not None)
+        self._over = (share or 0.0) > 1.0
+        self.setValue(round(min(1.0, max(0.0, share or 0.0)) * _PARTS))
+        self.update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        colours = shown_colours(self)
+        ink = colours.link if self._ink == "link" else colours.kinds.accepted
+        whole = QRectF(self.rect())
+        part = QRectF(whole)
+        part.setWidth(whole.width() * self.value() / _PARTS)
+        with QPainter(self) as painter:
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(QColor(colours.edge))
+            painter.drawRoundedRect(whole, 3, 3)
+            if part.width() > 0:
+                part.setWidth(max(part.width(), whole.height()))
+                painter.setBrush(QColor(colours.warning if self._over else ink))
+                painter.drawRoundedRect(part, 3, 3)
+
+
+def shown_colours(widget: QWidget) -> ChatColours:
+    """The colours for what a widget stands on."""
+    return chat_colours(widget.palette().window().color().name())

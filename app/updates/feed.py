@@ -1,0 +1,155 @@
+"""A release as the feed announces it, and the feed: plain values, checked as they are read.
+
+Knows what a feed may say; not where it comes from, nor who signed it.
+
+    {"format": 1, "made": "2027-01-31T12:00:00+00:00", "expires": "2027-05-01T12:00:00+00:00",
+     "release": {"version": "0.2.0", "page": "https://...", "download": "https://...dmg",
+                 "size_bytes": 110183653, "sha256": "...", "notes": "What is new, as plain text."}}
+"""
+
+import json
+import re
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from urllib.parse import urlsplit
+
+from models.errors import Problem
+from models.typed_json import decode
+
+# A domain that cannot exist (RFC 2606): as long as it stands here, nothing is ever asked.
+FEED_ADDRESS = "https://slipstream.invalid/releases/feed.json"
+
+# Ed25519, in hexadecimal. Nobody has its private half: nothing that is signed is taken for ours
+# before a real one replaces it.
+PUBLIC_KEY = "be3c7cb1e327a9d1a5b462c37829a311b17a442b83e20b88cc37cc74a2fcd9f0"
+
+FORMAT = 1
+_VERSION = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6}){1,3}")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_LONGEST_LINK, _LONGEST_NOTES = 2000, 20_000
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """A feed's address and the public key, in hexadecimal, that it is signed with."""
+
+    address: str = FEED_ADDRESS
+    public_key: str = PUBLIC_KEY
+
+    @property
+    def configured(self) -> bool:
+        """Whether there is anybody to ask."""
+        try:
+            host = urlsplit(self.address).hostname or ""
+        except ValueError:
+            return False
+        return host != "" and not host.endswith(".invalid")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """A version that can be had. `page` is opened for the person; nobody opens `download`."""
+
+    version: str
+    page: str
+    download: str
+    size_bytes: int
+    sha256: str
+    notes: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Feed:
+    """What was announced; `made` and `expires` are instants."""
+
+    made: datetime
+    expires: datetime
+    release: Release
+
+
+def is_secure(link: str, *, loopback: bool) -> bool:
+    """Whether it is HTTPS, or, with `loopback`, stays on this machine."""
+    try:
+        parts = urlsplit(link)
+        host = parts.hostname
+        _ = parts.port
+    except ValueError:
+        return False
+    if not host or not link.isascii() or not link.isprintable() or " " in link:
+        return False
+    return parts.scheme == "https" or (loopback and is_loopback(link))
+
+
+def is_loopback(link: str) -> bool:
+    """Whether a link leads to this machine, without encryption, as tests have it."""
+    try:
+        parts = urlsplit(link)
+    except ValueError:
+        return False
+    return parts.scheme == "http" and parts.hostname in _LOOPBACK
+
+
+def is_newer(version: str, than: str) -> bool:
+    """Whether `version` comes after `than`, of which only the numbers at its front count."""
+    return _numbers(version) > _numbers(than)
+
+
+def feed_to_text(feed: Feed) -> str:
+    """What is signed."""
+    told = {
+        "format": FORMAT,
+        "made": feed.made.isoformat(),
+        "expires": feed.expires.isoformat(),
+        "release": asdict(feed.release),
+    }
+    return json.dumps(told, indent=1)
+
+
+def feed_from_text(text: str, *, loopback: bool) -> Feed:
+    """What `feed_to_text` wrote. Raises Problem on anything else, and on links that are not HTTPS;
+    with `loopback`, links to this machine may be."""
+    try:
+        told = json.loads(text)
+        if told["format"] != FORMAT:
+            raise Problem("The releases feed is of another kind.", _LOOK)
+        return Feed(
+            made=_instant(told["made"]),
+            expires=_instant(told["expires"]),
+            release=release_from(told["release"], loopback=loopback),
+        )
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        raise Problem("The releases feed is not understood.", _LOOK) from error
+
+
+def release_from(told: object, *, loopback: bool) -> Release:
+    """A release out of JSON. Raises Problem, or ValueError."""
+    release = decode(Release, told, place="release", ignore_unknown=True)
+    for link in (release.page, release.download):
+        if len(link) > _LONGEST_LINK:
+            raise ValueError("a link")
+        if not is_secure(link, loopback=loopback):
+            raise Problem("The releases feed has a link that is not HTTPS.", _LOOK)
+    if not (_VERSION.fullmatch(release.version) and _SHA256.fullmatch(release.sha256)):
+        raise ValueError("version or sha256")
+    if not 0 < release.size_bytes < 1 << 40 or len(release.notes) > _LONGEST_NOTES:
+        raise ValueError("size_bytes or notes")
+    return release
+
+
+_LOOK = "Look for a newer version where you got this one."
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    found = re.match(r"\d+(\.\d+)*", version)
+    numbers = [int(number) for number in found[0].split(".")] if found else []
+    while numbers and numbers[-1] == 0:  # 1.0 is 1
+        numbers.pop()
+    return tuple(numbers)
+
+
+def _instant(text: str) -> datetime:
+    instant = datetime.fromisoformat(text)
+    if instant.tzinfo is None:
+        raise ValueError(text)
+    return instant

@@ -1,0 +1,152 @@
+"""Slipstream's own files: where they are kept, and how they are written whole or not at all.
+
+Knows files and folders; nothing of what is in them. Whoever writes holds a lock, where two may
+write. Downloads that go on from where they broke off write to a partial file of their own, and
+`publish` it when it is checked.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+from platformdirs import user_data_path
+
+from models.errors import Problem
+
+HOME_VARIABLE = "SLIPSTREAM_HOME"
+MAXIMUM_CONFIG_BYTES = 16_000_000
+_BUILDING = ".building"
+
+
+def data_folder(home: Path | None = None) -> Path:
+    """Where Slipstream keeps its data: `home`, else $SLIPSTREAM_HOME, else the user's data folder.
+
+    Conversations, calibrations, models, and the lists of downloads and model folders are in it.
+    """
+    if home is not None:
+        return home
+    variable = os.environ.get(HOME_VARIABLE)
+    return Path(variable) if variable else user_data_path("Slipstream", appauthor=False)
+
+
+def models_folder(home: Path | None = None) -> Path:
+    """Where imported and converted models are kept, in the data folder."""
+    return data_folder(home) / "models"
+
+
+def read_json_object(path: Path, *, maximum_bytes: int = MAXIMUM_CONFIG_BYTES) -> dict[str, Any]:
+    """The JSON object in the file at `path`. Raises Problem if there is none."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(maximum_bytes + 1)
+        value = json.loads(data.decode()) if len(data) <= maximum_bytes else None
+    except (ValueError, RecursionError):
+        value = None
+    except OSError as error:
+        raise Problem(
+            f"{path} cannot be read: {error.strerror or error}.",
+            "Check that the disk is there and that you may read the file.",
+        ) from error
+    if not isinstance(value, dict):
+        raise Problem(f"{path} is not a JSON object.", "Download or import the model again.")
+    return value
+
+
+def write_json(path: Path, value: object) -> None:
+    """Replace the file at `path` by `value`, as `replacing` does. Raises Problem."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_text(path, json.dumps(value, indent=1))
+    except OSError as error:
+        raise Problem(
+            f"{path.name} cannot be written in {path.parent}: {error.strerror or error}.",
+            "Make room on the disk, and check that you may write there.",
+        ) from error
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replace the file at `path` by `text`, as `replacing` does. Raises OSError."""
+    with replacing(path) as partial:
+        partial.write_text(text, encoding="utf-8")
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A path to write to; what is there when the block ends well replaces the file at `path`.
+
+    The file has its old content or the new one, whenever the process or the machine dies, and the
+    new one is on the disk when this returns. Where the block raises, the old content stays. The
+    path has the suffix of `path`, is in the same folder, and is the same for every process.
+    """
+    partial = path.with_name(f".{path.stem}.partial{path.suffix}")
+    try:
+        yield partial
+        publish(partial, path)
+    except BaseException:
+        with suppress(OSError):
+            partial.unlink()
+        raise
+
+
+def publish(partial: Path, path: Path) -> None:
+    """Give a finished file its name, on the disk before this returns. Raises OSError."""
+    _sync(partial)
+    partial.replace(path)
+    with suppress(OSError):  # not every file system can; the content is safe either way
+        _sync(path.parent)
+
+
+@contextmanager
+def new_folder(folder: Path) -> Iterator[Path]:
+    """A folder to write into; it becomes `folder` when the block ends well, else nothing is left.
+
+    What a killed attempt left is removed by the next one. Raises Problem where `folder` exists
+    already, is being made by another process, or cannot be written.
+    """
+    partial = folder.with_name(f".{folder.name}{_BUILDING}")
+    try:
+        if os.path.lexists(folder):
+            raise Problem(f"{folder} exists already.", "Delete it, or choose another folder.")
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(partial.with_name(f"{partial.name}.lock"), timeout=0) as lock:
+            shutil.rmtree(partial, ignore_errors=True)
+            try:
+                partial.mkdir()
+                yield partial
+                for path in partial.iterdir():
+                    _sync(path)  # a name must not reach the disk before what it names
+                _sync(partial)
+                partial.rename(folder)
+                _sync(folder.parent)
+            finally:
+                shutil.rmtree(partial, ignore_errors=True)
+                Path(lock.lock_file).unlink(missing_ok=True)
+    except Timeout as error:
+        raise Problem(
+            f"Another process is making {folder}.", "Wait until it has finished."
+        ) from error
+    except OSError as error:
+        raise Problem(
+            f"{folder} cannot be written: {error.strerror or error}.",
+            "Make room on the disk, or choose another folder.",
+        ) from error
+
+
+def unfinished_folder(path: Path) -> str | None:
+    """The name of the folder that a `new_folder` at `path` would have become; None for others."""
+    name = path.name.removeprefix(".").removesuffix(_BUILDING)
+    return name if path.name == f".{name}{_BUILDING}" else None
+
+
+def _sync(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk."""
+    number = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)

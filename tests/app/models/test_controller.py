@@ -1,0 +1,413 @@
+"""The Library's window does what is asked there, says what it does, and uses what has come."""
+
+from dataclasses import replace
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QFileDialog, QMessageBox, QPushButton
+
+from app.models.dialog import LibraryDialog, PageName
+from app.models.offers import offer_key
+from app.models.pages import Page
+from app.settings import Pair
+from app.window import Window
+from models.errors import Problem
+from models.records import Download, Installed
+from tests.support.app.fake_commands import FakeCommandRunner, commands_of
+from tests.support.app.library_samples import (
+    CANDIDATES,
+    DRAFTER,
+    FOUND,
+    INCOMPLETE,
+    INSTALLED,
+    OFFERS,
+    TARGET,
+    installed,
+    offer,
+    plain,
+    shelf,
+)
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
+
+pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
+HERE = (
+    installed(TARGET, path="/models/target"),
+    installed(DRAFTER, path="/models/drafter"),
+)
+STARTER = INSTALLED[0]
+
+
+class Opened:
+    """A window with its Library open, whose commands answer when they are told to."""
+
+    def __init__(self, window: Window, until: Until) -> None:
+        self.window, self.until = window, until
+        self.commands: FakeCommandRunner = commands_of(window)
+        window.menus.actions["library"].trigger()
+        assert window.library.dialog is not None
+        self.dialog: LibraryDialog = window.library.dialog
+
+    def answer(self, *models: Installed, downloads: tuple[Download, ...] = ()) -> None:
+        """Whatever is usually asked: these are here."""
+        self.commands.answer_all(
+            shelf(installed=models, downloads=downloads, incomplete=INCOMPLETE),
+            plain(offers=OFFERS),
+            plain(candidates=CANDIDATES),
+        )
+
+    def see(self, name: PageName) -> Page:
+        """Go to a page; it is up to date when it is seen."""
+        self.dialog.show_page(name)
+        return self.dialog.pages[name]
+
+    def press(self, name: PageName, key: str, action: str) -> None:
+        self.see(name).rows.row(key).press(action)
+
+    def arrive(self, *repositories: str) -> None:
+        """The download that was asked for last is over."""
+        pull = self.commands.asked("pull")
+        for repository in repositories:
+            pull.download(Download(repository, "", "done", 5, 5))
+        pull.answer()
+
+    @property
+    def target(self) -> str:
+        loaded = self.window.loader.loaded
+        return loaded.target if loaded else ""
+
+
+@pytest.fixture
+def opened(open_window: Open, until: Until) -> Opened:
+    window = open_window()
+    until(lambda: window.loader.loaded is not None)
+    return Opened(window, until)
+
+
+def test_every_page_says_what_it_waits_for_and_why_it_is_empty(opened: Opened) -> None:
+    dialog = opened.dialog
+    assert not dialog.isModal()
+    assert dialog.page == "offers"
+    assert opened.see("offers").said == "Looking at what this machine can hold…"
+    assert opened.see("disk").said == "Looking at what is on this machine…"
+    assert opened.see("drafters").said == "Comparing the models here with the target…"
+    opened.commands.answer_all(shelf(), plain(offers=()), plain(candidates=()))
+    assert {name: opened.see(name).said.partition(".")[0] for name in dialog.pages} == {
+        "offers": "The catalog has no pairs",
+        "search": "Search the hub for a model by its name",
+        "drafters": "Nothing is known to draft for this model",
+        "downloads": "Nothing is being downloaded",
+        "disk": "There are no models here yet",
+    }
+
+
+def test_only_the_page_that_is_seen_is_drawn(opened: Opened) -> None:
+    opened.answer(*INSTALLED)
+    assert opened.dialog.disk.rows.rows == ()
+    assert opened.see("disk").rows.rows
+    opened.dialog.close()
+    opened.window.library._library.look()
+    opened.answer()
+    assert len(opened.dialog.disk.rows.rows) > len(INSTALLED)
+    opened.window.library.open("disk")
+    assert len(opened.dialog.disk.rows.rows) == len(INCOMPLETE)
+
+
+def test_a_problem_is_said_and_can_be_tried_again(opened: Opened) -> None:
+    opened.commands.asked("list").fail("The list is damaged.", "Delete it.")
+    disk = opened.see("disk")
+    assert disk.said == "The list is damaged. Delete it."
+    buttons = [one for one in disk.findChildren(QPushButton) if one.isVisible()]
+    (again,) = (one for one in buttons if one.text() == "Try again")
+    again.click()
+    assert disk.said == "Looking at what is on this machine…"
+    opened.answer(*INSTALLED)
+    assert disk.said == ""
+    assert len(disk.rows.rows) == len(INSTALLED) + len(INCOMPLETE)
+
+
+def test_the_recommended_pair_is_got_and_used(opened: Opened) -> None:
+    opened.answer()
+    card = opened.dialog.offers.card
+    assert card.button.text() == "Get and use"
+    card.button.click()
+    pull = opened.commands.asked("pull")
+    assert pull.words == ("pull", "--json", "--with-parent", TARGET, DRAFTER)
+    assert not card.button.isEnabled()
+    assert "will be used when it is here" in opened.dialog.line.text
+    pull.download(Download(TARGET, "", "done", 5, 5))
+    opened.answer(HERE[0])
+    assert opened.window.library.wanted is not None  # half of it
+    opened.arrive(DRAFTER)
+    opened.answer(*HERE)
+    opened.until(lambda: opened.target == "/models/target")
+    assert opened.window.settings.pair == Pair("/models/target", DRAFTER, "auto")
+    assert opened.window.pair_bar.target == "/models/target"
+    opened.until(lambda: card.button.text() == "In use")
+
+
+def test_a_pair_that_is_here_is_used_at_once(opened: Opened) -> None:
+    opened.answer(*HERE)
+    opened.dialog.offers.card.button.click()
+    opened.until(lambda: opened.target == "/models/target")
+    assert not opened.commands.waits("pull")
+
+
+def test_a_choice_made_meanwhile_stands(opened: Opened) -> None:
+    opened.answer()
+    opened.dialog.offers.card.button.click()
+    opened.window.loader.load(Pair("/models/other", "auto", "auto"))
+    opened.until(lambda: opened.target == "/models/other")
+    opened.arrive(TARGET, DRAFTER)
+    opened.answer(*HERE)
+    assert opened.window.notices.texts["library"] == "target has come."
+    assert opened.target == "/models/other"
+    opened.window.notices.press("library")
+    opened.until(lambda: opened.target == "/models/target")
+
+
+def test_loading_is_told_of_to_its_end(opened: Opened) -> None:
+    opened.answer(*HERE)
+    opened.press("disk", "model:/models/target", "use")
+    assert opened.dialog.line.text == "Qwen3-4B-4bit is being loaded."
+    opened.until(lambda: opened.dialog.line.text == "Qwen3-4B-4bit answers now.")
+    opened.press("disk", "model:/models/drafter", "use")
+    opened.window.loader.failed.emit(Problem("It does not fit.", "Choose another."))
+    assert opened.dialog.line.text == "It does not fit. Choose another."
+    opened.window.loader.failed.emit(Problem("Something else.", ""))
+    assert opened.dialog.line.text == "It does not fit. Choose another."
+
+
+def test_downloads_of_another_process_are_followed(opened: Opened) -> None:
+    there = Download("a/a", "", "running", 1, 4)
+    opened.answer(downloads=(there,))
+    opened.window.library._watch.timeout.emit()
+    assert opened.commands.waits("list")
+    opened.answer(downloads=(replace(there, standing="paused"),))
+    opened.window.library._watch.timeout.emit()
+    assert not opened.commands.waits("list")
+    opened.dialog.close()
+    opened.window.library._watch.timeout.emit()
+    assert not opened.window.library._watch.isActive()
+
+
+def test_what_cannot_be_used_is_greyed_out(opened: Opened) -> None:
+    opened.answer()
+    key = "mlx-community/gpt-oss-20b-MXFP4-Q8+"
+    opened.press("offers", key, "get")
+    assert not opened.commands.waits("pull")
+    row = opened.see("offers").rows.row(key)
+    assert "not available" in row.accessibleName()
+    assert "12.0 GB" in row.content.reasons
+
+
+def test_searching_and_getting(opened: Opened) -> None:
+    opened.answer()
+    dialog, search = opened.dialog, opened.dialog.search
+    dialog.show_page("search")
+    assert search.field.hasFocus()
+    QTest.keyClicks(search.field, "qwen")
+    QTest.keyClick(search.field, Qt.Key.Key_Return)
+    assert dialog.isVisible()  # nothing else was pressed by that
+    assert len([one for one in opened.commands.started if "search" in one.words]) == 1
+    assert search.said == "Searching the hub for “qwen”…"
+    opened.commands.asked("search").answer(plain(found=FOUND))
+    assert len(search.rows.rows) == len(FOUND)
+    opened.press("search", TARGET, "get")
+    opened.commands.asked("pull").download(Download(TARGET, "", "running", 1, 4))
+    row = search.rows.row(TARGET)
+    assert (row.content.badge, row.content.progress) == ("Downloading", 0.25)
+    opened.arrive(TARGET)
+    opened.answer(*HERE)
+    assert dialog.line.text == f"{TARGET} is on this machine now."
+    assert opened.target == "/models/tiny"  # nobody has said to use it
+    opened.press("search", TARGET, "use")
+    opened.until(lambda: opened.target == "/models/target")
+
+
+@pytest.mark.parametrize("page", ["search", "offers"])
+def test_without_a_network(opened: Opened, page: PageName) -> None:
+    dialog = opened.dialog
+    if page == "search":
+        dialog.search.searched.emit("qwen")
+    word = {"search": "search", "offers": "pair"}[page]
+    (asked,) = (
+        one for one in opened.commands.started if word in one.words and "--target" not in one.words
+    )
+    asked.fail("The hub cannot be reached.", "Connect, and try again.")
+    assert opened.see(page).said == "The hub cannot be reached. Connect, and try again."
+
+
+def test_nothing_found_says_so(opened: Opened) -> None:
+    opened.dialog.search.searched.emit("xyz")
+    opened.commands.asked("search").answer(plain(found=()))
+    assert opened.see("search").said.startswith("Nothing on the hub is called “xyz”.")
+
+
+def test_downloads_are_paused_gone_on_with_and_cancelled(opened: Opened) -> None:
+    running = Download("a/a", "", "running", 1, 4)
+    paused = Download("b/b", "", "paused", 1, 4)
+    opened.answer(downloads=(running, paused))
+    dialog, commands = opened.dialog, opened.commands
+    page = opened.see("downloads")
+    opened.press("downloads", "a/a", "pause")
+    assert page.rows.row("a/a").content.line == "It is being paused."
+    commands.asked("--pause", "a/a").answer()
+    opened.answer(downloads=(replace(running, standing="paused"), paused))
+    assert not dialog.pause_all.isEnabled()
+    dialog.resume_all.click()
+    assert commands.waits("pull", "--with-parent", "a/a")
+    assert commands.waits("pull", "--with-parent", "b/b")
+    dialog.pause_all.click()
+    assert commands.waits("--pause", "a/a")
+    assert commands.waits("--pause", "b/b")
+    opened.press("downloads", "a/a", "pause")  # it is being paused already
+    assert len([one for one in commands.started if {"--pause", "a/a"} <= {*one.words}]) == 2
+    commands.asked("--pause", "b/b").answer()
+    opened.answer(downloads=(paused,))
+    opened.press("downloads", "b/b", "cancel")
+    assert commands.waits("--cancel", "b/b")
+    assert "clean it up" in dialog.line.text
+
+
+def test_cancelling_half_a_pair_means_not_to_use_it(opened: Opened) -> None:
+    opened.answer()
+    opened.dialog.offers.card.button.click()
+    opened.commands.asked("pull").download(Download(DRAFTER, "", "running", 1, 4))
+    opened.press("downloads", DRAFTER, "cancel")
+    assert opened.window.library.wanted is None
+
+
+def test_a_download_that_dies_can_be_tried_again(opened: Opened) -> None:
+    opened.answer()
+    opened.dialog.offers.card.button.click()
+    opened.commands.asked("pull").fail("It was ended by SIGKILL.", "Try again.")
+    opened.answer()
+    row = opened.see("downloads").rows.row(TARGET)
+    assert row.content.reasons == "It was ended by SIGKILL. Try again."
+    opened.see("offers")
+    assert opened.dialog.offers.card.button.text() == "Go on and use"
+    opened.press("downloads", TARGET, "resume")
+    opened.press("downloads", DRAFTER, "resume")
+    opened.arrive(DRAFTER)
+    opened.arrive(TARGET)
+    opened.answer(*HERE)
+    opened.until(lambda: opened.target == "/models/target")
+
+
+def test_deleting_is_asked_about(opened: Opened) -> None:
+    opened.answer(*HERE, STARTER)
+    key = "model:/models/drafter"
+
+    def ask() -> QMessageBox:
+        opened.press("disk", key, "delete")
+        (box,) = (one for one in opened.dialog.findChildren(QMessageBox) if one.isVisible())
+        return box
+
+    box = ask()
+    assert box.text() == f"Delete {DRAFTER}?"
+    assert "frees 1.00 GB" in box.informativeText()
+    assert box.defaultButton().text().replace("&", "") == "Keep"
+    box.reject()
+    assert not opened.commands.waits("remove")
+    box = ask()
+    (delete,) = (one for one in box.buttons() if one.text().replace("&", "") == "Delete")
+    delete.click()
+    words = opened.commands.asked("remove").words
+    assert words == ("remove", "--json", "--yes", "--", "/models/drafter")
+    opened.commands.asked("remove").answer({"freed_bytes": 1_000_000_000})
+    opened.answer(HERE[0], STARTER)
+    assert opened.dialog.line.text == "Freed 1.00 GB."
+    assert key not in [row.content.key for row in opened.see("disk").rows.rows]
+
+
+def test_what_is_loaded_cannot_be_deleted(opened: Opened) -> None:
+    opened.answer(replace(STARTER, path="/models/tiny"))
+    row = opened.see("disk").rows.row("model:/models/tiny")
+    assert row.content.badge == "Answers now"
+    row.press("delete")
+    assert not opened.dialog.findChildren(QMessageBox)
+
+
+def test_the_starter_model_is_used_as_such(opened: Opened) -> None:
+    opened.window.loader.load(Pair("/models/other", "auto", "auto"))
+    opened.until(lambda: opened.target == "/models/other")
+    opened.answer(STARTER)
+    opened.press("disk", f"model:{STARTER.path}", "use")
+    opened.until(lambda: opened.target == "/models/tiny")  # what is taken for the starter here
+    assert opened.window.settings.pair.target == ""
+
+
+def test_the_starter_is_fetched_as_all_others_are(opened: Opened) -> None:
+    opened.window.loader.load(Pair("/models/other", "auto", "auto"))
+    opened.until(lambda: opened.target == "/models/other")
+    of_the_starter = offer(STARTER.name)
+    opened.commands.answer_all(
+        shelf(), plain(offers=(of_the_starter,)), plain(candidates=CANDIDATES)
+    )
+    opened.press("offers", offer_key(of_the_starter), "get")
+    assert opened.commands.asked("pull").words[-1] == STARTER.name
+    opened.arrive(STARTER.name)
+    opened.answer(STARTER)
+    opened.until(lambda: opened.target == "/models/tiny")
+    assert opened.window.settings.pair.target == ""
+
+
+def test_cleaning_up_and_folders(opened: Opened) -> None:
+    opened.answer()
+    opened.press("disk", "incomplete:/cache/x", "clean")
+    assert opened.commands.asked("remove").words[-2:] == ("--", "/cache/x")
+    opened.dialog.add_folder.click()
+    (chooser,) = opened.dialog.findChildren(QFileDialog)
+    chooser.fileSelected.emit("/folder of mine")
+    chooser.reject()
+    asked = opened.commands.asked("folders")
+    assert asked.words == ("folders", "--json", "--add", "/folder of mine")
+    asked.fail("There is no such folder.", "Choose another.")
+    assert opened.dialog.line.text == "There is no such folder. Choose another."
+    assert opened.dialog.line.standing == "warning"
+    opened.commands.asked("list").answer({**shelf(), "folders": ["/folder of mine"]})
+    opened.press("disk", "folder:/folder of mine", "forget")
+    assert opened.commands.asked("folders").words[-2:] == ("--remove", "/folder of mine")
+
+
+def test_drafters_are_shown_with_reasons_and_chosen(opened: Opened) -> None:
+    opened.answer(*INSTALLED)
+    opened.window.pair_bar.more_drafters_asked.emit()
+    assert opened.dialog.page == "drafters"
+    rows = opened.see("drafters").rows
+    assert len(rows.rows) == len(CANDIDATES)
+    opened.press("drafters", DRAFTER, "use")
+    loader = opened.window.loader
+    opened.until(lambda: loader.loaded and loader.loaded.drafter == DRAFTER)
+    opened.until(lambda: rows.row(DRAFTER).content.badge == "Drafts now")
+    opened.press("drafters", "mlx-community/Qwen3-1.7B-4bit", "get")
+    assert opened.commands.waits("pull", "mlx-community/Qwen3-1.7B-4bit")
+
+
+def test_with_the_dialog_closed_the_window_tells(opened: Opened) -> None:
+    opened.answer()
+    opened.press("offers", f"{OFFERS[2].target}+", "get")
+    opened.dialog.close()
+    pull = opened.commands.asked("pull")
+    pull.download(Download(OFFERS[2].target, "", "failed", 1, 4, problem="No.", remedy="Wait."))
+    pull.fail("The disk is full.", "Make room.")
+    assert opened.window.notices.texts["library"] == "The disk is full. Make room."
+
+
+def test_the_library_opens_from_the_welcome_and_the_pair_bar(open_window: Open) -> None:
+    window = open_window()
+    window.welcome.library_asked.emit()
+    assert window.library.dialog is not None
+    window.library.dialog.close()
+    window.pair_bar.more_targets_asked.emit()
+    assert window.library.dialog.isVisible()
+
+
+def test_closing_the_window_closes_all(opened: Opened) -> None:
+    opened.answer()
+    opened.dialog.offers.card.button.click()
+    pull = opened.commands.asked("pull")
+    opened.window.close()
+    assert not opened.dialog.isVisible()
+    assert opened.commands.closed == (pull,)

@@ -1,0 +1,131 @@
+"""CommandRunner on models run as children: their lines, their ends, and their deaths."""
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import psutil
+import pytest
+from PySide6.QtCore import QObject
+
+from app.commands import CommandRunner, RunningCommand, read_line
+from models.errors import Problem
+from tests.support.app.window_maker import Until
+
+Start = Callable[[str], "Heard"]
+
+
+class Heard:
+    """A command, and what it said."""
+
+    def __init__(self, running: RunningCommand) -> None:
+        self.running = running
+        self.pid = running.pid
+        self.lines: list[Any] = []
+        self.ends: list[Any] = []
+        running.line_received.connect(self.lines.append)
+        running.done.connect(self.ends.append)
+        running.failed.connect(self.ends.append)
+
+    @property
+    def problem(self) -> Problem:
+        (end,) = self.ends
+        assert isinstance(end, Problem)
+        return end
+
+
+@pytest.fixture
+def commands(qapp: QObject) -> Iterator[CommandRunner]:
+    commands = CommandRunner((sys.executable, "-c"))
+    yield commands
+    commands.close()
+
+
+@pytest.fixture
+def start(commands: CommandRunner) -> Start:
+    """Starts a program."""
+    return lambda program: Heard(commands.start(program))
+
+
+def test_lines_come_and_the_last_is_the_answer(start: Start, until: Until) -> None:
+    heard = start(
+        """print('{"a": 1}'); print('a library prints'); print('[]'); print('{"a": 2}')"""
+    )
+    assert heard.ends == []  # nothing comes before it was returned
+    until(lambda: heard.ends)
+    assert heard.lines == [{"a": 1}, {"a": 2}]
+    assert heard.ends == [{"a": 2}]
+
+
+def test_a_command_may_have_nothing_to_say(start: Start, until: Until) -> None:
+    heard = start("pass")
+    until(lambda: heard.ends)
+    assert heard.ends == [{}]
+
+
+def test_a_problem_crosses_with_its_remedy(start: Start, until: Until) -> None:
+    heard = start("""print('{"problem": ["No network.", "Connect."]}'); raise SystemExit(2)""")
+    until(lambda: heard.ends)
+    assert (heard.problem.message, heard.problem.remedy) == ("No network.", "Connect.")
+    assert heard.lines == []
+
+
+@pytest.mark.parametrize(
+    ("program", "fact"),
+    [
+        ("""print('{"a": 1}', flush=True); import os; os.kill(os.getpid(), 9)""", "SIGKILL"),
+        ("raise SystemExit(3)", "status 3"),
+        ("""print('{"problem": 4}')""", ""),
+    ],
+)
+def test_a_death_is_a_problem(start: Start, until: Until, program: str, fact: str) -> None:
+    heard = start(program)
+    until(lambda: heard.ends)
+    assert fact in heard.problem.message
+    assert heard.problem.remedy
+
+
+def test_a_command_that_is_not_there_is_a_problem(qapp: QObject, until: Until) -> None:
+    heard = Heard(CommandRunner(("/no/such/program",), parent=qapp).start("list"))
+    until(lambda: heard.ends)
+    assert heard.problem.remedy
+
+
+def test_what_is_dropped_is_not_heard_and_ends(start: Start, until: Until) -> None:
+    heard = start("""import time; print('{"a": 1}', flush=True); time.sleep(3600)""")
+    until(lambda: heard.lines)
+    child = psutil.Process(heard.running.pid)
+    heard.running.drop()
+    heard.running._child.said.emit(b'{"a": 2}')  # it was on its way already
+    until(lambda: not child.is_running())
+    assert heard.ends == []
+    assert heard.lines == [{"a": 1}]
+
+
+def test_closing_lets_downloads_put_things_in_order(
+    commands: CommandRunner, start: Start, until: Until, tmp_path: Any
+) -> None:
+    """Their input ends, and that is waited for; the others are killed."""
+    program = """print('{{}}', flush=True)
+import sys; from pathlib import Path; sys.stdin.read(); Path({!r}).touch()"""
+    paused, not_killed = tmp_path / "paused", tmp_path / "not killed"
+    patient = start(program.format(str(paused)))
+    other = start(program.format(str(not_killed)))
+    until(lambda: patient.lines and other.lines)
+    children = [psutil.Process(one.running.pid) for one in (patient, other)]
+    commands.close(patient=(patient.running,))
+    assert paused.exists()
+    assert not not_killed.exists()
+    assert not any(one.is_running() for one in children)
+    assert patient.ends == other.ends == []
+
+
+@pytest.mark.parametrize("line", [b"", b"x", b"[1]", b"\xff", b"[" * 100_000, b"3"])
+def test_what_is_no_answer_is_passed_over(line: bytes) -> None:
+    assert read_line(line) is None
+
+
+def test_the_real_command_is_of_this_python() -> None:
+    assert CommandRunner().command == (sys.executable, "-m", "engine", "models")
+    assert os.path.isabs(sys.executable)

@@ -1,0 +1,167 @@
+"""What a feed may say, and what comes of anything else."""
+
+import json
+from dataclasses import asdict, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.updates.check import seal, unseal
+from app.updates.feed import (
+    Feed,
+    feed_from_text,
+    feed_to_text,
+    is_newer,
+    is_secure,
+)
+from models.errors import Problem
+from tests.support.app.feed_server import KEY, NOW, PUBLIC_KEY, RELEASE
+
+FEED = Feed(made=NOW, expires=NOW + timedelta(days=1), release=RELEASE)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=8,
+)
+
+
+def told(**changes: Any) -> str:
+    """The feed, with another release."""
+    fields = json.loads(feed_to_text(FEED))
+    fields["release"] |= changes
+    return json.dumps(fields)
+
+
+@pytest.mark.parametrize(
+    ("version", "than", "newer"),
+    [
+        ("0.2.0", "0.1.0", True),
+        ("0.10.0", "0.9.9", True),
+        ("1.0", "0.9.9", True),
+        ("0.1.1", "0.1", True),
+        ("0.1.0", "0.1.0", False),
+        ("0.1", "0.1.0", False),
+        ("0.1.0", "0.1", False),
+        ("0.0.9", "0.1.0", False),
+        ("0.1.0", "0.1.1.dev3+abc", False),
+        ("0.1.2", "0.1.1.dev3+abc", True),
+    ],
+)
+def test_which_version_is_newer(version: str, than: str, newer: bool) -> None:
+    assert is_newer(version, than) is newer
+
+
+@pytest.mark.parametrize(
+    ("link", "secure", "on_loopback"),
+    [
+        ("https://example.org/a", True, True),
+        ("http://example.org/a", False, False),
+        ("http://127.0.0.1:80/a", False, True),
+        ("http://localhost/", False, True),
+        ("http://127.0.0.1.example.org/", False, False),
+        ("http://127.0.0.1@example.org/", False, False),
+        ("file:///etc/passwd", False, False),
+        ("javascript:alert(1)", False, False),
+        ("https://", False, False),
+        ("https:example.org", False, False),
+        ("https://exämple.org/", False, False),
+        ("https://example.org/a b", False, False),
+        ("https://example.org/\n", False, False),
+        ("https://[1/", False, False),
+        ("https://example.org:99999/", False, False),
+    ],
+)
+def test_which_links_are_secure(link: str, secure: bool, on_loopback: bool) -> None:
+    assert is_secure(link, loopback=False) is secure
+    assert is_secure(link, loopback=True) is on_loopback
+
+
+def test_a_feed_comes_back() -> None:
+    assert feed_from_text(feed_to_text(FEED), loopback=False) == FEED
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"version": "1"},
+        {"version": "1.0-beta"},
+        {"version": "1.0\n"},
+        {"version": 1.0},
+        {"page": "http://example.org/"},
+        {"download": "http://127.0.0.1/"},
+        {"page": None},
+        {"page": "https://example.org/" + "a" * 2000},
+        {"size_bytes": 0},
+        {"size_bytes": "12"},
+        {"size_bytes": True},
+        {"size_bytes": 1e300},
+        {"size_bytes": 1 << 40},
+        {"sha256": "ab"},
+        {"sha256": "G" * 64},
+        {"notes": None},
+        {"notes": "a" * 20_001},
+    ],
+)
+def test_a_release_that_cannot_be_is_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(Problem):
+        feed_from_text(told(**changes), loopback=False)
+
+
+@pytest.mark.parametrize("name", [*asdict(RELEASE), "release", "made", "expires", "format"])
+def test_a_feed_without_a_part_is_refused(name: str) -> None:
+    fields = json.loads(feed_to_text(FEED))
+    (fields if name in fields else fields["release"]).pop(name)
+    with pytest.raises(Problem):
+        feed_from_text(json.dumps(fields), loopback=False)
+
+
+def test_a_feed_of_another_kind_or_time_is_refused() -> None:
+    fields = json.loads(feed_to_text(FEED))
+    for change in ({"format": 2}, {"made": "2027-01-01T00:00:00"}, {"expires": "soon"}):
+        with pytest.raises(Problem):
+            feed_from_text(json.dumps({**fields, **change}), loopback=False)
+
+
+def test_loopback_links_only_where_the_feed_is_there_too() -> None:
+    text = told(page="http://127.0.0.1:1/page")
+    assert feed_from_text(text, loopback=True).release.page == "http://127.0.0.1:1/page"
+
+
+@given(JSON | st.fixed_dictionaries({"format": st.just(1), "made": JSON, "expires": JSON}))
+def test_any_other_json_is_a_problem(value: object) -> None:
+    with pytest.raises(Problem):
+        feed_from_text(json.dumps(value), loopback=True)
+
+
+@given(
+    st.builds(
+        replace,
+        st.just(RELEASE),
+        notes=st.text(max_size=100),
+        size_bytes=st.integers(1, (1 << 40) - 1),
+    ),
+    st.datetimes(timezones=st.just(UTC)),
+)
+def test_what_is_signed_is_what_is_read(release: Any, made: datetime) -> None:
+    feed = Feed(made=made, expires=made, release=release)
+    text = unseal(seal(feed_to_text(feed), bytes(KEY)), PUBLIC_KEY)
+    assert feed_from_text(text, loopback=False) == feed
+
+
+@given(st.binary() | JSON.map(lambda value: json.dumps({"signed": value, "signature": "AA=="})))
+def test_what_is_not_signed_is_a_problem(data: bytes | str) -> None:
+    with pytest.raises(Problem):
+        unseal(data if isinstance(data, bytes) else data.encode(), PUBLIC_KEY)
+
+
+@given(st.data())
+def test_no_byte_of_what_is_signed_can_be_changed(data: st.DataObject) -> None:
+    sealed = json.loads(seal("version 1", bytes(KEY)))
+    place = data.draw(st.integers(0, len(sealed["signed"]) - 1))
+    other = data.draw(st.characters(codec="utf-8").filter(lambda c: c != sealed["signed"][place]))
+    changed = sealed["signed"][:place] + other + sealed["signed"][place + 1 :]
+    with pytest.raises(Problem, match="not signed"):
+        unseal(json.dumps({**sealed, "signed": changed}).encode(), PUBLIC_KEY)

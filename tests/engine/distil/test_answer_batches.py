@@ -1,0 +1,188 @@
+"""What many answers at once show is what one answer alone would have shown."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+from engine.distil import answering as module
+from engine.distil.answering import LIKELIEST, Answerer, Asked
+from engine.distil.store import Answer
+from engine.loading import LoadedModel
+from engine.request import Request
+from engine.session import Session
+from models.errors import Problem
+from tests.support.engine.chi_square import excess
+from tests.support.engine.sessions import loaded, tiny_model, tokens_of
+from tests.support.engine.story_samples import asked_of, openings
+from tests.support.engine.tiny import build
+
+LAYERS = (1, 3, 4)
+
+
+def greedy(target: LoadedModel) -> list[Asked]:
+    """Prompts of many lengths, in no order."""
+    texts = ["On", *openings(7), " ".join(openings(5)), "The cat sat on the mat."]
+    return asked_of(target, texts)
+
+
+def alone(target: LoadedModel, prompt: Sequence[int], *, longest: int) -> list[int]:
+    """What a session without a drafter writes behind `prompt`."""
+    return tokens_of(list(Session(target).complete(prompt, Request(max_tokens=longest))))
+
+
+def endless(target: LoadedModel) -> LoadedModel:
+    return replace(target, ends=frozenset())
+
+
+def by_prompt(answers: Sequence[Answer]) -> dict[tuple[int, ...], list[int]]:
+    return {tuple(one.tokens[: one.prompt]): one.tokens[one.prompt :] for one in answers}
+
+
+@pytest.mark.parametrize("prefill", [4096, 70])
+def test_answers_at_once_are_answers_alone(
+    target: LoadedModel, prefill: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_PREFILL_POSITIONS", prefill)
+    asked = greedy(target)
+    answers = Answerer(target, LAYERS).answer(asked, longest=30, seed=0)
+    assert all(one.greedy for one in answers)
+    expected = {tuple(one.tokens): alone(target, one.tokens, longest=30) for one in asked}
+    assert by_prompt(answers) == expected
+    assert len({len(one.tokens) for one in asked}) > 5, "the lengths should differ"
+
+
+def test_some_end_and_the_others_go_on(target: LoadedModel) -> None:
+    # As ends, tokens that a few of the answers come to, at different places.
+    asked = greedy(target)
+    plain = [alone(endless(target), one.tokens, longest=24) for one in asked]
+    ends = frozenset({plain[0][0], plain[1][5], plain[2][13]})
+    ending = replace(target, ends=ends)
+    expected = {
+        tuple(one.tokens): tokens
+        for one in asked
+        if len(tokens := alone(ending, one.tokens, longest=24)) > 1
+    }
+    answers = by_prompt(Answerer(ending, LAYERS).answer(asked, longest=24, seed=0))
+    assert answers == expected
+    assert 1 < len(answers) < len(asked), "some should have ended at once, and not all"
+    assert len({len(tokens) for tokens in answers.values()}) > 2
+    for tokens in answers.values():
+        assert not ends & set(tokens[:-1]), "behind the end"
+
+
+def test_all_end_at_once(target: LoadedModel) -> None:
+    everything = replace(target, ends=frozenset(range(512)))
+    assert Answerer(everything, LAYERS).answer(greedy(target), longest=8, seed=0) == []
+
+
+def plain_pass(target: LoadedModel, tokens: Sequence[int]) -> tuple[list[mx.array], mx.array]:
+    """The state behind every layer of a Llama, and the logits, by hand and without caches."""
+    inner = target.model.model
+    state = inner.embed_tokens(mx.array([tokens]))
+    states = []
+    for layer in inner.layers:
+        state = layer(state, "causal", None)
+        states.append(state[0])
+    return states, target.model(mx.array([tokens]))[0]
+
+
+def test_states_and_chances_are_a_plain_pass(target: LoadedModel) -> None:
+    answers = Answerer(target, LAYERS).answer(
+        asked_of(target, openings(6), temperatures=(0.0, 0.9)), longest=20, seed=3
+    )
+    assert [one.greedy for one in answers] == [True, False] * 3
+    for one in answers:
+        read = one.tokens[:-1]
+        states, logits = plain_pass(target, read)
+        assert one.states.dtype == mx.bfloat16
+        expected = mx.stack([states[number - 1] for number in LAYERS], axis=1)
+        assert one.states.shape == expected.shape
+        assert mx.allclose(one.states.astype(mx.float32), expected, rtol=1e-2, atol=1e-2)
+
+        thought = np.array(logits[one.prompt - 1 :])
+        log_probs = thought - np.logaddexp.reduce(thought, axis=-1, keepdims=True)
+        top = np.array(one.top_tokens)
+        assert top.shape == one.top_log_probs.shape == (len(one.tokens) - one.prompt, LIKELIEST)
+        kept = np.take_along_axis(log_probs, top, axis=-1)
+        assert np.allclose(kept, np.array(one.top_log_probs), rtol=2e-3, atol=2e-3)
+        for row, tokens in zip(log_probs, top, strict=True):
+            assert len(set(tokens)) == LIKELIEST
+            assert row[tokens].min() >= np.sort(row)[-LIKELIEST] - 1e-4, "not the likeliest"
+
+
+def test_greedy_answers_are_not_touched_by_sampled_ones(target: LoadedModel) -> None:
+    texts = openings(8)
+    mixed = asked_of(target, texts, temperatures=(0.0, 1.5))
+    answers = Answerer(target, LAYERS).answer(mixed, longest=16, seed=5)
+    greedy = {tuple(one.tokens) for one in answers if one.greedy}
+    assert greedy == {
+        (*one.tokens, *alone(target, one.tokens, longest=16))
+        for one in mixed
+        if one.temperature == 0
+    }
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0])
+def test_samples_follow_the_temperature(target: LoadedModel, temperature: float) -> None:
+    (one,) = asked_of(target, ["Then"], temperatures=(temperature,))
+    count = 600
+    answers = Answerer(endless(target), LAYERS[:1]).answer([one] * count, longest=2, seed=11)
+    assert len(answers) == count
+    _, logits = plain_pass(target, one.tokens)
+    counts = np.bincount([a.tokens[a.prompt] for a in answers], minlength=logits.shape[-1])
+
+    def chances(temperature: float) -> np.ndarray:
+        scaled = np.array(logits[-1], dtype=np.float64) / temperature
+        scaled[np.argsort(scaled)[:-LIKELIEST]] = -np.inf  # only the likeliest are drawn from
+        return np.exp(scaled - np.logaddexp.reduce(scaled))
+
+    assert excess(counts, chances(temperature)) < 1
+    assert excess(counts, chances(1.5 * temperature)) > 1, "another would have been noticed"
+
+
+@pytest.mark.parametrize("vocabulary", [33, 512, 1000, 1025, 1600, 4999])
+def test_the_likeliest_are_found_wherever_they_are(vocabulary: int) -> None:
+    random = np.random.default_rng(vocabulary)
+    spread = random.standard_normal((5, vocabulary))
+    spread[1] = np.arange(vocabulary)  # all in the last blocks
+    spread[2, ::37] += 10  # each in a block of its own
+    logits = mx.array(spread.astype(np.float32))
+    count = min(LIKELIEST, vocabulary - 1)
+    found = np.sort(np.array(module._likeliest(logits, count)), axis=-1)
+    expected = np.sort(np.argsort(-spread, axis=-1, kind="stable")[:, :count], axis=-1)
+    assert found.tolist() == expected.tolist()
+
+
+def test_the_same_seed_samples_the_same(stories: LoadedModel) -> None:
+    asked = asked_of(stories, openings(6), temperatures=(1.0,))
+
+    def tokens(seed: int) -> list[list[int]]:
+        return [one.tokens for one in Answerer(stories, (5,)).answer(asked, longest=9, seed=seed)]
+
+    assert tokens(1) == tokens(1)
+    assert tokens(1) != tokens(2)
+
+
+def test_a_vocabulary_of_a_few_tokens() -> None:
+    # Fewer than the likeliest that are kept: all but one are.
+    model = build("llama", vocabulary=20)
+    target = replace(loaded(model, None), ends=frozenset())
+    (one,) = Answerer(target, (4,)).answer([Asked([3, 7, 11], 0.0)], longest=6, seed=0)
+    assert one.top_tokens.shape == (6, 19)
+
+
+@pytest.mark.parametrize("architecture", ["gemma3_text", "qwen3_5", "lfm2", "mamba"])
+def test_other_caches_are_refused(architecture: str) -> None:
+    target = loaded(tiny_model(architecture), None)
+    with pytest.raises(Problem, match="other than full attention") as caught:
+        Answerer(target, (1,))
+    assert "lookup" in caught.value.remedy
+
+
+def test_the_model_is_left_as_it_was(stories: LoadedModel) -> None:
+    kinds = [type(layer) for layer in stories.model.layers]
+    Answerer(stories, LAYERS).answer(asked_of(stories, openings(2)), longest=8, seed=0)
+    assert [type(layer) for layer in stories.model.layers] == kinds

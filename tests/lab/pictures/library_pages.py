@@ -1,0 +1,69 @@
+"""Draws the Library's pages and saves the pictures."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from PySide6.QtTest import QTest
+
+from app.models.dialog import LibraryDialog
+from app.window import Window
+from tests.support.app.fake_commands import commands_of
+from tests.support.app.library_samples import CANDIDATES, FOUND, OFFERS, SHELF, plain
+
+Save = Callable[[str, Callable[[str], None]], None]
+QUIET = {**SHELF, "downloads": []}
+
+
+def draw_library(window: Window, save: Save) -> None:
+    """Every page, in turn, beside that window."""
+    commands, controller = commands_of(window), window.library
+    controller.open()
+    dialog = controller.dialog
+    assert dialog is not None
+
+    def grab(name: str) -> None:
+        QTest.qWait(60)
+        save(f"library-{name}", lambda path: _grab(dialog, path))
+
+    def answer(shelf: dict[str, object]) -> None:
+        commands.answer_all(shelf, plain(offers=OFFERS), plain(candidates=CANDIDATES))
+
+    grab("waits")
+    answer(QUIET)
+    grab("offers")
+    dialog.show_page("search")
+    grab("search-empty")
+    dialog.search.field.setText("qwen3")
+    dialog.search.searched.emit("qwen3")
+    commands.asked("search").answer(plain(found=FOUND))
+    grab("search")
+    dialog.search.searched.emit("qwen3")
+    commands.asked("search").fail(
+        "The hub cannot be reached.", "Connect to the internet, and search again."
+    )
+    grab("search-offline")
+    dialog.search.searched.emit("qwenn")
+    commands.asked("search").answer(plain(found=()))
+    grab("search-nothing")
+    dialog.show_page("drafters")
+    grab("drafters")
+    dialog.show_page("disk")
+    grab("disk")
+    dialog.show_page("downloads")
+    grab("downloads-none")
+    dialog.show_page("offers")
+    controller.wanted = replace(OFFERS[0])
+    controller._library.look()
+    answer(SHELF)
+    grab("offers-downloading")
+    dialog.show_page("downloads")
+    grab("downloads")
+    controller._library.search("qwen3")
+    commands.asked("search").answer(plain(found=FOUND))
+    dialog.show_page("search")
+    grab("search-downloading")
+    dialog.close()
+
+
+def _grab(dialog: LibraryDialog, path: str) -> None:
+    dialog.grab().save(path)

@@ -1,0 +1,172 @@
+"""Our files have their old content or the new one, new folders are whole or not there."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from models.errors import Problem
+from models.files import (
+    HOME_VARIABLE,
+    data_folder,
+    models_folder,
+    new_folder,
+    publish,
+    replacing,
+    unfinished_folder,
+    write_json,
+    write_text,
+)
+
+_CHILD = """
+import sys, time
+from pathlib import Path
+from models.files import new_folder
+with new_folder(Path(sys.argv[1])) as partial:
+    (partial / "half").write_text("half")
+    print("writing", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_written_and_written_again(tmp_path: Path):
+    path = tmp_path / "new" / "a.json"
+    for value in ({"a": [1, "é"]}, []):
+        write_json(path, value)
+        assert json.loads(path.read_text()) == value
+    assert list(path.parent.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+def test_the_old_content_stays_until_the_new_one_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+):
+    path = tmp_path / "a.json"
+    write_json(path, "old")
+
+    def refuse(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    if step == "fsync":
+        monkeypatch.setattr(os, "fsync", refuse)
+    else:
+        monkeypatch.setattr(Path, "replace", refuse)
+    with pytest.raises(Problem, match=r"a\.json cannot be written.*No space left"):
+        write_json(path, "new")
+    assert json.loads(path.read_text()) == "old"
+    monkeypatch.undo()
+    write_json(path, "new")  # what the failure left is no hindrance
+    assert json.loads(path.read_text()) == "new"
+
+
+def test_what_is_no_json_leaves_the_old_content(tmp_path: Path):
+    path = tmp_path / "a.json"
+    write_json(path, "old")
+    with pytest.raises(TypeError):
+        write_json(path, {"a": object()})
+    assert json.loads(path.read_text()) == "old"
+
+
+def test_data_is_in_the_home_that_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert data_folder(tmp_path) == tmp_path
+    assert models_folder(tmp_path) == tmp_path / "models"
+    monkeypatch.setenv(HOME_VARIABLE, str(tmp_path / "x"))
+    assert models_folder() == data_folder() / "models" == tmp_path / "x" / "models"
+    monkeypatch.delenv(HOME_VARIABLE)
+    assert data_folder().name == "Slipstream"
+
+
+def test_what_raises_while_a_file_is_written_leaves_the_old_one(tmp_path: Path) -> None:
+    path = tmp_path / "a.bin"
+    path.write_bytes(b"old")
+
+    def fail() -> None:
+        with replacing(path) as partial:
+            partial.write_bytes(b"half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fail()
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["a.bin"]
+
+
+def test_content_then_name_then_folder_reach_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[str] = []
+    sync, replace = os.fsync, Path.replace
+
+    def note_sync(number: int) -> None:
+        steps.append("folder" if os.path.samestat(os.fstat(number), tmp_path.stat()) else "file")
+        sync(number)
+
+    def note_replace(path: Path, other: Path) -> Path:
+        steps.append("name")
+        return replace(path, other)
+
+    monkeypatch.setattr(os, "fsync", note_sync)
+    monkeypatch.setattr(Path, "replace", note_replace)
+    write_text(tmp_path / "a.txt", "text")
+    (tmp_path / "b.partial").write_text("text")
+    publish(tmp_path / "b.partial", tmp_path / "b")
+    assert steps == ["file", "name", "folder"] * 2
+
+
+def test_what_a_killed_attempt_left_can_be_told(tmp_path: Path) -> None:
+    with new_folder(tmp_path / "my.model") as partial:
+        assert unfinished_folder(partial) == "my.model"
+    for name in ("my.model", ".my.model", "my.model.building", ".git"):
+        assert unfinished_folder(tmp_path / name) is None
+
+
+def test_a_new_folder_appears_at_the_end(tmp_path: Path) -> None:
+    with new_folder(tmp_path / "deep" / "made") as partial:
+        (partial / "file").write_text("text")
+        assert not (tmp_path / "deep" / "made").exists()
+    assert (tmp_path / "deep" / "made" / "file").read_text() == "text"
+    assert os.listdir(tmp_path / "deep") == ["made"]
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_a_new_folder_is_not_there_after_an_error(
+    error: type[BaseException], tmp_path: Path
+) -> None:
+    def fail() -> None:
+        with new_folder(tmp_path / "made") as partial:
+            (partial / "file").write_text("text")
+            raise error
+
+    with pytest.raises(error):
+        fail()
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_folder_that_is_there_is_not_made(tmp_path: Path) -> None:
+    (tmp_path / "made").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(Problem, match="exists already"), new_folder(tmp_path / "made"):
+        pytest.fail("it was made")
+
+
+def test_a_new_folder_where_nothing_can_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(Problem, match="cannot be written"), new_folder(tmp_path / "file" / "made"):
+        pytest.fail("it was made")
+
+
+def test_two_make_a_folder_at_once_and_one_was_killed(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", _CHILD, str(tmp_path / "made")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "writing\n"
+        with pytest.raises(Problem, match="Another process"), new_folder(tmp_path / "made"):
+            pytest.fail("two made it")
+        child.send_signal(signal.SIGKILL)
+    assert not (tmp_path / "made").exists()
+    with new_folder(tmp_path / "made") as partial:
+        assert os.listdir(partial) == []
+    assert os.listdir(tmp_path) == ["made"]

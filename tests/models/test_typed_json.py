@@ -1,0 +1,128 @@
+"""Records survive JSON, and no other JSON is taken for one."""
+
+import contextlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.typed_json import WrongJson, decode
+
+
+@dataclass(frozen=True)
+class Leaf:
+    name: str
+    share: float = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tree:
+    colour: Literal["red", "green"]
+    count: int
+    ripe: bool
+    leaf: Leaf | None
+    leaves: tuple[Leaf, ...]
+    place: tuple[int, str]
+    weights: Mapping[int, float] = field(default_factory=dict)
+    notes: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.count < 0:
+            raise ValueError("fewer than none")
+
+
+leaves = st.builds(Leaf, st.text(), st.floats(allow_nan=False))
+trees = st.builds(
+    Tree,
+    colour=st.sampled_from(["red", "green"]),
+    count=st.integers(min_value=0),
+    ripe=st.booleans(),
+    leaf=st.none() | leaves,
+    leaves=st.lists(leaves, max_size=3).map(tuple),
+    place=st.tuples(st.integers(), st.text()),
+    weights=st.dictionaries(st.integers(0, 10**9 - 1), st.floats(allow_nan=False)),
+    notes=st.dictionaries(st.text(), st.none() | st.booleans()),
+)
+junk: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=8,
+)
+PLAIN: dict[str, Any] = {
+    "colour": "red",
+    "count": 1,
+    "ripe": True,
+    "leaf": {"name": "a"},
+    "leaves": [],
+    "place": [1, "b"],
+}
+
+
+def plain(tree: Tree) -> dict[str, Any]:
+    value: dict[str, Any] = json.loads(json.dumps(asdict(tree)))
+    return value
+
+
+@given(tree=trees)
+def test_a_record_survives(tree: Tree) -> None:
+    assert decode(Tree, plain(tree), place="tree") == tree
+    assert decode(tuple[Tree, ...], [plain(tree)] * 2, place="trees") == (tree, tree)
+
+
+@given(value=junk)
+def test_other_json_is_refused(value: Any) -> None:
+    with pytest.raises(WrongJson):
+        decode(Tree, value, place="tree")
+
+
+@given(tree=trees, data=st.data())
+def test_a_spoilt_record_is_a_sound_one_or_refused(tree: Tree, data: st.DataObject) -> None:
+    value = plain(tree)
+    value[data.draw(st.sampled_from(sorted(value)) | st.text(max_size=5))] = data.draw(junk)
+    with contextlib.suppress(ValueError):
+        read = decode(Tree, value, place="tree")
+        assert repr(decode(Tree, plain(read), place="tree")) == repr(read)  # NaN is not itself
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"colour": "blue"}, "tree.colour is 'blue'."),
+        ({"colour": ["red"]}, "tree.colour is a list."),
+        ({"count": 1.0}, "tree.count is a number."),
+        ({"count": True}, "tree.count is a truth value."),
+        ({"ripe": 1}, "tree.ripe is a number."),
+        ({"leaf": 7}, "tree.leaf is a number."),
+        ({"leaf": {}}, "tree.leaf lacks 'name'."),
+        ({"leaf": {"name": "a", "share": 10**400}}, "tree.leaf.share is out of range."),
+        ({"leaf": {"name": "a", "share": False}}, "tree.leaf.share is a truth value."),
+        ({"leaves": {"name": "a"}}, "tree.leaves is an object."),
+        ({"leaves": [{"name": "a"}, {"name": None}]}, "tree.leaves[1].name is null."),
+        ({"place": [1]}, "tree.place has 1 items."),
+        ({"weights": {"-1": 1.0}}, "tree.weights has the key '-1'."),
+        ({"weights": {"1": "a"}}, "tree.weights is a text."),
+        ({"weights": []}, "tree.weights is a list."),
+        ({"more": 1}, "tree has no field 'more'."),
+    ],
+)
+def test_the_message_names_the_place(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(WrongJson) as refused:
+        decode(Tree, PLAIN | change, place="tree")
+    assert refused.value.message == message
+    assert refused.value.remedy
+
+
+def test_what_another_version_wrote_is_left_out_where_that_is_wanted() -> None:
+    wanted = decode(Tree, PLAIN, place="tree")
+    assert wanted.leaf == Leaf("a", 0.5)
+    newer = PLAIN | {"more": 1, "leaf": {"name": "a", "veins": []}}
+    assert decode(Tree, newer, place="tree", ignore_unknown=True) == wanted
+
+
+def test_what_the_record_itself_refuses_stays_refused() -> None:
+    with pytest.raises(ValueError, match="fewer than none"):
+        decode(Tree, PLAIN | {"count": -1}, place="tree")
