@@ -68,7 +68,7 @@ class LinkedLibrary:
 
 @dataclass(frozen=True)
 class Import:
-    """A symbol that another file must have; `library` is its name as written, "" where unsaid."""
+    """A symbol that another file must have; `library` is its name as written, "" for any."""
 
     symbol: str
     library: str
@@ -328,7 +328,7 @@ def _import(
 
 def _symbol_table(image: MachO.Binary) -> list[MachO.Symbol]:
     """Without those that LIEF adds for exports and bindings."""
-    return [one for one in image.symbols if one.origin == MachO.Symbol.ORIGIN.SYMTAB]
+    return [symbol for symbol in image.symbols if symbol.origin == MachO.Symbol.ORIGIN.SYMTAB]
 
 
 def _bound(image: MachO.Binary) -> list[tuple[MachO.Symbol, MachO.BindingInfo]]:

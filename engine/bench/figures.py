@@ -35,8 +35,8 @@ class Ratio:
 
 @dataclass(frozen=True, slots=True)
 class RoundCounts:
-    """The counts of one round: of `proposed` tokens `accepted` stood; `own`: the target wrote one
-    more itself. Seconds are 0 where they were not measured."""
+    """One round: how many tokens were `proposed` and `accepted`; `own`: the target wrote one more
+    itself. Seconds are 0 where they were not measured."""
 
     proposed: int
     accepted: int

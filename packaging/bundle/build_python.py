@@ -41,9 +41,9 @@ def find_python() -> BuildPython:
     for path in _candidates():
         asked = subprocess.run([path, "-I", "-c", _ASK], capture_output=True)
         if asked.returncode == 0:
-            told = json.loads(asked.stdout)
-            version = told.pop("version")
-            return BuildPython(version, **{name: Path(value) for name, value in told.items()})
+            parts = json.loads(asked.stdout)
+            version = parts.pop("version")
+            return BuildPython(version, **{name: Path(value) for name, value in parts.items()})
     raise Problem(
         "No Python 3.13 was found, which is needed to compile the bundle's modules.",
         f"Install it (pyenv install 3.13, or uv python install 3.13), or name it in {VARIABLE}.",

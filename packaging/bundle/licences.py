@@ -57,7 +57,7 @@ def collect(app: Path, *, components: Sequence[Component]) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     lines = []
-    for component in sorted(components, key=lambda one: one.name.casefold()):
+    for component in sorted(components, key=lambda each: each.name.casefold()):
         expression = expression_of(component)
         texts = _texts(component, expression)
         place = folder / folder_name(component.name, component.version)

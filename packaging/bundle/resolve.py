@@ -44,7 +44,7 @@ class LockedWheel:
 class Platform:
     """A system that wheels are chosen for: as uv names it, and the wheel tags, best first.
 
-    `minimum_macos` is what uv has to be told beside; without it, it picks for an older system.
+    `minimum_macos` has to be given to uv, too; without it, uv chooses for an older system.
     """
 
     name: str

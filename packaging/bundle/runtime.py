@@ -127,10 +127,10 @@ def source_archive(runtime: Runtime) -> Path:
 def _fetch_from_debian(path: Path) -> bool:
     """Fetch the archive from the mirror that apt uses; whether it was there."""
     try:
-        told = subprocess.run(
+        printed = subprocess.run(
             ["apt-get", "indextargets", "--format", "$(SITE)"], capture_output=True, text=True
         )
-        for site in sorted(set(re.findall(r"https?://\S+", told.stdout))):
+        for site in sorted(set(re.findall(r"https?://\S+", printed.stdout))):
             try:
                 with urlopen(f"{site}/{_POOL}/{path.name}", timeout=_ANSWER_SECONDS) as answer:
                     path.parent.mkdir(parents=True, exist_ok=True)

@@ -69,8 +69,8 @@ def bill_of_materials(app: Path) -> Iterator[Finding]:
 def _packages(app: Path) -> Iterator[_Part]:
     for file in sorted(app.rglob("*.dist-info/METADATA")):
         metadata = BytesParser().parsebytes(file.read_bytes(), headersonly=True)
-        said = metadata.get("License-Expression") or metadata.get("License") or ""
-        yield _Part(str(metadata["Name"]), str(metadata["Version"]), str(said))
+        licence = metadata.get("License-Expression") or metadata.get("License") or ""
+        yield _Part(str(metadata["Name"]), str(metadata["Version"]), str(licence))
 
 
 def _billed(app: Path) -> Iterator[_Part]:

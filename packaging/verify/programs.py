@@ -177,7 +177,7 @@ def _has(programs: Programs, path: Path, images: Mapping[Path, Macho], symbol: s
         if library.reexported:
             passed_on = resolve(programs, program, library.name)
             if passed_on is None or passed_on not in images:
-                return True  # a system's: what it has cannot be told here
+                return True  # a system's: what it exports is not known here
             if passed_on != path and _has(programs, passed_on, images, symbol):
                 return True
     return False
