@@ -97,23 +97,30 @@ def remarks(report: BenchReport) -> list[str]:
 
 
 def tables(report: BenchReport) -> Iterator[ReportTable]:
-    """All categories together, then by category, then along the draft, for each temperature."""
+    """For each temperature: all categories together, by category, and along the draft."""
     for temperature in report.temperatures:
         words = temperature_words(temperature)
         here = [row for row in report.rows if row.temperature == temperature]
         overall = [row for row in here if row.category == ALL]
-        yield _speed(overall, words)
+        if _compares_speeds(report):
+            yield _speed(overall, words)
         yield _where(overall, words)
-        yield _memory(overall, words)
+        if _compares_speeds(report):
+            yield _memory(overall, words)
         for shown in batched(overall, _RUNNERS):
             yield _by_category(here, shown, words)
         if any(row.acceptance_by_position for row in overall):
             yield _by_position(overall, words)
 
 
+def _compares_speeds(report: BenchReport) -> bool:
+    """Without plain decoding beside it only acceptance was measured."""
+    return report.options.get("baselines") is not False
+
+
 def _roofline_line(report: BenchReport) -> list[str]:
     roofline = report.roofline
-    if roofline is None:
+    if roofline is None or not _compares_speeds(report):
         return []
     return [
         f"A pass reads {roofline.weight_bytes / 1e6:,.0f} MB of weights and, {roofline.depth} "
@@ -274,7 +281,7 @@ def command(report: BenchReport) -> str:
         value = options.get(name)
         values = value if isinstance(value, list | tuple) else [value]
         words += [f"--{flag} {each}" for each in values if each is not None]
-    return " ".join(words + ["--no-baselines"] * (options.get("baselines") is False))
+    return " ".join(words + ["--no-baselines"] * (not _compares_speeds(report)))
 
 
 def show_on_console(report: BenchReport, console: Console) -> None:

@@ -143,7 +143,8 @@ def _with_probes(
     target: LoadedModel,
     prompts: Sequence[tuple[int, ...]],
 ) -> BenchReport:
-    """The setup with what is measured apart, at about the depth of the answers' middle."""
+    """The setup with what is measured apart, at about the depth of the answers' middle: judging,
+    and where speeds are compared what passes cost and what the memory gives."""
     decoder = Decoder(target.model)
     depth = int(statistics.median(map(len, prompts))) + options.max_tokens // 2
     depth = min(depth, _DEEPEST_PROBE, max(1, target.context_length - 2))
@@ -155,9 +156,14 @@ def _with_probes(
             accept_cost(vocabulary=decoder.vocabulary, temperature=t, rule=rule, dtype=logits.dtype)
             for t in options.temperatures
         ),
-        curve=measure_curve(decoder, depth=depth),
-        roofline=measure_roofline(decoder, depth) if reads_all_weights(target.model) else None,
     )
+    if options.baselines:
+        reads_all = reads_all_weights(target.model)
+        setup = replace(
+            setup,
+            curve=measure_curve(decoder, depth=depth),
+            roofline=measure_roofline(decoder, depth) if reads_all else None,
+        )
     mx.clear_cache()
     return setup
 

@@ -93,7 +93,7 @@ def test_tables_show_everybody_once_a_table(measured: Measurements) -> None:
     assert text.count("mlx-lm tiny 3") == 8, "a line of four tables, greedy and sampled"
 
 
-def test_a_contestant_keeps_what_its_policy_learnt_and_no_other_does(
+def test_a_runner_keeps_what_its_policy_learnt_and_no_other_does(
     options: BenchOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Spy(Fixed):

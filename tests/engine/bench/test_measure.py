@@ -1,6 +1,6 @@
 """Bytes that a pass reads, against what the memory gives; and a curve's arithmetic."""
 
-from itertools import pairwise
+from itertools import count, pairwise
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import engine.speculate
 from engine.accept import by_block
 from engine.bench.measure import (
     Bandwidth,
@@ -90,18 +91,28 @@ def test_acceptance_costs_something_and_the_model_that_costs_nothing_does_not_sh
         assert cost.seconds(rounds=2, rows=10) == pytest.approx(2 * cost.seconds(rounds=1, rows=5))
 
 
-def test_a_curve_is_measured_behind_the_depth_and_leaves_nothing() -> None:
+def test_a_curve_is_measured_behind_the_depth_and_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     decoder = Decoder(build("gemma3_text"))  # whose sliding windows change shape about there
-    curve = None
-    for _ in range(5):  # nothing where other programs disturb it
-        curve = curve or measure_curve(decoder, depth=120)
-        assert decoder.length == 0
+    ticks = count()
+    monkeypatch.setattr(engine.speculate, "perf_counter", lambda: next(ticks) * 1e-3)
+    curve = measure_curve(decoder, depth=120)
+    assert decoder.length == 0
     assert curve is not None
     assert curve.depth >= 120
     rows = [point.rows for point in curve.points]
     assert rows[0] == 1
     assert rows == sorted(rows)
-    assert len(rows) > 4
+    assert all(point.seconds == pytest.approx(1e-3) for point in curve.points)
+
+
+def test_no_curve_is_drawn_from_timings_that_vary(monkeypatch: pytest.MonkeyPatch) -> None:
+    decoder = Decoder(build("llama"))
+    ticks = count()
+    monkeypatch.setattr(engine.speculate, "perf_counter", lambda: next(ticks) ** 3 * 1e-3)
+    assert measure_curve(decoder, depth=20) is None
+    assert decoder.length == 0
 
 
 def linear(slope: float, step: float = 0.0) -> PassCurve:

@@ -125,6 +125,15 @@ def test_a_report_names_the_command_that_measures_it(report: BenchReport) -> Non
     assert command(acceptance).endswith("--no-baselines")
 
 
+def test_without_baselines_no_speeds_are_shown(report: BenchReport) -> None:
+    acceptance = replace(report, options=report.options | {"baselines": False})
+    kinds = {table.title.partition(",")[0] for table in tables(report)}
+    assert kinds - {table.title.partition(",")[0] for table in tables(acceptance)} == {
+        *("Speed", "Memory")
+    }
+    assert not any("GB/s" in line for line in remarks(acceptance))
+
+
 def test_the_command_shows_an_earlier_report_and_measures_nothing(
     options: BenchOptions, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
