@@ -22,7 +22,7 @@ export PROMPT
 DISPLAY_HERE := $(or $(DISPLAY),$(WAYLAND_DISPLAY),$(QT_QPA_PLATFORM),$(filter Darwin,$(shell uname)))
 WINDOW_ASKED := $(if $(PROMPT),,$(DISPLAY_HERE))
 
-.PHONY: help run test test-slow test-all test-lossless lint format bench simulate record pictures benchmark-window app dmg twin locks clean
+.PHONY: help run test test-slow test-all test-lossless lint format bench results simulate record pictures benchmark-window app dmg twin locks clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -58,6 +58,9 @@ format: $(DEV_READY) ## rewrite the code in the house style
 
 bench: $(READY) ## measure speculative against plain decoding on this machine
 	$(BIN)/slipstream bench
+
+results: $(READY) ## write engine/bench/RESULTS.md from the reports in engine/bench/results
+	$(BIN)/slipstream bench --from engine/bench/results --markdown engine/bench/RESULTS.md
 
 simulate: $(READY) ## play draft lengths against recorded drafts and published costs; ARGS="--curve m4-pro"
 	$(BIN)/python -m tests.lab.simulate play $(ARGS)
