@@ -23,7 +23,7 @@ class WrongJson(ValueError):
     """
 
     def __init__(self, mistake: Mistake, place: str, message: str, remedy: str) -> None:
-        super().__init__(f"{message} {remedy}")
+        super().__init__(message)
         self.mistake = mistake
         self.place = place
         self.message = message

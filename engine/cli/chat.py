@@ -12,7 +12,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text as Styled
 
-from engine.cli.terminal import answer_view, clean, legend, show_closing
+from engine.cli.terminal import answer_view, legend, show_closing
 from engine.events import Done, Stats, Text
 from engine.interrupts import noting
 from engine.pair import make_policy
@@ -20,6 +20,7 @@ from engine.request import ChatMessage, Request
 from engine.session import Remark, Session
 from engine.stats import ratio_to_plain, update
 from models.errors import Problem
+from models.in_words import clean
 
 _HELP = """\
 /regenerate          answer the last message again

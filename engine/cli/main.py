@@ -183,12 +183,6 @@ def bench(
     baselines: Annotated[
         bool, typer.Option(help="Run plain decoding too; without it, acceptance is all there is.")
     ] = True,
-    peers: Annotated[
-        bool, typer.Option(help="Run mlx-dspark and llama-cpp-python too, where installed.")
-    ] = True,
-    gguf: Annotated[
-        Path | None, typer.Option(help="The target's GGUF file, for llama.cpp.")
-    ] = None,
     cool_down: Annotated[
         float, typer.Option(min=0, max=100, help="Rest once heat slows it so much, %; 0: never.")
     ] = 15.0,
@@ -198,23 +192,22 @@ def bench(
         Path | None, typer.Option(help="Draw them into this PNG file (needs matplotlib).")
     ] = None,
     from_: Annotated[
-        Path | None, typer.Option("--from", help="Measure nothing: show what --out wrote earlier.")
+        Path | None,
+        typer.Option(
+            "--from", help="Measure nothing: show a report of --out, or a folder of them."
+        ),
     ] = None,
-    profile: Annotated[bool, typer.Option("--profile", help="Where our own time goes.")] = False,
 ) -> None:
     """Measure ours against plain decoding and mlx-lm, side by side, on this machine."""
-    from engine.bench.deliver import check_places, deliver
-    from engine.bench.findings import read_findings
     from engine.bench.options import BenchOptions
-    from engine.bench.profiling import profile_answer, render_profile
+    from engine.bench.render import check_places, show, show_kept
     from engine.bench.run import run_bench
 
     console, errors = Console(), Console(stderr=True)
     check_places(markdown=markdown, plot=plot)
     if from_ is not None:
-        deliver(read_findings(from_), console, markdown=markdown, plot=plot)
+        show_kept(from_, console, to=markdown, plot=plot)
         return
-    is_gguf = target is not None and target.lower().endswith(".gguf")
     options = BenchOptions(
         target=_folder(target),
         drafters=tuple(drafter or [_DEFAULT_DRAFTER]),
@@ -228,16 +221,13 @@ def bench(
         seed=seed,
         repeats=repeats,
         baselines=baselines,
-        peers=peers,
-        gguf=Path(target) if gguf is None and target is not None and is_gguf else gguf,
         cool_down=cool_down / 100,
         out=out,
     )
-    if profile:
-        render_profile(*profile_answer(options), console)
-        return
-    report = run_bench(options, progress=lambda line: errors.print(line, style="dim", markup=False))
-    deliver(report.findings(), console, markdown=markdown, plot=plot)
+    measured = run_bench(
+        options, progress=lambda line: errors.print(line, style="dim", markup=False)
+    )
+    show(measured.report(), console, to=markdown, plot=plot)
 
 
 @app.command()
@@ -425,7 +415,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         app(arguments)
     except Problem as problem:
-        from engine.cli.terminal import clean
+        from models.in_words import clean
 
         # Some of it may come from a model's files.
         print(f"slipstream: {clean(' '.join(str(problem).split()))}", file=sys.stderr)

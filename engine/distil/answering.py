@@ -23,6 +23,7 @@ from engine.drafters.head_network import HeadShape
 from engine.loading import LoadedModel, free_memory_bytes
 from engine.model_parts import LayerHook
 from models.errors import Problem
+from models.in_words import size
 
 LIKELIEST = 32  # tokens of each distribution that are kept
 _PREFILL_POSITIONS = 4096  # read at once, over all prompts
@@ -232,7 +233,7 @@ class Answering:
         free = shutil.disk_usage(store.folder).free
         if free < positions * self._state_bytes + _MARGIN_BYTES:
             raise Problem(
-                f"The disk is nearly full: {free / 1e9:.1f} GB are free.",
+                f"The disk is nearly full: {size(free)} are free.",
                 "Make room, and go on with --resume; or begin anew with fewer --tokens.",
             )
 
@@ -272,8 +273,8 @@ def require_memory(needed_bytes: int) -> None:
     free = _free_bytes()
     if free < needed_bytes:
         raise Problem(
-            f"There is too little memory: {needed_bytes / 1e9:.1f} GB are needed, and "
-            f"{free / 1e9:.1f} GB are free.",
+            f"There is too little memory: {size(needed_bytes)} are needed, and "
+            f"{size(free)} are free.",
             "Close other programs, or choose a smaller target or a smaller --vocabulary.",
         )
 

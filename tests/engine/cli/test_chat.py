@@ -12,7 +12,6 @@ import pytest
 from rich.console import Console
 
 from engine.cli.chat import Chat, save
-from engine.cli.terminal import clean
 from engine.draft_length.policy import Automatic, Fixed
 from engine.events import Done, Draft, Event, Prefill, Text, Verdict
 from engine.loading import LoadedModel, load
@@ -20,6 +19,7 @@ from engine.request import ChatMessage, Request, Sampling
 from engine.session import Session
 from models.errors import Problem
 from models.folders import ModelFolder
+from models.in_words import clean
 from tests.support.engine import tiny
 
 # Refuses what the templates of some well-known models refuse.

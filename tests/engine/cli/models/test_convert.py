@@ -267,7 +267,7 @@ def test_memory(source: Path, tmp_path: Path) -> None:
 def test_room_on_the_disk(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=10_000))
-    refused(source, tmp_path / "made", Quantization(), "64 MB", "Make room")
+    refused(source, tmp_path / "made", Quantization(), "64.1 MB", "Make room")
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(errno.ENOSPC, "No space left")])
