@@ -105,10 +105,15 @@ class Inventory:
     free_bytes: int = 0
 
     def find(self, name: str) -> Installed | None:
-        """The installed model of that name, or in that folder. Case tells no names apart."""
+        """The installed model of that name, whatever its case, or in that folder."""
         wanted = name.lower()
         return next(
-            (one for one in self.installed if one.path == name or one.name.lower() == wanted), None
+            (
+                model
+                for model in self.installed
+                if model.path == name or model.name.lower() == wanted
+            ),
+            None,
         )
 
 

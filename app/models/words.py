@@ -1,10 +1,10 @@
-"""Sizes, times, counts and names as a person reads them. Knows nothing of Qt."""
+"""Counts and names as a person reads them; sizes and times are in `models.in_words`."""
 
 from pathlib import Path
 
 
 def count(number: int) -> str:
-    """A number of many: "1.2 M"."""
+    """A large number, shortened: "1.2 M"."""
     for unit, name in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if number >= unit:
             short = number / unit
@@ -13,18 +13,18 @@ def count(number: int) -> str:
 
 
 def context(tokens: int) -> str:
-    """How long a context is: "32k tokens"."""
+    """A context length: "32k tokens"."""
     thousands = round(tokens / 1024)
     return f"{thousands}k tokens" if tokens >= 1024 else f"{tokens} tokens"
 
 
 def short_name(repository: str) -> str:
-    """A repository without whose it is."""
+    """A repository's name without its owner."""
     return repository.rstrip("/").rpartition("/")[2] or repository
 
 
 def target_name(target: str) -> str:
-    """What a target is called: the name of its folder; in the hub's cache that is a number's."""
+    """A target's name for a person: its folder's, or in the hub's cache its repository's."""
     path = Path(target)
     if path.parent.name == "snapshots" and path.parents[1].name.startswith("models--"):
         return path.parents[1].name.rpartition("--")[2]
