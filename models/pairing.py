@@ -17,13 +17,13 @@ from models import in_words
 from models.catalog import Catalog, CatalogModel
 from models.drafter_folders import HeadFolder, find_head
 from models.errors import Problem
-from models.folders import ModelFolder
 from models.installed.inventory import Entry, is_known
 from models.memory.fit import DEFAULT_CONTEXT, fit
 from models.memory.machine import Machine
 from models.memory.model_size import ModelSize, weigh
 from models.memory.parameters import count_parameters
 from models.memory.shape import read_shape
+from models.model_folder import ModelFolder
 from models.records import Candidate, Fit
 from models.token_tables import Difference, compare, same_file
 

@@ -8,7 +8,7 @@ from engine.bench.options import RULES, BenchOptions, label, model_folders
 from engine.bench.report import MLX_LM, PLAIN
 from engine.loading import LoadedModel
 from engine.pair import make_policy
-from models.folders import ModelFolder
+from models.model_folder import ModelFolder
 
 
 def contestants(

@@ -15,12 +15,12 @@ from typing import Any, Literal
 from models.architectures import known_to_mlx
 from models.drafter_folders import HEAD_MODEL_TYPE, HeadFolder, describe_head, is_head
 from models.errors import Problem
-from models.folders import ModelFolder
 from models.gguf.config import mlx_config
 from models.gguf.file import read_gguf
 from models.hub.cache_layout import CachedRepository, Snapshot, files, repositories, size_bytes
 from models.hub.marks import completed, mark_path
 from models.installed.last_used import last_used
+from models.model_folder import ModelFolder
 from models.records import Installed, Origin, Role
 
 Kind = Literal["model", "incomplete", "other"]

@@ -14,12 +14,12 @@ from pathlib import Path
 from models.drafter_folders import HeadFolder, describe_head, find_head, is_head
 from models.errors import Problem
 from models.files import models_folder
-from models.folders import ModelFolder, open_model
 from models.hub.cache_layout import cache_folder, reference, repositories
 from models.hub.queue import UNFINISHED, Queue, repository_of
 from models.hub.repository import check_revision
 from models.installed.inventory import Entry, is_gguf, models_of
 from models.installed.store import incomplete, inventory
+from models.model_folder import ModelFolder, open_model
 from models.records import Installed
 from models.starter import STARTER, Step, ensure_starter
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from models.drafter_folders import is_head
 from models.errors import Problem
 from models.files import data_folder, models_folder, unfinished_folder
-from models.folders import ModelFolder
 from models.hub.cache_layout import (
     CachedRepository,
     cache_folder,
@@ -44,6 +43,7 @@ from models.installed.removal import (
     remove_partial,
     remove_snapshot,
 )
+from models.model_folder import ModelFolder
 from models.records import Incomplete, Installed
 from models.starter import MARKER_NAME, STARTER, shipped_starter
 

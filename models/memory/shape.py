@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from models.errors import Problem
-from models.folders import MOST_LAYERS, absurd
+from models.model_folder import MOST_LAYERS, absurd
 
 Kind = Literal["full", "window", "recurrent", "none"]
 

@@ -15,9 +15,9 @@ from models import drafter_folders
 from models.catalog import Catalog, load_catalog
 from models.drafter_folders import HEAD_MODEL_TYPE, WEIGHTS_NAME, describe_head, is_head
 from models.errors import Problem
-from models.folders import ModelFolder
 from models.installed.inventory import Entry
 from models.memory.machine import Machine
+from models.model_folder import ModelFolder
 from models.pairing import COPIED_CACHES, candidates, rollback_note
 from models.records import Candidate, Installed, Role
 from tests.support.models.model_folders import LLAMA, QWEN3_5, model_folder

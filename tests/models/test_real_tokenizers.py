@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from models.errors import Problem
-from models.folders import ModelFolder
+from models.model_folder import ModelFolder
 from models.pairing import require_same_tokens
 from models.token_tables import (
     Difference,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.errors import Problem
-from models.folders import ModelFolder
+from models.model_folder import ModelFolder
 from models.pairing import require_same_tokens
 from models.token_tables import (
     Difference,

@@ -14,7 +14,7 @@ from engine.bench.peers import find_peers
 from engine.bench.report import Report
 from engine.bench.roofline import measure_roofline
 from engine.bench.run import run_bench
-from models.folders import ModelFolder
+from models.model_folder import ModelFolder
 from tests.support.engine.tiny import noisy, save, write_folder
 
 

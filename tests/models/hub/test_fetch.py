@@ -9,7 +9,6 @@ from huggingface_hub import scan_cache_dir, snapshot_download
 from huggingface_hub.utils import disable_progress_bars
 
 from models.errors import Problem
-from models.folders import inspect
 from models.hub.fetch import (
     WINDOW_SECONDS,
     Meter,
@@ -19,6 +18,7 @@ from models.hub.fetch import (
     remaining_bytes,
 )
 from models.hub.marks import adopt, mark_path, unmark
+from models.model_folder import inspect
 from models.records import Download
 from tests.support.models.hub_models import NAME, NEEDED, TOKEN, Client
 from tests.support.models.hub_server import HubServer, sha256

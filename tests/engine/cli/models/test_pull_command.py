@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from models.files import models_folder
-from models.folders import ModelFolder
 from models.hub.queue import Queue
 from models.installed import resolve
+from models.model_folder import ModelFolder
 from models.records import Download, Installed
 from models.starter import MARKER_NAME, STARTER
 from tests.support.engine import tiny
