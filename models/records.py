@@ -19,7 +19,7 @@ Obstacle = Literal[
     "other tokens",
     "unsupported",
 ]
-Standing = Literal["queued", "running", "paused", "failed", "done"]
+DownloadStatus = Literal["queued", "running", "paused", "failed", "done"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class Download:
 
     repository: str
     revision: str
-    standing: Standing
+    status: DownloadStatus
     done_bytes: int
     total_bytes: int
     bytes_per_second: float = 0.0

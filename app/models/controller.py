@@ -154,7 +154,7 @@ class LibraryController(QObject):
 
     def _for_all(self, statuses: tuple[str, ...], action: ActionName) -> None:
         for download in self._library.downloads.all:
-            if download.standing in statuses:
+            if download.status in statuses:
                 self._on_download(download.repository, action)
 
     def _ask_for_folder(self) -> None:

@@ -28,12 +28,12 @@ class OfferState:
 
     @property
     def downloading(self) -> bool:
-        return any(download.standing in ("queued", "running") for download in self.downloads)
+        return any(download.status in ("queued", "running") for download in self.downloads)
 
     @property
     def failed(self) -> Download | None:
         """The first of its downloads that failed."""
-        return next((one for one in self.downloads if one.standing == "failed"), None)
+        return next((one for one in self.downloads if one.status == "failed"), None)
 
     @property
     def progress(self) -> float | None:

@@ -118,7 +118,7 @@ def _found_row(found: Found, installed: Installed | None, download: Download | N
     if installed is not None:
         badge, actions = "On this machine", _use_actions(installed)
     elif download is not None:
-        badge, progress = _STATUS[download.standing], _progress(download)
+        badge, progress = _STATUS[download.status], _progress(download)
         actions = (_GETTING,)
     else:
         actions = (Action("get", "Get", found.reason),)
@@ -146,8 +146,8 @@ def _download_row(download: Download, request: PendingRequest | None) -> RowData
     wait = {"pause": "Pausing…", "cancel": "Cancelling…", None: ""}[request]
     done = in_words.share(download.done_bytes, download.total_bytes) if download.total_bytes else ""
     first = Action("pause", "Pause", wait)
-    facts = [_STATUS[download.standing], done]
-    match download.standing:
+    facts = [_STATUS[download.status], done]
+    match download.status:
         case "running":
             rate, left = download.bytes_per_second, download.seconds_left
             facts = [
@@ -164,7 +164,7 @@ def _download_row(download: Download, request: PendingRequest | None) -> RowData
         download.repository,
         wait or DOT.join(filter(None, facts)),
         reason=f"{download.problem} {download.remedy}".strip(),
-        warns=download.standing == "failed",
+        warns=download.status == "failed",
         progress=_progress(download),
         actions=(first, Action("cancel", "Cancel", wait)),
     )
@@ -299,7 +299,7 @@ def _candidate_row(candidate: Candidate, in_use: set[str], download: Download | 
     if downloadable:
         heading = "Available after download"
     if download is not None:
-        badge, progress = _STATUS[download.standing], _progress(download)
+        badge, progress = _STATUS[download.status], _progress(download)
         action = _GETTING
     elif candidate.kind == "model" and not candidate.installed:
         action = Action("get", "Get", reason)

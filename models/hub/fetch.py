@@ -250,7 +250,7 @@ def _report(work: _Work, meter: Meter, total_bytes: int) -> Download:
     return Download(
         repository=work.repository.name,
         revision=work.repository.revision,
-        standing="running",
+        status="running",
         done_bytes=done,
         total_bytes=total_bytes,
         bytes_per_second=meter.bytes_per_second,

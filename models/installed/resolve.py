@@ -248,8 +248,8 @@ def _unfinished(text: str, home: Path | None, cache: Path | None) -> Problem | N
     wanted = text.partition("@")[0].lower()
     for download in Queue(home=home).downloads():
         names = {repository_of(download), *_parts(download.repository)}
-        if wanted in names and download.standing in UNFINISHED:
-            name, why = download.repository, download.problem or f"it is {download.standing}"
+        if wanted in names and download.status in UNFINISHED:
+            name, why = download.repository, download.problem or f"it is {download.status}"
             return Problem(
                 f"{name} is not downloaded yet: {why.rstrip('.')}.",
                 f"Go on with it: slipstream models pull {name}",

@@ -81,7 +81,7 @@ def incomplete(*, home: Path | None = None, cache: Path | None = None) -> list[I
     """
     found = [Incomplete(name, str(path), size_bytes(path)) for name, path in _our_leftovers(home)]
     queued = {
-        repository_of(one) for one in Queue(home=home).downloads() if one.standing in UNFINISHED
+        repository_of(one) for one in Queue(home=home).downloads() if one.status in UNFINISHED
     }
     for repository in repositories(_cache(cache)):
         if repository.name.lower() in queued or any(map(is_in_use, repository.loose)):
@@ -247,7 +247,7 @@ def _nothing_in(folder: Path) -> Entry:
 def _refuse_while_downloading(repository: CachedRepository, home: Path | None) -> None:
     """A download puts its files beside the model; they would go with it."""
     running = {
-        repository_of(one) for one in Queue(home=home).downloads() if one.standing == "running"
+        repository_of(one) for one in Queue(home=home).downloads() if one.status == "running"
     }
     if repository.name.lower() in running or any(map(is_in_use, repository.loose)):
         raise Problem(

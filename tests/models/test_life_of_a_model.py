@@ -55,7 +55,7 @@ def test_fetched_used_removed_and_fetched_again(client: Client):
         queue.enqueue(NAME)
         queue.run(fetch_from(client))
         (done,) = queue.downloads()
-        assert (done.standing, done.revision) == ("done", client.server.commit(NAME))
+        assert (done.status, done.revision) == ("done", client.server.commit(NAME))
         assert done.done_bytes == done.total_bytes > 0
         (model,) = store.installed(home=client.home, cache=client.cache)
         assert (model.name, model.problem, model.path) == (NAME, "", str(client.snapshot))
@@ -88,7 +88,7 @@ def test_paused_it_is_the_queues_and_cancelled_it_is_left_over(client: Client):
         fetch_from(client)(download, report, look)
 
     queue.run(pausing)
-    assert [one.standing for one in queue.downloads()] == ["paused"]
+    assert [one.status for one in queue.downloads()] == ["paused"]
     assert (names(client), left_over(client)) == ([], [])
     with pytest.raises(Problem, match="not downloaded yet"):
         resolve_target(NAME, home=client.home, cache=client.cache)

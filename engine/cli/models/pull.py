@@ -23,20 +23,20 @@ from models.installed.store import installed
 from models.records import Download, Installed
 from models.starter import STARTER
 
-REPORT_SECONDS = 0.25  # between two reports of one download while its standing is the same
+REPORT_SECONDS = 0.25  # between two reports of one download while its status is the same
 _LOOK_SECONDS = 0.25  # between two looks at what another process does
 _GOING = ("queued", "running")
 
 
 def paced(report: Report, clock: Callable[[], float] = time.monotonic) -> Report:
-    """`report`, about four times a second for each download, and at each change of standing."""
+    """`report`, about four times a second for each download, and at each change of status."""
     told: dict[str, tuple[str, float]] = {}
 
     def pace(download: Download) -> None:
-        standing, moment = told.get(download.repository, ("", 0.0))
+        status, moment = told.get(download.repository, ("", 0.0))
         now = clock()
-        if standing != download.standing or now - moment >= REPORT_SECONDS:
-            told[download.repository] = (download.standing, now)
+        if status != download.status or now - moment >= REPORT_SECONDS:
+            told[download.repository] = (download.status, now)
             report(download)
 
     return pace
@@ -60,7 +60,7 @@ def pull(
     if asked:
         downloads = [queue.enqueue(name, revision) for name, revision in asked]
     else:
-        downloads = [one for one in queue.resume_all() if one.standing in _GOING]
+        downloads = [one for one in queue.resume_all() if one.status in _GOING]
     ends = {one.repository.lower(): one for one in downloads}
 
     def note(download: Download) -> None:
@@ -109,7 +109,7 @@ def _watch(
             now = here.get(name)
             if now is not None and now != before:
                 note(now)
-        going = [name for name in ends if name in here and here[name].standing in _GOING]
+        going = [name for name in ends if name in here and here[name].status in _GOING]
         if not going:
             return True
         if not busy:
@@ -120,7 +120,7 @@ def _watch(
 
 def _pause_rest(queue: Queue, ours: set[str], note: Report) -> None:
     for waiting in queue.downloads():
-        if waiting.repository.lower() in ours and waiting.standing == "queued":
+        if waiting.repository.lower() in ours and waiting.status == "queued":
             note(queue.pause(waiting.repository))
 
 

@@ -40,7 +40,7 @@ def show_local(console: Console, found: Inventory) -> None:
         _no(console, broken.name, f"{broken.problem} {broken.remedy}", size(broken.size_bytes))
     for download in found.downloads:
         show_download(console, download)
-    if any(one.standing != "running" for one in found.downloads):
+    if any(one.status != "running" for one in found.downloads):
         _line(console, "→ Go on with what waits: slipstream models pull", indent=2)
     for rest in found.incomplete:
         again = f"slipstream models remove --incomplete {rest.name}"
@@ -62,9 +62,9 @@ def show_download(console: Console, download: Download) -> None:
         "queued": ("…", "dim"),
         "paused": ("‖", "bold yellow"),
         "failed": ("✗", "bold red"),
-    }[download.standing]
+    }[download.status]
     total = f" of {size(download.total_bytes)}" if download.total_bytes else ""
-    facts = f"{download.standing}, {size(download.done_bytes)}{total}"
+    facts = f"{download.status}, {size(download.done_bytes)}{total}"
     _entry(console, mark, style, download.repository, facts)
     if download.problem:
         _line(console, f"→ {download.problem} {download.remedy}", indent=2)

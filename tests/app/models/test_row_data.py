@@ -186,12 +186,12 @@ def test_offers_stand_as_they_come_under_the_memory_they_are_for() -> None:
 
 
 texts = st.sampled_from(("", "It cannot be used."))
-standings = st.sampled_from(("queued", "running", "paused", "failed", "done"))
+statuses = st.sampled_from(("queued", "running", "paused", "failed", "done"))
 downloads = st.lists(
     st.builds(
         Download,
         repository=st.sampled_from((TARGET, DRAFTER, "a/b")),
-        standing=standings,
+        status=statuses,
         done_bytes=st.integers(0, 1 << 50),
         total_bytes=st.integers(0, 1 << 50),
         bytes_per_second=st.floats(0, 1e12),

@@ -208,7 +208,7 @@ def test_progress_is_told_in_the_callers_thread(client: Client):
     assert len(seen) >= 2
     done = [one.done_bytes for one in seen]
     assert done == sorted(done)
-    assert seen[-1].standing == "running"
+    assert seen[-1].status == "running"
     assert seen[-1].revision == client.snapshot.name
     assert any(one.bytes_per_second > 0 for one in seen)
 

@@ -18,13 +18,13 @@ from engine.cli.models.show import (
 from models.records import (
     Candidate,
     Download,
+    DownloadStatus,
     Fit,
     Found,
     Incomplete,
     Installed,
     Inventory,
     Offer,
-    Standing,
 )
 from tests.support.engine.ended import CONTROLS
 
@@ -93,11 +93,11 @@ def test_a_shelf(console: Console) -> None:
 
 
 @pytest.mark.parametrize(
-    ("standing", "word"),
+    ("status", "word"),
     [("queued", "…"), ("running", "↓"), ("paused", "‖"), ("failed", "✗"), ("done", "✓")],
 )
-def test_a_download(standing: Standing, word: str, console: Console) -> None:
-    show_download(console, Download("o/a", "", standing, 500_000, 1_000_000))
+def test_a_download(status: DownloadStatus, word: str, console: Console) -> None:
+    show_download(console, Download("o/a", "", status, 500_000, 1_000_000))
     text = written(console)
     assert word in text
     assert "500 kB of 1.00 MB" in text
@@ -192,13 +192,13 @@ def drawn(*downloads: Download, terminal: bool) -> str:
 
 def test_a_bar_while_it_runs_and_a_line_when_it_is_done() -> None:
     assert "5.00 of 10.0 MB  2.00 MB/s  2 min left" in drawn(RUNNING, terminal=True)
-    assert "waits" in drawn(replace(RUNNING, standing="queued"), terminal=True)
-    text = drawn(RUNNING, replace(RUNNING, standing="done"), terminal=True)
+    assert "waits" in drawn(replace(RUNNING, status="queued"), terminal=True)
+    text = drawn(RUNNING, replace(RUNNING, status="done"), terminal=True)
     assert "✓ evil" in text
     assert "↓" not in text
 
 
 def test_a_line_for_each_change_where_there_is_no_terminal() -> None:
-    queued, done = replace(RUNNING, standing="queued"), replace(RUNNING, standing="done")
+    queued, done = replace(RUNNING, status="queued"), replace(RUNNING, status="done")
     text = drawn(queued, RUNNING, replace(RUNNING, done_bytes=6_000_000), done, terminal=False)
     assert [line[0] for line in text.splitlines()] == ["…", "↓", "✓"]
