@@ -15,7 +15,7 @@ from mlx_lm.utils import _get_classes, load_model
 from engine.cli.models import convert as subject
 from engine.cli.models.convert import Quantization, convert, needed_bytes
 from engine.loading import load
-from engine.request import Message, Request
+from engine.request import ChatMessage, Request
 from engine.session import Session
 from models.errors import Problem
 from models.model_folder import ModelFolder, inspect
@@ -35,7 +35,7 @@ def answer(folder: Path, prompt: str, tokens: int = 32) -> str:
     """Greedily."""
     session = Session(load(ModelFolder(folder)))
     request = Request(max_tokens=tokens)
-    events = session.answer([Message("user", prompt)], request, generation="test")
+    events = session.answer([ChatMessage("user", prompt)], request, generation="test")
     return "".join(getattr(event, "delta", "") for event in events)
 
 
