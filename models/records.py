@@ -7,8 +7,8 @@ are bytes, times seconds. Knows nothing of how any of it is found out.
 from dataclasses import dataclass
 from typing import Literal
 
-Origin = Literal["starter", "hub", "imported", "folder"]
-Role = Literal["chat", "drafter", "head"]
+ModelOrigin = Literal["starter", "hub", "imported", "folder"]
+ModelRole = Literal["chat", "drafter", "head"]
 Obstacle = Literal[
     "",
     "damaged",
@@ -34,8 +34,8 @@ class Installed:
 
     name: str
     path: str
-    origin: Origin
-    role: Role
+    origin: ModelOrigin
+    role: ModelRole
     size_bytes: int
     last_used: float | None
     model_type: str
@@ -56,7 +56,7 @@ class Incomplete:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchResult:
     """A repository on the hub. `reason` says why it cannot be chosen; empty where it can.
 
     `size_bytes` is None where only asking for the whole repository would tell.
@@ -176,7 +176,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class PairOffer:
     """A pair of the catalog, as this machine sees it.
 
     `drafter` is empty where none is needed beyond what comes with the target; `drafter_kinds`,

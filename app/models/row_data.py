@@ -12,7 +12,7 @@ from typing import Literal
 from app.models import words
 from app.models.downloads import PendingRequest
 from models import in_words
-from models.records import Candidate, Download, Found, Incomplete, Installed, Inventory
+from models.records import Candidate, Download, Incomplete, Installed, Inventory, SearchResult
 
 DOT = " · "
 _NAME = re.compile(r"[\w.-]+/[\w.-]+(/[^/]+\.gguf)?", re.ASCII | re.IGNORECASE)
@@ -82,7 +82,7 @@ _GETTING = Action("get", "Get", "It is already downloading; see Downloads.")
 
 
 def found_rows(
-    found: Sequence[Found], *, inventory: Inventory, downloads: Sequence[Download]
+    found: Sequence[SearchResult], *, inventory: Inventory, downloads: Sequence[Download]
 ) -> tuple[RowData, ...]:
     """The results of a search, each with the reason where it cannot be chosen."""
     under_way = {download.repository: download for download in downloads}
@@ -93,7 +93,7 @@ def found_rows(
 
 
 def named_row(
-    name: str, found: Sequence[Found], *, inventory: Inventory, downloads: Sequence[Download]
+    name: str, found: Sequence[SearchResult], *, inventory: Inventory, downloads: Sequence[Download]
 ) -> tuple[RowData, ...]:
     """A row for a repository, or a GGUF file in one, that was searched by its full name and not
     found; none where `name` is not such a name."""
@@ -105,7 +105,9 @@ def named_row(
     return (RowData(name, name, line, actions=(_GET,)),)
 
 
-def _found_row(found: Found, installed: Installed | None, download: Download | None) -> RowData:
+def _found_row(
+    found: SearchResult, installed: Installed | None, download: Download | None
+) -> RowData:
     facts = [
         "" if found.size_bytes is None else in_words.size(found.size_bytes),
         f"{words.count(found.downloads)} downloads",

@@ -25,9 +25,9 @@ FILE_NAME = "downloads.json"
 SAVE_SECONDS = 2.0  # between two notes of how far a download has come
 UNFINISHED: tuple[DownloadStatus, ...] = ("queued", "running", "paused", "failed")
 
-Report = Callable[[Download], None]
+ReportProgress = Callable[[Download], None]
 Cancelled = Callable[[], bool]
-Fetch = Callable[[Download, Report, Cancelled], object]
+Fetch = Callable[[Download, ReportProgress, Cancelled], object]
 
 
 class QueueBusy(Problem):
@@ -111,7 +111,7 @@ class Queue:
         self,
         fetch: Fetch,
         *,
-        report: Report = lambda download: None,
+        report: ReportProgress = lambda download: None,
         stopped: Cancelled = lambda: False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -155,7 +155,7 @@ class Queue:
         latest: Download,
         fetch: Fetch,
         *,
-        report: Report,
+        report: ReportProgress,
         stopped: Cancelled,
         clock: Callable[[], float],
     ) -> None:

@@ -17,7 +17,7 @@ from models.files import models_folder
 from models.hub.cache_layout import cache_folder, reference, repositories
 from models.hub.queue import UNFINISHED, Queue, repository_of
 from models.hub.repository import check_revision
-from models.installed.inventory import Entry, is_gguf, models_of
+from models.installed.inventory import ModelEntry, is_gguf, models_of
 from models.installed.store import incomplete, inventory
 from models.model_folder import ModelFolder, open_model
 from models.records import Installed
@@ -176,7 +176,7 @@ def _match(text: str, models: Sequence[Installed]) -> Installed | None:
     return None
 
 
-def _find(text: str, *, home: Path | None, cache: Path | None, drafts: bool) -> Path | Entry:
+def _find(text: str, *, home: Path | None, cache: Path | None, drafts: bool) -> Path | ModelEntry:
     """The path that was written, or what is installed by that name, of the right use first."""
     path = Path(os.path.expanduser(text))
     if text and (os.path.exists(path) or text.startswith((".", "~", os.sep))):
@@ -196,12 +196,12 @@ def _find(text: str, *, home: Path | None, cache: Path | None, drafts: bool) -> 
     return entry
 
 
-def _entry(text: str, entries: Sequence[Entry]) -> Entry | None:
+def _entry(text: str, entries: Sequence[ModelEntry]) -> ModelEntry | None:
     found = _match(text, [entry.record for entry in entries])
     return next((entry for entry in entries if entry.record is found), None)
 
 
-def _in_cache(text: str, *, home: Path | None, cache: Path | None) -> Entry | None:
+def _in_cache(text: str, *, home: Path | None, cache: Path | None) -> ModelEntry | None:
     """The model of the Hugging Face cache with that very name, without a look at all others."""
     name, at, revision = text.partition("@")
     for repository in repositories(cache_folder() if cache is None else cache):

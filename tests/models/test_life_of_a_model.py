@@ -9,7 +9,7 @@ from huggingface_hub import close_session
 from models.errors import Problem
 from models.hub.fetch import Stopped, fetch
 from models.hub.marks import completed
-from models.hub.queue import Cancelled, Queue, Report
+from models.hub.queue import Cancelled, Queue, ReportProgress
 from models.installed import store
 from models.installed.resolve import resolve_target
 from models.records import Download
@@ -36,7 +36,7 @@ def left_over(client: Client) -> list[str]:
 
 
 def fetch_from(client: Client):
-    def fetch_one(download: Download, report: Report, cancelled: Cancelled) -> None:
+    def fetch_one(download: Download, report: ReportProgress, cancelled: Cancelled) -> None:
         fetch(
             client.hub.describe(download.repository, download.revision or None),
             hub=client.hub,
@@ -78,7 +78,7 @@ def test_paused_it_is_the_queues_and_cancelled_it_is_left_over(client: Client):
 
     client.server.hold_after = 120_000
 
-    def pausing(download: Download, report: Report, cancelled: Cancelled) -> None:
+    def pausing(download: Download, report: ReportProgress, cancelled: Cancelled) -> None:
         def look() -> bool:
             if client.server.held.is_set():
                 Queue(home=client.home).pause(NAME)

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from models.in_words import ago, one_line, size
-from models.records import Candidate, Download, Fit, Found, Inventory, Offer
+from models.records import Candidate, Download, Fit, Inventory, PairOffer, SearchResult
 
 _ROLES = {"chat": "chat", "drafter": "drafter", "head": "head"}
 
@@ -70,7 +70,7 @@ def show_download(console: Console, download: Download) -> None:
         _line(console, f"→ {download.problem} {download.remedy}", indent=2)
 
 
-def show_found(console: Console, text: str, found: Sequence[Found]) -> None:
+def show_found(console: Console, text: str, found: Sequence[SearchResult]) -> None:
     """What the hub has; those that cannot be used come last, each with its reason."""
     usable = [one for one in found if not one.reason]
     if not found:
@@ -91,7 +91,7 @@ def show_found(console: Console, text: str, found: Sequence[Found]) -> None:
         _line(console, f"→ slipstream models pull {usable[0].repository}", style="dim")
 
 
-def show_offers(console: Console, offers: Sequence[Offer]) -> None:
+def show_offers(console: Console, offers: Sequence[PairOffer]) -> None:
     """The catalog's pairs for this machine, the recommended one first."""
     for offer in offers:
         if offer.recommended:
@@ -152,7 +152,7 @@ def show_fit(console: Console, fit: Fit) -> None:
         _line(console, f"The longest context that fits: {fit.largest_context:,} tokens.", indent=2)
 
 
-def _recommended(console: Console, offer: Offer) -> None:
+def _recommended(console: Console, offer: PairOffer) -> None:
     _line(console, "For this machine", style="bold")
     needs = f"{size(offer.needed_bytes)} of {size(offer.available_bytes)}"
     _entry(console, "★", "bold yellow", offer.target, f"needs {needs} of memory")
@@ -168,11 +168,11 @@ def _recommended(console: Console, offer: Offer) -> None:
         _line(console, f"→ slipstream models pull {words}  ({_fetched(offer)})", indent=2)
 
 
-def _drafts(offer: Offer) -> str:
+def _drafts(offer: PairOffer) -> str:
     return ", ".join(offer.drafter_kinds) or "none"
 
 
-def _fetched(offer: Offer) -> str:
+def _fetched(offer: PairOffer) -> str:
     return "here" if offer.installed else size(offer.download_bytes)
 
 

@@ -20,7 +20,7 @@ from models.hub.queue import (
     Cancelled,
     Queue,
     QueueBusy,
-    Report,
+    ReportProgress,
     repository_of,
 )
 from models.records import Download
@@ -37,7 +37,7 @@ def statuses(queue: Queue) -> dict[str, str]:
     return {one.repository: one.status for one in queue.downloads()}
 
 
-def fetch_all(download: Download, report: Report, cancelled: Cancelled) -> None:
+def fetch_all(download: Download, report: ReportProgress, cancelled: Cancelled) -> None:
     report(replace(download, done_bytes=7, total_bytes=7))
 
 
@@ -87,7 +87,7 @@ def test_all_are_fetched_in_order(queue: Queue):
         queue.enqueue(name)
     queue.pause("x/2")
 
-    def fetch(download: Download, report: Report, cancelled: Cancelled) -> None:
+    def fetch(download: Download, report: ReportProgress, cancelled: Cancelled) -> None:
         assert statuses(queue)[download.repository] == "running"
         fetched.append(download.repository)
         fetch_all(download, report, cancelled)
@@ -105,7 +105,7 @@ def test_all_are_fetched_in_order(queue: Queue):
 def test_one_that_is_added_meanwhile_is_fetched_too(queue: Queue, tmp_path: Path):
     queue.enqueue("x/1")
 
-    def fetch(download: Download, report: Report, cancelled: Cancelled) -> None:
+    def fetch(download: Download, report: ReportProgress, cancelled: Cancelled) -> None:
         if download.repository == "x/1":
             Queue(home=tmp_path).enqueue("x/2")
 
@@ -114,7 +114,7 @@ def test_one_that_is_added_meanwhile_is_fetched_too(queue: Queue, tmp_path: Path
 
 
 def test_a_failure_is_kept_with_its_remedy_and_the_next_one_begins(queue: Queue):
-    def fetch(download: Download, report: Report, cancelled: Cancelled) -> None:
+    def fetch(download: Download, report: ReportProgress, cancelled: Cancelled) -> None:
         report(replace(download, done_bytes=3, total_bytes=7, bytes_per_second=9.0))
         if download.repository == "x/1":
             raise GIVE_UP
@@ -143,7 +143,7 @@ def test_pausing_and_cancelling_a_running_one(
     queue.enqueue("x/2")
     other = Queue(home=tmp_path)
 
-    def fetch(download: Download, report: Report, cancelled: Cancelled) -> None:
+    def fetch(download: Download, report: ReportProgress, cancelled: Cancelled) -> None:
         if download.repository == "x/1":
             assert not cancelled()
             getattr(other, action)("x/1")
@@ -158,7 +158,7 @@ def test_progress_does_not_undo_a_pause(queue: Queue, tmp_path: Path):
     queue.enqueue("x/1")
     seconds = iter(range(0, 1000, int(SAVE_SECONDS)))
 
-    def fetch(download: Download, report: Report, cancelled: Cancelled) -> None:
+    def fetch(download: Download, report: ReportProgress, cancelled: Cancelled) -> None:
         Queue(home=tmp_path).pause("x/1")
         report(replace(download, done_bytes=3, total_bytes=7))
         assert cancelled()
@@ -173,7 +173,7 @@ def test_paused_and_resumed_at_once_it_is_fetched_again(queue: Queue, tmp_path: 
     queue.enqueue("x/1")
     other, begun = Queue(home=tmp_path), []
 
-    def fetch(download: Download, report: Report, cancelled: Cancelled) -> None:
+    def fetch(download: Download, report: ReportProgress, cancelled: Cancelled) -> None:
         begun.append(download.repository)
         if len(begun) == 1:
             other.pause("x/1")
@@ -190,7 +190,7 @@ def test_a_new_revision_while_the_old_one_runs(queue: Queue, tmp_path: Path):
     queue.enqueue("x/1", "v1")
     begun = []
 
-    def fetch(download: Download, report: Report, cancelled: Cancelled) -> None:
+    def fetch(download: Download, report: ReportProgress, cancelled: Cancelled) -> None:
         begun.append(download.revision)
         if download.revision == "v1":
             Queue(home=tmp_path).enqueue("x/1", "v2")
@@ -206,7 +206,7 @@ def test_stopped_it_is_paused_and_the_rest_waits(queue: Queue):
     queue.enqueue("x/2")
     stop = threading.Event()
 
-    def fetch(download: Download, report: Report, cancelled: Cancelled) -> None:
+    def fetch(download: Download, report: ReportProgress, cancelled: Cancelled) -> None:
         stop.set()
         assert cancelled()
         raise GIVE_UP
@@ -220,7 +220,7 @@ def test_stopped_it_is_paused_and_the_rest_waits(queue: Queue):
 def test_an_error_goes_on_to_the_caller_and_the_download_is_paused(
     queue: Queue, error: BaseException
 ):
-    def fetch(download: Download, report: Report, cancelled: Cancelled) -> None:
+    def fetch(download: Download, report: ReportProgress, cancelled: Cancelled) -> None:
         raise error
 
     queue.enqueue("x/1")
@@ -232,7 +232,7 @@ def test_an_error_goes_on_to_the_caller_and_the_download_is_paused(
 def test_one_runner_at_a_time(queue: Queue, tmp_path: Path):
     queue.enqueue("x/1")
 
-    def fetch(download: Download, report: Report, cancelled: Cancelled) -> None:
+    def fetch(download: Download, report: ReportProgress, cancelled: Cancelled) -> None:
         assert statuses(Queue(home=tmp_path)) == {"x/1": "running"}
         with pytest.raises(QueueBusy):
             Queue(home=tmp_path).run(fetch_all)
@@ -280,7 +280,7 @@ def test_progress_is_seen_by_others_now_and_then(queue: Queue, tmp_path: Path):
     now, seen = [0.0], []
     queue.enqueue("x/1")
 
-    def fetch(download: Download, report: Report, cancelled: Cancelled) -> None:
+    def fetch(download: Download, report: ReportProgress, cancelled: Cancelled) -> None:
         for done in (1, 2, 3):
             now[0] += SAVE_SECONDS / 2
             report(replace(download, revision="abc", done_bytes=done, total_bytes=4))

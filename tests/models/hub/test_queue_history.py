@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from models.errors import Problem
-from models.hub.queue import FILE_NAME, Cancelled, Queue, Report
+from models.hub.queue import FILE_NAME, Cancelled, Queue, ReportProgress
 from models.records import Download
 
 NAMES = st.sampled_from(["a/1", "a/2", "b/1", "b/2"])
@@ -76,7 +76,7 @@ class History(RuleBasedStateMachine):
         outcomes = dict(zip(waiting, ends, strict=False))
         other = Queue(home=self.home)
 
-        def fetch(download: Download, report: Report, cancelled: Cancelled) -> None:
+        def fetch(download: Download, report: ReportProgress, cancelled: Cancelled) -> None:
             name = download.repository
             report(replace(download, done_bytes=1, total_bytes=2))
             if outcomes[name] == "done":

@@ -9,7 +9,7 @@ import pytest
 
 from engine.cli.models.pull import paced, pull
 from models.errors import Problem
-from models.hub.queue import Cancelled, Fetch, Queue, Report
+from models.hub.queue import Cancelled, Fetch, Queue, ReportProgress
 from models.records import Download
 
 Statuses = list[tuple[str, str]]
@@ -21,7 +21,7 @@ def queue(tmp_path: Path) -> Queue:
 
 
 def fetching(size_bytes: int = 100, *, fails: str = "") -> Fetch:
-    def fetch(download: Download, report: Report, cancelled: Cancelled) -> None:
+    def fetch(download: Download, report: ReportProgress, cancelled: Cancelled) -> None:
         for done in range(0, size_bytes + 1, 50):
             if cancelled():
                 raise RuntimeError("stopped")
@@ -115,7 +115,7 @@ class Other:
         self._thread.join()
 
     def _run(self, fetch: Fetch) -> None:
-        def slow(download: Download, report: Report, cancelled: Cancelled) -> None:
+        def slow(download: Download, report: ReportProgress, cancelled: Cancelled) -> None:
             self.begun.set()
             assert self.go_on.wait(30)
             fetch(download, report, cancelled)
@@ -148,7 +148,7 @@ def test_what_another_process_failed_at_is_told(queue: Queue, tmp_path: Path) ->
 
 
 def test_what_another_process_leaves_is_taken_over(queue: Queue, tmp_path: Path) -> None:
-    def end(download: Download, report: Report, cancelled: Cancelled) -> None:
+    def end(download: Download, report: ReportProgress, cancelled: Cancelled) -> None:
         other.queue.pause("o/theirs")
         raise RuntimeError("as if it were ended")
 

@@ -20,11 +20,11 @@ from models.records import (
     Download,
     DownloadStatus,
     Fit,
-    Found,
     Incomplete,
     Installed,
     Inventory,
-    Offer,
+    PairOffer,
+    SearchResult,
 )
 from tests.support.engine.ended import CONTROLS
 
@@ -51,8 +51,8 @@ def model(name: str = HOSTILE, problem: str = "", remedy: str = "") -> Installed
     )
 
 
-def offer(target: str, *, recommended: bool = False, reason: str = "", **more: bool) -> Offer:
-    return Offer(
+def offer(target: str, *, recommended: bool = False, reason: str = "", **more: bool) -> PairOffer:
+    return PairOffer(
         target=target,
         drafter="o/small",
         family="F",
@@ -108,9 +108,9 @@ def test_what_the_hub_has(console: Console) -> None:
         console,
         "x",
         [
-            Found("o/good", 1234, 5, "2026-01-02", False, HOSTILE, 2_300_000_000),
-            Found("o/unknown", 0, 0, "", False, ""),
-            Found(HOSTILE, 1, 1, "", True, "", None, "It is gated."),
+            SearchResult("o/good", 1234, 5, "2026-01-02", False, HOSTILE, 2_300_000_000),
+            SearchResult("o/unknown", 0, 0, "", False, ""),
+            SearchResult(HOSTILE, 1, 1, "", True, "", None, "It is gated."),
         ],
     )
     text = written(console)
@@ -120,7 +120,7 @@ def test_what_the_hub_has(console: Console) -> None:
 
 
 def test_only_what_cannot_be_used(console: Console) -> None:
-    show_found(console, "x", [Found("o/bad", 1, 1, "", True, "", None, "It is gated.")])
+    show_found(console, "x", [SearchResult("o/bad", 1, 1, "", True, "", None, "It is gated.")])
     assert "o/bad" in written(console)
     assert "models pull" not in written(console)
 
