@@ -62,10 +62,10 @@ bench: $(READY) ## measure speculative against plain decoding on this machine
 results: $(READY) ## write engine/bench/RESULTS.md from the reports in engine/bench/results
 	$(BIN)/slipstream bench --from engine/bench/results --markdown engine/bench/RESULTS.md
 
-simulate: $(READY) ## play draft lengths against recorded guesses and published costs; ARGS="--curve m4-pro"
+simulate: $(READY) ## play draft lengths against recorded drafts and published costs; ARGS="--curve m4-pro"
 	$(BIN)/python -m tests.lab.simulate play $(ARGS)
 
-record: $(READY) ## record what drafters guess in answers of a pair, for `make simulate`; ARGS="--out FILE"
+record: $(READY) ## record what drafters propose in answers of a pair, for `make simulate`; ARGS="--out FILE"
 	$(BIN)/python -m tests.lab.simulate record $(ARGS)
 
 pictures: $(DEV_READY) ## the window with the starter pair, drawn without a display; ARGS=FOLDER

@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QFileDialog, QWidget
 
 from models import files
 from models.errors import Problem
+from models.in_words import one_line
 
 _NOT_IN_NAMES = '<>:"/\\|?*'
 
@@ -54,8 +55,8 @@ def write_text(path: Path, text: str) -> None:
 def file_name(suggestion: str) -> str:
     """A name that every file system takes, its suffix kept."""
     stem, _, suffix = suggestion.rpartition(".")
-    kept = "".join(c if c.isprintable() and c not in _NOT_IN_NAMES else " " for c in stem)
-    return (" ".join(kept.split()).strip(". ")[:80] or "Conversation") + f".{suffix}"
+    kept = "".join(" " if c in _NOT_IN_NAMES else c for c in stem)
+    return (one_line(kept).strip(". ")[:80] or "Conversation") + f".{suffix}"
 
 
 def _dialog(parent: QWidget, title: str, kinds: str) -> QFileDialog:

@@ -7,8 +7,8 @@ from PySide6.QtCore import QEvent, Qt, QTimer
 from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QColor, QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
-from app.markdown.page import neutral
 from app.theme.chat_colours import chat_colours
+from models.in_words import clean
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class Notice(QWidget):
         self, text: str, offer: Offer | None, *, dismiss: Callable[[], None], lasting: bool
     ) -> None:
         super().__init__()
-        self.text = neutral(text)
+        self.text = clean(text)
         self._offer, self._dismiss = offer, dismiss
         self._label = QLabel(self.text)
         self._label.setTextFormat(Qt.TextFormat.PlainText)

@@ -88,7 +88,7 @@ class Window(QMainWindow):
         self.sidebar_controller = SidebarController(
             self.sidebar, store, self.conversation, self.answers
         )
-        self.pair = PairController(
+        self.pair_controller = PairController(
             self.pair_bar,
             loader,
             engine,
@@ -96,7 +96,8 @@ class Window(QMainWindow):
             settings=settings,
             library=library,
         )
-        self.library = LibraryController(library, loader, parent=self)
+        self.library = library
+        self.library_controller = LibraryController(library, loader, parent=self)
         self.tokens = TokenCounter(self)
         self._race = Race(engine, loader, parent=self)
         self.editing = 0  # the message that is said otherwise; 0 for none
@@ -178,18 +179,20 @@ class Window(QMainWindow):
         self.sidebar.find_action.triggered.connect(lambda: self.sides.show("sidebar"))
         self.sidebar.new_asked.connect(self.new)
         self.sidebar_controller.left.connect(self._leave)
-        self.sidebar_controller.told.connect(
+        self.sidebar_controller.reported.connect(
             lambda line: self.notices.say("done", line, seconds=6.0)
         )
         self.sidebar_controller.failed.connect(self._on_problem)
-        self.pair.retry_asked.connect(self.news.try_again)
-        self.pair_bar.more_targets_asked.connect(self.library.open)
-        self.pair_bar.more_drafters_asked.connect(lambda: self.library.open("drafters"))
-        self.welcome.library_asked.connect(self.library.open)
-        self.library.chosen.connect(self.pair.use)
-        self.library.drafter_chosen.connect(self.pair.use_drafter)
-        self.library.ready.connect(self._on_ready)
-        self.library.told.connect(lambda line: self.notices.say("library", line, seconds=8.0))
+        self.pair_controller.retry_asked.connect(self.news.try_again)
+        self.pair_bar.more_targets_asked.connect(self.library_controller.open)
+        self.pair_bar.more_drafters_asked.connect(lambda: self.library_controller.open("drafters"))
+        self.welcome.library_asked.connect(self.library_controller.open)
+        self.library_controller.chosen.connect(self.pair_controller.use)
+        self.library_controller.drafter_chosen.connect(self.pair_controller.use_drafter)
+        self.library_controller.ready.connect(self._on_ready)
+        self.library_controller.reported.connect(
+            lambda line: self.notices.say("library", line, seconds=8.0)
+        )
         self.rounds.export_wanted.connect(self._ask_to_export_trace)
 
     def _connect_commands(self) -> None:
@@ -215,8 +218,8 @@ class Window(QMainWindow):
             "sampling": self._configure,
             "race": self.race,
             "about": self._tell_about,
-            "library": self.library.open,
-            "load": self.pair.ask_for_target,
+            "library": self.library_controller.open,
+            "load": self.pair_controller.ask_for_target,
             "keys": lambda: KeysDialog(self.menus, self).open(),
         }
         for name, act in commands.items():
@@ -363,8 +366,8 @@ class Window(QMainWindow):
             self.settings.measure(self.loader.names[0], last.stats)
 
     def _on_ready(self, pair: Pair) -> None:
-        use = Offer("Use it", lambda: self.pair.use(pair))
-        self.notices.say("library", f"{target_name(pair.target)} has come.", offer=use)
+        use = Offer("Use it", lambda: self.pair_controller.use(pair))
+        self.notices.say("library", f"{target_name(pair.target)} finished downloading.", offer=use)
 
     def _on_message(self, message: MessageWidget) -> None:
         message.copied.connect(lambda what: self.notices.say("copied", f"{what}.", seconds=2.0))
@@ -473,7 +476,7 @@ class Window(QMainWindow):
         self.settings.keep_place("rounds", self.rounds.parts.saveState())
         self.settings.save()
         self.hide()  # at once: the engine may take a moment
-        self.library.close()
+        self.library_controller.close()
         self.answers.close()
         self.engine.stop()
         self.answers.save()

@@ -14,8 +14,9 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-from engine.request import Message
+from engine.request import ChatMessage
 from models.errors import Problem
+from models.in_words import size
 
 SECONDS = 5.0  # of the processor; templates take milliseconds
 MORE_BYTES = 1_000_000_000
@@ -29,7 +30,7 @@ class _TooLong(BaseException):
 
 def render(
     tokenizer: Any,
-    messages: Sequence[Message],
+    messages: Sequence[ChatMessage],
     *,
     seconds: float = SECONDS,
     more_bytes: int = MORE_BYTES,
@@ -56,7 +57,7 @@ def render(
         ) from None
     except MemoryError:
         raise Problem(
-            f"The model's chat template wants more than {more_bytes / 1e9:.1f} GB of memory.",
+            f"The model's chat template wants more than {size(more_bytes)} of memory.",
             _REMEDY,
         ) from None
     except Exception as error:  # whatever the program raises

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from models import in_words
 from models.catalog import Catalog, CatalogModel
 from models.drafter_folders import HeadFolder, find_head
 from models.errors import Problem
@@ -177,7 +178,7 @@ class _Judge:
         needed = fit(self.size, model.size, context=self._context, machine=self._machine)
         ratio = self._ratio(needed, model.config)
         get = f"slipstream models pull {model.name}"
-        reason = f"It is not downloaded, {model.download_bytes / 1e9:.1f} GB: {get}"
+        reason = f"It is not downloaded, {in_words.size(model.download_bytes)}: {get}"
         return Candidate(
             model.name,
             "model",

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent
 from PySide6.QtWidgets import QWidget
 
-from app.markdown.page import neutral
+from models.in_words import clean
 
 LONGEST = 400  # characters; longer sentences are said in parts
 _END = re.compile(r"[.!?\u2026]+[)\"'\u201d\u2019*_]*\s|[\u3002\uff01\uff1f]|\n")
@@ -49,7 +49,7 @@ class Announcer:
         self._held = ""
 
     def _tell(self, text: str) -> None:
-        words = " ".join(_MARKS.sub(" ", neutral(text)).split())
+        words = " ".join(_MARKS.sub(" ", clean(text)).split())
         if any(character.isalnum() for character in words):
             self._say(words)
 

@@ -14,10 +14,10 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
 from app.chat.provenance import Provenance
 from app.markdown.formats import Formats
 from app.markdown.growing_text import GrowingText
-from app.markdown.page import neutral
 from app.markdown.streaming import Growth, PlainGrowth
 from app.markdown.view import TextView
 from app.theme.hover_button import QuietButton
+from models.in_words import clean
 
 Writer = Literal["person", "model"]
 End = Literal["complete", "interrupted", "cancelled", "failed", "length"]
@@ -44,7 +44,7 @@ class Ending:
         """In words; nothing for an answer that is complete."""
         if self.end != "failed":
             return _MARKS[self.end]
-        return neutral(
+        return clean(
             " ".join(part for part in (self.message or _MARKS["failed"], self.remedy) if part)
         )
 
@@ -77,7 +77,7 @@ class Message(QWidget):
         self.provenance = Provenance(self.view, formats.colours.kinds)
         self.view.setAccessibleName(f"{name}: message")
         self.setAccessibleName(f"Message by {name}")
-        self._title = QLabel(neutral(name))
+        self._title = QLabel(clean(name))
         self._title.setTextFormat(Qt.TextFormat.PlainText)
         self._mark = QLabel()
         self._mark.setTextFormat(Qt.TextFormat.PlainText)
@@ -155,7 +155,7 @@ class Message(QWidget):
 
     def copy(self) -> None:
         """Put the whole text, as it was written, on the clipboard."""
-        QGuiApplication.clipboard().setText(neutral(self.written))
+        QGuiApplication.clipboard().setText(clean(self.written))
         self.copied.emit("Message copied")
 
     def enterEvent(self, event: QEnterEvent) -> None:

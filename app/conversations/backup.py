@@ -15,6 +15,7 @@ from pathlib import Path
 from app.conversations.database import check_sound, problems
 from models.errors import Problem
 from models.files import publish, replacing
+from models.in_words import size
 
 INTERVAL = timedelta(hours=1)
 ALL_FOR = timedelta(days=2)
@@ -139,6 +140,6 @@ def _check_room(connection: sqlite3.Connection, folder: Path) -> None:
     free = shutil.disk_usage(folder).free
     if free < needed:
         raise Problem(
-            f"A backup needs {needed >> 20:,} MB and the disk has {free >> 20:,} MB.",
+            f"A backup needs {size(needed)} and the disk has {size(free)}.",
             "Free some space. The conversations themselves are safe.",
         )

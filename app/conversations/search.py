@@ -9,7 +9,8 @@ import re
 import sqlite3
 from collections.abc import Iterator
 
-from app.conversations.records import Excerpt, Hit, clean
+from app.conversations.records import Excerpt, Hit
+from models.in_words import one_line
 
 _LONGEST_QUERY = 500
 _MOST_WORDS = 32
@@ -55,8 +56,7 @@ def search(connection: sqlite3.Connection, text: str, *, limit: int) -> tuple[Hi
 
 def _words(text: str) -> list[str]:
     """The words of a query, without what no text has: control characters, half characters."""
-    printable = "".join(c if c.isprintable() else " " for c in clean(text[:_LONGEST_QUERY]))
-    return printable.split()[:_MOST_WORDS]
+    return one_line(text[:_LONGEST_QUERY]).split()[:_MOST_WORDS]
 
 
 def _expression(words: list[str]) -> str | None:

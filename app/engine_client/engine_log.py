@@ -13,6 +13,8 @@ from pathlib import Path
 
 from platformdirs import user_log_path
 
+from models.in_words import CONTROLS
+
 KEPT_LINES = 200
 _LONGEST_LINE = 400  # characters
 _LARGEST_FILE_BYTES = 1 << 20
@@ -110,4 +112,5 @@ def log_folder() -> Path:
 
 def _printable(line: str) -> str:
     """Without controls, which a terminal would obey, and bidi ones, which a reader would."""
-    return "".join(c if c.isprintable() or c == "\t" else "\N{REPLACEMENT CHARACTER}" for c in line)
+    mark = "\N{REPLACEMENT CHARACTER}"
+    return CONTROLS.sub(mark, line).replace("\n", mark)

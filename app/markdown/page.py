@@ -13,18 +13,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from models.in_words import CONTROLS
+
 Role = Literal["text", "marker", "label", "control", "ghost"]
 Shape = Literal["text", "heading", "label", "code", "rule", "plain"]
 Alignment = Literal["", "left", "center", "right"]
 
 _HAIR = "\u200a"  # keeps the ghosts apart
 BREAK = "\u2028"  # a new line within a block, as Qt writes it
-_CONTROLS = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 but \t and \n, DEL, C1
-    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # bidi
-    "\u2028\u2029\ufdd0-\ufdef\ufff9-\ufffc"  # what Qt's documents use themselves
-    "\ud800-\udfff\U000e0000-\U000e007f]"  # lone surrogates; tags, which show nothing
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,21 +109,16 @@ class Ghost:
     number: int
 
 
-def neutral(text: str) -> str:
-    """`text` without control characters: for what leaves the window, or is shown in one line."""
-    return _CONTROLS.sub("", text)
-
-
 def shown(text: str, style: Style, source: int, length: int) -> Iterator[Run]:
     """The runs that show `text`: a control character becomes a visible mark of its own."""
-    if _CONTROLS.search(text) is None:
+    if CONTROLS.search(text) is None:
         yield Run(text, style, source, length)
         return
     if length != len(text):
-        yield Run(_CONTROLS.sub(lambda found: _name(found[0]), text), style, source, length)
+        yield Run(CONTROLS.sub(lambda found: _name(found[0]), text), style, source, length)
         return
     begin = 0
-    for found in _CONTROLS.finditer(text):
+    for found in CONTROLS.finditer(text):
         place = found.start()
         if place > begin:
             yield Run(text[begin:place], style, source + begin, place - begin)

@@ -30,9 +30,9 @@ from PySide6.QtWidgets import QFrame, QSizePolicy, QTextBrowser, QToolTip
 from app.markdown.copying import written_text
 from app.markdown.document import TextDocument
 from app.markdown.formats import BARS, CODE_PADDING, PANEL, SHAPE, Formats
-from app.markdown.page import neutral
 from app.markdown.streaming import Growth, PlainGrowth
 from app.theme.hover_button import QuietButton
+from models.in_words import clean
 
 _PADDING = 7  # pixels between code and the edge of its paper
 _BAR = 3
@@ -130,7 +130,7 @@ class TextView(QTextBrowser):
         data = QMimeData()
         cursor = self.textCursor()
         start, end = cursor.selectionStart(), cursor.selectionEnd()
-        data.setText(neutral(written_text(self.document(), start, end)))
+        data.setText(clean(written_text(self.document(), start, end)))
         return data
 
     def viewportEvent(self, event: QEvent) -> bool:
@@ -177,7 +177,7 @@ class TextView(QTextBrowser):
         if address := self.anchorAt(event.pos()):
             tip = f"{tip}\n{address}" if tip else address
         # Qt would take what looks like HTML for it.
-        text = f'<p style="white-space: pre-wrap">{escape(neutral(tip))}</p>' if tip else ""
+        text = f'<p style="white-space: pre-wrap">{escape(clean(tip))}</p>' if tip else ""
         QToolTip.showText(event.globalPos(), text, self.viewport())
 
     def _paint_below(self, painter: QPainter, clip: QRect) -> None:
@@ -243,7 +243,7 @@ class TextView(QTextBrowser):
         return button
 
     def _copy(self, panel: int) -> None:
-        QGuiApplication.clipboard().setText(neutral(self.text.code(panel)))
+        QGuiApplication.clipboard().setText(clean(self.text.code(panel)))
         self.code_copied.emit()
 
     def _show_colours(self) -> None:

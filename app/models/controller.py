@@ -1,5 +1,5 @@
-"""Does what is asked in the Library's window, and sees to what follows: a download that shall be
-used is used. How a model is loaded is known elsewhere.
+"""Carries out what a person asks for in the Library's window, and loads a pair that was chosen
+when its download finishes. How a model is loaded is the loader's business.
 """
 
 from functools import partial
@@ -14,70 +14,71 @@ from app.models.library import Library
 from app.models.loader import ModelLoader
 from app.models.offers import offer_key, offer_title
 from app.models.presenter import LibraryPresenter
-from app.models.row_data import Loaded
+from app.models.row_data import ActionName, LoadedPair
 from app.settings import Pair
+from models import in_words
 from models.errors import Problem
 from models.records import Installed, Offer
 
-_LOOK_MS = 3000  # between two looks at what another process downloads
+_FOLLOW_MS = 3000  # between two looks at the downloads of another process
 
 
 class LibraryController(QObject):
-    """Attributes: `dialog`, None while it was never open; `wanted`, the offer that will be used
-    when it is here.
+    """Attributes: `dialog`, None until it is opened; `pending_offer`, the offer that will be used
+    when its download finishes.
 
     Signals:
-        chosen(Pair): use this.
+        chosen(Pair): load this.
         drafter_chosen(str): draft with this, as `--drafter` takes it.
-        ready(Pair): what was wanted a while ago is here; another pair was chosen since.
-        told(str): something happened while the window of the Library was not seen.
+        ready(Pair): this finished downloading, but another pair was chosen in the meantime.
+        reported(str): something happened while the Library's window was closed.
     """
 
     chosen = Signal(object)
     drafter_chosen = Signal(str)
     ready = Signal(object)
-    told = Signal(str)
+    reported = Signal(str)
 
     def __init__(self, library: Library, loader: ModelLoader, *, parent: QWidget) -> None:
         super().__init__(parent)
         self._library, self._loader, self._window = library, loader, parent
         self.dialog: LibraryDialog | None = None
-        self._shown: LibraryPresenter | None = None
-        self.wanted: Offer | None = None
-        self._wanted_instead_of = Pair()
-        self._loading = ""  # what the engine was asked for here, in words
-        library.downloads.arrived.connect(self._on_arrived)
-        library.shelf.changed.connect(self._on_shelf)
-        library.told.connect(self._say)
+        self._presenter: LibraryPresenter | None = None
+        self.pending_offer: Offer | None = None
+        self._pair_before = Pair()
+        self._loading = ""  # the name of what was chosen here and is being loaded
+        library.downloads.completed.connect(self._on_completed)
+        library.inventory.changed.connect(self._on_inventory)
+        library.done.connect(self._on_done)
         library.failed.connect(self._on_failed)
         loader.loaded_now.connect(self._on_loaded)
         loader.failed.connect(self._on_not_loaded)
-        self._watch = QTimer(self, interval=_LOOK_MS)
-        self._watch.timeout.connect(self._look_elsewhere)
+        self._watch = QTimer(self, interval=_FOLLOW_MS)
+        self._watch.timeout.connect(self.follow)
 
     def open(self, page: PageName = "offers") -> None:
-        """Show the Library's window, and look at what there is."""
-        if self.dialog is None or self._shown is None:
+        """Show the Library's window, and refresh what it shows."""
+        if self.dialog is None or self._presenter is None:
             self.dialog = LibraryDialog(self._window)
             self._connect(self.dialog)
-            self._shown = LibraryPresenter(
+            self._presenter = LibraryPresenter(
                 self._library,
                 self.dialog,
                 loaded=self._loaded,
-                wanted=lambda: offer_key(self.wanted) if self.wanted else "",
+                pending_key=lambda: offer_key(self.pending_offer) if self.pending_offer else "",
             )
         self._watch.start()
-        self._library.look()
-        self._library.look_at_offers()
-        self._look_for_drafters()
+        self._library.refresh()
+        self._library.refresh_offers()
+        self._refresh_candidates()
         self.dialog.show()
         self.dialog.raise_()
         self.dialog.activateWindow()
         self.dialog.show_page(page)
-        self._shown.refresh()
+        self._presenter.refresh()
 
     def close(self) -> None:
-        """Pause the downloads, and be gone."""
+        """Close the window, and pause the downloads."""
         if self.dialog is not None:
             self.dialog.close()
         self._library.close()
@@ -90,75 +91,77 @@ class LibraryController(QObject):
         dialog.drafters.asked.connect(self._on_drafter)
         dialog.downloads.asked.connect(self._on_download)
         dialog.disk.asked.connect(self._on_disk)
-        dialog.offers.retry_asked.connect(library.look_at_offers)
+        dialog.offers.retry_asked.connect(library.refresh_offers)
         dialog.search.retry_asked.connect(lambda: library.search(library.searched))
-        dialog.drafters.retry_asked.connect(self._look_for_drafters)
-        dialog.downloads.retry_asked.connect(library.look)
-        dialog.disk.retry_asked.connect(library.look)
-        dialog.pause_all.clicked.connect(lambda: self._for_all("queued running", "pause"))
-        dialog.resume_all.clicked.connect(lambda: self._for_all("paused failed", "resume"))
+        dialog.drafters.retry_asked.connect(self._refresh_candidates)
+        dialog.downloads.retry_asked.connect(library.refresh)
+        dialog.disk.retry_asked.connect(library.refresh)
+        dialog.pause_all.clicked.connect(lambda: self._for_all(("queued", "running"), "pause"))
+        dialog.resume_all.clicked.connect(lambda: self._for_all(("paused", "failed"), "resume"))
         dialog.add_folder.clicked.connect(self._ask_for_folder)
 
-    # What is asked
+    # Requests
 
-    def _on_offer(self, key: str, action: str) -> None:
-        offer = next(one for one in self._library.offers.value if offer_key(one) == key)
-        self.wanted, self._wanted_instead_of = offer, self._loader.pair
-        missing = [name for name in _parts(offer) if self._find(name) is None]
+    def _on_offer(self, key: str, action: ActionName) -> None:
+        offers = self._library.offers.value
+        offer = next(offer for offer in offers if offer_key(offer) == key)
+        self.pending_offer, self._pair_before = offer, self._loader.pair
+        missing = [name for name in _repositories(offer) if self._find(name) is None]
         if missing:
-            self._say(f"{offer_title(offer)} is being fetched, and will be used when it is here.")
+            self._say(f"{offer_title(offer)} is downloading. It will be used when it has finished.")
             self._library.downloads.pull(*missing)
         else:
-            self._use_wanted()
+            self._use_pending()
 
-    def _on_found(self, key: str, action: str) -> None:
+    def _on_found(self, repository: str, action: ActionName) -> None:
         if action == "get":
-            self._say(f"{key} is being fetched: see Downloads.")
-            self._library.downloads.pull(key)
+            self._say(f"{repository} is downloading. See Downloads.")
+            self._library.downloads.pull(repository)
         else:
-            self._use(key)
+            self._use(repository)
 
-    def _on_drafter(self, key: str, action: str) -> None:
+    def _on_drafter(self, drafter: str, action: ActionName) -> None:
         if action == "get":
-            self._library.downloads.pull(key)
+            self._library.downloads.pull(drafter)
         else:
-            self.drafter_chosen.emit(key)
+            self.drafter_chosen.emit(drafter)
 
-    def _on_download(self, key: str, action: str) -> None:
+    def _on_download(self, repository: str, action: ActionName) -> None:
         downloads = self._library.downloads
         match action:
             case "pause":
-                downloads.pause(key)
+                downloads.pause(repository)
             case "resume":
-                downloads.pull(key)
+                downloads.pull(repository)
             case "cancel":
-                if self.wanted and key in _parts(self.wanted):
-                    self.wanted = None
-                self._say("What has come is kept: see On this machine, to clean it up.")
-                downloads.cancel(key)
+                if self.pending_offer and repository in _repositories(self.pending_offer):
+                    self.pending_offer = None
+                self._say(
+                    "The downloaded part is kept. You can clean it up under “On this machine”."
+                )
+                downloads.cancel(repository)
 
-    def _on_disk(self, key: str, action: str) -> None:
-        name = key.partition(":")[2]
+    def _on_disk(self, path: str, action: ActionName) -> None:
         match action:
             case "use":
-                self._use(name)
+                self._use(path)
             case "delete":
-                self._ask_to_delete(name)
+                self._ask_to_delete(path)
             case "clean":
-                self._library.clean(name)
+                self._library.clean(path)
             case "forget":
-                self._library.remove_folder(name)
+                self._library.remove_folder(path)
 
-    def _for_all(self, standings: str, action: str) -> None:
-        for one in self._library.downloads.all:
-            if one.standing in standings.split():
-                self._on_download(one.repository, action)
+    def _for_all(self, statuses: tuple[str, ...], action: ActionName) -> None:
+        for download in self._library.downloads.all:
+            if download.standing in statuses:
+                self._on_download(download.repository, action)
 
     def _ask_for_folder(self) -> None:
         if self.dialog is not None:
             files.ask_for_folder(
                 self.dialog,
-                "A folder with models",
+                "Choose a folder with models",
                 lambda folder: self._library.add_folder(str(folder)),
             )
 
@@ -173,8 +176,8 @@ class LibraryController(QObject):
         box.setWindowTitle("Delete a model")
         box.setText(f"Delete {installed.name}?")
         box.setInformativeText(
-            f"This frees {words.size(installed.size_bytes)}. Conversations stay as they are. "
-            "To have the model again, it must be fetched again."
+            f"This frees {in_words.size(installed.size_bytes)}. Conversations are not affected. "
+            "To use the model again, you will have to download it again."
         )
         delete = box.addButton("Delete", QMessageBox.ButtonRole.DestructiveRole)
         keep = box.addButton("Keep", QMessageBox.ButtonRole.RejectRole)
@@ -183,32 +186,32 @@ class LibraryController(QObject):
         delete.clicked.connect(partial(self._library.remove, name))
         box.open()
 
-    # What follows
+    # What happens after them
 
-    def _on_arrived(self, repository: str) -> None:
-        if self.wanted is None or repository not in _parts(self.wanted):
-            self._say(f"{repository} is on this machine now.")
+    def _on_completed(self, repository: str) -> None:
+        if self.pending_offer is None or repository not in _repositories(self.pending_offer):
+            self._say(f"{repository} finished downloading.")
 
-    def _on_shelf(self) -> None:
-        """What was wanted may be there now."""
-        shelf = self._library.shelf
-        if self.wanted is None or shelf.asking or shelf.problem is not None:
+    def _on_inventory(self) -> None:
+        """Use the pending offer if its models are on this machine now."""
+        inventory = self._library.inventory
+        if self.pending_offer is None or inventory.asking or inventory.problem is not None:
             return
-        if all(self._find(name) for name in _parts(self.wanted)):
-            self._use_wanted()
+        if all(self._find(name) for name in _repositories(self.pending_offer)):
+            self._use_pending()
 
-    def _use_wanted(self) -> None:
-        offer, self.wanted = self.wanted, None
+    def _use_pending(self) -> None:
+        offer, self.pending_offer = self.pending_offer, None
         if offer is None:
             return
         target, drafter = self._find(offer.target), self._find(offer.drafter)
         if target is None:
             return
         pair = self._pair(target, drafter)
-        if self._loader.pair == self._wanted_instead_of:
+        if self._loader.pair == self._pair_before:
             self._load(pair, offer_title(offer))
         else:
-            self._say(f"{offer_title(offer)} is on this machine now.")
+            self._say(f"{offer_title(offer)} finished downloading.")
             self.ready.emit(pair)
 
     def _use(self, name: str) -> None:
@@ -218,11 +221,11 @@ class LibraryController(QObject):
 
     def _load(self, pair: Pair, name: str) -> None:
         self._loading = name
-        self._say(f"{name} is being loaded.")
+        self._say(f"Loading {name}…")
         self.chosen.emit(pair)
 
     def _pair(self, target: Installed, drafter: Installed | None = None) -> Pair:
-        """As the loader takes it; without a drafter, the best of those that work."""
+        """The pair for the loader; without a drafter, the engine picks one."""
         return Pair(
             "" if target.origin == "starter" else target.path,
             drafter.name if drafter else "auto",
@@ -230,50 +233,59 @@ class LibraryController(QObject):
         )
 
     def _find(self, name: str) -> Installed | None:
-        return self._library.shelf.value.find(name)
+        return self._library.inventory.value.find(name)
 
     def _on_loaded(self) -> None:
         if self._loading:
-            self._say(f"{self._loading} answers now.")
+            self._say(f"{self._loading} is loaded.")
             self._loading = ""
-        if self._shown is not None:
-            self._look_for_drafters()
-            self._shown.refresh()
+        if self._presenter is not None:
+            self._refresh_candidates()
+            self._presenter.refresh()
 
     def _on_not_loaded(self, problem: Problem) -> None:
-        """The window says so as well."""
+        """Show the problem here too; the main window shows it in any case."""
         if self._loading and self.dialog is not None:
             self._loading = ""
             self.dialog.line.say(str(problem), "warning")
 
-    def _look_elsewhere(self) -> None:
+    @property
+    def following(self) -> bool:
+        """Whether it looks for downloads of other processes."""
+        return self._watch.isActive()
+
+    def follow(self) -> None:
+        """Look again if another process is downloading; stop where the window is closed."""
         if self.dialog is None or not self.dialog.isVisible():
             self._watch.stop()
-        elif self._library.downloads.elsewhere and not self._library.shelf.asking:
-            self._library.look()
+        elif self._library.downloads.elsewhere and not self._library.inventory.asking:
+            self._library.refresh()
 
-    def _look_for_drafters(self) -> None:
+    def _refresh_candidates(self) -> None:
         target = self._loaded().target
         if target:
-            self._library.look_for_drafters(target)
+            self._library.refresh_candidates(target)
 
-    def _loaded(self) -> Loaded:
+    def _loaded(self) -> LoadedPair:
         loaded = self._loader.loaded
-        return Loaded(loaded.target, loaded.drafter) if loaded else Loaded()
+        return LoadedPair(loaded.target, loaded.drafter) if loaded else LoadedPair()
+
+    def _on_done(self, freed_bytes: int | None) -> None:
+        self._say("" if freed_bytes is None else f"Freed {in_words.size(freed_bytes)}.")
 
     def _on_failed(self, problem: Problem) -> None:
         if self.dialog is not None and self.dialog.isVisible():
             self.dialog.line.say(str(problem), "warning")
         else:
-            self.told.emit(str(problem))
+            self.reported.emit(str(problem))
 
     def _say(self, line: str) -> None:
         if self.dialog is not None and self.dialog.isVisible():
             self.dialog.line.say(line)
         elif line:
-            self.told.emit(line)
+            self.reported.emit(line)
 
 
-def _parts(offer: Offer) -> tuple[str, ...]:
-    """The repositories that an offer consists of."""
+def _repositories(offer: Offer) -> tuple[str, ...]:
+    """The repositories of an offer's models."""
     return tuple(filter(None, (offer.target, offer.drafter)))

@@ -1,7 +1,6 @@
-"""The Library's window: pages side by side, and a line for what was done last.
+"""The Library's window: its pages as tabs, and a line that says what was done last.
 
-Knows its widgets. What stands on the pages, and what happens when something is asked, is the
-keeper's.
+Knows its widgets. The presenter fills the pages, and the controller does what is asked there.
 """
 
 from typing import Literal
@@ -28,9 +27,9 @@ PageName = Literal["offers", "search", "drafters", "downloads", "disk"]
 
 
 class LibraryDialog(QDialog):
-    """Not modal: chats go on beside it. Attributes: the pages.
+    """Not modal, so that the chat can go on. Attributes: the pages.
 
-    Signals: `shown(str)`, a page came to be seen.
+    Signals: `shown(str)`, another page was opened.
     """
 
     shown = Signal(str)
@@ -86,16 +85,16 @@ class LibraryDialog(QDialog):
 
     @property
     def page(self) -> PageName:
-        """Which one is seen."""
+        """The page that is open."""
         return next(name for name, page in self.pages.items() if page is self._tabs.currentWidget())
 
     def show_page(self, name: PageName) -> None:
-        """Let that be seen."""
+        """Open a page."""
         page = self.pages[name]
         self._tabs.setCurrentWidget(page)
         page.setFocus()
 
-    def set_downloads(self, number: int) -> None:
-        """So many are on their way, or wait."""
+    def set_download_count(self, number: int) -> None:
+        """Show the number of downloads in their tab."""
         place = self._tabs.indexOf(self.downloads)
         self._tabs.setTabText(place, f"Downloads ({number})" if number else "Downloads")

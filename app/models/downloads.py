@@ -1,6 +1,6 @@
-"""The downloads: begun, paused, gone on with, cancelled; what each of them last said.
+"""The downloads: started, paused, resumed and cancelled, with the latest report of each.
 
-Knows `models pull` and its lines. The queue itself is on the disk and outlives this.
+Knows `models pull` and its lines. The queue itself is on the disk, and outlives this.
 """
 
 from dataclasses import replace
@@ -13,29 +13,31 @@ from models.errors import Problem
 from models.records import Download
 
 PendingRequest = Literal["pause", "cancel"]
-_GOING: tuple[str, ...] = ("queued", "running")
+_ACTIVE: tuple[str, ...] = ("queued", "running")
 
 
 class Downloads(QObject):
-    """Signals:
-    changed(): what is told of any of them.
-    arrived(str): this repository is whole.
-    failed(Problem): something that was asked could not be done.
-    ended(): the disk may be otherwise now.
+    """Attributes: `pending`, by repository, what was asked for and is not applied yet.
+
+    Signals:
+        changed(): a download, or what is pending.
+        completed(str): this repository is downloaded.
+        failed(Problem): a request could not be carried out.
+        disk_changed(): the disk may hold other things now.
     """
 
     changed = Signal()
-    arrived = Signal(str)
+    completed = Signal(str)
     failed = Signal(object)
-    ended = Signal()
+    disk_changed = Signal()
 
     def __init__(self, commands: CommandRunner, *, parent: QObject) -> None:
         super().__init__(parent)
         self._commands = commands
         self._known: dict[str, Download] = {}
-        self._failures: dict[str, Download] = {}  # which the disk does not know of
+        self._failures: dict[str, Download] = {}  # that the queue on the disk does not know
         self._pulls: dict[RunningCommand, tuple[str, ...]] = {}
-        self.pending: dict[str, PendingRequest] = {}  # asked for, not heeded yet
+        self.pending: dict[str, PendingRequest] = {}
 
     @property
     def all(self) -> tuple[Download, ...]:
@@ -43,30 +45,25 @@ class Downloads(QObject):
         return tuple(one for one in self._known.values() if one.standing != "done")
 
     @property
-    def going(self) -> bool:
-        """Whether any of ours is on its way."""
-        return bool(self._pulls)
-
-    @property
     def running(self) -> tuple[RunningCommand, ...]:
-        """The commands that download now."""
+        """This window's commands that are downloading."""
         return tuple(self._pulls)
 
     @property
     def elsewhere(self) -> bool:
-        """Whether another process downloads, of which only the disk tells."""
-        ours = self._going()
+        """Whether another process is downloading, which only the disk reports."""
+        ours = self._active()
         return any(one.standing == "running" for one in self.all if one.repository not in ours)
 
     def find(self, repository: str) -> Download | None:
-        """How far it is; None where it is not being downloaded."""
+        """The download of a repository; None where it is done or not asked for."""
         found = self._known.get(repository)
         return found if found is not None and found.standing != "done" else None
 
     def pull(self, *repositories: str) -> None:
-        """Begin, or go on where it stopped."""
-        going = self._going()
-        wanted = tuple(one for one in dict.fromkeys(repositories) if one not in going)
+        """Start these, or resume them where they stopped."""
+        active = self._active()
+        wanted = tuple(name for name in dict.fromkeys(repositories) if name not in active)
         if not wanted:
             return
         for repository in wanted:
@@ -76,13 +73,13 @@ class Downloads(QObject):
             self._known[repository] = replace(before, standing="queued", problem="", remedy="")
         running = self._commands.start("pull", "--json", "--with-parent", *wanted)
         self._pulls[running] = wanted
-        running.line_received.connect(self._hear)
+        running.line_received.connect(self._on_line)
         running.done.connect(lambda answer: self._on_end(running, None))
         running.failed.connect(lambda problem: self._on_end(running, problem))
         self.changed.emit()
 
     def pause(self, repository: str) -> None:
-        """Stop it for now; what has come is kept."""
+        """Stop it for now, keeping what is downloaded."""
         self._request(repository, "pause")
 
     def cancel(self, repository: str) -> None:
@@ -91,17 +88,20 @@ class Downloads(QObject):
             self._request(repository, "cancel")
             return
         del self._known[repository]
-        self._commands.start("pull", "--json", "--cancel", repository)  # if it ever was there
+        self._commands.start("pull", "--json", "--cancel", repository)  # it may be in the queue
         self.changed.emit()
 
     def replace_all(self, downloads: tuple[Download, ...]) -> None:
-        """As the queue on the disk had them a moment ago. What is ours and on its way is known
-        better here; what failed here and is not told there stays."""
-        ours = {name: self._known[name] for name in self._going() if name not in self.pending}
-        self._known = {one.repository: one for one in downloads} | ours
+        """Take over the queue on the disk as it was a moment ago.
+
+        What this window is downloading is known better here, and what failed here stays until the
+        disk reports a failure or success of its own.
+        """
+        ours = {name: self._known[name] for name in self._active() if name not in self.pending}
+        self._known = {download.repository: download for download in downloads} | ours
         for repository, failure in self._failures.items():
-            told = self._known.get(repository)
-            if told is None or told.standing not in ("failed", "done"):
+            reported = self._known.get(repository)
+            if reported is None or reported.standing not in ("failed", "done"):
                 self._known[repository] = failure
         self.pending = {
             name: request
@@ -110,15 +110,15 @@ class Downloads(QObject):
         }
         self.changed.emit()
 
-    def _going(self) -> set[str]:
-        """Those that commands of ours fetch or will fetch."""
-        ours = {one for pulled in self._pulls.values() for one in pulled}
-        return {name for name in ours & set(self._known) if self._known[name].standing in _GOING}
+    def _active(self) -> set[str]:
+        """The repositories that commands of this window download or will download."""
+        ours = {name for pulled in self._pulls.values() for name in pulled}
+        return {name for name in ours & set(self._known) if self._known[name].standing in _ACTIVE}
 
     def _request(self, repository: str, request: PendingRequest) -> None:
         self.pending[repository] = request
         running = self._commands.start("pull", "--json", f"--{request}", repository)
-        running.done.connect(lambda answer: self.ended.emit())
+        running.done.connect(lambda answer: self.disk_changed.emit())
         running.failed.connect(lambda problem: self._on_request_failed(repository, problem))
         self.changed.emit()
 
@@ -127,7 +127,7 @@ class Downloads(QObject):
         self.changed.emit()
         self.failed.emit(problem)
 
-    def _hear(self, line: JsonObject) -> None:
+    def _on_line(self, line: JsonObject) -> None:
         try:
             download = read_download(line)
         except Problem as problem:
@@ -143,17 +143,17 @@ class Downloads(QObject):
             del self.pending[repository]
         self.changed.emit()
         if download.standing == "done" and (before is None or before.standing != "done"):
-            self.arrived.emit(repository)  # long before the command ends, if others wait
-            self.ended.emit()
+            self.completed.emit(repository)  # long before the command ends, if others wait
+            self.disk_changed.emit()
 
     def _on_end(self, running: RunningCommand, problem: Problem | None) -> None:
-        lost = [
-            one
-            for one in self._pulls.pop(running, ())
-            if one in self._known and self._known[one].standing in _GOING
+        unfinished = [
+            name
+            for name in self._pulls.pop(running, ())
+            if name in self._known and self._known[name].standing in _ACTIVE
         ]
         if problem is not None:
-            for repository in lost:
+            for repository in unfinished:
                 self._known[repository] = self._failures[repository] = replace(
                     self._known[repository],
                     standing="failed",
@@ -162,16 +162,16 @@ class Downloads(QObject):
                     problem=problem.message,
                     remedy=problem.remedy,
                 )
-            if not lost:
+            if not unfinished:
                 self.failed.emit(problem)
         self.changed.emit()
-        self.ended.emit()
-
-
-def _applied(request: PendingRequest, download: Download) -> bool:
-    return request == "pause" and download.standing not in _GOING
+        self.disk_changed.emit()
 
 
 def read_download(answer: JsonObject) -> Download | None:
     """The download on a line of `pull`; None where it is about something else. Raises Problem."""
     return read_answer(Download, answer, "download") if "download" in answer else None
+
+
+def _applied(request: PendingRequest, download: Download) -> bool:
+    return request == "pause" and download.standing not in _ACTIVE

@@ -1,6 +1,6 @@
-"""Gets the engine its models: those of last time, or the starter model, which may be fetched.
+"""Has the engine load a pair: the last one, or the starter model, which may have to be downloaded.
 
-Knows which targets have to be made ready first and how the engine is asked; shows nothing.
+Knows which targets must be prepared first, and how the engine is asked; shows nothing.
 """
 
 from collections.abc import Callable
@@ -21,19 +21,19 @@ OpenTarget = Callable[[str, Progress], Path]
 
 
 class ModelLoader(QObject):
-    """Attributes: `pair`, what is wanted; `loaded`, what the engine has; `fetching`.
+    """Attributes: `pair`, the one that was chosen; `loaded`, what the engine has; `fetching`.
 
     Signals:
-        fetch_began(): the starter model is looked for, and downloaded where it is not there;
-            or a GGUF file is imported.
-        fetch_progress(int, int): of how many: bytes, or parts of the file.
-        load_requested(): the engine was asked to load, so it can be asked for answers.
-        loaded_now(Loaded): it has.
-        failed(Problem): it has not, or the starter model could not be had.
+        fetch_began(): the starter model is being prepared, with a download if needed, or a GGUF
+            file is being imported.
+        fetch_progress(int, int): how much of how much is done, in bytes or parts of the file.
+        load_requested(): the engine was asked to load; requests for answers can follow.
+        loaded_now(Loaded): the engine has loaded a pair.
+        failed(Problem): loading or preparing failed.
     """
 
     fetch_began = Signal()
-    fetch_progress = Signal(object, object)  # more than an int of C++ holds
+    fetch_progress = Signal(object, object)  # a C++ int is too small for bytes
     load_requested = Signal()
     loaded_now = Signal(Loaded)
     failed = Signal(Problem)
@@ -46,8 +46,8 @@ class ModelLoader(QObject):
         opening: OpenTarget | None = None,
         parent: QObject | None = None,
     ) -> None:
-        """`opening` stands in for `open_target`, by which a target that is no folder yet becomes
-        one; it is called in another thread."""
+        """`opening` replaces `open_target`, which makes a model folder of a target; it is called
+        in another thread."""
         super().__init__(parent)
         self._engine, self._settings = engine, settings
         self._opening = opening or open_target
@@ -63,7 +63,7 @@ class ModelLoader(QObject):
 
     @property
     def names(self) -> tuple[str, str]:
-        """The target and the drafter that answer, in words."""
+        """The target's and the drafter's names, for a person."""
         if self.loaded is not None:
             return target_name(self.loaded.target), self.loaded.drafter
         name = self._settings.starter_name if self.starter else target_name(self.pair.target)
@@ -71,16 +71,16 @@ class ModelLoader(QObject):
 
     @property
     def starter(self) -> bool:
-        """Whether the starter model is wanted."""
+        """Whether the starter model was chosen."""
         return self.pair.target == ""
 
     def begin(self) -> None:
-        """Load what was loaded last time."""
-        self._engine.start()  # which takes a while, as looking for the model does
+        """Load the last pair."""
+        self._engine.start()  # at the same time, as both take a while
         self.load(self.pair)
 
     def load(self, pair: Pair) -> None:
-        """Load a target and a drafter, now and at the next start."""
+        """Load a pair now, and at the next start."""
         self.pair = pair
         self._settings.pair = pair
         if pair.target and not is_gguf(pair.target):
@@ -88,10 +88,10 @@ class ModelLoader(QObject):
         elif pair.target or not self.fetching:
             self.fetching = self.fetching or self.starter
             self.fetch_began.emit()
-            self._stepper.run(self._make_ready(pair.target), failed=self._give_up)
+            self._stepper.run(self._prepare(pair.target), failed=self._on_unprepared)
 
     def draft(self, *, drafter: str | None = None, draft_length: str | None = None) -> None:
-        """Draft otherwise from the next answer on; None leaves a thing as it is."""
+        """Change the drafter or draft length from the next answer on; None keeps it."""
         pair = self.pair
         self.pair = Pair(
             pair.target,
@@ -105,11 +105,11 @@ class ModelLoader(QObject):
             self.load(self.pair)
 
     def override(self) -> None:
-        """Others change the drafting for a while; the pair that is wanted stays what it is."""
+        """Let someone else change the drafter for a while; the chosen pair stays the same."""
         self._overridden = True
 
     def restore(self) -> None:
-        """Draft as is wanted again, if the engine does not."""
+        """Go back to the chosen drafter and draft length, if the engine has others."""
         self._overridden = False
         loaded = self.loaded
         if loaded is not None and (loaded.drafter, loaded.draft_length) != (
@@ -120,26 +120,26 @@ class ModelLoader(QObject):
                 drafter=self.pair.drafter, draft_length=self.pair.draft_length
             )
 
-    def _make_ready(self, target: str) -> Steps:
-        folder = yield in_thread(lambda: self._opening(target, self._tell_progress))
+    def _prepare(self, target: str) -> Steps:
+        folder = yield in_thread(lambda: self._opening(target, self._report_progress))
         self.fetching = self.fetching and target != ""
         if self.pair.target == target:
             self._ask(folder)
 
-    def _tell_progress(self, done: int, total: int) -> None:
+    def _report_progress(self, done: int, total: int) -> None:
         self.fetch_progress.emit(done, total)
 
     def _ask(self, target: Path) -> None:
         self._engine.load(target, drafter=self.pair.drafter, draft_length=self.pair.draft_length)
         self.load_requested.emit()
 
-    def _give_up(self, problem: Problem) -> None:
+    def _on_unprepared(self, problem: Problem) -> None:
         self.fetching = False
-        self._fall_back()
+        self._keep_loaded_pair()
         self.failed.emit(problem)
 
-    def _fall_back(self) -> None:
-        """What was there before is there still, so it is what is wanted."""
+    def _keep_loaded_pair(self) -> None:
+        """Choose the pair that is still loaded."""
         if self.loaded is not None:
             self.pair = self._settings.pair = self._last_loaded
 
@@ -155,10 +155,10 @@ class ModelLoader(QObject):
         self.loaded = None
 
     def _on_failed(self, failed: Failed) -> None:
-        self._fall_back()
+        self._keep_loaded_pair()
         self.failed.emit(Problem(failed.message, failed.remedy))
 
 
 def is_gguf(target: str) -> bool:
-    """Whether a target is a file that has to be imported first."""
+    """Whether a target is a file that must be imported first."""
     return target.lower().endswith(".gguf")

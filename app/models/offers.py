@@ -1,90 +1,105 @@
-"""What is said of the pairs of the catalog: records as words. Knows no widgets."""
+"""The pairs of the catalog as plain values: how far each one is, and what is said about it.
+
+Pure functions from records to text; knows no widgets.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.models import words
-from app.models.library import Inventory
-from app.models.row_data import DOT, Action, Loaded, RowData
-from models.records import Download, Offer
+from app.models.row_data import DOT, Action, LoadedPair, RowData
+from models import in_words
+from models.records import Download, Inventory, Offer
 
 
 @dataclass(frozen=True, slots=True)
 class OfferState:
-    """An offer, and how far it is: `downloads` are those of its repositories, `wanted` whether
-    it will be used as soon as they are done, `used` whether it answers now."""
+    """An offer and how far it is: `downloads` are those of its repositories, `pending` is whether
+    it will be loaded as soon as they finish, `in_use` whether its target is loaded now."""
 
     offer: Offer
     downloads: tuple[Download, ...] = ()
-    wanted: bool = False
-    used: bool = False
+    pending: bool = False
+    in_use: bool = False
 
     @property
     def key(self) -> str:
         return offer_key(self.offer)
 
     @property
-    def going(self) -> bool:
-        return any(one.standing in ("queued", "running") for one in self.downloads)
+    def downloading(self) -> bool:
+        return any(download.standing in ("queued", "running") for download in self.downloads)
+
+    @property
+    def failed(self) -> Download | None:
+        """The first of its downloads that failed."""
+        return next((one for one in self.downloads if one.standing == "failed"), None)
 
     @property
     def progress(self) -> float | None:
         """0 to 1; None where nothing is being downloaded."""
         if not self.downloads:
             return None
-        whole = sum(one.total_bytes for one in self.downloads)
-        return sum(one.done_bytes for one in self.downloads) / whole if whole else 0.0
+        done, total = self._bytes
+        return done / total if total else 0.0
 
     @property
-    def state(self) -> str:
-        """How it stands, in a few words; empty where nothing goes on."""
+    def status_text(self) -> str:
+        """How far it is, in a few words; empty where nothing is under way."""
         if not self.downloads:
             return ""
-        done = sum(one.done_bytes for one in self.downloads)
-        whole = sum(one.total_bytes for one in self.downloads)
-        come = words.share(done, whole) if whole else "asking for the sizes…"
-        if failed := [one for one in self.downloads if one.standing == "failed"]:
-            return f"Stopped: {failed[0].problem} {failed[0].remedy}"
-        if not self.going:
-            return f"Paused{DOT}{come}"
+        if failed := self.failed:
+            return f"Failed: {failed.problem} {failed.remedy}"
+        done, total = self._bytes
+        share = in_words.share(done, total) if total else "reading file sizes…"
+        if not self.downloading:
+            return f"Paused{DOT}{share}"
         left = [one.seconds_left for one in self.downloads if one.seconds_left is not None]
-        return DOT.join(("Downloading", come, *(words.left(sum(left)) for _ in left[:1])))
+        return DOT.join(("Downloading", share, *((in_words.left(sum(left)),) if left else ())))
 
     @property
     def action(self) -> Action:
         """What its button does."""
-        if self.used:
-            return Action("use", "In use", "It answers now.")
+        if self.in_use:
+            return Action("use", "In use", "This pair is already in use.")
         if self.offer.reason:
             return Action("get", "Get and use", self.offer.reason)
-        if self.going:
-            then = "It will be used when it is here." if self.wanted else "See Downloads."
-            return Action("get", "Downloading…", f"It is being downloaded. {then}")
+        if self.downloading:
+            then = "It will be used when it has finished." if self.pending else "See Downloads."
+            return Action("get", "Downloading…", f"It is already downloading. {then}")
         if self.downloads:
-            return Action("get", "Go on and use")
+            return Action("get", "Resume and use")
         return Action("use", "Use") if self.offer.installed else Action("get", "Get and use")
+
+    @property
+    def _bytes(self) -> tuple[int, int]:
+        """Of its downloads together: done, and all."""
+        return (
+            sum(download.done_bytes for download in self.downloads),
+            sum(download.total_bytes for download in self.downloads),
+        )
 
 
 def offer_states(
     offers: Sequence[Offer],
     *,
-    shelf: Inventory,
+    inventory: Inventory,
     downloads: Sequence[Download],
-    loaded: Loaded,
-    wanted: str,
+    loaded: LoadedPair,
+    pending: str,
 ) -> tuple[OfferState, ...]:
-    """Each offer with how far it is. `wanted` is the key of that which will be used."""
+    """Each offer with how far it is. `pending` is the key of the one that will be loaded."""
     states = []
     for offer in offers:
         own = tuple(one for one in downloads if one.repository in (offer.target, offer.drafter))
-        installed = shelf.find(offer.target)
-        used = installed is not None and installed.path == loaded.target
-        states.append(OfferState(offer, own, offer_key(offer) == wanted, used))
+        installed = inventory.find(offer.target)
+        in_use = installed is not None and installed.path == loaded.target
+        states.append(OfferState(offer, own, offer_key(offer) == pending, in_use))
     return tuple(states)
 
 
 def offer_key(offer: Offer) -> str:
-    """What tells offers apart: a target may be there with two drafters."""
+    """Tells offers apart: the catalog may pair one target with two drafters."""
     return f"{offer.target}+{offer.drafter}"
 
 
@@ -94,19 +109,15 @@ def offer_title(offer: Offer) -> str:
 
 
 def offer_facts(offer: Offer) -> str:
-    """Sizes and licence, in a line."""
-    fetch = words.size(offer.download_bytes) if offer.download_bytes else ""
-    return DOT.join(
-        filter(
-            None,
-            (
-                "on this machine" if offer.installed else fetch and f"{fetch} to download",
-                words.context(offer.context),
-                offer.licence,
-                "" if offer.verified else "not checked on the hub",
-            ),
-        )
+    """What is left to download, the context and the licence, in one line."""
+    download = in_words.size(offer.download_bytes) if offer.download_bytes else ""
+    facts = (
+        "on this machine" if offer.installed else download and f"{download} to download",
+        words.context(offer.context),
+        offer.licence,
+        "" if offer.verified else "not verified on the hub",
     )
+    return DOT.join(filter(None, facts))
 
 
 def drafters_line(offer: Offer) -> str:
@@ -117,27 +128,27 @@ def drafters_line(offer: Offer) -> str:
 
 
 def memory_line(offer: Offer) -> str:
-    """What it takes of what there is."""
-    needed, available = words.size(offer.needed_bytes), words.size(offer.available_bytes)
-    return f"Needs {needed} of the {available} of memory that models can use here"
+    """What it needs of the memory that there is."""
+    needed, available = in_words.size(offer.needed_bytes), in_words.size(offer.available_bytes)
+    return f"Needs {needed} of the {available} of memory that models can use on this machine"
 
 
 def offer_rows(states: Sequence[OfferState]) -> tuple[RowData, ...]:
-    """All of these, as they come: the better first, what does not fit last."""
+    """A row for each, in the given order."""
     return tuple(_offer_row(state) for state in states)
 
 
 def _offer_row(state: OfferState) -> RowData:
     offer = state.offer
-    needs = "" if offer.reason else f"Needs {words.size(offer.needed_bytes)} of memory{DOT}"
+    needs = "" if offer.reason else f"Needs {in_words.size(offer.needed_bytes)} of memory{DOT}"
     return RowData(
         state.key,
         offer_title(offer),
         f"Good for {offer.good_for}",
-        remark=state.state or needs + offer_facts(offer),
-        badge="Answers now" if state.used else "",
+        remark=state.status_text or needs + offer_facts(offer),
+        badge="In use" if state.in_use else "",
         reason=offer.reason,
         progress=state.progress,
         actions=(state.action,),
-        heading=f"For {offer.memory_class_gb} GB of memory and more",
+        heading=f"For {offer.memory_class_gb} GB of memory or more",
     )

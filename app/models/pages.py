@@ -1,7 +1,9 @@
-"""The Library's pages: rows below a line that says how things stand, where there is need to.
+"""The Library's pages: rows, and a status line above them where there is something to say.
 
 Knows widgets alone. An empty page always says why it is empty.
 """
+
+from typing import Literal
 
 from PySide6.QtCore import QEvent, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPalette
@@ -25,16 +27,19 @@ from app.models.offers import (
 )
 from app.models.row_data import RowData
 from app.models.rows import Rows
-from app.models.widgets import Label, LineLabel, ThinBar, shown_colours
+from app.models.widgets import ShortenedLabel, ThinBar, ToneLabel, shown_colours
 from models.errors import Problem
 
 _LONGEST_SEARCH = 200
+StatusKind = Literal["none", "waiting", "empty", "problem"]
 
 
 class Page(QWidget):
-    """Signals:
-    asked(str, str): what shall be done with a row: its key, and the action's name.
-    retry_asked(): what failed shall be asked for again.
+    """Attributes: `rows`, `status`.
+
+    Signals:
+        asked(str, str): a row's subject, and the action that was chosen.
+        retry_asked(): ask again for what failed.
     """
 
     asked = Signal(str, str)
@@ -43,19 +48,14 @@ class Page(QWidget):
     def __init__(self, name: str) -> None:
         super().__init__()
         self.rows = Rows(name)
-        self._state = State()
+        self.status = PageStatus()
         self.column = QVBoxLayout(self)
         self.column.setContentsMargins(14, 14, 6, 6)
         self.column.setSpacing(10)
-        self.column.addWidget(self._state)
+        self.column.addWidget(self.status)
         self.column.addWidget(self.rows, 1)
         self.rows.asked.connect(self.asked)
-        self._state.retry_asked.connect(self.retry_asked)
-
-    @property
-    def said(self) -> str:
-        """What the line says; empty where there is none."""
-        return self._state.said
+        self.status.retry_asked.connect(self.retry_asked)
 
     def show_rows(
         self,
@@ -65,21 +65,21 @@ class Page(QWidget):
         problem: Problem | None = None,
         empty: str = "",
     ) -> None:
-        """Show rows. `asking` says what is being waited for, `empty` why there are none."""
+        """Show rows. `asking` says what the page waits for, `empty` why it has no rows."""
         self.rows.show_rows(data)
-        there = bool(data) or self._has_more()
-        self.rows.setVisible(there)
+        has_rows = bool(data) or self._has_more()
+        self.rows.setVisible(has_rows)
         if problem is not None:
-            self._state.warn(str(problem), alone=not there)
-        elif asking and not there:
-            self._state.wait(asking)
-        elif not there:
-            self._state.say(empty)
+            self.status.show_status("problem", str(problem), alone=not has_rows)
+        elif asking and not has_rows:
+            self.status.show_status("waiting", asking)
+        elif not has_rows:
+            self.status.show_status("empty", empty)
         else:
-            self._state.clear()
+            self.status.show_status("none", "")
 
     def _has_more(self) -> bool:
-        """Whether something but rows is shown among them."""
+        """Whether the page shows something beside rows."""
         return False
 
 
@@ -93,14 +93,14 @@ class PairCard(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self._offer_state: OfferState | None = None
-        self._above = Label(tone="muted", scale=0.88, bold=True)
-        self._title = Label(scale=1.5, bold=True)
-        self._good_for = Label()
-        self._facts = Label(tone="muted", scale=0.92)
-        self._drafters = Label(tone="muted", scale=0.92)
-        self._memory = Label(tone="muted", scale=0.92)
+        self._above = ToneLabel(tone="muted", scale=0.88, bold=True)
+        self._title = ToneLabel(scale=1.5, bold=True)
+        self._good_for = ToneLabel()
+        self._facts = ToneLabel(tone="muted", scale=0.92)
+        self._drafters = ToneLabel(tone="muted", scale=0.92)
+        self._memory = ToneLabel(tone="muted", scale=0.92)
         self._bar = ThinBar(ink="good")
-        self._state = Label(tone="muted", scale=0.92)
+        self._state = ToneLabel(tone="muted", scale=0.92)
         self._progress = ThinBar()
         self.button = QPushButton()
         self._arrange()
@@ -114,20 +114,20 @@ class PairCard(QWidget):
         self.button.setMinimumSize(QSize(150, 34))
         self.button.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         self._recolour()
-        told = QVBoxLayout()
-        told.setSpacing(4)
-        for part in (self._above, self._title, self._good_for, self._facts, self._drafters):
-            told.addWidget(part)
-        told.addSpacing(6)
-        told.addWidget(self._memory)
-        told.addWidget(self._bar)
-        told.addSpacing(2)
-        told.addWidget(self._state)
-        told.addWidget(self._progress)
+        text = QVBoxLayout()
+        text.setSpacing(4)
+        for label in (self._above, self._title, self._good_for, self._facts, self._drafters):
+            text.addWidget(label)
+        text.addSpacing(6)
+        text.addWidget(self._memory)
+        text.addWidget(self._bar)
+        text.addSpacing(2)
+        text.addWidget(self._state)
+        text.addWidget(self._progress)
         row = QHBoxLayout(self)
         row.setContentsMargins(18, 14, 18, 16)
         row.setSpacing(24)
-        row.addLayout(told, 1)
+        row.addLayout(text, 1)
         row.addWidget(self.button, 0, Qt.AlignmentFlag.AlignVCenter)
 
     def show_state(self, state: OfferState) -> None:
@@ -142,8 +142,8 @@ class PairCard(QWidget):
         self._memory.say(memory_line(offer))
         self._bar.show_share(offer.needed_bytes / max(1, offer.available_bytes))
         self._bar.setAccessibleName("Memory")
-        warns = any(one.standing == "failed" for one in state.downloads)
-        self._state.say(state.state, "warning" if warns else "muted")
+        warns = state.failed is not None
+        self._state.say(state.status_text, "warning" if warns else "muted")
         self._progress.show_share(state.progress)
         self._progress.setAccessibleName(f"Progress of {offer_title(offer)}")
         self.button.setText(action.text)
@@ -188,7 +188,7 @@ class PairCard(QWidget):
 
 
 class OffersPage(Page):
-    """The recommended pair as a card, and the others below."""
+    """The recommended pair as a card, and the other pairs below it."""
 
     def __init__(self) -> None:
         super().__init__("Pairs for this machine")
@@ -200,7 +200,7 @@ class OffersPage(Page):
     def show_offers(
         self, states: tuple[OfferState, ...], *, asking: str, problem: Problem | None
     ) -> None:
-        """Show these."""
+        """Show these offers."""
         best = next((state for state in states if state.offer.recommended), None)
         if best is not None:
             self.card.show_state(best)
@@ -217,7 +217,7 @@ class OffersPage(Page):
 
 
 class SearchPage(Page):
-    """Signals: `searched(str)`, what shall be searched for."""
+    """A search field, and what the hub found. Signals: `searched(str)`, the text to search for."""
 
     searched = Signal(str)
 
@@ -244,11 +244,11 @@ class SearchPage(Page):
 
 
 class TitledPage(Page):
-    """A page with a line on top, and buttons beside it."""
+    """A page with a title, and buttons beside it."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
-        self._title = LineLabel(bold=True, elide=Qt.TextElideMode.ElideMiddle)
+        self._title = ShortenedLabel(bold=True, elide=Qt.TextElideMode.ElideMiddle)
         self._row = QHBoxLayout()
         self._row.setContentsMargins(10, 0, 8, 0)
         self._row.addWidget(self._title, 1)
@@ -258,21 +258,25 @@ class TitledPage(Page):
         self._title.say(title)
 
     def add_button(self, text: str) -> QPushButton:
-        """A button at the right."""
+        """Add a button at the right of the title."""
         button = QPushButton(text)
         button.setAutoDefault(False)
         self._row.addWidget(button)
         return button
 
 
-class State(QWidget):
-    """Why there is nothing to see, or nothing newer. Signals: `retry_asked()`."""
+class PageStatus(QWidget):
+    """Says what a page waits for, why it is empty, or what failed.
+
+    Attributes: `kind`; `text`, empty where it is hidden. Signals: `retry_asked()`.
+    """
 
     retry_asked = Signal()
 
     def __init__(self) -> None:
         super().__init__()
-        self._words = Label(tone="muted")
+        self.kind: StatusKind = "none"
+        self._words = ToneLabel(tone="muted")
         self._busy = QProgressBar()
         self._retry = QPushButton("Try again")
         self._busy.setRange(0, 0)
@@ -290,43 +294,23 @@ class State(QWidget):
         column.addWidget(self._retry, 0, Qt.AlignmentFlag.AlignHCenter)
         column.addStretch(2)
         self._words.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        self.clear()
+        self.show_status("none", "")
 
     @property
-    def said(self) -> str:
-        return self._words.words if not self.isHidden() else ""
+    def text(self) -> str:
+        return "" if self.kind == "none" else self._words.words
 
-    def wait(self, what: str) -> None:
-        """Something is being asked for."""
-        self._show(what, busy=True)
+    def show_status(self, kind: StatusKind, text: str, *, alone: bool = True) -> None:
+        """Show this, with a bar while it waits and a button after a problem.
 
-    def say(self, why: str) -> None:
-        """There is nothing, and this is why."""
-        self._show(why)
-
-    def warn(self, problem: str, *, alone: bool) -> None:
-        """It failed; `alone` where there is nothing else to see."""
-        self._show(problem, retry=True, warns=True, alone=alone)
-
-    def clear(self) -> None:
-        """There is nothing to say."""
-        self.hide()
-        self._busy.setVisible(False)
-
-    def _show(
-        self,
-        words: str,
-        *,
-        busy: bool = False,
-        retry: bool = False,
-        warns: bool = False,
-        alone: bool = True,
-    ) -> None:
-        self._words.say(words, "warning" if warns else "muted")
-        self._busy.setVisible(busy)
-        self._busy.setAccessibleName(words)
-        self._retry.setVisible(retry)
+        `alone` where the page shows nothing else.
+        """
+        self.kind = kind
+        self._words.say(text, "warning" if kind == "problem" else "muted")
+        self._busy.setVisible(kind == "waiting")
+        self._busy.setAccessibleName(text)
+        self._retry.setVisible(kind == "problem")
         tall = QSizePolicy.Policy.Expanding if alone else QSizePolicy.Policy.Maximum
         self.setSizePolicy(QSizePolicy.Policy.Preferred, tall)
-        self.setAccessibleName(words)
-        self.show()
+        self.setAccessibleName(text)
+        self.setVisible(kind != "none")

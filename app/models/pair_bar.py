@@ -1,7 +1,7 @@
-"""The pair bar: which target answers, which drafter guesses for it, and how far ahead.
+"""The pair bar: which target answers, which drafter drafts for it, and how many tokens at a time.
 
-Knows names and how loading stands; not which models there are, nor who loads them. What cannot
-be chosen stands there with the reason.
+Knows names and the status of loading; not where records of models come from, nor who loads them.
+What cannot be chosen is listed with the reason.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,6 @@ from PySide6.QtWidgets import (
 )
 
 from app.choice_box import Choice, ChoiceBox
-from app.models.row_data import can_be_fetched
 from app.models.words import target_name
 from app.status_line import StatusLine
 from app.theme.chat_colours import chat_colours
@@ -30,27 +29,28 @@ PairStatus = Literal["empty", "loading", "loaded", "failed"]
 
 LONGEST_DRAFT = 16
 _FIND, _OPEN_TARGET, _OPEN_DRAFTER = "find", "open target", "open drafter"
-_BETWEEN_ANSWERS = "Can be changed when the answer is over."
+_BETWEEN_ANSWERS = "You can change this when the answer has finished."
+_NO_MODEL = "No model loaded"
 _OWN = (
-    Choice("auto", "Automatic", "The best of what works, as it pays"),
-    Choice("lookup", "Lookup", "Copies what followed the same words before"),
+    Choice("auto", "Automatic", "Picks the best of the drafters that work"),
+    Choice("lookup", "Lookup", "Copies text that followed the same words earlier"),
     Choice("head", "Head", "A small network trained for this target"),
     Choice("early-exit", "Early exit", "The target\u2019s own first layers"),
-    Choice("none", "None", "Plain decoding, to compare with"),
+    Choice("none", "None", "Plain decoding, for comparison"),
 )
 
 
 class PairBar(QWidget):
-    """Three boxes to choose from, and how loading stands.
+    """Three boxes to choose from, and the status of loading.
 
-    Attributes: `status`; `target`, `drafter` and `length`, what is chosen.
+    Attributes: `status`; `target`, `drafter` and `length`, the values that are chosen.
 
     Signals:
         pair_chosen(str, str, str): a person chose another target (its path), drafter or draft
             length, the latter two written as for `engine.pair`.
-        open_target_asked, open_drafter_asked: ask for a file or a folder.
-        more_targets_asked, more_drafters_asked: show what else there is, and what is not here.
-        retry_asked: load what failed again.
+        open_target_asked, open_drafter_asked: let a person choose a file or a folder.
+        more_targets_asked, more_drafters_asked: show all of them, downloaded or not.
+        retry_asked: load again what failed.
     """
 
     pair_chosen = Signal(str, str, str)
@@ -77,9 +77,9 @@ class PairBar(QWidget):
         self._length.set_choices(_lengths())
         self.set_pair("", drafter="auto", length="auto")
         for box in (self._target, self._drafter, self._length):
-            box.chosen.connect(self._tell)
-        self._target.task_chosen.connect(self._do)
-        self._drafter.task_chosen.connect(self._do_for_drafter)
+            box.chosen.connect(self._emit_pair)
+        self._target.task_chosen.connect(self._on_target_task)
+        self._drafter.task_chosen.connect(self._on_drafter_task)
         self._retry.clicked.connect(self.retry_asked)
         self.setAccessibleName("Models")
         self._fit()
@@ -105,8 +105,10 @@ class PairBar(QWidget):
             row.addSpacing(8)
         row.addWidget(self._status, 4)
         self._target.setPlaceholderText("Choose a model…")
-        self._progress.setParent(self)  # on the bar's lower edge: nothing moves when it comes
-        self._progress.setRange(0, 0)  # how long it takes, nobody knows
+        self._progress.setParent(
+            self
+        )  # over the bar's lower edge, so that nothing moves when it appears
+        self._progress.setRange(0, 0)  # the time it takes is unknown
         self._progress.setTextVisible(False)
         self._progress.setAccessibleName("Loading")
         below = QHBoxLayout()
@@ -132,7 +134,7 @@ class PairBar(QWidget):
         return self._length.value
 
     def set_targets(self, choices: tuple[Choice, ...]) -> None:
-        """Offer these targets; their values are paths."""
+        """List these targets; their values are paths."""
         self._target.set_choices(
             choices,
             tasks=((_FIND, "Find more models…"), (_OPEN_TARGET, "Open model folder or GGUF…")),
@@ -140,46 +142,48 @@ class PairBar(QWidget):
         self._enable()
 
     def set_drafters(self, choices: tuple[Choice, ...]) -> None:
-        """Offer these drafters; see `app.models.choices`."""
+        """List these drafters; see `drafter_choices`."""
         self._drafter.set_choices(
             choices,
-            tasks=((_FIND, "All drafters, and why…"), (_OPEN_DRAFTER, "Choose drafter folder…")),
+            tasks=((_FIND, "Compare all drafters…"), (_OPEN_DRAFTER, "Choose drafter folder…")),
         )
 
     def set_pair(self, target: str, *, drafter: str, length: str) -> None:
-        """Show what is chosen, without telling. What was not offered is offered from now on."""
+        """Show what is chosen, without a signal. A value that was not listed is added."""
         self._target.set_value(target)
         self._drafter.set_value(drafter)
         self._length.set_value(length)
         self._enable()
 
     def set_answering(self, answering: bool) -> None:
-        """Whether an answer is being written: the pair is changed between answers only."""
+        """Whether an answer is being written; the pair can be changed between answers only."""
         self._answering = answering
         self._enable()
 
     def set_empty(self) -> None:
-        """Nothing is loaded, nothing is being loaded."""
-        self._show("empty", "No model yet")
+        """Show that no model is loaded or being loaded."""
+        self._show("empty", _NO_MODEL)
 
     def set_loading(self, what: str) -> None:
-        """`what`, a model's or a drafter's name, is being loaded."""
+        """Show that `what`, the name of a model or drafter, is being loaded."""
         self._show("loading", f"Loading {what}…")
 
     def set_measuring(self, share: float) -> None:
-        """What the pair costs on this machine is being measured, once; so much is done."""
-        self._show("loading", f"Measuring: {share:.0%}")
-        self._status.setToolTip("How long drafts and passes take on this machine is measured once.")
+        """Show the share of the pair's calibration that is done."""
+        self._show("loading", f"Calibrating: {share:.0%}")
+        self._status.setToolTip(
+            "Slipstream measures once how long drafts and passes take on this machine."
+        )
 
     def set_loaded(self, *, precision: str, context_length: int) -> None:
-        """The pair can answer. `precision` in words; `context_length` in tokens."""
+        """Show that the pair is ready. `precision` in words; `context_length` in tokens."""
         self._show("loaded", "Ready")
         tip = f"Weights: {precision}\nContext: {context_length:,} tokens"
         self._status.setToolTip(tip)
         self._status.setAccessibleDescription(tip.replace("\n", ". "))
 
     def set_failed(self, message: str, remedy: str, *, retry: bool = True) -> None:
-        """Loading failed: what is wrong, what to do, and whether to offer to try again."""
+        """Show that loading failed, with a button where it can be tried again."""
         self._show("failed", "Not loaded")
         self._failure.say(f"{message} {remedy}".strip(), "warning")
         self._failure.show()
@@ -187,7 +191,7 @@ class PairBar(QWidget):
 
     @property
     def status_text(self) -> str:
-        """How loading stands, in words."""
+        """The status as it is shown."""
         return self._failure.text if self.status == "failed" else self._status.text
 
     def changeEvent(self, event: QEvent) -> None:
@@ -209,7 +213,7 @@ class PairBar(QWidget):
 
     def _fit(self) -> None:
         words = self._status.fontMetrics()
-        self._status.setMinimumWidth(words.horizontalAdvance("No model yet") + 2 * words.height())
+        self._status.setMinimumWidth(words.horizontalAdvance(_NO_MODEL) + 2 * words.height())
 
     def _show(self, status: PairStatus, text: str) -> None:
         self.status = status
@@ -230,23 +234,23 @@ class PairBar(QWidget):
             self._length.setEnabled(False)
         self.setToolTip("" if free else _BETWEEN_ANSWERS)
 
-    def _do(self, task: str) -> None:
+    def _on_target_task(self, task: str) -> None:
         (self.more_targets_asked if task == _FIND else self.open_target_asked).emit()
 
-    def _do_for_drafter(self, task: str) -> None:
+    def _on_drafter_task(self, task: str) -> None:
         (self.more_drafters_asked if task == _FIND else self.open_drafter_asked).emit()
 
-    def _tell(self) -> None:
+    def _emit_pair(self) -> None:
         self._enable()
         self.pair_chosen.emit(self.target, self.drafter, self.length)
 
 
 def _lengths() -> tuple[Choice, ...]:
-    """Automatic, or a number of tokens."""
+    """The draft lengths: automatic, or a number of tokens."""
     numbers = (Choice(str(n), str(n)) for n in range(1, LONGEST_DRAFT + 1))
     return (
-        Choice("auto", "Auto", "As long as it pays here"),
-        Choice("0", "0", "Drafts nothing"),
+        Choice("auto", "Auto", "As long as drafting pays off"),
+        Choice("0", "0", "No drafting"),
         *numbers,
     )
 
@@ -254,24 +258,25 @@ def _lengths() -> tuple[Choice, ...]:
 def target_choices(
     installed: Sequence[Installed], *, starter: Choice, opened: Sequence[str]
 ) -> tuple[Choice, ...]:
-    """The starter model, what a person `opened` (paths), and what is installed.
+    """The starter model, the paths that a person `opened`, and the installed models.
 
-    Models that are made to draft are not offered.
+    Models that only draft are left out.
     """
-    known = {one.path: one for one in installed}
+    known = {model.path for model in installed}
     choices = {starter.value: starter}
     for path in opened:
         if path not in known:
             choices[path] = Choice(path, target_name(path), path.rpartition("/")[0], tip=path)
-    for one in installed:
-        if one.role == "chat" and one.origin != "starter":
-            bits = "" if one.quantization_bits is None else f"{one.quantization_bits}-bit, "
-            choices[one.path] = Choice(
-                one.path,
-                one.name.rpartition("/")[2],
-                f"{bits}{one.name.rpartition('/')[0] or one.model_type}",
-                reason=f"{one.problem} {one.remedy}".strip(),
-                tip=f"{one.name}\n{one.path}",
+    for model in installed:
+        if model.role == "chat" and model.origin != "starter":
+            bits = "" if model.quantization_bits is None else f"{model.quantization_bits}-bit, "
+            owner, _, name = model.name.rpartition("/")
+            choices[model.path] = Choice(
+                model.path,
+                name,
+                f"{bits}{owner or model.model_type}",
+                reason=f"{model.problem} {model.remedy}".strip(),
+                tip=f"{model.name}\n{model.path}",
             )
     return tuple(choices.values())
 
@@ -281,22 +286,23 @@ def drafter_choices(
 ) -> tuple[Choice, ...]:
     """What can draft, and why the rest cannot; `opened` are folders that a person chose before.
 
-    Without candidates it is not known yet what works: the engine will tell.
+    Before the candidates are known, every drafter can be chosen, and the engine decides.
     """
-    told = {one.drafter: one for one in candidates}
+    known = {candidate.drafter: candidate for candidate in candidates}
     choices: dict[str, Choice] = {}
     for own in _OWN:
-        candidate = told.pop(own.value, None)
-        reason = candidate.reason if candidate is not None and not candidate.works else ""
+        refused = known.pop(own.value, None)
+        reason = refused.reason if refused is not None and not refused.works else ""
         choices[own.value] = Choice(own.value, own.name, own.line, reason)
-    for one in told.values():
-        reason = "" if one.works else one.reason
-        if can_be_fetched(one):
-            reason = "Not on this machine: see \u201cAll drafters\u201d below."
-        choices[one.drafter] = Choice(
-            one.drafter, target_name(one.drafter), one.reason, reason, tip=one.drafter
+    for candidate in known.values():
+        reason = "" if candidate.works else candidate.reason
+        if candidate.obstacle == "not installed":
+            reason = "Not downloaded. See \u201cCompare all drafters\u201d below."
+        drafter = candidate.drafter
+        choices[drafter] = Choice(
+            drafter, target_name(drafter), candidate.reason, reason, tip=drafter
         )
     for path in opened:
         if path not in choices:
-            choices[path] = Choice(path, target_name(path), "A drafter that you chose", tip=path)
+            choices[path] = Choice(path, target_name(path), "Chosen by you", tip=path)
     return tuple(choices.values())

@@ -1,6 +1,6 @@
-"""Keeps the pair bar in step with the engine, and has it load what is chosen there.
+"""Keeps the pair bar in step with the engine, and loads what is chosen there.
 
-Knows what is offered, and when; not how a model is loaded.
+Knows which choices there are, and when; not how a model is loaded.
 """
 
 from pathlib import Path
@@ -19,12 +19,12 @@ from app.settings import Pair, Settings
 from engine.protocol import Loaded, Loading
 from models.errors import Problem
 
-_STARTER = "starter"  # its value in the bar, which wants one
+_STARTER = "starter"  # its value in the bar; an empty one would mean no choice
 _KINDS = "Models (config.json *.gguf *.safetensors)"
 
 
 class PairController(QObject):
-    """Signals: `retry_asked()`, what failed shall be loaded again."""
+    """Signals: `retry_asked()`, load again what failed."""
 
     retry_asked = Signal()
 
@@ -41,8 +41,8 @@ class PairController(QObject):
         super().__init__(bar)
         self._bar, self._loader, self._answers = bar, loader, answers
         self._settings, self._library = settings, library
-        self._next: Pair | None = None  # when the answer is over
-        self._offer()
+        self._next: Pair | None = None  # to load when the answer has finished
+        self._show_choices()
         self._show_pair()
         bar.pair_chosen.connect(self._choose)
         bar.open_target_asked.connect(self.ask_for_target)
@@ -50,9 +50,9 @@ class PairController(QObject):
         bar.retry_asked.connect(self.retry_asked)
         answers.begun.connect(self._mark_answering)
         answers.finished.connect(self._mark_answering)
-        library.shelf.changed.connect(self._on_library)
+        library.inventory.changed.connect(self._on_library)
         library.candidates.changed.connect(self._on_library)
-        loader.fetch_began.connect(self._on_fetch)
+        loader.fetch_began.connect(self._on_fetch_began)
         loader.fetch_progress.connect(self._on_progress)
         loader.load_requested.connect(lambda: bar.set_loading(loader.names[0]))
         loader.loaded_now.connect(self._on_loaded)
@@ -63,23 +63,30 @@ class PairController(QObject):
     def ask_for_target(self) -> None:
         """Let a person choose a model's file or folder."""
         files.ask_to_open(
-            self._bar, "A GGUF file, or a file in a model\u2019s folder", _KINDS, self._open_target
+            self._bar,
+            "Choose a GGUF file, or a file in a model\u2019s folder",
+            _KINDS,
+            self.open_target,
         )
 
-    def _open_target(self, path: Path) -> None:
+    def open_target(self, path: Path) -> None:
+        """Load a GGUF file, or the folder that a file is in, and list it from now on."""
         target = path if is_gguf(str(path)) else path.parent
         self._settings.remember_path("targets", str(target))
-        self._offer()
+        self._show_choices()
         pair = self._loader.pair
         self._loader.load(Pair(str(target), "auto", pair.draft_length))
         self._show_pair()
 
     def _ask_for_drafter(self) -> None:
-        files.ask_for_folder(self._bar, "The folder of a smaller model, or a head", self._open)
+        files.ask_for_folder(
+            self._bar, "Choose the folder of a smaller model, or of a head", self.open_drafter
+        )
 
-    def _open(self, drafter: Path) -> None:
+    def open_drafter(self, drafter: Path) -> None:
+        """Draft with the model or head in this folder, and list it from now on."""
         self._settings.remember_path("drafters", str(drafter))
-        self._offer()
+        self._show_choices()
         self._loader.draft(drafter=str(drafter))
         self._show_pair()
 
@@ -95,7 +102,7 @@ class PairController(QObject):
             )
 
     def use(self, pair: Pair) -> None:
-        """Load this pair: now, or when the answer that is being written is over."""
+        """Load this pair now, or when the answer that is being written has finished."""
         self._next = pair
         self._load_next()
 
@@ -110,17 +117,17 @@ class PairController(QObject):
         self._loader.draft(drafter=drafter)
         self._show_pair()
 
-    def _offer(self) -> None:
-        """What there is to choose from."""
+    def _show_choices(self) -> None:
+        """Fill the boxes of the bar."""
         starter = Choice(_STARTER, self._settings.starter_name, "The starter model")
         opened = [path for path in self._settings.paths("targets") if Path(path).exists()]
         opened += filter(None, (self._loader.pair.target,))
-        shelf, candidates = self._library.shelf.value, self._library.candidates.value
-        self._bar.set_targets(target_choices(shelf.installed, starter=starter, opened=opened))
+        inventory, candidates = self._library.inventory.value, self._library.candidates.value
+        self._bar.set_targets(target_choices(inventory.installed, starter=starter, opened=opened))
         self._bar.set_drafters(drafter_choices(candidates, opened=self._settings.paths("drafters")))
 
     def _on_library(self) -> None:
-        self._offer()
+        self._show_choices()
         self._show_pair()
 
     def _show_pair(self) -> None:
@@ -131,7 +138,7 @@ class PairController(QObject):
         self._bar.set_answering(self._answers.busy)
         self._load_next()
 
-    def _on_fetch(self) -> None:
+    def _on_fetch_began(self) -> None:
         self._bar.set_loading(target_name(self._loader.pair.target))
 
     def _on_progress(self, done: int, total: int) -> None:
@@ -146,13 +153,13 @@ class PairController(QObject):
             self._bar.set_loading(target_name(loading.target))
 
     def _on_loaded(self, loaded: Loaded) -> None:
-        self._offer()
+        self._show_choices()
         self._show_pair()
         self._bar.set_loaded(precision=loaded.precision, context_length=loaded.context_length)
-        if not self._library.shelf.answered:
-            self._library.look()
+        if not self._library.inventory.answered:
+            self._library.refresh()
         if loaded.target != self._library.target:
-            self._library.look_for_drafters(loaded.target)
+            self._library.refresh_candidates(loaded.target)
 
     def _on_failed(self, problem: Problem) -> None:
         loaded = self._loader.loaded

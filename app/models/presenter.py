@@ -1,7 +1,7 @@
-"""Keeps the Library's pages as the Library's answers are. Knows which answer is on which page;
-what is done there is for others.
+"""Shows what the Library knows on the pages of its window. Knows which answer is on which page;
+handles no actions.
 
-Only the page that is seen is kept so; the others are brought up to date when they come to be seen.
+Only the visible page is kept up to date; the others are refreshed when they are opened.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from app.models.dialog import LibraryDialog, PageName
 from app.models.library import Library
 from app.models.offers import offer_states
 from app.models.row_data import (
-    Loaded,
+    LoadedPair,
     candidate_rows,
     disk_rows,
     disk_summary,
@@ -24,20 +24,20 @@ from app.models.words import target_name
 
 
 class LibraryPresenter(QObject):
-    """Shows what is, whenever it changes and a person can see it."""
+    """Refreshes the visible page whenever something on it changes."""
 
     def __init__(
         self,
         library: Library,
         dialog: LibraryDialog,
         *,
-        loaded: Callable[[], Loaded],
-        wanted: Callable[[], str],
+        loaded: Callable[[], LoadedPair],
+        pending_key: Callable[[], str],
     ) -> None:
-        """`loaded` is what answers now, `wanted` the key of the offer that will."""
+        """`loaded` returns what is loaded now, `pending_key` the key of the offer that will be."""
         super().__init__(dialog)
         self._library, self._dialog = library, dialog
-        self._loaded, self._wanted = loaded, wanted
+        self._loaded, self._pending_key = loaded, pending_key
         self._pages: dict[PageName, Callable[[], None]] = {
             "offers": self._show_offers,
             "search": self._show_found,
@@ -45,7 +45,7 @@ class LibraryPresenter(QObject):
             "downloads": self._show_downloads,
             "disk": self._show_disk,
         }
-        library.shelf.changed.connect(self.refresh)
+        library.inventory.changed.connect(self.refresh)
         library.offers.changed.connect(lambda: self.refresh("offers"))
         library.found.changed.connect(lambda: self.refresh("search"))
         library.candidates.changed.connect(lambda: self.refresh("drafters"))
@@ -53,8 +53,8 @@ class LibraryPresenter(QObject):
         dialog.shown.connect(lambda page: self.refresh())
 
     def refresh(self, *changed: PageName) -> None:
-        """Show the page that is seen as it is now, if it is one of those; none stand for all."""
-        self._dialog.set_downloads(len(self._library.downloads.all))
+        """Refresh the visible page if it is one of `changed`; without any, in every case."""
+        self._dialog.set_download_count(len(self._library.downloads.all))
         page = self._dialog.page
         if self._dialog.isVisible() and page in (changed or self._pages):
             self._pages[page]()
@@ -63,73 +63,75 @@ class LibraryPresenter(QObject):
         library = self._library
         states = offer_states(
             library.offers.value,
-            shelf=library.shelf.value,
+            inventory=library.inventory.value,
             downloads=library.downloads.all,
             loaded=self._loaded(),
-            wanted=self._wanted(),
+            pending=self._pending_key(),
         )
         self._dialog.offers.show_offers(
             states,
-            asking="Looking at what this machine can hold…" if library.offers.asking else "",
+            asking="Checking what fits this machine…" if library.offers.asking else "",
             problem=library.offers.problem,
         )
 
     def _show_found(self) -> None:
         library = self._library
         found, searched = library.found, library.searched
-        nothing = f"Nothing on the hub is called “{searched}”. Try fewer words, or one of a name."
-        shelf, downloads = library.shelf.value, library.downloads.all
-        rows = found_rows(found.value, shelf=shelf, downloads=downloads)
+        nothing = f"The hub has no model called “{searched}”. Try fewer words, or part of a name."
+        inventory, downloads = library.inventory.value, library.downloads.all
+        rows = found_rows(found.value, inventory=inventory, downloads=downloads)
         if found.answered:
-            rows += named_row(searched, found.value, shelf=shelf, downloads=downloads)
+            rows += named_row(searched, found.value, inventory=inventory, downloads=downloads)
         self._dialog.search.show_rows(
             rows,
             asking=f"Searching the hub for “{searched}”…" if found.asking else "",
             problem=found.problem,
             empty=nothing
             if found.answered
-            else "Search the hub for a model by its name. What cannot be used says why.",
+            else "Search the hub for a model by name. Models that cannot be used show the reason.",
         )
 
     def _show_drafters(self) -> None:
         library = self._library
         name = target_name(library.target) if library.target else ""
-        self._dialog.drafters.set_title(f"What can draft for {name}" if name else "Drafters")
+        self._dialog.drafters.set_title(f"Drafters for {name}" if name else "Drafters")
         self._dialog.drafters.show_rows(
             candidate_rows(
                 library.candidates.value,
                 self._loaded(),
-                shelf=library.shelf.value,
+                inventory=library.inventory.value,
                 downloads=library.downloads.all,
             ),
-            asking="Comparing the models here with the target…"
+            asking="Comparing installed models with the target…"
             if library.candidates.asking
             else "",
             problem=library.candidates.problem,
-            empty="Nothing is known to draft for this model."
+            empty="No drafter is known for this model."
             if name
-            else "No model is loaded. When one is, what can draft for it stands here.",
+            else "No model is loaded. Load one to see which drafters work with it.",
         )
 
     def _show_downloads(self) -> None:
-        downloads, shelf = self._library.downloads, self._library.shelf
-        standings = {one.standing for one in downloads.all}
-        self._dialog.pause_all.setEnabled(bool(standings & {"queued", "running"}))
-        self._dialog.resume_all.setEnabled(bool(standings & {"paused", "failed"}))
-        self._dialog.downloads.set_title("What is on its way" if downloads.all else "")
+        downloads, inventory = self._library.downloads, self._library.inventory
+        statuses = {download.standing for download in downloads.all}
+        self._dialog.pause_all.setEnabled(bool(statuses & {"queued", "running"}))
+        self._dialog.resume_all.setEnabled(bool(statuses & {"paused", "failed"}))
+        self._dialog.downloads.set_title("Current downloads" if downloads.all else "")
         self._dialog.downloads.show_rows(
             download_rows(downloads.all, pending=downloads.pending),
-            asking="Looking at the queue…" if shelf.asking and not shelf.answered else "",
-            problem=None if shelf.answered else shelf.problem,
-            empty="Nothing is being downloaded. Choose a pair for this machine, or search.",
+            asking="Reading the download queue…"
+            if inventory.asking and not inventory.answered
+            else "",
+            problem=None if inventory.answered else inventory.problem,
+            empty="There are no downloads. Choose a pair for this machine, or search.",
         )
 
     def _show_disk(self) -> None:
-        shelf = self._library.shelf
-        self._dialog.disk.set_title(disk_summary(shelf.value) if shelf.answered else "")
+        inventory = self._library.inventory
+        self._dialog.disk.set_title(disk_summary(inventory.value) if inventory.answered else "")
         self._dialog.disk.show_rows(
-            disk_rows(shelf.value, self._loaded()),
-            asking="Looking at what is on this machine…" if shelf.asking else "",
-            problem=shelf.problem,
+            disk_rows(inventory.value, self._loaded()),
+            asking="Looking for models on this machine…" if inventory.asking else "",
+            problem=inventory.problem,
             empty="There are no models here yet. Choose a pair for this machine, or search.",
         )

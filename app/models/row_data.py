@@ -1,40 +1,44 @@
-"""What stands in the rows of the Library: records as words, with what can be done with each.
+"""The rows of the Library's pages as plain values: what each says, and what can be done with it.
 
-Pure functions; knows records and how they are worded, and no widgets.
+Pure functions from records to text; knows no widgets.
 """
 
 import re
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Literal
 
 from app.models import words
 from app.models.downloads import PendingRequest
-from app.models.library import Inventory
-from models.records import Candidate, Download, Found, Incomplete, Installed
+from models import in_words
+from models.records import Candidate, Download, Found, Incomplete, Installed, Inventory
 
 DOT = " · "
 _NAME = re.compile(r"[\w.-]+/[\w.-]+(/[^/]+\.gguf)?", re.ASCII | re.IGNORECASE)
 
+ActionName = Literal["get", "use", "pause", "resume", "cancel", "delete", "clean", "forget"]
+
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """Something that can be done: `name` is for the program, `text` for a person.
+    """A button of a row: `name` is for the program, `text` for a person.
 
-    `reason` says why it cannot be done; empty where it can.
+    `reason` says why it is disabled; empty where it is not.
     """
 
-    name: str
+    name: ActionName
     text: str
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class RowData:
-    """What a row shows. `heading` stands above it where the row before has another.
+    """What a row shows. `heading` stands above it where the row before has another one.
 
+    `key` is unique on a page; `subject` is what the actions are about, the key where it is empty.
     `line` explains, `remark` adds to it. `reason` says why it cannot be chosen, or what is wrong,
-    with a warning where it `warns`; `progress`, 0 to 1, is None where nothing goes on.
+    as a warning with `warns`; `progress`, 0 to 1, is None where nothing is under way.
     """
 
     key: str
@@ -45,72 +49,77 @@ class RowData:
     reason: str = ""
     warns: bool = False
     progress: float | None = None
-    actions: tuple[Action, ...] = field(default=())
+    actions: tuple[Action, ...] = ()
     heading: str = ""
+    subject: str = ""
 
     @property
     def reasons(self) -> str:
-        """Why not all of it can be done; empty where all can."""
-        refused = dict.fromkeys(action.reason for action in self.actions)
-        return self.reason or " ".join(one for one in refused if one and one != self.line)
+        """Why not all of the actions are enabled; empty where they are."""
+        disabled = dict.fromkeys(action.reason for action in self.actions)
+        return self.reason or " ".join(
+            reason for reason in disabled if reason and reason != self.line
+        )
 
     @property
-    def heard(self) -> str:
-        """All of it, as it is read out."""
+    def accessible_text(self) -> str:
+        """The whole row, for a screen reader."""
         name = f"{self.title}, not available" if self.reason and not self.warns else self.title
         parts = (name, self.badge, self.line, self.remark, self.reasons)
         return ". ".join(part.rstrip(".") for part in parts if part)
 
 
-_GET, _USE = Action("get", "Get"), Action("use", "Use")
-
-
 @dataclass(frozen=True, slots=True)
-class Loaded:
-    """What answers now: folders, and the drafter as `--drafter` takes it."""
+class LoadedPair:
+    """What is loaded now: the target's folder, and the drafter as `--drafter` takes it."""
 
     target: str = ""
     drafter: str = ""
 
 
+_GET, _USE = Action("get", "Get"), Action("use", "Use")
+_GETTING = Action("get", "Get", "It is already downloading; see Downloads.")
+
+
 def found_rows(
-    found: Sequence[Found], *, shelf: Inventory, downloads: Sequence[Download]
+    found: Sequence[Found], *, inventory: Inventory, downloads: Sequence[Download]
 ) -> tuple[RowData, ...]:
-    """What a search found, with the reason beside each that cannot be chosen."""
-    going = {one.repository: one for one in downloads}
+    """The results of a search, each with the reason where it cannot be chosen."""
+    under_way = {download.repository: download for download in downloads}
     return tuple(
-        _found_row(one, shelf.find(one.repository), going.get(one.repository)) for one in found
+        _found_row(result, inventory.find(result.repository), under_way.get(result.repository))
+        for result in found
     )
 
 
 def named_row(
-    name: str, found: Sequence[Found], *, shelf: Inventory, downloads: Sequence[Download]
+    name: str, found: Sequence[Found], *, inventory: Inventory, downloads: Sequence[Download]
 ) -> tuple[RowData, ...]:
-    """A repository, or one GGUF file in it, that was named in full and that a search does not
-    find; nothing where the name is none."""
-    known = {one.repository.lower() for one in found}
-    known |= {one.repository.lower() for one in downloads}
-    if _NAME.fullmatch(name) is None or name.lower() in known or shelf.find(name) is not None:
+    """A row for a repository, or a GGUF file in one, that was searched by its full name and not
+    found; none where `name` is not such a name."""
+    known = {result.repository.lower() for result in found}
+    known |= {download.repository.lower() for download in downloads}
+    if _NAME.fullmatch(name) is None or name.lower() in known or inventory.find(name) is not None:
         return ()
-    line = "The search did not find it; it can be fetched by its name if the hub has it"
+    line = "Not among the results, but it can be downloaded by its name if the hub has it"
     return (RowData(name, name, line, actions=(_GET,)),)
 
 
 def _found_row(found: Found, installed: Installed | None, download: Download | None) -> RowData:
     facts = [
-        "" if found.size_bytes is None else words.size(found.size_bytes),
+        "" if found.size_bytes is None else in_words.size(found.size_bytes),
         f"{words.count(found.downloads)} downloads",
         found.licence or "licence not stated",
-        "asks for consent first" if found.gated else "",
+        "consent required" if found.gated else "",
         f"updated {found.updated[:10]}" if found.updated else "",
     ]
     actions: tuple[Action, ...]
     badge, progress = "", None
     if installed is not None:
-        badge, actions = "On this machine", _use_of(installed)
+        badge, actions = "On this machine", _use_actions(installed)
     elif download is not None:
-        badge, progress = _standing(download), _progress(download)
-        actions = (Action("get", "Get", "It is being downloaded: see Downloads."),)
+        badge, progress = _STATUS[download.standing], _progress(download)
+        actions = (_GETTING,)
     else:
         actions = (Action("get", "Get", found.reason),)
     return RowData(
@@ -127,119 +136,119 @@ def _found_row(found: Found, installed: Installed | None, download: Download | N
 def download_rows(
     downloads: Sequence[Download], *, pending: dict[str, PendingRequest]
 ) -> tuple[RowData, ...]:
-    """The queue, in order."""
-    return tuple(_download_row(one, pending.get(one.repository)) for one in downloads)
+    """The queue, in order; `pending` are requests that have not been applied yet."""
+    return tuple(
+        _download_row(download, pending.get(download.repository)) for download in downloads
+    )
 
 
 def _download_row(download: Download, request: PendingRequest | None) -> RowData:
-    wait = {"pause": "It is being paused.", "cancel": "It is being cancelled.", None: ""}[request]
-    cancel = Action("cancel", "Cancel", wait)
-    come = words.share(download.done_bytes, download.total_bytes) if download.total_bytes else ""
-    line, first = "", Action("pause", "Pause", wait)
+    wait = {"pause": "Pausing…", "cancel": "Cancelling…", None: ""}[request]
+    done = in_words.share(download.done_bytes, download.total_bytes) if download.total_bytes else ""
+    first = Action("pause", "Pause", wait)
+    facts = [_STATUS[download.standing], done]
     match download.standing:
         case "running":
-            rate = download.bytes_per_second
-            left = download.seconds_left
-            line = DOT.join(
-                filter(
-                    None,
-                    (
-                        come or "Asking for the sizes…",
-                        f"{words.size(rate)}/s" if rate > 0 else "",
-                        "" if left is None else words.left(left),
-                    ),
-                )
-            )
-        case "queued":
-            line = DOT.join(filter(None, ("Waits for its turn", come)))
+            rate, left = download.bytes_per_second, download.seconds_left
+            facts = [
+                done or "Reading file sizes…",
+                f"{in_words.size(rate)}/s" if rate > 0 else "",
+                "" if left is None else in_words.left(left),
+            ]
         case "paused":
-            line = DOT.join(filter(None, ("Paused", come)))
             first = Action("resume", "Resume", wait)
         case "failed":
-            line = DOT.join(filter(None, ("Stopped", come)))
             first = Action("resume", "Try again", wait)
-        case "done":
-            line = "Done"
     return RowData(
         download.repository,
         download.repository,
-        wait or line,
+        wait or DOT.join(filter(None, facts)),
         reason=f"{download.problem} {download.remedy}".strip(),
         warns=download.standing == "failed",
         progress=_progress(download),
-        actions=(first, cancel),
+        actions=(first, Action("cancel", "Cancel", wait)),
     )
 
 
-def disk_rows(shelf: Inventory, loaded: Loaded, *, now: float | None = None) -> tuple[RowData, ...]:
-    """What is on this machine: models, what broken downloads left, folders that were added."""
+def disk_rows(
+    inventory: Inventory, loaded: LoadedPair, *, now: float | None = None
+) -> tuple[RowData, ...]:
+    """What is on this machine: models, what interrupted downloads left, added folders."""
     now = time.time() if now is None else now
     return (
-        *(_installed_row(one, loaded, now) for one in shelf.installed),
-        *(_incomplete_row(one) for one in shelf.incomplete),
-        *(_folder_row(one) for one in shelf.folders),
+        *(_installed_row(model, loaded, now) for model in inventory.installed),
+        *(_incomplete_row(left) for left in inventory.incomplete),
+        *(_folder_row(folder) for folder in inventory.folders),
     )
 
 
-def _installed_row(one: Installed, loaded: Loaded, now: float) -> RowData:
-    drafts = loaded.drafter in (one.path, one.name)
-    used = "Answers now" if one.path == loaded.target else "Drafts now" if drafts else ""
-    role = {"chat": "", "drafter": "made to draft", "head": "a drafter head"}[one.role]
+def _installed_row(model: Installed, loaded: LoadedPair, now: float) -> RowData:
+    drafts = loaded.drafter in (model.path, model.name)
+    in_use = "Target in use" if model.path == loaded.target else "Drafter in use" if drafts else ""
+    role = {"chat": "", "drafter": "drafter only", "head": "drafter head"}[model.role]
     origin = {
-        "starter": "the starter model" if one.role == "chat" else "comes with Slipstream",
+        "starter": "starter model" if model.role == "chat" else "included with Slipstream",
         "hub": "from the hub",
         "imported": "imported",
-        "folder": "in a folder of yours",
-    }[one.origin]
+        "folder": "in an added folder",
+    }[model.origin]
     facts = [
-        words.size(one.size_bytes),
-        "" if one.quantization_bits is None else f"{one.quantization_bits}-bit",
-        one.model_type,
-        "" if one.context_length is None else words.context(one.context_length),
+        in_words.size(model.size_bytes),
+        "" if model.quantization_bits is None else f"{model.quantization_bits}-bit",
+        model.model_type,
+        "" if model.context_length is None else words.context(model.context_length),
         role,
         origin,
-        "" if one.last_used is None else f"used {words.ago(max(0.0, now - one.last_used))}",
+        "" if model.last_used is None else f"used {in_words.ago(max(0.0, now - model.last_used))}",
     ]
-    delete = ""
-    if used:
-        delete = "It is loaded: choose another model first."
-    elif not one.removable:
-        place = (
-            "comes with Slipstream." if one.origin == "starter" else "lies in a folder of yours."
-        )
-        delete = f"It is not deleted here: it {place}"
     return RowData(
-        f"model:{one.path}",  # several may have one name
-        one.name,
+        f"model:{model.path}",  # several models may have the same name
+        model.name,
         DOT.join(filter(None, facts)),
-        badge=used,
-        reason=f"{one.problem} {one.remedy}".strip(),
-        warns=bool(one.problem),
-        actions=(*_use_of(one, used=bool(used)), Action("delete", "Delete…", delete)),
+        badge=in_use,
+        reason=f"{model.problem} {model.remedy}".strip(),
+        warns=bool(model.problem),
+        actions=(
+            *_use_actions(model, in_use=bool(in_use)),
+            Action("delete", "Delete…", _why_kept(model, in_use=bool(in_use))),
+        ),
         heading="Models",
+        subject=model.path,
     )
 
 
-def _use_of(one: Installed, *, used: bool = False) -> tuple[Action, ...]:
-    if one.role == "head":
+def _why_kept(model: Installed, *, in_use: bool) -> str:
+    """Why a model cannot be deleted; empty where it can."""
+    if in_use:
+        return "This model is loaded. Choose another model first."
+    if model.removable:
+        return ""
+    if model.origin == "starter":
+        return "This model is included with Slipstream and cannot be deleted."
+    return "This model is in a folder that you added. Delete it there."
+
+
+def _use_actions(model: Installed, *, in_use: bool = False) -> tuple[Action, ...]:
+    if model.role == "head":
         return ()  # it comes with its target
     reason = ""
-    if one.problem:
-        reason = one.problem
-    elif used:
-        reason = "It is loaded."
-    elif one.role == "drafter":
-        reason = "It was made to draft for others, not to answer."
+    if model.problem:
+        reason = model.problem
+    elif in_use:
+        reason = "This model is already loaded."
+    elif model.role == "drafter":
+        reason = "This model only drafts for other models."
     return (Action("use", "Use", reason),)
 
 
-def _incomplete_row(one: Incomplete) -> RowData:
+def _incomplete_row(left: Incomplete) -> RowData:
     return RowData(
-        f"incomplete:{one.path}",
-        one.name,
-        f"{words.size(one.size_bytes)} that a broken download or import left",
+        f"incomplete:{left.path}",
+        left.name,
+        f"{in_words.size(left.size_bytes)} left by an interrupted download or import",
         actions=(Action("clean", "Clean up"),),
         heading="Incomplete",
+        subject=left.path,
     )
 
 
@@ -247,57 +256,62 @@ def _folder_row(folder: str) -> RowData:
     return RowData(
         f"folder:{folder}",
         folder,
-        "What lies here is offered too; nothing in it is changed or deleted",
-        actions=(Action("forget", "Leave out"),),
-        heading="Folders of yours",
+        "Models in this folder are listed too. Slipstream changes and deletes nothing in it",
+        actions=(Action("forget", "Remove from the list"),),
+        heading="Added folders",
+        subject=folder,
     )
 
 
-def disk_summary(shelf: Inventory) -> str:
-    """All of it together, in a line."""
-    number = len(shelf.installed)
-    whole = sum(one.size_bytes for one in shelf.installed)
-    whole += sum(one.size_bytes for one in shelf.incomplete)
+def disk_summary(inventory: Inventory) -> str:
+    """How many models there are, what they take, and how much room is left, in one line."""
+    number = len(inventory.installed)
+    taken = sum(model.size_bytes for model in inventory.installed)
+    taken += sum(left.size_bytes for left in inventory.incomplete)
     models = "1 model" if number == 1 else f"{number} models"
-    return f"{models}, {words.size(whole)} in all · {words.size(shelf.free_bytes)} free"
+    return f"{models}, {in_words.size(taken)} in total · {in_words.size(inventory.free_bytes)} free"
 
 
 def candidate_rows(
     candidates: Sequence[Candidate],
-    loaded: Loaded,
+    loaded: LoadedPair,
     *,
-    shelf: Inventory,
+    inventory: Inventory,
     downloads: Sequence[Download],
 ) -> tuple[RowData, ...]:
     """What can draft for the target, and why the rest cannot."""
-    going = {one.repository: one for one in downloads}
-    model = shelf.find(loaded.drafter)
-    used = {loaded.drafter, *((model.name, model.path) if model else ())}
-    return tuple(_candidate_row(one, used, going.get(one.drafter)) for one in candidates)
+    under_way = {download.repository: download for download in downloads}
+    model = inventory.find(loaded.drafter)
+    in_use = {loaded.drafter, *((model.name, model.path) if model else ())}
+    return tuple(
+        _candidate_row(candidate, in_use, under_way.get(candidate.drafter))
+        for candidate in candidates
+    )
 
 
-def _candidate_row(one: Candidate, used: set[str], download: Download | None) -> RowData:
-    facts = [_KINDS.get(one.kind, ""), words.size(one.size_bytes) if one.size_bytes else ""]
+def _candidate_row(candidate: Candidate, in_use: set[str], download: Download | None) -> RowData:
+    size = in_words.size(candidate.size_bytes) if candidate.size_bytes else ""
+    kind = {"head": "A small network", "model": "A model"}.get(candidate.kind, "")
+    downloadable = candidate.obstacle == "not installed"
+    reason = "" if candidate.works or downloadable else candidate.reason
+    heading = "Available" if candidate.works else "Not available"
     action, badge, progress = _USE, "", None
-    gettable = can_be_fetched(one)
-    reason = "" if one.works or gettable else one.reason
-    heading = "These work" if one.works else "These do not"
-    if gettable:
-        heading = "These will do when they are here"
+    if downloadable:
+        heading = "Available after download"
     if download is not None:
-        badge, progress = _standing(download), _progress(download)
-        action = Action("get", "Get", "It is being downloaded: see Downloads.")
-    elif one.kind == "model" and not one.installed:
+        badge, progress = _STATUS[download.standing], _progress(download)
+        action = _GETTING
+    elif candidate.kind == "model" and not candidate.installed:
         action = Action("get", "Get", reason)
-    elif not one.works:
+    elif not candidate.works:
         action = Action("use", "Use", reason)
-    elif one.drafter in used:
-        badge, action = "Drafts now", Action("use", "Use", "It drafts already.")
+    elif candidate.drafter in in_use:
+        badge, action = "In use", Action("use", "Use", "This drafter is already in use.")
     return RowData(
-        one.drafter,
-        drafter_title(one),
-        DOT.join(filter(None, facts)),
-        remark=one.reason if one.works else "",
+        candidate.drafter,
+        drafter_title(candidate.drafter),
+        DOT.join(filter(None, (kind, size))),
+        remark=candidate.reason if candidate.works else "",
         reason=reason,
         badge=badge,
         progress=progress,
@@ -306,28 +320,19 @@ def _candidate_row(one: Candidate, used: set[str], download: Download | None) ->
     )
 
 
-def can_be_fetched(one: Candidate) -> bool:
-    """Whether it only has to be downloaded."""
-    return one.obstacle == "not installed"
-
-
-def drafter_title(one: Candidate) -> str:
-    """What a drafter is called: a folder by its name."""
+def drafter_title(drafter: str) -> str:
+    """A drafter's name for a person; of a folder or repository, the last part."""
     own = {"lookup": "Lookup", "early-exit": "Early exit", "head": "Head", "none": "None"}
-    return own.get(one.drafter) or words.short_name(one.drafter)
+    return own.get(drafter) or words.short_name(drafter)
 
 
-_KINDS = {"head": "A small network", "model": "A model"}
-
-
-def _standing(download: Download) -> str:
-    return {
-        "queued": "Waits",
-        "running": "Downloading",
-        "paused": "Paused",
-        "failed": "Stopped",
-        "done": "Done",
-    }[download.standing]
+_STATUS = {
+    "queued": "Waiting",
+    "running": "Downloading",
+    "paused": "Paused",
+    "failed": "Failed",
+    "done": "Done",
+}
 
 
 def _progress(download: Download) -> float | None:

@@ -1,6 +1,6 @@
-"""Rows of things that something can be done with, each with the reason where it cannot.
+"""Rows with buttons, each button with a reason where it is disabled.
 
-A row is kept for as long as its key is shown: what changes in it leaves the focus where it is.
+A row widget lives as long as its key is shown, so that a change in it does not move the focus.
 Knows no models.
 """
 
@@ -16,30 +16,30 @@ from PySide6.QtWidgets import (
 )
 
 from app.models.row_data import RowData
-from app.models.widgets import Label, LineLabel, ThinBar, shown_colours
+from app.models.widgets import ShortenedLabel, ThinBar, ToneLabel, shown_colours
 
 
-class Row(QWidget):
-    """Signals: `asked(str, str)`, the key and the action's name."""
+class LibraryRow(QWidget):
+    """One row. Signals: `asked(str, str)`, the subject and the action's name."""
 
     asked = Signal(str, str)
 
-    def __init__(self, content: RowData) -> None:
+    def __init__(self, data: RowData) -> None:
         super().__init__()
-        self.content = content
+        self.data = data
         self._shown: tuple[RowData, str] | None = None
-        self._heading = Label(tone="muted", scale=0.88, bold=True)
-        self._title = LineLabel(bold=True, elide=Qt.TextElideMode.ElideMiddle)
-        self._badge = Label(tone="good", scale=0.85, bold=True)
-        self._line = Label(tone="muted", scale=0.92)
-        self._remark = Label(tone="muted", scale=0.92)
-        self._reason = Label(tone="muted", scale=0.92, italic=True)
+        self._heading = ToneLabel(tone="muted", scale=0.88, bold=True)
+        self._title = ShortenedLabel(bold=True, elide=Qt.TextElideMode.ElideMiddle)
+        self._badge = ToneLabel(tone="good", scale=0.85, bold=True)
+        self._line = ToneLabel(tone="muted", scale=0.92)
+        self._remark = ToneLabel(tone="muted", scale=0.92)
+        self._reason = ToneLabel(tone="muted", scale=0.92, italic=True)
         self._progress = ThinBar()
         self._buttons: dict[str, QPushButton] = {}
         self._actions = QHBoxLayout()
         self._arrange()
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.show_data(content, heading=content.heading)
+        self.show_data(data, heading=data.heading)
 
     def _arrange(self) -> None:
         self._badge.setWordWrap(False)
@@ -49,17 +49,17 @@ class Row(QWidget):
         name.setSpacing(8)
         name.addWidget(self._title, 1)
         name.addWidget(self._badge)
-        told = QVBoxLayout()
-        told.setSpacing(3)
-        told.addLayout(name)
-        for part in (self._line, self._remark, self._reason):
-            told.addWidget(part)
-        told.addWidget(self._progress)
+        text = QVBoxLayout()
+        text.setSpacing(3)
+        text.addLayout(name)
+        for label in (self._line, self._remark, self._reason):
+            text.addWidget(label)
+        text.addWidget(self._progress)
         self._body = QWidget()
         row = QHBoxLayout(self._body)
         row.setContentsMargins(10, 9, 10, 10)
         row.setSpacing(16)
-        row.addLayout(told, 1)
+        row.addLayout(text, 1)
         row.addLayout(self._actions)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
@@ -67,36 +67,36 @@ class Row(QWidget):
         column.addWidget(self._heading)
         column.addWidget(self._body)
 
-    def show_data(self, content: RowData, *, heading: str) -> None:
-        """Show this from now on, under that heading if it is not empty."""
-        if (content, heading) == self._shown:
+    def show_data(self, data: RowData, *, heading: str) -> None:
+        """Show this from now on, under `heading` if it is not empty."""
+        if (data, heading) == self._shown:
             return
-        self.content, self._shown = content, (content, heading)
+        self.data, self._shown = data, (data, heading)
         self._heading.say(heading)
-        self._title.say(content.title)
-        self._badge.say(content.badge)
-        self._line.say(content.line)
-        self._remark.say(content.remark)
-        self._reason.say(content.reasons, "warning" if content.warns else "muted")
-        self._progress.show_share(content.progress)
-        self._progress.setAccessibleName(f"Progress of {content.title}")
-        self.setAccessibleName(content.heard)
+        self._title.say(data.title)
+        self._badge.say(data.badge)
+        self._line.say(data.line)
+        self._remark.say(data.remark)
+        self._reason.say(data.reasons, "warning" if data.warns else "muted")
+        self._progress.show_share(data.progress)
+        self._progress.setAccessibleName(f"Progress of {data.title}")
+        self.setAccessibleName(data.accessible_text)
         self._show_actions()
 
     def press(self, name: str) -> None:
-        """As if a person did."""
+        """Press a button, as a person would."""
         self._buttons[name].click()
 
     def button(self, name: str) -> QPushButton | None:
-        """That of a action, if the row has it."""
+        """The button of an action, if the row has it."""
         return self._buttons.get(name)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Enter does the first that can be done."""
+        """Enter runs the first enabled action."""
         if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
-            for action in self.content.actions:
+            for action in self.data.actions:
                 if not action.reason:
-                    self.asked.emit(self.content.key, action.name)
+                    self._ask(action.name)
                     return
         super().keyPressEvent(event)
 
@@ -120,45 +120,50 @@ class Row(QWidget):
                 painter.drawRoundedRect(box, 6, 6)
 
     def _show_actions(self) -> None:
-        names = [action.name for action in self.content.actions]
+        names = [action.name for action in self.data.actions]
         if list(self._buttons) != names:
-            focused = next((name for name, one in self._buttons.items() if one.hasFocus()), "")
+            focused = next(
+                (name for name, button in self._buttons.items() if button.hasFocus()), ""
+            )
             for button in self._buttons.values():
                 button.hide()
                 button.deleteLater()
             self._buttons = {name: self._make_button(name) for name in names}
             if focused:
                 self._buttons.get(focused, self).setFocus()
-        for action in self.content.actions:
+        for action in self.data.actions:
             button = self._buttons[action.name]
             button.setText(action.text)
             if action.reason and button.hasFocus():
-                self.setFocus()  # not to whatever comes next
+                self.setFocus()  # rather than moving to the next widget
             button.setEnabled(not action.reason)
             button.setToolTip(action.reason)
-            button.setAccessibleName(f"{action.text} {self.content.title}")
+            button.setAccessibleName(f"{action.text} {self.data.title}")
             button.setAccessibleDescription(action.reason)
+
+    def _ask(self, name: str) -> None:
+        self.asked.emit(self.data.subject or self.data.key, name)
 
     def _make_button(self, name: str) -> QPushButton:
         button = QPushButton()
         button.setAutoDefault(False)
-        button.clicked.connect(lambda: self.asked.emit(self.content.key, name))
+        button.clicked.connect(lambda: self._ask(name))
         self._actions.addWidget(button, 0, Qt.AlignmentFlag.AlignVCenter)
         return button
 
 
 class Rows(QScrollArea):
-    """Rows below each other, moved through by the arrow keys.
+    """A list of rows; the arrow keys move between them.
 
-    Signals: `asked(str, str)`, the key of a row and the name of the action.
+    Signals: `asked(str, str)`, a row's subject and the action's name.
     """
 
     asked = Signal(str, str)
 
     def __init__(self, name: str) -> None:
-        """`name` is for those who do not see it."""
+        """`name` is for screen readers."""
         super().__init__()
-        self._rows: dict[str, Row] = {}
+        self._rows: dict[str, LibraryRow] = {}
         self._above = 0  # widgets before the first row
         self._inner = QWidget()
         self._column = QVBoxLayout(self._inner)
@@ -174,53 +179,53 @@ class Rows(QScrollArea):
         self._inner.setAccessibleName(name)
 
     @property
-    def rows(self) -> tuple[Row, ...]:
-        """From the first to the last."""
+    def rows(self) -> tuple[LibraryRow, ...]:
+        """All rows, from the first to the last."""
         return tuple(self._rows.values())
 
-    def row(self, key: str) -> Row:
+    def row(self, key: str) -> LibraryRow:
         return self._rows[key]
 
     def put_first(self, widget: QWidget) -> None:
-        """Let something scroll along above the rows."""
+        """Put a widget above the rows; it scrolls with them."""
         self._column.insertWidget(self._above, widget)
         self._above += 1
 
-    def show_rows(self, data: tuple[RowData, ...]) -> None:
-        """Show these, in this order."""
-        wanted = {content.key: content for content in data}
-        gone = [self._rows.pop(key) for key in list(self._rows) if key not in wanted]
-        for row in gone:
+    def show_rows(self, rows_data: tuple[RowData, ...]) -> None:
+        """Show exactly these, in this order."""
+        wanted = {data.key: data for data in rows_data}
+        removed = [self._rows.pop(key) for key in list(self._rows) if key not in wanted]
+        for row in removed:
             self._column.removeWidget(row)
             row.hide()
             row.deleteLater()
         heading, rows = "", {}
-        for place, content in enumerate(wanted.values(), start=self._above):
-            above = content.heading if content.heading != heading else ""
-            heading = content.heading
-            row = self._rows.get(content.key) or Row(content)
-            if content.key not in self._rows:
+        for place, data in enumerate(wanted.values(), start=self._above):
+            above = data.heading if data.heading != heading else ""
+            heading = data.heading
+            row = self._rows.get(data.key) or LibraryRow(data)
+            if data.key not in self._rows:
                 row.asked.connect(self.asked)
                 row.installEventFilter(self)
-            row.show_data(content, heading=above)
+            row.show_data(data, heading=above)
             if self._column.indexOf(row) != place:
                 self._column.insertWidget(place, row)
-                row.show()  # now, that it can have the focus
-            rows[content.key] = row
+                row.show()  # at once, so that it can take the focus
+            rows[data.key] = row
         self._rows = rows
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        if event.type() == QEvent.Type.KeyPress and isinstance(watched, Row):
+        if event.type() == QEvent.Type.KeyPress and isinstance(watched, LibraryRow):
             assert isinstance(event, QKeyEvent)
             by = {Qt.Key.Key_Down: 1, Qt.Key.Key_Up: -1}.get(Qt.Key(event.key()))
             if by is not None:
                 self._go(watched, by)
                 return True
-        elif event.type() == QEvent.Type.FocusIn and isinstance(watched, Row):
+        elif event.type() == QEvent.Type.FocusIn and isinstance(watched, LibraryRow):
             self.ensureWidgetVisible(watched, 0, 8)
         return super().eventFilter(watched, event)
 
-    def _go(self, row: Row, by: int) -> None:
+    def _go(self, row: LibraryRow, by: int) -> None:
         rows = self.rows
         place = min(max(rows.index(row) + by, 0), len(rows) - 1)
         rows[place].setFocus(Qt.FocusReason.OtherFocusReason)

@@ -1,8 +1,7 @@
-"""A target made ready, in a process of its own: `python -m app.models.target_process TARGET`.
+"""Prepares a target in a process of its own: `python -m app.models.target_process TARGET`.
 
-The starter model may have to be fetched and a GGUF file imported, which takes numpy and large files
-and would hold the window up. Knows `models` and a pipe; imports no Qt. Ends at once when whoever
-started it is gone.
+The starter model may have to be downloaded and a GGUF file imported; both would block the window.
+Knows `models` and a pipe; imports no Qt. Ends at once when its parent has ended.
 
 It prints JSON lines: {"progress": [done, total]}..., then {"result": text} or
 {"problem": [message, remedy]}.
@@ -20,24 +19,22 @@ from typing import Any
 from models.errors import Problem
 
 Progress = Callable[[int, int], None]
-_FOLDER = Path(__file__).parents[
-    2
-]  # where `-m app.models.target_process` is found, and nobody else's
+_FOLDER = Path(__file__).parents[2]  # so that `-m app.models` is this copy's
 
 
 def open_target(
     target: str, progress: Progress | None = None, *, command: Sequence[str] = ()
 ) -> Path:
-    """The model folder of `target`, the starter's where that is empty. Raises Problem.
+    """The model folder of `target`, or of the starter model where it is empty. Raises Problem.
 
-    A child does the work and this waits for it, so it is for a thread. `command` stands in for the
-    child.
+    Waits for a child process that does the work, so call it in a thread. `command` replaces the
+    child's.
     """
     command = command or (sys.executable, "-m", "app.models.target_process")
     with subprocess.Popen(
         [*command, target],
         cwd=_FOLDER,
-        stdin=subprocess.PIPE,  # its end tells the child that we are gone
+        stdin=subprocess.PIPE,  # closes when this process ends
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
@@ -54,13 +51,13 @@ def open_target(
         message, remedy = answer["problem"]
         raise Problem(message, remedy)
     raise Problem(
-        f"Work on the model\u2019s files ended with status {child.returncode}.",
-        "Try again; if it fails again, make room in memory and on the disk.",
+        f"Preparing the model failed: its process ended with status {child.returncode}.",
+        "Try again. If it fails again, free memory and disk space.",
     )
 
 
 def _read(line: str) -> dict[str, Any]:
-    """What a line says; nothing where it is something else that was printed."""
+    """The object on a line; an empty one where a library printed something else."""
     try:
         answer = json.loads(line)
     except ValueError:
@@ -69,9 +66,9 @@ def _read(line: str) -> dict[str, Any]:
 
 
 def main(target: str) -> None:
-    """The child."""
+    """Run in the child process."""
     Thread(target=_end_with_parent, daemon=True).start()
-    from models.installed import resolve  # which takes long, and the window has no use for it
+    from models.installed import resolve  # slow, and the window does not need it
 
     try:
         _say({"result": str(resolve.open_target(target or None, progress=_tell).path)})

@@ -6,15 +6,15 @@ from PySide6.QtCore import QEvent, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFont, QPainter, QPaintEvent, QPalette, QResizeEvent
 from PySide6.QtWidgets import QLabel, QProgressBar, QSizePolicy, QWidget
 
-from app.markdown.page import neutral
 from app.theme.chat_colours import ChatColours, chat_colours
+from models.in_words import clean
 
 _PARTS = 1000
 Tone = Literal["text", "muted", "good", "warning"]
 
 
-class Label(QLabel):
-    """Plain text that wraps. Attributes: `words`, all of them, however little is shown."""
+class ToneLabel(QLabel):
+    """Plain text that wraps, in a colour of the theme. Attributes: `words`, the full text."""
 
     def __init__(
         self, *, tone: Tone = "text", scale: float = 1.0, bold: bool = False, italic: bool = False
@@ -32,8 +32,8 @@ class Label(QLabel):
         self._recolour()
 
     def say(self, words: str, tone: Tone | None = None) -> None:
-        """Show these; where there are none, take no room."""
-        words = neutral(words)
+        """Show this text; an empty one takes no room."""
+        words = clean(words)
         self._tone = tone or self._tone
         self.setVisible(bool(words))
         if words != self.words:
@@ -63,8 +63,8 @@ class Label(QLabel):
             self.setPalette(palette)
 
 
-class LineLabel(Label):
-    """Of one line, shortened in the middle or at the end where there is no room."""
+class ShortenedLabel(ToneLabel):
+    """A label of one line, shortened in the middle or at the end where there is no room."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class LineLabel(Label):
 
 
 class ThinBar(QProgressBar):
-    """A progress bar without a frame; to be read out it is one like any other."""
+    """A thin progress bar without a frame; a screen reader finds an ordinary one."""
 
     def __init__(self, *, ink: Literal["link", "good"] = "link") -> None:
         super().__init__()
@@ -106,7 +106,7 @@ class ThinBar(QProgressBar):
         self.setFixedHeight(6)
 
     def show_share(self, share: float | None) -> None:
-        """Fill this much, 0 to 1; more is a warning. None hides it."""
+        """Fill this share, 0 to 1; more than 1 is drawn as a warning. None hides the bar."""
         self.setVisible(share is not None)
         self._over = (share or 0.0) > 1.0
         self.setValue(round(min(1.0, max(0.0, share or 0.0)) * _PARTS))
@@ -130,5 +130,5 @@ class ThinBar(QProgressBar):
 
 
 def shown_colours(widget: QWidget) -> ChatColours:
-    """The colours for what a widget stands on."""
+    """The colours that suit a widget's background."""
     return chat_colours(widget.palette().window().color().name())

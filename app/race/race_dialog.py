@@ -15,7 +15,6 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.markdown.page import neutral
 from app.race.race import RUNNERS, Race, Result, Runner
 from app.rounds import figures
 from app.rounds.charts import figures_font
@@ -24,10 +23,11 @@ from app.rounds.marks import marked
 from app.status_line import StatusLine
 from app.theme.chat_colours import chat_colours
 from engine.events import Prefill, Stats, Text
-from engine.request import Message, Request
+from engine.request import ChatMessage, Request
 from engine.rounds import EventOrRound, Round, Token
 from engine.stats import update
 from models.errors import Problem
+from models.in_words import clean
 
 
 class RaceDialog(QDialog):
@@ -36,7 +36,7 @@ class RaceDialog(QDialog):
     def __init__(
         self,
         race: Race,
-        messages: Sequence[Message],
+        messages: Sequence[ChatMessage],
         request: Request,
         *,
         names: tuple[str, str],
@@ -54,7 +54,7 @@ class RaceDialog(QDialog):
         larger = self.verdict.font()
         larger.setPointSizeF(larger.pointSizeF() * 1.15)
         self.verdict.setFont(larger)
-        self._question = QLabel(neutral(_shortened(messages[-1].content)))
+        self._question = QLabel(clean(_shortened(messages[-1].content)))
         self._again = QPushButton("Race again")
         self._stop = QPushButton("Stop")
         self._close = QPushButton("Close")
@@ -128,7 +128,7 @@ class Track(QWidget):
 
     def __init__(self, title: str, *, lane: bool) -> None:
         super().__init__()
-        self._title, self.clock, self.figures = _label(neutral(title)), _label("\u2013"), _label("")
+        self._title, self.clock, self.figures = _label(clean(title)), _label("\u2013"), _label("")
         self.text = QPlainTextEdit()
         self.text.setReadOnly(True)
         self.text.setFrameShape(QFrame.Shape.NoFrame)
@@ -171,7 +171,7 @@ class Track(QWidget):
             case Text(delta=delta):
                 cursor = QTextCursor(self.text.document())
                 cursor.movePosition(QTextCursor.MoveOperation.End)
-                cursor.insertText(neutral(delta))
+                cursor.insertText(clean(delta))
                 bar = self.text.verticalScrollBar()
                 bar.setValue(bar.maximum())
             case Round():

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from app.conversations.records import settings_from_json, settings_to_json
 from engine.request import Request, Sampling
+from models.in_words import one_line
 
 LONGEST_NAME = 60
 
@@ -64,8 +65,7 @@ def presets_from_json(text: str) -> tuple[Preset, ...]:
 
 def tidy_name(name: str) -> str:
     """A name as it can be shown in one line; empty where nothing of it can."""
-    shown = "".join(one if one.isprintable() else " " for one in name)
-    return " ".join(shown.split())[:LONGEST_NAME].rstrip()
+    return one_line(name)[:LONGEST_NAME].rstrip()
 
 
 def stops_to_text(stops: tuple[str, ...]) -> str:

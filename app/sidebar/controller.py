@@ -26,12 +26,12 @@ class SidebarController(QObject):
 
     Signals:
         left: another conversation is about to be opened.
-        told(str): something was done; a line.
+        reported(str): something was done; a line.
         failed(Problem): something could not be done.
     """
 
     left = Signal()
-    told = Signal(str)
+    reported = Signal(str)
     failed = Signal(Problem)
 
     def __init__(
@@ -77,7 +77,7 @@ class SidebarController(QObject):
             chat = yield self._store.chat(conversation)
             text = exchange.to_json(chat) if form == "json" else exchange.to_markdown(chat)
             yield in_thread(lambda: files.write_text(path, text))
-            self.told.emit(f"Exported to {path}.")
+            self.reported.emit(f"Exported to {path}.")
 
         self._run(steps())
 
@@ -88,7 +88,7 @@ class SidebarController(QObject):
             chats = yield in_thread(lambda: exchange.read_chats(path))
             added = yield self._store.add(chats)
             count = len(added)
-            self.told.emit(f"Imported {count:,} conversation{'' if count == 1 else 's'}.")
+            self.reported.emit(f"Imported {count:,} conversation{'' if count == 1 else 's'}.")
             self.refresh()
             self._open(added[-1].id)
 

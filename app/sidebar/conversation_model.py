@@ -17,7 +17,7 @@ from PySide6.QtCore import (
 )
 
 from app.conversations.records import Conversation, Hit
-from app.markdown.page import neutral
+from models.in_words import clean
 
 type Index = QModelIndex | QPersistentModelIndex
 
@@ -148,14 +148,14 @@ class HitModel(QAbstractListModel):
         if role == HIT:
             return hit
         if role in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.AccessibleTextRole):
-            text = " ".join(neutral("".join(part.text for part in hit.excerpts)).split())
-            return text if hit.message is None else f"{neutral(hit.title) or UNTITLED}: {text}"
+            text = " ".join(clean("".join(part.text for part in hit.excerpts)).split())
+            return text if hit.message is None else f"{clean(hit.title) or UNTITLED}: {text}"
         return None
 
 
 def title_of(conversation: Conversation) -> str:
     """As it can be shown in one line."""
-    return " ".join(neutral(conversation.title).split()) or UNTITLED
+    return " ".join(clean(conversation.title).split()) or UNTITLED
 
 
 def _section(conversation: Conversation, today: date) -> str:

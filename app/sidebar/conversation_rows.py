@@ -23,11 +23,11 @@ from PySide6.QtWidgets import (
 )
 
 from app.conversations.records import Excerpt, Hit
-from app.markdown.page import neutral
 from app.sidebar.conversation_model import CONVERSATION, HIT, SECTION, SHOWN, UNTITLED, Index
 from app.theme.chat_colours import ChatColours, chat_colours
 from app.theme.icons import draw_sign
 from app.theme.round_colours import tinted
+from models.in_words import clean
 
 MORE_WIDTH = 28  # at the right of a line, where its menu is
 _HIT_LINES = 2
@@ -111,7 +111,7 @@ class HitRows(QStyledItemDelegate):
         small = _small(option.font)
         painter.setFont(small)
         painter.setPen(QColor(colours.muted))
-        place = "Title" if hit.message is None else " ".join(neutral(hit.title).split()) or UNTITLED
+        place = "Title" if hit.message is None else " ".join(clean(hit.title).split()) or UNTITLED
         title = QFontMetrics(small).elidedText(place, Qt.TextElideMode.ElideRight, box.width())
         painter.drawText(box, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop, title)
         box.setTop(box.top() + QFontMetrics(small).height() + 2)
@@ -139,7 +139,7 @@ def _excerpt_layout(
     for part in excerpts:
         if len(text) > _LONGEST_EXCERPT:
             break
-        piece = neutral(part.text[:_LONGEST_EXCERPT]).replace("\n", " ")
+        piece = clean(part.text[:_LONGEST_EXCERPT]).replace("\n", " ")
         if part.match:
             style = QTextCharFormat()
             style.setFontWeight(QFont.Weight.Bold)

@@ -16,12 +16,12 @@ from PySide6.QtWidgets import (
 
 from app.commands import CommandRunner
 from app.markdown.links import open_in_browser
-from app.markdown.page import neutral
 from app.notices import Offer
 from app.updates.controller import UpdateController
 from app.updates.feed import Origin, Release
 from app.window import Window
 from models.errors import Problem
+from models.in_words import clean, size
 
 _MATTER = "update"
 
@@ -99,13 +99,13 @@ class UpdateDialog(QDialog):
         super().__init__(parent)
         self.setWindowTitle("A newer Slipstream")
         title = _label(f"Slipstream {release.version} can be had. This is {version}.")
-        self.notes = QPlainTextEdit("\n".join(map(neutral, release.notes.splitlines())))
+        self.notes = QPlainTextEdit("\n".join(map(clean, release.notes.splitlines())))
         self.notes.setReadOnly(True)
         self.notes.setTabChangesFocus(True)
         self.notes.setAccessibleName("What is new")
         facts = QFormLayout()
         facts.addRow("Page", _label(release.page))
-        facts.addRow("Size", _label(f"{release.size_bytes / 1e6:.1f} MB"))
+        facts.addRow("Size", _label(size(release.size_bytes)))
         facts.addRow("SHA-256", _label(release.sha256))
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
         self.button = buttons.addButton("Open the page", QDialogButtonBox.ButtonRole.ActionRole)

@@ -28,6 +28,7 @@ from engine.session import Session
 from models.errors import Problem
 from models.files import models_folder
 from models.folders import ModelFolder, inspect
+from models.in_words import size
 from models.installed.resolve import resolve_drafters
 from models.starter import STARTER, shipped_starter
 
@@ -324,14 +325,6 @@ def check_drafter(asked: str, found: str) -> Check:
     if asked.strip() == "auto" and found == "lookup":
         return Symptom.NO_HEAD.found("drafter", "lookup: no head was distilled for this target")
     return Check("drafter", found)
-
-
-def size(size_bytes: float) -> str:
-    """In words: 1.5 GB."""
-    for unit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if size_bytes >= unit:
-            return f"{size_bytes / unit:.{1 if unit > 1e6 else 0}f} {name}"
-    return f"{size_bytes:.0f} bytes"
 
 
 def _window() -> str:

@@ -92,7 +92,7 @@ def generate(
     """Answer one prompt and exit."""
     from engine.cli.terminal import answer_view, show_closing
     from engine.events import Stats, to_json
-    from engine.request import Message, Request, Sampling
+    from engine.request import ChatMessage, Request, Sampling
     from engine.session import DISTURBED
     from engine.stats import ENOUGH_PLAIN_ROUNDS, ratio_to_plain, update
 
@@ -109,7 +109,7 @@ def generate(
     text = _standard_input() if prompt == "-" else prompt
     if not text.strip():
         raise Problem("The prompt is empty.", "Write something to answer.")
-    messages = [Message("system", system)] * bool(system) + [Message("user", text)]
+    messages = [ChatMessage("system", system)] * bool(system) + [ChatMessage("user", text)]
     session = open_session(target, drafter, draft_length, context, quiet=json)
     request = Request(sampling=sampling, max_tokens=max_tokens, stops=tuple(stop or ()))
     events = session.answer(messages, request, generation=uuid4().hex)
@@ -410,7 +410,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         app(arguments)
     except Problem as problem:
-        from engine.cli.terminal import clean
+        from models.in_words import clean
 
         # Some of it may come from a model's files.
         print(f"slipstream: {clean(' '.join(str(problem).split()))}", file=sys.stderr)

@@ -19,6 +19,7 @@ from rich.text import Text as Styled
 
 from engine.events import Done, Event, Failed, Prefill, Stats, Text
 from engine.rounds import Round, Rounds, Token
+from models.in_words import clean
 
 # Told apart without colour too: underlined, bold, italic, struck. 256 colours, as the blue of 16
 # can hardly be read on black; rich takes the nearest where there are fewer.
@@ -32,21 +33,11 @@ STYLES = {
     "plain": Style(),
 }
 
-_CONTROLS = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 but \t and \n, DEL, C1
-    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # bidi
-    "\ud800-\udfff]"  # lone surrogates, which no encoding can write
-)
 _SPECIAL = re.compile(
     r"<\|.*\|>|<\uff5c.*\uff5c>|</?s>|<(?:eos|bos|pad|(?:start|end)_of_turn)>|\[/?INST\]"
 )
 
 type Piece = tuple[str, str]  # text, and the key of its style in STYLES
-
-
-def clean(text: str) -> str:
-    """`text` without what could drive a terminal or reorder what it shows."""
-    return _CONTROLS.sub("", text)
 
 
 def row_starts(text: str, width: int) -> list[int]:

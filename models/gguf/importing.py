@@ -26,6 +26,7 @@ from models.gguf.config import EMBEDDING, HEAD, mlx_config, mlx_names
 from models.gguf.file import FETCH_AGAIN, GgufFile, GgufTensor, read_gguf
 from models.gguf.tokenizer import tokenizer_files
 from models.gguf.weights import FLOATS, GROUP_SIZE, bits_for, pack_rows
+from models.in_words import size
 from models.safetensors_file import SafetensorsWriter, TensorLayout
 
 CHUNK_WEIGHTS = 1 << 23  # this many weights are converted at a time
@@ -205,8 +206,8 @@ def _require_room(folder: Path, size_bytes: int) -> None:
     free_bytes = shutil.disk_usage(folder).free
     if free_bytes < size_bytes + SPARE_BYTES:
         raise Problem(
-            f"The model needs {(size_bytes + SPARE_BYTES) / 1e6:,.0f} MB in {folder}, "
-            f"and {free_bytes / 1e6:,.0f} MB are free.",
+            f"The model needs {size(size_bytes + SPARE_BYTES)} in {folder}, "
+            f"and {size(free_bytes)} are free.",
             "Make room on the disk, or import to another folder.",
         )
 

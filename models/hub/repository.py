@@ -16,6 +16,7 @@ from huggingface_hub.utils import validate_repo_id
 from models.architectures import known_to_mlx
 from models.errors import Problem
 from models.folders import PICKLE_SUFFIXES
+from models.in_words import one_line
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -163,7 +164,7 @@ def _tags(told: Any) -> list[str]:
 
 def _line(text: str) -> str:
     """What somebody wrote, fit to be shown: no line breaks, nothing that steers a terminal."""
-    return "".join(filter(str.isprintable, text))[:100]
+    return one_line(text)[:100]
 
 
 def needed(repository: Repository, *, gguf: str | None = None) -> tuple[RepositoryFile, ...]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from models.errors import Problem
+from models.in_words import size
 from models.memory.machine import Machine
 from models.memory.model_size import ModelSize as ModelSize
 from models.memory.model_size import count_values, float_bytes
@@ -286,13 +287,8 @@ def _reason(fit: Fit) -> str:
     parts = [("weights", fit.weights_bytes), ("cache", fit.cache_bytes)]
     parts.append(("drafter", fit.drafter_weights_bytes + fit.drafter_cache_bytes))
     parts.append(("working memory", fit.working_bytes))
-    named = ", ".join(f"{name} {_size(size)}" for name, size in parts if size)
+    named = ", ".join(f"{name} {size(taken)}" for name, taken in parts if taken)
     return (
-        f"It needs {_size(fit.needed_bytes)} GB at {fit.context:,} tokens ({named}), "
-        f"and {_size(fit.available_bytes)} GB are available."
+        f"It needs {size(fit.needed_bytes)} at {fit.context:,} tokens ({named}), "
+        f"and {size(fit.available_bytes)} are available."
     )
-
-
-def _size(size_bytes: int) -> str:
-    """In GB, two digits at least."""
-    return f"{size_bytes / 1e9:.1f}" if size_bytes >= 1e9 else f"{size_bytes / 1e9:.2f}"

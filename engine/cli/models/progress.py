@@ -10,7 +10,6 @@ from itertools import pairwise
 from typing import Self
 
 from rich.console import Console
-from rich.filesize import decimal
 from rich.progress import (
     BarColumn,
     DownloadColumn,
@@ -25,7 +24,7 @@ from rich.table import Column
 from rich.text import Text
 
 from engine.cli.models.show import show_download
-from engine.cli.terminal import clean
+from models.in_words import clean, left, share, size
 from models.records import Download
 
 
@@ -150,12 +149,11 @@ class _Figures(ProgressColumn):
 def _figures(download: Download) -> str:
     if download.standing == "queued":
         return "waits"
-    parts = [decimal(download.done_bytes)]
+    parts = [size(download.done_bytes)]
     if download.total_bytes:
-        parts = [f"{decimal(download.done_bytes)} of {decimal(download.total_bytes)}"]
+        parts = [share(download.done_bytes, download.total_bytes)]
     if download.bytes_per_second:
-        parts.append(f"{decimal(int(download.bytes_per_second))}/s")
+        parts.append(f"{size(download.bytes_per_second)}/s")
     if download.seconds_left is not None:
-        minutes, seconds = divmod(round(download.seconds_left), 60)
-        parts.append(f"{minutes}:{seconds:02d} left")
+        parts.append(left(download.seconds_left))
     return "  ".join(parts)

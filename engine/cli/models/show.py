@@ -9,52 +9,49 @@ import time
 from collections.abc import Sequence
 
 from rich.console import Console
-from rich.filesize import decimal
 from rich.table import Table
 from rich.text import Text
 
-from engine.cli.models.shelf import Shelf
-from engine.cli.terminal import clean
-from models.records import Candidate, Download, Fit, Found, Offer
+from models.in_words import ago, one_line, size
+from models.records import Candidate, Download, Fit, Found, Inventory, Offer
 
 _ROLES = {"chat": "chat", "drafter": "drafter", "head": "head"}
-_AGES = ((365 * 86400, "year"), (30 * 86400, "month"), (86400, "day"), (3600, "hour"))
 
 
-def show_shelf(console: Console, shelf: Shelf) -> None:
+def show_local(console: Console, found: Inventory) -> None:
     """All that is on this machine, and what is on its way."""
-    usable = [model for model in shelf.installed if not model.problem]
+    usable = [model for model in found.installed if not model.problem]
     if usable:
         table = _table("On this machine", "", "used as", "size", "bits", "context", "last used")
         for model in usable:
             table.add_row(
                 _name(model.name),
                 _ROLES[model.role],
-                decimal(model.size_bytes),
+                size(model.size_bytes),
                 "" if model.role == "head" else str(model.quantization_bits or "float"),
                 f"{model.context_length:,}" if model.context_length else "",
-                ago(model.last_used),
+                "not known" if model.last_used is None else ago(time.time() - model.last_used),
             )
         console.print(table)
-    if not any(model.role == "chat" for model in shelf.installed):
+    if not any(model.role == "chat" for model in found.installed):
         _line(console, "No model to chat with is installed yet.", style="bold")
         _line(console, "→ See what runs well here: slipstream models pair", indent=2)
-    for broken in (model for model in shelf.installed if model.problem):
-        _no(console, broken.name, f"{broken.problem} {broken.remedy}", decimal(broken.size_bytes))
-    for download in shelf.downloads:
+    for broken in (model for model in found.installed if model.problem):
+        _no(console, broken.name, f"{broken.problem} {broken.remedy}", size(broken.size_bytes))
+    for download in found.downloads:
         show_download(console, download)
-    if any(one.standing != "running" for one in shelf.downloads):
+    if any(one.standing != "running" for one in found.downloads):
         _line(console, "→ Go on with what waits: slipstream models pull", indent=2)
-    for rest in shelf.incomplete:
+    for rest in found.incomplete:
         again = f"slipstream models remove --incomplete {rest.name}"
         _no(console, rest.name, f"It is incomplete. Fetch it again, or {again}",
-            decimal(rest.size_bytes))  # fmt: skip
-    for folder in shelf.folders:
+            size(rest.size_bytes))  # fmt: skip
+    for folder in found.folders:
         _line(console, f"Also looked through: {folder}", style="dim")
-    sizes = [one.size_bytes for one in shelf.installed]
-    sizes += [one.size_bytes for one in shelf.incomplete]
-    free = decimal(shelf.free_bytes)
-    _line(console, f"{decimal(sum(sizes))} taken, {free} free on the disk.", style="dim")
+    sizes = [one.size_bytes for one in found.installed]
+    sizes += [one.size_bytes for one in found.incomplete]
+    free = size(found.free_bytes)
+    _line(console, f"{size(sum(sizes))} taken, {free} free on the disk.", style="dim")
 
 
 def show_download(console: Console, download: Download) -> None:
@@ -66,8 +63,8 @@ def show_download(console: Console, download: Download) -> None:
         "paused": ("‖", "bold yellow"),
         "failed": ("✗", "bold red"),
     }[download.standing]
-    total = f" of {decimal(download.total_bytes)}" if download.total_bytes else ""
-    facts = f"{download.standing}, {decimal(download.done_bytes)}{total}"
+    total = f" of {size(download.total_bytes)}" if download.total_bytes else ""
+    facts = f"{download.standing}, {size(download.done_bytes)}{total}"
     _entry(console, mark, style, download.repository, facts)
     if download.problem:
         _line(console, f"→ {download.problem} {download.remedy}", indent=2)
@@ -82,9 +79,9 @@ def show_found(console: Console, text: str, found: Sequence[Found]) -> None:
     elif usable:
         table = _table("On the hub", "", "size", "downloads", "licence", "updated")
         for one in usable:
-            size = decimal(one.size_bytes) if one.size_bytes is not None else "?"
+            taken = size(one.size_bytes) if one.size_bytes is not None else "?"
             table.add_row(
-                _name(one.repository), size, f"{one.downloads:,}", _name(one.licence),
+                _name(one.repository), taken, f"{one.downloads:,}", _name(one.licence),
                 one.updated[:10],
             )  # fmt: skip
         console.print(table)
@@ -106,8 +103,8 @@ def show_offers(console: Console, offers: Sequence[Offer]) -> None:
         if offer.reason:
             _no(console, offer.target, offer.reason)
             continue
-        fetched = "here" if offer.installed else f"{decimal(offer.download_bytes)} to fetch"
-        facts = f"needs {decimal(offer.needed_bytes)}, {fetched}"
+        fetched = "here" if offer.installed else f"{size(offer.download_bytes)} to fetch"
+        facts = f"needs {size(offer.needed_bytes)}, {fetched}"
         _entry(console, "✓", "green", offer.target, facts)
         drafter = f"with {offer.drafter}; " if offer.drafter else ""
         _line(console, f"{drafter}{offer.good_for}", indent=2)
@@ -146,30 +143,18 @@ def show_fit(console: Console, fit: Fit) -> None:
     )
     for name, size_bytes in parts:
         if size_bytes:
-            table.add_row(f"  {name}", decimal(size_bytes))
-    table.add_row("  needed", Text(decimal(fit.needed_bytes), style="bold"))
-    table.add_row("  available", decimal(fit.available_bytes))
+            table.add_row(f"  {name}", size(size_bytes))
+    table.add_row("  needed", Text(size(fit.needed_bytes), style="bold"))
+    table.add_row("  available", size(fit.available_bytes))
     console.print(table)
     _line(console, fit.reason, indent=2)
     if fit.largest_context:
         _line(console, f"The longest context that fits: {fit.largest_context:,} tokens.", indent=2)
 
 
-def ago(moment: float | None) -> str:
-    """How long ago a time (seconds since 1970) was, in words."""
-    if moment is None:
-        return "not known"
-    seconds = time.time() - moment
-    for length, name in _AGES:
-        if seconds >= length:
-            count = int(seconds // length)
-            return f"{count} {name}{'s' * (count > 1)} ago"
-    return "just now"
-
-
 def _recommended(console: Console, offer: Offer) -> None:
     _line(console, "For this machine", style="bold")
-    needs = f"{decimal(offer.needed_bytes)} of {decimal(offer.available_bytes)}"
+    needs = f"{size(offer.needed_bytes)} of {size(offer.available_bytes)}"
     _entry(console, "★", "bold yellow", offer.target, f"needs {needs} of memory")
     drafter = f" ({offer.drafter})" if offer.drafter else ""
     _line(console, f"drafted by {_drafts(offer)}{drafter}; {offer.good_for}", indent=2)
@@ -188,7 +173,7 @@ def _drafts(offer: Offer) -> str:
 
 
 def _fetched(offer: Offer) -> str:
-    return "here" if offer.installed else decimal(offer.download_bytes)
+    return "here" if offer.installed else size(offer.download_bytes)
 
 
 def _table(title: str, *headings: str) -> Table:
@@ -213,7 +198,7 @@ def _name(text: str) -> Text:
 
 
 def _tidy(text: str) -> str:
-    return " ".join(clean(text).split())
+    return one_line(text)
 
 
 def _no(console: Console, name: str, reason: str, facts: str = "") -> None:

@@ -3,18 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.markdown.page import (
-    Ghost,
-    Line,
-    Look,
-    Run,
-    SourceMap,
-    Style,
-    haunted,
-    neutral,
-    shown,
-    utf16,
-)
+from app.markdown.page import Ghost, Line, Look, Run, SourceMap, Style, haunted, shown, utf16
+from models.in_words import clean
 
 PLAIN = Style()
 
@@ -113,6 +103,6 @@ def test_the_end_can_be_dropped() -> None:
 @given(st.text())
 def test_shown_text_is_neutral_and_whole(text: str) -> None:
     runs = list(shown(text, PLAIN, 3, len(text)))
-    assert all(neutral(run.text) == run.text for run in runs)
+    assert all(clean(run.text) == run.text for run in runs)
     assert sum(run.length for run in runs) == len(text)
-    assert "".join(run.text for run in runs if run.style.role == "text") == neutral(text)
+    assert "".join(run.text for run in runs if run.style.role == "text") == clean(text)

@@ -9,7 +9,7 @@ from app.models.library import Library
 from models.errors import Problem
 from models.records import Download
 from tests.support.app.fake_commands import FakeCommandRunner
-from tests.support.app.library_samples import shelf
+from tests.support.app.library_samples import inventory_answer
 
 A = Download("a/a", "", "running", 10, 100, 5.0, 18.0)
 
@@ -24,7 +24,7 @@ class Downloading:
         self.problems: list[Problem] = []
         self.arrived: list[str] = []
         self.library.failed.connect(self.problems.append)
-        self.downloads.arrived.connect(self.arrived.append)
+        self.downloads.completed.connect(self.arrived.append)
 
     @property
     def standings(self) -> dict[str, str]:
@@ -33,8 +33,8 @@ class Downloading:
     def look(self, *downloads: Download) -> None:
         """The queue on the disk is looked at, and is so."""
         if not self.commands.waits("list"):
-            self.library.look()
-        self.commands.asked("list").answer(shelf(downloads=downloads))
+            self.library.refresh()
+        self.commands.asked("list").answer(inventory_answer(downloads=downloads))
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def test_pausing_and_going_on(downloading: Downloading) -> None:
 
 
 def test_a_look_from_before_forgets_nothing(downloading: Downloading) -> None:
-    downloading.library.look()
+    downloading.library.refresh()
     downloading.downloads.pull("a/a", "b/b")
     downloading.look(replace(A, standing="paused"))  # as it was before
     assert downloading.standings == {"a/a": "queued", "b/b": "queued"}

@@ -6,18 +6,19 @@ from typing import Any
 import pytest
 from PySide6.QtCore import QObject
 
-from app.models.library import Inventory, Library
+from app.models.library import Library
 from models.errors import Problem
+from models.records import Inventory
 from tests.support.app.fake_commands import FakeCommandRunner
 from tests.support.app.library_samples import (
     CANDIDATES,
     DOWNLOADS,
     FOUND,
     INSTALLED,
+    INVENTORY_ANSWER,
     OFFERS,
-    SHELF,
+    inventory_answer,
     plain,
-    shelf,
 )
 
 
@@ -32,16 +33,16 @@ def library(commands: FakeCommandRunner) -> Library:
 
 
 def test_all_that_is_answered_comes_through(commands: FakeCommandRunner, library: Library) -> None:
-    library.look()
-    library.look_at_offers()
+    library.refresh()
+    library.refresh_offers()
     library.search("  qwen   3 ")
-    library.look_for_drafters("/models/a")
+    library.refresh_candidates("/models/a")
     assert commands.asked("search").words == ("search", "--json", "--", "qwen 3")
     assert commands.asked("--target").words == ("pair", "--json", "--target", "/models/a")
     commands.asked("search").answer(plain(found=FOUND))
-    commands.answer_all(SHELF, plain(offers=OFFERS), plain(candidates=CANDIDATES))
-    assert library.shelf.value.installed == INSTALLED
-    assert library.shelf.value.folders == ("/Volumes/Models and more/mlx",)
+    commands.answer_all(INVENTORY_ANSWER, plain(offers=OFFERS), plain(candidates=CANDIDATES))
+    assert library.inventory.value.installed == INSTALLED
+    assert library.inventory.value.folders == ("/Volumes/Models and more/mlx",)
     assert library.downloads.all == DOWNLOADS
     assert library.offers.value == OFFERS
     assert library.found.value == FOUND
@@ -61,21 +62,21 @@ def test_only_the_latest_answer_counts(commands: FakeCommandRunner, library: Lib
     commands.asked("search").answer(plain(found=FOUND[:1]))
     assert library.found.value == FOUND[:1]
     assert not library.found.asking
-    library.look()
+    library.refresh()
     look = commands.asked("list")
-    library.look()
+    library.refresh()
     assert look.dropped
 
 
 def test_what_failed_keeps_what_was_known(commands: FakeCommandRunner, library: Library) -> None:
-    library.look()
-    commands.asked("list").answer(SHELF)
-    library.look()
+    library.refresh()
+    commands.asked("list").answer(INVENTORY_ANSWER)
+    library.refresh()
     commands.asked("list").fail("The disk is gone.", "Plug it in.")
-    assert library.shelf.value.installed == INSTALLED
-    assert library.shelf.problem is not None
-    library.look()
-    assert library.shelf.problem is None
+    assert library.inventory.value.installed == INSTALLED
+    assert library.inventory.problem is not None
+    library.refresh()
+    assert library.inventory.problem is None
 
 
 def test_an_empty_search_asks_nothing(commands: FakeCommandRunner, library: Library) -> None:
@@ -87,9 +88,9 @@ def test_an_empty_search_asks_nothing(commands: FakeCommandRunner, library: Libr
 def test_another_target_forgets_the_candidates(
     commands: FakeCommandRunner, library: Library
 ) -> None:
-    library.look_for_drafters("/models/a")
+    library.refresh_candidates("/models/a")
     commands.asked("--target").answer(plain(candidates=CANDIDATES))
-    library.look_for_drafters("/models/b")
+    library.refresh_candidates("/models/b")
     assert library.candidates.value == ()
     assert library.candidates.asking
 
@@ -136,17 +137,17 @@ def test_after_a_change_it_looks_again(
     act: Callable[[Library], None],
     words: tuple[str, ...],
 ) -> None:
-    told: list[str] = []
+    freed: list[int | None] = []
     problems: list[Problem] = []
-    library.told.connect(told.append)
+    library.done.connect(freed.append)
     library.failed.connect(problems.append)
-    library.look_at_offers()
+    library.refresh_offers()
     commands.asked("pair").answer(plain(offers=OFFERS))
     act(library)
     assert commands.asked(words[0]).words == words
     assert not commands.waits("list")
     commands.asked(words[0]).answer({"freed_bytes": 1_234_000_000})
-    assert told == ["Freed 1.23 GB."]
+    assert freed == [1_234_000_000]
     assert commands.waits("list")
     assert commands.waits("pair")
     act(library)
@@ -159,7 +160,7 @@ def test_closing_waits_for_the_downloads_alone(
 ) -> None:
     library.downloads.pull("a/b")
     pull = commands.asked("pull")
-    library.look()
+    library.refresh()
     library.close()
     assert commands.closed == (pull,)
     pull.answer()
@@ -171,4 +172,4 @@ def test_models_are_found_by_name_or_folder() -> None:
     assert found.find("SMOLLM2-135m-instruct") == INSTALLED[0]
     assert found.find(INSTALLED[1].path) == INSTALLED[1]
     assert found.find("qwen") is None
-    assert shelf()["installed"] == []
+    assert inventory_answer()["installed"] == []

@@ -9,7 +9,13 @@ from app.settings import Pair
 from app.window import Window
 from models.errors import Problem
 from tests.support.app.fake_commands import commands_of
-from tests.support.app.library_samples import CANDIDATES, DRAFTER, installed, plain, shelf
+from tests.support.app.library_samples import (
+    CANDIDATES,
+    DRAFTER,
+    installed,
+    inventory_answer,
+    plain,
+)
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
@@ -63,7 +69,7 @@ def test_another_target_is_offered_and_loaded(
     window = open_window("ready take load take load serve")
     until(lambda: window.pair_bar.status == "loaded")
     here = (installed("someone/other", path=str(folder)), installed("head", role="head"))
-    commands_of(window).asked("list").answer(shelf(installed=here))
+    commands_of(window).asked("list").answer(inventory_answer(installed=here))
     chooser = box(window, "Target model")
     assert [chooser.itemText(place) for place in range(2)] == ["tiny", "other"]
     choose(window, "Target model", "other")
@@ -87,7 +93,7 @@ def test_drafters_that_do_not_work_say_why(open_window: Open, until: Until) -> N
         for line in lines
     )
     assert any(line.startswith("Head, not available. No head was trained") for line in lines)
-    assert any(line.startswith("Qwen3-1.7B-4bit, not available. Not on this") for line in lines)
+    assert any(line.startswith("Qwen3-1.7B-4bit, not available.") for line in lines)
     choose(window, "Drafter", "Qwen3-0.6B-4bit")
     until(lambda: drafting(window)[0] == DRAFTER)
 
@@ -98,7 +104,7 @@ def test_a_pair_that_is_used_waits_for_the_answer(open_window: Open, until: Unti
     window.composer.set_text("Go on.")
     window.composer.send()
     until(lambda: window.answers.busy and window.transcript.messages[-1].written == "begun")
-    window.pair.use(Pair("/models/better", "auto", "auto"))
+    window.pair_controller.use(Pair("/models/better", "auto", "auto"))
     assert window.loader.pair.target == ""
     window.engine.restart()  # which ends the answer
     until(lambda: window.loader.loaded and window.loader.loaded.target == "/models/better")
@@ -114,7 +120,7 @@ def test_a_gguf_file_is_imported_first(open_window: Open, until: Until, tmp_path
 
     window = open_window("ready take load take load serve", opening=opening)
     until(lambda: window.pair_bar.status == "loaded")
-    window.pair._open_target(file)
+    window.pair_controller.open_target(file)
     until(lambda: window.loader.loaded and window.loader.loaded.target == str(folder))
     assert heard == ["", str(file)]
     assert box(window, "Target model").currentText() == "large.gguf"
@@ -131,7 +137,7 @@ def test_a_gguf_file_that_is_damaged_leaves_the_old_model(
 
     window = open_window(opening=opening)
     until(lambda: window.pair_bar.status == "loaded")
-    window.pair._open_target(tmp_path / "large.gguf")
+    window.pair_controller.open_target(tmp_path / "large.gguf")
     until(lambda: "engine" in window.notices.texts)
     assert window.pair_bar.status == "loaded"
     assert window.loader.loaded is not None
@@ -147,7 +153,7 @@ def test_a_drafter_folder_is_offered_from_then_on(
 ) -> None:
     window = open_window()
     until(lambda: window.pair_bar.status == "loaded")
-    window.pair._open(tmp_path / "small")
+    window.pair_controller.open_drafter(tmp_path / "small")
     until(lambda: drafting(window)[0] == str(tmp_path / "small"))
     assert window.settings.paths("drafters") == (str(tmp_path / "small"),)
     choose(window, "Drafter", "None")

@@ -85,8 +85,8 @@ def open_real(
 
 def library_of(window: Window) -> LibraryDialog:
     window.menus.actions["library"].trigger()
-    assert window.library.dialog is not None
-    return window.library.dialog
+    assert window.library_controller.dialog is not None
+    return window.library_controller.dialog
 
 
 def standings(home: Path) -> list[str]:
@@ -97,7 +97,7 @@ def standings(home: Path) -> list[str]:
 
 def pull_of(window: Window) -> int:
     """The process that downloads."""
-    return window.library._library.downloads.running[0].pid
+    return window.library.downloads.running[0].pid
 
 
 def test_from_a_search_to_an_answer(open_real: Callable[[], Window], until: Until) -> None:
@@ -109,7 +109,7 @@ def test_from_a_search_to_an_answer(open_real: Callable[[], Window], until: Unti
     dialog.search.searched.emit("tiny")
     until(lambda: dialog.search.rows.rows)
     dialog.search.rows.row(NAME).press("get")
-    until(lambda: dialog.search.rows.row(NAME).content.badge == "On this machine")
+    until(lambda: dialog.search.rows.row(NAME).data.badge == "On this machine")
     dialog.search.rows.row(NAME).press("use")
     until(lambda: window.loader.loaded and "snapshots" in window.loader.loaded.target)
     assert window.loader.names[0] == "Tiny-Llama-8bit"
@@ -119,13 +119,13 @@ def test_from_a_search_to_an_answer(open_real: Callable[[], Window], until: Unti
     answer = window.conversation.branch[-1]
     until(lambda: window.answers.writing(answer.id) is None)
     kept = window.store.message(answer.id).result()
-    assert kept.content
+    assert kept.data
     assert (kept.target, kept.state) == ("Tiny-Llama-8bit", "complete")
     dialog.show_page("disk")
-    until(lambda: any(row.content.badge == "Answers now" for row in dialog.disk.rows.rows))
+    until(lambda: any(row.data.badge == "Answers now" for row in dialog.disk.rows.rows))
     dialog.show_page("drafters")
     until(lambda: len(dialog.drafters.rows.rows) > 3)
-    assert "Lookup" in [row.content.title for row in dialog.drafters.rows.rows]
+    assert "Lookup" in [row.data.title for row in dialog.drafters.rows.rows]
 
 
 def test_closing_pauses_and_the_next_start_goes_on(
@@ -133,9 +133,9 @@ def test_closing_pauses_and_the_next_start_goes_on(
 ) -> None:
     hub.hold_after = 50_000
     window = open_real()
-    window.library._library.downloads.pull(NAME)
+    window.library.downloads.pull(NAME)
     until(hub.held.is_set)
-    until(lambda: window.library._library.downloads.all[0].done_bytes > 0)
+    until(lambda: window.library.downloads.all[0].done_bytes > 0)
     children = psutil.Process().children(recursive=True)
     window.close()
     assert not any(child.is_running() for child in children)
@@ -147,9 +147,9 @@ def test_closing_pauses_and_the_next_start_goes_on(
     dialog.show_page("downloads")
     until(lambda: dialog.downloads.rows.rows)
     row = dialog.downloads.rows.row(NAME)
-    assert row.content.line.startswith("Paused")
+    assert row.data.line.startswith("Paused")
     row.press("resume")
-    until(lambda: window.library._library.shelf.value.find(NAME))
+    until(lambda: window.library.inventory.value.find(NAME))
     until(lambda: not dialog.downloads.rows.rows)
     assert standings(tmp_path) in ([], ["done"])
 
@@ -160,16 +160,16 @@ def test_a_download_that_is_killed_says_so_and_goes_on(
     hub.hold_after = 50_000
     window = open_real()
     dialog = library_of(window)
-    window.library._library.downloads.pull(NAME)
+    window.library.downloads.pull(NAME)
     until(hub.held.is_set)
     dialog.show_page("downloads")
     os.kill(pull_of(window), signal.SIGKILL)
     hub.hold_after = None
     hub.release.set()
-    until(lambda: dialog.downloads.rows.rows[0].content.warns)
-    assert "SIGKILL" in dialog.downloads.rows.row(NAME).content.reasons
+    until(lambda: dialog.downloads.rows.rows[0].data.warns)
+    assert "SIGKILL" in dialog.downloads.rows.row(NAME).data.reasons
     dialog.downloads.rows.row(NAME).press("resume")
-    until(lambda: window.library._library.shelf.value.find(NAME))
+    until(lambda: window.library.inventory.value.find(NAME))
 
 
 def test_pausing_and_cancelling_a_real_download(
@@ -182,7 +182,7 @@ def test_pausing_and_cancelling_a_real_download(
     monkeypatch.setenv("HF_HUB_DOWNLOAD_TIMEOUT", "30")
     window = open_real()
     dialog = library_of(window)
-    downloads = window.library._library.downloads
+    downloads = window.library.downloads
     downloads.pull(NAME)
     until(lambda: downloads.all[0].done_bytes > 0)
     dialog.show_page("downloads")
@@ -191,11 +191,11 @@ def test_pausing_and_cancelling_a_real_download(
     assert 0 < downloads.all[0].done_bytes < downloads.all[0].total_bytes
     dialog.downloads.rows.row(NAME).press("cancel")
     until(lambda: not downloads.all)
-    until(lambda: window.library._library.shelf.value.incomplete)
+    until(lambda: window.library.inventory.value.incomplete)
     dialog.show_page("disk")
-    (left,) = (row for row in dialog.disk.rows.rows if "incomplete:" in row.content.key)
+    (left,) = (row for row in dialog.disk.rows.rows if "incomplete:" in row.data.key)
     left.press("clean")
-    until(lambda: window.library._library.shelf.value.incomplete == ())
+    until(lambda: window.library.inventory.value.incomplete == ())
     assert dialog.line.text.startswith("Freed")
 
 
@@ -208,5 +208,5 @@ def test_a_hub_that_is_not_there(
     until(lambda: dialog.offers.card.isVisible())  # the catalog needs no hub
     dialog.show_page("search")
     dialog.search.searched.emit("tiny")
-    until(lambda: window.library._library.found.problem)
-    assert dialog.search.said == str(window.library._library.found.problem)
+    until(lambda: window.library.found.problem)
+    assert dialog.search.status.text == str(window.library.found.problem)

@@ -12,7 +12,7 @@ from pytestqt.qtbot import QtBot
 
 from app.models.row_data import Action, RowData
 from app.models.rows import Rows
-from app.models.widgets import LineLabel
+from app.models.widgets import ShortenedLabel
 from app.theme.chat_colours import DARK_CHAT
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 
@@ -46,7 +46,7 @@ def asked(rows: Rows) -> list[tuple[str, str]]:
 
 
 def keys(rows: Rows) -> list[str]:
-    return [row.content.key for row in rows.rows]
+    return [row.data.key for row in rows.rows]
 
 
 def test_what_is_pressed_is_told(rows: Rows, asked: list[tuple[str, str]]) -> None:
@@ -123,7 +123,7 @@ def test_all_of_it_is_read_out(rows: Rows) -> None:
 
 
 def test_long_names_are_shortened_and_can_be_read_all_the_same(qtbot: QtBot) -> None:
-    label = LineLabel(elide=Qt.TextElideMode.ElideMiddle)
+    label = ShortenedLabel(elide=Qt.TextElideMode.ElideMiddle)
     qtbot.addWidget(label)
     label.resize(120, 20)
     label.say("someone/a-model-with-quite-a-long-name-4bit")

@@ -1,12 +1,11 @@
 """What the self-test calls right, and that it tells of a window that crashes, hangs or fails."""
 
-import copy
 import json
 import os
 import platform
 import subprocess
 import sys
-import time
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,24 +17,46 @@ from PySide6.QtWidgets import QApplication
 
 import app.__main__ as program
 from app.self_test import checks as self_test
-from app.self_test.checks import Seen, judge, judge_spawned, read, spawn, watch_window
-from app.self_test.window import Examination
+from app.self_test.checks import judge, judge_spawned, spawn, watch_window
+from app.self_test.facts import (
+    AnswerFacts,
+    EngineFacts,
+    FailureFacts,
+    Observed,
+    PairFacts,
+    WindowFacts,
+    read_facts,
+    write_fact,
+)
+from app.self_test.window import WindowTest
 from models.errors import Problem
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, ROOT, Until, fake_host, make_window
 
-RIGHT: Seen = {
-    "window": {"pid": 1, "platform": "offscreen", "pyside6": "6", "first_paint_seconds": 0.5},
-    "engine": {"pid": 2, "python": platform.python_version(), "mlx": "0", "device": "CPU"},
-    "pair": {"target": "smollm2", "drafter": "auto"},
-    "answer": {"ending": "stop", "text": "It is Paris.", "tokens": 8, "accepted": 7},
-}
-PAINTS = "import json; print(json.dumps({'window': {'pid': 1}}), flush=True)"
+WINDOW = WindowFacts(
+    painted_at=12.5, pid=1, platform="offscreen", width=8, height=6, pyside6="6", qt="6.1"
+)
+RIGHT = Observed(
+    window=WINDOW,
+    engine=EngineFacts(pid=2, python=platform.python_version(), mlx="0", mlx_lm="1", device="CPU"),
+    pair=PairFacts(target="smollm2", drafter="auto", draft_length="4", precision="4-bit"),
+    answer=AnswerFacts(
+        question="Where?",
+        text="It is Paris.",
+        ending="stop",
+        tokens=8,
+        proposed=9,
+        accepted=7,
+        tokens_per_second=None,
+    ),
+)
+LINES = "\n".join(
+    write_fact(fact) for fact in (RIGHT.window, RIGHT.engine, RIGHT.pair, RIGHT.answer) if fact
+)
+PAINTS = f"print({write_fact(WINDOW)!r}, flush=True)"
 
 
-def wrong(part: str, name: str, value: object) -> Seen:
-    seen = copy.deepcopy(RIGHT)
-    seen[part][name] = value
-    return seen
+def wrong(part: str, **fields: Any) -> Observed:
+    return replace(RIGHT, **{part: replace(getattr(RIGHT, part), **fields)})
 
 
 def says(*lines: str) -> tuple[str, ...]:
@@ -48,58 +69,59 @@ def test_all_is_right() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seen", "failure"),
+    ("observed", "fact"),
     [
-        (wrong("engine", "pid", 1), "no process of its own"),
-        (wrong("engine", "pid", 0), "no process of its own"),
-        (wrong("engine", "python", "3.0"), "another Python"),
-        (wrong("answer", "ending", "length"), "length"),
-        (wrong("answer", "text", "It is Berlin."), "Berlin"),
-        (wrong("answer", "accepted", 0), "accepted"),
-        ({**RIGHT, "failure": {"why": "The engine died."}}, "The engine died."),
+        (wrong("engine", pid=1), ""),
+        (wrong("engine", pid=0), ""),
+        (wrong("engine", python="3.0"), "3.0"),
+        (wrong("answer", ending="length"), "length"),
+        (wrong("answer", text="It is Berlin."), "Berlin"),
+        (wrong("answer", accepted=0), "accepted"),
+        (replace(RIGHT, failure=FailureFacts(why="The engine died.")), "The engine died."),
     ],
 )
-def test_each_thing_that_is_wrong_is_told(seen: Seen, failure: str) -> None:
-    (told,) = judge(seen)
-    assert failure in told
+def test_each_thing_that_is_wrong_is_told(observed: Observed, fact: str) -> None:
+    (failure,) = judge(observed)
+    assert fact in failure
 
 
-@pytest.mark.parametrize("part", RIGHT)
+@pytest.mark.parametrize("part", ["window", "engine", "pair", "answer"])
 def test_what_did_not_happen_is_told(part: str) -> None:
-    assert len(judge({name: told for name, told in RIGHT.items() if name != part})) == 1
+    assert len(judge(replace(RIGHT, **{part: None}))) == 1
 
 
-def test_paint_is_timed_from_the_start_and_other_lines_are_ignored() -> None:
-    output = b'a library\n{"window": {"painted": 12.5, "pid": 4}}\n[1]\n{"answer": 3}\n\xff\n'
-    assert read(output, 12.0) == {"window": {"pid": 4, "first_paint_seconds": 0.5}}
+def test_facts_cross_the_pipe_and_other_lines_are_ignored() -> None:
+    lines = ["a library", *LINES.splitlines(), "[1]", '{"answer": 3}', '{"other": {}}']
+    assert read_facts("\n".join(lines).encode() + b"\n\xff\n") == RIGHT
+    assert read_facts(b'{"window": {"painted_at": 12.5, "pid": 4}}\n') == Observed()
 
 
 @given(st.binary())
 def test_anything_may_be_said(output: bytes) -> None:
-    read(output, 0.0)
+    read_facts(output)
 
 
 def test_a_window_that_crashes_is_told_of_with_what_it_said(tmp_path: Path) -> None:
     crash = says(
         PAINTS, "import os, sys", "print('no display', file=sys.stderr, flush=True)", "os.abort()"
     )
-    seen, ending = watch_window(crash, tmp_path, None, seconds=60)
-    assert seen == {"window": {"pid": 1}}
-    assert "SIGABRT" in ending
-    assert "no display" in ending
+    run = watch_window(crash, tmp_path, None, seconds=60)
+    assert run.observed == Observed(window=WINDOW)
+    assert "SIGABRT" in run.failure
+    assert "no display" in run.failure
 
 
 def test_a_window_that_hangs_is_ended(tmp_path: Path) -> None:
     hang = says(PAINTS, "import time", "time.sleep(3600)")
-    seen, ending = watch_window(hang, tmp_path, None, seconds=1.0)
-    assert seen == {"window": {"pid": 1}}
-    assert "not done" in ending
+    run = watch_window(hang, tmp_path, None, seconds=1.0)
+    assert run.observed == Observed(window=WINDOW)
+    assert run.failure
 
 
 def test_a_window_that_is_not_there_is_told_of(tmp_path: Path) -> None:
-    seen, ending = watch_window((str(tmp_path / "nothing"),), tmp_path, None, seconds=60)
-    assert seen == {}
-    assert "cannot be started" in ending
+    run = watch_window((str(tmp_path / "nothing"),), tmp_path, None, seconds=60)
+    assert run.observed == Observed()
+    assert "nothing" in run.failure
 
 
 def test_the_window_gets_a_home_and_the_picture_of_where_we_are(
@@ -108,12 +130,15 @@ def test_the_window_gets_a_home_and_the_picture_of_where_we_are(
     monkeypatch.chdir(tmp_path)
     tell = says(
         "import json, os, sys",
-        "print(json.dumps({'told': {'words': sys.argv, 'home': os.environ['SLIPSTREAM_HOME']}}))",
+        "why = json.dumps([sys.argv, os.environ['SLIPSTREAM_HOME']])",
+        "print(json.dumps({'failure': {'why': why}}))",
     )
-    seen, _ = watch_window(tell, tmp_path / "home", Path("w.png"), seconds=60)
+    run = watch_window(tell, tmp_path / "home", Path("w.png"), seconds=60)
     home, picture = str(tmp_path / "home"), str(tmp_path / "w.png")
-    assert seen["told"]["home"] == home
-    assert seen["told"]["words"][1:] == [
+    assert run.observed.failure is not None
+    words, variable = json.loads(run.observed.failure.why)
+    assert variable == home
+    assert words[1:] == [
         *("--self-test-window", home),
         *("--self-test-picture", picture),
     ]
@@ -121,16 +146,16 @@ def test_the_window_gets_a_home_and_the_picture_of_where_we_are(
 
 def test_a_process_is_spawned_by_this_python() -> None:
     spawned = spawn()
-    assert spawned["executable"] == sys.executable
+    assert spawned.executable == sys.executable
     assert judge_spawned(spawned) == []
-    assert judge_spawned({**spawned, "executable": "/bin/other"})
-    assert judge_spawned({**spawned, "pid": os.getpid()})
-    assert judge_spawned({"failure": "it died"})
+    assert judge_spawned(replace(spawned, executable="/bin/other"))
+    assert judge_spawned(replace(spawned, pid=os.getpid()))
+    assert judge_spawned(replace(spawned, failure="it died"))
 
 
 def test_a_process_that_cannot_be_spawned_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("multiprocessing.spawn.get_executable", lambda: b"/bin/true")
-    assert "failure" in spawn()
+    assert spawn().failure
 
 
 def test_libraries_that_are_missing_are_told_of() -> None:
@@ -152,12 +177,14 @@ def run_test(capsys: pytest.CaptureFixture[str], *command: str) -> tuple[int, di
 
 @pytest.mark.usefixtures("no_starter")
 def test_the_report_is_one_object(capsys: pytest.CaptureFixture[str]) -> None:
-    status, report, errors = run_test(capsys, *says(f"print({json.dumps(RIGHT)!r})"))
+    status, report, errors = run_test(capsys, *says(f"print({LINES!r})"))
     assert (status, report["failures"], errors) == (0, [], "")
     assert report["versions"]["slipstream"]
     assert (report["versions"]["pyside6"], report["versions"]["mlx"]) == ("6", "0")
     assert "mlx" not in report["engine"]
-    assert report["answer"] == RIGHT["answer"]
+    assert RIGHT.answer is not None
+    assert report["answer"] == asdict(RIGHT.answer)
+    assert "first_paint_seconds" in report["window"]
     assert report["bundle"] == {}
 
 
@@ -194,16 +221,16 @@ def test_a_bundle_is_left_as_it_is(
     (bundle / "Contents" / "file").write_text("as it was")
     monkeypatch.setattr(self_test, "bundle_of", lambda program: bundle)
     write = f"open({str(bundle / 'Contents' / 'new')!r}, 'w')" if writes else ""
-    status, report, _ = run_test(capsys, *says(f"print({json.dumps(RIGHT)!r})", write))
+    status, report, _ = run_test(capsys, *says(f"print({LINES!r})", write))
     assert (status == 1) is writes
     assert report["bundle"] == {"path": str(bundle), "unchanged": not writes}
 
 
 def test_a_file_that_changes_is_seen(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("one")
-    before = self_test.state(tmp_path)
+    before = self_test.file_states(tmp_path)
     (tmp_path / "file").write_text("three")
-    assert self_test.state(tmp_path) != before
+    assert self_test.file_states(tmp_path) != before
 
 
 def test_in_a_bundle_the_program_that_is_clicked_on_opens_the_window(
@@ -239,17 +266,20 @@ def test_a_window_is_examined_and_closed(
     window = make_window(plain_application, tmp_path, fake_host(tmp_path, steps))
     window.show()
     picture = tmp_path / "window.png"
-    before = time.monotonic()
-    Examination(window, picture).begin()
+    WindowTest(window, picture).begin()
     until(lambda: not window.isVisible())
-    seen = read(capsys.readouterr().out.encode(), before)
+    output = capsys.readouterr().out
+    seen = read_facts(output.encode())
     window.deleteLater()
-    assert list(seen)[-1] == last
-    assert seen["window"]["platform"] == "offscreen"
+    assert [*json.loads(output.splitlines()[-1])] == [last]
+    assert seen.window is not None
+    assert seen.window.platform == "offscreen"
     if last == "answer":
-        assert seen["engine"]["pid"] not in (0, seen["window"]["pid"])
-        assert seen["answer"]["text"] == "served"
-        assert QImage(str(picture)).width() == seen["window"]["width"]
+        assert seen.engine is not None
+        assert seen.engine.pid not in (0, seen.window.pid)
+        assert seen.answer is not None
+        assert seen.answer.text == "served"
+        assert QImage(str(picture)).width() == seen.window.width
 
 
 @pytest.mark.slow

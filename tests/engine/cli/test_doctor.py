@@ -28,7 +28,6 @@ from engine.cli.doctor import (
     check_version,
     diagnose,
     show_check,
-    size,
     starter_if_here,
 )
 from engine.cli.main import main
@@ -160,7 +159,7 @@ def test_weights_that_do_not_fit_are_not_loaded(
     found = diagnose(lambda: ModelFolder(folder), "lookup")
     assert not found.usable
     assert found.checks[-1].symptom is Symptom.TOO_LARGE
-    assert "1 kB" in found.checks[-1].fact
+    assert "1.00 kB" in found.checks[-1].fact
 
 
 @pytest.mark.usefixtures("measured")
@@ -236,7 +235,7 @@ def test_whether_a_pair_fits() -> None:
         return check_fit(weights=4 * GB, token=100_000, context=10_000, free=free, device=device)
 
     assert fit(2 * GB).symptom is None
-    assert "5.0 GB" in fit(2 * GB).fact
+    assert "5.00 GB" in fit(2 * GB).fact
     assert fit(GB // 2).symptom is Symptom.SHORT_CONTEXT
     assert fit(GB // 2).fact.endswith(" 5,000")
     assert fit(None).symptom is None, "nothing is known, nothing is said"
@@ -245,7 +244,7 @@ def test_whether_a_pair_fits() -> None:
     tight = fit(9 * GB, device=3 * GB)
     assert not tight.usable
     assert tight.symptom is Symptom.TOO_LARGE
-    assert tight.fact.endswith(" 3.0 GB")
+    assert tight.fact.endswith(" 3.00 GB")
 
 
 def curve(*seconds: float, step: float | None = None) -> PassCurve:
@@ -282,11 +281,3 @@ def test_memory_that_macos_could_give() -> None:
     assert available_in_vm_stat("vm_stat: no such thing") is None
     here = available_bytes()
     assert here is None or here > 0
-
-
-@pytest.mark.parametrize(
-    ("size_bytes", "text"),
-    [(999, "999 bytes"), (46_080, "46 kB"), (5.4e8, "540 MB"), (2.25e9, "2.2 GB"), (0, "0 bytes")],
-)
-def test_sizes(size_bytes: float, text: str) -> None:
-    assert size(size_bytes) == text

@@ -16,10 +16,10 @@ from tokenizers import Tokenizer
 
 from engine.cli import main as __main__
 from engine.cli.main import main
-from engine.cli.terminal import clean
 from engine.events import Done, Draft, Prefill, Verdict
 from engine.session import BUSY, DISTURBED
 from engine.stats import tally
+from models.in_words import clean
 from tests.support.engine.ended import (
     CONTROLS,
     END,

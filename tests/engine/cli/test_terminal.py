@@ -14,7 +14,6 @@ from engine.cli.terminal import (
     LiveAnswer,
     PlainAnswer,
     answer_view,
-    clean,
     closing_lines,
     legend,
     row_starts,
@@ -35,6 +34,7 @@ from engine.events import (
     WrittenToken,
 )
 from engine.rounds import judged
+from models.in_words import clean
 
 # Every sequence that drawing may use; nothing else may be left but line ends.
 OWN_CODES = re.compile(r"\x1b\[[0-9;]*m|\x1b\[\d+A|\x1b\[[KJ]|\x1b\[\?(?:2026|25|7)[hl]|\r")

@@ -8,15 +8,15 @@ from PySide6.QtTest import QTest
 from app.models.dialog import LibraryDialog
 from app.window import Window
 from tests.support.app.fake_commands import commands_of
-from tests.support.app.library_samples import CANDIDATES, FOUND, OFFERS, SHELF, plain
+from tests.support.app.library_samples import CANDIDATES, FOUND, INVENTORY_ANSWER, OFFERS, plain
 
 Save = Callable[[str, Callable[[str], None]], None]
-QUIET = {**SHELF, "downloads": []}
+QUIET = {**INVENTORY_ANSWER, "downloads": []}
 
 
 def draw_library(window: Window, save: Save) -> None:
     """Every page, in turn, beside that window."""
-    commands, controller = commands_of(window), window.library
+    commands, controller = commands_of(window), window.library_controller
     controller.open()
     dialog = controller.dialog
     assert dialog is not None
@@ -25,8 +25,8 @@ def draw_library(window: Window, save: Save) -> None:
         QTest.qWait(60)
         save(f"library-{name}", lambda path: _grab(dialog, path))
 
-    def answer(shelf: dict[str, object]) -> None:
-        commands.answer_all(shelf, plain(offers=OFFERS), plain(candidates=CANDIDATES))
+    def answer(inventory: dict[str, object]) -> None:
+        commands.answer_all(inventory, plain(offers=OFFERS), plain(candidates=CANDIDATES))
 
     grab("waits")
     answer(QUIET)
@@ -52,13 +52,13 @@ def draw_library(window: Window, save: Save) -> None:
     dialog.show_page("downloads")
     grab("downloads-none")
     dialog.show_page("offers")
-    controller.wanted = replace(OFFERS[0])
-    controller._library.look()
-    answer(SHELF)
+    controller.pending_offer = replace(OFFERS[0])
+    window.library.refresh()
+    answer(INVENTORY_ANSWER)
     grab("offers-downloading")
     dialog.show_page("downloads")
     grab("downloads")
-    controller._library.search("qwen3")
+    window.library.search("qwen3")
     commands.asked("search").answer(plain(found=FOUND))
     dialog.show_page("search")
     grab("search-downloading")

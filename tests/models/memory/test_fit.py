@@ -117,7 +117,7 @@ def test_the_reason_is_one_line_with_the_numbers() -> None:
     found = fit(BIG, SMALL, context=8192, machine=MAC)
     assert found.fits
     assert found.needed_bytes < found.available_bytes
-    parts = ["8,192 tokens", "weights 4.5", "cache 1.1", "drafter 0.97"]
+    parts = ["8,192 tokens", "weights 4.5", "cache 1.07 GB", "drafter 968 MB"]
     assert all(part in found.reason for part in [*parts, "48.0 GB are available"]), found.reason
     assert found.pair == "big with small"
     alone = fit(BIG, context=8192, machine=MAC)
@@ -168,7 +168,7 @@ def test_a_refusal_names_the_context_that_would_fit() -> None:
     with pytest.raises(Problem) as refused:
         require_fit(BIG, SMALL, machine=small, context=8192)
     assert f"{largest:,} tokens would fit" in refused.value.remedy
-    assert "6.0 GB are available" in refused.value.message
+    assert "6.00 GB are available" in refused.value.message
     assert "\n" not in str(refused.value)
 
 

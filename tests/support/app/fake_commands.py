@@ -70,12 +70,12 @@ class FakeCommandRunner(CommandRunner):
         return any(not one.over and {*words} <= {*one.words} for one in self.started)
 
     def answer_all(
-        self, shelf: JsonObject, offers: JsonObject, candidates: JsonObject | None = None
+        self, inventory: JsonObject, offers: JsonObject, candidates: JsonObject | None = None
     ) -> None:
         """Answer what is usually asked, as often as it is."""
         while any(self.waits(word) for word in ("list", "pair")):
             if self.waits("list"):
-                self.asked("list").answer(shelf)
+                self.asked("list").answer(inventory)
             elif self.waits("--target"):
                 self.asked("--target").answer(candidates or {"candidates": []})
             else:
@@ -84,6 +84,6 @@ class FakeCommandRunner(CommandRunner):
 
 def commands_of(window: Window) -> FakeCommandRunner:
     """Those of a window that was made with them."""
-    found = window.library._library._commands
+    found = window.library.commands
     assert isinstance(found, FakeCommandRunner)
     return found

@@ -250,13 +250,13 @@ CANDIDATES = (
 )
 
 
-def shelf(**records: Iterable[Any]) -> dict[str, Any]:
+def inventory_answer(**records: Iterable[Any]) -> dict[str, Any]:
     """An answer of `list`."""
     none: dict[str, Any] = {"installed": [], "incomplete": [], "downloads": []}
     return {**none, "folders": [], "free_bytes": 100 * GB, **plain(**records)}
 
 
-SHELF: dict[str, Any] = {
+INVENTORY_ANSWER: dict[str, Any] = {
     **plain(installed=INSTALLED, incomplete=INCOMPLETE, downloads=DOWNLOADS),
     "folders": ["/Volumes/Models and more/mlx"],
     "free_bytes": 102 * GB,

@@ -1,22 +1,19 @@
 """What a person reads: a reason for every no, something to do where there is nothing."""
 
 import io
-import time
 from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
 from engine.cli.models.progress import DownloadView
-from engine.cli.models.shelf import Shelf
 from engine.cli.models.show import (
-    ago,
     show_candidates,
     show_download,
     show_fit,
     show_found,
+    show_local,
     show_offers,
-    show_shelf,
 )
 from models.records import (
     Candidate,
@@ -25,6 +22,7 @@ from models.records import (
     Found,
     Incomplete,
     Installed,
+    Inventory,
     Offer,
     Standing,
 )
@@ -74,9 +72,9 @@ def offer(target: str, *, recommended: bool = False, reason: str = "", **more: b
 
 
 def test_a_shelf(console: Console) -> None:
-    show_shelf(
+    show_local(
         console,
-        Shelf(
+        Inventory(
             (model(), model("broken", f"It is {HOSTILE}.", "Fetch it again.")),
             (Incomplete("half/one", "/y", 1000),),
             (Download(HOSTILE, "", "failed", 5, 10, problem="Gone.", remedy="Look."),),
@@ -91,7 +89,7 @@ def test_a_shelf(console: Console) -> None:
     assert "remove --incomplete half/one" in text
     assert "Gone. Look." in text
     assert "Go on with what waits: slipstream models pull" in text
-    assert "4.0 MB taken, 1.0 GB free" in text
+    assert "4.00 MB taken, 1.00 GB free" in text
 
 
 @pytest.mark.parametrize(
@@ -102,7 +100,7 @@ def test_a_download(standing: Standing, word: str, console: Console) -> None:
     show_download(console, Download("o/a", "", standing, 500_000, 1_000_000))
     text = written(console)
     assert word in text
-    assert "500.0 kB of 1.0 MB" in text
+    assert "500 kB of 1.00 MB" in text
 
 
 def test_what_the_hub_has(console: Console) -> None:
@@ -116,7 +114,7 @@ def test_what_the_hub_has(console: Console) -> None:
         ],
     )
     text = written(console)
-    for word in ("o/good", "2.3 GB", "1,234", "o/unknown", "?", SHOWN, "→ It is gated.",
+    for word in ("o/good", "2.30 GB", "1,234", "o/unknown", "?", SHOWN, "→ It is gated.",
                  "slipstream models pull o/good"):  # fmt: skip
         assert word in text
 
@@ -138,8 +136,8 @@ def test_offers(console: Console) -> None:
     )
     text = written(console)
     assert text.index("o/best") < text.index("o/here") < text.index("o/large")
-    assert "needs 4.0 GB of 9.0 GB" in text
-    assert "slipstream models pull o/best o/small (3.0 GB)" in text
+    assert "needs 4.00 GB of 9.00 GB" in text
+    assert "slipstream models pull o/best o/small (3.00 GB)" in text
     assert "→ Needs 90 GB." in text
     assert "the hub may differ" in text
 
@@ -179,14 +177,6 @@ def test_a_fit(console: Console) -> None:
     assert "drafter" not in text
 
 
-@pytest.mark.parametrize(
-    ("days", "words"), [(0, "just now"), (1, "1 day ago"), (65, "2 months ago"), (800, "2 years")]
-)
-def test_how_long_ago(days: float, words: str) -> None:
-    assert words in ago(time.time() - 86_400 * days - 60)
-    assert ago(None) == "not known"
-
-
 RUNNING = Download("evil\x1b[2J", "", "running", 5_000_000, 10_000_000, 2e6, 125.0)
 
 
@@ -201,7 +191,7 @@ def drawn(*downloads: Download, terminal: bool) -> str:
 
 
 def test_a_bar_while_it_runs_and_a_line_when_it_is_done() -> None:
-    assert "5.0 MB of 10.0 MB  2.0 MB/s  2:05 left" in drawn(RUNNING, terminal=True)
+    assert "5.00 of 10.0 MB  2.00 MB/s  2 min left" in drawn(RUNNING, terminal=True)
     assert "waits" in drawn(replace(RUNNING, standing="queued"), terminal=True)
     text = drawn(RUNNING, replace(RUNNING, standing="done"), terminal=True)
     assert "✓ evil" in text

@@ -1,0 +1,109 @@
+"""What the window's process reports to the self-test, one fact on each line of JSON.
+
+Knows which facts there are, and how they are written and read; judges nothing, and needs no Qt.
+"""
+
+import json
+from dataclasses import asdict, dataclass
+
+from models.typed_json import decode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowFacts:
+    """The window after its first paint; `painted_at` is in seconds of the system's clock."""
+
+    painted_at: float
+    pid: int
+    platform: str
+    width: int
+    height: int
+    pyside6: str
+    qt: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineFacts:
+    """The engine's process, and its versions."""
+
+    pid: int
+    python: str
+    mlx: str
+    mlx_lm: str
+    device: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairFacts:
+    """The pair that was loaded."""
+
+    target: str
+    drafter: str
+    draft_length: str
+    precision: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerFacts:
+    """The answer to the question, and how its tokens came about."""
+
+    question: str
+    text: str
+    ending: str
+    tokens: int
+    proposed: int
+    accepted: int
+    tokens_per_second: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailureFacts:
+    """Why the window gave up."""
+
+    why: str
+
+
+Fact = WindowFacts | EngineFacts | PairFacts | AnswerFacts | FailureFacts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """All that the window's process reported; None for what it did not report."""
+
+    window: WindowFacts | None = None
+    engine: EngineFacts | None = None
+    pair: PairFacts | None = None
+    answer: AnswerFacts | None = None
+    failure: FailureFacts | None = None
+
+
+_KINDS: dict[str, type[Fact]] = {
+    "window": WindowFacts,
+    "engine": EngineFacts,
+    "pair": PairFacts,
+    "answer": AnswerFacts,
+    "failure": FailureFacts,
+}
+_NAMES = {kind: name for name, kind in _KINDS.items()}
+
+
+def write_fact(fact: Fact) -> str:
+    """A fact as a line of JSON."""
+    return json.dumps({_NAMES[type(fact)]: asdict(fact)})
+
+
+def read_facts(output: bytes) -> Observed:
+    """The facts among the lines of `output`; libraries may have printed other lines."""
+    facts: dict[str, Fact] = {}
+    for line in output.splitlines():
+        try:
+            reported = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(reported, dict):
+            for name in _KINDS.keys() & reported.keys():
+                try:
+                    facts[name] = decode(_KINDS[name], reported[name], place=name)
+                except ValueError:
+                    continue
+    return Observed(**facts)  # type: ignore[arg-type]

@@ -1,0 +1,72 @@
+"""Sizes and times in words, and other people's texts made fit to be shown.
+
+Knows what a person reads in a terminal or a window; nothing of what it is about.
+"""
+
+import re
+
+CONTROLS = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 but \t and \n, DEL, C1
+    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # bidi
+    "\u2028\u2029\ufdd0-\ufdef\ufff9-\ufffc"  # what Qt's documents use themselves
+    "\ud800-\udfff\U000e0000-\U000e007f]"  # lone surrogates; tags, which show nothing
+)
+_UNITS = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
+_AGES = (  # from so many seconds on, the length of one, and its name
+    (86_400 * 365, "year"),
+    (86_400 * 30, "month"),
+    (86_400 * 7, "week"),
+    (86_400, "day"),
+    (3_600, "hour"),
+    (60, "minute"),
+)
+
+
+def clean(text: str) -> str:
+    """`text` without what could drive a terminal, or reorder or hide what is shown."""
+    return CONTROLS.sub("", text)
+
+
+def one_line(text: str) -> str:
+    """`text` in one line, clean, with single spaces between its words."""
+    return " ".join(filter(None, map(clean, text.split())))
+
+
+def size(size_bytes: float) -> str:
+    """In three figures: "2.31 GB", "310 MB"."""
+    for unit, name in _UNITS:
+        if size_bytes >= 0.9995 * unit:
+            number = size_bytes / unit
+            places = 2 if number < 9.995 else 1 if number < 99.95 else 0
+            return f"{number:.{places}f} {name}"
+    return f"{size_bytes:.0f} bytes"
+
+
+def share(done_bytes: int, total_bytes: int) -> str:
+    """How far something has come: "1.20 of 2.31 GB"."""
+    done, total = size(done_bytes), size(total_bytes)
+    if done.rpartition(" ")[2] == total.rpartition(" ")[2]:
+        done = done.rpartition(" ")[0]
+    return f"{done} of {total}"
+
+
+def left(seconds: float) -> str:
+    """How long something still takes, as roughly as it is known."""
+    if seconds < 5:
+        return "a few seconds left"
+    if seconds < 55:
+        return f"{round(seconds / 5) * 5} s left"
+    minutes = round(seconds / 60)
+    if minutes < 60:
+        return f"{max(1, minutes)} min left"
+    hours, rest = divmod(minutes, 60)
+    return f"{hours} h {rest:02d} min left"
+
+
+def ago(seconds: float) -> str:
+    """How long ago something was: "3 days ago"."""
+    for length, name in _AGES:
+        if seconds >= length:
+            number = int(seconds // length)
+            return f"{number} {name}{'' if number == 1 else 's'} ago"
+    return "just now"

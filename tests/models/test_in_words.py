@@ -1,0 +1,57 @@
+"""What people read: sizes, times, and texts of others without what steers a screen."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.in_words import ago, clean, left, one_line, share, size
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (size(0), "0 bytes"),
+        (size(999), "999 bytes"),
+        (size(999_700), "1.00 MB"),
+        (size(2_310_000_000), "2.31 GB"),
+        (size(12_100_000_000), "12.1 GB"),
+        (size(310e6), "310 MB"),
+        (size(3e12), "3.00 TB"),
+        (share(1_200_000_000, 2_310_000_000), "1.20 of 2.31 GB"),
+        (share(900_000_000, 2_000_000_000), "900 MB of 2.00 GB"),
+        (left(2), "a few seconds left"),
+        (left(33), "35 s left"),
+        (left(58), "1 min left"),
+        (left(3 * 60 + 20), "3 min left"),
+        (left(2 * 3600 + 61), "2 h 01 min left"),
+        (ago(3), "just now"),
+        (ago(90), "1 minute ago"),
+        (ago(3 * 86_400), "3 days ago"),
+        (ago(800 * 86_400), "2 years ago"),
+    ],
+)
+def test_sizes_and_times(words: str, expected: str) -> None:
+    assert words == expected
+
+
+@given(st.floats(0, 1e15))
+def test_a_size_has_three_figures(size_bytes: float) -> None:
+    number, unit = size(size_bytes).split()
+    assert len(number.replace(".", "")) <= (3 if unit != "TB" else 4)
+
+
+@given(st.text())
+def test_what_is_clean_steers_nothing(text: str) -> None:
+    cleaned = clean(text)
+    assert not any(c in cleaned for c in "\x00\x08\x0b\r\x1b\x7f\x85\x9b\u200f\u202e\u2066\u2028")
+    cleaned.encode()
+    assert clean(cleaned) == cleaned
+    assert "\n" not in one_line(text)
+    assert one_line(one_line(text)) == one_line(text)
+
+
+def test_what_is_clean_is_left_alone() -> None:
+    assert clean("a\tb\nc \N{WOMAN}\u200d\N{PERSONAL COMPUTER} \u0645") == (
+        "a\tb\nc \N{WOMAN}\u200d\N{PERSONAL COMPUTER} \u0645"
+    )
+    assert one_line(" a\n\u202eb\t c\x00 ") == "a b c"
