@@ -198,7 +198,7 @@ def bench(
         ),
     ] = None,
 ) -> None:
-    """Measure ours against plain decoding and mlx-lm, side by side, on this machine."""
+    """Compare with plain decoding and with mlx-lm, side by side, on this machine."""
     from engine.bench.options import BenchOptions
     from engine.bench.render import check_places, show, show_kept
     from engine.bench.run import run_bench
