@@ -13,8 +13,8 @@ from pytestqt.qtbot import QtBot
 from app.engine_client.engine_log import EngineLog
 from app.engine_client.engine_process import EngineProcess
 from app.models.loader import ModelLoader
+from app.race.dialog import RaceDialog, verdict
 from app.race.race import Difference, Race, Result, judge_race
-from app.race.race_dialog import RaceDialog, verdict
 from app.rounds.trace import Trace
 from app.settings import Pair, Settings
 from engine.events import Event, Stats, Verdict
