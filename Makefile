@@ -22,7 +22,7 @@ export PROMPT
 DISPLAY_HERE := $(or $(DISPLAY),$(WAYLAND_DISPLAY),$(QT_QPA_PLATFORM),$(filter Darwin,$(shell uname)))
 WINDOW_ASKED := $(if $(PROMPT),,$(DISPLAY_HERE))
 
-.PHONY: help run test test-slow test-all test-lossless lint format bench simulate record benchmark-window app dmg twin locks clean
+.PHONY: help run test test-slow test-all test-lossless lint format bench results simulate record pictures benchmark-window app dmg twin locks clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -40,8 +40,8 @@ test: $(DEV_READY) ## the quick tests, on WORKERS=2 cores
 test-lossless: $(DEV_READY) ## the slow tests of losslessness
 	$(BIN)/pytest $(PARALLEL) -m slow $(LOSSLESS)
 
-test-slow: $(DEV_READY) ## all slow tests
-	$(BIN)/pytest -m slow
+test-slow: $(DEV_READY) ## all slow tests: 20 minutes on two cores
+	$(BIN)/pytest $(PARALLEL) -m slow
 
 test-all: test test-slow ## all there are
 
@@ -59,11 +59,17 @@ format: $(DEV_READY) ## rewrite the code in the house style
 bench: $(READY) ## measure speculative against plain decoding on this machine
 	$(BIN)/slipstream bench
 
-simulate: $(READY) ## play draft lengths against recorded guesses and published costs; ARGS="--curve m4-pro"
+results: $(READY) ## write engine/bench/RESULTS.md from the reports in engine/bench/results
+	$(BIN)/slipstream bench --from engine/bench/results --markdown engine/bench/RESULTS.md
+
+simulate: $(READY) ## play draft lengths against recorded drafts and published costs; ARGS="--curve m4-pro"
 	$(BIN)/python -m tests.lab.simulate play $(ARGS)
 
-record: $(READY) ## record what drafters guess in answers of a pair, for `make simulate`; ARGS="--out FILE"
+record: $(READY) ## record what drafters propose in answers of a pair, for `make simulate`; ARGS="--out FILE"
 	$(BIN)/python -m tests.lab.simulate record $(ARGS)
+
+pictures: $(DEV_READY) ## the window with the starter pair, drawn without a display; ARGS=FOLDER
+	$(BIN)/python -m tests.lab.pictures.real_pair $(ARGS)
 
 benchmark-window: $(DEV_READY) ## measure what the window's frames cost while an answer grows
 	$(BIN)/python -m tests.lab.window_benchmark.run $(ARGS)

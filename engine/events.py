@@ -26,7 +26,7 @@ from typing import Any, Literal, get_args
 from models.typed_json import decode
 
 Origin = Literal["correction", "bonus", "plain"]
-Ending = Literal["stop", "length", "cancelled"]
+DoneReason = Literal["stop", "length", "cancelled"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +191,7 @@ class Done:
     """The end. `cut` is text that was decoded but belongs to a stop string or lies behind it."""
 
     generation: str
-    reason: Ending
+    reason: DoneReason
     stats: Stats
     cut: str = ""
 

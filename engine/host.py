@@ -1,7 +1,7 @@
-"""The child process: commands in, answers out, as `engine.protocol` has them.
+"""The child process: commands in, responses out, as `engine.protocol` has them.
 
 The main thread owns MLX and does one thing after another. A reader thread parses what comes
-in, answers what is no command, and takes note of a cancelled generation at once.
+in, responses what is no command, and takes note of a cancelled generation at once.
 
 One session serves all conversations. Going on with the one that was answered last reuses what
 was read of it; going back to another costs reading it again. A session each would keep every
@@ -29,7 +29,7 @@ from engine.draft_length.calibrations import CalibrationStore, calibration_folde
 from engine.events import Done, Failed, Stats
 from engine.loading import LoadedModel, load
 from engine.pair import make_policy, require_pair
-from engine.protocol import Answer, Drafting, Generate, Load, Unload, Work
+from engine.protocol import Generate, Load, Response, SetDrafter, Unload, Work
 from engine.session import Session
 from models.errors import Problem
 from models.installed.last_used import mark_used
@@ -37,32 +37,32 @@ from models.installed.resolve import resolve_drafters, resolve_target
 
 _GRACE_SECONDS = 5  # for what runs to notice that it shall end
 
-Send = Callable[[Answer], None]
+Send = Callable[[Response], None]
 
 
-class Gone(Exception):
-    """Nobody reads the answers any more."""
+class Disconnected(Exception):
+    """Nobody reads the responses any more."""
 
 
-class Output:
-    """Writes answers, whole lines from any thread."""
+class ResponseWriter:
+    """Writes responses, whole lines from any thread."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
         self._lock = Lock()
 
-    def send(self, answer: Answer) -> None:
-        """Write one line. Raises Gone."""
-        line = protocol.answer_to_json(answer).encode() + b"\n"
+    def send(self, response: Response) -> None:
+        """Write one line. Raises Disconnected."""
+        line = protocol.response_to_json(response).encode() + b"\n"
         with self._lock:
             try:
                 self._stream.write(line)
                 self._stream.flush()
             except OSError as error:
-                raise Gone from error
+                raise Disconnected from error
 
 
-class Inbox:
+class CommandQueue:
     """What was asked for and not done yet. Filled by one thread, emptied by another.
 
     Has no locks of its own, so that a signal handler may call `stop`. Attribute: `stopped`.
@@ -76,11 +76,11 @@ class Inbox:
 
     def read(self, stream: BinaryIO) -> None:
         """Take in lines until `quit` or the end; then `stop`."""
-        with suppress(Gone, OSError):
+        with suppress(Disconnected, OSError):
             for line in read_lines(stream):
                 try:
                     command = protocol.parse_command(line)
-                except protocol.BadLine as bad:
+                except protocol.InvalidCommand as bad:
                     self._send(Failed(bad.id, bad.message, bad.remedy))
                     continue
                 if isinstance(command, protocol.Quit):
@@ -116,36 +116,36 @@ def read_lines(stream: BinaryIO) -> Iterator[bytes]:
 
 
 class Host:
-    """Does what comes out of an inbox, one after another, on the thread that calls `run`."""
+    """Does what comes out of an queue, one after another, on the thread that calls `run`."""
 
-    def __init__(self, inbox: Inbox, send: Send) -> None:
-        self._inbox = inbox
+    def __init__(self, queue: CommandQueue, send: Send) -> None:
+        self._queue = queue
         self._send = send
         self._target: LoadedModel | None = None
         self._drafter = self._draft_length = ""
         self._session: Session | None = None  # made anew after one that broke
 
     def run(self) -> None:
-        """Until the inbox ends. Raises Gone."""
-        while (command := self._inbox.take()) is not None:
+        """Until the queue ends. Raises Disconnected."""
+        while (command := self._queue.take()) is not None:
             try:
                 self._do(command)
-            except Gone:
+            except Disconnected:
                 raise
             except Exception as error:
                 self._send(failure(command.id, error))
 
     def _do(self, command: Work) -> None:
         match command:
-            case Generate() if self._inbox.cancelled(command.id):
+            case Generate() if self._queue.cancelled(command.id):
                 self._send(Done(command.id, "cancelled", Stats()))
             case Generate():
                 self._generate(command)
-            case _ if self._inbox.stopped:
+            case _ if self._queue.stopped:
                 pass
             case Load():
                 self._load(command)
-            case Drafting():
+            case SetDrafter():
                 self._change_drafting(command)
             case Unload():
                 self._unload(command.id)
@@ -171,7 +171,7 @@ class Host:
         self._drafter, self._draft_length = command.drafter, command.draft_length
         self._send_loaded(command.id, remark)
 
-    def _change_drafting(self, command: Drafting) -> None:
+    def _change_drafting(self, command: SetDrafter) -> None:
         session = self._usable_session()
         drafter = self._drafter if command.drafter is None else command.drafter
         length = self._draft_length if command.draft_length is None else command.draft_length
@@ -199,7 +199,7 @@ class Host:
                 told = int(10 * share)
                 self._send(replace(loading, measured=share))
 
-        return session.calibrate(progress=tell, cancelled=lambda: self._inbox.cancelled(loading.id))
+        return session.calibrate(progress=tell, cancelled=lambda: self._queue.cancelled(loading.id))
 
     def _generate(self, command: Generate) -> None:
         session = self._usable_session()
@@ -208,7 +208,7 @@ class Host:
                 command.messages,
                 command.request,
                 generation=command.id,
-                cancelled=lambda: self._inbox.cancelled(command.id),
+                cancelled=lambda: self._queue.cancelled(command.id),
             ):
                 self._send(event)
         except Exception as error:
@@ -254,7 +254,7 @@ class Host:
 
 
 def failure(id: str, error: Exception) -> Failed:
-    """A failed command's answer. What nobody foresaw goes to the log, standard error, too."""
+    """A failed command's response. What nobody foresaw goes to the log, standard error, too."""
     if isinstance(error, Problem):
         return Failed(id, error.message, error.remedy)
     with suppress(OSError):
@@ -291,37 +291,37 @@ def claim_pipes() -> tuple[BinaryIO, BinaryIO]:
     """Standard input and output for the protocol alone: others print to standard error, C code
     too, and find nothing to read."""
     sys.stdout.flush()
-    commands, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    commands, responses = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
     os.dup2(2, 1)
     sys.stdout = sys.stderr
-    return commands, answers
+    return commands, responses
 
 
 def main() -> NoReturn:
-    """Serve until `quit`, the end of standard input, SIGTERM, or nobody reads the answers."""
-    commands, answers = claim_pipes()
-    send = Output(answers).send
-    inbox = Inbox(send)
+    """Serve until `quit`, the end of standard input, SIGTERM, or nobody reads the responses."""
+    commands, responses = claim_pipes()
+    send = ResponseWriter(responses).send
+    queue = CommandQueue(send)
 
     def stop() -> None:
-        inbox.stop()
+        queue.stop()
         signal.alarm(_GRACE_SECONDS)  # ends the process where a long pass or a full pipe holds it
 
     def read() -> None:
         try:
-            inbox.read(commands)
+            queue.read(commands)
         finally:
             stop()
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal's Ctrl-C is the window's
     signal.signal(signal.SIGTERM, lambda *_: stop())
-    with suppress(Gone):
+    with suppress(Disconnected):
         send(ready())
         Thread(target=read, name="reader", daemon=True).start()
-        Host(inbox, send).run()
+        Host(queue, send).run()
     os._exit(0)  # at once: the reader may sit in a read that nothing wakes
 
 

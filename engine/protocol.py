@@ -1,15 +1,15 @@
-"""What the window and the engine's child process say to each other: one JSON object a line.
+"""The language of the window and the engine's child process: one JSON object a line.
 
-Commands go in, answers come out: the events of `engine.events` as they are, and a few more that
+Commands go in, responses come out: the events of `engine.events` as they are, and a few more that
 are about the process itself. Knows no MLX, so that the window can import it.
 
-The window numbers its commands: `id`. The answers to one carry its id, an event as its
-`generation`; a `Failed` without one answers a line that could not be told to be any command.
+The window numbers its commands: `id`. The responses to a command carry its id, events as their
+`generation`; a `Failed` without an id is the response to a line that holds no command.
 
     load      -> Loading, Unloaded (where another was loaded), Loading..., Loaded | Failed
-    drafting  -> Loading..., Loaded | Failed; what was loaded before stays where it failed
+    drafting  -> Loading..., Loaded | Failed; where it failed, the drafter stays what it was
     generate  -> Prefill..., (Draft, Verdict, Text)..., Done | Failed
-    cancel    -> nothing of its own; the generation with that id ends, `cancelled`
+    cancel    -> no response of its own; the generation with that id ends, `cancelled`
     unload    -> Unloaded
     quit      -> the process ends, as it does when its standard input does
 """
@@ -18,10 +18,11 @@ import dataclasses
 import json
 from contextlib import suppress
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, get_args
 
 from engine import events
-from engine.request import Message, Request, Sampling
+from engine.request import ChatMessage, Request, Sampling
 from models.errors import Problem
 from models.typed_json import WrongJson, decode, named, short
 
@@ -43,8 +44,11 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True)
-class Drafting:
-    """Draft otherwise from the next answer on. None leaves a thing as it is."""
+class SetDrafter:
+    """Draft in another way from the next answer on; None keeps the drafter or the length.
+
+    Its name on the wire is "drafting".
+    """
 
     id: str
     drafter: str | None = None
@@ -53,17 +57,17 @@ class Drafting:
 
 @dataclass(frozen=True, slots=True)
 class Generate:
-    """Answer a chat, once what was asked for before is done. `conversation`: which chat it is."""
+    """Answer a chat, once all earlier commands are done. `conversation`: which chat it is."""
 
     id: str
     conversation: str
-    messages: tuple[Message, ...]
+    messages: tuple[ChatMessage, ...]
     sampling: Sampling = field(default_factory=Sampling)
     max_tokens: int = 512
     stops: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        _ = self.request  # refuses what cannot be
+        _ = self.request  # which raises `Problem` for values that are out of range
 
     @property
     def request(self) -> Request:
@@ -73,7 +77,7 @@ class Generate:
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
-    """End the generation with this id, running or waiting; one that is over stays over."""
+    """End the generation with this id, running or waiting. Nothing happens where it is over."""
 
     id: str
 
@@ -90,13 +94,13 @@ class Quit:
     """Cancel everything and end."""
 
 
-Work = Load | Drafting | Generate | Unload
+Work = Load | SetDrafter | Generate | Unload
 Command = Work | Cancel | Quit
 
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """The first line: the process takes commands. `protocol` is the version of all this."""
+    """The first line: the process takes commands. `protocol` is the version of this language."""
 
     protocol: int
     python: str
@@ -109,8 +113,8 @@ class Ready:
 class Loading:
     """Loading has begun, and may take a while.
 
-    Its last part, where this pair is new here, is to measure what it costs: `measured` is the
-    share of that which is done, in further ones.
+    A pair that is new on this machine is calibrated at the end: later ones say in `measured` which
+    share of that is done, from 0 to 1.
     """
 
     id: str
@@ -124,8 +128,8 @@ class Loading:
 class Loaded:
     """What is loaded now. `vocabulary` is how many logits the target gives.
 
-    `context_length` is in tokens; `precision` says what the weights are here, in words. `remark`:
-    what a person should know of how it runs here, in a line; mostly empty.
+    `context_length` is in tokens; `precision` is the weights' number type, in words. `remark` is a
+    line for people about how the pair runs here; mostly empty.
     """
 
     id: str
@@ -145,82 +149,130 @@ class Unloaded:
     id: str
 
 
-Notice = Ready | Loading | Loaded | Unloaded
-Answer = events.Event | Notice
+ProcessEvent = Ready | Loading | Loaded | Unloaded
+Response = events.Event | ProcessEvent
 
-_COMMANDS: dict[str, type[Any]] = {kind.__name__.lower(): kind for kind in get_args(Command)}
-_NOTICES: dict[str, type[Any]] = {kind.__name__.lower(): kind for kind in get_args(Notice)}
+_COMMANDS: dict[str, type[Any]] = {
+    "load": Load,
+    "drafting": SetDrafter,
+    "generate": Generate,
+    "unload": Unload,
+    "cancel": Cancel,
+    "quit": Quit,
+}
+_COMMAND_NAMES = {kind: name for name, kind in _COMMANDS.items()}
+_PROCESS_EVENTS: dict[str, type[Any]] = {
+    kind.__name__.lower(): kind for kind in get_args(ProcessEvent)
+}
 
 
-class BadLine(Problem):
-    """A line that is no command. `id` is that of the command it was meant to be, or empty."""
+class Fault(Enum):
+    """What is wrong with a line that holds no command; the last four as in `models.typed_json`."""
 
-    def __init__(self, message: str, remedy: str, *, id: str = "") -> None:
+    TOO_LONG = "too long"
+    EMPTY = "empty"
+    NOT_UTF_8 = "not utf 8"
+    NESTED_TOO_DEEPLY = "nested too deeply"
+    NOT_JSON = "not json"
+    NOT_AN_OBJECT = "not an object"
+    UNKNOWN_COMMAND = "unknown command"
+    UNKNOWN_FIELD = "unknown field"
+    MISSING_FIELD = "missing field"
+    WRONG_TYPE = "wrong type"
+    WRONG_VALUE = "wrong value"
+
+
+class InvalidCommand(Problem):
+    """A line that holds no command. `place` is the field with the `fault`, such as `load.target`.
+
+    `id` is that of the command that the line was meant to be, or empty.
+    """
+
+    def __init__(
+        self, fault: Fault, message: str, remedy: str, *, place: str = "", id: str = ""
+    ) -> None:
         super().__init__(message, remedy)
+        self.fault = fault
+        self.place = place
         self.id = id
 
 
 def command_to_json(command: Command) -> str:
     """One line of JSON: `{"command": "load", ...}`, fields as in the dataclass."""
-    name = type(command).__name__.lower()
+    name = _COMMAND_NAMES[type(command)]
     return json.dumps({"command": name, **dataclasses.asdict(command)})
 
 
 def parse_command(line: bytes) -> Command:
-    """The command that a line holds. Raises BadLine, and nothing else, where there is none."""
-    id = ""
+    """The command that a line holds. Raises InvalidCommand where there is none."""
+    id = name = ""
     try:
         fields = _object(line)
-        name = fields.pop("command", None)
+        given = fields.pop("command", None)
         # A cancel that cannot be read has not failed the generation.
-        if isinstance(given := fields.get("id"), str) and name != "cancel":
-            id = given
-        if not isinstance(name, str) or name not in _COMMANDS:
-            raise Problem(f"There is no command {short(name)}.", f"Use {', '.join(_COMMANDS)}.")
+        if isinstance(fields.get("id"), str) and given != "cancel":
+            id = fields["id"]
+        if not isinstance(given, str) or given not in _COMMANDS:
+            message, remedy = f"There is no command {short(given)}.", f"Use {', '.join(_COMMANDS)}."
+            raise InvalidCommand(Fault.UNKNOWN_COMMAND, message, remedy)
+        name = given
         _refuse_half_characters(fields, name)
         command: Command = decode(_COMMANDS[name], fields, place=name)
         if getattr(command, "id", None) == "":
-            raise Problem(f"{name}.id is empty.", "Give each command an id of its own.")
-    except (Problem, WrongJson) as error:
-        raise BadLine(error.message, error.remedy, id=id) from None
+            message, remedy = f"{name}.id is empty.", "Give each command an id of its own."
+            raise InvalidCommand(Fault.WRONG_VALUE, message, remedy, place=f"{name}.id")
+    except InvalidCommand as invalid:
+        invalid.id = id
+        raise
+    except WrongJson as wrong:
+        fault = Fault(wrong.mistake)
+        raise InvalidCommand(fault, wrong.message, wrong.remedy, place=wrong.place, id=id) from None
+    except Problem as problem:  # of a request
+        fault = Fault.WRONG_VALUE
+        raise InvalidCommand(fault, problem.message, problem.remedy, place=name, id=id) from None
     return command
 
 
-def answer_to_json(answer: Answer) -> str:
+def response_to_json(response: Response) -> str:
     """One line of JSON: `{"event": "loaded", ...}`, as `engine.events.to_json`."""
-    name = type(answer).__name__.lower()
-    return json.dumps({"event": name, **dataclasses.asdict(answer)})
+    name = type(response).__name__.lower()
+    return json.dumps({"event": name, **dataclasses.asdict(response)})
 
 
-def answer_from_json(line: str) -> Answer:
-    """The answer that `answer_to_json` wrote. Raises ValueError on anything else."""
+def response_from_json(line: str) -> Response:
+    """The response that `response_to_json` wrote. Raises ValueError on anything else."""
     with suppress(ValueError):
         return events.from_json(line)
     try:
         fields = _object(line.encode())
-        notice: Notice = decode(_NOTICES[fields.pop("event")], fields, place="answer")
+        kind = _PROCESS_EVENTS[fields.pop("event")]
+        event: ProcessEvent = decode(kind, fields, place="response")
     except (Problem, ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"not an answer: {line[:80]!r}") from error
-    return notice
+        raise ValueError(f"not a response: {line[:80]!r}") from error
+    return event
 
 
 def _object(line: bytes) -> dict[str, Any]:
     """The JSON object in a line."""
-    one_object = 'Send one JSON object a line, such as {"command": "quit"}.'
+    remedy = 'Send one JSON object a line, such as {"command": "quit"}.'
     if len(line) > LONGEST_LINE_BYTES:
-        raise Problem(f"The line is over {LONGEST_LINE_BYTES:,} bytes.", "Send shorter messages.")
+        message = f"The line is over {LONGEST_LINE_BYTES:,} bytes."
+        raise InvalidCommand(Fault.TOO_LONG, message, "Send shorter messages.")
     if not line.strip():
-        raise Problem("The line is empty.", one_object)
+        raise InvalidCommand(Fault.EMPTY, "The line is empty.", remedy)
     try:
         value = json.loads(line.decode("utf-8"))
     except UnicodeDecodeError as error:
-        raise Problem(f"Byte {error.start} of the line is not UTF-8.", one_object) from None
+        message = f"Byte {error.start} of the line is not UTF-8."
+        raise InvalidCommand(Fault.NOT_UTF_8, message, remedy) from None
     except RecursionError:
-        raise Problem("The line is nested too deeply.", one_object) from None
-    except ValueError as error:  # of which JSONDecodeError is one; a number too long is another
-        raise Problem(f"The line is not JSON: {error}.", one_object) from None
+        message = "The line is nested too deeply."
+        raise InvalidCommand(Fault.NESTED_TOO_DEEPLY, message, remedy) from None
+    except ValueError as error:  # JSONDecodeError, or a number with too many digits
+        raise InvalidCommand(Fault.NOT_JSON, f"The line is not JSON: {error}.", remedy) from None
     if not isinstance(value, dict):
-        raise Problem(f"The line is {named(value)}, not an object.", one_object)
+        message = f"The line is {named(value)}, not an object."
+        raise InvalidCommand(Fault.NOT_AN_OBJECT, message, remedy)
     return value
 
 
@@ -229,6 +281,6 @@ def _refuse_half_characters(fields: dict[str, Any], name: str) -> None:
     try:
         json.dumps(fields, ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        raise Problem(
-            f"{name} holds half a character.", "Escape both halves of a surrogate pair."
-        ) from None
+        message = f"{name} holds half a character."
+        remedy = "Escape both halves of a surrogate pair."
+        raise InvalidCommand(Fault.WRONG_VALUE, message, remedy, place=name) from None

@@ -25,9 +25,9 @@ from engine.draft_length.policy import Automatic, Fixed
 from engine.drafters import Drafter, NoDrafter
 from engine.events import (
     Done,
+    DoneReason,
     Draft,
     DraftedToken,
-    Ending,
     Event,
     Origin,
     Prefill,
@@ -40,7 +40,7 @@ from engine.events import (
 )
 from engine.loading import LoadedModel
 from engine.pair import identify, make_drafter
-from engine.request import Message, Request
+from engine.request import ChatMessage, Request
 from engine.speculate import RoundDraft, RoundVerdict, Rule, Task, speculate
 from engine.stats import update
 from engine.template import render
@@ -142,7 +142,7 @@ class Session:
             outdated = policy.costs.outdated
             kept.write(pair, None if outdated else self._measured, policy.acceptance)
 
-    def encode(self, messages: Sequence[Message]) -> list[int]:
+    def encode(self, messages: Sequence[ChatMessage]) -> list[int]:
         """The prompt for the next answer, in tokens, by the model's own chat template.
 
         Where the last message is the assistant's own, the answer goes on from its end.
@@ -163,7 +163,7 @@ class Session:
 
     def answer(
         self,
-        messages: Sequence[Message],
+        messages: Sequence[ChatMessage],
         request: Request = _DEFAULT,
         *,
         generation: str = "",
@@ -245,7 +245,7 @@ class Session:
             spans = tuple(Span(*committed.popleft(), length) for length in lengths)
             return Text(generation, delta, spans)
 
-        ending: Ending = "length"
+        ending: DoneReason = "length"
         with closing(self._rounds(task, generation)) as rounds:
             for event in rounds:
                 if isinstance(event, Draft):
@@ -326,7 +326,7 @@ class Session:
                     item.draft_seconds,
                     item.verify_seconds,
                     now - last,
-                    item.reason,
+                    str(item.reason),
                 )
                 number, last = number + 1, now
 

@@ -13,7 +13,7 @@ import mlx.core as mx
 from engine.accept import VerdictArrays, by_block, greedily
 from engine.decoder import Decoder
 from engine.device import fetch, start
-from engine.draft_length import DraftChoice, DraftLengthPolicy, MeasuredRound
+from engine.draft_length import DraftChoice, DraftLengthPolicy, MeasuredRound, Reason, Why
 from engine.drafters import DraftArrays, Drafter
 from engine.request import Sampling
 from engine.sampling import History, choose, distribution, entries, log_weights, scores
@@ -56,7 +56,7 @@ class RoundVerdict:
     own_p: float
     draft_seconds: float
     verify_seconds: float
-    reason: str
+    reason: Reason
 
 
 def speculate(
@@ -178,7 +178,9 @@ def _write_plainly(
 
     The next pass is under way while a token is waited for: woken, that one is written too.
     """
-    reason = f"{choice.drafter or drafter.name} has no guess" if choice.length else choice.reason
+    reason = choice.reason
+    if choice.length:
+        reason = Reason(Why.NO_PROPOSAL, choice.drafter or drafter.name)
     began, left = perf_counter(), min(choice.rounds, most)
     keys = iter(mx.random.split(key, left))
     unread = mx.array(tokens[target.length :], dtype=mx.int32)

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-from engine.request import Message
+from engine.request import ChatMessage
 from models.errors import Problem
 from models.in_words import size
 
@@ -30,7 +30,7 @@ class _TooLong(BaseException):
 
 def render(
     tokenizer: Any,
-    messages: Sequence[Message],
+    messages: Sequence[ChatMessage],
     *,
     seconds: float = SECONDS,
     more_bytes: int = MORE_BYTES,

@@ -91,6 +91,28 @@ class Download:
 
 
 @dataclass(frozen=True, slots=True)
+class Inventory:
+    """What is on this machine, and on its way here.
+
+    `folders` are those that a person added; `free_bytes` is the room on the disk to which models
+    are downloaded.
+    """
+
+    installed: tuple[Installed, ...] = ()
+    incomplete: tuple[Incomplete, ...] = ()
+    downloads: tuple[Download, ...] = ()
+    folders: tuple[str, ...] = ()
+    free_bytes: int = 0
+
+    def find(self, name: str) -> Installed | None:
+        """The installed model of that name, or in that folder. Case tells no names apart."""
+        wanted = name.lower()
+        return next(
+            (one for one in self.installed if one.path == name or one.name.lower() == wanted), None
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Fit:
     """Whether a pair has room in memory, with what that is made of.
 

@@ -13,14 +13,19 @@ _EXPECTED = {str: "a text", int: "a whole number", float: "a number", bool: "tru
 _NAMES = {dict: "an object", list: "a list", str: "a text", bool: "a truth value"}
 
 
+Mistake = Literal["unknown field", "missing field", "wrong type", "wrong value"]
+
+
 class WrongJson(ValueError):
-    """A JSON value is not what was expected: `message` says where, `remedy` what belongs there.
+    """A JSON value is not what was expected: which `mistake` at which `place`, and in words.
 
     Callers whose input comes from a person turn it into a `Problem`.
     """
 
-    def __init__(self, message: str, remedy: str) -> None:
-        super().__init__(f"{message} {remedy}")
+    def __init__(self, mistake: Mistake, place: str, message: str, remedy: str) -> None:
+        super().__init__(message)
+        self.mistake = mistake
+        self.place = place
         self.message = message
         self.remedy = remedy
 
@@ -65,7 +70,8 @@ class _Decoder:
         if origin is Literal:
             if isinstance(value, str) and value in arguments:
                 return value
-            raise WrongJson(f"{place} is {short(value)}.", f"Give {' or '.join(arguments)}.")
+            message = f"{place} is {short(value)}."
+            raise WrongJson("wrong value", place, message, f"Give {' or '.join(arguments)}.")
         if origin is tuple:
             return self.items(arguments, value, place)
         if origin in (dict, Mapping):
@@ -81,13 +87,15 @@ class _Decoder:
         remedy = f"Its fields are {', '.join(known)}." if known else "It has no fields."
         for name in given:
             if name not in known and not self.ignore_unknown:
-                raise WrongJson(f"{place} has no field {short(name)}.", remedy)
+                message = f"{place} has no field {short(name)}."
+                raise WrongJson("unknown field", place, message, remedy)
         fields = {}
         for name, field in known.items():
             if name in given:
                 fields[name] = self.value(field.type, given[name], f"{place}.{name}")
             elif field.default is field.default_factory is dataclasses.MISSING:
-                raise WrongJson(f"{place} lacks {name!r}.", remedy)
+                message = f"{place} lacks {name!r}."
+                raise WrongJson("missing field", f"{place}.{name}", message, remedy)
         return kind(**fields)
 
     def items(self, kinds: tuple[Any, ...], value: Any, place: str) -> tuple[Any, ...]:
@@ -96,7 +104,8 @@ class _Decoder:
         if kinds[1:] == (...,):
             kinds = kinds[:1] * len(value)
         if len(kinds) != len(value):
-            raise WrongJson(f"{place} has {len(value)} items.", f"Give {len(kinds)}.")
+            message = f"{place} has {len(value)} items."
+            raise WrongJson("wrong value", place, message, f"Give {len(kinds)}.")
         pairs = zip(kinds, value, strict=True)
         return tuple(
             self.value(kind, item, f"{place}[{i}]") for i, (kind, item) in enumerate(pairs)
@@ -120,15 +129,17 @@ def _float(value: Any, place: str) -> float:
     try:
         return float(value)
     except OverflowError:
-        raise WrongJson(f"{place} is out of range.", "Give a smaller number.") from None
+        message = f"{place} is out of range."
+        raise WrongJson("wrong value", place, message, "Give a smaller number.") from None
 
 
 def _whole(key: str, place: str) -> int:
     """JSON has only texts as keys."""
     if not (key.isascii() and key.isdecimal() and len(key) < 10):
-        raise WrongJson(f"{place} has the key {short(key)}.", "Give whole numbers as keys.")
+        message = f"{place} has the key {short(key)}."
+        raise WrongJson("wrong value", place, message, "Give whole numbers as keys.")
     return int(key)
 
 
 def _wrong(value: object, place: str, expected: str) -> WrongJson:
-    return WrongJson(f"{place} is {named(value)}.", f"Give {expected}.")
+    return WrongJson("wrong type", place, f"{place} is {named(value)}.", f"Give {expected}.")

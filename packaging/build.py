@@ -33,7 +33,7 @@ TWIN = REPOSITORY / "build" / "twin"
 
 
 def build_app(configuration: Configuration, *, starter: bool) -> int:
-    """Assemble, sign and verify the bundle; 1 where something is found."""
+    """Assemble, sign and verify the bundle; 1 if anything is wrong with it."""
     app = DIST / f"{configuration.application.name}.app"
     components = assemble_for_mac(app, configuration, python=find_python(), starter=starter)
     licences.collect(app, components=components)
@@ -47,7 +47,7 @@ def build_app(configuration: Configuration, *, starter: bool) -> int:
 
 
 def build_image(configuration: Configuration) -> int:
-    """Make what is downloaded, out of the bundle in dist/."""
+    """Make the downloads (disk image and .zip) of the bundle in dist/."""
     app = DIST / f"{configuration.application.name}.app"
     if not app.is_dir():
         raise Problem("There is no bundle in dist.", "Run make app first.")
@@ -57,22 +57,23 @@ def build_image(configuration: Configuration) -> int:
 
 
 def build_twin(configuration: Configuration) -> int:
-    """Build the application for Linux, run its self-test and print the report."""
+    """Build the twin, the same application for Linux, run its self-test and print the report."""
     if sys.platform != "linux":
         raise Problem(
-            "The twin is built and run on Linux alone.", "Run make app here, and open the bundle."
+            "The twin (the build for Linux) can only be built on Linux.",
+            "Run make app instead, and open the bundle.",
         )
     python = find_python()
     app = TWIN / f"{configuration.application.name}.app"
     assemble_for_twin(app, configuration, python=python)
     set_times(app)
-    told = {"matrix_library": matrix_library(app, python), **self_test(app, python)}
-    print(json.dumps(told, indent=2))
+    report = {"matrix_library": matrix_library(app, python), **self_test(app, python)}
+    print(json.dumps(report, indent=2))
     return 0
 
 
 def make_locks(configuration: Configuration) -> int:
-    """Pick anew the wheels that are shipped, for both systems."""
+    """Choose the wheels to ship again, for both systems."""
     for platform in (macos(configuration.application.minimum_macos), linux()):
         wheels = resolve(platform)
         write_lock(platform.lock, wheels)
@@ -81,7 +82,7 @@ def make_locks(configuration: Configuration) -> int:
 
 
 def verify(app: Path, configuration: Configuration) -> int:
-    """Print what is wrong with the bundle; 1 where anything is."""
+    """Print everything that is wrong with the bundle; 1 if there is anything."""
     if not app.is_dir():
         raise Problem(f"{app} is no bundle.", "Name one: dist/Slipstream.app")
     findings = verify_bundle(app, config=configuration)
@@ -92,7 +93,7 @@ def verify(app: Path, configuration: Configuration) -> int:
 
 
 def sign(app: Path) -> int:
-    """Sign a bundle that was changed, by the identifier in its Info.plist."""
+    """Sign a bundle again after a change, with the identifier in its Info.plist."""
     info_plist = app / "Contents" / "Info.plist"
     if not info_plist.is_file():
         raise Problem(f"{app} is no bundle.", "Name one: Slipstream.app")
@@ -110,7 +111,7 @@ def _megabytes(size: int) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Do what the arguments say; the process's exit status."""
+    """Run the command in the arguments, and return the exit status."""
     parser = argparse.ArgumentParser(description="Make Slipstream.app, its image, and its twin.")
     commands = parser.add_subparsers(dest="command", required=True)
     app = commands.add_parser("app", help="dist/Slipstream.app, signed and verified")
@@ -119,8 +120,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     commands.add_parser("image", help="the disk image and the .zip of dist/Slipstream.app")
     commands.add_parser("twin", help="the same for Linux, in build/twin, and its self-test")
-    commands.add_parser("locks", help="pick anew the wheels that are shipped")
-    for name, purpose in {"verify": "tell what is wrong with a bundle", "sign": "sign it"}.items():
+    commands.add_parser("locks", help="choose the wheels to ship again")
+    for name, purpose in {"verify": "list what is wrong with a bundle", "sign": "sign it"}.items():
         commands.add_parser(name, help=purpose).add_argument("bundle", type=Path)
     given = parser.parse_args(arguments)
     started = time.monotonic()

@@ -1,7 +1,8 @@
 """Makes resources/blas: a few kilobytes that lead MLX's Linux wheel to a fast OpenBLAS.
 
-`python packaging/cblas.py` makes them anew of cblas.c; they are kept in the repository, as whoever
-installs Slipstream has no compiler. The same source and the same ziglang give the same bytes.
+`python packaging/cblas.py` makes them again from cblas.c; they are kept in the repository, so
+that nobody needs a compiler to install Slipstream. The same source and the same ziglang give the
+same bytes.
 """
 
 from pathlib import Path

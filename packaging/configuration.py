@@ -32,8 +32,8 @@ class Application:
 
 
 @dataclass(frozen=True)
-class Budget:
-    """The most that may be shipped, in bytes; the first two without the starter's weights."""
+class SizeBudget:
+    """The largest sizes that may be shipped, in bytes; the first two without the starter."""
 
     app_bytes: int
     image_bytes: int
@@ -53,7 +53,7 @@ class Runtime:
 
 @dataclass(frozen=True)
 class Prune:
-    """What is left out of each part, as lines of a .gitignore.
+    """What is excluded from each part, as lines of a .gitignore.
 
     `own` is of our own packages; beside it `own_for_mac` where they go to a Mac, and
     `own_without_starter` where the starter's weights do not come along.
@@ -77,17 +77,17 @@ class Configuration:
 
     version: str
     application: Application
-    budget: Budget
+    budget: SizeBudget
     runtime: Runtime
     prune: Prune
     stamped_newer: dict[str, str]
 
 
 def excluded(lines: str) -> Callable[[str], bool]:
-    """Whether a path, relative and with forward slashes, is left out by the last line that fits.
+    """Whether a path, relative and with forward slashes, is excluded by the last line that matches.
 
     A folder takes its contents along. A later line may ask for a part of them back, which git
-    itself would not find; as in git, it has to name the files where files were left out.
+    itself would not find; as in git, it has to name the files where files were excluded.
     """
     return GitIgnoreSpec.from_lines(lines.splitlines()).match_file
 
@@ -101,7 +101,7 @@ def read_configuration(
     return Configuration(
         version=version,
         application=Application(**tables["application"]),
-        budget=Budget(**tables["budget"]),
+        budget=SizeBudget(**tables["budget"]),
         runtime=Runtime(**tables["runtime"]),
         prune=Prune(**tables["prune"]),
         stamped_newer=tables["verify"]["stamped_newer"],

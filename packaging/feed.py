@@ -1,4 +1,4 @@
-"""Signs the releases feed, which the application asks whether there is a newer version.
+"""Signs the releases feed, which the application asks for newer versions.
 
     python packaging/feed.py key PRIVATE_KEY_FILE
     python packaging/feed.py sign dist/Slipstream-0.2.0-arm64.dmg --key PRIVATE_KEY_FILE
@@ -42,7 +42,7 @@ def make_key(path: Path) -> str:
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError as error:
-        raise Problem(f"{path} is there already.", "Choose another name.") from error
+        raise Problem(f"{path} exists already.", "Choose another name.") from error
     with os.fdopen(descriptor, "w") as file:
         file.write(f"{bytes(key).hex()}\n")
     return bytes(key.verify_key).hex()
@@ -62,7 +62,7 @@ def read_key(path: Path) -> bytes:
 def sign_feed(
     image: Path, *, version: str, page: str, download: str, notes: str, key: bytes, now: datetime
 ) -> bytes:
-    """The feed that announces `image`, as it lies here. Raises Problem: a link is not HTTPS."""
+    """The feed that announces the file `image`. Raises Problem where a link is not HTTPS."""
     release = Release(
         version=version,
         page=page,
@@ -77,7 +77,7 @@ def sign_feed(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Do what the arguments say; the process's exit status."""
+    """Run the command in the arguments, and return the exit status."""
     parser = argparse.ArgumentParser(description="Sign the feed that announces a release.")
     commands = parser.add_subparsers(dest="command", required=True)
     key = commands.add_parser("key", help="make a key; prints its public half")

@@ -55,7 +55,7 @@ class MachoError(ValueError):
 
 
 @dataclass(frozen=True)
-class Library:
+class LinkedLibrary:
     """A library that the file wants: the name as written, and whether it may be missing.
 
     `reexported`: its symbols count as the file's own.
@@ -68,7 +68,7 @@ class Library:
 
 @dataclass(frozen=True)
 class Import:
-    """A symbol that another file must have; `library` is its name as written, "" where unsaid."""
+    """A symbol that another file must have; `library` is its name as written, "" for any."""
 
     symbol: str
     library: str
@@ -98,7 +98,7 @@ class Macho:
     file_type: int
     minimum_macos: Version | None
     sdk: Version | None
-    libraries: tuple[Library, ...]
+    libraries: tuple[LinkedLibrary, ...]
     rpaths: tuple[str, ...]
     imports: tuple[Import, ...]
     exports: frozenset[str]
@@ -165,7 +165,7 @@ def read(data: bytes) -> Macho:
     with _opened(data) as image:
         cpu, _, file_type = struct.unpack_from("<III", data, 4)
         libraries = tuple(
-            Library(
+            LinkedLibrary(
                 _text(command.name),
                 weak=command.command == _COMMANDS.LOAD_WEAK_DYLIB,
                 reexported=command.command == _COMMANDS.REEXPORT_DYLIB,
@@ -305,7 +305,7 @@ def _systems(image: MachO.Binary) -> tuple[Version, Version] | tuple[None, None]
     return None, None
 
 
-def _imports(image: MachO.Binary, libraries: Sequence[Library]) -> Iterator[Import]:
+def _imports(image: MachO.Binary, libraries: Sequence[LinkedLibrary]) -> Iterator[Import]:
     """The undefined external symbols of the symbol table, and what dyld itself binds."""
     for symbol in _symbol_table(image):
         is_undefined = symbol.raw_type & 0xEF == 0x01 and not symbol.numberof_sections
@@ -317,7 +317,7 @@ def _imports(image: MachO.Binary, libraries: Sequence[Library]) -> Iterator[Impo
 
 
 def _import(
-    symbol: MachO.Symbol, libraries: Sequence[Library], ordinal: int, *, weak: bool
+    symbol: MachO.Symbol, libraries: Sequence[LinkedLibrary], ordinal: int, *, weak: bool
 ) -> Import:
     """Libraries are numbered from 1; 0 is the file itself, all else means "look anywhere"."""
     if not symbol.name:
@@ -328,7 +328,7 @@ def _import(
 
 def _symbol_table(image: MachO.Binary) -> list[MachO.Symbol]:
     """Without those that LIEF adds for exports and bindings."""
-    return [one for one in image.symbols if one.origin == MachO.Symbol.ORIGIN.SYMTAB]
+    return [symbol for symbol in image.symbols if symbol.origin == MachO.Symbol.ORIGIN.SYMTAB]
 
 
 def _bound(image: MachO.Binary) -> list[tuple[MachO.Symbol, MachO.BindingInfo]]:

@@ -17,11 +17,11 @@ _KEPT = re.compile(r"Using cached (?:\S*/)?([\w.]+)-\d\S*\.(?:whl|tar\.gz) \(([\
 _INSTALLING = "Installing collected packages: "
 
 
-def steps(said: Iterable[str], clock: Callable[[], float] = time.monotonic) -> Iterator[str]:
-    """What to tell a person of the lines that pip writes, as they come."""
+def steps(lines: Iterable[str], clock: Callable[[], float] = time.monotonic) -> Iterator[str]:
+    """What a person should know of the lines that pip writes, as they come."""
     began, fetched, kept, packages = clock(), 0.0, 0.0, 0
     asked = False
-    for line in said:
+    for line in lines:
         if found := _KEPT.search(line):
             kept += _megabytes(found)
         elif found := _FETCHING.search(line):

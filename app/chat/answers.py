@@ -18,7 +18,7 @@ from app.rounds.trace import Piece, Trace
 from app.steps import Failed as Fail
 from app.steps import Stepper, Steps
 from engine.events import Done, Draft, Event, Failed, Text, Verdict
-from engine.request import Message as Line
+from engine.request import ChatMessage as Line
 from engine.request import Request
 from engine.rounds import EventOrRound, Round
 from models.errors import Problem

@@ -16,7 +16,7 @@ from app.conversations.records import Conversation, Message
 from app.conversations.store import Store
 from app.steps import Stepper, Steps
 from engine.events import Done, Event, Failed, Text
-from engine.request import Message as Line
+from engine.request import ChatMessage as Line
 from engine.request import Request
 from models.errors import Problem
 

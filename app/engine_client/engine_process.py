@@ -28,20 +28,20 @@ from engine.events import Done, Failed, Stats
 from engine.protocol import (
     LONGEST_LINE_BYTES,
     PROTOCOL,
-    Answer,
     Cancel,
     Command,
-    Drafting,
     Generate,
     Load,
     Loaded,
     Loading,
     Ready,
+    Response,
+    SetDrafter,
     Unloaded,
-    answer_from_json,
     command_to_json,
+    response_from_json,
 )
-from engine.request import Message, Request
+from engine.request import ChatMessage, Request
 
 _FOLDER = Path(engine.__file__).parents[1]  # where `-m engine` is found, and nobody else's
 _DELAYS_SECONDS = (0.2, 1.0, 4.0, 10.0)
@@ -193,9 +193,9 @@ class EngineProcess(QObject):
 
         Returns the id that `loading`, `loaded` or `failed` will carry.
         """
-        return self._ask(Drafting(uuid4().hex, drafter, draft_length), self.failed.emit)
+        return self._ask(SetDrafter(uuid4().hex, drafter, draft_length), self.failed.emit)
 
-    def generate(self, conversation: str, messages: Sequence[Message], request: Request) -> str:
+    def generate(self, conversation: str, messages: Sequence[ChatMessage], request: Request) -> str:
         """Answer a chat, once what was asked for before is done. Returns the generation's id."""
         command = Generate(
             uuid4().hex,
@@ -245,7 +245,7 @@ class EngineProcess(QObject):
 
     # Asking
 
-    def _ask(self, command: Drafting | Generate, refuse: Callable[[Failed], None]) -> str:
+    def _ask(self, command: SetDrafter | Generate, refuse: Callable[[Failed], None]) -> str:
         problem = None
         if self.state in (State.STOPPED, State.GIVEN_UP):
             problem = Failed(command.id, _NOT_RUNNING, "Restart the engine.")
@@ -349,7 +349,7 @@ class EngineProcess(QObject):
         try:
             if len(line) > LONGEST_LINE_BYTES:
                 raise ValueError("a line that is too long")
-            answer = answer_from_json(line.decode())
+            answer = response_from_json(line.decode())
             if not isinstance(getattr(answer, "generation", ""), str):
                 raise ValueError("an event of nothing")
         except ValueError:
@@ -377,7 +377,7 @@ class EngineProcess(QObject):
         elif about == "process":
             self._tell(answer)
 
-    def _tell(self, answer: Answer) -> None:
+    def _tell(self, answer: Response) -> None:
         match answer:
             case Ready():
                 self.ready.emit(answer)

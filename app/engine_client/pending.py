@@ -10,17 +10,17 @@ from uuid import uuid4
 
 from engine.events import Done, Failed
 from engine.protocol import (
-    Answer,
-    Drafting,
     Generate,
     Load,
     Loaded,
     Loading,
     Ready,
+    Response,
+    SetDrafter,
     Unloaded,
 )
 
-Work = Load | Drafting | Generate
+Work = Load | SetDrafter | Generate
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class EngineWork:
         if id == self._begun:
             self._begun = ""
 
-    def take(self, answer: Answer) -> Literal["generation", "process", "stale"]:
+    def take(self, answer: Response) -> Literal["generation", "process", "stale"]:
         """Take note of an answer. Returns what it is about; a stale one is not to be told."""
         match answer:
             case Ready():

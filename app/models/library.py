@@ -4,37 +4,12 @@ and drafters for a target.
 Knows the arguments and answers of `slipstream models`; not how commands run, and shows nothing.
 """
 
-from dataclasses import dataclass
-
 from PySide6.QtCore import QObject, Signal
 
 from app.commands import CommandRunner, JsonObject, Question, read_answer
 from app.models.downloads import Downloads
 from models.errors import Problem
-from models.records import Candidate, Download, Found, Incomplete, Installed, Offer
-
-
-@dataclass(frozen=True, slots=True)
-class Inventory:
-    """What is on this machine, and being downloaded to it; `free_bytes` are those of the disk."""
-
-    installed: tuple[Installed, ...] = ()
-    incomplete: tuple[Incomplete, ...] = ()
-    downloads: tuple[Download, ...] = ()
-    folders: tuple[str, ...] = ()
-    free_bytes: int = 0
-
-    def find(self, name: str) -> Installed | None:
-        """The installed model of that name, whatever its case, or in that folder."""
-        wanted = name.lower()
-        return next(
-            (
-                model
-                for model in self.installed
-                if model.path == name or model.name.lower() == wanted
-            ),
-            None,
-        )
+from models.records import Candidate, Download, Found, Incomplete, Installed, Inventory, Offer
 
 
 def read_inventory(answer: JsonObject) -> Inventory:

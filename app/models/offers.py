@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.models import words
-from app.models.library import Inventory
 from app.models.row_data import DOT, Action, LoadedPair, RowData
 from models import in_words
-from models.records import Download, Offer
+from models.records import Download, Inventory, Offer
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,8 @@ from typing import Literal
 
 from app.models import words
 from app.models.downloads import PendingRequest
-from app.models.library import Inventory
 from models import in_words
-from models.records import Candidate, Download, Found, Incomplete, Installed
+from models.records import Candidate, Download, Found, Incomplete, Installed, Inventory
 
 DOT = " · "
 _NAME = re.compile(r"[\w.-]+/[\w.-]+(/[^/]+\.gguf)?", re.ASCII | re.IGNORECASE)

@@ -23,7 +23,7 @@ from app.rounds.marks import marked
 from app.status_line import StatusLine
 from app.theme.chat_colours import chat_colours
 from engine.events import Prefill, Stats, Text
-from engine.request import Message, Request
+from engine.request import ChatMessage, Request
 from engine.rounds import EventOrRound, Round, Token
 from engine.stats import update
 from models.errors import Problem
@@ -36,7 +36,7 @@ class RaceDialog(QDialog):
     def __init__(
         self,
         race: Race,
-        messages: Sequence[Message],
+        messages: Sequence[ChatMessage],
         request: Request,
         *,
         names: tuple[str, str],

@@ -16,7 +16,7 @@ from app.engine_client.engine_process import EngineProcess
 from app.models.loader import ModelLoader
 from app.rounds.trace import Trace
 from engine.events import Done, Event, Failed, Stats
-from engine.request import Message, Request
+from engine.request import ChatMessage, Request
 from engine.rounds import Token
 from engine.stats import tally
 from models.errors import Problem
@@ -96,7 +96,7 @@ class Race(QObject):
         engine.happened.connect(self._on_event)
         engine.failed.connect(self._on_failed)
 
-    def start(self, messages: Sequence[Message], request: Request) -> None:
+    def start(self, messages: Sequence[ChatMessage], request: Request) -> None:
         """Start both. The engine works on its commands in order, so all are sent at once."""
         pair = self._loader.pair
         request = replace(

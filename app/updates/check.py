@@ -62,8 +62,7 @@ def check(
 
 
 def fetch(address: str, *, seconds: float) -> bytes:
-    """Download the bytes at `address`. Raises Problem where that fails, takes too long, has too many
-    bytes, or would leave HTTPS."""
+    """The bytes at `address`. Raises Problem: not available, too large, too slow, not HTTPS."""
     end = time.monotonic() + seconds
     loopback = is_loopback(address)
     headers = {"Accept-Encoding": "identity", "User-Agent": "Slipstream"}

@@ -1,8 +1,8 @@
 """Figures from measurements: pure functions, no clock, no MLX.
 
-A ratio of speeds is taken prompt by prompt, between runs that stood minutes apart at most, and
-its median and quartiles are over prompts: a machine that slows down slows all alike. `total`
-weighs every token alike instead: all tokens by all seconds.
+A ratio of speeds is taken prompt by prompt, between answers that were written minutes apart at
+most, and its median and quartiles are over prompts: a machine that slows down slows all alike.
+`total` weighs every token alike instead: all tokens by all seconds.
 """
 
 import statistics
@@ -34,11 +34,9 @@ class Ratio:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """One round: of `proposed` tokens `accepted` stood; `own`: the target wrote one more itself.
-
-    Seconds are 0 where nobody measured them.
-    """
+class RoundCounts:
+    """One round: how many tokens were `proposed` and `accepted`; `own`: the target wrote one more
+    itself. Seconds are 0 where they were not measured."""
 
     proposed: int
     accepted: int
@@ -49,7 +47,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """What a ratio needs of one run. `prompt` names what both sides were asked."""
+    """What a ratio needs of one answer: its prompt's name, its tokens and its seconds."""
 
     prompt: str
     tokens: int
@@ -102,11 +100,12 @@ def seconds_to_go(
     limit: int,
     elapsed_seconds: float,
 ) -> float:
-    """How long a benchmark is going to take yet.
+    """An estimate of how long the rest of a benchmark takes.
 
-    After the `answers` to so many `prompts` in so many seconds; `left`: the lengths, in tokens, of
-    the prompts that are left. Reading costs by their tokens. All other time is writing's: as many
-    tokens as so far, and once more up to the `limit`, lest a short first answer promise too much.
+    So far there are the `answers` to so many `prompts`, in so many seconds; `left` has the lengths,
+    in tokens, of the prompts that are left. Reading them takes time by their tokens. All other time
+    is spent writing: each is expected to take as many tokens as the mean of those so far and of one
+    more that reaches the `limit`, so that a short first answer does not promise too much.
     """
     if not answers:
         return 0.0
@@ -137,9 +136,9 @@ def _sum(left: Any, right: Any) -> Any:
 
 
 def acceptance_by_position(stats: Stats) -> tuple[float, ...]:
-    """Of the tokens proposed at each position of a draft, the share that stood.
+    """The share of the tokens proposed at each position of a draft that was accepted.
 
-    A token also falls with one before it: this sinks along the draft even where each guess is
+    A token also falls with one before it, so this sinks along the draft even where each guess is
     as good as the one before.
     """
     pairs = zip_longest(stats.accepted_by_position, stats.proposed_by_position, fillvalue=0)
@@ -162,10 +161,10 @@ def without_first_round(events: Iterable[Event]) -> list[Event]:
     return kept
 
 
-def steps_of_events(events: Iterable[Event]) -> tuple[Step, ...]:
-    """A generation's rounds."""
+def rounds_of_events(events: Iterable[Event]) -> tuple[RoundCounts, ...]:
+    """The rounds of a generation."""
     return tuple(
-        Step(
+        RoundCounts(
             proposed=len(event.judgements),
             accepted=event.accepted,
             own=event.next is not None,
@@ -177,44 +176,44 @@ def steps_of_events(events: Iterable[Event]) -> tuple[Step, ...]:
     )
 
 
-def steps_of_flags(flags: Sequence[bool], *, length: int) -> tuple[Step, ...]:
+def rounds_of_flags(flags: Sequence[bool], *, length: int) -> tuple[RoundCounts, ...]:
     """The rounds behind mlx-lm's tokens, from its flag for each: was it drafted?
 
     Every round drafts `length` tokens and ends with one of the target's own, so those count the
     target's passes; only the last round may lack it, where a drafted token ended the text.
     """
-    steps: list[Step] = []
+    rounds: list[RoundCounts] = []
     standing = 0
     for drafted in flags:
         if drafted:
             standing += 1
         else:
-            steps.append(Step(length, standing))
+            rounds.append(RoundCounts(length, standing))
             standing = 0
     if standing:
-        steps.append(Step(length, standing, own=False))
-    return tuple(steps)
+        rounds.append(RoundCounts(length, standing, own=False))
+    return tuple(rounds)
 
 
-def stats_of_steps(steps: Sequence[Step], *, decode_seconds: float) -> Stats:
-    """Stats of another engine's rounds, of which only the steps are known."""
-    drafting = [step for step in steps if step.proposed]
-    plain = [step for step in steps if not step.proposed]
-    proposed, accepted = (sum(getattr(s, n) for s in steps) for n in ("proposed", "accepted"))
-    corrections = sum(step.own and step.accepted < step.proposed for step in drafting)
+def stats_of_rounds(rounds: Sequence[RoundCounts], *, decode_seconds: float) -> Stats:
+    """Stats of mlx-lm's rounds, of which only the counts are known."""
+    drafting = [each for each in rounds if each.proposed]
+    plain = [each for each in rounds if not each.proposed]
+    proposed, accepted = (sum(getattr(s, n) for s in rounds) for n in ("proposed", "accepted"))
+    corrections = sum(each.own and each.accepted < each.proposed for each in drafting)
     return Stats(
-        rounds=len(steps),
+        rounds=len(rounds),
         proposed=proposed,
         accepted=accepted,
         rejected=corrections,
         discarded=proposed - accepted - corrections,
         corrections=corrections,
-        bonuses=sum(step.own for step in drafting) - corrections,
+        bonuses=sum(each.own for each in drafting) - corrections,
         plain=len(plain),
         plain_seconds=0.0 if drafting else decode_seconds,
         decode_seconds=decode_seconds,
-        proposed_by_position=_reached([step.proposed for step in steps]),
-        accepted_by_position=_reached([step.accepted for step in steps]),
+        proposed_by_position=_reached([each.proposed for each in rounds]),
+        accepted_by_position=_reached([each.accepted for each in rounds]),
     )
 
 

@@ -14,11 +14,9 @@ import mlx.core as mx
 from engine.blas import choose_blas
 from engine.loading import free_memory_bytes
 
-_THERMAL_PRESSURE = "com.apple.system.thermalpressurelevel"
-
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class MachineDescription:
     """`device` is MLX's: "CPU", or the GPU's name. `matrix_library` is the CPU backend's."""
 
     platform: str
@@ -33,9 +31,9 @@ class Machine:
     matrix_library: str
 
 
-def this_machine() -> Machine:
-    """The machine that this runs on."""
-    return Machine(
+def this_machine() -> MachineDescription:
+    """The machine that this process runs on."""
+    return MachineDescription(
         platform=platform.platform(),
         processor=_processor(),
         cores=os.cpu_count() or 0,
@@ -50,41 +48,21 @@ def this_machine() -> Machine:
 
 
 def available_bytes() -> int | None:
-    """Memory that can be had without swapping; None where nobody says."""
+    """Memory that is available without swapping; None where the system does not say."""
     if sys.platform == "darwin":
-        said = subprocess.run(["/usr/bin/vm_stat"], capture_output=True, text=True).stdout
-        return available_in_vm_stat(said)
+        printed = subprocess.run(["/usr/bin/vm_stat"], capture_output=True, text=True).stdout
+        return available_in_vm_stat(printed)
     return free_memory_bytes() or None
 
 
-def available_in_vm_stat(said: str) -> int | None:
+def available_in_vm_stat(printed: str) -> int | None:
     """From what macOS's vm_stat prints: pages that are free, or that others can do without."""
-    page = re.search(r"page size of (\d+) bytes", said)
-    counts = dict(re.findall(r"^Pages ([a-z ]+): +(\d+)\.$", said, flags=re.MULTILINE))
+    page = re.search(r"page size of (\d+) bytes", printed)
+    counts = dict(re.findall(r"^Pages ([a-z ]+): +(\d+)\.$", printed, flags=re.MULTILINE))
     kinds = ("free", "inactive", "speculative", "purgeable")
     if page is None or "free" not in counts:
         return None
     return int(page[1]) * sum(int(counts.get(kind, 0)) for kind in kinds)
-
-
-def is_hot() -> bool | None:
-    """Whether the system says that it is slowed by heat; None where it does not say.
-
-    A Mac does, if only under a name that Apple has not documented; untested. Linux is not asked.
-    """
-    if sys.platform != "darwin":
-        return None
-    command = ["/usr/bin/notifyutil", "-g", _THERMAL_PRESSURE]
-    try:
-        return hot_in_notifyutil(subprocess.run(command, capture_output=True, text=True).stdout)
-    except OSError:
-        return None
-
-
-def hot_in_notifyutil(said: str) -> bool | None:
-    """From what macOS's notifyutil prints: a name and a level, of which 0 is nominal."""
-    level = re.fullmatch(rf"{re.escape(_THERMAL_PRESSURE)} (\d+)", said.strip())
-    return None if level is None else int(level[1]) > 0
 
 
 def _device() -> str:

@@ -1,4 +1,4 @@
-"""What a benchmark is asked to measure, and what cannot be asked."""
+"""What a benchmark is asked to measure, and which options are refused."""
 
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -20,9 +20,8 @@ class BenchOptions:
     `drafters` and `lengths` are written as in `engine.pair`; each drafter is run with each
     length, and mlx-lm with each model drafter and fixed length. `prompts`, `sets` and
     `per_category`: see `load_prompts`. `rules` ("block", "token") matter to samples only.
-    `baselines`: whether the plain ones run too, without which only acceptance is measured.
-    `peers`: whether other engines that are installed take part; `gguf`: the target's file, for
-    llama.cpp. `cool_down`: rest where heat has slowed the machine by more than this share; 0:
+    `baselines`: whether plain decoding runs too, without which only acceptance is measured.
+    `cool_down`: rest where heat has slowed the machine by more than this share; 0:
     never. `out`: the JSON file, brought up to date after every prompt.
     """
 
@@ -38,14 +37,12 @@ class BenchOptions:
     seed: int = 0
     repeats: int = 1
     baselines: bool = True
-    peers: bool = True
-    gguf: Path | None = None
     cool_down: float = 0.15
     out: Path | None = None
 
 
 def check(options: BenchOptions) -> None:
-    """Raise `Problem` for options that cannot be."""
+    """Raise `Problem` for options that cannot be met."""
     for length in options.lengths:
         make_policy(length)
     for rule in set(options.rules) - set(RULES):
@@ -56,8 +53,6 @@ def check(options: BenchOptions) -> None:
         raise Problem(
             "Nothing would be measured.", "Give at least one repeat, one temperature and one rule."
         )
-    if options.gguf is not None and not options.gguf.is_file():
-        raise Problem(f"There is no file {options.gguf}.", "Give the target's GGUF file.")
 
 
 def label(drafter: str) -> str:
@@ -73,9 +68,10 @@ def model_folders(drafters: tuple[str, ...]) -> list[Path]:
 
 
 def as_plain(options: BenchOptions) -> dict[str, object]:
-    """As JSON has it; folders by their names, as a report may be published."""
-    told = {one.name: getattr(options, one.name) for one in fields(options) if one.name != "out"}
+    """The options for JSON; folders by their names, as a report may be published."""
+    values = {field.name: getattr(options, field.name) for field in fields(options)}
     return {
         name: value.name if isinstance(value, Path | ModelFolder) else value
-        for name, value in told.items()
+        for name, value in values.items()
+        if name != "out"
     } | {"drafters": [label(name) for name in options.drafters]}

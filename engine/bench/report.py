@@ -1,4 +1,8 @@
-"""What a benchmark measured: the runs, the findings made of them, and their JSON form."""
+"""What a benchmark found: the answers that were measured, and the report made of them.
+
+A report is kept as JSON, from which tables and the plot can be made again, also by later versions.
+Knows neither clock nor model.
+"""
 
 import json
 import statistics
@@ -8,32 +12,168 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from engine.bench.accepting import AcceptCost
-from engine.bench.contestants import Measurement
 from engine.bench.cooling import Cooling
-from engine.bench.curve import Curve
 from engine.bench.figures import (
+    Ratio,
     Timed,
     acceptance_by_position,
     first_difference,
     merge,
     ratio,
 )
-from engine.bench.findings import ALL, Course, Dot, Findings, Lowest, Part, Row
-from engine.bench.machine import Machine
-from engine.bench.roofline import Roofline
+from engine.bench.machine import MachineDescription
+from engine.bench.measure import AcceptCost, PassCurve, Roofline
+from engine.bench.runners import MLX_LM, PLAIN, Measurement
 from engine.events import Stats
+from models.errors import Problem
 from models.files import write_text
+from models.typed_json import decode
 
-PLAIN = "slipstream plain"
-MLX_LM = "mlx-lm plain"
+ALL = "all"
+# How reports of before called what they hold.
+_NAMES_BEFORE = {"contestant": "runner", "courses": "draft_histories", "parts": "answers"}
+
+
+@dataclass(frozen=True, slots=True)
+class LowestCategory:
+    """The category where a figure is lowest, and the figure there."""
+
+    category: str
+    value: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
-    """One contestant's answer to one prompt. `seed` depends on prompt and repeat alone."""
+class ResultRow:
+    """A runner's figures at one temperature, over one category or all of them.
 
-    contestant: str
+    `to_plain` and `to_mlx_lm`: speed over our own plain decoding's, and over mlx-lm's.
+    `identical` of `compared` answers have our plain decoding's tokens, greedy ones only;
+    `differs_at` is where the others' first other token is. Shares are of the decode time and add
+    up to 1, `own` being what is none of the others; None where they are not known.
+    `bandwidth_share`: what the target's passes read, of what the memory could have given in the
+    same time; `pass_bandwidth_share`: in the time of the passes alone. `peak_bytes`: MLX's.
+    `lowest_length`, of runners that draft, and `lowest_to_plain`, the medians, are over the
+    categories: of all of them together, where there are several.
+    """
+
+    runner: str
+    temperature: float
+    category: str
+    prompts: int
+    stats: Stats
+    tokens_per_second: float | None
+    to_plain: Ratio | None
+    to_mlx_lm: Ratio | None
+    acceptance_rate: float | None
+    acceptance_length: float | None
+    acceptance_by_position: tuple[float, ...]
+    draft_share: float | None
+    verify_share: float | None
+    accept_share: float | None = None
+    own_share: float | None
+    bandwidth_share: float | None = None
+    pass_bandwidth_share: float | None = None
+    peak_bytes: int | None = None
+    identical: int
+    compared: int
+    differs_at: tuple[int, ...]
+    lowest_length: LowestCategory | None = None
+    lowest_to_plain: LowestCategory | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerRounds:
+    """The rounds of one answer: what was proposed in each, and how much of it was accepted."""
+
+    category: str
+    proposed: tuple[int, ...]
+    accepted: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DraftHistory:
+    """How far ahead one runner drafted, answer after answer, in the order of the benchmark."""
+
+    runner: str
+    temperature: float
+    answers: tuple[AnswerRounds, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PassTiming:
+    """What passes over `rows` rows took while answering: the median of `count`."""
+
+    rows: int
+    seconds: float
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchReport:
+    """All that is shown of a benchmark. `partial` until everything is measured.
+
+    `precision` and `drafters`: what the weights are here. `skipped`: prompts too long for the
+    context. `refused`: runners that cannot run this pair, and their reasons. `accepting`: judging,
+    measured apart, one for each temperature. `curve`: what passes cost, measured apart; `passes`:
+    the same while answering. `peak_rss_bytes`: the most memory that the process has had, all
+    runners' models and caches together.
+    """
+
+    date: str
+    machine: MachineDescription
+    target: str
+    precision: str
+    label: str
+    drafters: tuple[tuple[str, str], ...]
+    options: dict[str, Any]
+    skipped: int
+    refused: tuple[tuple[str, str], ...]
+    partial: bool
+    rows: tuple[ResultRow, ...] = ()
+    roofline: Roofline | None = None
+    accepting: tuple[AcceptCost, ...] = ()
+    curve: PassCurve | None = None
+    passes: tuple[PassTiming, ...] = ()
+    draft_histories: tuple[DraftHistory, ...] = ()
+    cooling: Cooling | None = None
+    peak_rss_bytes: int | None = None
+
+    @property
+    def temperatures(self) -> tuple[float, ...]:
+        """In the order of the benchmark."""
+        return tuple(dict.fromkeys(row.temperature for row in self.rows))
+
+
+def read_report(path: Path) -> BenchReport:
+    """What a benchmark wrote to the JSON file at `path`. Raises `Problem`."""
+    try:
+        fields = json.loads(path.read_text(encoding="utf-8"), object_hook=_named_as_now)
+        return decode(BenchReport, fields, place="report", ignore_unknown=True)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise Problem(f"{path} cannot be read: {reason}.", "Check the path.") from error
+    except (ValueError, RecursionError) as error:
+        reason = "it is no JSON" if isinstance(error, json.JSONDecodeError) else str(error)
+        raise Problem(
+            f"{path} is no report of a benchmark: {reason}.",
+            "Give a file that slipstream bench --out has written.",
+        ) from error
+
+
+def _named_as_now(fields: dict[str, Any]) -> dict[str, Any]:
+    return {_NAMES_BEFORE.get(name, name): value for name, value in fields.items()}
+
+
+def temperature_words(temperature: float) -> str:
+    """ "greedy", or the temperature."""
+    return "greedy" if temperature == 0.0 else f"temperature {temperature:g}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredAnswer:
+    """One runner's answer to one prompt. `seed` depends on prompt and repeat alone."""
+
+    runner: str
     temperature: float
     prompt: str
     category: str
@@ -50,110 +190,82 @@ class Run:
         return Timed(self.prompt, stats.committed, stats.decode_seconds)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
-    """Everything that was measured so far; fields as in `Findings`."""
+@dataclass(frozen=True, slots=True)
+class Measurements:
+    """Everything that was measured so far. `setup`: the report without what the answers tell."""
 
-    date: str
-    machine: Machine
-    target: str
-    precision: str
-    drafters: tuple[tuple[str, str], ...]
-    options: dict[str, Any]
-    skipped: int
-    refused: tuple[tuple[str, str], ...]
-    partial: bool
-    runs: tuple[Run, ...]
-    notes: tuple[str, ...] = ()
-    roofline: Roofline | None = None
-    accepting: tuple[AcceptCost, ...] = ()
-    curve: Curve | None = None
-    cooling: Cooling | None = None
-    peak_rss_bytes: int | None = None
+    setup: BenchReport
+    answers: tuple[MeasuredAnswer, ...] = ()
 
-    @property
-    def label(self) -> str:
-        """What the figures are of, for a title: "CPU backend, float32 from 4-bit"."""
-        backend = "CPU backend" if self.machine.device == "CPU" else self.machine.device
-        return f"{backend}, {self.precision}"
-
-    def rows(self) -> list[Row]:
-        """Figures by temperature, category and contestant, all categories together first."""
-        temperatures = dict.fromkeys(run.temperature for run in self.runs)
-        categories = dict.fromkeys(run.category for run in self.runs)
-        rows: list[Row] = []
-        for temperature in temperatures:
-            parts = [row for each in categories for row in self._rows(temperature, each)]
-            rows += [_with_lowest(row, parts) for row in self._rows(temperature, ALL)]
-            rows += parts
-        return rows
-
-    def findings(self) -> Findings:
+    def report(self) -> BenchReport:
         """What there is to show."""
-        return Findings(
-            date=self.date,
-            machine=self.machine,
-            target=self.target,
-            precision=self.precision,
-            label=self.label,
-            drafters=self.drafters,
-            options=self.options,
-            skipped=self.skipped,
-            refused=self.refused,
-            partial=self.partial,
-            rows=tuple(self.rows()),
-            notes=self.notes,
-            roofline=self.roofline,
-            accepting=self.accepting,
-            curve=self.curve,
-            passes=passes_of(self.runs),
-            courses=courses_of(self.runs),
-            cooling=self.cooling,
-            peak_rss_bytes=self.peak_rss_bytes,
+        return replace(
+            self.setup,
+            rows=tuple(self._rows()),
+            passes=_passes(self.answers),
+            draft_histories=_draft_histories(self.answers),
         )
 
     def to_json(self) -> str:
-        """The findings, and the runs; of each run's ids only whether they are `PLAIN`'s."""
-        reference = _reference(self.runs)
-        runs = [
-            asdict(run)
+        """The report, and each answer's figures; of its ids only whether they are `PLAIN`'s."""
+        reference = _reference(self.answers)
+        answers = [
+            asdict(answer)
             | {
-                "measured": asdict(run.measured.stats),
-                "phases": run.measured.phases,
-                "differs_at": _difference(run, reference),
+                "measured": asdict(answer.measured.stats),
+                "phases": answer.measured.phases,
+                "differs_at": _difference(answer, reference),
             }
-            for run in self.runs
+            for answer in self.answers
         ]
-        return _by_lines(asdict(self.findings()) | {"runs": runs})
+        return _by_lines(asdict(self.report()) | {"measured_answers": answers})
 
-    def _rows(self, temperature: float, category: str) -> list[Row]:
-        """One row for each contestant."""
-        chosen = [
-            run
-            for run in self.runs
-            if run.temperature == temperature and category in (ALL, run.category)
-        ]
-        by_contestant: dict[str, list[Run]] = {}
-        for run in chosen:
-            by_contestant.setdefault(run.contestant, []).append(run)
-        return [self._row(category, runs, by_contestant) for runs in by_contestant.values()]
+    def write_json(self, path: Path) -> None:
+        """Replace the file at `path`, all at once."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_text(path, self.to_json())
 
-    def _row(self, category: str, runs: list[Run], others: dict[str, list[Run]]) -> Row:
-        """The figures of one contestant's `runs`, of which there is one at least."""
-        first = runs[0]
-        stats = merge(run.measured.stats for run in runs)
+    def _rows(self) -> list[ResultRow]:
+        """Figures by temperature, category and runner, all categories together first."""
+        temperatures = dict.fromkeys(answer.temperature for answer in self.answers)
+        categories = dict.fromkeys(answer.category for answer in self.answers)
+        rows: list[ResultRow] = []
+        for temperature in temperatures:
+            parts = [row for each in categories for row in self._rows_of(temperature, each)]
+            rows += [_with_lowest(row, parts) for row in self._rows_of(temperature, ALL)]
+            rows += parts
+        return rows
+
+    def _rows_of(self, temperature: float, category: str) -> list[ResultRow]:
+        """One row for each runner."""
+        by_runner: dict[str, list[MeasuredAnswer]] = {}
+        for answer in self.answers:
+            if answer.temperature == temperature and category in (ALL, answer.category):
+                by_runner.setdefault(answer.runner, []).append(answer)
+        return [self._row(category, answers, by_runner) for answers in by_runner.values()]
+
+    def _row(
+        self,
+        category: str,
+        answers: list[MeasuredAnswer],
+        by_runner: dict[str, list[MeasuredAnswer]],
+    ) -> ResultRow:
+        """The figures of one runner's `answers`, of which there is at least one."""
+        first = answers[0]
+        stats = merge(answer.measured.stats for answer in answers)
         shares = self._shares(stats, first)
-        passes = shares.passes_seconds
-        timed = [run.timed for run in runs]
-        plain, mlx_lm = ([run.timed for run in others.get(name, [])] for name in (PLAIN, MLX_LM))
-        reference = _reference(others.get(PLAIN, []))
-        greedy = [run for run in runs if run.temperature == 0.0 and _key(run) in reference]
-        differences = [_difference(run, reference) for run in greedy]
-        return Row(
-            contestant=first.contestant,
+        timed = [answer.timed for answer in answers]
+        plain, mlx_lm = (
+            [answer.timed for answer in by_runner.get(name, [])] for name in (PLAIN, MLX_LM)
+        )
+        reference = _reference(by_runner.get(PLAIN, []))
+        greedy = [each for each in answers if each.temperature == 0.0 and _key(each) in reference]
+        differences = [_difference(answer, reference) for answer in greedy]
+        return ResultRow(
+            runner=first.runner,
             temperature=first.temperature,
             category=category,
-            prompts=len({run.prompt for run in runs}),
+            prompts=len({answer.prompt for answer in answers}),
             stats=stats,
             tokens_per_second=stats.tokens_per_second,
             to_plain=ratio(timed, plain),
@@ -165,20 +277,21 @@ class Report:
             verify_share=shares.verify,
             accept_share=shares.accept,
             own_share=shares.own,
-            bandwidth_share=self._of_roofline(first, stats.rounds, stats.decode_seconds),
-            pass_bandwidth_share=self._of_roofline(first, stats.rounds, passes),
-            peak_bytes=max((run.peak_bytes for run in runs if run.peak_bytes), default=None),
+            bandwidth_share=self._of_roofline(stats.rounds, stats.decode_seconds),
+            pass_bandwidth_share=self._of_roofline(stats.rounds, shares.passes_seconds),
+            peak_bytes=max((each.peak_bytes for each in answers if each.peak_bytes), default=None),
             identical=differences.count(None),
             compared=len(differences),
             differs_at=tuple(at for at in differences if at is not None),
         )
 
-    def _shares(self, stats: Stats, run: Run) -> "_Shares":
-        """Where the time went, as far as such a run tells."""
+    def _shares(self, stats: Stats, answer: MeasuredAnswer) -> "_Shares":
+        """Where the time went, as far as it is known of an answer of this runner."""
         seconds = stats.decode_seconds
-        if not run.measured.phases or seconds <= 0:
+        if not answer.measured.phases or seconds <= 0:
             return _Shares()
-        cost = next((c for c in self.accepting if c.temperature == run.temperature), None)
+        temperature = answer.temperature
+        cost = next((c for c in self.setup.accepting if c.temperature == temperature), None)
         accept = 0.0
         if cost is not None:
             rows = stats.proposed + stats.rounds
@@ -191,10 +304,9 @@ class Report:
             passes_seconds=stats.verify_seconds - accept,
         )
 
-    def _of_roofline(self, run: Run, passes: int, seconds: float) -> float | None:
-        if self.roofline is None or not run.measured.same_weights:
-            return None
-        return self.roofline.share(passes=passes, seconds=seconds)
+    def _of_roofline(self, passes: int, seconds: float) -> float | None:
+        roofline = self.setup.roofline
+        return None if roofline is None else roofline.share(passes=passes, seconds=seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,45 +323,39 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def write_json(report: Report, path: Path) -> None:
-    """Replace the file at `path` by the report, all at once."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_text(path, report.to_json())
-
-
-def courses_of(runs: Sequence[Run]) -> tuple[Course, ...]:
-    """The draft lengths of everybody who drafts, in the order of the runs."""
-    parts: dict[tuple[str, float], list[Part]] = {}
-    for run in runs:
-        steps = run.measured.steps
-        part = Part(
-            run.category,
-            tuple(step.proposed for step in steps),
-            tuple(step.accepted for step in steps),
+def _draft_histories(answers: Sequence[MeasuredAnswer]) -> tuple[DraftHistory, ...]:
+    """The draft lengths of every runner that drafts, in the order of the answers."""
+    histories: dict[tuple[str, float], list[AnswerRounds]] = {}
+    for answer in answers:
+        rounds = answer.measured.rounds
+        proposed = tuple(each.proposed for each in rounds)
+        accepted = tuple(each.accepted for each in rounds)
+        histories.setdefault((answer.runner, answer.temperature), []).append(
+            AnswerRounds(answer.category, proposed, accepted)
         )
-        parts.setdefault((run.contestant, run.temperature), []).append(part)
     return tuple(
-        Course(*who, tuple(answers))
-        for who, answers in parts.items()
-        if any(any(part.proposed) for part in answers)
+        DraftHistory(runner, temperature, tuple(written))
+        for (runner, temperature), written in histories.items()
+        if any(any(each.proposed) for each in written)
     )
 
 
-def passes_of(runs: Sequence[Run]) -> tuple[Dot, ...]:
+def _passes(answers: Sequence[MeasuredAnswer]) -> tuple[PassTiming, ...]:
     """What our own passes took while answering, by rows."""
     seconds: dict[int, list[float]] = {}
-    for run in runs:
-        if run.measured.phases:
-            for step in run.measured.steps:
-                seconds.setdefault(step.proposed + 1, []).append(step.verify_seconds)
+    for answer in answers:
+        if answer.measured.phases:
+            for each in answer.measured.rounds:
+                seconds.setdefault(each.proposed + 1, []).append(each.verify_seconds)
     return tuple(
-        Dot(rows, statistics.median(times), len(times)) for rows, times in sorted(seconds.items())
+        PassTiming(rows, statistics.median(times), len(times))
+        for rows, times in sorted(seconds.items())
     )
 
 
-def _with_lowest(whole: Row, parts: Sequence[Row]) -> Row:
-    """The row of all categories, with those where its contestant does worst."""
-    own = [row for row in parts if row.contestant == whole.contestant]
+def _with_lowest(whole: ResultRow, parts: Sequence[ResultRow]) -> ResultRow:
+    """The row of all categories, with those where its runner does worst."""
+    own = [row for row in parts if row.runner == whole.runner]
     if len(own) < 2:
         return whole
     lengths = ((row.category, row.acceptance_length) for row in own if whole.stats.proposed)
@@ -257,12 +363,12 @@ def _with_lowest(whole: Row, parts: Sequence[Row]) -> Row:
     return replace(
         whole,
         lowest_length=_lowest(lengths),
-        lowest_to_plain=None if whole.contestant == PLAIN else _lowest(speeds),
+        lowest_to_plain=None if whole.runner == PLAIN else _lowest(speeds),
     )
 
 
-def _lowest(figures: Iterable[tuple[str, float | None]]) -> Lowest | None:
-    known = [Lowest(category, value) for category, value in figures if value is not None]
+def _lowest(figures: Iterable[tuple[str, float | None]]) -> LowestCategory | None:
+    known = [LowestCategory(category, value) for category, value in figures if value is not None]
     return min(known, key=lambda each: each.value, default=None)
 
 
@@ -278,18 +384,25 @@ def _by_lines(fields: dict[str, Any]) -> str:
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
-def _key(run: Run) -> tuple[float, str, int]:
-    return run.temperature, run.prompt, run.repeat
+def _key(answer: MeasuredAnswer) -> tuple[float, str, int]:
+    return answer.temperature, answer.prompt, answer.repeat
 
 
-def _reference(runs: Sequence[Run]) -> dict[tuple[float, str, int], Run]:
-    """`PLAIN`'s greedy runs."""
-    return {_key(run): run for run in runs if run.contestant == PLAIN and run.temperature == 0.0}
+type _Reference = dict[tuple[float, str, int], MeasuredAnswer]
 
 
-def _difference(run: Run, reference: dict[tuple[float, str, int], Run]) -> int | None:
-    """Where the run's tokens first differ from `PLAIN`'s; None too where there is no such run."""
-    other = reference.get(_key(run))
+def _reference(answers: Sequence[MeasuredAnswer]) -> _Reference:
+    """`PLAIN`'s greedy answers."""
+    return {
+        _key(answer): answer
+        for answer in answers
+        if answer.runner == PLAIN and answer.temperature == 0.0
+    }
+
+
+def _difference(answer: MeasuredAnswer, reference: _Reference) -> int | None:
+    """Where its tokens first differ from `PLAIN`'s; None too where there is no such answer."""
+    other = reference.get(_key(answer))
     if other is None:
         return None
-    return first_difference(run.measured.ids, other.measured.ids, limit=run.limit)
+    return first_difference(answer.measured.ids, other.measured.ids, limit=answer.limit)

@@ -1,39 +1,47 @@
-"""The front door: `run_bench`. Everybody answers every prompt, one after the other.
+"""The front door: `run_bench`. Every runner answers every prompt, one after the other.
 
-What drifts (heat, other programs) hits all alike: contestants take turns within each prompt, and
-another one begins at each. Every one is warmed up first. A machine that gets slower all the same
-is given rests between contestants where heat is the reason, and the report says so.
+What drifts (heat, other programs) affects all runners alike: they take turns within each prompt,
+and another one begins at each. Every runner is warmed up first. A machine that gets slower all the
+same is given rests between runners where heat is the reason, and the report says so.
 """
 
+import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from time import perf_counter
 
 import mlx.core as mx
 
-from engine.bench.contestants import HEADROOM, Assignment, Contestant
-from engine.bench.cooling import Cooling, Thermometer
+from engine.bench.cooling import Cooling, SlowdownMonitor, is_hot
 from engine.bench.figures import seconds_to_go
-from engine.bench.lineup import contestants
-from engine.bench.machine import is_hot, this_machine
-from engine.bench.options import BenchOptions, as_plain, check, model_folders
-from engine.bench.peers import Peers, find_peers
-from engine.bench.probes import peak_rss_bytes, probed
+from engine.bench.machine import this_machine
+from engine.bench.measure import (
+    accept_cost,
+    measure_curve,
+    measure_roofline,
+    peak_rss_bytes,
+    reads_all_weights,
+)
+from engine.bench.options import RULES, BenchOptions, as_plain, check, model_folders
 from engine.bench.prompts import Prompt, load_prompts
-from engine.bench.report import Report, Run, now, write_json
-from engine.loading import load
+from engine.bench.report import BenchReport, MeasuredAnswer, Measurements, now
+from engine.bench.runners import HEADROOM, Runner, Workload, make_runners
+from engine.decoder import Decoder
+from engine.loading import LoadedModel, load
 from engine.pair import make_drafter
-from engine.request import Message
+from engine.request import ChatMessage
 from engine.session import Session
 from models.errors import Problem
 from models.folders import ModelFolder
 from models.installed.resolve import resolve_drafters
 
 _WARM_UP_TOKENS = 12
+_DEEPEST_PROBE = 1024  # tokens: to read more takes long on a slow machine
 
 Encoded = tuple[Prompt, tuple[int, ...]]
+Runners = dict[float, list[Runner]]  # by temperature
 
 
 def run_bench(
@@ -43,10 +51,10 @@ def run_bench(
     sleep: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = perf_counter,
     hot: Callable[[], bool | None] = is_hot,
-) -> Report:
+) -> Measurements:
     """Measure; `progress` gets a line at a time. Ctrl-C ends it with what was measured so far.
 
-    `hot`: whether the system says that it is slowed by heat. Raises `Problem`, before anything is
+    `hot`: whether the system says that heat slows it. Raises `Problem`, before anything is
     measured.
     """
     check(options)
@@ -58,17 +66,18 @@ def run_bench(
         drafters = resolve_drafters(drafter, target.folder)
         make_drafter(drafters, target=target, decoder=session.decoder, load=load_once)
     fitting = _encode(session, prompts, options.max_tokens)
-    longest = max(len(ids) for _, ids in fitting) + options.max_tokens
-    peers = find_peers(target, gguf=options.gguf, context=longest) if options.peers else Peers()
-    lineup = {
-        temperature: [*contestants(options, target, temperature, load_once), *peers.contestants]
+    runners = {
+        temperature: make_runners(options, target, temperature, load_once)
         for temperature in options.temperatures
     }
-    report = Report(
+    machine = this_machine()
+    backend = "CPU backend" if machine.device == "CPU" else machine.device
+    setup = BenchReport(
         date=now(),
-        machine=this_machine(),
+        machine=machine,
         target=options.target.name,
         precision=target.precision,
+        label=f"{backend}, {target.precision}",
         drafters=tuple(
             (folder.name, load_once(ModelFolder(folder)).precision)
             for folder in model_folders(options.drafters)
@@ -76,40 +85,41 @@ def run_bench(
         options=as_plain(options),
         skipped=len(prompts) - len(fitting),
         refused=(),
-        notes=peers.notes,
         partial=True,
-        runs=(),
     )
-    progress(f"{report.label}: {len(fitting)} prompts, {report.skipped} too long for the context")
-    for note in peers.notes:
-        progress(note)
+    progress(f"{setup.label}: {len(fitting)} prompts, {setup.skipped} too long for the context")
+    answers: list[MeasuredAnswer] = []
     try:
         progress("measuring the memory, acceptance and passes by themselves")
-        report = probed(report, options, target, [ids for _, ids in fitting])
-        report = _warm_up(report, lineup, fitting, progress)
-        refused = {name for name, _ in report.refused}
-        able = {t: [each for each in all if each.name not in refused] for t, all in lineup.items()}
-        rests = _Rests(able, fitting, options, progress=progress, sleep=sleep, clock=clock, hot=hot)
+        setup = _with_probes(setup, options, target, [ids for _, ids in fitting])
+        refused = _warm_up(runners, fitting, progress)
+        setup = replace(setup, refused=tuple(refused.items()))
+        runners = {
+            t: [each for each in all if each.name not in refused] for t, all in runners.items()
+        }
+        rests = _Rests(
+            runners, fitting, options, progress=progress, sleep=sleep, clock=clock, hot=hot
+        )
         began = clock()
         for number, (prompt, ids) in enumerate(fitting):
             rests.gauge()
-            for item in _answers(options, able, number, prompt, ids, rests):
-                if isinstance(item, Run):
-                    report = replace(report, runs=(*report.runs, item))
+            for answered in _answers(options, runners, number, prompt, ids, rests):
+                if isinstance(answered, MeasuredAnswer):
+                    answers.append(answered)
                     continue
-                report = replace(report, refused=(*report.refused, item))
-                able = {t: [c for c in all if c.name != item[0]] for t, all in able.items()}
-                progress(f"{item[0]} is out: {item[1]}")
-            report = replace(
-                report,
+                name, reason = answered
+                setup = replace(setup, refused=(*setup.refused, answered))
+                runners = {t: [r for r in all if r.name != name] for t, all in runners.items()}
+                progress(f"{name} is left out from here on: {reason}")
+            setup = replace(
+                setup,
                 partial=number + 1 < len(fitting),
                 cooling=rests.reading(),
                 peak_rss_bytes=peak_rss_bytes(),
             )
-            if options.out is not None:
-                write_json(report, options.out)
+            _keep(setup, answers, options)
             left = seconds_to_go(
-                [run.measured.stats for run in report.runs],
+                [answer.measured.stats for answer in answers],
                 prompts=number + 1,
                 left=[len(ids) for _, ids in fitting[number + 1 :]],
                 limit=options.max_tokens,
@@ -117,21 +127,56 @@ def run_bench(
             )
             progress(f"{number + 1} of {len(fitting)}: {prompt.id}, about {_span(left)} to go")
     except KeyboardInterrupt:
-        progress(f"Stopped; {len(report.runs)} answers were measured.")
-        if options.out is not None:
-            write_json(report, options.out)
-    return report
+        progress(f"Stopped; {len(answers)} answers were measured.")
+        _keep(setup, answers, options)
+    return Measurements(setup, tuple(answers))
+
+
+def _keep(setup: BenchReport, answers: Sequence[MeasuredAnswer], options: BenchOptions) -> None:
+    if options.out is not None:
+        Measurements(setup, tuple(answers)).write_json(options.out)
+
+
+def _with_probes(
+    setup: BenchReport,
+    options: BenchOptions,
+    target: LoadedModel,
+    prompts: Sequence[tuple[int, ...]],
+) -> BenchReport:
+    """The setup with what is measured apart, at about the depth of the answers' middle: judging,
+    and where speeds are compared what passes cost and what the memory gives."""
+    decoder = Decoder(target.model)
+    depth = int(statistics.median(map(len, prompts))) + options.max_tokens // 2
+    depth = min(depth, _DEEPEST_PROBE, max(1, target.context_length - 2))
+    logits = target.model(mx.zeros((1, 1), dtype=mx.int32))  # for its kind; never computed
+    rule = RULES[options.rules[0]]
+    setup = replace(
+        setup,
+        accepting=tuple(
+            accept_cost(vocabulary=decoder.vocabulary, temperature=t, rule=rule, dtype=logits.dtype)
+            for t in options.temperatures
+        ),
+    )
+    if options.baselines:
+        reads_all = reads_all_weights(target.model)
+        setup = replace(
+            setup,
+            curve=measure_curve(decoder, depth=depth),
+            roofline=measure_roofline(decoder, depth) if reads_all else None,
+        )
+    mx.clear_cache()
+    return setup
 
 
 class _Rests:
-    """Runs the first contestant on the same few tokens now and then, and rests where heat slows it.
+    """Runs the first runner on the same few tokens now and then, and rests where heat slows it.
 
-    Without baselines nobody's speed is of interest, and nobody rests.
+    Without baselines no speed is compared, and nobody rests.
     """
 
     def __init__(
         self,
-        able: dict[float, list[Contestant]],
+        runners: Runners,
         fitting: list[Encoded],
         options: BenchOptions,
         *,
@@ -140,40 +185,40 @@ class _Rests:
         clock: Callable[[], float],
         hot: Callable[[], bool | None],
     ) -> None:
-        temperature, everybody = next(iter(able.items()))
+        temperature, first = next(iter(runners.items()))
         shortest = min((ids for _, ids in fitting), key=len)
-        self._first = everybody[0] if options.baselines and options.cool_down else None
-        self._work = Assignment(shortest, _WARM_UP_TOKENS, temperature, seed=0)
-        self._thermometer = Thermometer(limit=options.cool_down)
+        self._first = first[0] if options.baselines and options.cool_down else None
+        self._work = Workload(shortest, _WARM_UP_TOKENS, temperature, seed=0)
+        self._monitor = SlowdownMonitor(limit=options.cool_down)
         self._progress, self._sleep, self._clock, self._hot = progress, sleep, clock, hot
         self._began = clock()
 
     def gauge(self) -> None:
-        """See how fast the machine is now."""
+        """Measure how fast the machine is now."""
         if self._first is not None:
-            self._thermometer.measured(self._first.run(self._work).stats.tokens_per_second or 0.0)
+            self._monitor.measured(self._first.run(self._work).stats.tokens_per_second or 0.0)
 
     def rest(self) -> None:
-        """If need be: before a contestant's turn."""
-        if not self._thermometer.slow:
+        """Rest before a runner's turn, where that is due."""
+        if not self._monitor.slow:
             return
         elapsed = self._clock() - self._began
-        seconds = self._thermometer.rest_due(hot=self._hot(), elapsed_seconds=elapsed)
+        seconds = self._monitor.rest_due(hot=self._hot(), elapsed_seconds=elapsed)
         if seconds:
-            fall = self._thermometer.fall or 0.0
+            fall = self._monitor.fall or 0.0
             self._progress(f"hot, and {fall:.0%} slower than at first: {seconds:.0f} s of rest")
             self._sleep(seconds)
 
     def reading(self) -> Cooling:
         """For the report."""
-        return self._thermometer.reading()
+        return self._monitor.reading()
 
 
 def _encode(session: Session, prompts: list[Prompt], max_tokens: int) -> list[Encoded]:
     """The prompts as first messages of a chat, those that leave room for the answer."""
     context = session.target.context_length
     room = context - max_tokens - HEADROOM
-    encoded = [(p, tuple(session.encode([Message("user", p.text)]))) for p in prompts]
+    encoded = [(p, tuple(session.encode([ChatMessage("user", p.text)]))) for p in prompts]
     fitting = [(prompt, ids) for prompt, ids in encoded if len(ids) <= room]
     if not fitting:
         raise Problem(
@@ -184,55 +229,51 @@ def _encode(session: Session, prompts: list[Prompt], max_tokens: int) -> list[En
 
 
 def _warm_up(
-    report: Report,
-    lineup: dict[float, list[Contestant]],
-    fitting: list[Encoded],
-    progress: Callable[[str], None],
-) -> Report:
-    """Run all once, so that kernels are built and memory is there; who cannot run, is out."""
+    runners: Runners, fitting: list[Encoded], progress: Callable[[str], None]
+) -> dict[str, str]:
+    """Run each once, so that kernels are built and memory is there; the names of those that cannot
+    run this pair, with their reasons."""
     shortest = min((ids for _, ids in fitting), key=len)
     refused: dict[str, str] = {}
-    for temperature, everybody in lineup.items():
-        for contestant in everybody:
-            progress(f"warming up: {contestant.name}, temperature {temperature:g}")
+    for temperature, several in runners.items():
+        for runner in several:
+            progress(f"warming up: {runner.name}, temperature {temperature:g}")
             try:
-                contestant.run(Assignment(shortest, _WARM_UP_TOKENS, temperature, seed=0))
+                runner.run(Workload(shortest, _WARM_UP_TOKENS, temperature, seed=0))
             except ValueError as error:
-                refused[contestant.name] = str(error)
-    return replace(report, refused=tuple(refused.items()))
+                refused[runner.name] = str(error)
+    return refused
 
 
 def _answers(
     options: BenchOptions,
-    able: dict[float, list[Contestant]],
+    runners: Runners,
     number: int,
     prompt: Prompt,
     ids: tuple[int, ...],
     rests: _Rests,
-) -> Iterator[Run | tuple[str, str]]:
-    """Everybody's answers to one prompt; who begins depends on its `number`.
+) -> Iterator[MeasuredAnswer | tuple[str, str]]:
+    """All runners' answers to one prompt; which of them begins depends on the prompt's `number`.
 
-    Of one that fails its name and what it says.
+    Of a runner that fails, its name and its error instead.
     """
     for repeat in range(options.repeats):
         turn = number * options.repeats + repeat
         seed = options.seed + turn
-        for temperature, everybody in able.items():
-            first = turn % len(everybody)
-            for contestant in everybody[first:] + everybody[:first]:
+        for temperature, several in runners.items():
+            first = turn % len(several)
+            for runner in several[first:] + several[:first]:
                 rests.rest()
                 mx.reset_peak_memory()
                 try:
-                    measured = contestant.run(
-                        Assignment(ids, options.max_tokens, temperature, seed)
-                    )
+                    measured = runner.run(Workload(ids, options.max_tokens, temperature, seed))
                 except ValueError as error:
-                    yield contestant.name, str(error)
+                    yield runner.name, str(error)
                     continue
-                peak_bytes = mx.get_peak_memory() if measured.same_weights else None
+                peak_bytes = mx.get_peak_memory()
                 mx.clear_cache()
-                yield Run(
-                    contestant=contestant.name,
+                yield MeasuredAnswer(
+                    runner=runner.name,
                     temperature=temperature,
                     prompt=prompt.id,
                     category=prompt.category,

@@ -16,7 +16,7 @@ from engine.cli.terminal import answer_view, legend, show_closing
 from engine.events import Done, Stats, Text
 from engine.interrupts import noting
 from engine.pair import make_policy
-from engine.request import Message, Request
+from engine.request import ChatMessage, Request
 from engine.session import DISTURBED, Session
 from engine.stats import ratio_to_plain, update
 from models.errors import Problem
@@ -45,7 +45,7 @@ class Chat:
         self._console = console
         self._request = request
         self._total = Stats()  # over all answers
-        self.messages: list[Message] = [Message("system", system)] if system else []
+        self.messages: list[ChatMessage] = [ChatMessage("system", system)] if system else []
 
     def run(self, read: Callable[[], str]) -> None:
         """Read lines with `read`, which raises EOFError at the end, and answer them."""
@@ -86,7 +86,7 @@ class Chat:
                 self._remark(self._session.calibrate())
                 self._console.print(f"Draft length {argument}.", style="dim")
             case "/system":
-                self.messages = [Message("system", argument)] if argument else []
+                self.messages = [ChatMessage("system", argument)] if argument else []
                 self._console.print("A new conversation.", style="dim")
             case "/save":
                 save(self.messages, Path(os.path.expanduser(argument)))
@@ -94,7 +94,7 @@ class Chat:
             case _ if command.startswith("/"):
                 raise Problem(f"There is no command {command}.", "/help lists them.")
             case _:
-                self._answer([*self.messages, Message("user", line)])
+                self._answer([*self.messages, ChatMessage("user", line)])
 
     def _regenerate(self) -> None:
         asked = list(self.messages)
@@ -104,7 +104,7 @@ class Chat:
             raise Problem("There is no answer yet.", "Write a message first.")
         self._answer(asked)
 
-    def _answer(self, asked: list[Message]) -> None:
+    def _answer(self, asked: list[ChatMessage]) -> None:
         """Answer `asked`, which becomes the conversation as soon as there is some of an answer."""
         answer, stats = "", Stats()
         with noting(signal.SIGINT) as interrupted, answer_view(self._console) as view:
@@ -114,12 +114,12 @@ class Chat:
                 self._total = update(self._total, event)
                 if isinstance(event, Text):
                     answer += event.delta
-                    self.messages = [*asked, Message("assistant", answer)]
+                    self.messages = [*asked, ChatMessage("assistant", answer)]
                 elif isinstance(event, Done):
                     stats = event.stats
                     if event.reason != "cancelled":
                         # Even an empty one: templates want user and assistant in turns.
-                        self.messages = [*asked, Message("assistant", answer)]
+                        self.messages = [*asked, ChatMessage("assistant", answer)]
         show_closing(self._console, stats, ratio=ratio_to_plain(stats, self._total))
         self._remark(DISTURBED if self._session.disturbed else "")
 
@@ -129,7 +129,7 @@ class Chat:
             self._console.print(line, style="yellow", highlight=False)
 
 
-def save(messages: list[Message], path: Path) -> None:
+def save(messages: list[ChatMessage], path: Path) -> None:
     """Write a conversation as JSON (OpenAI's message list) or as Markdown, by the suffix.
 
     Raises Problem where the file is there already or cannot be written.

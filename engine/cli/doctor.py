@@ -17,9 +17,8 @@ from time import perf_counter
 import mlx.core as mx
 from rich.console import Console
 
-from engine.bench.curve import Curve, curve_of
-from engine.bench.machine import Machine, available_bytes, this_machine
-from engine.bench.roofline import cache_bytes, weight_bytes
+from engine.bench.machine import MachineDescription, available_bytes, this_machine
+from engine.bench.measure import PassCurve, cache_bytes, curve_of, weight_bytes
 from engine.blas import MatrixLibrary, choose_blas
 from engine.circumstances import OVERLOADED
 from engine.draft_length.calibrate import calibrate
@@ -90,7 +89,7 @@ class Diagnosis:
     """All checks; `curve`, where one was measured."""
 
     checks: tuple[Check, ...]
-    curve: Curve | None = None
+    curve: PassCurve | None = None
 
     @property
     def usable(self) -> bool:
@@ -145,7 +144,7 @@ def show_check(check: Check, console: Console) -> None:
         console.print(f"{'':13}→ {check.remedy}", markup=False, highlight=False, soft_wrap=True)
 
 
-def machine_checks(machine: Machine) -> Iterator[Check]:
+def machine_checks(machine: MachineDescription) -> Iterator[Check]:
     """Versions, chip, memory, backend and matrix library."""
     yield Check("slipstream", f"{machine.slipstream}, Python {machine.python}")
     for package, installed in (("mlx", machine.mlx), ("mlx-lm", machine.mlx_lm)):
@@ -167,14 +166,14 @@ class _PairChecks:
         self,
         find: Callable[[], ModelFolder | None],
         drafter: str,
-        machine: Machine,
+        machine: MachineDescription,
         budget_seconds: float,
     ) -> None:
         self._find = find
         self._name = drafter
         self._machine = machine
         self._budget_seconds = budget_seconds
-        self.curve: Curve | None = None
+        self.curve: PassCurve | None = None
 
     def run(self) -> Iterator[Check]:
         """The checks; the first that finds the pair unusable is the last."""
@@ -240,7 +239,7 @@ def check_version(package: str, installed: str) -> Check:
     return Symptom.OUTDATED.found(package, fact, usable=False, package=package, wanted=wanted)
 
 
-def check_backend(machine: Machine) -> Check:
+def check_backend(machine: MachineDescription) -> Check:
     """Metal, or the CPU."""
     if machine.device != "CPU":
         return Check("backend", f"Metal, {machine.device}")
@@ -294,7 +293,7 @@ def check_fit(*, weights: int, token: float, context: int, free: int | None, dev
     return Symptom.SHORT_CONTEXT.found("fit", f"{fact}; there is room for {tokens:,}")
 
 
-def check_curve(curve: Curve, *, drafts: bool) -> Iterator[Check]:
+def check_curve(curve: PassCurve, *, drafts: bool) -> Iterator[Check]:
     """What passes cost, what a drafted token costs, and what drafting can gain from that."""
     first = curve.points[0].seconds
     longest = curve.points[-1].rows

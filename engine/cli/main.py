@@ -92,7 +92,7 @@ def generate(
     """Answer one prompt and exit."""
     from engine.cli.terminal import answer_view, show_closing
     from engine.events import Stats, to_json
-    from engine.request import Message, Request, Sampling
+    from engine.request import ChatMessage, Request, Sampling
     from engine.session import DISTURBED
     from engine.stats import ENOUGH_PLAIN_ROUNDS, ratio_to_plain, update
 
@@ -109,7 +109,7 @@ def generate(
     text = _standard_input() if prompt == "-" else prompt
     if not text.strip():
         raise Problem("The prompt is empty.", "Write something to answer.")
-    messages = [Message("system", system)] * bool(system) + [Message("user", text)]
+    messages = [ChatMessage("system", system)] * bool(system) + [ChatMessage("user", text)]
     session = open_session(target, drafter, draft_length, context, quiet=json)
     request = Request(sampling=sampling, max_tokens=max_tokens, stops=tuple(stop or ()))
     events = session.answer(messages, request, generation=uuid4().hex)
@@ -182,12 +182,6 @@ def bench(
     baselines: Annotated[
         bool, typer.Option(help="Run plain decoding too; without it, acceptance is all there is.")
     ] = True,
-    peers: Annotated[
-        bool, typer.Option(help="Run mlx-dspark and llama-cpp-python too, where installed.")
-    ] = True,
-    gguf: Annotated[
-        Path | None, typer.Option(help="The target's GGUF file, for llama.cpp.")
-    ] = None,
     cool_down: Annotated[
         float, typer.Option(min=0, max=100, help="Rest once heat slows it so much, %; 0: never.")
     ] = 15.0,
@@ -197,23 +191,22 @@ def bench(
         Path | None, typer.Option(help="Draw them into this PNG file (needs matplotlib).")
     ] = None,
     from_: Annotated[
-        Path | None, typer.Option("--from", help="Measure nothing: show what --out wrote earlier.")
+        Path | None,
+        typer.Option(
+            "--from", help="Measure nothing: show a report of --out, or a folder of them."
+        ),
     ] = None,
-    profile: Annotated[bool, typer.Option("--profile", help="Where our own time goes.")] = False,
 ) -> None:
     """Measure ours against plain decoding and mlx-lm, side by side, on this machine."""
-    from engine.bench.deliver import check_places, deliver
-    from engine.bench.findings import read_findings
     from engine.bench.options import BenchOptions
-    from engine.bench.profiling import profile_answer, render_profile
+    from engine.bench.render import check_places, show, show_kept
     from engine.bench.run import run_bench
 
     console, errors = Console(), Console(stderr=True)
     check_places(markdown=markdown, plot=plot)
     if from_ is not None:
-        deliver(read_findings(from_), console, markdown=markdown, plot=plot)
+        show_kept(from_, console, to=markdown, plot=plot)
         return
-    is_gguf = target is not None and target.lower().endswith(".gguf")
     options = BenchOptions(
         target=_folder(target),
         drafters=tuple(drafter or [_DEFAULT_DRAFTER]),
@@ -227,16 +220,13 @@ def bench(
         seed=seed,
         repeats=repeats,
         baselines=baselines,
-        peers=peers,
-        gguf=Path(target) if gguf is None and target is not None and is_gguf else gguf,
         cool_down=cool_down / 100,
         out=out,
     )
-    if profile:
-        render_profile(*profile_answer(options), console)
-        return
-    report = run_bench(options, progress=lambda line: errors.print(line, style="dim", markup=False))
-    deliver(report.findings(), console, markdown=markdown, plot=plot)
+    measured = run_bench(
+        options, progress=lambda line: errors.print(line, style="dim", markup=False)
+    )
+    show(measured.report(), console, to=markdown, plot=plot)
 
 
 @app.command()

@@ -18,7 +18,7 @@ from mlx_lm.models.cache import BatchKVCache, KVCache, make_prompt_cache
 
 from engine.device import fetch
 from engine.distil.budget import Budget, Report, left
-from engine.distil.store import Answer, AnswerStore, Shard, read_shard
+from engine.distil.store import AnswerStore, RecordedAnswer, Shard, read_shard
 from engine.drafters.head_network import HeadShape
 from engine.loading import LoadedModel, free_memory_bytes
 from engine.model_parts import LayerHook
@@ -38,7 +38,7 @@ _MARGIN_BYTES = 200 << 20  # that shall stay free on the disk
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class TokenizedPrompt:
     """A prompt in tokens, and the temperature to answer it with."""
 
     tokens: list[int]
@@ -62,7 +62,9 @@ class Answerer:
                 "Distilling works for full-attention targets so far; draft with lookup.",
             )
 
-    def answer(self, asked: Sequence[Asked], *, longest: int, seed: int) -> list[Answer]:
+    def answer(
+        self, asked: Sequence[TokenizedPrompt], *, longest: int, seed: int
+    ) -> list[RecordedAnswer]:
         """An answer of up to `longest` tokens to each; those that end at once are left out."""
         lengths = [len(one.tokens) for one in asked]
         padding = [max(lengths) - length for length in lengths]
@@ -104,7 +106,7 @@ class Answerer:
         for row, one in enumerate(asked):
             if len(written[row]) > 1:
                 tops, log_tops = zip(*likeliest[row], strict=True)
-                answer = Answer(
+                answer = RecordedAnswer(
                     [*one.tokens, *written[row]],
                     len(one.tokens),
                     one.temperature == 0,
@@ -185,7 +187,7 @@ class Answering:
         self,
         target: LoadedModel,
         shape: HeadShape,
-        asked: Sequence[Asked],
+        asked: Sequence[TokenizedPrompt],
         *,
         vocabulary: int,
         longest: int,
@@ -226,7 +228,7 @@ class Answering:
             position += len(batch)
         report(f"answering: all {position:,} prompts are answered, {store.answered:,} tokens")
 
-    def _require_disk(self, store: AnswerStore, batch: Sequence[Asked]) -> None:
+    def _require_disk(self, store: AnswerStore, batch: Sequence[TokenizedPrompt]) -> None:
         positions = sum(len(one.tokens) + self._longest for one in batch)
         free = shutil.disk_usage(store.folder).free
         if free < positions * self._state_bytes + _MARGIN_BYTES:
@@ -236,9 +238,9 @@ class Answering:
             )
 
 
-def in_order(asked: Sequence[Asked]) -> list[Asked]:
+def in_order(asked: Sequence[TokenizedPrompt]) -> list[TokenizedPrompt]:
     """Prompts of similar length one after another, which wastes less; otherwise mixed."""
-    queue: list[Asked] = []
+    queue: list[TokenizedPrompt] = []
     for start in range(0, len(asked), 8 * _MOST):
         some = sorted(asked[start : start + 8 * _MOST], key=lambda one: len(one.tokens))
         groups = [some[i : i + _MOST] for i in range(0, len(some), _MOST)]
@@ -282,7 +284,7 @@ def _free_bytes() -> int:
     return free_memory_bytes() or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
 
 
-def split(shards: Sequence[Shard]) -> tuple[list[Answer], list[Shard]]:
+def split(shards: Sequence[Shard]) -> tuple[list[RecordedAnswer], list[Shard]]:
     """Greedy answers that are held out, and the shards to learn from. Raises `Problem`.
 
     The first shards are held out, until there are enough greedy answers or a sixth of all.

@@ -17,7 +17,7 @@ import mlx.core as mx
 import mlx.nn as nn
 import numpy as np
 
-from engine.distil.store import Answer
+from engine.distil.store import RecordedAnswer
 from engine.drafters.head_network import Head
 
 STEPS = 3
@@ -45,7 +45,7 @@ class Batch:
     chances: mx.array
 
 
-def make_batch(answers: Sequence[Answer], row_of: mx.array) -> Batch:
+def make_batch(answers: Sequence[RecordedAnswer], row_of: mx.array) -> Batch:
     """`row_of` (vocabulary,): the output row of each token, -1 where there is none."""
     firsts = [max(one.prompt - 2, 0) for one in answers]
     lengths = [len(one.tokens) - 2 for one in answers]

@@ -13,7 +13,7 @@ import numpy as np
 
 from engine.device import fetch
 from engine.distil.loss import Unrolled, mask_after
-from engine.distil.store import Answer
+from engine.distil.store import RecordedAnswer
 from engine.drafters.head_network import BoundHead
 
 
@@ -31,7 +31,7 @@ class Acceptance:
 
 
 def measure(
-    fitted: BoundHead, answers: Sequence[Answer], embedding: nn.Module, *, chain: int = 5
+    fitted: BoundHead, answers: Sequence[RecordedAnswer], embedding: nn.Module, *, chain: int = 5
 ) -> Acceptance:
     """`embedding` is the target's; `answers` are greedy ones. Drafts `chain` tokens a pass."""
     committed = passes = 0
@@ -45,7 +45,7 @@ def measure(
     return Acceptance(committed, passes)
 
 
-def _stood(fitted: BoundHead, one: Answer, embedding: nn.Module, chain: int) -> np.ndarray:
+def _stood(fitted: BoundHead, one: RecordedAnswer, embedding: nn.Module, chain: int) -> np.ndarray:
     """For each place, how many tokens of a chain drafted there are the answer's."""
     tokens = np.array(one.tokens)
     length = len(tokens) - 2
@@ -58,7 +58,7 @@ def _stood(fitted: BoundHead, one: Answer, embedding: nn.Module, chain: int) -> 
 
 
 def _chains(
-    fitted: BoundHead, one: Answer, embedding: nn.Module, chain: int
+    fitted: BoundHead, one: RecordedAnswer, embedding: nn.Module, chain: int
 ) -> Iterator[np.ndarray]:
     """The first, second, ... token drafted at every place."""
     head, length = fitted.head, len(one.tokens) - 2

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import mlx.core as mx
 
-from engine.distil.answering import Answering, Asked, require_memory, split
+from engine.distil.answering import Answering, TokenizedPrompt, require_memory, split
 from engine.distil.budget import Budget, Report
 from engine.distil.prompts import read_prompts
 from engine.distil.store import AnswerStore, likeliest
@@ -136,7 +136,9 @@ def _plan(options: DistilOptions, texts: Sequence[str], weights: str) -> dict[st
     }
 
 
-def _questions(texts: Sequence[str], target: LoadedModel, *, longest_answer: int) -> list[Asked]:
+def _questions(
+    texts: Sequence[str], target: LoadedModel, *, longest_answer: int
+) -> list[TokenizedPrompt]:
     """The prompts in tokens, by the target's own chat template where it has one."""
     longest = min(_LONGEST_PROMPT, target.context_length - longest_answer)
     asked = []
@@ -144,7 +146,7 @@ def _questions(texts: Sequence[str], target: LoadedModel, *, longest_answer: int
         said = _as_chat(text, target)
         tokens = target.tokenizer.encode(said, add_special_tokens=False, verbose=False)
         if 2 <= len(tokens) <= longest:
-            asked.append(Asked(tokens, _TEMPERATURES[number % len(_TEMPERATURES)]))
+            asked.append(TokenizedPrompt(tokens, _TEMPERATURES[number % len(_TEMPERATURES)]))
     if len(asked) < _FEWEST_PROMPTS:
         raise Problem(
             f"Only {len(asked)} of the {len(texts)} prompts can be used.",

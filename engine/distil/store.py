@@ -28,7 +28,7 @@ _IN_MEMORY_BYTES = 512 << 20  # of shards that are read at once, and whose answe
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class RecordedAnswer:
     """A prompt with its answer, n tokens together, `prompt` of them the prompt's.
 
     `states` (n - 1, layers, width): of all but the last, which was never read.
@@ -97,7 +97,9 @@ class AnswerStore:
         """How many prompts are done with: the number of the next one."""
         return max((int(shard.path.stem) + shard.asked for shard in self.shards), default=0)
 
-    def write(self, first: int, answers: Sequence[Answer], *, asked: int, seconds: float) -> None:
+    def write(
+        self, first: int, answers: Sequence[RecordedAnswer], *, asked: int, seconds: float
+    ) -> None:
         """Add the answers to `asked` prompts, from number `first` on.
 
         Raises `Problem` where the disk is full, and leaves nothing.
@@ -124,14 +126,14 @@ class AnswerStore:
             ) from error
         self.shards.append(_open(path))
 
-    def mixed(self, shards: Sequence[Shard], *, seed: int) -> Iterator[list[Answer]]:
+    def mixed(self, shards: Sequence[Shard], *, seed: int) -> Iterator[list[RecordedAnswer]]:
         """The answers of `shards`, in groups that fit into memory together, in random order."""
         random = Random(seed)
         for group in _groups(shards, random):
             yield _shuffled(group, random)  # and keeps none of it
 
 
-def read_shard(shard: Shard) -> list[Answer]:
+def read_shard(shard: Shard) -> list[RecordedAnswer]:
     """The answers in a shard."""
     arrays = mx.load(str(shard.path))
     assert isinstance(arrays, dict)
@@ -139,7 +141,7 @@ def read_shard(shard: Shard) -> list[Answer]:
     for number, (length, prompt) in enumerate(zip(shard.lengths, shard.prompts, strict=True)):
         state, answered = token - number, length - prompt
         answers.append(
-            Answer(
+            RecordedAnswer(
                 shard.tokens[token : token + length],
                 prompt,
                 bool(shard.greedy[number]),
@@ -180,7 +182,7 @@ def _groups(shards: Sequence[Shard], random: Random) -> Iterator[list[Shard]]:
         yield group
 
 
-def _shuffled(group: Sequence[Shard], random: Random) -> list[Answer]:
+def _shuffled(group: Sequence[Shard], random: Random) -> list[RecordedAnswer]:
     answers = [one for shard in group for one in read_shard(shard)]
     random.shuffle(answers)
     return answers

@@ -21,7 +21,7 @@ from mlx.utils import tree_flatten, tree_unflatten
 from engine.distil.budget import Budget, Report, left
 from engine.distil.loss import STEPS, Batch, embed, loss, make_batch
 from engine.distil.measure import measure
-from engine.distil.store import Answer, AnswerStore, Shard
+from engine.distil.store import AnswerStore, RecordedAnswer, Shard
 from engine.drafters.head_network import BoundHead, Head, HeadShape
 from engine.interrupts import uninterrupted
 from models.errors import Problem
@@ -70,7 +70,7 @@ class Trainer:
         self._optimizer.init(self.head.parameters())
         self._gradient = nn.value_and_grad(self.head, _loss)
 
-    def learn(self, answers: Sequence[Answer], *, share: float) -> float:
+    def learn(self, answers: Sequence[RecordedAnswer], *, share: float) -> float:
         """One step on one batch, with `share` (0 to 1) of the training done; returns its loss."""
         rate = min(1.0, share / _WARM_UP + 0.05) * (1 - share)
         self._muon.learning_rate, self._adam.learning_rate = _MUON_RATE * rate, _ADAM_RATE * rate
@@ -144,7 +144,7 @@ class Learning:
         store: AnswerStore,
         *,
         vocabulary: int,
-        held: Sequence[Answer],
+        held: Sequence[RecordedAnswer],
         checkpoint: Path,
         keep: Callable[[], None],
         report: Report,
@@ -245,7 +245,9 @@ def memory_bytes(shape: HeadShape) -> int:
     return 20 * _POSITIONS * shape.rows + 60 * (inner + width * shape.rows)
 
 
-def epoch(store: AnswerStore, shards: Sequence[Shard], *, seed: int) -> Iterator[list[Answer]]:
+def epoch(
+    store: AnswerStore, shards: Sequence[Shard], *, seed: int
+) -> Iterator[list[RecordedAnswer]]:
     """All answers once, in batches; the same ones for the same seed. Reads as it goes."""
     for group in store.mixed(shards, seed=seed):
         some = list(batches(group))
@@ -254,9 +256,9 @@ def epoch(store: AnswerStore, shards: Sequence[Shard], *, seed: int) -> Iterator
         del group, some  # before the next ones are read
 
 
-def batches(answers: Sequence[Answer]) -> Iterator[list[Answer]]:
+def batches(answers: Sequence[RecordedAnswer]) -> Iterator[list[RecordedAnswer]]:
     """Answers of similar length together, to prompts of similar length; as random as they were."""
-    batch: list[Answer] = []
+    batch: list[RecordedAnswer] = []
     longest = (0, 0)
     for one in sorted(answers, key=lambda one: (_answered(one) // 32, one.prompt // 16)):
         lengths = max(longest[0], one.prompt), max(longest[1], _answered(one))
@@ -269,7 +271,7 @@ def batches(answers: Sequence[Answer]) -> Iterator[list[Answer]]:
         yield batch
 
 
-def _answered(one: Answer) -> int:
+def _answered(one: RecordedAnswer) -> int:
     return len(one.tokens) - one.prompt
 
 

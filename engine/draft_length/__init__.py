@@ -2,19 +2,84 @@
 
 `policy.py` decides, from what passes and drafts cost (`costs.py`), how likely drafted tokens are to
 be accepted (`acceptance.py`), and what was measured of the pair at its first use (`calibrate.py`,
-kept by `calibrations.py`). 0 is an answer: then the target decodes plainly.
+stored by `calibrations.py`). A draft length of 0 means that the target decodes plainly.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from enum import Enum, auto
 from typing import Protocol
 
 LONGEST = 16
 
 
+class Why(Enum):
+    """What a draft length was chosen for."""
+
+    IMPOSED = auto()  # by who runs the loop: a calibration, a recording
+    OFF = auto()
+    FIXED = auto()
+    NO_ROOM = auto()
+    NO_CANDIDATE = auto()
+    NO_PROPOSAL = auto()  # the drafter was asked, and had no idea after all
+    BEST_GAIN = auto()
+    WHILE_CONFIDENT = auto()
+    LONGER_TRIAL = auto()
+    PARKED_TRIAL = auto()
+    PARKED = auto()
+    PLAIN_CHECK = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a draft has its length, as fields. The words for people are `str` of it, and only there.
+
+    `length` of the draft, or the longest one; `gain`: the expected speed as a multiple of plain
+    decoding's; `rounds` until the policy is asked again. Each where it has a part in the reason.
+    """
+
+    why: Why
+    drafter: str = ""
+    length: int = 0
+    gain: float = 1.0
+    rounds: int = 0
+
+    def __str__(self) -> str:
+        expected = f"{self.gain:.2f}× plain expected"
+        match self.why:
+            case Why.IMPOSED:
+                return f"set to {self.length}"
+            case Why.OFF:
+                return "drafting is off"
+            case Why.FIXED:
+                return f"fixed at {self.length}"
+            case Why.NO_ROOM:
+                return "no room for a draft"
+            case Why.NO_CANDIDATE:
+                return "nothing to draft from"
+            case Why.NO_PROPOSAL:
+                return f"{self.drafter} had nothing to propose"
+            case Why.BEST_GAIN:
+                return f"{self.drafter}, draft length {self.length}: {expected}"
+            case Why.WHILE_CONFIDENT:
+                return f"{self.drafter}, draft length {self.length} while confident: {expected}"
+            case Why.LONGER_TRIAL:
+                return f"{self.drafter}, draft length {self.length}: trying one token more"
+            case Why.PARKED_TRIAL:
+                return f"trying whether {self.drafter} pays now"
+            case Why.PARKED:
+                cost = f"drafting would cost {100 / self.gain - 100:.0f} %"
+                return f"parked: {cost}; next trial in {self.rounds} tokens"
+            case Why.PLAIN_CHECK:
+                return "measuring what plain decoding costs now"
+
+
+IMPOSED = Reason(Why.IMPOSED)
+
+
 @dataclass(frozen=True, slots=True)
 class DraftCandidate:
-    """What a drafter could propose now. Saying so is cheap: it asks nothing of the device.
+    """What a drafter could propose now. To find out is cheap: the device is not asked.
 
     `most`: tokens at most. `match`: how many tokens matched, where the drafter copies; 0 where
     it does not. `behind`: committed tokens that it would have to read first, beyond the usual.
@@ -28,16 +93,16 @@ class DraftCandidate:
 
 @dataclass(frozen=True, slots=True)
 class DraftChoice:
-    """Draft up to `length` tokens with `drafter`, for a few words of `reason`.
+    """Draft up to `length` tokens with `drafter`; `reason` says why.
 
     With length 0, `rounds` is how many tokens to write plainly before asking again; sooner, once
     a candidate matches `wake` tokens or more (0: never). `floor`: a drafter that drafts token by
-    token stops where the chance that all it has drafted is accepted falls below this; 0: it never
+    token stops where the chance that its whole draft is accepted falls below this; 0: it never
     stops, and need not wait for its tokens. `chances`: by confidence, see `chance`.
     """
 
     length: int
-    reason: str
+    reason: Reason = IMPOSED
     drafter: str = ""
     floor: float = 0.0
     rounds: int = 1
@@ -77,12 +142,12 @@ class MeasuredRound:
 
 
 class DraftLengthPolicy(Protocol):
-    """A policy. Pure: told what happened, asked what to do."""
+    """Chooses the draft length before every round, and observes the round. Reads no clock."""
 
     def choose(
         self, candidates: Sequence[DraftCandidate], *, most: int, context: int
     ) -> DraftChoice:
-        """For the next round, behind `context` tokens: at most `most` tokens, of a candidate's."""
+        """For the next round, behind `context` tokens: at most `most` tokens of one candidate."""
 
     def observe(self, measured: MeasuredRound) -> None:
         """The round is over."""

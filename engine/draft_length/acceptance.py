@@ -1,9 +1,9 @@
-"""How likely drafted tokens are to be accepted: by drafter and position, or by how much matched.
+"""How likely drafted tokens are to be accepted: by drafter and position, or by length of the match.
 
-A token drafted behind a rejected one tells nothing, and a draft that was accepted whole tells
-nothing of what would have come next: only tokens up to the first rejected one are counted. Recent
-rounds count more. Neighbouring positions share what they know: each expects what the one before it
-has, so that one round changes little. Pure: knows drafters by name only, and no clock.
+Only tokens up to the first rejected one are counted: those behind it were discarded, and after a
+draft that was accepted whole nobody knows what would have come next. Recent rounds count more.
+Neighbouring positions share evidence: the prior of each follows the one before it, so that a single
+round changes little. Pure: knows drafters by name only, and no clock.
 """
 
 from bisect import bisect_right
@@ -13,26 +13,26 @@ from typing import Any
 
 from models.typed_json import decode
 
-LONGEST = 16  # positions that are told apart
-CONFIDENCES = 10  # parts of [0, 1] that the drafter's probabilities are told apart by
+LONGEST = 16  # positions with an estimate of their own
+CONFIDENCES = 10  # equal parts of [0, 1] into which the drafter's probabilities are sorted
 
-# A copy of which three tokens were accepted has matched three more: the longer, the safer.
+# Once three tokens of a copy are accepted, three more have matched: the longer, the safer.
 MATCHES = (2, 3, 4, 5, 6, 8, 12, 16, 24)  # where each bucket begins
-_COPIED = (0.35, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8)  # what to expect there
-_DRAFTED = 0.5  # of a token from a model
+_COPIED = (0.35, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8)  # prior acceptance rates there
+_DRAFTED = 0.5  # prior acceptance rate of a token from a model
 
-_OWN = 4.0  # tokens' worth of what was expected from the start, or from the neighbour
-_USUAL = 30.0  # tokens' worth of what is usual, against one text
-_DOUBTED = 0.025  # of what is usual, with each text: what nothing confirms fades
-_MEMORY = 0.97  # of what was counted before, in each round
-_REMEMBERED = LONGEST / (1.0 - _MEMORY)  # tokens' worth at most go to disk: what fades has no more
+_PRIOR = 4.0  # weight of the prior, in tokens
+_USUAL = 30.0  # weight of what is usual for the pair against one text, in tokens
+_FORGOTTEN = 0.025  # share of what is usual that each text takes back to the prior
+_MEMORY = 0.97  # share of the earlier counts that each round keeps
+_REMEMBERED = LONGEST / (1.0 - _MEMORY)  # the most tokens that faded counts can hold
 
 
 class AcceptanceCurve:
-    """Chances of being accepted, by bucket; each one given that all before it were accepted.
+    """Chances of being accepted, by bucket, each given that all tokens before were accepted.
 
-    `expected` is a profile: where the bucket before turns out better than expected, this one is
-    expected to be better too.
+    `expected` is the prior. Where a bucket turns out better than its prior, the prior of the next
+    one is raised too.
     """
 
     def __init__(self, expected: Sequence[float]) -> None:
@@ -43,7 +43,7 @@ class AcceptanceCurve:
         self.accepted = [0.0] * len(self.expected)
 
     def fade(self, share: float) -> None:
-        """Count what was seen so far only by `share`."""
+        """Weigh all earlier counts by `share`."""
         self.judged = [share * each for each in self.judged]
         self.accepted = [share * each for each in self.accepted]
 
@@ -52,29 +52,29 @@ class AcceptanceCurve:
         self.accepted[bucket] += float(accepted)
 
     def chances(self) -> list[float]:
-        """By bucket."""
+        """The estimates, by bucket."""
         chances, shift = [], 0.0
         for expected, judged, accepted in zip(
             self.expected, self.judged, self.accepted, strict=True
         ):
             prior = _logistic(_logit(expected) + shift)
-            chance = _inside((accepted + _OWN * prior) / (judged + _OWN))
+            chance = _inside((accepted + _PRIOR * prior) / (judged + _PRIOR))
             shift = _logit(chance) - _logit(expected)
             chances.append(chance)
         return chances
 
     def rebase(self, share: float) -> None:
-        """Take what is known now for what is expected, and what was counted only by `share`."""
+        """Make the present estimates the prior, and weigh the counts by `share`."""
         self.expected = self.chances()
         self.fade(share)
 
     def begin_text(self, share: float) -> None:
-        """Another text: expect what is usual, and count what the last one showed by `share`."""
+        """Another text: the prior is what is usual, and the last text's counts weigh `share`."""
         chances = self.chances()
         for i, judged in enumerate(self.judged):
             weight = judged / (judged + _USUAL)
             self.usual[i] += weight * (chances[i] - self.usual[i])
-            self.usual[i] += _DOUBTED * (self._first[i] - self.usual[i])
+            self.usual[i] += _FORGOTTEN * (self._first[i] - self.usual[i])
         self.expected = list(self.usual)
         self.fade(share)
 
@@ -91,23 +91,23 @@ class AcceptanceCurve:
         }
 
     def remember(self, value: Any) -> None:
-        """Know what `to_json` tells of another. Raises ValueError where it tells nothing."""
+        """Take over what `to_json` of another curve gave. Raises ValueError on anything else."""
         lists = decode(dict[str, tuple[float, ...]], value, place="acceptance")
         names = ("usual", "expected", "judged", "accepted")
         usual, expected, judged, accepted = (list(lists.get(name, ())) for name in names)
         if not len(usual) == len(expected) == len(judged) == len(accepted) == len(self.usual):
-            raise ValueError("other positions")
+            raise ValueError("another number of buckets")
         if not all(0.0 < each < 1.0 for each in (*usual, *expected)):
-            raise ValueError("a chance is none")
+            raise ValueError("a chance is not between 0 and 1")
         if not all(
             0.0 <= a <= b <= 1.01 * _REMEMBERED for a, b in zip(accepted, judged, strict=True)
         ):
-            raise ValueError("a count is none")
+            raise ValueError("a count is out of range")
         self.usual, self.expected, self.judged, self.accepted = usual, expected, judged, accepted
 
 
 class Acceptance:
-    """What has been seen of a pair's drafters."""
+    """The acceptance that a pair's drafters have shown."""
 
     def __init__(self) -> None:
         self._copied: dict[str, AcceptanceCurve] = {}
@@ -115,7 +115,7 @@ class Acceptance:
         self._confident: dict[str, AcceptanceCurve] = {}
 
     def chances(self, drafter: str, length: int, *, match: int = 0) -> list[float]:
-        """Of each of `length` drafted tokens, given that those before it stand."""
+        """The chance of each of `length` drafted tokens, given that all before are accepted."""
         if match:
             curve = self._copied_by(drafter).chances()
             return [curve[_bucket(match + i)] for i in range(length)]
@@ -123,7 +123,7 @@ class Acceptance:
         return [curve[min(i, LONGEST - 1)] for i in range(length)]
 
     def by_confidence(self, drafter: str) -> tuple[float, ...]:
-        """Of a token, by the drafter's own probability of it: equal parts of [0, 1]."""
+        """The chance of a token, by the drafter's own probability in equal parts of [0, 1]."""
         return tuple(self._confident_by(drafter).chances())
 
     def observe(
@@ -142,23 +142,23 @@ class Acceptance:
             return
         last = LONGEST - 1
         _count(self._drafted_by(drafter), ((min(i, last), i < accepted) for i in judged))
-        # Not faded: how far a drafter's confidence can be trusted is its nature, not the text's.
+        # Not faded: how far its confidence can be trusted depends on the drafter, not on the text.
         known = zip(q, judged, strict=False)
         _count(self._confident_by(drafter), ((_part(each), i < accepted) for each, i in known), 1.0)
 
     def park(self, drafter: str, *, share: float = 0.3) -> None:
-        """It will not draft for a while: keep what is known, but be ready to learn anew."""
+        """The drafter will not draft for a while: its estimates are kept, but weigh less."""
         for curve in (self._copied, self._drafted):
             if drafter in curve:
                 curve[drafter].rebase(share)
 
     def begin_text(self, *, share: float = 0.1) -> None:
-        """Another text: what is usual says more of it than the one before does."""
+        """Another text begins: what is usual predicts it better than the text before."""
         for each in (*self._copied.values(), *self._drafted.values()):
             each.begin_text(share)
 
     def to_json(self) -> dict[str, Any]:
-        """As plain JSON values: what to expect of this pair next time."""
+        """As plain JSON values, to start from in the pair's next session."""
         kinds = {"copied": self._copied, "drafted": self._drafted, "confident": self._confident}
         return {
             kind: {drafter: curve.to_json() for drafter, curve in sorted(each.items())}
@@ -194,7 +194,8 @@ class Acceptance:
 
 
 def expected_tokens(chances: Iterable[float]) -> list[float]:
-    """Committed by a round that drafts 0, 1, 2, ... tokens: the target's own among them."""
+    """The expected committed tokens of a round that drafts 0, 1, 2, ... tokens; the target's own is
+    among them."""
     committed, standing = [1.0], 1.0
     for chance in chances:
         standing *= chance
@@ -211,7 +212,7 @@ def _count(
 
 
 def _bucket(matched: int) -> int:
-    """The bucket of so many matching tokens."""
+    """The bucket for `matched` tokens."""
     return max(bisect_right(MATCHES, matched) - 1, 0)
 
 

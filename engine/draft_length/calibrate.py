@@ -1,8 +1,8 @@
-"""What passes and drafts cost on this machine, measured in a few seconds.
+"""Measures what passes and drafts cost on this machine, in a few seconds.
 
-It is the loop itself that is measured: rounds of chosen lengths behind a made-up text, so that
-a calibration and live rounds mean the same. Passes do not depend on who drafts, so most rounds
-verify guesses that cost nothing. Greater depth is pretended: what attention costs depends on how
+The loop itself is measured, in rounds of chosen lengths behind a made-up text, so that a
+calibration and live rounds mean the same. Passes do not depend on the drafter, so most rounds
+verify drafts that cost nothing. A deep context is simulated: the cost of attention depends on how
 many tokens there are, not on what they are. Afterwards the models hold what they held before.
 """
 
@@ -26,11 +26,11 @@ BUDGET_SECONDS = 5.0
 
 _PROMPT = 24  # tokens before the first round
 _DEEP = 1024
-_LENGTHS = (0, 3, 15, 0, 1, 7, 2, 5, 11, 4)  # most telling first
+_LENGTHS = (0, 3, 15, 0, 1, 7, 2, 5, 11, 4)  # the most informative first
 _FEW = (0, 3, 15, 0, 7)
 _DRAFTED = (1, 4)
 _REPEATS = 3
-_STEADY = 1.4  # times the least that the same pass may take another time
+_STEADY = 1.4  # how many times as long a repeated pass may take
 _LEAST_SECONDS = 1e-7  # clocks may stand still
 _WATCHED = 1e-9  # a floor that no draft falls below
 
@@ -47,23 +47,23 @@ def calibrate(
     progress: Progress = lambda share: None,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Calibration | None:
-    """Measure a pair whose committed tokens are `tokens`. No round is begun that would hardly end
-    within the budget. None where there was nothing to be relied on: see `_Survey.steady`."""
+    """Measure a pair whose committed tokens are `tokens`, within the budget. None where timings
+    varied too much: see `_Survey.steady`."""
     length = target.length
     target.timeline.bookmark()
     text = [*tokens[:length], *_made_up(target.vocabulary, _PROMPT)]
     timer = _Timer(clock, budget_seconds, progress, cancelled)
     try:
         read_seconds = _read(target, drafter, text, timer)
-        shallow = _Survey(target, _Anything(), text, timer)
-        shallow.run([DraftChoice(each, "calibrating") for each in _LENGTHS], until=0.55)
+        shallow = _Survey(target, _FreeDrafter(), text, timer)
+        shallow.run([DraftChoice(length) for length in _LENGTHS], until=0.55)
         drafts = list(_drafting(target, drafter, text, timer, read_seconds))
         copying = DraftCosts("lookup", len(text), shallow.draft_seconds(), 0.0)
-        deep = _Survey(target, _Anything(), text, timer)
-        # What a drafter has recorded of a conversation would be lost.
-        if length == 0 and not timer.over(0.8) and _pretend(target, _DEEP):
+        deep = _Survey(target, _FreeDrafter(), text, timer)
+        # Otherwise what the drafter has recorded of a conversation would be lost.
+        if length == 0 and not timer.over(0.8) and _lengthen(target, _DEEP):
             deep.text = [*text[: target.length - _DEEP], *_made_up(target.vocabulary, _DEEP + 1)]
-            deep.run([DraftChoice(each, "calibrating") for each in _FEW], until=1.0)
+            deep.run([DraftChoice(length) for length in _FEW], until=1.0)
     finally:
         target.rewind(length)
         drafter.rewind(length)
@@ -74,7 +74,7 @@ def calibrate(
 
 
 class _Timer:
-    """How much of the budget is used."""
+    """The clock, and how much of the budget is used."""
 
     def __init__(
         self,
@@ -98,17 +98,17 @@ class _Timer:
 
 @dataclass
 class _Survey:
-    """Rounds behind `text`, of lengths that are asked for; a policy. Attribute: `measured`."""
+    """Runs rounds of given lengths behind `text`, as the loop's policy. Attribute: `measured`."""
 
     target: Decoder
     drafter: Drafter
     text: list[int]
     timer: _Timer
     measured: list[MeasuredRound] = field(default_factory=list)
-    _asked: DraftChoice = field(default_factory=lambda: DraftChoice(0, "calibrating"))
+    _asked: DraftChoice = field(default_factory=lambda: DraftChoice(0))
 
     def run(self, choices: Sequence[DraftChoice], *, until: float, repeats: int = _REPEATS) -> None:
-        """Each of `choices`, `repeats` times, as far as there is time for it."""
+        """Run each of `choices`, `repeats` times, as far as there is time for it."""
         tokens = list(self.text)
         task = Task(Sampling(), seed=0, max_tokens=1 << 20, ends=frozenset())
         plan = list(choices) * repeats
@@ -118,7 +118,7 @@ class _Survey:
                 self._asked = plan.pop(0)
                 began = self.timer.clock()
                 next(item for item in rounds if isinstance(item, RoundVerdict))
-                if len(self.measured) > 1:  # the first may have had to load kernels
+                if len(self.measured) > 1:  # the first may have to load kernels
                     slowest = max(slowest, self.timer.clock() - began)
 
     def choose(
@@ -134,10 +134,10 @@ class _Survey:
 
     @property
     def steady(self) -> bool:
-        """Whether plain passes and longer ones were measured, and took as long another time.
+        """Whether plain passes and longer ones were measured, and took as long when repeated.
 
-        They do not where something else keeps the machine busy: then it is better to know nothing
-        than to believe it.
+        They do not where something else keeps the machine busy: then no calibration is better than
+        a wrong one.
         """
         times: dict[int, list[float]] = {}
         for each in self.measured:
@@ -147,7 +147,7 @@ class _Survey:
         return len(times.get(0, [])) > 1 and len(times) > 1 and median(apart) <= _STEADY
 
     def passes(self) -> PassCosts:
-        """The least seconds by rows: disturbances only add. Fewer rows cost no more than many."""
+        """The least seconds by rows, as disturbances only add. Fewer rows never cost more."""
         least: dict[int, float] = {}
         for each in self.measured:
             for rows in range(1, each.proposed + 2):
@@ -157,7 +157,7 @@ class _Survey:
         return PassCosts(len(self.text), tuple(known), seconds)
 
     def draft_seconds(self, proposed: int | None = None) -> float:
-        """The median of drafting so many tokens, or any."""
+        """The median seconds of drafting `proposed` tokens, or any number."""
         times = [
             each.draft_seconds
             for each in self.measured
@@ -169,18 +169,18 @@ class _Survey:
 def _drafting(
     target: Decoder, drafter: Drafter, text: list[int], timer: _Timer, read_seconds: float
 ) -> Iterator[DraftCosts]:
-    """Each drafter that does not copy."""
+    """The costs of each drafter that does not copy."""
     names = [each.drafter for each in drafter.candidates(text) if not each.match]
     for i, name in enumerate(names):
         until = 0.55 + 0.25 * (i + 1) / len(names)
         free = _Survey(target, drafter, text, timer)
-        free.run([DraftChoice(each, "calibrating", name) for each in _DRAFTED], until=until)
+        free.run([DraftChoice(length, drafter=name) for length in _DRAFTED], until=until)
         few, many = _DRAFTED
         one, more = free.draft_seconds(few), free.draft_seconds(many)
         if one == 0.0 or more == 0.0:
-            return  # too slow for the time there is
+            return  # too slow for the budget
         watched = _Survey(target, drafter, text, timer)
-        watched.run([DraftChoice(many, "calibrating", name, floor=_WATCHED)], until=until)
+        watched.run([DraftChoice(many, drafter=name, floor=_WATCHED)], until=until)
         step = max((more - one) / (many - few), 0.0)
         looking = max(watched.draft_seconds() - more, 0.0) / many if watched.measured else step
         start = max(one - few * step, 0.0)
@@ -188,7 +188,7 @@ def _drafting(
 
 
 def _read(target: Decoder, drafter: Drafter, text: list[int], timer: _Timer) -> float:
-    """Let both read `text`; seconds a token, of the drafter."""
+    """Let both read `text`; returns the drafter's seconds a token."""
     for _ in target.prefill(text):
         pass
     before = timer.clock()
@@ -197,8 +197,8 @@ def _read(target: Decoder, drafter: Drafter, text: list[int], timer: _Timer) -> 
     return max(timer.clock() - before, 0.0) / _PROMPT
 
 
-def _pretend(target: Decoder, tokens: int) -> bool:
-    """Let attention believe that it has read `tokens` more; False where there is none."""
+def _lengthen(target: Decoder, tokens: int) -> bool:
+    """Lengthen the attention caches by `tokens` zeros; False where there are no such caches."""
     grown = False
     for layer in target.timeline.open():
         keys = getattr(layer, "keys", None)
@@ -220,13 +220,13 @@ def _made_up(vocabulary: int, length: int) -> list[int]:
     return [(7 * i + 3) % min(vocabulary, 1000) for i in range(length)]
 
 
-class _Anything(NoDrafter):
-    """Proposes as much as is asked for, at once."""
+class _FreeDrafter(NoDrafter):
+    """Proposes as many tokens as are asked for, at no cost."""
 
-    name = "anything"
+    name = "free"
 
     def propose(
         self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
     ) -> DraftArrays | None:
-        guesses = mx.zeros((choice.length,), dtype=mx.int32)
-        return DraftArrays(guesses, mx.ones(guesses.shape), None, self.name)
+        drafted = mx.zeros((choice.length,), dtype=mx.int32)
+        return DraftArrays(drafted, mx.ones(drafted.shape), None, self.name)

@@ -1,7 +1,7 @@
-"""Where it is kept what was measured of pairs: a small JSON file for each, on this machine.
+"""The calibrations of pairs on this machine: a small JSON file each.
 
-Knows files. What is damaged, of an older version, or was measured of anything else, is as if it
-were not there: it is measured again.
+Knows files. A file that is damaged, of an older version or of another key counts as missing, so
+that the pair is calibrated again.
 """
 
 import hashlib
@@ -21,9 +21,9 @@ _VERSION = 2
 
 @dataclass(frozen=True, slots=True)
 class CalibrationKey:
-    """What costs and chances belong to. Another of any of these, and they are others.
+    """What a calibration depends on: changing any field invalidates the stored one.
 
-    `target` and `drafter` tell the weights apart, `precision` and `caches` what they are here.
+    `target` and `drafter` identify the weights, `precision` and `caches` their form in memory.
     `matrices` and `threads` are of the library that the CPU backend calls, `power` is a Mac's mode.
     """
 
@@ -40,44 +40,44 @@ class CalibrationKey:
 
 
 class CalibrationStore:
-    """The files in one folder."""
+    """Reads and writes the files in one folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def read(self, pair: CalibrationKey) -> tuple[Calibration | None, Acceptance | None]:
-        """What is known of a pair."""
+    def read(self, key: CalibrationKey) -> tuple[Calibration | None, Acceptance | None]:
+        """The calibration and the acceptance that are stored under this key, if any."""
         calibration = acceptance = None
         with suppress(OSError, ValueError, RecursionError, TypeError, KeyError):
-            value = json.loads(self._path(pair).read_text(encoding="utf-8"))
-            if (value["version"], value["pair"]) == (_VERSION, asdict(pair)):
+            value = json.loads(self._path(key).read_text(encoding="utf-8"))
+            if (value["version"], value["pair"]) == (_VERSION, asdict(key)):
                 if value["costs"] is not None:
                     calibration = Calibration.from_json(value["costs"])
                 acceptance = Acceptance.from_json(value["acceptance"])
         return calibration, acceptance
 
     def write(
-        self, pair: CalibrationKey, calibration: Calibration | None, acceptance: Acceptance
+        self, key: CalibrationKey, calibration: Calibration | None, acceptance: Acceptance
     ) -> None:
-        """Keep it: the old file or the new one, nothing between. Without a calibration, and where
-        there is no room for it, costs are measured again another time."""
+        """Store both, atomically. Without a calibration, and where the disk is full, the costs are
+        measured again next time."""
         value = {
             "version": _VERSION,
-            "pair": asdict(pair),
+            "pair": asdict(key),
             "costs": calibration and calibration.to_json(),
             "acceptance": acceptance.to_json(),
         }
-        path = self._path(pair)
+        path = self._path(key)
         with suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
             with FileLock(self._folder.with_name(f".{self._folder.name}.lock")):
                 write_text(path, json.dumps(value))
 
-    def _path(self, pair: CalibrationKey) -> Path:
-        digest = hashlib.sha256(json.dumps(asdict(pair), sort_keys=True).encode()).hexdigest()
+    def _path(self, key: CalibrationKey) -> Path:
+        digest = hashlib.sha256(json.dumps(asdict(key), sort_keys=True).encode()).hexdigest()
         return self._folder / f"{digest[:16]}.json"
 
 
 def calibration_folder(home: Path | None = None) -> Path:
-    """Where they are: under `home`, else $SLIPSTREAM_HOME, else the user's data folder."""
+    """The folder of the files: under `home`, else $SLIPSTREAM_HOME, else the user's data folder."""
     return data_folder(home) / "calibration"

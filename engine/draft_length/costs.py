@@ -1,9 +1,9 @@
-"""What a pass over n rows costs, and what drafting n tokens does: measured once, then followed.
+"""What a pass over n rows costs, and what drafting n tokens costs: measured once, then followed.
 
-A calibration has both at a few context depths. Between what was measured lie lines; beyond it the
-last slope goes on, and no row makes a pass cheaper. Live rounds correct it: heat and other load
-move all rows together, what is wrong with the calibration moves neighbouring rows alike. Without
-a calibration a middling curve stands in, and is corrected faster. Pure: knows no clock.
+A calibration has both at a few context depths. Costs are linear between the measured points and
+beyond them, and more rows never make a pass cheaper. Live rounds correct the calibration: heat and
+other load move all rows together, errors of the calibration move neighbouring rows alike. Without
+a calibration a typical curve stands in, and is corrected faster. Pure: knows no clock.
 """
 
 from bisect import bisect_right
@@ -21,16 +21,16 @@ from models.typed_json import decode
 
 ROWS = 17  # a draft of 16, and the token before it
 
-_SHAPE = ((1, 1.0), (ROWS, 1.0 + 0.15 * (ROWS - 1)))  # of a machine that was not calibrated
-_STEP = 0.05  # a drafted token, in passes, there
-_WATCH = 0.3  # more, in steps, for a look at it
-_READ = 0.1  # a token that a drafter has to read first, in steps
-_SOME = 4  # so few of those hardly matter
+_SHAPE = ((1, 1.0), (ROWS, 1.0 + 0.15 * (ROWS - 1)))  # without a calibration
+_STEP = 0.05  # the cost of a drafted token, in passes, there
+_WATCH = 0.3  # the cost of a look at it, in steps
+_READ = 0.1  # the cost of a token that the drafter has to read first, in steps
+_FEW = 4  # so few of those hardly matter
 _LEAST = 1e-7  # seconds; clocks may stand still
-_NEAR = 1024  # tokens of context at which a calibration is to be right in any case
+_NEAR = 1024  # tokens of context up to which a calibration must be right in any case
 
 Points = Sequence[tuple[float, float]]
-Curve = NDArray[np.float64]
+SecondsByRows = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +46,8 @@ class PassCosts:
 class DraftCosts:
     """Seconds of drafting n tokens: `start_seconds` + n `step_seconds`.
 
-    `watch_seconds`: more for each token where drafting looks at every one, to stop where it is
-    unsure. `read_seconds`: for each token that has to be read first.
+    `watch_seconds` is added for each token where the drafter looks at every one, to stop where it
+    is not confident; `read_seconds` for each token that it has to read first.
     """
 
     drafter: str
@@ -60,7 +60,7 @@ class DraftCosts:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """What was measured of a pair, at one or more context depths; the depths in rising order."""
+    """What was measured of a pair, at one or more context depths in rising order."""
 
     passes: tuple[PassCosts, ...]
     drafts: tuple[DraftCosts, ...] = ()
@@ -73,11 +73,11 @@ class Calibration:
             if not each.rows or list(each.rows) != sorted(set(each.rows)) or each.rows[0] < 1:
                 raise ValueError("the rows do not rise")
             if len(each.rows) != len(each.seconds) or not all(0 < s < 1e6 for s in each.seconds):
-                raise ValueError("a pass takes no time, or for ever")
+                raise ValueError("the seconds of a pass are out of range")
         for draft in self.drafts:
             parts = (draft.start_seconds, draft.step_seconds)
             if not all(0 <= s < 1e6 for s in (*parts, draft.watch_seconds, draft.read_seconds)):
-                raise ValueError("a draft takes less than no time, or for ever")
+                raise ValueError("the seconds of a draft are out of range")
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values."""
@@ -90,8 +90,10 @@ class Calibration:
 
 
 def line(points: Points, x: float) -> float:
-    """The value at `x` of lines through `points`, whose x rise; beyond them the last slope goes on,
-    unless it falls. One point says it all."""
+    """The value at `x` of lines through `points`, whose x rise.
+
+    Beyond them the last slope continues, unless it falls. Through one point the line is level.
+    """
     if len(points) == 1:
         return points[0][1]
     right = min(max(bisect_right(points, x, key=lambda point: point[0]), 1), len(points) - 1)
@@ -102,7 +104,7 @@ def line(points: Points, x: float) -> float:
 
 
 class Costs:
-    """The costs of a pair, as far as they are known by now."""
+    """The present estimates of a pair's costs."""
 
     def __init__(self, calibration: Calibration | None = None) -> None:
         self._depths = [(0, _by_rows(_SHAPE))]
@@ -116,9 +118,9 @@ class Costs:
                 self._known.setdefault(draft.drafter, []).append(draft)
         self._passes = _Residual(calibrated=calibration is not None)
         self._reach = max(self._depths[-1][0], _NEAR) if calibration is not None else -1
-        self._astray = _Astray()
-        self._drafting: dict[str, _Level] = {}
-        self._reading: dict[str, _Level] = {}
+        self._deviation = _Deviation()
+        self._drafting: dict[str, _RobustAverage] = {}
+        self._reading: dict[str, _RobustAverage] = {}
 
     def passes(self, context: int) -> list[float]:
         """Seconds of passes over 1, 2, ... `ROWS` rows."""
@@ -126,21 +128,21 @@ class Costs:
         return np.maximum.accumulate(seconds).tolist()
 
     def doubt(self, rows: int) -> float:
-        """How unsure the ratio of a pass over `rows` to one over a single row is: a standard
-        deviation in the logarithm."""
+        """The standard deviation of the ratio of a pass over `rows` to a plain one, in
+        logarithms."""
         return self._passes.doubt(rows)
 
     def knows(self, drafter: str) -> bool:
-        """Whether drafting with it was measured, what looking at each token costs included."""
+        """Whether the calibration has measured this drafter, looks at its tokens included."""
         return drafter in self._known
 
     @property
     def outdated(self) -> bool:
-        """Whether plain passes have long differed from the calibration: measure it anew."""
-        return self._astray.long
+        """Whether plain passes have differed from the calibration for long: it must be redone."""
+        return self._deviation.long
 
     def draft(self, drafter: str, *, context: int, behind: int = 0) -> DraftCosts:
-        """What drafting costs at this depth, once the `behind` tokens that it lacks are read."""
+        """What drafting costs at this depth, with `behind` tokens to be read first."""
         base = self._draft_base(drafter, context)
         factor = self._drafting[drafter].value if drafter in self._drafting else 1.0
         reading = self._reading[drafter].value if drafter in self._reading else 1.0
@@ -160,7 +162,7 @@ class Costs:
             expected = float(self._base(context)[rows - 1])
             self._passes.observe(rows, log(max(seconds, _LEAST) / expected))
             if context <= self._reach:
-                self._astray.observe(float(self._passes.state[0]), plain=rows == 1)
+                self._deviation.observe(float(self._passes.state[0]), plain=rows == 1)
 
     def observe_draft(
         self,
@@ -176,16 +178,16 @@ class Costs:
         base = self._draft_base(drafter, context)
         step = base.step_seconds + base.watch_seconds * watched
         expected = max(base.start_seconds + tokens * step, _LEAST)
-        if behind <= _SOME:
-            self._drafting.setdefault(drafter, _Level()).observe(seconds / expected)
+        if behind <= _FEW:
+            self._drafting.setdefault(drafter, _RobustAverage()).observe(seconds / expected)
             return
         drafting = self._drafting[drafter].value if drafter in self._drafting else 1.0
-        rest = max(seconds - expected * drafting, 0.0)  # says little of drafting itself
-        level = self._reading.setdefault(drafter, _Level())
+        rest = max(seconds - expected * drafting, 0.0)  # which tells little about drafting itself
+        level = self._reading.setdefault(drafter, _RobustAverage())
         level.observe(rest / (behind * max(base.read_seconds, _LEAST)))
 
-    def _base(self, context: int) -> Curve:
-        """What was measured, at this depth; where nothing was, a shape in no seconds at all."""
+    def _base(self, context: int) -> SecondsByRows:
+        """The calibrated seconds at this depth; without a calibration, a shape without a unit."""
         if len(self._depths) == 1:
             return self._depths[0][1]
         depths = [depth for depth, _ in self._depths]
@@ -216,18 +218,18 @@ class Costs:
         )
 
 
-def _by_rows(points: Points) -> Curve:
-    """Lines through `points` at 1, 2, ... `ROWS` rows; never cheaper for more of them."""
+def _by_rows(points: Points) -> SecondsByRows:
+    """The values of `line` at 1, 2, ... `ROWS` rows, made never to fall."""
     curve = [max(line(points, rows), _LEAST) for rows in range(1, ROWS + 1)]
     return np.maximum.accumulate(np.array(curve))
 
 
 class _Residual:
-    """How live passes differ from what is expected, by rows, in logarithms: a Kalman filter.
+    """How live passes differ from the calibration, by rows, in logarithms: a Kalman filter.
 
-    `state` is (ROWS,). It believes that heat and load move all rows together (`_DRIFT` a round),
-    that neighbouring rows are wrong alike (`_BEND` by doubling of rows), and that some readings are
-    accidents: what surprises must come three times.
+    `state` is (ROWS,). Its model: heat and load move all rows together (`_DRIFT` a round), the
+    errors of neighbouring rows are alike (`_BEND` by doubling of rows), and some readings are
+    outliers, so a surprise counts only when it has come three times.
     """
 
     _DRIFT, _BEND, _OWN = 0.02, 0.004, 0.002
@@ -244,7 +246,9 @@ class _Residual:
         self._noise = self._NOISE**2
         self._recent = deque[float](maxlen=3)
         self._alike = [deque[float](maxlen=3) for _ in range(ROWS)]  # of as many rows
-        self._cold = set() if calibrated else set(range(1, ROWS + 1))  # rows never passed yet
+        self._cold = (
+            set() if calibrated else set(range(1, ROWS + 1))
+        )  # numbers of rows without a pass yet
 
     def observe(self, rows: int, value: float) -> None:
         i = rows - 1
@@ -265,12 +269,12 @@ class _Residual:
         gain = covariance[:, i] / (believed + noise)
         self.state = self.state + gain * surprise
         self._covariance = covariance - np.outer(gain, covariance[i])
-        if believed < 4.0 * noise:  # else a surprise is the state's
+        if believed < 4.0 * noise:  # else the surprise is due to the state
             level = self._noise + 0.05 * (max(surprise**2 - believed, 0.0) - self._noise)
             self._noise = min(max(level, self._LEAST_NOISE**2), self._MOST_NOISE**2)
 
     def _changed(self, i: int, most: float) -> bool:
-        """Whether three surprises in a row point the same way: of whatever rows, or of as many."""
+        """Whether three surprises in a row point the same way, of any rows or of the same rows."""
         return any(
             len(recent) == 3 and (min(recent) > most or max(recent) < -most)
             for recent in (self._recent, self._alike[i])
@@ -281,17 +285,17 @@ class _Residual:
         return sqrt(max(float(c[0, 0] + c[i, i] - 2.0 * c[0, i]), 0.0))
 
 
-class _Astray:
-    """How long plain passes have been others than they were measured to be."""
+class _Deviation:
+    """How long plain passes have differed from the calibration by more than a third."""
 
-    _FAR = log(4 / 3)  # more than a third
-    _ROUNDS, _PLAIN = 48, 2  # so many in a row, so many plain ones among them
+    _FAR = log(4 / 3)
+    _ROUNDS, _PLAIN = 48, 2  # rounds in a row, and plain ones among them
 
     def __init__(self) -> None:
         self._rounds = self._plain = 0
 
     def observe(self, level: float, *, plain: bool) -> None:
-        """After a round, plain passes are believed to differ by as much, in the logarithm."""
+        """After a round the filter's estimate for plain passes is `level`, a logarithm."""
         if abs(level) <= self._FAR:
             self._rounds = self._plain = 0
             return
@@ -303,8 +307,8 @@ class _Astray:
         return self._rounds >= self._ROUNDS and self._plain >= self._PLAIN
 
 
-class _Level:
-    """A moving average of the median of the last three: one accident does not show."""
+class _RobustAverage:
+    """A moving average of the median of the last three, so that a single outlier has no effect."""
 
     _MEMORY = 0.2
 

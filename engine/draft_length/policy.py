@@ -1,39 +1,39 @@
-"""Two policies of the draft length: always the same, or what pays best by what was measured.
+"""Two draft-length policies: a fixed length, and the one with the best measured gain.
 
-Drafting n tokens is expected to commit 1 + a_1 + a_1 a_2 + ... tokens (a_i: acceptance at
+Drafting n tokens is expected to commit 1 + a_1 + a_1 a_2 + ... tokens (a_i: acceptance rate at
 position i, given the ones before), and to take n draft steps and one pass over n + 1 rows.
-`Automatic` chooses the drafter and the n with the most tokens a second. Seconds are counted in
-plain passes here, so that tokens over cost is the speed-up over plain decoding.
+`Automatic` chooses the drafter and the n with the most expected tokens a second. Costs are counted
+in plain passes here, so that tokens over cost is the speed-up over plain decoding.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import exp
 
-from engine.draft_length import LONGEST, DraftCandidate, DraftChoice, MeasuredRound
+from engine.draft_length import LONGEST, DraftCandidate, DraftChoice, MeasuredRound, Reason, Why
 from engine.draft_length.acceptance import MATCHES, Acceptance, expected_tokens
 from engine.draft_length.costs import Calibration, Costs, DraftCosts
 
 
 class MatchThreshold:
-    """Which matches are worth copying from: fewer, while few copies are accepted."""
+    """How many tokens must match before a copy is drafted: more, while few copies are accepted."""
 
     SHORTEST = 2
     _DRAFTED_PER_MATCHED = 2
-    _MEMORY = 0.1  # weight of the latest proposal in the acceptance average
+    _MEMORY = 0.1  # weight of the latest copy in the average of acceptance rates
 
     def __init__(self) -> None:
-        self._acceptance = 0.5  # moving average over proposals
+        self._rate = 0.5  # moving average over copies
 
     @property
     def required(self) -> int:
-        """How many tokens must match now: 2 while most are accepted, up to 8 while few are."""
-        if self._acceptance >= 0.5:
+        """Tokens that must match now: 2 while most copies are accepted, up to 8 while few are."""
+        if self._rate >= 0.5:
             return self.SHORTEST
-        return 4 if self._acceptance >= 0.2 else 8
+        return 4 if self._rate >= 0.2 else 8
 
     def most(self, candidate: DraftCandidate) -> int:
-        """How many tokens to take of it."""
+        """How many tokens of the candidate may be drafted."""
         if candidate.match == 0:
             return candidate.most  # not a copy
         allowed = candidate.match * self._DRAFTED_PER_MATCHED
@@ -42,11 +42,14 @@ class MatchThreshold:
     def observe(self, measured: MeasuredRound) -> None:
         if measured.match:
             rate = measured.accepted / max(measured.proposed, 1)
-            self._acceptance += self._MEMORY * (rate - self._acceptance)
+            self._rate += self._MEMORY * (rate - self._rate)
 
 
 class Fixed:
-    """Always the same length, as far as there is room; copies only what passes the threshold."""
+    """The same length in every round, as far as there is room for it.
+
+    Copies only where the match passes the threshold.
+    """
 
     def __init__(self, length: int) -> None:
         self._length = length
@@ -56,14 +59,16 @@ class Fixed:
         self, candidates: Sequence[DraftCandidate], *, most: int, context: int
     ) -> DraftChoice:
         if self._length == 0:
-            return DraftChoice(0, "drafting is off", rounds=64)
+            return DraftChoice(0, Reason(Why.OFF), rounds=64)
         for candidate in candidates:
             length = min(self._length, most, self._threshold.most(candidate))
             if length:
-                return DraftChoice(length, f"fixed at {self._length}", candidate.drafter)
+                return DraftChoice(
+                    length, Reason(Why.FIXED, length=self._length), candidate.drafter
+                )
         if most == 0:
-            return DraftChoice(0, "no room for a draft")
-        return DraftChoice(0, "nothing to draft from", rounds=16, wake=self._threshold.required)
+            return DraftChoice(0, Reason(Why.NO_ROOM))
+        return DraftChoice(0, Reason(Why.NO_CANDIDATE), rounds=16, wake=self._threshold.required)
 
     def observe(self, measured: MeasuredRound) -> None:
         self._threshold.observe(measured)
@@ -74,7 +79,10 @@ class Fixed:
 
 @dataclass(frozen=True, slots=True)
 class DraftOption:
-    """A draft of `length` tokens by `drafter`: `tokens` are expected, for `cost` plain passes."""
+    """A draft of `length` tokens by `drafter`.
+
+    `tokens`: how many the round is expected to commit; `cost`: its time, in plain passes.
+    """
 
     drafter: str
     length: int
@@ -83,18 +91,21 @@ class DraftOption:
 
     @property
     def gain(self) -> float:
-        """How many times as fast as plain decoding."""
+        """The expected speed-up over plain decoding."""
         return self.tokens / self.cost
 
     def alike(self, other: "DraftOption | None") -> bool:
-        """Whether it is the same draft, whatever it is worth."""
+        """Whether both are the same drafter and length."""
         return other is not None and (self.drafter, self.length) == (other.drafter, other.length)
 
 
-def options(
+def draft_options(
     drafter: str, chances: Sequence[float], passes: Sequence[float], draft: DraftCosts
 ) -> list[DraftOption]:
-    """By length, from 1. `passes`: seconds of passes over 1, 2, ... rows, one more than chances."""
+    """The options of one drafter, by length from 1.
+
+    `passes`: seconds of passes over 1, 2, ... rows, one more than there are `chances`.
+    """
     made = []
     for length, tokens in enumerate(expected_tokens(chances)):
         if length:
@@ -104,27 +115,27 @@ def options(
 
 
 def with_stops(
-    best: DraftOption, offered: Sequence[DraftOption], *, watch: float
+    best: DraftOption, options: Sequence[DraftOption], *, watch: float
 ) -> tuple[int, float]:
-    """How far to go, and the chance below which to stop, where looking at each drafted token costs
-    `watch` plain passes.
+    """The longest draft and the chance below which to stop, where looking at each drafted token
+    costs `watch` plain passes.
 
-    One more token is worth drafting while the chance that it is accepted, that of all before it
-    times its own, brings more than its time brings elsewhere. A drafter that stops where it is
-    unsure may set out for more than one that cannot: three times as much.
+    One more token is worth drafting while the chance that it is accepted (that of all before it
+    times its own) yields more tokens than its time yields elsewhere. A drafter that stops where it
+    is not confident may plan for three times as many tokens as one that cannot.
     """
-    longest = min(3 * best.length, len(offered))
-    cost = (offered[longest - 1].cost - offered[0].cost) / max(longest - 1, 1) + watch
-    tokens = [1.0, *(option.tokens for option in offered[:longest])]
+    longest = min(3 * best.length, len(options))
+    cost = (options[longest - 1].cost - options[0].cost) / max(longest - 1, 1) + watch
+    tokens = [1.0, *(option.tokens for option in options[:longest])]
     last = (tokens[-1] - tokens[-2]) / (tokens[-2] - tokens[-3]) if longest > 1 else tokens[-1] - 1
     return longest, min(max(best.gain, 1.0) * cost / max(last, 0.05), 1.0)
 
 
 class RegretBudget:
-    """What drafting may lose: a small loan, a hundredth of the time, and its own gains.
+    """How much time drafting may lose: a small loan, a hundredth of the time, and its own gains.
 
-    Counted in plain passes. Gains are kept up to a limit, so that a text where drafting loses is
-    not paid for with one where it won.
+    Counted in plain passes. Gains are saved up to a limit, so that drafting cannot lose in one text
+    what it gained in another.
     """
 
     _LOAN, _MOST, _ALLOWED = 1.25, 2.25, 0.01  # the last for each token
@@ -133,11 +144,11 @@ class RegretBudget:
         self._balance = self._LOAN
 
     def count(self, tokens: int, passes: float) -> None:
-        """A round brought `tokens`, for as much time as so many plain passes."""
+        """A round committed `tokens` and took as long as `passes` plain passes."""
         self._balance = min(self._balance + (1.0 + self._ALLOWED) * tokens - passes, self._MOST)
 
     def wait_for(self, loss: float) -> int:
-        """Plain tokens until as much may be lost; 0 where it may be now."""
+        """How many plain tokens to wait before `loss` is allowed; 0 where it is allowed now."""
         return max(int((loss - self._balance) / self._ALLOWED), 0)
 
     @property
@@ -146,23 +157,23 @@ class RegretBudget:
 
 
 class Automatic:
-    """Drafts with whom, and as far as, pays best by what is known; parks drafters where none pays.
+    """Picks the drafter and length with the best expected tokens per second, or parks all drafters.
 
-    What it knows survives from answer to answer. Without a `calibration` it finds out about costs
-    as it goes; `acceptance` is what was seen of the pair before.
+    What it has learned survives from answer to answer. Without a `calibration` it learns the costs
+    from live rounds; `acceptance` is what earlier sessions with this pair observed.
     """
 
-    _TO_PAY, _IN_DEBT = 1.0, 1.1  # times plain decoding
-    _STEADY = 0.01  # so much must be won by another length or drafter
-    _CHECK_EVERY = 4  # rounds between two plain ones that are to show what plain costs
-    _CHECK_AT_LAST = 64  # rounds without one, even where drafting surely pays: if it is believed to
+    _PAYS, _PAYS_IN_DEBT = 1.0, 1.1  # the least gain
+    _STEADY = 0.01  # share of speed that another length or drafter must add
+    _CHECK_EVERY = 4  # rounds between two plain ones that measure what plain decoding costs
+    _CHECK_AT_LAST = 64  # rounds without one, however sure it is that drafting pays
     _CHECK_DOUBT = 1.5  # standard deviations
-    _DEEPER_AFTER = 12  # rounds at a length; what is not drafted is never seen to be accepted
-    _ASK_AGAIN, _LONGEST_WAIT = 32, 512  # tokens until a parked drafter is tried
+    _LONGER_AFTER = 12  # rounds at a length; what is never drafted is never accepted
+    _RETRY_AFTER, _LONGEST_WAIT = 32, 512  # tokens until a parked drafter is tried
     _PLAIN_ROUNDS = 64
-    _LOOK = 0.003  # plain passes that a look at a drafted token may cost
+    _WATCH_COST = 0.003  # plain passes that a look at a drafted token may cost
     _DOUBTFUL = 0.2
-    _READ_IN_VAIN = 4.0  # plain passes that reading a prompt may cost a parked drafter
+    _PROMPT_COST = 4.0  # plain passes that reading a prompt may cost a parked drafter
 
     def __init__(
         self, calibration: Calibration | None = None, acceptance: Acceptance | None = None
@@ -176,14 +187,14 @@ class Automatic:
         self.acceptance = Acceptance()
         if self._remembered is not None:
             self.acceptance = Acceptance.from_json(self._remembered)
-        self._parked: dict[str, int] = {}  # tokens until each one is tried again
+        self._parked: dict[str, int] = {}  # tokens until each parked drafter is tried again
         self._last: DraftOption | None = None
         self._trying = ""
         self._behind, self._watching = 0, False
         self._unchecked = 0  # drafting rounds since the last plain one
-        self._settled, self._gap = 0, self._DEEPER_AFTER  # drafting rounds at the same length
+        self._same, self._gap = 0, self._LONGER_AFTER  # drafting rounds at the same length
         self._budget = RegretBudget()
-        self._end = -1  # of the text, as far as it is known
+        self._end = -1  # of the text, where the policy has followed it
 
     def choose(
         self, candidates: Sequence[DraftCandidate], *, most: int, context: int
@@ -193,17 +204,17 @@ class Automatic:
             self._end = context
             self.acceptance.begin_text()
         if most <= 0:
-            return DraftChoice(0, "no room for a draft")
+            return DraftChoice(0, Reason(Why.NO_ROOM))
         passes = self.costs.passes(context)
         drafting = {each.drafter: each for each in candidates if each.most > 0}
-        offers = {
+        options = {
             name: self._options(each, min(most, each.most, LONGEST), passes, context)
             for name, each in drafting.items()
         }
-        best = self._best(offers)
+        best = self._best(options)
         if best is not None:
-            return self._draft(best, offers[best.drafter], drafting[best.drafter], context)
-        return self._try(offers, drafting) or self._plain(offers, drafting)
+            return self._draft(best, options[best.drafter], drafting[best.drafter], context)
+        return self._try(options, drafting) or self._plain(options, drafting)
 
     def observe(self, measured: MeasuredRound) -> None:
         drafted, context = measured.proposed, measured.context
@@ -235,15 +246,15 @@ class Automatic:
             q=measured.q,
         )
         if self._trying and measured.drafter == self._trying:
-            self._parked[self._trying] = self._ASK_AGAIN
+            self._parked[self._trying] = self._RETRY_AFTER
 
     def worth_reading(self, candidates: Sequence[DraftCandidate], *, context: int) -> bool:
-        """Whether drafters shall read what they lack of a prompt before they are asked.
+        """Whether drafters should read the prompt at once, before they are asked for a draft.
 
-        Those that do not pay wait with a long one until they do. That they would have to read it
-        first is then a part of what a draft costs.
+        Parked drafters read a long prompt only once they pay. Until then reading it is a part of
+        what their first draft costs.
         """
-        allowed = self._READ_IN_VAIN * self.costs.passes(context)[0]
+        allowed = self._PROMPT_COST * self.costs.passes(context)[0]
         for each in candidates:
             drafts = not each.match and each.drafter not in self._parked
             read = each.behind * self.costs.draft(each.drafter, context=context).read_seconds
@@ -256,13 +267,13 @@ class Automatic:
     ) -> list[DraftOption]:
         chances = self.acceptance.chances(candidate.drafter, most, match=candidate.match)
         draft = self.costs.draft(candidate.drafter, context=context, behind=candidate.behind)
-        return options(candidate.drafter, chances, passes, draft)
+        return draft_options(candidate.drafter, chances, passes, draft)
 
-    def _best(self, offers: Mapping[str, list[DraftOption]]) -> DraftOption | None:
-        """What to draft: the most gain, or the same as the last time where that is hardly less.
-        None where nothing pays."""
-        required = self._IN_DEBT if self._budget.in_debt else self._TO_PAY
-        paying = [option for each in offers.values() for option in each if option.gain >= required]
+    def _best(self, options: Mapping[str, list[DraftOption]]) -> DraftOption | None:
+        """The option with the most gain, or the last one where its gain is hardly less; None where
+        nothing pays."""
+        required = self._PAYS_IN_DEBT if self._budget.in_debt else self._PAYS
+        paying = [option for each in options.values() for option in each if option.gain >= required]
         best = max(paying, key=lambda option: option.gain, default=None)
         for option in paying:
             if best and option.alike(self._last):
@@ -273,82 +284,77 @@ class Automatic:
     def _draft(
         self,
         option: DraftOption,
-        offered: list[DraftOption],
+        options: list[DraftOption],
         candidate: DraftCandidate,
         context: int,
     ) -> DraftChoice:
         self._parked.pop(option.drafter, None)
         close = option.gain < exp(self._CHECK_DOUBT * self.costs.doubt(option.length + 1))
         if self._unchecked >= (self._CHECK_EVERY if close else self._CHECK_AT_LAST):
-            return DraftChoice(0, "measuring what plain decoding costs by now")
+            return DraftChoice(0, Reason(Why.PLAIN_CHECK))
         if not option.alike(self._last):
-            self._settled, self._gap = 0, self._DEEPER_AFTER
+            self._same, self._gap = 0, self._LONGER_AFTER
         self._last, self._behind = option, candidate.behind
-        self._settled += 1
-        if self._settled == self._gap and option.length < len(offered):
+        self._same += 1
+        if self._same == self._gap and option.length < len(options):
             self._gap *= 2
-            deeper = offered[option.length]
-            if deeper.gain * exp(self.costs.doubt(deeper.length + 1)) >= option.gain:
-                reason = f"{option.drafter}, {deeper.length} deep: does one more pay by now?"
-                return DraftChoice(deeper.length, reason, option.drafter)
-        choice = DraftChoice(
-            option.length,
-            f"{option.drafter}, {option.length} deep: {option.gain:.2f}x plain expected",
-            option.drafter,
-        )
+            longer = options[option.length]
+            if longer.gain * exp(self.costs.doubt(longer.length + 1)) >= option.gain:
+                reason = Reason(Why.LONGER_TRIAL, option.drafter, longer.length, longer.gain)
+                return DraftChoice(longer.length, reason, option.drafter)
+        reason = Reason(Why.BEST_GAIN, option.drafter, option.length, option.gain)
+        choice = DraftChoice(option.length, reason, option.drafter)
         if candidate.match or not self.costs.knows(option.drafter):
             return choice
-        return self._with_stops(choice, option, offered, context)
+        return self._with_stops(choice, option, options, context)
 
     def _with_stops(
-        self, choice: DraftChoice, option: DraftOption, offered: list[DraftOption], context: int
+        self, choice: DraftChoice, option: DraftOption, options: list[DraftOption], context: int
     ) -> DraftChoice:
-        """The same, but as far as the drafter is sure, where looking costs next to nothing."""
+        """The same, but while the drafter is confident, where looking costs next to nothing."""
         plain = self.costs.passes(context)[0]
         watch = self.costs.draft(option.drafter, context=context).watch_seconds / plain
-        longest, floor = with_stops(option, offered, watch=watch)
-        if watch > self._LOOK or longest == 1:
+        longest, floor = with_stops(option, options, watch=watch)
+        if watch > self._WATCH_COST or longest == 1:
             return choice
         self._watching = True
-        deep = f"up to {longest} deep while sure"
         return replace(
             choice,
             length=longest,
-            reason=f"{option.drafter}, {deep}: {option.gain:.2f}x plain expected",
+            reason=replace(choice.reason, why=Why.WHILE_CONFIDENT, length=longest),
             floor=floor,
             chances=self.acceptance.by_confidence(option.drafter),
         )
 
     def _try(
-        self, offers: Mapping[str, list[DraftOption]], drafting: Mapping[str, DraftCandidate]
+        self, options: Mapping[str, list[DraftOption]], drafting: Mapping[str, DraftCandidate]
     ) -> DraftChoice | None:
-        """One token of the cheapest parked drafter that is due, where the budget allows it."""
-        due = [name for name in offers if self._parked.get(name) == 0]
+        """One token from the cheapest parked drafter that is due, if the budget allows it."""
+        due = [name for name in options if self._parked.get(name) == 0]
         if not due:
             return None
-        name = min(due, key=lambda name: offers[name][0].cost)
-        option = offers[name][0]
-        # Nothing is lost where it has to show what passes cost, too.
+        name = min(due, key=lambda name: options[name][0].cost)
+        option = options[name][0]
+        # A trial that also shows what passes cost is allowed in any case.
         doubtful = self.costs.doubt(option.length + 1) > self._DOUBTFUL
         wait = 0 if doubtful else self._budget.wait_for(option.cost - option.tokens)
         if wait > 0:
             self._parked[name] = min(wait, self._LONGEST_WAIT)
             return None
         self._trying, self._behind = name, drafting[name].behind
-        return DraftChoice(1, f"trying whether {name} pays by now", name)
+        return DraftChoice(1, Reason(Why.PARKED_TRIAL, name, 1, option.gain), name)
 
     def _plain(
-        self, offers: Mapping[str, list[DraftOption]], drafting: Mapping[str, DraftCandidate]
+        self, options: Mapping[str, list[DraftOption]], drafting: Mapping[str, DraftCandidate]
     ) -> DraftChoice:
-        for name in offers:
+        for name in options:
             if name not in self._parked:
                 if not drafting[name].match:
                     self.acceptance.park(name)
-                self._parked[name] = self._ASK_AGAIN
+                self._parked[name] = self._RETRY_AFTER
         rounds = min((left for left in self._parked.values() if left), default=self._PLAIN_ROUNDS)
-        reason = "nothing to draft from"
-        if offers:
-            best = max(option.gain for each in offers.values() for option in each)
-            reason = f"parked: drafting would cost {100 / best - 100:.0f} %"
-            reason += f"; asks again in {rounds} tokens"
+        reason = Reason(Why.NO_CANDIDATE)
+        if options:
+            best = max(option.gain for each in options.values() for option in each)
+            reason = Reason(Why.PARKED, gain=best, rounds=rounds)
         return DraftChoice(0, reason, rounds=rounds, wake=MATCHES[0])

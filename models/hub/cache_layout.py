@@ -6,6 +6,7 @@ was at. Knows how that is read and how it is written; asks no hub, and knows not
 library's own scan takes one broken repository for none at all.)
 """
 
+import hashlib
 import os
 import re
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ REMOVING = "removing-"  # before a snapshot's name: half of it may be gone
 _PREFIX = "models--"
 _SNAPSHOT = re.compile(r"/models--(?P<name>[\w.-]+)/snapshots/(?P<revision>[0-9a-f]{40})$")
 _LOOK_SECONDS = 0.2
+_BLOCK_BYTES = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,3 +261,34 @@ def blob_of(link: Path) -> Path | None:
     blob = blob.parent.resolve() / blob.name
     known = len(blob.name) in (40, 64) and not set(blob.name) - set("0123456789abcdef")
     return blob if known and blob.parent == link.parent.parent.parent.resolve() / "blobs" else None
+
+
+def has_digest(path: Path, digest: str, *, size_bytes: int | None = None, stop: Stop) -> bool:
+    """Whether the file is of that size and hashes to `digest`: a sha256, or a git blob's sha1.
+
+    Raises Stopped between blocks, and OSError where it cannot be read.
+    """
+    if not path.is_file():
+        return False
+    size = path.stat().st_size
+    if size_bytes is not None and size != size_bytes:
+        return False
+    hashed = _hash_of(digest, size)
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK_BYTES):
+            stop.check()
+            hashed.update(block)
+    return hashed.hexdigest() == digest
+
+
+def is_content(data: bytes, digest: str) -> bool:
+    """Whether the bytes hash to `digest`, as above."""
+    hashed = _hash_of(digest, len(data))
+    hashed.update(data)
+    return hashed.hexdigest() == digest
+
+
+def _hash_of(digest: str, size_bytes: int) -> "hashlib._Hash":
+    if len(digest) == 64:
+        return hashlib.sha256()
+    return hashlib.sha1(b"blob %d\0" % size_bytes, usedforsecurity=False)

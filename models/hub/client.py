@@ -23,6 +23,7 @@ from huggingface_hub.utils import get_session, hf_raise_for_status
 
 from models.errors import Problem
 from models.files import MAXIMUM_CONFIG_BYTES
+from models.hub.cache_layout import is_content
 from models.hub.problems import explain, offline_problem
 from models.hub.repository import (
     Repository,
@@ -32,7 +33,6 @@ from models.hub.repository import (
     parse_repository,
     why_not,
 )
-from models.hub.verification import is_content
 from models.records import Found
 
 _MAXIMUM_ANSWER_BYTES = 64_000_000

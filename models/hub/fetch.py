@@ -8,6 +8,7 @@ comes the mark (marks.py). Until then nothing can be mistaken for a model.
 import errno
 import shutil
 import time
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import FIRST_EXCEPTION, wait
 from dataclasses import dataclass, field
@@ -18,19 +19,18 @@ from models.drafter_folders import HEAD_MODEL_TYPE
 from models.errors import Problem
 from models.files import publish
 from models.folders import refuse_absurd, refuse_code
-from models.hub.cache_layout import Storage, cache_folder, put_link, put_reference
+from models.hub.cache_layout import Storage, cache_folder, has_digest, put_link, put_reference
 from models.hub.client import Hub
 from models.hub.marks import completed, mark
-from models.hub.meter import Meter
 from models.hub.repository import Repository, RepositoryFile, needed
 from models.hub.stopping import Stop, Stopped, apart
 from models.hub.transfer import transfer
-from models.hub.verification import has_digest
 from models.in_words import size
 from models.records import Download
 
 PARALLEL = 4
 LOOK_SECONDS = 0.1
+WINDOW_SECONDS = 10.0  # over which a rate is taken
 
 __all__ = ["Stopped", "completed", "fetch", "remaining_bytes"]
 
@@ -139,6 +139,35 @@ def _refuse_early(repository: Repository, hub: Hub) -> None:
             "Choose another model, or update Slipstream.",
         )
     refuse_absurd(config)
+
+
+class Meter:
+    """Is told how much has come by when. A rate counts from the first thing it is told."""
+
+    def __init__(self) -> None:
+        self._seen: deque[tuple[float, int]] = deque()
+
+    def tell(self, now_seconds: float, done_bytes: int) -> None:
+        """`done_bytes` have come by `now_seconds`. Fewer than before: it starts afresh."""
+        if self._seen and done_bytes < self._seen[-1][1]:
+            self._seen.clear()
+        self._seen.append((now_seconds, done_bytes))
+        while len(self._seen) > 2 and self._seen[1][0] <= now_seconds - WINDOW_SECONDS:
+            self._seen.popleft()
+
+    @property
+    def bytes_per_second(self) -> float:
+        """0 until two moments are known."""
+        if len(self._seen) < 2:
+            return 0.0
+        (first_seconds, first), (last_seconds, last) = self._seen[0], self._seen[-1]
+        passed = last_seconds - first_seconds
+        return (last - first) / passed if passed > 0 else 0.0
+
+    def seconds_left(self, remaining_bytes: int) -> float | None:
+        """None while nothing comes."""
+        rate = self.bytes_per_second
+        return remaining_bytes / rate if rate > 0 else None
 
 
 @dataclass

@@ -30,6 +30,16 @@ Cancelled = Callable[[], bool]
 Fetch = Callable[[Download, Report, Cancelled], object]
 
 
+class QueueBusy(Problem):
+    """Another process works through the queue already."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Another window or terminal is downloading already.",
+            "It will fetch what is in the queue; see: slipstream models list",
+        )
+
+
 class Queue:
     """The one queue of a data folder; any number of objects and processes may look at it.
 
@@ -110,23 +120,26 @@ class Queue:
         `fetch(download, report, cancelled)` fetches one, tells how far it is and gives up, by
         any exception, soon after `cancelled()`. Its Problem is kept with the failed download, and
         the next one begins; any other exception pauses the download and goes on to the caller.
-        `report` hears of each change. Raises Problem if another process is at it already.
+        `report` receives each change. Raises QueueBusy where another process runs it, and other
+        Problems where the queue cannot be used.
         """
         with self._changing() as downloads:
             lock = FileLock(self._runner)
             try:
                 lock.acquire(timeout=0)  # nobody only looks at it while the queue is locked
             except Timeout as error:
-                raise Problem(
-                    "Downloads are running already, in another window or terminal.",
-                    "They will fetch what is in the queue; see: slipstream models list",
-                ) from error
+                raise QueueBusy from error
             downloads[:] = [one for one in downloads if one.standing != "done"]
         try:
             while not stopped() and (begun := self._begin()) is not None:
                 self._fetch(begun, fetch, report=report, stopped=stopped, clock=clock)
         finally:
             lock.release()
+
+    def is_run(self) -> bool:
+        """Whether a process, this one or another, works through the queue now."""
+        with self._changing():
+            return self._has_runner()
 
     def _begin(self) -> Download | None:
         """The first that waits, which runs from now on."""

@@ -1,1 +1,1 @@
-"""What is put into Slipstream.app, and where: launchers, Python, wheels, our own, licences."""
+"""What is put into Slipstream.app: launchers, Python, wheels, our own packages, licences."""

@@ -1,4 +1,6 @@
-"""Puts a bundle together, for the Mac or for the twin: the same layout, the same left out.
+"""Puts a bundle together, for the Mac or for the twin, with the same layout and exclusions.
+
+The twin is the same application for Linux, which can be run and tested without a Mac.
 
     Contents/Info.plist
     Contents/MacOS/Slipstream, python3                launchers: the window, and sys.executable
@@ -18,7 +20,7 @@ from bundle.bytecode import compile_all
 from bundle.info_plist import info_plist, write_icon
 from bundle.launcher import compile_launchers, mac_target
 from bundle.licences import Component
-from bundle.resolve import Platform, Wheel, fetch, linux, macos, read_lock
+from bundle.resolve import LockedWheel, Platform, fetch, linux, macos, read_lock
 from bundle.runtime import (
     LIBRARY,
     install_for_mac,
@@ -39,7 +41,7 @@ _OWN = ("app", "engine", "models", "resources")
 def assemble_for_mac(
     app: Path, configuration: Configuration, *, python: BuildPython, starter: bool
 ) -> list[Component]:
-    """Make the bundle at `app`, whatever was there; what it is made of.
+    """Make the bundle at `app`, replacing what is there, and return its components.
 
     `python` compiles; `starter` says whether the starter's weights are to be in it. Raises
     Problem where something cannot be had.
@@ -82,7 +84,7 @@ def assemble_for_mac(
 
 
 def assemble_for_twin(app: Path, configuration: Configuration, *, python: BuildPython) -> None:
-    """Make the twin at `app`: what is made of `python` and of Linux's wheels runs here."""
+    """Make the twin at `app`, out of `python` and of wheels for Linux."""
     _begin(app)
     compile_launchers(app / "Contents" / "MacOS", name=configuration.application.name)
     resources = app / "Contents" / "Resources"
@@ -94,7 +96,7 @@ def assemble_for_twin(app: Path, configuration: Configuration, *, python: BuildP
 
 
 def has_starter(app: Path) -> bool:
-    """Whether the bundle brings the starter's weights along."""
+    """Whether the bundle contains the starter's weights."""
     return (app / STARTER_WEIGHTS).is_dir()
 
 
@@ -104,12 +106,12 @@ def starter_bytes(app: Path) -> int:
 
 
 def size_bytes(folder: Path) -> int:
-    """Of all files in `folder` together."""
+    """The size of all files in `folder` together."""
     return sum(path.lstat().st_size for path in folder.rglob("*") if not path.is_dir())
 
 
 def set_times(folder: Path) -> None:
-    """Give everything in `folder`, and itself, the one time and the usual permissions."""
+    """Give `folder` and everything in it the same fixed time and the usual permissions."""
     for path in sorted(folder.rglob("*"), reverse=True):
         if not path.is_symlink():
             runs = path.is_dir() or path.parent.name == "MacOS"
@@ -136,7 +138,7 @@ def _add_packages(
     ]
 
 
-def _component(wheel: Wheel, metadata: Path | None, *, licence: str = "") -> Component:
+def _component(wheel: LockedWheel, metadata: Path | None, *, licence: str = "") -> Component:
     return Component(
         name=wheel.name,
         version=wheel.version,
@@ -148,7 +150,7 @@ def _component(wheel: Wheel, metadata: Path | None, *, licence: str = "") -> Com
 
 
 def _openssl(version: str) -> Component:
-    """What comes with Python's binaries."""
+    """The OpenSSL that comes with Python's binaries."""
     return Component(
         name="openssl",
         version=version,
@@ -162,7 +164,7 @@ def _openssl(version: str) -> Component:
 def _own_components(
     configuration: Configuration, metadata: Path, *, starter: bool
 ) -> list[Component]:
-    """Slipstream itself, and the starter's weights where they come along."""
+    """Slipstream itself, and the starter's weights where they are included."""
     version = configuration.version
     own = Component(
         name="slipstream",
@@ -213,6 +215,6 @@ def _copy(path: Path, target: Path) -> None:
 
 
 def _compile(library: Path, python: BuildPython) -> None:
-    """All but model architectures, of which a few are ever imported: that costs a moment then."""
+    """Compile all but model architectures, few of which are ever imported."""
     architectures = "/site-packages/transformers/models/*/\n/site-packages/mlx_lm/models/"
     compile_all(library, python.executable, is_excluded=excluded(architectures))

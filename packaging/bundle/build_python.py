@@ -1,4 +1,4 @@
-"""A Python 3.13 of this machine: it compiles the bundle's .pyc, and the twin is made of it."""
+"""A Python 3.13 of this machine, which compiles the bundle's .pyc and goes into the twin."""
 
 import json
 import os
@@ -27,7 +27,7 @@ print(json.dumps({
 
 @dataclass(frozen=True)
 class BuildPython:
-    """Where its parts are. `library` is libpython, which may be missing: some have none."""
+    """Where its parts are. `library` is libpython, which some installations lack."""
 
     version: str
     executable: Path
@@ -37,15 +37,15 @@ class BuildPython:
 
 
 def find_python() -> BuildPython:
-    """The first that runs: $SLIPSTREAM_PYTHON_3_13, the path's, pyenv's. Raises Problem if none."""
+    """The first that runs of: $SLIPSTREAM_PYTHON_3_13, the path's, pyenv's. Raises Problem."""
     for path in _candidates():
         asked = subprocess.run([path, "-I", "-c", _ASK], capture_output=True)
         if asked.returncode == 0:
-            told = json.loads(asked.stdout)
-            version = told.pop("version")
-            return BuildPython(version, **{name: Path(value) for name, value in told.items()})
+            parts = json.loads(asked.stdout)
+            version = parts.pop("version")
+            return BuildPython(version, **{name: Path(value) for name, value in parts.items()})
     raise Problem(
-        "No Python 3.13 was found; it compiles the modules of the bundle.",
+        "No Python 3.13 was found, which is needed to compile the bundle's modules.",
         f"Install it (pyenv install 3.13, or uv python install 3.13), or name it in {VARIABLE}.",
     )
 

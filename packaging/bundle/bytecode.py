@@ -1,4 +1,4 @@
-"""Compiles what is in the bundle: it cannot do that itself, as nothing is written there.
+"""Compiles the bundle's modules in advance, as nothing may be written into it later.
 
 The same sources give the same bytes. What else a process has compiled before shows in what it
 writes (marshal asks how often a value is used), so each gets the same share of files every time,
@@ -43,5 +43,5 @@ def _compile(folder: Path, python: Path, names: Sequence[str]) -> None:
     if done.returncode != 0:
         raise Problem(
             f"The bundle does not compile: {done.stderr.strip()[-300:]}",
-            "Correct that file, or leave it out in slipstream.toml.",
+            "Correct that file, or exclude it in slipstream.toml.",
         )

@@ -40,7 +40,7 @@ def info_plist(configuration: Configuration) -> bytes:
 
 
 def write_icon(picture: Path, path: Path) -> None:
-    """Write the .icns at `path`, out of the picture that the window shows too."""
+    """Write the .icns at `path`, from the picture that the window also uses."""
     with Image.open(picture) as image:
         drawn = image.convert("RGBA")
     sizes = [drawn.resize((side, side), Image.Resampling.LANCZOS) for side in _ICON_SIDES]

@@ -15,7 +15,7 @@ _LINUX_TARGET = "x86_64-linux-gnu.2.31"
 
 
 def mac_target(minimum_macos: str) -> str:
-    """What zig calls Apple silicon with this system."""
+    """Zig's name for Apple silicon with this oldest system."""
     return f"aarch64-macos.{minimum_macos}"
 
 

@@ -52,12 +52,12 @@ class Component:
 
 
 def collect(app: Path, *, components: Sequence[Component]) -> None:
-    """Write the folder anew. Raises Problem where a component's licence or its text is unknown."""
+    """Write the folder again. Raises Problem where a component's licence or its text is unknown."""
     folder = app / FOLDER
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     lines = []
-    for component in sorted(components, key=lambda one: one.name.casefold()):
+    for component in sorted(components, key=lambda each: each.name.casefold()):
         expression = expression_of(component)
         texts = _texts(component, expression)
         place = folder / folder_name(component.name, component.version)
@@ -72,7 +72,7 @@ def collect(app: Path, *, components: Sequence[Component]) -> None:
 
 
 def folder_name(name: str, version: str) -> str:
-    """Of the folder with a component's texts."""
+    """The name of the folder with a component's texts."""
     return f"{re.sub(r'[-_.]+', '-', name).lower()}-{version}"
 
 
@@ -85,13 +85,13 @@ def expression_of(component: Component) -> str:
         if _SPDX.match(expression):
             return expression
     raise Problem(
-        f"{component.name} {component.version} does not say what licence it has.",
+        f"{component.name} {component.version} does not state its licence.",
         "Look it up, and add its spelling to packaging/bundle/licences.py.",
     )
 
 
 def _claims(metadata: Message) -> Iterator[str]:
-    """What a package says its licence is, the most exact first."""
+    """What a package's metadata says about its licence, the most exact first."""
     yield from metadata.get_all("License-Expression", [])
     yield from metadata.get_all("License", [])
     for classifier in metadata.get_all("Classifier", []):
@@ -124,7 +124,7 @@ def _is_text(file: Path, folder: Path) -> bool:
 
 
 def _standard_texts(component: Component, expression: str) -> dict[str, bytes]:
-    """Texts that are the same whoever wrote the program; of alternatives the first we have."""
+    """Texts that are the same for every program; of alternatives the first that is here."""
     for alternative in expression.strip("()").split(" OR "):
         names = alternative.split(" AND ")
         names += [name for wanted in names for name in _NEEDED_TOO.get(wanted, ())]

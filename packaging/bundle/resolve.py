@@ -1,6 +1,6 @@
-"""Which wheels are shipped, by locks with one wheel and one sha256 a line; and the wheels.
+"""Which wheels are shipped: locks with a wheel and its sha256 on each line; and the wheels.
 
-`make locks` makes them anew: uv picks the versions that suit the platform,
+`make locks` writes them again: uv picks the versions that suit the platform,
 pip says which wheel of each fits its oldest supported system. Locks name no index: whoever
 builds asks the index that their pip is set to, and the sha256 decides.
 """
@@ -27,8 +27,8 @@ _EXCLUDED = ("pip",)  # asks where the starter's wheel is, where its weights do 
 
 
 @dataclass(frozen=True)
-class Wheel:
-    """A wheel in the cache; `path` is where it lies once it was fetched."""
+class LockedWheel:
+    """A wheel of a lock; `path` is where it is once it has been fetched."""
 
     name: str
     version: str
@@ -42,9 +42,9 @@ class Wheel:
 
 @dataclass(frozen=True)
 class Platform:
-    """A system that wheels are picked for: as uv names it, and the wheel tags, best first.
+    """A system that wheels are chosen for: as uv names it, and the wheel tags, best first.
 
-    `minimum_macos` is what uv has to be told beside; without it, it picks for an older system.
+    `minimum_macos` has to be given to uv, too; without it, uv chooses for an older system.
     """
 
     name: str
@@ -58,32 +58,32 @@ class Platform:
 
 
 def macos(minimum: str) -> Platform:
-    """Apple silicon, from this system on: pip takes wheels for older ones too, never newer."""
+    """Apple silicon, from this system on: pip accepts wheels for older systems, never newer."""
     tag = f"macosx_{minimum.replace('.', '_')}_arm64"
     return Platform("macos-arm64", "aarch64-apple-darwin", (tag,), minimum)
 
 
 def linux() -> Platform:
-    """What the twin runs on. Older pips know no order among manylinux tags: all are named."""
+    """Linux, for the twin. Older pips know no order among manylinux tags: all are named."""
     tags = [f"manylinux_2_{minor}_x86_64" for minor in range(36, 4, -1)]
     old = ["manylinux2014_x86_64", "manylinux2010_x86_64", "manylinux1_x86_64", "linux_x86_64"]
     return Platform("linux-x86_64", "x86_64-manylinux_2_36", (*tags, *old))
 
 
-def read_lock(path: Path) -> list[Wheel]:
-    """The wheels of a lock. Raises ValueError where a line is not understood."""
+def read_lock(path: Path) -> list[LockedWheel]:
+    """The wheels of a lock. Raises ValueError where a line cannot be read."""
     text = path.read_text(encoding="utf-8")
     body = text[text.index("\n\n") + 2 :]
     if _LINE.sub("", body):
-        raise ValueError(f"{path} has a line that is not understood: {_LINE.sub('', body)[:80]!r}")
+        raise ValueError(f"{path} has a line that cannot be read: {_LINE.sub('', body)[:80]!r}")
     return [
-        Wheel(name, version, filename, sha256)
+        LockedWheel(name, version, filename, sha256)
         for filename, name, version, sha256 in _LINE.findall(body)
     ]
 
 
-def write_lock(path: Path, wheels: Sequence[Wheel]) -> None:
-    """One wheel after the other, by name; pip reads it too (-r, with --require-hashes)."""
+def write_lock(path: Path, wheels: Sequence[LockedWheel]) -> None:
+    """Write the wheels, sorted by name; pip can read the file (-r, with --require-hashes)."""
     lines = [f"# Which wheels {path.stem} gets: make locks makes this.\n\n"]
     for wheel in sorted(wheels, key=lambda wheel: wheel.name):
         lines.append(f"# {wheel.filename}\n")
@@ -91,8 +91,8 @@ def write_lock(path: Path, wheels: Sequence[Wheel]) -> None:
     path.write_text("".join(lines), encoding="utf-8")
 
 
-def resolve(platform: Platform) -> list[Wheel]:
-    """Which wheels the window and all below it come to on `platform`, asked anew."""
+def resolve(platform: Platform) -> list[LockedWheel]:
+    """The wheels that the window and all below it need on `platform`, resolved again."""
     uv = [str(Path(sys.executable).with_name("uv")), "pip", "compile", "--quiet"]
     options = [f"--python-platform={platform.uv_name}", f"--python-version={PYTHON}"]
     options += ["--no-python-downloads", "--only-binary=:all:", "--no-header", "--no-annotate"]
@@ -110,8 +110,8 @@ def resolve(platform: Platform) -> list[Wheel]:
     return [_reported(item) for item in report["install"]]
 
 
-def fetch(wheels: Sequence[Wheel], platform: Platform) -> None:
-    """Have all wheels in the cache, each checked. Raises Problem where one cannot be had."""
+def fetch(wheels: Sequence[LockedWheel], platform: Platform) -> None:
+    """Fetch all wheels into the cache and check them. Raises Problem where one is unavailable."""
     missing = [wheel for wheel in wheels if not _is_there(wheel)]
     if not missing:
         return
@@ -126,12 +126,12 @@ def fetch(wheels: Sequence[Wheel], platform: Platform) -> None:
             if not found.is_file():
                 raise Problem(
                     f"The package index has no {wheel.filename}.",
-                    "Pick the wheels anew: make locks",
+                    "Choose the wheels again: make locks",
                 )
             found.replace(wheel.path)
 
 
-def _is_there(wheel: Wheel) -> bool:
+def _is_there(wheel: LockedWheel) -> bool:
     return wheel.path.is_file() and file_sha256(wheel.path) == wheel.sha256
 
 
@@ -140,15 +140,15 @@ def _tags(platform: Platform) -> list[str]:
     return [version, *(f"--platform={tag}" for tag in platform.tags)]
 
 
-def _reported(item: dict[str, dict[str, str]]) -> Wheel:
-    """One package out of pip's report."""
+def _reported(item: dict[str, dict[str, str]]) -> LockedWheel:
+    """One package of pip's report."""
     download: dict[str, object] = dict(item["download_info"])
     archive = download["archive_info"]
     assert isinstance(archive, dict)
     metadata = item["metadata"]
     filename = str(download["url"]).rsplit("/", 1)[-1].replace("%2B", "+")
     name = re.sub(r"[-_.]+", "-", metadata["name"]).lower()
-    return Wheel(name, metadata["version"], filename, archive["hashes"]["sha256"])
+    return LockedWheel(name, metadata["version"], filename, archive["hashes"]["sha256"])
 
 
 def _run(command: Sequence[str], environment: dict[str, str] | None = None) -> bytes:

@@ -1,7 +1,7 @@
 """Python within the bundle: libpython, extension modules, and the library in Python.
 
 For the Mac it comes out of a wheel and a source archive, both pinned; for the twin out of a
-Python 3.13 of this machine. Both lie alike:
+Python 3.13 of this machine. Both have the same layout:
 
     python/lib/python3.13/              the library in Python, where Python looks for it
     python/lib/python3.13/lib-dynload/  extension modules
@@ -20,7 +20,7 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 from bundle.build_python import BuildPython
-from bundle.resolve import Wheel, fetch, macos
+from bundle.resolve import LockedWheel, fetch, macos
 from configuration import CACHE, Configuration, Prune, Runtime, excluded
 from macho import thin
 from models.download import file_sha256
@@ -49,14 +49,14 @@ build_time_vars = {
 """
 
 
-def runtime_wheel(runtime: Runtime) -> Wheel:
+def runtime_wheel(runtime: Runtime) -> LockedWheel:
     """The wheel with libpython and the extension modules."""
     name, version, *_ = runtime.wheel.split("-")
-    return Wheel(name.replace("_", "-"), version, runtime.wheel, runtime.wheel_sha256)
+    return LockedWheel(name.replace("_", "-"), version, runtime.wheel, runtime.wheel_sha256)
 
 
 def install_for_mac(folder: Path, configuration: Configuration) -> None:
-    """Make `folder`. Raises Problem where wheel or archive cannot be had."""
+    """Make `folder`. Raises Problem where the wheel or the archive is unavailable."""
     application, runtime = configuration.application, configuration.runtime
     wheel = runtime_wheel(runtime)
     fetch([wheel], macos(application.minimum_macos))
@@ -81,19 +81,19 @@ def install_for_mac(folder: Path, configuration: Configuration) -> None:
 
 
 def openssl_version(folder: Path) -> str:
-    """The version of the OpenSSL in `folder`, as it says itself. Raises Problem if it does not."""
+    """The version that the OpenSSL in `folder` names. Raises Problem if it names none."""
     data = (folder / LIBRARY / "bases" / "lib" / "libcrypto.3.dylib").read_bytes()
     found = re.search(rb"OpenSSL (\d+\.\d+\.\d+) ", data)
     if found is None:
         raise Problem(
-            "The OpenSSL that comes with Python does not say which one it is.",
+            "The OpenSSL that comes with Python does not name its version.",
             "Look its version up, and write it into packaging/bundle/runtime.py.",
         )
     return found[1].decode()
 
 
 def install_for_twin(folder: Path, python: BuildPython, prune: Prune) -> None:
-    """Make `folder` out of `python`. Raises Problem where it has no shared libpython."""
+    """Make `folder` from `python`. Raises Problem where that has no shared libpython."""
     if not (python.library.suffix != ".a" and python.library.is_file()):
         raise Problem(
             f"{python.executable} has no libpython of its own to load.",
@@ -120,17 +120,17 @@ def source_archive(runtime: Runtime) -> Path:
     raise Problem(
         f"The source archive of Python {runtime.version} was not found.",
         f"Get {runtime.source} (Debian's package python3.13; sha256 {runtime.source_sha256}), "
-        f"and name it in {SOURCE_VARIABLE}.",
+        f"and set {SOURCE_VARIABLE} to its path.",
     )
 
 
 def _fetch_from_debian(path: Path) -> bool:
-    """Whether the archive was found on the mirror that apt uses."""
+    """Fetch the archive from the mirror that apt uses; whether it was there."""
     try:
-        told = subprocess.run(
+        printed = subprocess.run(
             ["apt-get", "indextargets", "--format", "$(SITE)"], capture_output=True, text=True
         )
-        for site in sorted(set(re.findall(r"https?://\S+", told.stdout))):
+        for site in sorted(set(re.findall(r"https?://\S+", printed.stdout))):
             try:
                 with urlopen(f"{site}/{_POOL}/{path.name}", timeout=_ANSWER_SECONDS) as answer:
                     path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Wheels, taken apart into one folder: what pip would install, less what is left out.
+"""Wheels, taken apart into one folder: what pip would install, less what is excluded.
 
 No scripts, no headers. RECORD lists what is there: libraries ask it which package a module
 belongs to. Universal binaries are thinned.
@@ -9,14 +9,14 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
-from bundle.resolve import Wheel
+from bundle.resolve import LockedWheel
 from macho import thin
 
 _DATA = re.compile(r"[^/]+\.data/(\w+)/(.+)")  # what is put elsewhere than beside the others
 
 
 def unpack(
-    wheel: Wheel, folder: Path, *, architecture: str, is_excluded: Callable[[str], bool]
+    wheel: LockedWheel, folder: Path, *, architecture: str, is_excluded: Callable[[str], bool]
 ) -> Path:
     """Put what is in `wheel` into `folder`; its *.dist-info there.
 
@@ -40,7 +40,7 @@ def unpack(
 
 
 def _place(name: str) -> str | None:
-    """Where a member goes; None where it is nothing to import."""
+    """Where a member goes; None where it cannot be imported."""
     if found := _DATA.fullmatch(name):
         kind, rest = found.groups()
         return rest if kind in ("purelib", "platlib") else None

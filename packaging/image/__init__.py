@@ -1,1 +1,1 @@
-"""What is downloaded: the disk image and the .zip of a bundle."""
+"""The downloads: the disk image and the .zip of a bundle."""

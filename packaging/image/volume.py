@@ -58,8 +58,8 @@ def _run(command: list[str]) -> None:
             "Install it: apt-get install xorriso, or brew install xorriso.",
         ) from error
     except subprocess.CalledProcessError as error:
-        said = [line for line in error.stderr.splitlines() if "FAILURE" in line or "SORRY" in line]
-        reason = said[0] if said else f"status {error.returncode}"
+        wrong = [line for line in error.stderr.splitlines() if "FAILURE" in line or "SORRY" in line]
+        reason = wrong[0] if wrong else f"status {error.returncode}"
         raise Problem(
             f"xorriso could not write the volume: {reason}",
             "Make room on the disk, or use xorriso 1.5.4 or newer.",

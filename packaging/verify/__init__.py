@@ -1,4 +1,4 @@
-"""Everything that can be told of a bundle without a Mac, each in a check of its own."""
+"""Everything that can be checked of a bundle without a Mac, each in a check of its own."""
 
 from dataclasses import dataclass
 

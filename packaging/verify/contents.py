@@ -1,6 +1,6 @@
 """Checks of what is in a bundle beside programs: Info.plist, what must and must not come along.
 
-Knows the bundle's layout as assemble makes it, and what it is said to be in slipstream.toml.
+Knows the bundle's layout as assemble makes it, and what slipstream.toml says about it.
 """
 
 import plistlib
@@ -70,7 +70,7 @@ def info_plist(app: Path, *, config: Configuration) -> Iterator[Finding]:
 
 
 def essentials(app: Path, *, config: Configuration) -> Iterator[Finding]:
-    """What has to be in the bundle, and programs that may not be run."""
+    """What is missing in the bundle, and programs without the permission to be run."""
     library = f"Contents/Resources/python/{LIBRARY.as_posix()}"
     programs = [f"Contents/MacOS/{name}" for name in (config.application.name, "python3")]
     for pattern in (*programs, *(f"{library}/{name}" for name in ESSENTIAL)):
@@ -114,9 +114,9 @@ def strays(app: Path, *, python: str) -> Iterator[Finding]:
             continue
         if file.is_dir():
             if _STRAY_FOLDERS.match(file.name):
-                yield Finding("strays", path, "does not belong into a bundle")
+                yield Finding("strays", path, "does not belong in a bundle")
         elif _STRAY_FILES.match(file.name):
-            yield Finding("strays", path, "does not belong into a bundle")
+            yield Finding("strays", path, "does not belong in a bundle")
         elif file.suffix == ".pyc" and (fault := _compiled_fault(file, tag)) is not None:
             yield Finding("strays", path, fault)
 

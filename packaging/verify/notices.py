@@ -1,6 +1,6 @@
-"""Checks of what tells about the parts: the licence of each, and the bill of materials.
+"""Checks of what describes the parts: the licence of each, and the bill of materials.
 
-Knows what packages say of themselves in the bundle; what else came in, only the bill tells.
+Knows what packages in the bundle say about themselves; other parts are known from the bill alone.
 """
 
 import json
@@ -29,7 +29,7 @@ class _Part:
 
 
 def licence_texts(app: Path) -> Iterator[Finding]:
-    """Parts of which the bundle has no licence, LGPL ones without all that is due with them."""
+    """Parts without a licence in the bundle, and LGPL ones without what their licence demands."""
     folder = app / licences.FOLDER
     parts = {part.key: part for part in (*_billed(app), *_packages(app))}
     for key, part in sorted(parts.items()):
@@ -47,7 +47,7 @@ def licence_texts(app: Path) -> Iterator[Finding]:
 
 
 def bill_of_materials(app: Path) -> Iterator[Finding]:
-    """Parts that the bill lacks, and such as it should have and says nothing of."""
+    """Parts that the bill lacks, and required fields that are empty in it."""
     if not (app / sbom.PLACE).is_file():
         yield Finding("bill of materials", sbom.PLACE, "missing")
         return
@@ -69,8 +69,8 @@ def bill_of_materials(app: Path) -> Iterator[Finding]:
 def _packages(app: Path) -> Iterator[_Part]:
     for file in sorted(app.rglob("*.dist-info/METADATA")):
         metadata = BytesParser().parsebytes(file.read_bytes(), headersonly=True)
-        said = metadata.get("License-Expression") or metadata.get("License") or ""
-        yield _Part(str(metadata["Name"]), str(metadata["Version"]), str(said))
+        licence = metadata.get("License-Expression") or metadata.get("License") or ""
+        yield _Part(str(metadata["Name"]), str(metadata["Version"]), str(licence))
 
 
 def _billed(app: Path) -> Iterator[_Part]:

@@ -1,6 +1,6 @@
 """Checks of programs and libraries: would the oldest system that the bundle is for load them?
 
-Knows load commands, as macho reads them; signatures are checked in verify_seals. The loader's own
+Knows load commands, as macho reads them; signatures are checked in verify.seals. The loader's own
 rules are Apple's (man dyld): what is checked is that every name leads to a file within the bundle
 or into the system.
 """
@@ -77,7 +77,7 @@ def read_programs(app: Path, *, architecture: str) -> Programs:
 def minimum_macos(
     programs: Programs, *, oldest: Release, allowed: Mapping[str, Release]
 ) -> Iterator[Finding]:
-    """Files that say they need a newer system.
+    """Files that claim to need a newer system.
 
     The loader does not go by the stamp, so `allowed` names files (patterns, relative to Contents)
     that are stamped with the system that they were built on, and the newest stamp that they may
@@ -145,7 +145,7 @@ def newer_symbols(programs: Programs, *, oldest: Release) -> Iterator[Finding]:
 
 
 def symbols(programs: Programs) -> Iterator[Finding]:
-    """Imports that libraries of the bundle should have and have not."""
+    """Imports that the bundle's libraries should export and do not."""
     images = {programs.app / program.path: program.image for program in programs.readable}
     for program in programs.readable:
         for wanted in program.image.imports:
@@ -158,7 +158,7 @@ def symbols(programs: Programs) -> Iterator[Finding]:
 
 
 def python_symbols(programs: Programs) -> Iterator[Finding]:
-    """Imports of extension modules, which look for Python anywhere, that this Python has not."""
+    """Imports of extension modules, which may be anywhere in Python, that this Python lacks."""
     exports = frozenset[str]().union(*(program.image.exports for program in programs.readable))
     for program in programs.readable:
         for wanted in program.image.imports:
@@ -177,7 +177,7 @@ def _has(programs: Programs, path: Path, images: Mapping[Path, Macho], symbol: s
         if library.reexported:
             passed_on = resolve(programs, program, library.name)
             if passed_on is None or passed_on not in images:
-                return True  # a system's: what it has cannot be told here
+                return True  # a system's: what it exports is not known here
             if passed_on != path and _has(programs, passed_on, images, symbol):
                 return True
     return False

@@ -1,6 +1,6 @@
-"""Verifies a bundle: every check that there is, in order.
+"""Verifies a bundle: all checks, in order.
 
-What only a Mac can tell is not checked: whether it loads, draws, computes and is let through.
+What only a Mac can show is not checked: that it loads, draws, computes and passes Gatekeeper.
 """
 
 from collections.abc import Iterator

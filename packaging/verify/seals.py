@@ -1,6 +1,6 @@
 """Checks of what was signed: the bytes of every program, and the seal over everything else.
 
-Knows which hash belongs to which file; how they are made is in code_signature and code_resources.
+Knows which hash belongs to which file; code_signature and code_resources make the hashes.
 Whether macOS accepts the whole, only `codesign --verify --strict` on a Mac can say.
 """
 
@@ -36,7 +36,7 @@ def signatures(app: Path) -> Iterator[Finding]:
 
 
 def seals(app: Path) -> Iterator[Finding]:
-    """Files that are not as they were sealed, or not sealed at all."""
+    """Files that differ from what was sealed, or were not sealed at all."""
     for item in sorted(app.iterdir()):
         if item.name != "Contents":
             yield Finding("seal", item.name, "beside Contents nothing can be sealed")

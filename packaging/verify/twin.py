@@ -1,10 +1,10 @@
-"""Runs the twin's self-test as a stranger's machine would: nothing of this repository is there.
+"""Runs the twin's self-test as on a stranger's machine, where nothing of this repository is.
 
-The twin is the application built for Linux: with the same layout, the same launcher, and the same
-files left out. It runs with an empty environment and an empty home folder, from a folder with a
-space in its name, which is read-only, and the repository and the Python that it was made of are
-hidden. The last three need mounts of our own (`unshare`); where the system allows none, the twin
-runs in its own place, and is compared afterwards.
+The twin is the application built for Linux, with the same layout, launcher and exclusions. It runs
+with an empty environment and an empty home folder, from a folder with a space in its name, which
+is read-only, and the repository and the Python that it was made of are hidden. The last three need
+mounts of our own (`unshare`); where the system allows none, the twin runs in its own place, and is
+compared with its earlier state afterwards.
 """
 
 import json
@@ -37,7 +37,7 @@ exec "$@"
 
 @dataclass(frozen=True)
 class Ran:
-    """How a program of the twin ended, what it wrote, and whether all else was hidden from it."""
+    """How a program of the twin ended, what it printed, and whether all else was hidden from it."""
 
     status: int
     output: str
@@ -48,7 +48,7 @@ class Ran:
 def run_in_twin(app: Path, python: BuildPython, command: Sequence[str]) -> Ran:
     """Run `command`, whose first word is a program of the twin's, with nothing else around.
 
-    Raises Problem where anything in the twin has changed since, or it takes over five minutes.
+    Raises Problem where it has changed anything in the twin, or takes over five minutes.
     """
     before = _state(app)
     with TemporaryDirectory() as folder:
@@ -86,7 +86,7 @@ def run_in_twin(app: Path, python: BuildPython, command: Sequence[str]) -> Ran:
     if changed:
         raise Problem(
             f"The twin (the build for Linux) wrote into its own bundle: {changed[0]}",
-            "Have the application write where packaging/README.md says that it does.",
+            "Have the application write only to the folders that packaging/README.md lists.",
         )
     return Ran(done.returncode, done.stdout, done.stderr, hidden)
 
@@ -95,29 +95,30 @@ def self_test(app: Path, python: BuildPython) -> dict[str, Any]:
     """The report of the twin's self-test. Raises Problem with its last line where it fails."""
     ran = run_in_twin(app, python, ["Slipstream", "--self-test"])
     try:
-        told = json.loads(ran.output)
+        report = json.loads(ran.output)
     except ValueError:
-        told = None
-    if ran.status != 0 or not isinstance(told, dict):
-        said = (ran.errors.strip() or ran.output.strip() or "it printed nothing.").splitlines()
+        report = None
+    if ran.status != 0 or not isinstance(report, dict):
+        printed = (ran.errors.strip() or ran.output.strip() or "it printed nothing.").splitlines()
         raise Problem(
-            f"The twin (the build for Linux) failed with status {ran.status}: {said[-1]}",
+            f"The twin (the build for Linux) failed its self-test: {printed[-1]} (status "
+            f"{ran.status})",
             f"To repeat it, run {app / 'Contents' / 'MacOS' / 'Slipstream'} --self-test.",
         )
-    return {**told, "repository_hidden": ran.hidden}
+    return {**report, "repository_hidden": ran.hidden}
 
 
 def matrix_library(app: Path, python: BuildPython) -> str:
-    """What the twin multiplies with. Raises Problem where it lacks the fast library."""
+    """The twin's matrix library. Raises Problem where it is not the fast one."""
     program = "from engine.blas import choose_blas; print(choose_blas())"
     ran = run_in_twin(app, python, ["python3", "-c", program])
-    told = ran.output.strip()
-    if not told.startswith("OpenBLAS"):
+    library = ran.output.strip()
+    if not library.startswith("OpenBLAS"):
         raise Problem(
-            f"The twin multiplies with {told or 'nothing'}, not with OpenBLAS.",
-            "Look what was left out of scipy-openblas32 and resources/blas.",
+            f"The twin (the build for Linux) multiplies with {library or 'nothing'}, not OpenBLAS.",
+            "See what slipstream.toml excludes of scipy-openblas32 and resources/blas.",
         )
-    return told
+    return library
 
 
 def _can_mount() -> bool:
@@ -129,7 +130,7 @@ def _can_mount() -> bool:
 
 
 def _unseen(python: BuildPython) -> list[Path]:
-    """What is put out of sight: the repository, and a Python that is not the system's."""
+    """The folders to hide: the repository, and a Python that is not the system's."""
     prefix = python.executable.parents[1]
     return [REPOSITORY] + [prefix] * (not prefix.is_relative_to("/usr"))
 

@@ -207,7 +207,7 @@ class Erratic:
         self, candidates: Sequence[DraftCandidate], *, most: int, context: int
     ) -> DraftChoice:
         length = self._lengths.pop()
-        return DraftChoice(min(length, most), "erratic", rounds=1 if length else 3)
+        return DraftChoice(min(length, most), rounds=1 if length else 3)
 
     def observe(self, measured: MeasuredRound) -> None:
         pass

@@ -18,34 +18,34 @@ import pytest
 from engine import protocol
 from engine.decoder import Decoder
 from engine.events import Done, Failed, Prefill, Stats, Text, Verdict
-from engine.host import Gone, Host, Inbox, Output, claim_pipes, read_lines
+from engine.host import CommandQueue, Disconnected, Host, ResponseWriter, claim_pipes, read_lines
 from engine.loading import load
 from engine.protocol import (
     LONGEST_LINE_BYTES,
-    Answer,
     Cancel,
     Command,
-    Drafting,
     Generate,
     Load,
     Loaded,
     Loading,
     Quit,
     Ready,
+    Response,
     Sampling,
+    SetDrafter,
     Unload,
     Unloaded,
-    answer_from_json,
     command_to_json,
+    response_from_json,
 )
-from engine.request import Message, Request
+from engine.request import ChatMessage, Request
 from engine.session import Session
 from models.folders import ModelFolder
 from tests.support.engine.child import ROOT, Child
 from tests.support.engine.tiny import write_folder
 
 WITHOUT_END = Sampling(logit_bias={256: -1000.0})
-QUESTION = (protocol.Message("user", "Tell me a story, and a long one."),)
+QUESTION = (protocol.ChatMessage("user", "Tell me a story, and a long one."),)
 LONG = 3000  # tokens, several seconds' worth
 
 
@@ -88,21 +88,21 @@ def generate(id: str, *, max_tokens: int = 32, sampling: Sampling = WITHOUT_END)
     return Generate(id, "chat", QUESTION, sampling=sampling, max_tokens=max_tokens)
 
 
-def written(answers: list[Answer]) -> str:
-    return "".join(answer.delta for answer in answers if isinstance(answer, Text))
+def written(responses: list[Response]) -> str:
+    return "".join(response.delta for response in responses if isinstance(response, Text))
 
 
 def test_it_writes_what_a_session_writes(child: Child, folder: Path) -> None:
-    answers = child.ask(generate("g1", max_tokens=64, sampling=Sampling()))
-    assert {answer.generation for answer in answers} == {"g1"}
+    responses = child.ask(generate("g1", max_tokens=64, sampling=Sampling()))
+    assert {response.generation for response in responses} == {"g1"}
     session = Session(load(ModelFolder(folder)))
-    message = Message("user", QUESTION[0].content)
+    message = ChatMessage("user", QUESTION[0].content)
     expected = list(session.answer([message], Request(max_tokens=64)))
-    assert written(answers) == written(list(expected))
-    assert isinstance(answers[0], Prefill)
-    assert isinstance(answers[-1], Done)
+    assert written(responses) == written(list(expected))
+    assert isinstance(responses[0], Prefill)
+    assert isinstance(responses[-1], Done)
     assert isinstance(expected[-1], Done)
-    assert answers[-1].reason == expected[-1].reason
+    assert responses[-1].reason == expected[-1].reason
 
 
 def test_measuring_a_new_pair_is_told(fresh: Callable[[], Child], folder: Path) -> None:
@@ -143,19 +143,19 @@ def test_a_prompt_is_not_read_twice(child: Child) -> None:
 def test_the_drafter_can_be_changed(child: Child, folder: Path) -> None:
     plain = written(child.ask(generate("g1", max_tokens=100)))
     for drafter, length in (("lookup", "3"), (str(folder), None), ("early-exit", "2")):
-        before, after = child.ask(Drafting("d", drafter, length))
+        before, after = child.ask(SetDrafter("d", drafter, length))
         assert isinstance(before, Loading)
         assert isinstance(after, Loaded)
         assert (after.drafter, after.draft_length) == (drafter, length or "3")
-        answers = child.ask(generate("g2", max_tokens=100))
-        assert written(answers) == plain
-        assert isinstance(answers[-1], Done)
-        assert answers[-1].stats.proposed > 0 or drafter == "lookup"
-    for bad in (Drafting("d", "nonsense"), Drafting("d", "none", "17")):
+        responses = child.ask(generate("g2", max_tokens=100))
+        assert written(responses) == plain
+        assert isinstance(responses[-1], Done)
+        assert responses[-1].stats.proposed > 0 or drafter == "lookup"
+    for bad in (SetDrafter("d", "nonsense"), SetDrafter("d", "none", "17")):
         failed = child.ask(bad)[-1]
         assert isinstance(failed, Failed)
         assert failed.generation == "d"
-    after = child.ask(Drafting("d", draft_length="auto"))[-1]
+    after = child.ask(SetDrafter("d", draft_length="auto"))[-1]
     assert isinstance(after, Loaded)
     assert (after.drafter, after.draft_length) == ("early-exit", "auto")
 
@@ -257,7 +257,7 @@ def test_load_unload_and_quit(fresh: Callable[[], Child], folder: Path) -> None:
         assert isinstance(child.ask(Load("2", str(folder), drafter, length))[0], Failed)
     assert isinstance(child.ask(generate("g2"))[-1], Done)
     # One that shows later does not, and says so.
-    kinds = [type(answer) for answer in child.ask(Load("3", str(folder), "early-exit:99"))]
+    kinds = [type(response) for response in child.ask(Load("3", str(folder), "early-exit:99"))]
     assert kinds == [Loading, Unloaded, Failed]
     assert isinstance(child.ask(generate("g3"))[-1], Failed)
     assert isinstance(child.ask(Load("4", str(folder)))[-1], Loaded)
@@ -351,7 +351,7 @@ def test_prints_do_not_reach_the_protocol(monkeypatch: pytest.MonkeyPatch) -> No
         os.close(pipes[0][1])
         os.dup2(pipes[0][0], 0)
         os.dup2(pipes[1][1], 1)
-        commands, answers = claim_pipes()
+        commands, responses = claim_pipes()
         assert sys.stdout is sys.stderr  # whose encoding takes every character
         print("from Python", flush=True)
         os.write(1, b"from C\n")
@@ -359,11 +359,11 @@ def test_prints_do_not_reach_the_protocol(monkeypatch: pytest.MonkeyPatch) -> No
         library.puts(b"from C's own buffer")
         library.fflush(None)
         subprocess.run(["echo", "from a program"], check=True)
-        Output(answers).send(Failed("g", "m", "r"))
+        ResponseWriter(responses).send(Failed("g", "m", "r"))
         assert os.read(0, 100) == b""
         assert commands.read() == b"command\n"
         commands.close()
-        answers.close()
+        responses.close()
     finally:
         for descriptor, copy in enumerate(saved):
             os.dup2(copy, descriptor)
@@ -371,7 +371,7 @@ def test_prints_do_not_reach_the_protocol(monkeypatch: pytest.MonkeyPatch) -> No
         os.close(pipes[0][0])
         os.close(pipes[1][1])
     with os.fdopen(pipes[1][0], "rb") as pipe:
-        assert answer_from_json(pipe.read().decode()) == Failed("g", "m", "r")
+        assert response_from_json(pipe.read().decode()) == Failed("g", "m", "r")
 
 
 @pytest.mark.parametrize("error", [RuntimeError("[metal::malloc] no memory"), MemoryError()])
@@ -397,18 +397,18 @@ def test_it_is_usable_after_a_failed_generation(
         yield generate("g2")
         yield generate("g3")
 
-    answers: list[Answer] = []
-    inbox = Inbox(answers.append)
+    responses: list[Response] = []
+    queue = CommandQueue(responses.append)
     script = commands()
-    monkeypatch.setattr(inbox, "take", lambda: next(script, None))
+    monkeypatch.setattr(queue, "take", lambda: next(script, None))
     monkeypatch.setattr(Decoder, "read", failing)
-    Host(inbox, answers.append).run()
+    Host(queue, responses.append).run()
 
     first, broken, last = (
-        [answer for answer in answers if getattr(answer, "generation", "") == id]
+        [response for response in responses if getattr(response, "generation", "") == id]
         for id in ("g1", "g2", "g3")
     )
-    assert any(isinstance(answer, Verdict) for answer in broken)
+    assert any(isinstance(response, Verdict) for response in broken)
     failed = broken[-1]
     assert isinstance(failed, Failed)
     assert type(error).__name__ in failed.message
@@ -423,12 +423,12 @@ def test_what_there_is_to_remark_is_told_when_it_is_loaded(
 ) -> None:
     remarks = iter(("It is slow.", ""))
     monkeypatch.setattr(Session, "calibrate", lambda *_, **__: next(remarks))
-    script = iter((Load("1", str(folder), "lookup"), Drafting("2", draft_length="auto")))
-    answers: list[Answer] = []
-    inbox = Inbox(answers.append)
-    monkeypatch.setattr(inbox, "take", lambda: next(script, None))
-    Host(inbox, answers.append).run()
-    told = [answer.remark for answer in answers if isinstance(answer, Loaded)]
+    script = iter((Load("1", str(folder), "lookup"), SetDrafter("2", draft_length="auto")))
+    responses: list[Response] = []
+    queue = CommandQueue(responses.append)
+    monkeypatch.setattr(queue, "take", lambda: next(script, None))
+    Host(queue, responses.append).run()
+    told = [response.remark for response in responses if isinstance(response, Loaded)]
     assert told == ["It is slow.", ""]
 
 
@@ -450,7 +450,7 @@ def test_lines_that_are_too_long_come_broken_off() -> None:
 def test_lines_from_two_threads_stay_whole() -> None:
     read, write = os.pipe()
     with os.fdopen(read, "rb") as source, os.fdopen(write, "wb") as sink:
-        output = Output(sink)
+        output = ResponseWriter(sink)
         texts = [Text(str(number), "é" * 20_000) for number in range(2)]
         threads = [
             Thread(target=lambda text=text: [output.send(text) for _ in range(20)])
@@ -459,7 +459,7 @@ def test_lines_from_two_threads_stay_whole() -> None:
         for thread in threads:
             thread.start()
         for _ in range(40):
-            assert answer_from_json(source.readline().decode()) in texts
+            assert response_from_json(source.readline().decode()) in texts
         for thread in threads:
             thread.join()
 
@@ -467,23 +467,23 @@ def test_lines_from_two_threads_stay_whole() -> None:
 def test_a_closed_pipe_is_gone() -> None:
     read, write = os.pipe()
     os.close(read)
-    with open(write, "wb", buffering=0) as sink, pytest.raises(Gone):
-        Output(sink).send(Unloaded("1"))
+    with open(write, "wb", buffering=0) as sink, pytest.raises(Disconnected):
+        ResponseWriter(sink).send(Unloaded("1"))
 
 
 def test_an_inbox_stops_when_nobody_reads() -> None:
-    def gone(answer: Answer) -> None:
-        raise Gone
+    def disconnected(response: Response) -> None:
+        raise Disconnected
 
-    inbox = Inbox(gone)
-    inbox.read(io.BytesIO(b"nonsense\n" + command_to_json(Unload("1")).encode()))
-    assert inbox.stopped
-    assert inbox.take() is None
+    queue = CommandQueue(disconnected)
+    queue.read(io.BytesIO(b"nonsense\n" + command_to_json(Unload("1")).encode()))
+    assert queue.stopped
+    assert queue.take() is None
 
 
 def test_answers_are_ascii_whatever_the_text() -> None:
     sink = io.BytesIO()
-    Output(sink).send(Text("g", "é\u2028\ud83d\n🙂"))
+    ResponseWriter(sink).send(Text("g", "é\u2028\ud83d\n🙂"))
     assert sink.getvalue().isascii()
     assert sink.getvalue().count(b"\n") == 1
     assert json.loads(sink.getvalue())["delta"] == "é\u2028\ud83d\n🙂"

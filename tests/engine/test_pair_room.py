@@ -18,10 +18,10 @@ from engine import loading, pair
 from engine.cli import main as command_line
 from engine.drafters.head_network import save_head
 from engine.events import Failed
-from engine.host import Host, Inbox
+from engine.host import CommandQueue, Host
 from engine.loading import load
 from engine.pair import require_pair
-from engine.protocol import Answer, Drafting, Load, Loaded, Loading
+from engine.protocol import Answer, Load, Loaded, Loading, SetDrafter
 from models.drafter_folders import HeadFolder, describe_head, is_head
 from models.errors import Problem
 from models.files import models_folder
@@ -145,7 +145,7 @@ def test_a_shorter_conversation_is_let_through(
 
 def host_of() -> tuple[Host, list[Answer]]:
     answers: list[Answer] = []
-    return Host(Inbox(answers.append), answers.append), answers
+    return Host(CommandQueue(answers.append), answers.append), answers
 
 
 def test_the_host_refuses_and_keeps_what_is_loaded(
@@ -161,9 +161,9 @@ def test_the_host_refuses_and_keeps_what_is_loaded(
     with pytest.raises(Problem, match="There is no room for other"):
         host._do(Load("2", str(other), "none", "0"))
     with pytest.raises(Problem, match="There is no room for llama with other"):
-        host._do(Drafting("3", drafter=str(other)))
+        host._do(SetDrafter("3", drafter=str(other)))
     assert not any(isinstance(answer, Loading) for answer in answers[before:])
-    host._do(Drafting("4", draft_length="2"))
+    host._do(SetDrafter("4", draft_length="2"))
     assert isinstance(answers[-1], Loaded)
     assert not any(isinstance(answer, Failed) for answer in answers)
 

@@ -1,4 +1,4 @@
-"""Every command and answer survives its line, and nothing else is taken for one."""
+"""Every command and response survives its line, and nothing else is taken for one."""
 
 import dataclasses
 import json
@@ -12,23 +12,24 @@ from engine import protocol
 from engine.events import Done, Failed, Stats, to_json
 from engine.protocol import (
     LONGEST_LINE_BYTES,
-    Answer,
-    BadLine,
     Cancel,
     Command,
-    Drafting,
+    Fault,
     Generate,
+    InvalidCommand,
     Load,
-    Notice,
+    ProcessEvent,
     Quit,
     Ready,
+    Response,
+    SetDrafter,
     Unload,
-    answer_from_json,
-    answer_to_json,
     command_to_json,
     parse_command,
+    response_from_json,
+    response_to_json,
 )
-from engine.request import Message, Sampling
+from engine.request import ChatMessage, Sampling
 from models.errors import Problem
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
@@ -43,10 +44,12 @@ sampling = st.builds(
     logit_bias=st.dictionaries(st.integers(0, 10**9 - 1), figure, max_size=3),
     seed=st.none() | st.integers(0, 2**64 - 1),
 )
-messages = st.builds(Message, role=st.sampled_from(["system", "user", "assistant"]), content=text)
+messages = st.builds(
+    ChatMessage, role=st.sampled_from(["system", "user", "assistant"]), content=text
+)
 commands: st.SearchStrategy[Command] = st.one_of(
     st.builds(Load, id=name, target=text, drafter=text, draft_length=text),
-    st.builds(Drafting, id=name, drafter=st.none() | text, draft_length=st.none() | text),
+    st.builds(SetDrafter, id=name, drafter=st.none() | text, draft_length=st.none() | text),
     st.builds(
         Generate,
         id=name,
@@ -71,24 +74,24 @@ def test_a_command_survives_its_line(command: Command) -> None:
         assert parse_command(line.encode() + end) == command
 
 
-@pytest.mark.parametrize("kind", get_args(Notice))
+@pytest.mark.parametrize("kind", get_args(ProcessEvent))
 @given(data=st.data())
-def test_a_notice_survives_its_line(kind: type[Any], data: st.DataObject) -> None:
+def test_an_event_of_the_process_survives_its_line(kind: type[Any], data: st.DataObject) -> None:
     values = {str: text, int: st.integers(), float: st.floats(0.0, 1.0)}
-    notice = kind(*(data.draw(values[field.type]) for field in dataclasses.fields(kind)))
-    line = answer_to_json(notice)
+    event = kind(*(data.draw(values[field.type]) for field in dataclasses.fields(kind)))
+    line = response_to_json(event)
     assert "\n" not in line
-    assert answer_from_json(line) == notice
+    assert response_from_json(line) == event
     fields = json.loads(line)
     for broken in ({**fields, "more": 1}, dict(list(fields.items())[:-1]), {**fields, "id": []}):
-        with pytest.raises(ValueError, match="not an answer"):
-            answer_from_json(json.dumps(broken))
+        with pytest.raises(ValueError, match="not a response"):
+            response_from_json(json.dumps(broken))
 
 
 @pytest.mark.parametrize("event", [Done("g", "stop", Stats(), "cut"), Failed("g", "m", "r")])
-def test_events_are_answers(event: Answer) -> None:
-    assert answer_to_json(event) == to_json(event)
-    assert answer_from_json(answer_to_json(event)) == event
+def test_events_are_responses(event: Response) -> None:
+    assert response_to_json(event) == to_json(event)
+    assert response_from_json(response_to_json(event)) == event
 
 
 junk: st.SearchStrategy[Any] = st.recursive(
@@ -100,7 +103,7 @@ junk: st.SearchStrategy[Any] = st.recursive(
 
 @given(line=st.binary() | st.text().map(lambda line: line.encode(errors="surrogatepass")))
 def test_any_bytes_are_refused_with_a_remedy(line: bytes) -> None:
-    with pytest.raises(BadLine) as refused:
+    with pytest.raises(InvalidCommand) as refused:
         parse_command(line)
     assert refused.value.message
     assert refused.value.remedy
@@ -126,7 +129,7 @@ def test_a_spoilt_command_is_a_command_or_refused(command: Command, data: st.Dat
     message = ""
     try:
         parse_command(spoilt)
-    except BadLine as bad:
+    except InvalidCommand as bad:
         message = bad.message
     assert "\n" not in message
     assert len(message) < 300
@@ -137,76 +140,99 @@ GENERATE = {"command": "generate", "id": "g", "conversation": "c", "messages": [
 
 
 @pytest.mark.parametrize(
-    ("line", "id", "words"),
+    ("line", "id", "fault", "place"),
     [
-        (b"", "", "empty"),
-        (b"  \n", "", "empty"),
-        (b"nonsense\n", "", "not JSON"),
-        (b'{"command": "quit"', "", "not JSON"),
-        (b'{"command": "quit"} {}', "", "not JSON"),
-        (b"\xff\xfe\x00", "", "Byte 0 of the line is not UTF-8"),
-        (b"[" * 100_000, "", "nested too deeply"),
-        (b'{"a":' * 100_000, "", "nested too deeply"),
-        (b"9" * 5_000, "", "not JSON"),
-        (b" " * LONGEST_LINE_BYTES + b"{}", "", r"over 8,388,608 bytes.*shorter"),
-        (b"null", "", "The line is null, not an object"),
-        (b'["quit"]', "", "The line is a list, not an object"),
-        (b"{}", "", "There is no command null. Use load, drafting, generate, unload, cancel, quit"),
-        (b'{"command": "fly", "id": "7"}', "7", "no command 'fly'"),
-        (b'{"command": ["load"]}', "", "no command a list"),
-        (b'{"command": "quit", "now": 1}', "", "quit has no field 'now'. It has no fields"),
-        (b'{"command": "load", "id": "7"}', "7", "load lacks 'target'. Its fields are id, target"),
-        (b'{"command": "unload", "id": 7}', "", "unload.id is a number. Give a text"),
-        (b'{"command": "unload", "id": ""}', "", "unload.id is empty"),
-        (b'{"command": "unload", "id": null}', "", "unload.id is null. Give a text"),
-        (b'{"command": "unload", "id": "\\ud800"}', "\ud800", "half a character"),
-        (b'{"command": "cancel", "id": "g", "x": 1}', "", "cancel has no field 'x'"),
+        (b"", "", Fault.EMPTY, ""),
+        (b"  \n", "", Fault.EMPTY, ""),
+        (b"nonsense\n", "", Fault.NOT_JSON, ""),
+        (b'{"command": "quit"', "", Fault.NOT_JSON, ""),
+        (b'{"command": "quit"} {}', "", Fault.NOT_JSON, ""),
+        (b"\xff\xfe\x00", "", Fault.NOT_UTF_8, ""),
+        (b"[" * 100_000, "", Fault.NESTED_TOO_DEEPLY, ""),
+        (b'{"a":' * 100_000, "", Fault.NESTED_TOO_DEEPLY, ""),
+        (b"9" * 5_000, "", Fault.NOT_JSON, ""),
+        (b" " * LONGEST_LINE_BYTES + b"{}", "", Fault.TOO_LONG, ""),
+        (b"null", "", Fault.NOT_AN_OBJECT, ""),
+        (b'["quit"]', "", Fault.NOT_AN_OBJECT, ""),
+        (b"{}", "", Fault.UNKNOWN_COMMAND, ""),
+        (b'{"command": "fly", "id": "7"}', "7", Fault.UNKNOWN_COMMAND, ""),
+        (b'{"command": "setdrafter", "id": "7"}', "7", Fault.UNKNOWN_COMMAND, ""),
+        (b'{"command": ["load"]}', "", Fault.UNKNOWN_COMMAND, ""),
+        (b'{"command": "quit", "now": 1}', "", Fault.UNKNOWN_FIELD, "quit"),
+        (b'{"command": "load", "id": "7"}', "7", Fault.MISSING_FIELD, "load.target"),
+        (b'{"command": "unload", "id": 7}', "", Fault.WRONG_TYPE, "unload.id"),
+        (b'{"command": "unload", "id": ""}', "", Fault.WRONG_VALUE, "unload.id"),
+        (b'{"command": "unload", "id": null}', "", Fault.WRONG_TYPE, "unload.id"),
+        (b'{"command": "unload", "id": "\\ud800"}', "\ud800", Fault.WRONG_VALUE, "unload"),
+        (b'{"command": "cancel", "id": "g", "x": 1}', "", Fault.UNKNOWN_FIELD, "cancel"),
     ],
     ids=lambda value: repr(value)[:40],
 )
-def test_the_answer_names_what_is_wrong(line: bytes, id: str, words: str) -> None:
-    with pytest.raises(BadLine, match=words) as refused:
+def test_what_is_wrong_with_a_line(line: bytes, id: str, fault: Fault, place: str) -> None:
+    with pytest.raises(InvalidCommand) as refused:
         parse_command(line)
-    assert refused.value.id == id
+    found = refused.value
+    assert (found.id, found.fault, found.place) == (id, fault, place)
+    assert place in found.message or place.partition(".")[2] in found.message
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "fault", "place", "wanted"),
     [
-        ({"messages": HELLO}, "generate.messages is an object. Give a list"),
-        ({"messages": [HELLO, "hi"]}, r"generate.messages\[1\] is a text. Give an object"),
-        ({"messages": [{"role": "user"}]}, r"messages\[0\] lacks 'content'. .*role, content"),
-        ({"messages": [HELLO | {"role": "root"}]}, r"role is 'root'. Give system or user"),
-        ({"messages": [HELLO | {"role": []}]}, r"role is a list. Give system or user"),
-        ({"messages": [HELLO | {"name": "x"}]}, r"messages\[0\] has no field 'name'"),
-        ({"sampling": None}, "generate.sampling is null. Give an object"),
-        ({"sampling": {"heat": 1}}, "generate.sampling has no field 'heat'. .*temperature"),
-        ({"sampling": {"temperature": "1"}}, "sampling.temperature is a text. Give a number"),
-        ({"sampling": {"temperature": True}}, "temperature is a truth value. Give a number"),
-        ({"sampling": {"temperature": float("nan")}}, "temperature is nan"),
-        ({"sampling": {"temperature": 10**400}}, "temperature is out of range"),
-        ({"sampling": {"top_k": 1.0}}, "top_k is a number. Give a whole number"),
-        ({"sampling": {"seed": -1}}, "The seed is -1"),
-        ({"sampling": {"seed": 2**64}}, "Choose one from 0 to 2.64 - 1"),
-        ({"sampling": {"logit_bias": {"-1": 1}}}, "logit_bias has the key '-1'"),
-        ({"sampling": {"logit_bias": {"9" * 999: 1}}}, "logit_bias has the key '9{40}'"),
-        ({"sampling": {"logit_bias": {"1": "a"}}}, "logit_bias is a text. Give a number"),
-        ({"max_tokens": 0}, "max_tokens is 0. Give 1 or more"),
-        ({"max_tokens": True}, "max_tokens is a truth value. Give a whole number"),
-        ({"stops": "END"}, "generate.stops is a text. Give a list"),
-        ({"stops": [None]}, r"generate.stops\[0\] is null. Give a text"),
+        ({"messages": HELLO}, Fault.WRONG_TYPE, "messages", "list"),
+        ({"messages": [HELLO, "hi"]}, Fault.WRONG_TYPE, "messages[1]", "object"),
+        ({"messages": [{"role": "user"}]}, Fault.MISSING_FIELD, "messages[0].content", "content"),
+        ({"messages": [HELLO | {"role": "root"}]}, Fault.WRONG_VALUE, "messages[0].role", "user"),
+        ({"messages": [HELLO | {"role": []}]}, Fault.WRONG_VALUE, "messages[0].role", "user"),
+        ({"messages": [HELLO | {"name": "x"}]}, Fault.UNKNOWN_FIELD, "messages[0]", "role"),
+        ({"sampling": None}, Fault.WRONG_TYPE, "sampling", "object"),
+        ({"sampling": {"heat": 1}}, Fault.UNKNOWN_FIELD, "sampling", "temperature"),
+        ({"sampling": {"temperature": "1"}}, Fault.WRONG_TYPE, "sampling.temperature", "number"),
+        ({"sampling": {"temperature": True}}, Fault.WRONG_TYPE, "sampling.temperature", "number"),
+        (
+            {"sampling": {"temperature": float("nan")}},
+            Fault.WRONG_VALUE,
+            "",
+            "",
+        ),
+        ({"sampling": {"temperature": 10**400}}, Fault.WRONG_VALUE, "sampling.temperature", ""),
+        ({"sampling": {"top_k": 1.0}}, Fault.WRONG_TYPE, "sampling.top_k", "whole number"),
+        ({"sampling": {"seed": -1}}, Fault.WRONG_VALUE, "", "2^64"),
+        ({"sampling": {"seed": 2**64}}, Fault.WRONG_VALUE, "", "2^64"),
+        ({"sampling": {"logit_bias": {"-1": 1}}}, Fault.WRONG_VALUE, "sampling.logit_bias", "keys"),
+        (
+            {"sampling": {"logit_bias": {"9" * 999: 1}}},
+            Fault.WRONG_VALUE,
+            "sampling.logit_bias",
+            "",
+        ),
+        (
+            {"sampling": {"logit_bias": {"1": "a"}}},
+            Fault.WRONG_TYPE,
+            "sampling.logit_bias",
+            "number",
+        ),
+        ({"max_tokens": 0}, Fault.WRONG_VALUE, "", "1"),
+        ({"max_tokens": True}, Fault.WRONG_TYPE, "max_tokens", "whole number"),
+        ({"stops": "END"}, Fault.WRONG_TYPE, "stops", "list"),
+        ({"stops": [None]}, Fault.WRONG_TYPE, "stops[0]", "text"),
     ],
 )
-def test_the_answer_names_the_field(change: dict[str, Any], words: str) -> None:
-    with pytest.raises(BadLine, match=words) as refused:
+def test_the_field_that_is_wrong_is_named(
+    change: dict[str, Any], fault: Fault, place: str, wanted: str
+) -> None:
+    with pytest.raises(InvalidCommand) as refused:
         parse_command(json.dumps(GENERATE | change).encode())
-    assert refused.value.id == "g"
+    found = refused.value
+    assert (found.id, found.fault) == ("g", fault)
+    assert found.place == ".".join(filter(None, ("generate", place)))
+    assert wanted in found.remedy
 
 
 def test_what_is_left_out_is_what_the_engine_would_take() -> None:
     command = parse_command(json.dumps(GENERATE | {"sampling": {"temperature": 1}}).encode())
     assert command == Generate(
-        "g", "c", (Message("user", "hi"),), sampling=Sampling(temperature=1.0)
+        "g", "c", (ChatMessage("user", "hi"),), sampling=Sampling(temperature=1.0)
     )
 
 
@@ -221,15 +247,15 @@ def test_the_greeting_can_be_read_by_every_version() -> None:
         '{"event": "ready", "protocol": 1, "python": "3.12.11", "mlx": "0.31.2", '
         '"mlx_lm": "0.31.3", "device": "Device(gpu, 0)"}'
     )
-    greeting = answer_from_json(first)
+    greeting = response_from_json(first)
     assert greeting == Ready(1, "3.12.11", "0.31.2", "0.31.3", "Device(gpu, 0)")
-    assert answer_to_json(greeting) == first
+    assert response_to_json(greeting) == first
     assert protocol.PROTOCOL == 2
 
 
-def test_no_notice_is_called_like_an_event() -> None:
+def test_no_event_of_the_process_is_called_like_one_of_a_generation() -> None:
     from engine import events
 
-    names = [kind.__name__.lower() for kind in get_args(protocol.Answer)]
+    names = [kind.__name__.lower() for kind in get_args(protocol.Response)]
     assert len(set(names)) == len(names)
-    assert set(get_args(events.Event)) < set(get_args(protocol.Answer))
+    assert set(get_args(events.Event)) < set(get_args(protocol.Response))

@@ -12,7 +12,7 @@ from transformers import PreTrainedTokenizerFast
 
 from engine.draft_length.policy import Fixed
 from engine.events import Draft, Text
-from engine.request import Message, Request, Sampling
+from engine.request import ChatMessage, Request, Sampling
 from engine.session import Session
 from models.errors import Problem
 from tests.engine.test_text import STORIES, broken_bytes, byte_level
@@ -245,7 +245,7 @@ def test_closing_the_generator_leaves_the_session_whole(
 
 def test_empty_prompt_is_refused(tokenizer: Any) -> None:
     session = new_session(tokenizer)
-    for empty in ([], [Message("user", " \n")]):
+    for empty in ([], [ChatMessage("user", " \n")]):
         with pytest.raises(Problem, match="empty"):
             session.answer(empty)
     with pytest.raises(Problem, match="empty"):

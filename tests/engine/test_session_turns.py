@@ -10,7 +10,7 @@ from engine.draft_length.costs import Calibration, DraftCosts, PassCosts
 from engine.draft_length.policy import Automatic
 from engine.drafters.model import ModelDrafter
 from engine.events import Event
-from engine.request import Message, Request
+from engine.request import ChatMessage, Request
 from engine.session import Session
 from tests.support.engine.helpers import (
     CORE,
@@ -39,11 +39,11 @@ def common_prefix(a: Sequence[int], b: Sequence[int]) -> int:
     )
 
 
-def reply(text: str) -> Message:
-    return Message("assistant", text)
+def reply(text: str) -> ChatMessage:
+    return ChatMessage("assistant", text)
 
 
-def conversation(tokenizer: Any, architecture: str, kind: str) -> tuple[Session, list[Message]]:
+def conversation(tokenizer: Any, architecture: str, kind: str) -> tuple[Session, list[ChatMessage]]:
     """A session after three turns, and its messages."""
     session = new_session(tokenizer, architecture, kind)
     messages = list(QUESTION)
@@ -56,7 +56,7 @@ def conversation(tokenizer: Any, architecture: str, kind: str) -> tuple[Session,
         assert tokens_of(events) == tokens_of(list(fresh.answer(messages, request)))
         check_reuse(session, events, before, prompt)
         if question is not None:
-            messages += [reply(text_of(events)), Message("user", question)]
+            messages += [reply(text_of(events)), ChatMessage("user", question)]
     return session, messages
 
 
@@ -95,7 +95,7 @@ def test_turns_are_answered_as_by_fresh_sessions(
         assert reused_of(events) == len(prompt) - 1, "the prompt was read again"
 
     # An earlier question, edited.
-    edited = [*messages[:2], Message("user", "And then something else"), *messages[3:]]
+    edited = [*messages[:2], ChatMessage("user", "And then something else"), *messages[3:]]
     other = new_session(tokenizer, architecture, "none")
     before = list(session._tokens)
     events = collect(session, session.answer(edited, request))
@@ -122,7 +122,7 @@ def test_measuring_plain_rounds_leaves_the_session_as_it_was(
     assert seconds > 0
     assert session._tokens == before
     check_caches(session)
-    messages = [*QUESTION, reply(text_of(answered)), Message("user", "And then?")]
+    messages = [*QUESTION, reply(text_of(answered)), ChatMessage("user", "And then?")]
     again = collect(session, session.answer(messages, request))
     fresh = new_session(tokenizer, architecture, "none")
     assert tokens_of(again) == tokens_of(list(fresh.answer(messages, request)))
@@ -154,7 +154,7 @@ def test_drafter_reads_no_more_than_is_new(architecture: str, tokenizer: Any) ->
     request = Request(max_tokens=24)
 
     answer = text_of(collect(session, session.answer(QUESTION, request)))
-    messages = [*QUESTION, reply(answer), Message("user", "Go on")]
+    messages = [*QUESTION, reply(answer), ChatMessage("user", "Go on")]
     before = list(session._tokens)
     drafter.rewind(common_prefix(before, session.encode(messages)))
     assert own.length >= len(session.encode(QUESTION)) - 1
@@ -177,7 +177,7 @@ def test_a_drafter_that_does_not_pay_waits_with_the_prompt(tokenizer: Any) -> No
     plain = new_session(tokenizer, "llama", "none")
     read = []
     for question in ("Why?", "And then?", "Tell me more."):
-        messages = [Message("user", question)]
+        messages = [ChatMessage("user", question)]
         events = collect(session, session.answer(messages, Request(max_tokens=8)))
         assert tokens_of(events) == tokens_of(list(plain.answer(messages, Request(max_tokens=8))))
         read.append(drafter._decoder.length > 0)

@@ -214,7 +214,7 @@ class Whims:
         self, candidates: Sequence[DraftCandidate], *, most: int, context: int
     ) -> DraftChoice:
         length = next(self._lengths)
-        return DraftChoice(length, "a whim", rounds=3 if length == 0 else 1)
+        return DraftChoice(length, rounds=3 if length == 0 else 1)
 
     def observe(self, measured: MeasuredRound) -> None:
         self.observed.append(measured)
@@ -260,8 +260,8 @@ class Patient(Whims):
         self, candidates: Sequence[DraftCandidate], *, most: int, context: int
     ) -> DraftChoice:
         if candidates[0].match >= 5:
-            return DraftChoice(4, "a match")
-        return DraftChoice(0, "patience", rounds=30, wake=self._wake)
+            return DraftChoice(4)
+        return DraftChoice(0, rounds=30, wake=self._wake)
 
 
 def test_a_match_ends_a_plain_stretch() -> None:
@@ -282,7 +282,7 @@ def test_the_policy_is_told_what_there_was() -> None:
             self, candidates: Sequence[DraftCandidate], *, most: int, context: int
         ) -> DraftChoice:
             asked.append((candidates[0].drafter, most, context))
-            return DraftChoice(3, "three", "known")
+            return DraftChoice(3, drafter="known")
 
     asked: list[tuple[str, int, int]] = []
     policy, tokens = Noting(), SCRIPT[:12]

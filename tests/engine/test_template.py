@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from mlx_lm.tokenizer_utils import load as load_tokenizer
 
-from engine.request import Message
+from engine.request import ChatMessage
 from engine.template import render
 from models.errors import Problem
 from tests.support.engine.tiny import byte_tokenizer
 
-QUESTION = [Message("user", "why?")]
+QUESTION = [ChatMessage("user", "why?")]
 LOOP = "{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}"
 DOUBLING = (
     "{% set it = namespace(s='a') %}{% for i in range(60) %}"
@@ -68,11 +68,11 @@ def test_one_that_writes_a_book(own_tokenizer: Any) -> None:
 
 
 def test_a_long_conversation_is_rendered_whole(own_tokenizer: Any) -> None:
-    said = [Message("user" if i % 2 == 0 else "assistant", "word " * 5000) for i in range(101)]
+    said = [ChatMessage("user" if i % 2 == 0 else "assistant", "word " * 5000) for i in range(101)]
     text = render(own_tokenizer, said)
     assert text.count("word") == 101 * 5000
 
 
 def test_a_last_message_of_the_assistant_is_gone_on_with(own_tokenizer: Any) -> None:
-    text = render(own_tokenizer, [*QUESTION, Message("assistant", "Because")])
+    text = render(own_tokenizer, [*QUESTION, ChatMessage("assistant", "Because")])
     assert text.endswith("Because")

@@ -1,7 +1,8 @@
 """The catalog is sound and agrees with itself; offers have a reason for every no."""
 
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,11 @@ from models.errors import Problem
 from models.in_words import size
 from models.installed.inventory import is_known, role_of
 from models.memory.machine import Machine, mac
+from models.memory.shape import read_shape
 from models.records import Installed, Offer
 from models.starter import STARTER
 
+_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
 SHIPPED = Path(__file__).parents[2] / "resources" / "catalog.json"
 
 
@@ -46,6 +49,40 @@ def recommended(found: list[Offer]) -> Offer:
 
 
 # What stands in resources/catalog.json
+
+
+def flaws(catalog: Catalog) -> Iterator[str]:
+    """What a catalog that ships must not have, beyond what its reader refuses."""
+    for name, model in catalog.models.items():
+        if name != STARTER.name and _NAME.fullmatch(name) is None:
+            yield f"the name of a model: {name}"
+        for text in (model.family, model.licence, model.source):
+            if not 0 < len(text) <= 200 or not text.isprintable():
+                yield f"a text of {name}: {text!r}"
+        try:
+            read_shape(model.config)
+        except Problem as problem:
+            yield f"config of {name}: {problem.message}"
+    for pair in catalog.pairs:
+        where = f"pair {pair.target.name}"
+        if pair.drafter is pair.target:
+            yield f"{where}: its drafter"
+        if pair.memory_class_gb not in MEMORY_CLASSES_GB:
+            yield f"{where}: memory_class_gb"
+        if not 0 < pair.quality <= 1000:
+            yield f"{where}: quality"
+        if not 0 < len(pair.good_for) <= 200 or not pair.good_for.isprintable():
+            yield f"{where}: good_for"
+        kinds = pair.drafter_kinds
+        if len(set(kinds)) < len(kinds) or ("model" in kinds) != (pair.drafter is not None):
+            yield f"{where}: drafter_kinds"
+    names = [tuple(model.name for model in pair.models) for pair in catalog.pairs]
+    if len(set(names)) < len(names):
+        yield "a pair that is listed twice"
+
+
+def test_it_has_no_flaws(catalog: Catalog):
+    assert list(flaws(catalog)) == []
 
 
 def test_all_families_and_memory_classes_are_there(catalog: Catalog):
@@ -236,45 +273,33 @@ def _pair(field: str, value: Any) -> Callable[[dict[str, Any]], object]:
         (lambda c: c.update(version=0), "version"),
         (lambda c: c.update(version=True), "version"),
         (lambda c: c.pop("version"), "version"),
-        (lambda c: c.update(more=1), "fields of the catalog"),
-        (lambda c: c.update(models=[]), "list of models"),
-        (lambda c: c.update(pairs={}), "list of models or pairs"),
-        (lambda c: c["models"].update({"../x": {}}), "name of a model"),
-        (lambda c: c["models"].update({"a/b": 3}), "fields of model 'a/b'"),
-        (_model("family", ""), "family"),
-        (_model("licence", "\x1b[31m"), "licence"),
-        (_model("source", "x" * 201), "source"),
-        (_model("weights_bytes", 0), "weights_bytes"),
+        (lambda c: c.update(more=1), "catalog has no field"),
+        (lambda c: c.update(models=[]), "catalog.models"),
+        (lambda c: c.update(pairs={}), "catalog.pairs"),
+        (lambda c: c["models"].update({"a/b": 3}), "catalog.models"),
+        (_model("weights_bytes", 0), "the size of"),
         (_model("weights_bytes", 4.5e9), "weights_bytes"),
-        (_model("weights_bytes", 10**14), "weights_bytes"),
-        (_model("download_bytes", 1), "less than its weights"),
+        (_model("weights_bytes", 10**14), "the size of"),
+        (_model("download_bytes", 1), "the size of"),
         (_model("context", True), "context"),
         (_model("verified", 1), "verified"),
         (_model("config", []), "config"),
-        (_model("config", {"model_type": "qwen3"}), "config"),
-        (_model("config", {"model_type": 3}), "config"),
-        (_model("more", 1), "fields of model"),
-        (_pair("target", "mlx-community/Unheard-of"), "a model"),
-        (_pair("target", ""), "a model"),
-        (_pair("drafter", None), "a model"),
-        (_pair("drafter", "mlx-community/SmolLM2-1.7B-Instruct-4bit"), "its drafter"),
-        (_pair("memory_class_gb", 17), "memory_class_gb"),
-        (_pair("memory_class_gb", 8.0), "pair"),
+        (_model("more", 1), "has no field"),
+        (_pair("target", "mlx-community/Unheard-of"), "Unheard-of"),
+        (_pair("target", ""), "not usable"),
+        (_pair("drafter", None), "drafter"),
+        (_pair("memory_class_gb", 8.0), "memory_class_gb"),
         (_pair("memory_class_gb", [8]), "memory_class_gb"),
-        (_pair("quality", 0), "quality"),
         (_pair("good_for", None), "good_for"),
-        (_pair("drafter_kinds", ["lookup"]), "drafter_kinds"),
         (_pair("drafter_kinds", ["model", "magic"]), "drafter_kinds"),
-        (_pair("drafter_kinds", ["model", "model"]), "drafter_kinds"),
         (_pair("drafter_kinds", [["model"]]), "drafter_kinds"),
         (_pair("drafter_kinds", "model"), "drafter_kinds"),
-        (_pair("more", 1), "fields of a pair"),
-        (lambda c: c["pairs"].append(3), "fields of a pair"),
-        (lambda c: c["pairs"].append(c["pairs"][0]), "twice"),
+        (_pair("more", 1), "pairs"),
+        (lambda c: c["pairs"].append(3), "pairs"),
         (lambda c: c["pairs"].pop(0), "starter"),
     ],
 )
-def test_every_field_is_checked(
+def test_what_cannot_be_read_is_refused(
     tmp_path: Path, change: Callable[[dict[str, Any]], object], named: str
 ):
     with pytest.raises(Problem, match=named) as problem:
@@ -282,6 +307,30 @@ def test_every_field_is_checked(
     assert problem.value.remedy
     assert problem.value.message.isprintable()
     assert len(problem.value.message) < 500
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (lambda c: c["models"].update({"../x": c["models"][STARTER.name]}), "name of a model"),
+        (_model("family", ""), "a text of"),
+        (_model("licence", "\x1b[31m"), "a text of"),
+        (_model("source", "x" * 201), "a text of"),
+        (_model("config", {"model_type": "qwen3"}), "config"),
+        (_model("config", {"model_type": 3}), "config"),
+        (_pair("drafter", "mlx-community/SmolLM2-1.7B-Instruct-4bit"), "its drafter"),
+        (_pair("memory_class_gb", 17), "memory_class_gb"),
+        (_pair("quality", 0), "quality"),
+        (_pair("drafter_kinds", ["lookup"]), "drafter_kinds"),
+        (_pair("drafter_kinds", ["model", "model"]), "drafter_kinds"),
+        (lambda c: c["pairs"].append(c["pairs"][0]), "twice"),
+    ],
+)
+def test_every_flaw_is_found(
+    tmp_path: Path, change: Callable[[dict[str, Any]], object], named: str
+):
+    found = list(flaws(load_catalog(changed(tmp_path / "c.json", change))))
+    assert any(named in flaw for flaw in found)
 
 
 def test_no_catalog_at_all(tmp_path: Path):

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import build
-from bundle.resolve import Platform, Wheel
+from bundle.resolve import LockedWheel, Platform
 from sign import code_signature
 from tests.support.packaging import tiny_bundle
 
@@ -56,8 +56,8 @@ def test_picking_the_wheels_anew(
     monkeypatch.setattr("bundle.resolve.PACKAGING", tmp_path)
     monkeypatch.setattr(build, "REPOSITORY", tmp_path)
 
-    def resolve(platform: Platform) -> list[Wheel]:
-        return [Wheel("tiny", "1", f"tiny-1-{platform.name}.whl", "ab" * 32)]
+    def resolve(platform: Platform) -> list[LockedWheel]:
+        return [LockedWheel("tiny", "1", f"tiny-1-{platform.name}.whl", "ab" * 32)]
 
     monkeypatch.setattr(build, "resolve", resolve)
     assert build.main(["locks"]) == 0

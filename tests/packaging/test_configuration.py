@@ -1,4 +1,4 @@
-"""What the files say, and what is left out by it: nothing that is needed."""
+"""What the files say, and what they exclude, which is nothing that is needed."""
 
 from pathlib import Path
 

@@ -41,7 +41,7 @@ def test_what_is_signed_is_believed(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_the_private_key_is_the_owners_alone(tmp_path: Path) -> None:
     make_key(tmp_path / "key")
     assert (tmp_path / "key").stat().st_mode & 0o077 == 0
-    with pytest.raises(Problem, match="there already"):
+    with pytest.raises(Problem, match="exists"):
         make_key(tmp_path / "key")
     with pytest.raises(Problem, match="repository"):
         make_key(REPOSITORY / "build" / "key")

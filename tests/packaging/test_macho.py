@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import macho
-from macho import Import, Library, MachoError, thin
+from macho import Import, LinkedLibrary, MachoError, thin
 from tests.support.packaging.tiny_macho import (
     ARM64,
     EXECUTE,
@@ -40,9 +40,9 @@ def test_what_an_image_says() -> None:
     assert image.minimum_macos == (14, 2, 0)
     assert image.sdk == (14, 4, 0)
     assert image.libraries == (
-        Library(SYSTEM, weak=False),
-        Library("@rpath/libmlx.dylib", weak=False),
-        Library("/usr/lib/libz.1.dylib", weak=True),
+        LinkedLibrary(SYSTEM, weak=False),
+        LinkedLibrary("@rpath/libmlx.dylib", weak=False),
+        LinkedLibrary("/usr/lib/libz.1.dylib", weak=True),
     )
     assert image.rpaths == ("@loader_path/lib",)
     assert image.imports == (

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from mlx.utils import tree_flatten
 
-from engine.distil.answering import Answerer, Asked
+from engine.distil.answering import Answerer, TokenizedPrompt
 from engine.distil.loss import embed, loss, make_batch
 from engine.drafters.head_network import load_head
 from engine.loading import load
@@ -49,7 +49,7 @@ def test_the_script_computes_the_same_loss(tmp_path: Path) -> None:
         noise = 0.1 * mx.random.normal(array.shape, key=mx.random.key(len(name)))
         fitted.head.load_weights([(name, array + noise)], strict=False)
     texts = ("Once upon a time", "One day, Lily saw a big dog. She", "Tom was")
-    asked = [Asked(target.tokenizer.encode(text), 1.0) for text in texts]
+    asked = [TokenizedPrompt(target.tokenizer.encode(text), 1.0) for text in texts]
     answers = Answerer(target, fitted.shape.layers).answer(asked, longest=24, seed=0)
     rows = mx.full((512,), -1, dtype=mx.int32)
     rows[fitted.kept] = mx.arange(fitted.shape.rows, dtype=mx.int32)

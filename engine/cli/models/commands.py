@@ -5,6 +5,10 @@ only when it is called. With --json a failure is a line too: {"problem": [messag
 """
 
 import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, is_dataclass
+from json import dumps
 from pathlib import Path
 from typing import Annotated
 
@@ -22,22 +26,20 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON instead.")]
 WithParent = Annotated[
     bool, typer.Option("--with-parent", hidden=True, help="End when standard input ends.")
 ]
-_OTHER = "Choose one of those that slipstream models list shows."
 
 
 @app.command("list")
 def list_models(*, json: Json = False) -> None:
     """What is installed here, on its way, and left over."""
-    from engine.cli.models.json_lines import problems_told, say
-    from engine.cli.models.shelf import shelf
-    from engine.cli.models.show import show_shelf
+    from engine.cli.models.local import local_models
+    from engine.cli.models.show import show_local
 
-    with problems_told(json):
-        found = shelf()
+    with problems_as_lines(json):
+        found = local_models()
         if json:
-            say(**found.to_plain())
+            say(**asdict(found))
         else:
-            show_shelf(Console(), found)
+            show_local(Console(), found)
 
 
 @app.command()
@@ -48,11 +50,10 @@ def search(
     json: Json = False,
 ) -> None:
     """Look for models on the hub."""
-    from engine.cli.models.json_lines import problems_told, say
     from engine.cli.models.show import show_found
     from models.hub.client import Hub
 
-    with problems_told(json):
+    with problems_as_lines(json):
         found = Hub().search(text, limit=limit)
         if json:
             say(found=found)
@@ -75,10 +76,9 @@ def pull(
     json: Json = False,
 ) -> None:
     """Fetch models from the hub; Ctrl-C pauses, and the next pull goes on."""
-    from engine.cli.models.json_lines import problems_told, say
     from models.hub.queue import Queue
 
-    with problems_told(json):
+    with problems_as_lines(json):
         if not pause and not cancel:
             _pull(repositories or [], with_parent=with_parent, as_json=json)
             return
@@ -97,10 +97,8 @@ def pull(
 
 
 def _pull(repositories: list[str], *, with_parent: bool, as_json: bool) -> None:
-    from engine.cli.models.fetching import fetch_download, installed_by
-    from engine.cli.models.json_lines import say
     from engine.cli.models.progress import DownloadView
-    from engine.cli.models.pulling import paced, pull
+    from engine.cli.models.pull import fetch_download, installed_by, paced, pull
     from engine.interrupts import stoppable
     from models.hub.queue import Queue
 
@@ -134,11 +132,10 @@ def pair(
     json: Json = False,
 ) -> None:
     """The best pairs for this machine; or every drafter for one target, with a reason."""
-    from engine.cli.models.json_lines import problems_told, say
     from engine.cli.models.pairs import candidates_for, offers_here
     from engine.cli.models.show import show_candidates, show_offers
 
-    with problems_told(json):
+    with problems_as_lines(json):
         if target:
             name, candidates = candidates_for(target)
             if json:
@@ -162,15 +159,12 @@ def fit(
     json: Json = False,
 ) -> None:
     """Whether a pair has room in this machine's memory, and what that is made of."""
-    from engine.cli.models.json_lines import problems_told, say
     from engine.cli.models.pairs import fit_of
     from engine.cli.models.show import show_fit
 
-    with problems_told(json):
+    with problems_as_lines(json):
         found = fit_of(target, drafter, context=context)
         if json:
-            from dataclasses import asdict
-
             say(**asdict(found))
         else:
             show_fit(Console(), found)
@@ -195,16 +189,13 @@ def convert(
     json: Json = False,
 ) -> None:
     """Make a quantized model of a float one, or import a GGUF file."""
-    from engine.cli.models.convert import Quantization
-    from engine.cli.models.converting import convert_source
-    from engine.cli.models.fetching import installed_at
-    from engine.cli.models.json_lines import problems_told, say
+    from engine.cli.models.convert import Quantization, convert_source, installed_at
     from engine.cli.models.progress import bytes_bar
     from engine.interrupts import Interrupted, stoppable
 
     quantization = Quantization(bits, group_size, recipe)
     with (
-        problems_told(json),
+        problems_as_lines(json),
         stoppable(with_parent=with_parent) as interruption,
         bytes_bar(f"Converting {source}", quiet=json) as show,
     ):
@@ -237,11 +228,10 @@ def remove(
     json: Json = False,
 ) -> None:
     """Delete a model, or what a broken download left."""
-    from engine.cli.models.json_lines import problems_told, say
-    from engine.cli.models.shelf import find_removable
+    from engine.cli.models.local import find_removable
     from models.in_words import size
 
-    with problems_told(json):
+    with problems_as_lines(json):
         removable = find_removable(name, incomplete=incomplete)
         if not yes:
             question = f"Delete {removable.name} ({size(removable.size_bytes)})?"
@@ -269,11 +259,10 @@ def folders(
     json: Json = False,
 ) -> None:
     """Further folders in which models are looked for."""
-    from engine.cli.models.json_lines import problems_told, say
     from models.installed.added_folders import add_folder, remove_folder
     from models.installed.added_folders import folders as added
 
-    with problems_told(json):
+    with problems_as_lines(json):
         if add is not None:
             add_folder(add)
         if remove is not None:
@@ -285,3 +274,30 @@ def folders(
             print("\n".join(listed))
         else:
             print("No folder was added: slipstream models folders --add FOLDER")
+
+
+def say(**answer: object) -> None:
+    """Print one line of JSON, now; records become what `asdict` makes of them."""
+    print(dumps(_plain(answer)), flush=True)
+
+
+@contextmanager
+def problems_as_lines(as_json: bool) -> Iterator[None]:
+    """With `as_json`, a `Problem` becomes {"problem": [message, remedy]} and exit code 2."""
+    try:
+        yield
+    except Problem as problem:
+        if not as_json:
+            raise
+        say(problem=[problem.message, problem.remedy])
+        raise typer.Exit(2) from None
+
+
+def _plain(value: object) -> object:
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    if isinstance(value, Mapping):
+        return {key: _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    return value

@@ -5,6 +5,7 @@ after another, so that memory holds one of them at a time. Runs no code of the m
 not open its tokenizer, whose files are copied; how the folder gets its place is new_folder.py's.
 """
 
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
@@ -20,9 +21,15 @@ from mlx_lm.convert import MODEL_CONVERSION_DTYPES, mixed_quant_predicate_builde
 from mlx_lm.utils import load_model, make_shards, quantize_model, save_config
 
 from models.errors import Problem
-from models.files import new_folder
+from models.files import models_folder, new_folder
 from models.folders import ModelFolder, inspect
+from models.gguf.importing import import_gguf
+from models.hub.cache_layout import storage_of
 from models.in_words import size
+from models.installed.resolve import find
+from models.installed.store import installed
+from models.memory.machine import this_machine
+from models.records import Installed
 from models.safetensors_file import SafetensorsWriter, TensorLayout
 
 BITS = (2, 3, 4, 5, 6, 8)
@@ -264,3 +271,72 @@ def _copy_files(source: Path, folder: Path) -> None:
         for path in source.glob(pattern):
             if path.is_file():
                 shutil.copyfile(path, folder / path.name)
+
+
+def convert_source(
+    source: str,
+    folder: Path | None,
+    quantization: Quantization,
+    *,
+    progress: Callable[[int, int], None],
+) -> Path:
+    """The new model folder. Raises `Problem`.
+
+    `source` is a folder, a GGUF file, or the name of a model here; `folder`, by default one of
+    Slipstream's own, is named after both. What `progress` raises ends the work, and nothing is
+    left of it.
+    """
+    quantization.check()
+    found = _find(source)
+    is_gguf = found.suffix.lower() == ".gguf" and found.is_file()
+    if is_gguf and quantization != Quantization():
+        raise Problem(
+            "A GGUF file is quantized as it is, and is imported so.",
+            "Leave out --bits, --group-size and --recipe.",
+        )
+    if is_gguf:
+        return import_gguf(found, folder or models_folder() / found.stem, progress=progress)
+    return convert(
+        found,
+        folder or models_folder() / _name(found, quantization),
+        quantization,
+        available_bytes=this_machine().available_bytes,
+        progress=progress,
+    )
+
+
+def _find(source: str) -> Path:
+    path = Path(os.path.expanduser(source))
+    return path if path.exists() else Path(find(source, models=installed()).path)
+
+
+def _name(source: Path, quantization: Quantization) -> str:
+    """As repositories of converted models are called; a snapshot's own name is a number."""
+    folder = source.resolve()
+    found = storage_of(folder)
+    name = found[0].name.rpartition("/")[2] if found else folder.name
+    recipe = quantization.recipe.replace("_", "-")
+    return f"{name}-{recipe or f'{quantization.low_bits}bit'}"
+
+
+def installed_at(folder: Path) -> Installed:
+    """The model in a folder that was just made, wherever that is. Raises `Problem`."""
+    found = [one for one in installed() if Path(one.path).resolve() == folder.resolve()]
+    return found[0] if found else _elsewhere(folder)
+
+
+def _elsewhere(folder: Path) -> Installed:
+    """In none of the folders that are looked through."""
+    described = inspect(folder)
+    return Installed(
+        name=folder.name,
+        path=str(folder.absolute()),
+        origin="folder",
+        role="chat",
+        size_bytes=described.size_bytes,
+        last_used=None,
+        model_type=described.model_type,
+        quantization_bits=described.quantization_bits,
+        context_length=described.context_length,
+        removable=False,
+    )

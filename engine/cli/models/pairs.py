@@ -6,7 +6,7 @@ tells, else as the hub does. The judgements are `models.catalog`'s, `pairing`'s 
 
 from pathlib import Path
 
-from engine.cli.models.shelf import free_bytes
+from engine.cli.models.local import free_bytes
 from models.catalog import load_catalog, offers
 from models.drafter_folders import find_head
 from models.errors import Problem

@@ -12,16 +12,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from engine.cli.models.shelf import Shelf
 from models.in_words import ago, one_line, size
-from models.records import Candidate, Download, Fit, Found, Offer
+from models.records import Candidate, Download, Fit, Found, Inventory, Offer
 
 _ROLES = {"chat": "chat", "drafter": "drafter", "head": "head"}
 
 
-def show_shelf(console: Console, shelf: Shelf) -> None:
+def show_local(console: Console, found: Inventory) -> None:
     """All that is on this machine, and what is on its way."""
-    usable = [model for model in shelf.installed if not model.problem]
+    usable = [model for model in found.installed if not model.problem]
     if usable:
         table = _table("On this machine", "", "used as", "size", "bits", "context", "last used")
         for model in usable:
@@ -34,24 +33,24 @@ def show_shelf(console: Console, shelf: Shelf) -> None:
                 "not known" if model.last_used is None else ago(time.time() - model.last_used),
             )
         console.print(table)
-    if not any(model.role == "chat" for model in shelf.installed):
+    if not any(model.role == "chat" for model in found.installed):
         _line(console, "No model to chat with is installed yet.", style="bold")
         _line(console, "→ See what runs well here: slipstream models pair", indent=2)
-    for broken in (model for model in shelf.installed if model.problem):
+    for broken in (model for model in found.installed if model.problem):
         _no(console, broken.name, f"{broken.problem} {broken.remedy}", size(broken.size_bytes))
-    for download in shelf.downloads:
+    for download in found.downloads:
         show_download(console, download)
-    if any(one.standing != "running" for one in shelf.downloads):
+    if any(one.standing != "running" for one in found.downloads):
         _line(console, "→ Go on with what waits: slipstream models pull", indent=2)
-    for rest in shelf.incomplete:
+    for rest in found.incomplete:
         again = f"slipstream models remove --incomplete {rest.name}"
         _no(console, rest.name, f"It is incomplete. Fetch it again, or {again}",
             size(rest.size_bytes))  # fmt: skip
-    for folder in shelf.folders:
+    for folder in found.folders:
         _line(console, f"Also looked through: {folder}", style="dim")
-    sizes = [one.size_bytes for one in shelf.installed]
-    sizes += [one.size_bytes for one in shelf.incomplete]
-    free = size(shelf.free_bytes)
+    sizes = [one.size_bytes for one in found.installed]
+    sizes += [one.size_bytes for one in found.incomplete]
+    free = size(found.free_bytes)
     _line(console, f"{size(sum(sizes))} taken, {free} free on the disk.", style="dim")
 
 

@@ -24,15 +24,23 @@ def write_until_killed(path: Path, *, noise: random.Random) -> list[dict[str, st
     command = [sys.executable, "-m", "tests.support.app.writing_child", str(path)]
     told.parent.mkdir(exist_ok=True)
     with told.open("wb") as out, subprocess.Popen(command, cwd=ROOT, stdout=out) as child:
-        # A quarter of them at any moment, while the file is opened too; the rest amid the writing.
-        if noise.random() > 0.25:
-            while child.poll() is None and not told.stat().st_size:
-                time.sleep(0.01)
+        # A quarter at any moment, while the file is opened too; a half while an answer is written.
+        chance = noise.random()
+        while chance > 0.25 and child.poll() is None and not told.stat().st_size:
+            time.sleep(0.01)
         time.sleep(noise.uniform(0.0, 1.0))
+        while chance > 0.5 and child.poll() is None and not _in_an_answer(told):
+            time.sleep(0.001)
         child.kill()
     assert child.returncode == -9
     lines = told.read_bytes().splitlines(keepends=True)
     return [json.loads(line) for line in lines if line.endswith(b"\n")]
+
+
+def _in_an_answer(told: Path) -> bool:
+    lines = told.read_bytes().splitlines(keepends=True)
+    whole = [line for line in lines if line.endswith(b"\n")]
+    return bool(whole) and json.loads(whole[-1])["kind"] == "streaming"
 
 
 def check(path: Path, acknowledged: dict[int, dict[str, str]]) -> int:

@@ -12,10 +12,10 @@ from app.engine_client.engine_log import EngineLog
 from app.engine_client.engine_process import EngineProcess, Patience, State
 from engine.events import Done, Failed, Stats, Text
 from engine.protocol import LONGEST_LINE_BYTES
-from engine.request import Message, Request
+from engine.request import ChatMessage, Request
 from tests.support.app.engine_listener import Listener
 
-HELLO = [Message("user", "Hello, and tell me about the treasure under the oak.")]
+HELLO = [ChatMessage("user", "Hello, and tell me about the treasure under the oak.")]
 MODEL = Path("/models/some")
 TO_A_LOADED_MODEL = ["STARTING", "EMPTY", "ready", "LOADING", "loading", "LOADED", "loaded"]
 SHORT_DELAYS = (0.01, 0.02, 0.03)
@@ -297,7 +297,7 @@ def test_cancelling_what_was_never_sent(start: Start) -> None:
 
 def test_a_conversation_that_is_too_long(start: Start) -> None:
     heard = start("ready serve")
-    huge = [Message("user", "x" * LONGEST_LINE_BYTES)]
+    huge = [ChatMessage("user", "x" * LONGEST_LINE_BYTES)]
     id = heard.engine.generate("chat", huge, Request())
     failed = heard.end_of(id)
     assert isinstance(failed, Failed)
@@ -362,7 +362,7 @@ def test_complaints_are_drained_and_kept(start: Start, log: EngineLog) -> None:
 
 def test_no_message_text_is_logged(start: Start, log: EngineLog) -> None:
     heard = start("ready take complain:xyzzy text:answer done serve")
-    id = heard.engine.generate("chat", [Message("user", "xyzzy")], Request())
+    id = heard.engine.generate("chat", [ChatMessage("user", "xyzzy")], Request())
     assert isinstance(heard.end_of(id), Done)
     heard.until(lambda: log.tail)
     heard.engine.stop()

@@ -17,11 +17,11 @@ from pytestqt.qtbot import QtBot
 from app.engine_client.engine_log import EngineLog
 from app.engine_client.engine_process import EngineProcess, Patience, State, host_command
 from engine.events import Done, Draft, Failed, Prefill, Text, Verdict
-from engine.request import Message, Request, Sampling
+from engine.request import ChatMessage, Request, Sampling
 from engine.stats import tally
 from tests.support.app.engine_listener import ROOT, TIMEOUT_SECONDS, Listener
 
-QUESTION = [Message("user", "Tell me a story, and a long one.")]
+QUESTION = [ChatMessage("user", "Tell me a story, and a long one.")]
 WITHOUT_END = Sampling(logit_bias={256: -1000.0})
 LONG = 3000  # tokens, several seconds' worth
 
@@ -232,12 +232,12 @@ def test_it_does_not_outlive_a_window_that_is_killed(folder: Path, tmp_path: Pat
         "from app.engine_client.engine_log import EngineLog\n"
         "from app.engine_client.engine_process import EngineProcess\n"
         "from engine.events import Text\n"
-        "from engine.request import Message, Request\n"
+        "from engine.request import ChatMessage, Request\n"
         "assert not [name for name in sys.modules if name.split('.')[0] in ('mlx', 'mlx_lm')]\n"
         "application = QCoreApplication([])\n"
         "engine = EngineProcess(EngineLog(Path(sys.argv[2])))\n"
         "engine.load(Path(sys.argv[1]))\n"
-        f"engine.generate('chat', [Message('user', 'Go.')], Request(max_tokens={LONG}))\n"
+        f"engine.generate('chat', [ChatMessage('user', 'Go.')], Request(max_tokens={LONG}))\n"
         "engine.happened.connect(\n"
         "    lambda event: isinstance(event, Text) and print(engine.pid, flush=True))\n"
         "application.exec()\n"

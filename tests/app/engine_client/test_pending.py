@@ -2,7 +2,7 @@
 
 from app.engine_client.pending import EngineWork, Lost, Work
 from engine.events import Done, Failed, Stats, Text
-from engine.protocol import Drafting, Generate, Load, Loaded, Loading, Ready, Unloaded
+from engine.protocol import Generate, Load, Loaded, Loading, Ready, SetDrafter, Unloaded
 
 READY = Ready(1, "", "", "", "")
 DONE = Done("g", "stop", Stats())
@@ -55,7 +55,7 @@ def test_a_generation_is_cancelled_once() -> None:
 def test_a_death_loses_generations_and_what_had_begun() -> None:
     work = with_model("/a")
     work.ask(Load("b", "/b"))
-    work.ask(Drafting("d", "lookup"))
+    work.ask(SetDrafter("d", "lookup"))
     work.ask(generate("g"))
     work.take(Loading("b", "/b", "none", "auto", 0.0))
     work.take(Unloaded("b"))
@@ -90,10 +90,10 @@ def test_what_is_loaded_again_was_asked_for_by_nobody() -> None:
 
 def test_the_drafter_of_the_last_answer_is_loaded_again() -> None:
     work = with_model("/a")
-    work.ask(Drafting("d", "lookup", "4"))
+    work.ask(SetDrafter("d", "lookup", "4"))
     work.take(Loading("d", "/a", "lookup", "4", 0.0))
     work.take(Loaded("d", "/a", "lookup", "4", "float32", 4096, 260, ""))
-    work.ask(Drafting("e", "nonsense"))
+    work.ask(SetDrafter("e", "nonsense"))
     work.take(Failed("e", "m", "r"))
     work.lose(keep_loads=True)
     (load,) = work.begin()

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 from PySide6.QtCore import QObject
 
-from app.models.library import Inventory, Library
+from app.models.library import Library
 from models.errors import Problem
+from models.records import Inventory
 from tests.support.app.fake_commands import FakeCommandRunner
 from tests.support.app.library_samples import (
     CANDIDATES,

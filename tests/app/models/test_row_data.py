@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.models import words
-from app.models.library import Inventory
 from app.models.offers import offer_key, offer_rows, offer_states
 from app.models.row_data import (
     LoadedPair,
@@ -20,7 +19,7 @@ from app.models.row_data import (
     found_rows,
     named_row,
 )
-from models.records import Candidate, Download, Found, Installed, Offer
+from models.records import Candidate, Download, Found, Installed, Inventory, Offer
 from tests.support.app.library_samples import (
     CANDIDATES,
     DOWNLOADS,

@@ -18,7 +18,7 @@ from app.race.race import Race, RaceDifference, RaceResult, compare_answers
 from app.rounds.trace import Trace
 from app.settings import Pair, Settings
 from engine.events import Event, Stats, Verdict
-from engine.request import Message, Request, Sampling
+from engine.request import ChatMessage, Request, Sampling
 from engine.rounds import Token
 from engine.stats import tally
 from models.errors import Problem
@@ -29,7 +29,7 @@ from tests.support.app.window_maker import events_file, fake_host
 
 TEXT = "One two three, four five six, seven eight nine, and so on until the end."
 PLAIN, SPECULATIVE = made_trace(TEXT, longest=0), made_trace(TEXT)
-LINES = (Message("user", "Count."),)
+LINES = (ChatMessage("user", "Count."),)
 
 
 def test_the_same_tokens_however_they_came() -> None:
@@ -142,7 +142,7 @@ def test_both_run_and_the_drafting_is_as_before(
     requests: list[Request] = []
     generate = one.engine.generate
 
-    def spy(conversation: str, messages: tuple[Message, ...], request: Request) -> str:
+    def spy(conversation: str, messages: tuple[ChatMessage, ...], request: Request) -> str:
         requests.append(request)
         return generate(conversation, messages, request)
 

@@ -3,34 +3,26 @@
 import json
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
 import mlx.core as mx
 import pytest
 
-from engine.bench import probes, run
+from engine.bench import run
+from engine.bench.measure import measure_roofline
 from engine.bench.options import BenchOptions
-from engine.bench.peers import find_peers
-from engine.bench.report import Report
-from engine.bench.roofline import measure_roofline
+from engine.bench.report import BenchReport, Measurements
 from engine.bench.run import run_bench
 from models.folders import ModelFolder
 from tests.support.engine.tiny import noisy, save, write_folder
 
 
-def _nothing_installed(name: str) -> Any:
-    raise ModuleNotFoundError(name=name)
-
-
 @pytest.fixture(scope="package", autouse=True)
 def surroundings() -> Iterator[None]:
-    """The CPU, where texts are equal; small probes; no other engine, wherever this runs."""
+    """The CPU, where texts are equal, and small probes."""
     before = mx.default_device()
     mx.set_default_device(mx.cpu)
     with pytest.MonkeyPatch.context() as patch:
-        quick = partial(measure_roofline, probe_bytes=1 << 20)
-        patch.setattr(probes, "measure_roofline", quick)
-        patch.setattr(run, "find_peers", partial(find_peers, find=_nothing_installed))
+        patch.setattr(run, "measure_roofline", partial(measure_roofline, probe_bytes=1 << 20))
         yield
     mx.set_default_device(before)
 
@@ -57,5 +49,10 @@ def options(tmp_path_factory: pytest.TempPathFactory) -> BenchOptions:
 
 
 @pytest.fixture(scope="package")
-def report(options: BenchOptions) -> Report:
+def measured(options: BenchOptions) -> Measurements:
     return run_bench(options, progress=lambda line: None)
+
+
+@pytest.fixture(scope="package")
+def report(measured: Measurements) -> BenchReport:
+    return measured.report()

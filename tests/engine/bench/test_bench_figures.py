@@ -3,7 +3,7 @@
 import pytest
 
 from engine.bench import figures
-from engine.bench.figures import Spread, Step, Timed, ratio, spread_of
+from engine.bench.figures import RoundCounts, Spread, Timed, ratio, spread_of
 from engine.events import Draft, DraftedToken, Event, Prefill, Stats, Text, TokenVerdict, Verdict
 from engine.events import WrittenToken as Written
 from engine.stats import tally
@@ -69,18 +69,18 @@ def test_merge_adds_counts_and_positions() -> None:
 def test_flags_of_mlx_lm_give_passes_and_acceptance() -> None:
     # Two drafts of two: one falls at its second token, one stands; the third ends the text.
     flags = [True, False, True, True, False, True]
-    steps = figures.steps_of_flags(flags, length=2)
-    stats = figures.stats_of_steps(steps, decode_seconds=2.0)
+    rounds = figures.rounds_of_flags(flags, length=2)
+    stats = figures.stats_of_rounds(rounds, decode_seconds=2.0)
 
-    assert steps == (Step(2, 1), Step(2, 2), Step(2, 1, own=False))
+    assert rounds == (RoundCounts(2, 1), RoundCounts(2, 2), RoundCounts(2, 1, own=False))
     assert stats.rounds == 3
     assert (stats.proposed, stats.accepted, stats.rejected, stats.discarded) == (6, 4, 1, 1)
     assert (stats.corrections, stats.bonuses, stats.plain) == (1, 1, 0)
     assert stats.committed == len(flags)
     assert stats.acceptance_length == 2.0
     assert (stats.proposed_by_position, stats.accepted_by_position) == ((3, 3), (3, 1))
-    plain = figures.stats_of_steps(
-        figures.steps_of_flags([False] * 4, length=0), decode_seconds=2.0
+    plain = figures.stats_of_rounds(
+        figures.rounds_of_flags([False] * 4, length=0), decode_seconds=2.0
     )
     assert (plain.rounds, plain.plain, plain.proposed, plain.committed) == (4, 4, 0, 4)
     assert plain.plain_seconds == 2.0
@@ -88,8 +88,8 @@ def test_flags_of_mlx_lm_give_passes_and_acceptance() -> None:
 
 def test_rounds_of_the_same_answer_give_the_same_stats_whoever_counts() -> None:
     whole = tally(EVENTS)
-    counted = figures.stats_of_steps(
-        figures.steps_of_events(EVENTS), decode_seconds=whole.decode_seconds
+    counted = figures.stats_of_rounds(
+        figures.rounds_of_events(EVENTS), decode_seconds=whole.decode_seconds
     )
     for name in ("rounds", "proposed", "accepted", "rejected", "discarded", "corrections"):
         assert getattr(counted, name) == getattr(whole, name), name

@@ -8,14 +8,12 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from engine.bench import contestants, lineup
-from engine.bench.contestants import Assignment
-from engine.bench.findings import ALL
+from engine.bench import run, runners
 from engine.bench.options import BenchOptions
-from engine.bench.profiling import profile_answer, render_profile
-from engine.bench.report import MLX_LM, PLAIN, Report
+from engine.bench.render import show_on_console
+from engine.bench.report import ALL, Measurements
 from engine.bench.run import run_bench
-from engine.bench.tables import render
+from engine.bench.runners import MLX_LM, PLAIN, Measurement, Workload
 from engine.decoder import Decoder
 from engine.draft_length import MeasuredRound
 from engine.draft_length.costs import Calibration, PassCosts
@@ -27,37 +25,39 @@ from models.folders import ModelFolder
 from tests.support.engine.tiny import write_folder
 
 
-def test_everybody_answers_every_prompt_in_turns(report: Report) -> None:
-    greedy = [run for run in report.runs if run.temperature == 0.0]
-    assert {run.contestant for run in greedy} == {
+def test_everybody_answers_every_prompt_in_turns(measured: Measurements) -> None:
+    greedy = [answer for answer in measured.answers if answer.temperature == 0.0]
+    assert {answer.runner for answer in greedy} == {
         *(PLAIN, MLX_LM, "slipstream lookup 3", "slipstream lookup auto"),
         *("slipstream tiny 3", "slipstream tiny auto", "mlx-lm tiny 3"),
     }
-    assert [run.contestant for run in greedy].index(PLAIN) == 0
-    assert greedy[7].contestant == MLX_LM, "another one begins with the second prompt"
-    assert len(report.runs) == 2 * (7 + 11)
-    assert len({(run.prompt, run.seed) for run in report.runs}) == 2
-    assert not report.partial
-    assert report.skipped == 0
+    assert [answer.runner for answer in greedy].index(PLAIN) == 0
+    assert greedy[7].runner == MLX_LM, "another one begins with the second prompt"
+    assert len(measured.answers) == 2 * (7 + 11)
+    assert len({(answer.prompt, answer.seed) for answer in measured.answers}) == 2
+    assert not measured.setup.partial
+    assert measured.setup.skipped == 0
 
 
-def test_laws_hold_and_greedy_answers_are_identical(report: Report, options: BenchOptions) -> None:
-    for run in report.runs:
-        stats, ids = run.measured.stats, run.measured.ids
+def test_laws_hold_and_greedy_answers_are_identical(
+    measured: Measurements, options: BenchOptions
+) -> None:
+    for answer in measured.answers:
+        stats, ids = answer.measured.stats, answer.measured.ids
         assert stats.proposed == stats.accepted + stats.rejected + stats.discarded
         assert stats.committed < len(ids) <= options.max_tokens + 4
         assert ids[-1] == 256 or len(ids) >= options.max_tokens
         assert stats.decode_seconds >= stats.draft_seconds + stats.verify_seconds > 0 or (
-            not run.measured.phases
+            not answer.measured.phases
         )
-    rows = [row for row in report.rows() if row.category == ALL and row.temperature == 0.0]
+    rows = [row for row in measured.report().rows if row.category == ALL and row.temperature == 0.0]
     assert len(rows) == 7
     for row in rows:
-        assert (row.identical, row.compared, row.differs_at) == (2, 2, ()), row.contestant
+        assert (row.identical, row.compared, row.differs_at) == (2, 2, ()), row.runner
         assert row.to_plain is not None
         assert row.to_mlx_lm is not None
         assert row.prompts == row.to_plain.prompts.count == 2
-    by_name = {row.contestant: row for row in rows}
+    by_name = {row.runner: row for row in rows}
     assert by_name[PLAIN].to_plain.total == by_name[MLX_LM].to_mlx_lm.total == 1.0
     assert by_name[PLAIN].acceptance_length == by_name[MLX_LM].acceptance_length == 1.0
     assert by_name[MLX_LM].draft_share is None
@@ -71,29 +71,29 @@ def test_laws_hold_and_greedy_answers_are_identical(report: Report, options: Ben
 
 
 def test_the_file_holds_runs_and_rows_and_no_private_path(
-    report: Report, options: BenchOptions
+    measured: Measurements, options: BenchOptions
 ) -> None:
     text = options.out.read_text()
     written = json.loads(text)
     assert written["partial"] is False
-    assert len(written["runs"]) == len(report.runs)
-    assert len(written["rows"]) == len(report.rows())
+    assert len(written["measured_answers"]) == len(measured.answers)
+    assert len(written["rows"]) == len(measured.report().rows)
     assert written["machine"]["mlx"]
     assert written["options"]["drafters"] == ["lookup", "tiny"]
-    assert all(run["differs_at"] is None for run in written["runs"])
+    assert all(answer["differs_at"] is None for answer in written["measured_answers"])
     assert str(options.target.path.parent) not in text
 
 
-def test_tables_show_everybody_once_a_table(report: Report) -> None:
+def test_tables_show_everybody_once_a_table(measured: Measurements) -> None:
     console = Console(width=200, record=True, file=StringIO())
-    render(report.findings(), console)
+    show_on_console(measured.report(), console)
     text = console.export_text()
     assert "float32" in text
     assert "2/2" in text
     assert text.count("mlx-lm tiny 3") == 8, "a line of four tables, greedy and sampled"
 
 
-def test_a_contestant_keeps_what_its_policy_learnt_and_no_other_does(
+def test_a_runner_keeps_what_its_policy_learnt_and_no_other_does(
     options: BenchOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Spy(Fixed):
@@ -111,15 +111,15 @@ def test_a_contestant_keeps_what_its_policy_learnt_and_no_other_does(
         made.append(Spy(0 if length == "0" else 3))
         return made[-1]
 
-    monkeypatch.setattr(lineup, "make_policy", make)
+    monkeypatch.setattr(runners, "make_policy", make)
     target = load(options.target)
     short = replace(options, drafters=("lookup",), lengths=("auto", "3"), baselines=False)
-    first, second = lineup.contestants(short, target, 0.0, load)
-    assignment = Assignment(tuple(range(60, 80)), 12, 0.0, seed=0)
-    first.run(assignment)
+    first, second = runners.make_runners(short, target, 0.0, load)
+    workload = Workload(tuple(range(60, 80)), 12, 0.0, seed=0)
+    first.run(workload)
     once = made[0].seen
-    first.run(assignment)
-    second.run(assignment)
+    first.run(workload)
+    second.run(workload)
 
     assert [policy.seen for policy in made] == [2 * once, once]
     assert once > 0
@@ -143,15 +143,15 @@ def test_an_automatic_length_begins_with_what_the_pair_was_measured_to_cost(
             began.append(calibration)
             super().__init__(calibration)
 
-    monkeypatch.setattr(contestants, "calibrate", measure)
-    monkeypatch.setattr(contestants, "Automatic", Noted)
+    monkeypatch.setattr(runners, "calibrate", measure)
+    monkeypatch.setattr(runners, "Automatic", Noted)
     policies = [Noted(), Fixed(3)]
-    monkeypatch.setattr(lineup, "make_policy", lambda length: policies[length == "3"])
+    monkeypatch.setattr(runners, "make_policy", lambda length: policies[length == "3"])
     target = load(options.target)
     short = replace(options, drafters=("lookup",), lengths=("auto", "3"), baselines=False)
-    for contestant in lineup.contestants(short, target, 0.0, load):
+    for runner in runners.make_runners(short, target, 0.0, load):
         for seed in range(2):
-            contestant.run(Assignment(tuple(range(60, 80)), 12, 0.0, seed=seed))
+            runner.run(Workload(tuple(range(60, 80)), 12, 0.0, seed=seed))
     assert began == [None, known]
     assert asked == ["lookup"], "once, and for the automatic one alone"
 
@@ -162,19 +162,19 @@ def test_an_interrupt_keeps_what_was_measured(options: BenchOptions, tmp_path: P
             raise KeyboardInterrupt
 
     short = replace(options, temperatures=(0.0,), lengths=("3",), out=tmp_path / "report.json")
-    report = run_bench(short, progress=interrupt)
+    measured = run_bench(short, progress=interrupt)
 
-    assert report.partial
-    assert len({run.prompt for run in report.runs}) == 1
+    assert measured.setup.partial
+    assert len({answer.prompt for answer in measured.answers}) == 1
     assert json.loads(short.out.read_text())["partial"] is True
-    assert all(row.identical == row.compared == 1 for row in report.rows())
+    assert all(row.identical == row.compared == 1 for row in measured.report().rows)
 
 
 def test_prompts_that_do_not_fit_are_skipped(options: BenchOptions, tmp_path: Path) -> None:
     place = tmp_path / "own.txt"
     place.write_text("short\n" + "long " * 1000 + "\n")
     short = replace(options, prompts=place, drafters=(), temperatures=(0.0,), out=None)
-    assert run_bench(short, progress=lambda line: None).skipped == 1
+    assert run_bench(short, progress=lambda line: None).setup.skipped == 1
     with pytest.raises(Problem, match="No prompt fits"):
         run_bench(replace(short, max_tokens=5000), progress=lambda line: None)
 
@@ -191,10 +191,10 @@ def test_what_mlx_lm_refuses_is_reported(tmp_path: Path) -> None:
         prompts=own,
         max_tokens=8,
     )
-    report = run_bench(options, progress=lambda line: None)
-    assert [name for name, _ in report.refused] == ["mlx-lm target 2"]
-    assert "trimmable" in report.refused[0][1]
-    assert {run.contestant for run in report.runs} == {PLAIN, MLX_LM, "slipstream target 2"}
+    measured = run_bench(options, progress=lambda line: None)
+    assert [name for name, _ in measured.setup.refused] == ["mlx-lm target 2"]
+    assert "trimmable" in measured.setup.refused[0][1]
+    assert {answer.runner for answer in measured.answers} == {PLAIN, MLX_LM, "slipstream target 2"}
 
 
 @pytest.mark.parametrize(
@@ -212,10 +212,25 @@ def test_options_that_cannot_be(options: BenchOptions, changed: dict[str, object
         run_bench(replace(options, **changed), progress=lambda line: None)
 
 
-def test_profile_names_the_engines_functions(options: BenchOptions) -> None:
-    spent, rounds = profile_answer(options)
-    assert rounds > 1
-    assert any(each.function.startswith("speculate.py") for each in spent)
-    console = Console(width=100, record=True, file=StringIO())
-    render_profile(spent, rounds, console)
-    assert "µs a round" in console.export_text()
+def test_a_runner_that_fails_in_mid_run_is_left_out_and_the_rest_goes_on(
+    options: BenchOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Failing:
+        name = "failing"
+        runs = 0
+
+        def run(self, workload: Workload) -> Measurement | None:
+            self.runs += 1
+            if self.runs > 1:
+                raise ValueError("enough")
+            return None
+
+    failing = Failing()
+    make = runners.make_runners
+    monkeypatch.setattr(run, "make_runners", lambda *arguments: [*make(*arguments), failing])
+    short = replace(options, drafters=(), temperatures=(0.0,), out=None)
+    measured = run_bench(short, progress=lambda line: None)
+
+    assert failing.runs == 2
+    assert measured.setup.refused == (("failing", "enough"),)
+    assert len(measured.answers) == 4, "two plain ones, two prompts"

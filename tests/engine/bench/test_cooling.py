@@ -10,22 +10,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.bench import machine, run
-from engine.bench.contestants import Assignment, Measurement
-from engine.bench.cooling import Cooling, Thermometer
-from engine.bench.figures import Step, seconds_to_go, stats_of_steps
-from engine.bench.machine import hot_in_notifyutil
+from engine.bench import cooling, run
+from engine.bench.cooling import Cooling, SlowdownMonitor, hot_in_notifyutil
+from engine.bench.figures import RoundCounts, seconds_to_go, stats_of_rounds
 from engine.bench.options import BenchOptions
-from engine.bench.report import PLAIN, Report
-from engine.bench.sheets import remarks
+from engine.bench.render import remarks
+from engine.bench.report import Measurements
+from engine.bench.runners import PLAIN, Measurement, Workload
 from engine.events import Stats
 
 
-def told(speeds: list[float], *, limit: float = 0.1) -> Thermometer:
-    thermometer = Thermometer(limit=limit)
+def told(speeds: list[float], *, limit: float = 0.1) -> SlowdownMonitor:
+    monitor = SlowdownMonitor(limit=limit)
     for speed in speeds:
-        thermometer.measured(speed)
-    return thermometer
+        monitor.measured(speed)
+    return monitor
 
 
 def test_one_slow_measurement_is_an_accident() -> None:
@@ -37,16 +36,16 @@ def test_one_slow_measurement_is_an_accident() -> None:
 
 
 def test_it_rests_while_heat_slows_it_for_a_tenth_of_the_time_at_most() -> None:
-    thermometer = told([10, 10, 10, 8, 8])
-    assert thermometer.rest_due(hot=True, elapsed_seconds=9) == 0.0
-    assert thermometer.rest_due(hot=True, elapsed_seconds=150) == 10.0
-    assert thermometer.rest_due(hot=True, elapsed_seconds=160) == 6.0
-    assert thermometer.rest_due(hot=True, elapsed_seconds=160) == 0.0
-    assert thermometer.rest_due(hot=False, elapsed_seconds=9999) == 0.0, "it is other programs"
+    monitor = told([10, 10, 10, 8, 8])
+    assert monitor.rest_due(hot=True, elapsed_seconds=9) == 0.0
+    assert monitor.rest_due(hot=True, elapsed_seconds=150) == 10.0
+    assert monitor.rest_due(hot=True, elapsed_seconds=160) == 6.0
+    assert monitor.rest_due(hot=True, elapsed_seconds=160) == 0.0
+    assert monitor.rest_due(hot=False, elapsed_seconds=9999) == 0.0, "it is other programs"
     for _ in range(3):
-        thermometer.measured(10)
-    assert thermometer.rest_due(hot=True, elapsed_seconds=9999) == 0.0, "it has cooled down"
-    assert thermometer.reading() == Cooling(pytest.approx(0.2), 0.1, 2, 16.0, hot=True)  # type: ignore[arg-type]
+        monitor.measured(10)
+    assert monitor.rest_due(hot=True, elapsed_seconds=9999) == 0.0, "it has cooled down"
+    assert monitor.reading() == Cooling(pytest.approx(0.2), 0.1, 2, 16.0, hot=True)  # type: ignore[arg-type]
 
 
 def test_it_rests_only_past_the_limit_and_never_with_none() -> None:
@@ -57,11 +56,11 @@ def test_it_rests_only_past_the_limit_and_never_with_none() -> None:
 
 
 def test_what_the_system_said_of_heat_is_remembered_once_it_was_asked() -> None:
-    thermometer = told([10, 10, 10, 5, 5])
+    monitor = told([10, 10, 10, 5, 5])
     seen = []
     for hot in (None, False, None, True, False):
-        thermometer.rest_due(hot=hot, elapsed_seconds=0)
-        seen.append(thermometer.reading().hot)
+        monitor.rest_due(hot=hot, elapsed_seconds=0)
+        seen.append(monitor.reading().hot)
     assert seen == [None, False, False, True, True]
 
 
@@ -74,17 +73,17 @@ def test_what_the_system_said_of_heat_is_remembered_once_it_was_asked() -> None:
 def test_rests_are_for_heat_alone_and_never_more_than_a_tenth(
     story: list[tuple[float, bool | None, float]],
 ) -> None:
-    thermometer = told([100, 100, 100])
+    monitor = told([100, 100, 100])
     elapsed = rested = 0.0
     for speed, hot, seconds in story:
-        thermometer.measured(speed)
+        monitor.measured(speed)
         elapsed += seconds
-        rest = thermometer.rest_due(hot=hot, elapsed_seconds=elapsed)
+        rest = monitor.rest_due(hot=hot, elapsed_seconds=elapsed)
         assert rest == 0.0 or hot
         elapsed += rest
         rested += rest
         assert rested <= 0.1 * elapsed + 1e-9
-    assert thermometer.reading().rest_seconds == rested
+    assert monitor.reading().rest_seconds == rested
 
 
 @pytest.mark.parametrize(
@@ -106,10 +105,10 @@ def test_linux_is_not_asked_and_a_mac_without_the_tool_says_nothing(
     def absent(*_: object, **__: object) -> None:
         raise FileNotFoundError("notifyutil")
 
-    monkeypatch.setattr(machine.subprocess, "run", absent)
+    monkeypatch.setattr(cooling.subprocess, "run", absent)
     for platform in ("linux", "darwin"):
         monkeypatch.setattr(sys, "platform", platform)
-        assert machine.is_hot() is None
+        assert cooling.is_hot() is None
 
 
 class Clock:
@@ -126,19 +125,19 @@ class Clock:
 
 
 class Scripted:
-    """A contestant that takes exactly so long: a reading speed, a writing speed by the clock."""
+    """A runner that takes exactly so long: a reading speed, a writing speed by the clock."""
 
     def __init__(self, name: str, clock: Clock, speed: Callable[[float], float]) -> None:
         self.name = name
         self._clock, self._speed = clock, speed
 
-    def run(self, assignment: Assignment) -> Measurement:
-        steps = (Step(0, 0),) * (5 if len(assignment.prompt) < 60 else assignment.limit)
+    def run(self, workload: Workload) -> Measurement:
+        steps = (RoundCounts(0, 0),) * (5 if len(workload.prompt) < 60 else workload.limit)
         seconds = len(steps) / self._speed(self._clock.now)
-        reading = len(assignment.prompt) / 100
+        reading = len(workload.prompt) / 100
         self._clock.now += reading + seconds
-        stats = stats_of_steps(steps, decode_seconds=seconds)
-        read = replace(stats, prompt_tokens=len(assignment.prompt), prefill_seconds=reading)
+        stats = stats_of_rounds(steps, decode_seconds=seconds)
+        read = replace(stats, prompt_tokens=len(workload.prompt), prefill_seconds=reading)
         return Measurement((), read, steps)
 
 
@@ -150,14 +149,14 @@ class Line:
     text: str
 
 
-Benchmark = tuple[Report, list[Line], Clock]
+Benchmark = tuple[Measurements, list[Line], Clock]
 
 
 @pytest.fixture
 def benchmark(
     options: BenchOptions, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> Callable[..., Benchmark]:
-    """Six prompts, the first a short one with a short answer, for two contestants by script.
+    """Six prompts, the first a short one with a short answer, for two runners by script.
 
     After forty seconds the machine has 40 % less for them.
     """
@@ -166,25 +165,25 @@ def benchmark(
         clock, lines = Clock(), list[Line]()
         monkeypatch.setattr(
             run,
-            "contestants",
+            "make_runners",
             lambda *_: [
                 Scripted(name, clock, lambda now: 5.0 if now < 40 else 3.0)
                 for name in (PLAIN, "ours")
             ],
         )
-        monkeypatch.setattr(run, "probed", lambda report, *_: report)
+        monkeypatch.setattr(run, "_with_probes", lambda setup, *_: setup)
         place = tmp_path / "own.txt"
         place.write_text("a\n" + "".join(f"{letter * 600}\n" for letter in "bcdef"))
         six = replace(options, prompts=place, per_category=6, temperatures=(0.0,), out=None)
-        report = run.run_bench(
+        measured = run.run_bench(
             six,
             progress=lambda text: lines.append(Line(clock.now, text)),
             sleep=clock.sleep,
             clock=clock,
             **surroundings,
         )
-        assert len(report.runs) == 12
-        return report, lines, clock
+        assert len(measured.answers) == 12
+        return measured, lines, clock
 
     return measure
 
@@ -194,25 +193,25 @@ def rests_in(lines: list[Line]) -> list[Line]:
 
 
 def test_a_busy_machine_is_not_rested(benchmark: Callable[..., Benchmark]) -> None:
-    report, lines, _ = benchmark(hot=lambda: None)
+    measured, lines, _ = benchmark(hot=lambda: None)
     assert rests_in(lines) == []
-    assert report.cooling == Cooling(pytest.approx(0.4), 0.15, 0, 0.0, hot=None)  # type: ignore[arg-type]
+    assert measured.setup.cooling == Cooling(pytest.approx(0.4), 0.15, 0, 0.0, hot=None)  # type: ignore[arg-type]
 
-    report, lines, _ = benchmark(hot=lambda: False)
+    measured, lines, _ = benchmark(hot=lambda: False)
     assert rests_in(lines) == []
-    assert report.cooling is not None
-    assert report.cooling.hot is False
-    assert any("40%" in line and "not from heat" in line for line in remarks(report.findings()))
+    assert measured.setup.cooling is not None
+    assert measured.setup.cooling.hot is False
+    assert any("40%" in line and "reports no heat" in line for line in remarks(measured.report()))
 
 
 def test_a_hot_machine_is_rested_a_tenth_of_the_time(benchmark: Callable[..., Benchmark]) -> None:
-    report, lines, clock = benchmark(hot=lambda: True)
-    cooling = report.cooling
+    measured, lines, clock = benchmark(hot=lambda: True)
+    cooling = measured.setup.cooling
     assert cooling is not None
     assert cooling.rests == len(rests_in(lines)) > 1
     assert 0 < cooling.rest_seconds <= 0.1 * clock.now
     assert cooling.hot is True
-    assert any("let it cool down" in line for line in remarks(report.findings()))
+    assert any("let it cool down" in line for line in remarks(measured.report()))
 
 
 def test_the_time_to_go_does_not_begin_absurdly_low(
@@ -275,5 +274,5 @@ def test_nothing_measured_promises_nothing() -> None:
 
 def test_without_a_limit_nothing_is_gauged(options: BenchOptions) -> None:
     short = replace(options, drafters=(), temperatures=(0.0,), out=None, cool_down=0.0)
-    report = run.run_bench(short, progress=lambda line: None, sleep=lambda seconds: None)
-    assert report.cooling == Cooling(None, 0.0, 0, 0.0)
+    measured = run.run_bench(short, progress=lambda line: None, sleep=lambda seconds: None)
+    assert measured.setup.cooling == Cooling(None, 0.0, 0, 0.0)

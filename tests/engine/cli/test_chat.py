@@ -15,7 +15,7 @@ from engine.cli.chat import Chat, save
 from engine.draft_length.policy import Automatic, Fixed
 from engine.events import Done, Draft, Event, Prefill, Text, Verdict
 from engine.loading import LoadedModel, load
-from engine.request import Message, Request, Sampling
+from engine.request import ChatMessage, Request, Sampling
 from engine.session import Session
 from models.errors import Problem
 from models.folders import ModelFolder
@@ -63,7 +63,9 @@ class Watched(Session):
         self.answers: list[list[Event]] = []
         self.press: Callable[[Event], bool] = lambda event: False
 
-    def answer(self, messages: Sequence[Message], *args: Any, **options: Any) -> Iterator[Event]:
+    def answer(
+        self, messages: Sequence[ChatMessage], *args: Any, **options: Any
+    ) -> Iterator[Event]:
         events = super().answer(messages, *args, **options)
         self.answers.append([])
         return self._watch(events)
@@ -106,7 +108,7 @@ class Table:
         return printed
 
     @property
-    def messages(self) -> list[Message]:
+    def messages(self) -> list[ChatMessage]:
         return self.chat.messages
 
     @property
@@ -131,10 +133,10 @@ def table(target: LoadedModel) -> Table:
 
 def test_an_answer_is_shown_and_kept(table: Table, target: LoadedModel) -> None:
     printed = table.say("  hello  ")
-    events = list(Session(target).answer([Message("user", "hello")], Request(max_tokens=12)))
+    events = list(Session(target).answer([ChatMessage("user", "hello")], Request(max_tokens=12)))
     answer = "".join(event.delta for event in events if isinstance(event, Text))
     assert answer
-    assert table.messages == [Message("user", "hello"), Message("assistant", answer)]
+    assert table.messages == [ChatMessage("user", "hello"), ChatMessage("assistant", answer)]
     assert clean(answer) + "\n" in printed
     assert "tokens/s" in printed
     assert "The drafter's tokens" in printed
@@ -155,7 +157,7 @@ def test_the_second_turn_reads_only_what_is_new(table: Table) -> None:
 def test_the_system_prompt_comes_first(target: LoadedModel) -> None:
     table = Table(target, system="be nice")
     table.say("hello")
-    assert table.messages[0] == Message("system", "be nice")
+    assert table.messages[0] == ChatMessage("system", "be nice")
     assert table.roles == ["system", "user", "assistant"]
 
 
@@ -252,7 +254,7 @@ def test_system_begins_anew(table: Table) -> None:
     table.say("hello")
     printed = table.say("/system  be nice ")
     assert "A new conversation." in printed
-    assert table.messages == [Message("system", "be nice")]
+    assert table.messages == [ChatMessage("system", "be nice")]
     table.say("hello")
     assert table.roles == ["system", "user", "assistant"]
     table.say("/system")
@@ -271,7 +273,7 @@ def test_save_as_json(table: Table, tmp_path: Path) -> None:
 
 
 def test_save_as_markdown(tmp_path: Path) -> None:
-    messages = [Message("user", "# hello"), Message("assistant", "1. one\n2. two")]
+    messages = [ChatMessage("user", "# hello"), ChatMessage("assistant", "1. one\n2. two")]
     save(messages, tmp_path / "chat.md")
     assert (tmp_path / "chat.md").read_text(encoding="utf-8") == (
         "**user**\n\n# hello\n\n**assistant**\n\n1. one\n2. two\n"
@@ -410,7 +412,7 @@ def test_an_interrupt_stops_the_answer_and_keeps_what_was_written(table: Table) 
 
     table.session.press = lambda event: False
     table.say("/regenerate")
-    assert table.messages == [Message("user", "hello"), Message("assistant", whole)]
+    assert table.messages == [ChatMessage("user", "hello"), ChatMessage("assistant", whole)]
     table.say("more")
     assert table.roles == ["user", "assistant"] * 2
 
@@ -428,7 +430,7 @@ def test_an_interrupt_at_any_time_leaves_a_conversation(
     assert "tokens/s" in table.file.getvalue()
     assert table.done.reason in ("length", "stop"), "the next turn works"
     assert table.roles == ["user", "assistant"] * (len(table.roles) // 2)
-    assert table.messages[-2] == Message("user", "more")
+    assert table.messages[-2] == ChatMessage("user", "more")
 
 
 def test_an_interrupted_regeneration_keeps_the_old_answer(table: Table) -> None:

@@ -11,8 +11,8 @@ import pytest
 from rich.console import Console
 
 import engine.draft_length.calibrate as calibrate_module
-from engine.bench.curve import Curve, Point, curve_of
 from engine.bench.machine import available_bytes, available_in_vm_stat, this_machine
+from engine.bench.measure import CurvePoint, PassCurve, curve_of
 from engine.blas import MatrixLibrary
 from engine.cli import doctor
 from engine.cli.doctor import (
@@ -116,10 +116,10 @@ def test_a_curve_is_of_the_pair_alone() -> None:
     passes = PassCosts(24, (1, 4), (0.05, 0.06))
     drafts = (DraftCosts("lookup", 24, 0.001, 0.0), DraftCosts("head", 24, 0.002, 0.003))
     calibration = Calibration((passes,), drafts)
-    points = (Point(1, 0.05), Point(4, 0.06))
-    assert curve_of(calibration, ["lookup", "head"]) == Curve(24, points, "head", 0.005)
-    assert curve_of(calibration, ["lookup"]) == Curve(24, points, "lookup", 0.001)
-    assert curve_of(calibration, ["none"]) == Curve(24, points)
+    points = (CurvePoint(1, 0.05), CurvePoint(4, 0.06))
+    assert curve_of(calibration, ["lookup", "head"]) == PassCurve(24, points, "head", 0.005)
+    assert curve_of(calibration, ["lookup"]) == PassCurve(24, points, "lookup", 0.001)
+    assert curve_of(calibration, ["none"]) == PassCurve(24, points)
 
 
 def test_a_pair_that_does_not_work_says_why(folder: Path, tmp_path: Path) -> None:
@@ -247,9 +247,9 @@ def test_whether_a_pair_fits() -> None:
     assert tight.fact.endswith(" 3.00 GB")
 
 
-def curve(*seconds: float, step: float | None = None) -> Curve:
-    points = tuple(Point(rows, s) for rows, s in zip((1, 2, 4, 8), seconds, strict=True))
-    return Curve(64, points, "model", step)
+def curve(*seconds: float, step: float | None = None) -> PassCurve:
+    points = tuple(CurvePoint(rows, s) for rows, s in zip((1, 2, 4, 8), seconds, strict=True))
+    return PassCurve(64, points, "model", step)
 
 
 def test_what_a_curve_says() -> None:

@@ -15,7 +15,7 @@ import pytest
 import engine.session
 from engine.cli.main import open_session
 from engine.drafters.head_network import save_head
-from engine.host import Host, Inbox
+from engine.host import CommandQueue, Host
 from engine.loading import load
 from engine.protocol import Answer, Load, Loaded
 from models import drafter_folders
@@ -95,7 +95,7 @@ def test_a_head(folders: dict[str, Path], opened: Counter[str]) -> None:
 
 def test_the_window_too(folders: dict[str, Path], opened: Counter[str]) -> None:
     answers: list[Answer] = []
-    host = Host(Inbox(answers.append), answers.append)
+    host = Host(CommandQueue(answers.append), answers.append)
     host._do(Load("1", str(folders["target"]), str(folders["drafter"]), "auto"))
     assert isinstance(answers[-1], Loaded)
     assert opened == BOTH

@@ -10,7 +10,7 @@ import mlx.core as mx
 import pytest
 
 from engine.distil.answering import Answerer
-from engine.distil.store import Answer
+from engine.distil.store import RecordedAnswer
 from engine.distil.training import Trainer
 from engine.drafters.head_network import BoundHead, shape_for
 from engine.loading import LoadedModel, load
@@ -42,7 +42,7 @@ def stories() -> LoadedModel:
 
 
 @pytest.fixture(scope="package")
-def story_answers(stories: LoadedModel) -> list[Answer]:
+def story_answers(stories: LoadedModel) -> list[RecordedAnswer]:
     """Sixteen of its greedy answers, of 30 tokens, with the states that a head reads."""
     layers = shape_for(stories.model, rows=512).layers
     asked = asked_of(stories, openings(16))
@@ -58,7 +58,7 @@ def target(request: Any, tokenizer: Any, stories: LoadedModel) -> LoadedModel:
 
 
 @pytest.fixture(scope="package")
-def trained(stories: LoadedModel, story_answers: list[Answer]) -> BoundHead:
+def trained(stories: LoadedModel, story_answers: list[RecordedAnswer]) -> BoundHead:
     """A head that has learned from those for a few seconds; some of the tokens it cannot say."""
     fitted = new_story_head(stories, rows=384)
     trainer = Trainer(fitted, embedding(stories.model), vocabulary=512)

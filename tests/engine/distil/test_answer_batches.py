@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from engine.distil import answering as module
-from engine.distil.answering import LIKELIEST, Answerer, Asked
-from engine.distil.store import Answer
+from engine.distil.answering import LIKELIEST, Answerer, TokenizedPrompt
+from engine.distil.store import RecordedAnswer
 from engine.loading import LoadedModel
 from engine.request import Request
 from engine.session import Session
@@ -22,7 +22,7 @@ from tests.support.engine.tiny import build
 LAYERS = (1, 3, 4)
 
 
-def greedy(target: LoadedModel) -> list[Asked]:
+def greedy(target: LoadedModel) -> list[TokenizedPrompt]:
     """Prompts of many lengths, in no order."""
     texts = ["On", *openings(7), " ".join(openings(5)), "The cat sat on the mat."]
     return asked_of(target, texts)
@@ -37,7 +37,7 @@ def endless(target: LoadedModel) -> LoadedModel:
     return replace(target, ends=frozenset())
 
 
-def by_prompt(answers: Sequence[Answer]) -> dict[tuple[int, ...], list[int]]:
+def by_prompt(answers: Sequence[RecordedAnswer]) -> dict[tuple[int, ...], list[int]]:
     return {tuple(one.tokens[: one.prompt]): one.tokens[one.prompt :] for one in answers}
 
 
@@ -170,7 +170,7 @@ def test_a_vocabulary_of_a_few_tokens() -> None:
     # Fewer than the likeliest that are kept: all but one are.
     model = build("llama", vocabulary=20)
     target = replace(loaded(model, None), ends=frozenset())
-    (one,) = Answerer(target, (4,)).answer([Asked([3, 7, 11], 0.0)], longest=6, seed=0)
+    (one,) = Answerer(target, (4,)).answer([TokenizedPrompt([3, 7, 11], 0.0)], longest=6, seed=0)
     assert one.top_tokens.shape == (6, 19)
 
 

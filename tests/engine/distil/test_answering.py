@@ -12,9 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.distil import answering as module
-from engine.distil.answering import Answering, Asked, how_many, in_order, require_memory, split
+from engine.distil.answering import (
+    Answering,
+    TokenizedPrompt,
+    how_many,
+    in_order,
+    require_memory,
+    split,
+)
 from engine.distil.budget import Budget
-from engine.distil.store import Answer, AnswerStore, Shard
+from engine.distil.store import AnswerStore, RecordedAnswer, Shard
 from engine.drafters.head_network import shape_for
 from engine.loading import LoadedModel
 from models.errors import Problem
@@ -23,7 +30,7 @@ from tests.support.engine.story_samples import asked_of, openings
 LONGEST = 5
 
 
-def answering_of(target: LoadedModel, asked: Sequence[Asked]) -> Answering:
+def answering_of(target: LoadedModel, asked: Sequence[TokenizedPrompt]) -> Answering:
     shape = shape_for(target.model, rows=64)
     return Answering(target, shape, asked, vocabulary=512, longest=LONGEST, seed=0)
 
@@ -32,15 +39,17 @@ class Batches:
     """Stands in for the target; remembers what it was asked. Every `silent`th batch is silent."""
 
     def __init__(self, *, silent: int = 1 << 30) -> None:
-        self.asked: list[list[Asked]] = []
+        self.asked: list[list[TokenizedPrompt]] = []
         self._silent = silent
 
-    def answer(self, asked: Sequence[Asked], *, longest: int, seed: int) -> list[Answer]:
+    def answer(
+        self, asked: Sequence[TokenizedPrompt], *, longest: int, seed: int
+    ) -> list[RecordedAnswer]:
         self.asked.append(list(asked))
         if len(self.asked) % self._silent == 0:
             return []
         return [
-            Answer(
+            RecordedAnswer(
                 [*one.tokens, *range(longest)],
                 len(one.tokens),
                 one.temperature == 0,
@@ -53,7 +62,11 @@ class Batches:
 
 
 def fill(
-    stories: LoadedModel, store: AnswerStore, asked: Sequence[Asked], batches: Batches, tokens: int
+    stories: LoadedModel,
+    store: AnswerStore,
+    asked: Sequence[TokenizedPrompt],
+    batches: Batches,
+    tokens: int,
 ) -> list[str]:
     """Let the stand-in answer; returns what was reported."""
     answering, lines = answering_of(stories, asked), list[str]()
@@ -62,14 +75,14 @@ def fill(
     return lines
 
 
-def made_up(count: int) -> list[Asked]:
+def made_up(count: int) -> list[TokenizedPrompt]:
     """Of different lengths, each with a token of its own in front."""
-    return [Asked([n, *[7] * (n % 13), 1], float(n % 2)) for n in range(count)]
+    return [TokenizedPrompt([n, *[7] * (n % 13), 1], float(n % 2)) for n in range(count)]
 
 
 @given(lengths=st.lists(st.integers(1, 40), max_size=900))
 def test_the_order_has_everything_once_and_is_the_same_every_time(lengths: list[int]) -> None:
-    asked = [Asked([number] * length, 0.0) for number, length in enumerate(lengths)]
+    asked = [TokenizedPrompt([number] * length, 0.0) for number, length in enumerate(lengths)]
     queue = in_order(asked)
     assert sorted(one.tokens[0] for one in queue) == list(range(len(asked)))
     assert queue == in_order(asked)
@@ -182,7 +195,10 @@ def test_a_disk_that_is_nearly_full(
 def stored(folder: Path, sizes: Sequence[int], *, greedy: bool = True) -> AnswerStore:
     store, first = AnswerStore(folder), 0
     for size in sizes:
-        asked = [Asked([first + n, 5], 0.0 if greedy and n % 2 == 0 else 1.0) for n in range(size)]
+        asked = [
+            TokenizedPrompt([first + n, 5], 0.0 if greedy and n % 2 == 0 else 1.0)
+            for n in range(size)
+        ]
         answers = Batches().answer(asked, longest=3, seed=0)
         store.write(first, answers, asked=size, seconds=1.0)
         first += size

@@ -19,7 +19,7 @@ from engine.distil.loss import (
     mask_after,
     soft_cross_entropy,
 )
-from engine.distil.store import Answer
+from engine.distil.store import RecordedAnswer
 from engine.drafters.head_network import Head
 from tests.support.engine.lively import (
     KEPT,
@@ -55,7 +55,7 @@ def row_of() -> mx.array:
 
 
 def drafted(
-    head: Head, table: nn.Embedding, one: Answer, *, start: int, steps: int
+    head: Head, table: nn.Embedding, one: RecordedAnswer, *, start: int, steps: int
 ) -> list[mx.array]:
     """The head's logits in `steps` guesses: the first with the target's states up to `start`,
     the others with its own, while the tokens are the answer's."""
@@ -71,7 +71,7 @@ def drafted(
     return guesses
 
 
-def cross_entropy(logits: mx.array, one: Answer, guessed: int) -> float:
+def cross_entropy(logits: mx.array, one: RecordedAnswer, guessed: int) -> float:
     """Against what the target thought of the token at `guessed`."""
     values = np.array(logits, dtype=np.float64)
     log_probs = values - np.logaddexp.reduce(values)
@@ -85,7 +85,9 @@ def cross_entropy(logits: mx.array, one: Answer, guessed: int) -> float:
     return total
 
 
-def slowly(head: Head, table: nn.Embedding, answers: Sequence[Answer], *, steps: int) -> float:
+def slowly(
+    head: Head, table: nn.Embedding, answers: Sequence[RecordedAnswer], *, steps: int
+) -> float:
     """The definition: of each step the mean over all guesses so deep, a step weighing 0.8 of the
     one before. A chain may begin wherever it guesses a token of the answer."""
     entropies: list[list[float]] = [[] for _ in range(steps)]
@@ -130,7 +132,7 @@ def test_each_step_counts(head: Head, table: nn.Embedding) -> None:
 
 
 def test_padding_changes_nothing(head: Head, table: nn.Embedding) -> None:
-    def of(answers: list[Answer]) -> tuple[float, int]:
+    def of(answers: list[RecordedAnswer]) -> tuple[float, int]:
         batch = make_batch(answers, row_of())
         return loss(head, batch, embed(table, batch), steps=1).item(), len(batch.rank)
 

@@ -9,7 +9,7 @@ from mlx_lm.models.cache import KVCache
 
 from engine.distil.answering import Answerer
 from engine.distil.measure import Acceptance, _chains, measure
-from engine.distil.store import Answer
+from engine.distil.store import RecordedAnswer
 from engine.draft_length.policy import Fixed
 from engine.drafters.head import HeadDrafter
 from engine.drafters.head_network import BoundHead
@@ -24,7 +24,7 @@ from tests.support.mostly_slow import mostly_slow
 
 
 def by_the_engine(
-    stories: LoadedModel, fitted: BoundHead, answers: Sequence[Answer], *, chain: int
+    stories: LoadedModel, fitted: BoundHead, answers: Sequence[RecordedAnswer], *, chain: int
 ) -> Acceptance:
     """What drafting does for the same answers."""
     session = Session(stories)
@@ -42,7 +42,7 @@ def by_the_engine(
 
 @pytest.mark.parametrize("chain", mostly_slow([1, 3, 5], quick=[3]))
 def test_the_engine_commits_as_much(
-    stories: LoadedModel, trained: BoundHead, story_answers: list[Answer], chain: int
+    stories: LoadedModel, trained: BoundHead, story_answers: list[RecordedAnswer], chain: int
 ) -> None:
     table = embedding(stories.model)
     for one in story_answers[:: 6 - chain]:
@@ -51,7 +51,7 @@ def test_the_engine_commits_as_much(
 
 
 def test_an_untrained_head_is_measured_alike(
-    stories: LoadedModel, story_answers: list[Answer]
+    stories: LoadedModel, story_answers: list[RecordedAnswer]
 ) -> None:
     fitted, some = new_story_head(stories), story_answers[:3]
     ours = measure(fitted, some, embedding(stories.model))
@@ -67,7 +67,7 @@ def test_answers_that_end_early_and_short_prompts(stories: LoadedModel, trained:
 
 
 def test_the_figures_are_of_all_answers(
-    stories: LoadedModel, trained: BoundHead, story_answers: list[Answer]
+    stories: LoadedModel, trained: BoundHead, story_answers: list[RecordedAnswer]
 ) -> None:
     table = embedding(stories.model)
     each = [measure(trained, [one], table) for one in story_answers]
@@ -80,7 +80,7 @@ def test_the_figures_are_of_all_answers(
 
 
 def test_what_cannot_be_said_is_never_accepted(
-    stories: LoadedModel, story_answers: list[Answer]
+    stories: LoadedModel, story_answers: list[RecordedAnswer]
 ) -> None:
     fitted = new_story_head(stories, rows=16)
     rare = BoundHead(fitted.head, fitted.shape, mx.array(_unsaid(story_answers, 16)))
@@ -89,7 +89,7 @@ def test_what_cannot_be_said_is_never_accepted(
     assert figures.passes == sum(len(one.tokens) - one.prompt for one in story_answers)
 
 
-def _unsaid(answers: Sequence[Answer], count: int) -> list[int]:
+def _unsaid(answers: Sequence[RecordedAnswer], count: int) -> list[int]:
     said = {token for one in answers for token in one.tokens}
     return [token for token in range(512) if token not in said][:count]
 

@@ -10,10 +10,10 @@ import mlx.core as mx
 import pytest
 
 from engine.distil import answering, run, training
-from engine.distil.answering import Answerer, Asked
+from engine.distil.answering import Answerer, TokenizedPrompt
 from engine.distil.measure import Acceptance, measure
 from engine.distil.run import DistilOptions, distil
-from engine.distil.store import Answer
+from engine.distil.store import RecordedAnswer
 from engine.distil.training import Trainer
 from engine.drafters.head_network import load_head, save_head
 from engine.events import Done
@@ -66,12 +66,14 @@ def watched(patch: pytest.MonkeyPatch) -> Work:
     """All that is done from now on."""
     done, answer, learn = Work(), Answerer.answer, Trainer.learn
 
-    def asking(self: Answerer, asked: Sequence[Asked], **options: Any) -> list[Answer]:
+    def asking(
+        self: Answerer, asked: Sequence[TokenizedPrompt], **options: Any
+    ) -> list[RecordedAnswer]:
         answers = answer(self, asked, **options)
         done.asked.extend(tuple(one.tokens) for one in asked)
         return answers
 
-    def learning_from(self: Trainer, answers: Sequence[Answer], **options: Any) -> float:
+    def learning_from(self: Trainer, answers: Sequence[RecordedAnswer], **options: Any) -> float:
         loss = learn(self, answers, **options)
         done.learned.append([tuple(one.tokens) for one in answers])
         return loss

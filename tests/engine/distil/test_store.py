@@ -12,18 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.distil import store as module
-from engine.distil.store import Answer, AnswerStore, likeliest, read_shard
+from engine.distil.store import AnswerStore, RecordedAnswer, likeliest, read_shard
 from models.errors import Problem
 
 LAYERS, WIDTH, LIKELIEST = 3, 8, 5
 FULL = Path("/dev/full")  # a disk without any room; Linux has it
 
 
-def made_up(prompt: int, answered: int, *, seed: int = 0) -> Answer:
+def made_up(prompt: int, answered: int, *, seed: int = 0) -> RecordedAnswer:
     key, tokens_key = mx.random.split(mx.random.key(seed + 1000 * prompt + answered))
     length = prompt + answered
     tokens: list[int] = mx.random.randint(0, 99, (length,), key=tokens_key).tolist()  # type: ignore[assignment]
-    return Answer(
+    return RecordedAnswer(
         tokens,
         prompt,
         seed % 2 == 0,
@@ -33,11 +33,11 @@ def made_up(prompt: int, answered: int, *, seed: int = 0) -> Answer:
     )
 
 
-def some(count: int, *, seed: int = 0) -> list[Answer]:
+def some(count: int, *, seed: int = 0) -> list[RecordedAnswer]:
     return [made_up(2 + n % 5, 2 + n % 7, seed=seed + n) for n in range(count)]
 
 
-def bits(one: Answer) -> tuple[object, ...]:
+def bits(one: RecordedAnswer) -> tuple[object, ...]:
     """All that is in an answer, to be compared."""
     arrays = (one.states.view(mx.uint16), one.top_tokens, one.top_log_probs.view(mx.uint16))
     return (
@@ -48,7 +48,7 @@ def bits(one: Answer) -> tuple[object, ...]:
     )
 
 
-def all_bits(answers: Sequence[Answer]) -> list[tuple[object, ...]]:
+def all_bits(answers: Sequence[RecordedAnswer]) -> list[tuple[object, ...]]:
     return [bits(one) for one in answers]
 
 
@@ -79,7 +79,7 @@ def test_what_is_written_comes_back(
 
 
 def test_the_likeliest_tokens_are_those_with_the_most_mass(tmp_path: Path) -> None:
-    def thinking(tokens: list[list[int]], chances: list[list[float]]) -> Answer:
+    def thinking(tokens: list[list[int]], chances: list[list[float]]) -> RecordedAnswer:
         one = made_up(2, len(tokens))
         tops = mx.array(tokens, dtype=mx.int32)
         return replace(

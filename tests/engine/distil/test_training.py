@@ -13,7 +13,7 @@ from mlx.utils import tree_flatten
 from engine.distil import store as store_module
 from engine.distil.loss import STEPS
 from engine.distil.measure import measure
-from engine.distil.store import Answer, AnswerStore
+from engine.distil.store import AnswerStore, RecordedAnswer
 from engine.distil.training import Progress, Trainer, batches, epoch, steps_at
 from engine.drafters.head_network import BoundHead
 from engine.loading import LoadedModel
@@ -41,7 +41,9 @@ def assert_same(a: Trainer, b: Trainer) -> None:
     assert a.progress == b.progress
 
 
-def test_it_learns(stories: LoadedModel, trained: BoundHead, story_answers: list[Answer]) -> None:
+def test_it_learns(
+    stories: LoadedModel, trained: BoundHead, story_answers: list[RecordedAnswer]
+) -> None:
     trainer, count = trainer_of(stories), 12
     losses = [trainer.learn(story_answers[:4], share=0.1 + step / 50) for step in range(count)]
     assert losses[-1] < 0.8 * losses[0]
@@ -52,7 +54,7 @@ def test_it_learns(stories: LoadedModel, trained: BoundHead, story_answers: list
     assert measure(trained, story_answers, table).length > 1.3 * untrained.length
 
 
-def test_every_weight_learns(stories: LoadedModel, story_answers: list[Answer]) -> None:
+def test_every_weight_learns(stories: LoadedModel, story_answers: list[RecordedAnswer]) -> None:
     trainer = trainer_of(stories)
     before = weights(trainer_of(stories))
     for share in (0.1, 0.2, 0.3):  # some wait for others, which begin at 0
@@ -66,7 +68,7 @@ def test_every_weight_learns(stories: LoadedModel, story_answers: list[Answer]) 
     assert not mx.array_equal(before["carry.weight"], weights(trainer)["carry.weight"])
 
 
-def test_later_steps_count_later(stories: LoadedModel, story_answers: list[Answer]) -> None:
+def test_later_steps_count_later(stories: LoadedModel, story_answers: list[RecordedAnswer]) -> None:
     trainer = trainer_of(stories)
     shares = [0.2, 0.5, 0.59, 0.61, 1.0]
     assert [steps_at(share) for share in shares] == [1, 1, 1, STEPS, STEPS]
@@ -78,7 +80,7 @@ def test_later_steps_count_later(stories: LoadedModel, story_answers: list[Answe
 
 
 def test_steps_get_smaller_towards_the_end(
-    stories: LoadedModel, story_answers: list[Answer]
+    stories: LoadedModel, story_answers: list[RecordedAnswer]
 ) -> None:
     def change(share: float) -> float:
         trainer = trainer_of(stories)
@@ -90,7 +92,7 @@ def test_steps_get_smaller_towards_the_end(
     assert 0 < change(0.0) < change(0.1), "it should warm up"
 
 
-def test_progress_is_counted(stories: LoadedModel, story_answers: list[Answer]) -> None:
+def test_progress_is_counted(stories: LoadedModel, story_answers: list[RecordedAnswer]) -> None:
     trainer = trainer_of(stories)
     trainer.learn(story_answers[:3], share=0.1)
     trainer.learn(story_answers[3:5], share=0.2)
@@ -103,7 +105,7 @@ def test_progress_is_counted(stories: LoadedModel, story_answers: list[Answer]) 
 
 
 def test_going_on_is_not_having_stopped(
-    tmp_path: Path, stories: LoadedModel, story_answers: list[Answer]
+    tmp_path: Path, stories: LoadedModel, story_answers: list[RecordedAnswer]
 ) -> None:
     def learn(trainer: Trainer, start: int, end: int) -> None:
         for step in range(start, end):
@@ -128,7 +130,7 @@ def test_going_on_is_not_having_stopped(
 
 
 def test_a_checkpoint_is_replaced_whole(
-    tmp_path: Path, stories: LoadedModel, story_answers: list[Answer]
+    tmp_path: Path, stories: LoadedModel, story_answers: list[RecordedAnswer]
 ) -> None:
     path = tmp_path / "checkpoint.safetensors"
     trainer = trainer_of(stories)
@@ -143,7 +145,7 @@ def test_a_checkpoint_is_replaced_whole(
 
 @pytest.mark.skipif(not FULL.exists(), reason="needs /dev/full")
 def test_a_full_disk_keeps_the_last_checkpoint(
-    tmp_path: Path, stories: LoadedModel, story_answers: list[Answer]
+    tmp_path: Path, stories: LoadedModel, story_answers: list[RecordedAnswer]
 ) -> None:
     path = tmp_path / "checkpoint.safetensors"
     trainer, first = trainer_of(stories), trainer_of(stories)
@@ -194,7 +196,7 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("kind", DAMAGES)
 def test_a_damaged_checkpoint(
-    tmp_path: Path, stories: LoadedModel, story_answers: list[Answer], kind: str
+    tmp_path: Path, stories: LoadedModel, story_answers: list[RecordedAnswer], kind: str
 ) -> None:
     path = tmp_path / "checkpoint.safetensors"
     trainer = trainer_of(stories)
@@ -218,9 +220,9 @@ def test_a_checkpoint_of_another_head(tmp_path: Path, stories: LoadedModel) -> N
 # Batches
 
 
-def of_length(length: int, number: int) -> Answer:
+def of_length(length: int, number: int) -> RecordedAnswer:
     nothing = mx.zeros((1, 1))
-    return Answer([number] * length, 2, True, nothing, nothing, nothing)
+    return RecordedAnswer([number] * length, 2, True, nothing, nothing, nothing)
 
 
 @given(lengths=st.lists(st.integers(4, 700) | st.just(9000), max_size=60))
@@ -236,7 +238,7 @@ def test_batches_hold_everything_once_and_not_too_much(lengths: list[int]) -> No
 
 
 def test_an_epoch_is_everything_in_an_order_of_its_own(
-    tmp_path: Path, story_answers: list[Answer], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, story_answers: list[RecordedAnswer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("engine.distil.training._POSITIONS", 120)
     store = AnswerStore(tmp_path)

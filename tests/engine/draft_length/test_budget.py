@@ -3,14 +3,14 @@
 import pytest
 
 from engine.draft_length.costs import DraftCosts
-from engine.draft_length.policy import DraftOption, RegretBudget, options, with_stops
+from engine.draft_length.policy import DraftOption, RegretBudget, draft_options, with_stops
 
 PASSES = [0.02, 0.03, 0.05]
 
 
 def test_options_by_hand() -> None:
     draft = DraftCosts("head", 0, start_seconds=0.004, step_seconds=0.002)
-    one, two = options("head", [0.5, 0.8], PASSES, draft)
+    one, two = draft_options("head", [0.5, 0.8], PASSES, draft)
     assert (one.length, two.length) == (1, 2)
     assert one.tokens == pytest.approx(1.5)
     assert two.tokens == pytest.approx(1.9)
@@ -21,7 +21,7 @@ def test_options_by_hand() -> None:
 
 def test_where_to_stop() -> None:
     draft = DraftCosts("head", 0, start_seconds=0.0, step_seconds=0.001)
-    offered = options("head", [0.8] * 8, [0.02 + 0.002 * i for i in range(9)], draft)
+    offered = draft_options("head", [0.8] * 8, [0.02 + 0.002 * i for i in range(9)], draft)
     longest, floor = with_stops(offered[1], offered, watch=0.0)
     assert longest == 6
     # A token more takes 0.15 of a plain pass, worth 0.15 times the gain; its own chance is 0.8.

@@ -1,4 +1,4 @@
-"""`python -m tests.lab.simulate`: play draft lengths against recorded guesses, or record some.
+"""`python -m tests.lab.simulate`: play draft lengths against recorded drafts, or record some.
 
 Every failure that a person can act on ends here, as one line, with exit code 2.
 """
@@ -28,26 +28,26 @@ def play(
     curve: Annotated[
         list[str] | None, typer.Option(help="A published cost curve; repeatable; else all.")
     ] = None,
-    weather: Annotated[
-        str, typer.Option(help="What disturbs: steady, noisy, heat, load, steeper or deep.")
+    scenario: Annotated[
+        str, typer.Option(help="Disturbance scenario: steady, noisy, heat, load, steeper or deep.")
     ] = "steady",
     draft_step: Annotated[
         list[str] | None,
         typer.Option(metavar="[DRAFTER=]X", help="A drafted token's cost, in passes; repeatable."),
     ] = None,
     policy: Annotated[str, typer.Option(metavar="N|auto", help="Who chooses the length.")] = "auto",
-    fresh: Annotated[
-        bool, typer.Option("--fresh", help="Forget what was learned between categories.")
+    fresh: Annotated[bool, typer.Option("--fresh", help="Learn anew in each category.")] = False,
+    rejecting: Annotated[
+        bool, typer.Option("--rejecting", help="Reject every drafted token.")
     ] = False,
-    rejecting: Annotated[bool, typer.Option("--rejecting", help="No guess stands.")] = False,
-    seed: Annotated[int, typer.Option(help="Of the noise.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the noise.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Write all figures to this JSON file.")] = None,
 ) -> None:
-    """Play draft lengths against recorded guesses and published costs: simulated, not measured."""
+    """Play draft lengths against recorded drafts and published costs: simulated, not measured."""
     options = SimulateOptions(
         traces=tuple(traces or recorded_traces()),
         curves=tuple(curve or ()),
-        weather=weather,
+        scenario=scenario,
         steps=draft_steps(draft_step or ()),
         policy=policy,
         fresh=fresh,
@@ -63,7 +63,9 @@ def play(
 @app.command()
 def record(
     *,
-    out: Annotated[Path, typer.Option(help="The trace, .jsonl or .jsonl.gz; is gone on with.")],
+    out: Annotated[
+        Path, typer.Option(help="The trace, .jsonl or .jsonl.gz; an existing one is continued.")
+    ],
     target: Target = None,
     drafter: Drafters = None,
     prompts: Prompts = None,
@@ -73,7 +75,7 @@ def record(
     temperature: Temperatures = None,
     longest: Annotated[int, typer.Option(min=1, max=16, help="Tokens to draft a round.")] = 12,
 ) -> None:
-    """Record what drafters guess at every place of answers, for play."""
+    """Record what drafters propose at every place of answers, for play."""
     from models.installed.resolve import open_target
     from tests.lab.simulate.record import RecordOptions, record
 

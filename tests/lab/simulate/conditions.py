@@ -2,7 +2,7 @@
 
 Knows a curve and what disturbs it; nothing of policies. The true cost is what is charged; a policy
 is shown it through `Noise`. Everything depends on how many tokens are written, not on seconds, so
-that whoever is faster meets the same weather at the same words.
+that a faster policy meets the same disturbance at the same words.
 """
 
 import random
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from models.errors import Problem
-from tests.lab.simulate.curves import Curve
+from tests.lab.simulate.curves import CostCurve
 
 DEFAULT_STEP = 0.05  # of a pass, where a drafter is not named
 STEPS: Mapping[str, float] = {"lookup": 0.0, "head": 0.05, "model": 0.25, "early-exit": 0.5}
@@ -35,7 +35,7 @@ class Conditions:
     for each token that was written without it, as a share of its step.
     """
 
-    curve: Curve
+    curve: CostCurve
     steps: Mapping[str, float] = field(default_factory=lambda: STEPS)
     pass_seconds: float = 0.02
     growth: float = 0.0
@@ -48,7 +48,7 @@ class Conditions:
     seed: int = 0
 
     def verify_seconds(self, rows: int, *, context: int, progress: float) -> float:
-        """Of a pass over `rows`, with `context` tokens read and a share `progress` written."""
+        """Seconds of a pass over `rows` behind `context` tokens, at this share of the answers."""
         cost = self.curve.cost(rows)
         if self.doubling == "rows" and progress >= 0.5:
             cost += cost - 1.0
@@ -64,50 +64,53 @@ class Conditions:
         behind: int = 0,
         watched: bool = False,
     ) -> float:
-        """Of reading the tokens that it is `behind`, and drafting `tokens` one after another."""
+        """Seconds of reading the tokens that it is `behind`, and drafting `tokens` one by one."""
         step = self.steps.get(drafter, DEFAULT_STEP)
         steps = tokens * (step + self.watching * watched) + self.reading * step * behind
         return steps * self._unit(context, progress)
 
     def _unit(self, context: int, progress: float) -> float:
-        """A pass over one row."""
+        """Seconds of a pass over one row."""
         seconds = self.pass_seconds * (1.0 + self.growth * context / 1000)
         seconds *= 1.0 + self.heat * progress
         return 2.0 * seconds if self.doubling == "all" and progress >= 0.5 else seconds
 
 
 @dataclass(frozen=True, slots=True)
-class Weather:
-    """Conditions by name: how `described`, and what `changes` of a calm machine."""
+class Scenario:
+    """Conditions with a name: `described` in words, and what `changes` from a calm machine."""
 
     name: str
     described: str
     changes: Mapping[str, Any]
 
 
-WEATHER: tuple[Weather, ...] = (
-    Weather("steady", "nothing disturbs", {}),
-    Weather("noisy", "the clock is off by 10 %, one reading in 50 by far", _NOISE),
-    Weather("heat", "everything grows dearer, by a half in the end", {**_NOISE, "heat": 0.5}),
-    Weather("load", "everything doubles midway", {**_NOISE, "doubling": "all"}),
-    Weather(
+SCENARIOS: tuple[Scenario, ...] = (
+    Scenario("steady", "nothing disturbs", {}),
+    Scenario("noisy", "the clock is off by 10 %, one reading in 50 by far", _NOISE),
+    Scenario("heat", "everything grows dearer, by a half in the end", {**_NOISE, "heat": 0.5}),
+    Scenario("load", "everything doubles midway", {**_NOISE, "doubling": "all"}),
+    Scenario(
         "steeper", "what rows past the first cost doubles midway", {**_NOISE, "doubling": "rows"}
     ),
-    Weather("deep", "passes cost a half more for every 1,000 tokens", {**_NOISE, "growth": 0.5}),
+    Scenario("deep", "passes cost a half more for every 1,000 tokens", {**_NOISE, "growth": 0.5}),
 )
 
 
-def find_weather(name: str) -> Weather:
-    """The one with this name. Raises `Problem`."""
-    for weather in WEATHER:
-        if weather.name == name:
-            return weather
-    names = ", ".join(weather.name for weather in WEATHER)
-    raise Problem(f"There are no conditions {name!r}.", f"Choose from {names}.")
+def find_scenario(name: str) -> Scenario:
+    """The scenario with this name. Raises `Problem`."""
+    for scenario in SCENARIOS:
+        if scenario.name == name:
+            return scenario
+    names = ", ".join(scenario.name for scenario in SCENARIOS)
+    raise Problem(f"There is no scenario {name!r}.", f"Choose from {names}.")
 
 
 class Noise:
-    """A clock that reads a little wrong, and now and then much too long. `start`: from where on."""
+    """A clock whose readings are a little wrong, and now and then much too long.
+
+    `start`: where in the answers it begins, which seeds it.
+    """
 
     def __init__(self, conditions: Conditions, *, start: int = 0) -> None:
         self._random = random.Random(f"{conditions.seed}/{start}")
@@ -115,7 +118,7 @@ class Noise:
         self._spikes = conditions.spikes
 
     def reading(self, seconds: float) -> float:
-        """What it shows for something that took `seconds`."""
+        """What the clock shows for something that took `seconds`."""
         factor = self._random.lognormvariate(0.0, self._spread) if self._spread else 1.0
         if self._spikes and self._random.random() < self._spikes:
             factor *= self._random.uniform(2.0, 8.0)

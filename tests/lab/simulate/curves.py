@@ -1,6 +1,6 @@
 """What a pass over n rows costs, relative to one row: as published for Metal, not as measured here.
 
-Lines between the published points; beyond the last one its slope goes on. Knows no clock.
+Linear between the published points and beyond them. Knows no clock.
 """
 
 from bisect import bisect_right
@@ -13,7 +13,7 @@ _KEPT = 24  # rows that are worked out once: more are not asked for
 
 
 @dataclass(frozen=True, slots=True)
-class Curve:
+class CostCurve:
     """`points`: (rows, cost), rising, from (1, 1.0) on. `source`: who published it, of what."""
 
     name: str
@@ -28,7 +28,7 @@ class Curve:
         object.__setattr__(self, "_costs", tuple(map(self._between, range(_KEPT))))
 
     def cost(self, rows: int) -> float:
-        """Of one pass."""
+        """The cost of one pass over `rows`, in passes over one row."""
         return self._costs[rows] if rows < _KEPT else self._between(rows)
 
     def _between(self, rows: int) -> float:
@@ -37,13 +37,13 @@ class Curve:
         return c0 + (c1 - c0) * (rows - r0) / (r1 - r0)
 
 
-def _published(name: str, source: str, *points: tuple[int, float]) -> Curve:
+def _published(name: str, source: str, *points: tuple[int, float]) -> CostCurve:
     base = points[0][1] if points[0][0] == 1 else 1.0
     rest = [(rows, cost / base) for rows, cost in points if rows > 1]
-    return Curve(name, source, ((1, 1.0), *rest))
+    return CostCurve(name, source, ((1, 1.0), *rest))
 
 
-PUBLISHED: tuple[Curve, ...] = (
+PUBLISHED: tuple[CostCurve, ...] = (
     _published(
         "m4-pro",
         "M4 Pro, 4-bit, mlx 0.32 (ml-explore/mlx 3839)",
@@ -77,7 +77,7 @@ PUBLISHED: tuple[Curve, ...] = (
 )
 
 
-def find_curves(names: Sequence[str]) -> tuple[Curve, ...]:
+def find_curves(names: Sequence[str]) -> tuple[CostCurve, ...]:
     """The published curves with these names; all of them where none is named. `Problem`."""
     by_name = {curve.name: curve for curve in PUBLISHED}
     for name in names:

@@ -1,4 +1,4 @@
-"""Recording traces: at every place of an answer all drafters propose, the target judges each, and
+"""Recording traces: at every place of an answer all drafters propose, the target verifies each, and
 one token is committed. Needs a real pair, and takes several passes for every token.
 
 Knows the pair; nothing of costs. No time is measured.
@@ -20,13 +20,20 @@ from engine.draft_length import DraftChoice
 from engine.drafters import DraftArrays
 from engine.loading import LoadedModel, load
 from engine.pair import make_drafter
-from engine.request import Message, Sampling
+from engine.request import ChatMessage, Sampling
 from engine.sampling import choose, distribution, log_weights, scores
 from engine.session import Session
 from models.errors import Problem
 from models.folders import ModelFolder
 from models.installed.resolve import resolve_drafters
-from tests.lab.simulate.traces import Answer, Drafted, Trace, load_trace, rounded, save_trace
+from tests.lab.simulate.traces import (
+    AnswerTrace,
+    RecordedDraft,
+    TraceFile,
+    load_trace,
+    rounded,
+    save_trace,
+)
 
 _BLOCK = 512  # a chain is cut short where a cache grows: seldom
 
@@ -46,7 +53,9 @@ class RecordOptions:
     longest: int = 12
 
 
-def record(options: RecordOptions, progress: Callable[[str], None] = lambda line: None) -> Trace:
+def record(
+    options: RecordOptions, progress: Callable[[str], None] = lambda line: None
+) -> TraceFile:
     """Record what `options.out` does not hold yet; it is written after every answer.
 
     Raises `Problem`.
@@ -55,7 +64,7 @@ def record(options: RecordOptions, progress: Callable[[str], None] = lambda line
     done = load_trace(options.out).answers if options.out.exists() else ()
     known = {(answer.id, answer.temperature) for answer in done}
     pair = _Pair(load(options.target), options.drafters)
-    trace = Trace(options.target.name, done)
+    trace = TraceFile(options.target.name, done)
     wanted = [
         (prompt, temperature)
         for prompt in _in_turn(prompts)
@@ -65,7 +74,7 @@ def record(options: RecordOptions, progress: Callable[[str], None] = lambda line
     for number, (prompt, temperature) in enumerate(wanted, start=1):
         progress(f"{number} of {len(wanted)}: {prompt.id}, temperature {temperature:g}")
         answer = pair.record(prompt, Sampling(temperature=temperature), options, seed=_seed(prompt))
-        trace = Trace(trace.target, (*trace.answers, answer))
+        trace = TraceFile(trace.target, (*trace.answers, answer))
         save_trace(options.out, trace)
     return trace
 
@@ -81,7 +90,7 @@ def _in_turn(prompts: Sequence[Prompt]) -> list[Prompt]:
 
 
 def _seed(prompt: Prompt) -> int:
-    """The same whatever else is recorded."""
+    """A seed that does not depend on what else is recorded."""
     return crc32(prompt.id.encode())
 
 
@@ -107,8 +116,8 @@ class _Pair:
 
     def record(
         self, prompt: Prompt, sampling: Sampling, options: RecordOptions, *, seed: int
-    ) -> Answer:
-        tokens = self._session.encode([Message("user", prompt.text)])
+    ) -> AnswerTrace:
+        tokens = self._session.encode([ChatMessage("user", prompt.text)])
         length = len(tokens)
         if length >= self._target.context_length:
             raise Problem(
@@ -117,7 +126,7 @@ class _Pair:
                 "Record other prompts.",
             )
         self._read(tokens)
-        places = list[list[Drafted | None]]()
+        places = list[list[RecordedDraft | None]]()
         key = mx.random.key(seed)
         limit = length + min(options.max_tokens, self._target.context_length - length)
         while len(tokens) < limit and (not places or tokens[-1] not in self._target.ends):
@@ -129,7 +138,7 @@ class _Pair:
             drafter.name: tuple(place[i] for place in places)
             for i, drafter in enumerate(self._drafters)
         }
-        return Answer(prompt.id, prompt.category, sampling.temperature, length, columns)
+        return AnswerTrace(prompt.id, prompt.category, sampling.temperature, length, columns)
 
     def _read(self, tokens: list[int]) -> None:
         self._decoder.rewind(0)
@@ -142,13 +151,13 @@ class _Pair:
 
     def _place(
         self, tokens: list[int], sampling: Sampling, longest: int, key: mx.array
-    ) -> tuple[list[Drafted | None], int]:
-        """What each drafter proposes behind `tokens`, judged; and the token to commit.
+    ) -> tuple[list[RecordedDraft | None], int]:
+        """What each drafter proposes behind `tokens`, verified; and the token to commit.
 
         That is the first token of the last round: any round's first token has the target's
         distribution.
         """
-        drafts, token = list[Drafted | None](), None
+        drafts, token = list[RecordedDraft | None](), None
         for drafter in self._drafters:
             key, draft_key, verify_key = mx.random.split(key, 3)
             self._decoder.rewind(len(tokens) - 1)
@@ -158,15 +167,17 @@ class _Pair:
             )
             draft = None
             if room > 0:
-                choice = DraftChoice(room, "recording", drafter.name)
+                choice = DraftChoice(room, drafter=drafter.name)
                 draft = drafter.propose(tokens, choice, sampling, draft_key)
             if candidate is None or draft is None:
                 drafts.append(None)
                 continue
-            verdict = self._judge(tokens, draft, sampling, verify_key)
+            verdict = self._verify(tokens, draft, sampling, verify_key)
             drafted, q, stood, own = fetch(draft.tokens, draft.q, verdict.accepted, verdict.next)
             drafter.accept(0)
-            drafts.append(Drafted(tuple(rounded(share) for share in q), stood, candidate.match))
+            drafts.append(
+                RecordedDraft(tuple(rounded(share) for share in q), stood, candidate.match)
+            )
             token = drafted[0] if stood else own
         if token is None:
             weights = self._weights(tokens, mx.zeros((0,), dtype=mx.int32), sampling)
@@ -174,10 +185,10 @@ class _Pair:
         self._decoder.rewind(len(tokens))  # it stays read, as in a round
         return drafts, token
 
-    def _judge(
+    def _verify(
         self, tokens: list[int], draft: DraftArrays, sampling: Sampling, key: mx.array
     ) -> VerdictArrays:
-        """Token by token, so that what stands of a chain does not depend on its length."""
+        """Token by token, so that what is accepted of a chain does not depend on its length."""
         drafted = draft.tokens
         weights = self._weights(tokens, drafted, sampling)
         p = distribution(weights)

@@ -10,35 +10,35 @@ from dataclasses import dataclass
 from engine.draft_length import LONGEST
 from engine.draft_length.policy import Fixed
 from tests.lab.simulate.conditions import Conditions
-from tests.lab.simulate.replay import Part, Round, replay, seconds
+from tests.lab.simulate.replay import Phase, SimulatedRound, replay, seconds
 
 
 @dataclass(frozen=True, slots=True)
 class FixedRun:
-    """The rounds of a fixed `length`, with `drafters`; they are the same at any cost."""
+    """The rounds of a fixed `length` with `drafters`, which do not depend on costs."""
 
     drafters: tuple[str, ...]
     length: int
-    rounds: tuple[Round, ...]
+    rounds: tuple[SimulatedRound, ...]
 
     @property
     def name(self) -> str:
-        """For people."""
+        """A name for people."""
         return f"{'+'.join(self.drafters)} {self.length}" if self.length else "plain"
 
 
-def plain_run(part: Part, conditions: Conditions) -> FixedRun:
-    """Every token by itself."""
-    return _fixed(part, conditions, (), 0)
+def plain_run(phase: Phase, conditions: Conditions) -> FixedRun:
+    """Plain decoding: a round for every token."""
+    return _fixed(phase, conditions, (), 0)
 
 
-def fixed_runs(part: Part, conditions: Conditions) -> list[FixedRun]:
+def fixed_runs(phase: Phase, conditions: Conditions) -> list[FixedRun]:
     """Every length with each drafter alone and with all of them; length 0 once."""
-    names = tuple(part.answers[0].drafts)
+    names = tuple(phase.answers[0].drafts)
     teams = [(name,) for name in names] + ([names] if len(names) > 1 else [])
-    lengths = range(1, min(_longest(part), LONGEST) + 1)
-    runs = [_fixed(part, conditions, team, length) for team in teams for length in lengths]
-    return [plain_run(part, conditions), *runs]
+    lengths = range(1, min(_longest(phase), LONGEST) + 1)
+    runs = [_fixed(phase, conditions, team, length) for team in teams for length in lengths]
+    return [plain_run(phase, conditions), *runs]
 
 
 def best_fixed(runs: Sequence[FixedRun], conditions: Conditions) -> tuple[FixedRun, float]:
@@ -48,16 +48,18 @@ def best_fixed(runs: Sequence[FixedRun], conditions: Conditions) -> tuple[FixedR
     return runs[best], times[best]
 
 
-def _fixed(part: Part, conditions: Conditions, drafters: tuple[str, ...], length: int) -> FixedRun:
-    rounds = replay(part, Fixed(length), conditions, drafters=drafters)
+def _fixed(
+    phase: Phase, conditions: Conditions, drafters: tuple[str, ...], length: int
+) -> FixedRun:
+    rounds = replay(phase, Fixed(length), conditions, drafters=drafters)
     return FixedRun(drafters, length, tuple(rounds))
 
 
-def _longest(part: Part) -> int:
-    """Tokens of the longest chain."""
+def _longest(phase: Phase) -> int:
+    """How many tokens the longest chain has."""
     chains = (
         len(drafted.q)
-        for answer in part.answers
+        for answer in phase.answers
         for places in answer.drafts.values()
         for drafted in places
         if drafted is not None

@@ -1,45 +1,51 @@
-"""A policy plays against a record: it chooses before every round, and the record knows what stands.
+"""A policy plays against recorded drafts: it chooses a draft, and the record has the verdict.
 
-Goes by `engine.speculate`, without models and without a clock: rounds, plain ones in a row, waking.
+Follows `engine.speculate` without models and without a clock: rounds, plain ones in a row, waking.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from engine.draft_length import DraftCandidate, DraftChoice, DraftLengthPolicy, MeasuredRound
+from engine.draft_length import (
+    DraftCandidate,
+    DraftChoice,
+    DraftLengthPolicy,
+    MeasuredRound,
+    Reason,
+)
 from tests.lab.simulate.conditions import Conditions, Noise
-from tests.lab.simulate.traces import Answer, Drafted
+from tests.lab.simulate.traces import AnswerTrace, RecordedDraft
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """Answers to be written one after another, behind `start` of a course's `total` tokens."""
+class Phase:
+    """Answers to be written one after another, behind `start` of an episode's `total` tokens."""
 
-    answers: tuple[Answer, ...]
+    answers: tuple[AnswerTrace, ...]
     start: int
     total: int
 
     @property
     def tokens(self) -> int:
-        """How many they have."""
+        """How many tokens the answers have."""
         return sum(answer.places for answer in self.answers)
 
     def progress(self, written: int) -> float:
-        """The share of the course that is written, once `written` tokens of this part are."""
+        """The share of the episode that is written, once `written` tokens of this phase are."""
         return (self.start + written) / self.total
 
 
-def whole(answers: Sequence[Answer]) -> Part:
-    """All of a course."""
-    return Part(tuple(answers), 0, sum(answer.places for answer in answers))
+def whole(answers: Sequence[AnswerTrace]) -> Phase:
+    """All of an episode."""
+    return Phase(tuple(answers), 0, sum(answer.places for answer in answers))
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class SimulatedRound:
     """One pass of the target, and what was drafted for it: nothing where `proposed` is 0.
 
-    `answer`: its number in the part. `context`: tokens before it. `progress`: the share of the
-    course that was written before it. `behind`: committed tokens that the drafter had to read
+    `answer`: its number in the phase. `context`: tokens before it. `progress`: the share of the
+    episode that was written before it. `behind`: committed tokens that the drafter had to read
     first. `watched`: whether drafting looked at every token, to stop where it is unsure.
     """
 
@@ -52,51 +58,51 @@ class Round:
     accepted: int
     behind: int
     watched: bool
-    reason: str
+    reason: Reason
 
     @property
     def committed(self) -> int:
-        """Tokens that it wrote."""
+        """How many tokens it wrote."""
         return self.accepted + 1
 
 
-def cost(one: Round, conditions: Conditions) -> tuple[float, float]:
-    """True seconds of drafting, and of verifying."""
-    context, progress = one.context, one.progress
-    verify = conditions.verify_seconds(one.proposed + 1, context=context, progress=progress)
-    if not one.proposed:
+def cost(round: SimulatedRound, conditions: Conditions) -> tuple[float, float]:
+    """True seconds of drafting and of verifying."""
+    context, progress = round.context, round.progress
+    verify = conditions.verify_seconds(round.proposed + 1, context=context, progress=progress)
+    if not round.proposed:
         return 0.0, verify
     draft = conditions.draft_seconds(
-        one.drafter,
-        one.proposed,
+        round.drafter,
+        round.proposed,
         context=context,
         progress=progress,
-        behind=one.behind,
-        watched=one.watched,
+        behind=round.behind,
+        watched=round.watched,
     )
     return draft, verify
 
 
-def seconds(rounds: Sequence[Round], conditions: Conditions) -> float:
+def seconds(rounds: Sequence[SimulatedRound], conditions: Conditions) -> float:
     """True seconds of all `rounds`."""
-    return sum(sum(cost(one, conditions)) for one in rounds)
+    return sum(sum(cost(round, conditions)) for round in rounds)
 
 
 def replay(
-    part: Part,
+    phase: Phase,
     policy: DraftLengthPolicy,
     conditions: Conditions,
     *,
     drafters: Sequence[str] | None = None,
-) -> Iterator[Round]:
+) -> Iterator[SimulatedRound]:
     """Write the answers with the `drafters` alone, or with all that are recorded.
 
     The policy keeps what it learned from answer to answer.
     """
-    noise, before = Noise(conditions, start=part.start), 0
-    for number, answer in enumerate(part.answers):
+    noise, before = Noise(conditions, start=phase.start), 0
+    for number, answer in enumerate(phase.answers):
         names = [name for name in answer.drafts if drafters is None or name in drafters]
-        writing = _Writing(part, number, before, names)
+        writing = _Writing(phase, number, before, names)
         while writing.place < answer.places:
             candidates = writing.candidates()
             most = answer.places - writing.place - 1
@@ -107,22 +113,22 @@ def replay(
                 yield from _plainly(writing, policy, conditions, noise, choice)
                 continue
             drafter, drafted = chain
-            one = writing.drafted(drafter, drafted, choice)
-            draft_seconds, verify_seconds = cost(one, conditions)
+            round = writing.drafted(drafter, drafted, choice)
+            draft_seconds, verify_seconds = cost(round, conditions)
             measured = MeasuredRound(
-                proposed=one.proposed,
-                accepted=one.accepted,
+                proposed=round.proposed,
+                accepted=round.accepted,
                 draft_seconds=noise.reading(draft_seconds),
                 verify_seconds=noise.reading(verify_seconds),
                 context=context,
                 drafter=drafter,
                 match=drafted.match,
-                q=drafted.q[: one.proposed],
+                q=drafted.q[: round.proposed],
                 asked=choice.length,
             )
-            writing.commit(one)
+            writing.commit(round)
             policy.observe(measured)
-            yield one
+            yield round
         before += answer.places
 
 
@@ -132,16 +138,18 @@ def _plainly(
     conditions: Conditions,
     noise: Noise,
     choice: DraftChoice,
-) -> Iterator[Round]:
-    """As the loop does: woken by a match, it still writes the token that is under way."""
+) -> Iterator[SimulatedRound]:
+    """As in the loop: woken by a match, it still writes the token that is under way."""
     left = min(choice.rounds, writing.answer.places - writing.place)
     while left:
         left -= 1
-        one = writing.plain(choice.reason)
-        _, verify_seconds = cost(one, conditions)
-        writing.commit(one)
-        policy.observe(MeasuredRound(0, 0, 0.0, noise.reading(verify_seconds), context=one.context))
-        yield one
+        round = writing.plain(choice.reason)
+        _, verify_seconds = cost(round, conditions)
+        writing.commit(round)
+        policy.observe(
+            MeasuredRound(0, 0, 0.0, noise.reading(verify_seconds), context=round.context)
+        )
+        yield round
         if left and choice.wake and writing.matches(choice.wake):
             left = 1
 
@@ -149,10 +157,10 @@ def _plainly(
 class _Writing:
     """How far an answer is written, and how far each drafter has read it."""
 
-    def __init__(self, part: Part, number: int, before: int, drafters: Sequence[str]) -> None:
-        self.answer = part.answers[number]
+    def __init__(self, phase: Phase, number: int, before: int, drafters: Sequence[str]) -> None:
+        self.answer = phase.answers[number]
         self.place = 0
-        self._part, self._number, self._before = part, number, before
+        self._phase, self._number, self._before = phase, number, before
         self._drafts = {name: self.answer.drafts[name] for name in drafters}
         self._read = dict.fromkeys(drafters, 0)
 
@@ -169,8 +177,8 @@ class _Writing:
         here = (places[self.place] for places in self._drafts.values())
         return any(drafted is not None and drafted.match >= wake for drafted in here)
 
-    def chain(self, choice: DraftChoice) -> tuple[str, Drafted] | None:
-        """Whose chain it is, and the chain; None where there is none."""
+    def chain(self, choice: DraftChoice) -> tuple[str, RecordedDraft] | None:
+        """The drafter that the choice leads to, and its chain; None where there is none."""
         if not choice.length:
             return None
         for name, places in self._drafts.items():
@@ -179,29 +187,29 @@ class _Writing:
                 return name, drafted
         return None
 
-    def drafted(self, drafter: str, drafted: Drafted, choice: DraftChoice) -> Round:
+    def drafted(self, drafter: str, drafted: RecordedDraft, choice: DraftChoice) -> SimulatedRound:
         proposed = _stopped(drafted, choice)
-        accepted = min(drafted.stood, proposed)
+        accepted = min(drafted.accepted, proposed)
         behind = self._behind(drafter, drafted)
         watched = choice.floor > 0.0
         return self._round(drafter, proposed, accepted, behind, watched, choice.reason)
 
-    def plain(self, reason: str) -> Round:
+    def plain(self, reason: Reason) -> SimulatedRound:
         return self._round("", 0, 0, 0, False, reason)
 
-    def commit(self, one: Round) -> None:
-        self.place += one.committed
-        if one.drafter:
-            self._read[one.drafter] = self.place
+    def commit(self, round: SimulatedRound) -> None:
+        self.place += round.committed
+        if round.drafter:
+            self._read[round.drafter] = self.place
 
     def _round(
-        self, drafter: str, proposed: int, accepted: int, behind: int, watched: bool, reason: str
-    ) -> Round:
-        return Round(
+        self, drafter: str, proposed: int, accepted: int, behind: int, watched: bool, reason: Reason
+    ) -> SimulatedRound:
+        return SimulatedRound(
             self._number,
             self.place,
             self.answer.prompt + self.place,
-            self._part.progress(self._before + self.place),
+            self._phase.progress(self._before + self.place),
             drafter,
             proposed,
             accepted,
@@ -210,12 +218,12 @@ class _Writing:
             reason,
         )
 
-    def _behind(self, drafter: str, drafted: Drafted) -> int:
-        """A lookup has nothing to read."""
+    def _behind(self, drafter: str, drafted: RecordedDraft) -> int:
+        """How many tokens the drafter has not read; a lookup reads none."""
         return 0 if drafted.match else self.place - self._read[drafter]
 
 
-def _stopped(drafted: Drafted, choice: DraftChoice) -> int:
+def _stopped(drafted: RecordedDraft, choice: DraftChoice) -> int:
     """How many tokens are drafted until it stops. The one that it stops after is proposed too."""
     length = min(choice.length, len(drafted.q))
     if choice.floor <= 0.0 or drafted.match:

@@ -1,4 +1,4 @@
-"""What a simulation found, by curve, temperature and category, and its JSON form."""
+"""The results of a simulation by curve, temperature and category, and their JSON form."""
 
 import json
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from models.errors import Problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class ResultRow:
     """A policy on a curve, over the answers of a category at a temperature.
 
     Seconds are simulated. `length`: committed tokens a pass. `fixed`: the best fixed drafting
@@ -45,16 +45,16 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """All rows, and what they are of, in words."""
+class SimulationReport:
+    """All rows, and what was simulated, in words."""
 
     policy: str
     sources: tuple[tuple[str, str], ...]
     conditions: str
-    rows: tuple[Row, ...]
+    rows: tuple[ResultRow, ...]
 
 
-def save_report(report: Report, path: Path) -> None:
+def save_report(report: SimulationReport, path: Path) -> None:
     """Write `path`. Raises `Problem`."""
     rows = [
         asdict(row)
@@ -78,12 +78,12 @@ def save_report(report: Report, path: Path) -> None:
         raise Problem(f"{path} cannot be written: {error}.", "Choose another --out.") from error
 
 
-def total(rows: Sequence[Row], category: str) -> Row:
-    """`rows` of one curve and temperature in one; its references are the sums of theirs."""
+def total(rows: Sequence[ResultRow], category: str) -> ResultRow:
+    """The sum of `rows`, which are of one curve and temperature."""
     tokens = sum(row.tokens for row in rows)
     passes = sum(row.tokens / row.length for row in rows)
     drafted = sum(row.drafted_share * row.tokens / row.length for row in rows)
-    return Row(
+    return ResultRow(
         curve=rows[0].curve,
         temperature=rows[0].temperature,
         category=category,

@@ -8,13 +8,13 @@ from engine.draft_length import LONGEST, DraftLengthPolicy
 from engine.draft_length.policy import Automatic, Fixed
 from models.errors import Problem
 from tests.lab.simulate.calibrated import calibrated
-from tests.lab.simulate.conditions import STEPS, Conditions, find_weather
+from tests.lab.simulate.conditions import STEPS, Conditions, find_scenario
 from tests.lab.simulate.curves import find_curves
 from tests.lab.simulate.oracle import oracle
 from tests.lab.simulate.references import FixedRun, best_fixed, fixed_runs, plain_run
-from tests.lab.simulate.replay import Part, replay, seconds
-from tests.lab.simulate.report import Report, Row, save_report
-from tests.lab.simulate.traces import Answer, load_trace, without_acceptance
+from tests.lab.simulate.replay import Phase, replay, seconds
+from tests.lab.simulate.report import ResultRow, SimulationReport, save_report
+from tests.lab.simulate.traces import AnswerTrace, load_trace, without_acceptance
 
 _RECORDED = Path(__file__).parents[2] / "data" / "traces"
 
@@ -25,13 +25,14 @@ MakePolicy = Callable[[Conditions], DraftLengthPolicy]
 class SimulateOptions:
     """What to simulate. `steps`: what a drafted token costs, as shares of a pass.
 
-    `fresh`: a policy forgets what it learned between categories. `rejecting`: no guess stands.
+    `fresh`: a policy forgets what it learned between categories. `rejecting`: every drafted token
+    is rejected.
     `calibrated`: it knows what the machine's curve was before it grew hot or loaded.
     """
 
     traces: tuple[Path, ...]
     curves: tuple[str, ...] = ()
-    weather: str = "steady"
+    scenario: str = "steady"
     steps: Mapping[str, float] = field(default_factory=dict)
     policy: str = "auto"
     fresh: bool = False
@@ -43,31 +44,31 @@ class SimulateOptions:
 
 def run_simulation(
     options: SimulateOptions, progress: Callable[[str], None] = lambda line: None
-) -> Report:
+) -> SimulationReport:
     """Raises `Problem`."""
     make_policy = policy_maker(options.policy, calibrated=options.calibrated)
     curves = find_curves(options.curves)
-    weather = find_weather(options.weather)
+    scenario = find_scenario(options.scenario)
     answers = [answer for path in options.traces for answer in load_trace(path).answers]
     if options.rejecting:
         answers = [without_acceptance(answer) for answer in answers]
     machines = [
         Conditions(
-            curve=curve, steps={**STEPS, **options.steps}, seed=options.seed, **weather.changes
+            curve=curve, steps={**STEPS, **options.steps}, seed=options.seed, **scenario.changes
         )
         for curve in curves
     ]
-    rows: list[Row] = []
+    rows: list[ResultRow] = []
     for temperature in sorted({answer.temperature for answer in answers}):
         same = [answer for answer in answers if answer.temperature == temperature]
-        course = Course(same, fresh=options.fresh)
+        episode = Episode(same, fresh=options.fresh)
         for conditions in machines:
             progress(f"{conditions.curve.name}, temperature {temperature:g}")
-            rows += course.play(make_policy, conditions)
-    report = Report(
+            rows += episode.play(make_policy, conditions)
+    report = SimulationReport(
         policy=options.policy,
         sources=tuple((curve.name, curve.source) for curve in curves),
-        conditions=weather.described + ", and no guess stands" * options.rejecting,
+        conditions=scenario.described + ", every drafted token rejected" * options.rejecting,
         rows=tuple(rows),
     )
     if options.out is not None:
@@ -107,61 +108,61 @@ def draft_steps(words: Sequence[str]) -> dict[str, float]:
 
 
 def recorded_traces() -> list[Path]:
-    """Those that lie in the source tree. Raises `Problem` where there are none."""
+    """The traces in the source tree. Raises `Problem` where there are none."""
     found = sorted(_RECORDED.glob("*.jsonl.gz"))
     if not found:
         raise Problem(
-            "No trace comes along.",
+            "The source tree has no trace.",
             "Make one (make record --out FILE), and name it: --traces.",
         )
     return found
 
 
-class Course:
+class Episode:
     """Answers, category after category: phases, through which a policy keeps what it learned.
 
-    Where `fresh`, each category is a course of its own, and the policy knows nothing.
+    Where `fresh`, each category is an episode of its own, and the policy knows nothing.
     """
 
-    def __init__(self, answers: Sequence[Answer], *, fresh: bool = False) -> None:
+    def __init__(self, answers: Sequence[AnswerTrace], *, fresh: bool = False) -> None:
         self._fresh = fresh
         categories = dict.fromkeys(answer.category for answer in answers)
         total, start = sum(answer.places for answer in answers), 0
-        self.parts: list[Part] = []
+        self.phases: list[Phase] = []
         for category in categories:
             chosen = tuple(answer for answer in answers if answer.category == category)
             size = sum(answer.places for answer in chosen)
-            self.parts.append(Part(chosen, 0, size) if fresh else Part(chosen, start, total))
+            self.phases.append(Phase(chosen, 0, size) if fresh else Phase(chosen, start, total))
             start += size
         self._fixed: list[list[FixedRun]] = []  # the same at any cost
 
-    def play(self, make_policy: MakePolicy, conditions: Conditions) -> list[Row]:
-        """A row for every category."""
+    def play(self, make_policy: MakePolicy, conditions: Conditions) -> list[ResultRow]:
+        """The results of every category."""
         if not self._fixed:
-            self._fixed = [fixed_runs(part, conditions) for part in self.parts]
+            self._fixed = [fixed_runs(phase, conditions) for phase in self.phases]
         policy, rows = make_policy(conditions), []
-        for part, fixed in zip(self.parts, self._fixed, strict=True):
+        for phase, fixed in zip(self.phases, self._fixed, strict=True):
             policy = make_policy(conditions) if self._fresh else policy
-            rows.append(play(part, policy, conditions, fixed))
+            rows.append(play(phase, policy, conditions, fixed))
         return rows
 
 
 def play(
-    part: Part, policy: DraftLengthPolicy, conditions: Conditions, fixed: Sequence[FixedRun]
-) -> Row:
-    """What the policy makes of a part, beside its references."""
-    rounds = tuple(replay(part, policy, conditions))
+    phase: Phase, policy: DraftLengthPolicy, conditions: Conditions, fixed: Sequence[FixedRun]
+) -> ResultRow:
+    """The result of the policy in a phase, beside its references."""
+    rounds = tuple(replay(phase, policy, conditions))
     best, fixed_seconds = best_fixed(fixed, conditions)
-    return Row(
+    return ResultRow(
         curve=conditions.curve.name,
-        temperature=part.answers[0].temperature,
-        category=part.answers[0].category,
-        tokens=part.tokens,
+        temperature=phase.answers[0].temperature,
+        category=phase.answers[0].category,
+        tokens=phase.tokens,
         seconds=seconds(rounds, conditions),
-        plain_seconds=seconds(plain_run(part, conditions).rounds, conditions),
+        plain_seconds=seconds(plain_run(phase, conditions).rounds, conditions),
         fixed_seconds=fixed_seconds,
-        oracle_seconds=seconds(oracle(part, conditions), conditions),
+        oracle_seconds=seconds(oracle(phase, conditions), conditions),
         fixed=best.name,
-        length=part.tokens / len(rounds),
-        drafted_share=sum(one.proposed > 0 for one in rounds) / len(rounds),
+        length=phase.tokens / len(rounds),
+        drafted_share=sum(round.proposed > 0 for round in rounds) / len(rounds),
     )

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from tests.lab.simulate.report import Report, Row, total
+from tests.lab.simulate.report import ResultRow, SimulationReport, total
 
 
-def render(report: Report, console: Console) -> None:
+def render(report: SimulationReport, console: Console) -> None:
     """Print the report, curve by curve."""
     console.print(
         f"Simulated, not measured: draft length {report.policy}; {report.conditions}. "
@@ -31,7 +31,7 @@ def render(report: Report, console: Console) -> None:
     )
 
 
-def _table(rows: Sequence[Row], title: str) -> Table:
+def _table(rows: Sequence[ResultRow], title: str) -> Table:
     table = Table(title=title, title_justify="left", box=None, padding=(0, 1, 0, 0))
     table.add_column("", overflow="fold", min_width=14)
     headings = ("", "length", "×", "best fixed\nin hindsight", "\n×", "oracle\n×")

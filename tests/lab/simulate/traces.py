@@ -1,4 +1,4 @@
-"""What drafters would have proposed at every place of recorded answers, and how much of it stood.
+"""What drafters would have proposed at every place of recorded answers, and how much was accepted.
 
 Knows the file format and nothing of models. No text and no tokens are kept: only lengths, matches
 and probabilities. A file is JSON lines, gzipped where its name ends in .gz: a header, then an
@@ -7,7 +7,7 @@ answer a line.
 For greedy answers a record is exact: whether a chain's tokens are the target's own does not depend
 on what was drafted before. Sampled ones are judged token by token with the luck of the recording,
 and the rounds of a replay are set side by side as if their luck had been independent: an
-approximation. (Judged as blocks, which the engine does, somewhat more would have stood.)
+approximation. (Judged as blocks, which the engine does, somewhat more would have been accepted.)
 """
 
 import gzip
@@ -26,23 +26,25 @@ _PER_MILLE = 1000  # q is kept in thousandths
 
 
 @dataclass(frozen=True, slots=True)
-class Drafted:
-    """A chain that was proposed at some place: the first `stood` of its tokens stand.
+class RecordedDraft:
+    """A chain that was proposed at some place: the first `accepted` of its tokens are accepted.
 
     `q`: the drafter's probability of each token. `match`: how many tokens a lookup matched.
     """
 
     q: tuple[float, ...]
-    stood: int
+    accepted: int
     match: int = 0
 
     def __post_init__(self) -> None:
-        if not 0 <= self.stood <= len(self.q) or self.match < 0:
-            raise ValueError(f"{self.stood} of {len(self.q)} tokens stand, match {self.match}")
+        if not 0 <= self.accepted <= len(self.q) or self.match < 0:
+            raise ValueError(
+                f"{self.accepted} of {len(self.q)} tokens are accepted, match {self.match}"
+            )
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class AnswerTrace:
     """One answer. `prompt`: tokens before it. `drafts`: by drafter, in the order in which they
     are asked, what each would propose before the first token of the answer, the second, ..."""
 
@@ -50,7 +52,7 @@ class Answer:
     category: str
     temperature: float
     prompt: int
-    drafts: Mapping[str, tuple[Drafted | None, ...]]
+    drafts: Mapping[str, tuple[RecordedDraft | None, ...]]
 
     def __post_init__(self) -> None:
         if len({len(places) for places in self.drafts.values()}) != 1:
@@ -63,11 +65,11 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Trace:
+class TraceFile:
     """A file. `target`: the model's name, for people."""
 
     target: str
-    answers: tuple[Answer, ...]
+    answers: tuple[AnswerTrace, ...]
 
 
 def rounded(q: float) -> float:
@@ -75,17 +77,17 @@ def rounded(q: float) -> float:
     return round(_PER_MILLE * q) / _PER_MILLE
 
 
-def without_acceptance(answer: Answer) -> Answer:
-    """The same guesses, and none of them stands."""
-    return _changed(answer, lambda drafted: replace(drafted, stood=0))
+def without_acceptance(answer: AnswerTrace) -> AnswerTrace:
+    """The same drafts, none of them accepted."""
+    return _changed(answer, lambda drafted: replace(drafted, accepted=0))
 
 
-def with_all_accepted(answer: Answer) -> Answer:
-    """The same guesses, and all of them stand."""
-    return _changed(answer, lambda drafted: replace(drafted, stood=len(drafted.q)))
+def with_all_accepted(answer: AnswerTrace) -> AnswerTrace:
+    """The same drafts, all of them accepted."""
+    return _changed(answer, lambda drafted: replace(drafted, accepted=len(drafted.q)))
 
 
-def joined(answers: Sequence[Answer], *, category: str) -> Answer:
+def joined(answers: Sequence[AnswerTrace], *, category: str) -> AnswerTrace:
     """One long answer, phase after phase: what is drafted at its places, one after another."""
     first = answers[0]
     drafts = {
@@ -95,7 +97,7 @@ def joined(answers: Sequence[Answer], *, category: str) -> Answer:
     return replace(first, id="+".join(a.id for a in answers), category=category, drafts=drafts)
 
 
-def _changed(answer: Answer, change: Any) -> Answer:
+def _changed(answer: AnswerTrace, change: Any) -> AnswerTrace:
     drafts = {
         name: tuple(place and change(place) for place in places)
         for name, places in answer.drafts.items()
@@ -106,7 +108,7 @@ def _changed(answer: Answer, change: Any) -> Answer:
 # Files
 
 
-def load_trace(path: Path) -> Trace:
+def load_trace(path: Path) -> TraceFile:
     """Read and check a file. Raises `Problem`."""
     try:
         data = path.read_bytes()
@@ -125,11 +127,11 @@ def load_trace(path: Path) -> Trace:
     answers = [_read(path, number, line) for number, line in enumerate(lines[1:], start=2)]
     if len({tuple(answer.drafts) for answer in answers}) > 1:
         raise _damaged(path, 2, "its answers have different drafters")
-    return Trace(str(header.get("target", "")), tuple(answers))
+    return TraceFile(str(header.get("target", "")), tuple(answers))
 
 
-def save_trace(path: Path, trace: Trace) -> None:
-    """Write `path`, which is the old file or the new one, and nothing between."""
+def save_trace(path: Path, trace: TraceFile) -> None:
+    """Write `path` atomically: it is the old file or the new one."""
     header = {"format": FORMAT, "version": VERSION, "target": trace.target}
     records = [header, *map(_to_json, trace.answers)]
     lines = [json.dumps(record, separators=(",", ":")) for record in records]
@@ -162,7 +164,7 @@ def _header(path: Path, lines: Sequence[str]) -> dict[str, Any]:
     return checked
 
 
-def _to_json(answer: Answer) -> dict[str, Any]:
+def _to_json(answer: AnswerTrace) -> dict[str, Any]:
     columns = {name: _columns(places) for name, places in answer.drafts.items()}
     return {
         "id": answer.id,
@@ -173,45 +175,50 @@ def _to_json(answer: Answer) -> dict[str, Any]:
     }
 
 
-def _columns(places: Iterable[Drafted | None]) -> dict[str, list[int]]:
-    """Place by place how many were drafted, stood and matched; the q of all, end to end."""
-    chains = [place or Drafted((), 0) for place in places]
+def _columns(places: Iterable[RecordedDraft | None]) -> dict[str, list[int]]:
+    """How many tokens were drafted, accepted and matched at each place; all their q end to end.
+
+    Files call the accepted ones "stood".
+    """
+    chains = [place or RecordedDraft((), 0) for place in places]
     columns = {
         "drafted": [len(chain.q) for chain in chains],
-        "stood": [chain.stood for chain in chains],
+        "stood": [chain.accepted for chain in chains],
     }
     if any(chain.match for chain in chains):
         columns["match"] = [chain.match for chain in chains]
     q = [round(_PER_MILLE * q) for chain in chains for q in chain.q]
-    if any(one != _PER_MILLE for one in q):  # else it was certain of all
+    if any(share != _PER_MILLE for share in q):  # else it was certain of all
         columns["q"] = q
     return columns
 
 
-def _read(path: Path, number: int, line: str) -> Answer:
+def _read(path: Path, number: int, line: str) -> AnswerTrace:
     try:
         record = json.loads(line)
         drafts = {str(name): _places(columns) for name, columns in record["drafts"].items()}
         temperature, prompt = float(record["temperature"]), int(record["prompt"])
         if prompt < 0 or not 0.0 <= temperature < 1e6:
             raise ValueError("its numbers are out of range")
-        return Answer(str(record["id"]), str(record["category"]), temperature, prompt, drafts)
+        return AnswerTrace(str(record["id"]), str(record["category"]), temperature, prompt, drafts)
     except (ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
         raise _damaged(path, number, f"{type(error).__name__}, {error}") from error
 
 
-def _places(columns: Mapping[str, Sequence[int]]) -> tuple[Drafted | None, ...]:
-    drafted, stood = columns["drafted"], columns["stood"]
+def _places(columns: Mapping[str, Sequence[int]]) -> tuple[RecordedDraft | None, ...]:
+    drafted, accepted = columns["drafted"], columns["stood"]
     matches = columns.get("match", [0] * len(drafted))
     q = columns.get("q", [_PER_MILLE] * sum(drafted))
-    if any(type(n) is not int or n < 0 for column in (drafted, stood, matches, q) for n in column):
+    if any(
+        type(n) is not int or n < 0 for column in (drafted, accepted, matches, q) for n in column
+    ):
         raise ValueError("a count is not a whole number from 0 up")
-    if len(q) != sum(drafted) or any(one > _PER_MILLE for one in q):
+    if len(q) != sum(drafted) or any(share > _PER_MILLE for share in q):
         raise ValueError("its probabilities do not fit")
-    places, start = list[Drafted | None](), 0
-    for count, standing, match in zip(drafted, stood, matches, strict=True):
-        shares = tuple(one / _PER_MILLE for one in q[start : start + count])
-        chain = Drafted(shares, standing, match)
+    places, start = list[RecordedDraft | None](), 0
+    for count, stood, match in zip(drafted, accepted, matches, strict=True):
+        shares = tuple(share / _PER_MILLE for share in q[start : start + count])
+        chain = RecordedDraft(shares, stood, match)
         places.append(chain if count else None)
         start += count
     return tuple(places)

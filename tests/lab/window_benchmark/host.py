@@ -11,23 +11,23 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 
 from engine import protocol
-from engine.events import Done, Ending, Failed, Prefill, Stats
+from engine.events import Done, DoneReason, Failed, Prefill, Stats
 from engine.protocol import (
-    Answer,
     Cancel,
     Command,
-    Drafting,
     Generate,
     Load,
     Loaded,
     Loading,
     Quit,
     Ready,
+    Response,
+    SetDrafter,
 )
 from engine.stats import update
 from tests.lab.window_benchmark.rounds import committed, made_rounds, made_text
 
-Say = Callable[[Answer], None]
+Say = Callable[[Response], None]
 CommandRunner = SimpleQueue[Command]
 
 
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str]) -> None:
         match command:
             case Load():
                 target, drafter, length = command.target, command.drafter, command.draft_length
-            case Drafting():
+            case SetDrafter():
                 drafter = command.drafter or drafter
                 length = command.draft_length or length
             case Generate():
@@ -68,7 +68,7 @@ def play(
 ) -> None:
     """Say the rounds of `text`, `speed` tokens a second, up to the end or a command to stop."""
     stats, begin, written = Stats(), clock(), 0
-    reason: Ending = "stop"
+    reason: DoneReason = "stop"
     first = Prefill(generation, 64, 64, 0, 0.01)
     stats = update(stats, first)
     say(first)
@@ -84,9 +84,9 @@ def play(
     say(Done(generation, reason, stats))
 
 
-def say(answer: Answer) -> None:
+def say(response: Response) -> None:
     """One line of the protocol."""
-    sys.stdout.buffer.write(protocol.answer_to_json(answer).encode() + b"\n")
+    sys.stdout.buffer.write(protocol.response_to_json(response).encode() + b"\n")
     sys.stdout.buffer.flush()
 
 

@@ -14,7 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.errors import Problem
-from models.hub.queue import FILE_NAME, SAVE_SECONDS, Cancelled, Queue, Report, repository_of
+from models.hub.queue import (
+    FILE_NAME,
+    SAVE_SECONDS,
+    Cancelled,
+    Queue,
+    QueueBusy,
+    Report,
+    repository_of,
+)
 from models.records import Download
 
 GIVE_UP = Problem("It cannot be had.", "Try another one.")
@@ -226,7 +234,7 @@ def test_one_runner_at_a_time(queue: Queue, tmp_path: Path):
 
     def fetch(download: Download, report: Report, cancelled: Cancelled) -> None:
         assert standings(Queue(home=tmp_path)) == {"x/1": "running"}
-        with pytest.raises(Problem, match="running already"):
+        with pytest.raises(QueueBusy):
             Queue(home=tmp_path).run(fetch_all)
 
     queue.run(fetch)
@@ -257,7 +265,7 @@ def test_a_runner_that_is_killed_leaves_a_paused_download(queue: Queue, tmp_path
         assert runner.stdout is not None
         assert runner.stdout.readline() == b"begun\n"
         assert standings(queue) == {"x/1": "running", "x/2": "queued"}
-        with pytest.raises(Problem, match="running already"):
+        with pytest.raises(QueueBusy):
             queue.run(fetch_all)
         runner.send_signal(signal.SIGKILL)
     assert standings(queue) == {"x/1": "paused", "x/2": "queued"}

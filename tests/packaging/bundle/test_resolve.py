@@ -13,7 +13,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from bundle import resolve
-from bundle.resolve import Platform, Wheel, fetch, linux, macos, read_lock, write_lock
+from bundle.resolve import LockedWheel, Platform, fetch, linux, macos, read_lock, write_lock
 from configuration import REPOSITORY, read_configuration
 from models.errors import Problem
 from tests.support.packaging.tiny_wheel import write_wheel
@@ -33,7 +33,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_lock_is_read_as_it_was_written(tmp_path_factory: pytest.TempPathFactory, items):
     path = tmp_path_factory.mktemp("lock") / "lock.txt"
     wheels = [
-        Wheel(name, "1.0", f"{name}-1.0-py3-none-any.whl", f"{len(data):064x}")
+        LockedWheel(name, "1.0", f"{name}-1.0-py3-none-any.whl", f"{len(data):064x}")
         for name, data in sorted(items.items())
     ]
     write_lock(path, wheels[::-1])
@@ -42,7 +42,7 @@ def test_a_lock_is_read_as_it_was_written(tmp_path_factory: pytest.TempPathFacto
 
 def test_a_line_that_is_not_understood(tmp_path: Path):
     path = tmp_path / "lock.txt"
-    write_lock(path, [Wheel("a", "1", "a-1-py3-none-any.whl", "0" * 64)])
+    write_lock(path, [LockedWheel("a", "1", "a-1-py3-none-any.whl", "0" * 64)])
     path.write_text(path.read_text() + "b==1\n")
     with pytest.raises(ValueError, match="b==1"):
         read_lock(path)
@@ -106,7 +106,7 @@ def test_a_damaged_wheel_is_fetched_again(cache: Path, monkeypatch: pytest.Monke
 def test_another_wheel_of_the_same_version(cache: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(resolve, "_run", lambda *_: b"")
     with pytest.raises(Problem, match="gone-1"):
-        fetch([Wheel("gone", "1", "gone-1-py3-none-any.whl", "0" * 64)], MAC)
+        fetch([LockedWheel("gone", "1", "gone-1-py3-none-any.whl", "0" * 64)], MAC)
 
 
 def test_resolving_asks_uv_for_versions_and_pip_for_wheels(monkeypatch: pytest.MonkeyPatch):
@@ -125,7 +125,7 @@ def test_resolving_asks_uv_for_versions_and_pip_for_wheels(monkeypatch: pytest.M
 
     monkeypatch.setattr(resolve, "_run", run)
     name = "some_package-1.2+cpu-py3-none-any.whl"
-    assert resolve.resolve(MAC) == [Wheel("some-package", "1.2", name, "ab")]
+    assert resolve.resolve(MAC) == [LockedWheel("some-package", "1.2", name, "ab")]
     (uv, environment), _ = asked
     assert "--python-platform=aarch64-apple-darwin" in uv
     assert "--extra=window" in uv

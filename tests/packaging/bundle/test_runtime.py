@@ -82,7 +82,7 @@ def test_openssl_says_which_one_it_is(tmp_path: Path):
     library.write_bytes(b"\0OpenSSL\0OpenSSL 3.0.21 9 Jun 2026\0")
     assert openssl_version(tmp_path) == "3.0.21"
     library.write_bytes(b"OpenSSL 3")
-    with pytest.raises(Problem, match="does not say"):
+    with pytest.raises(Problem, match="OpenSSL"):
         openssl_version(tmp_path)
 
 

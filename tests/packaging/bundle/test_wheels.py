@@ -1,4 +1,4 @@
-"""A wheel taken apart: what pip would install, less what is left out."""
+"""A wheel taken apart: what pip would install, less what is excluded."""
 
 from pathlib import Path
 

@@ -12,9 +12,9 @@ and so on; the last is repeated. Each word is one step:
     play:FILE              say the events in a file of them, as those of what was taken
     part:NUMBER:FILE       only so many of them
     long:BYTES             a text whose line has so many bytes, its end included
-    print:WORD | half | unended              what is no answer, half of one, one without an end
+    print:WORD | half | unended              what is no response, half of one, one without an end
     complain:WORD | spew   to standard error, a line or 20,000
-    serve                  answer everything until the end of standard input
+    serve                  response everything until the end of standard input
     hang                   say nothing more, and never end
     exit:STATUS | kill
 """
@@ -29,15 +29,15 @@ from pathlib import Path
 from engine import protocol
 from engine.events import Done, Failed, Stats, Text, from_json
 from engine.protocol import (
-    Answer,
     Cancel,
     Command,
-    Drafting,
     Generate,
     Load,
     Loaded,
     Loading,
     Ready,
+    Response,
+    SetDrafter,
     Unloaded,
 )
 
@@ -122,7 +122,7 @@ def load(command: Command) -> None:
 
 
 def draft(command: Command, *, target: str) -> None:
-    assert isinstance(command, Drafting)
+    assert isinstance(command, SetDrafter)
     drafting = (command.drafter or "auto", command.draft_length or "auto")
     pair = (command.id, target, *drafting)
     say(Loading(*pair, measured=0.0), Loaded(*pair, "float32", 4096, 260, ""))
@@ -132,7 +132,7 @@ def serve() -> None:
     while command := take():
         if isinstance(command, Load):
             load(command)
-        elif isinstance(command, Drafting):
+        elif isinstance(command, SetDrafter):
             draft(command, target="/models/tiny")
         elif isinstance(command, Generate):
             say(Text(command.id, "served"), Done(command.id, "stop", Stats()))
@@ -143,12 +143,12 @@ def play(id: str, path: Path, number: int | None) -> None:
     say(*(replace(event, generation=id) for event in events))
 
 
-def line(answer: Answer) -> bytes:
-    return protocol.answer_to_json(answer).encode() + b"\n"
+def line(response: Response) -> bytes:
+    return protocol.response_to_json(response).encode() + b"\n"
 
 
-def say(*answers: Answer) -> None:
-    put(b"".join(map(line, answers)))
+def say(*responses: Response) -> None:
+    put(b"".join(map(line, responses)))
 
 
 def put(data: bytes) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from engine import host
 from engine.events import Done, Failed
-from engine.protocol import Answer, Command, Loaded, answer_from_json, command_to_json
+from engine.protocol import Command, Loaded, Response, command_to_json, response_from_json
 
 ROOT = Path(host.__file__).parents[1]
 TIMEOUT_SECONDS = 120  # for hangs only
@@ -57,17 +57,17 @@ class Child:
         line, _, self._pending = self._pending.partition(b"\n")
         return line
 
-    def next(self) -> Answer:
-        return answer_from_json(self.line().decode())
+    def next(self) -> Response:
+        return response_from_json(self.line().decode())
 
-    def until(self, *kinds: type[Any]) -> list[Answer]:
-        """All answers up to the first of one of these kinds."""
-        answers = [self.next()]
-        while not isinstance(answers[-1], kinds):
-            answers.append(self.next())
-        return answers
+    def until(self, *kinds: type[Any]) -> list[Response]:
+        """All responses up to the first of one of these kinds."""
+        responses = [self.next()]
+        while not isinstance(responses[-1], kinds):
+            responses.append(self.next())
+        return responses
 
-    def ask(self, command: Command) -> list[Answer]:
+    def ask(self, command: Command) -> list[Response]:
         self.send(command)
         return self.until(Done, Failed, Loaded)
 

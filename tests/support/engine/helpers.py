@@ -230,7 +230,7 @@ def keys_held(layer: Any) -> int:
 
 def up_to(length: int, *, drafter: str = "") -> DraftChoice:
     """A choice to draft so many tokens."""
-    return DraftChoice(length, "a test", drafter)
+    return DraftChoice(length, drafter=drafter)
 
 
 class Scripted(nn.Module):

@@ -5,7 +5,7 @@ import mlx.nn as nn
 import numpy as np
 from mlx.utils import tree_map
 
-from engine.distil.store import Answer
+from engine.distil.store import RecordedAnswer
 from engine.drafters.head_network import Head, HeadShape
 
 VOCABULARY, WIDTH, LAYERS = 40, 16, (2, 3)
@@ -40,11 +40,11 @@ def embeddings() -> nn.Embedding:
     return nn.Embedding(VOCABULARY, WIDTH)
 
 
-def answer(prompt: int, answered: int, *, likeliest: int = 6) -> Answer:
+def answer(prompt: int, answered: int, *, likeliest: int = 6) -> RecordedAnswer:
     """Made up; its chances are of about half of the mass, some of it of tokens without a row."""
     random = np.random.default_rng(1000 * prompt + answered)
     top = [random.choice(VOCABULARY, likeliest, replace=False) for _ in range(answered)]
-    return Answer(
+    return RecordedAnswer(
         random.integers(0, VOCABULARY, prompt + answered).tolist(),
         prompt,
         True,

@@ -14,7 +14,7 @@ from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
 from engine.events import Done, Draft, Event, Prefill, Text, Verdict, from_json, to_json
 from engine.loading import LoadedModel
-from engine.request import Message, Request
+from engine.request import ChatMessage, Request
 from engine.session import Session
 from engine.stats import tally
 from models.folders import ModelFolder
@@ -30,7 +30,7 @@ from tests.support.engine.tiny import build, noisy
 END = 256
 VOCABULARY = 260
 DRAFTERS = ("none", "model", "early-exit", "head", "lookup", "cascade")
-QUESTION = [Message("user", "How long is a piece of string, and why?")]
+QUESTION = [ChatMessage("user", "How long is a piece of string, and why?")]
 
 
 @functools.cache

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import mlx.core as mx
 
-from engine.distil.answering import Asked
+from engine.distil.answering import TokenizedPrompt
 from engine.drafters.head_network import BoundHead, new_head, shape_for
 from engine.loading import LoadedModel
 
@@ -27,10 +27,10 @@ def openings(count: int) -> list[str]:
 
 def asked_of(
     target: LoadedModel, texts: Sequence[str], temperatures: Sequence[float] = (0.0,)
-) -> list[Asked]:
+) -> list[TokenizedPrompt]:
     """The texts in tokens, to be answered with the temperatures in turn."""
     return [
-        Asked(target.tokenizer.encode(text, add_special_tokens=False), temperature)
+        TokenizedPrompt(target.tokenizer.encode(text, add_special_tokens=False), temperature)
         for text, temperature in zip(texts, itertools.cycle(temperatures), strict=False)
     ]
 

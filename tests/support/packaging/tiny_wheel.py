@@ -5,7 +5,7 @@ import io
 import zipfile
 from pathlib import Path
 
-from bundle.resolve import Wheel
+from bundle.resolve import LockedWheel
 
 
 def zipped(members: dict[str, bytes]) -> bytes:
@@ -16,7 +16,7 @@ def zipped(members: dict[str, bytes]) -> bytes:
     return buffer.getvalue()
 
 
-def write_wheel(folder: Path, members: dict[str, bytes], *, name: str = "tiny") -> Wheel:
+def write_wheel(folder: Path, members: dict[str, bytes], *, name: str = "tiny") -> LockedWheel:
     """A wheel of version 1 in `folder`, with a *.dist-info beside `members`."""
     data = zipped(
         {**members, f"{name}-1.dist-info/METADATA": b"", f"{name}-1.dist-info/RECORD": b""}
@@ -24,4 +24,4 @@ def write_wheel(folder: Path, members: dict[str, bytes], *, name: str = "tiny") 
     filename = f"{name}-1-py3-none-any.whl"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / filename).write_bytes(data)
-    return Wheel(name, "1", filename, hashlib.sha256(data).hexdigest())
+    return LockedWheel(name, "1", filename, hashlib.sha256(data).hexdigest())

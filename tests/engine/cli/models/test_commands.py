@@ -10,7 +10,7 @@ from pathlib import Path
 import mlx.core as mx
 import pytest
 
-from engine.cli.models import commands, json_lines
+from engine.cli.models import commands
 from models.files import models_folder
 from models.hub.queue import Queue
 from models.records import Candidate, Download, Fit, Found, Incomplete, Installed, Offer
@@ -277,7 +277,7 @@ def test_a_conversion_that_is_stopped_leaves_nothing(
     before = signal.getsignal(number)
     source = surroundings / "Tiny"
     tiny.write_folder("llama", source)
-    monkeypatch.setattr(json_lines, "say", lambda **_: signal.raise_signal(number))
+    monkeypatch.setattr(commands, "say", lambda **_: signal.raise_signal(number))
     ended = run("convert", source, surroundings / "made", "--json")
     assert (ended.code, ended.out) == (128 + number, "")
     assert "nothing was kept" in ended.err

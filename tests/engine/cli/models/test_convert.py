@@ -15,7 +15,7 @@ from mlx_lm.utils import _get_classes, load_model
 from engine.cli.models import convert as subject
 from engine.cli.models.convert import Quantization, convert, needed_bytes
 from engine.loading import load
-from engine.request import Message, Request
+from engine.request import ChatMessage, Request
 from engine.session import Session
 from models.errors import Problem
 from models.folders import ModelFolder, inspect
@@ -35,7 +35,7 @@ def answer(folder: Path, prompt: str, tokens: int = 32) -> str:
     """Greedily."""
     session = Session(load(ModelFolder(folder)))
     request = Request(max_tokens=tokens)
-    events = session.answer([Message("user", prompt)], request, generation="test")
+    events = session.answer([ChatMessage("user", prompt)], request, generation="test")
     return "".join(getattr(event, "delta", "") for event in events)
 
 
@@ -267,7 +267,7 @@ def test_memory(source: Path, tmp_path: Path) -> None:
 def test_room_on_the_disk(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=10_000))
-    refused(source, tmp_path / "made", Quantization(), "64 MB", "Make room")
+    refused(source, tmp_path / "made", Quantization(), "64.1 MB", "Make room")
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(errno.ENOSPC, "No space left")])

@@ -7,14 +7,13 @@ import pytest
 from rich.console import Console
 
 from engine.cli.models.progress import DownloadView
-from engine.cli.models.shelf import Shelf
 from engine.cli.models.show import (
     show_candidates,
     show_download,
     show_fit,
     show_found,
+    show_local,
     show_offers,
-    show_shelf,
 )
 from models.records import (
     Candidate,
@@ -23,6 +22,7 @@ from models.records import (
     Found,
     Incomplete,
     Installed,
+    Inventory,
     Offer,
     Standing,
 )
@@ -72,9 +72,9 @@ def offer(target: str, *, recommended: bool = False, reason: str = "", **more: b
 
 
 def test_a_shelf(console: Console) -> None:
-    show_shelf(
+    show_local(
         console,
-        Shelf(
+        Inventory(
             (model(), model("broken", f"It is {HOSTILE}.", "Fetch it again.")),
             (Incomplete("half/one", "/y", 1000),),
             (Download(HOSTILE, "", "failed", 5, 10, problem="Gone.", remedy="Look."),),

@@ -9,13 +9,13 @@ import pytest
 from engine.draft_length import DraftCandidate, DraftChoice, MeasuredRound
 from engine.draft_length.policy import Automatic, Fixed
 from tests.lab.simulate.calibrated import calibrated
-from tests.lab.simulate.conditions import Conditions, find_weather
+from tests.lab.simulate.conditions import Conditions, find_scenario
 from tests.lab.simulate.curves import find_curves
-from tests.lab.simulate.report import Row
-from tests.lab.simulate.run import Course
+from tests.lab.simulate.report import ResultRow
+from tests.lab.simulate.run import Episode
 from tests.lab.simulate.tests.promises import below_the_floor, with_regrets
 from tests.lab.simulate.tests.recorded import committed_answers, lucky_answer
-from tests.lab.simulate.traces import Answer, without_acceptance
+from tests.lab.simulate.traces import AnswerTrace, without_acceptance
 from tests.support.mostly_slow import mostly_slow
 
 
@@ -47,7 +47,7 @@ class NeverParks(Broken):
         choice = super().choose(candidates, most=most, context=context)
         if choice.length or not candidates:
             return choice
-        return DraftChoice(1, "never parks", candidates[0].drafter)
+        return DraftChoice(1, drafter=candidates[0].drafter)
 
 
 class IgnoresCost(Broken):
@@ -57,8 +57,8 @@ class IgnoresCost(Broken):
         self, candidates: Sequence[DraftCandidate], *, most: int, context: int
     ) -> DraftChoice:
         if not candidates or not most:
-            return DraftChoice(0, "nothing to draft")
-        return DraftChoice(min(8, candidates[-1].most), "ignores cost", candidates[-1].drafter)
+            return DraftChoice(0)
+        return DraftChoice(min(8, candidates[-1].most), drafter=candidates[-1].drafter)
 
 
 class NeverProbes(Broken):
@@ -70,7 +70,7 @@ class NeverProbes(Broken):
         self, candidates: Sequence[DraftCandidate], *, most: int, context: int
     ) -> DraftChoice:
         if self.parked:
-            return DraftChoice(0, "parked for good", rounds=64)
+            return DraftChoice(0, rounds=64)
         choice = super().choose(candidates, most=most, context=context)
         self.parked = choice.length == 0 and choice.rounds > 1 and most > 0
         return choice
@@ -88,13 +88,15 @@ class TrustsItsCalibration(Broken):
 Make = Callable[[Conditions], Broken]
 
 
-def play(answers: Sequence[Answer], make: Make, curve: str, weather: str = "steady") -> list[Row]:
-    changes = find_weather(weather).changes
+def play(
+    answers: Sequence[AnswerTrace], make: Make, curve: str, scenario: str = "steady"
+) -> list[ResultRow]:
+    changes = find_scenario(scenario).changes
     conditions = Conditions(curve=find_curves([curve])[0], **changes)
-    return Course(answers).play(make, conditions)
+    return Episode(answers).play(make, conditions)
 
 
-def phases() -> list[Answer]:
+def phases() -> list[AnswerTrace]:
     """Prose that cannot be guessed, then code that can."""
     return [
         lucky_answer(0.05, places=300, category="prose", seed=1),
@@ -106,7 +108,7 @@ def test_the_sound_one_keeps_them_where_the_broken_ones_are_tried() -> None:
     assert with_regrets(play(phases(), Broken, "m4-pro-mlx-0.31")) == []
 
 
-def without_any() -> list[Answer]:
+def without_any() -> list[AnswerTrace]:
     return [without_acceptance(answer) for answer in committed_answers(0.0)]
 
 
@@ -125,7 +127,7 @@ def test_who_does_not_stop_falls_below_the_floor(make: Make, curve: str) -> None
 @pytest.mark.parametrize("temperature", [0.0, 0.8])
 def test_a_fixed_four_fails_on_the_m3_ultra_curve(temperature: float) -> None:
     conditions = Conditions(curve=find_curves(["m3-ultra"])[0])
-    rows = Course(committed_answers(temperature)).play(lambda _: Fixed(4), conditions)
+    rows = Episode(committed_answers(temperature)).play(lambda _: Fixed(4), conditions)
     assert len(below_the_floor(rows)) == len(rows) == 6
     assert max(row.to_plain for row in rows) < 0.75
 

@@ -6,7 +6,7 @@ from statistics import median, pstdev
 import pytest
 
 from models.errors import Problem
-from tests.lab.simulate.conditions import WEATHER, Conditions, Noise, find_weather
+from tests.lab.simulate.conditions import SCENARIOS, Conditions, Noise, find_scenario
 from tests.lab.simulate.tests.recorded import STEEP, conditions
 
 
@@ -73,9 +73,9 @@ def test_a_noisy_clock_is_right_in_the_middle_and_the_same_for_the_same_seed() -
     assert 40 < sum(reading > 3.5 for reading in readings) < 120
 
 
-def test_weather_has_names() -> None:
-    for weather in WEATHER:
-        assert find_weather(weather.name) is weather
-        Conditions(curve=STEEP, **weather.changes)  # every change is one that there is
+def test_scenarios_have_names() -> None:
+    for scenario in SCENARIOS:
+        assert find_scenario(scenario.name) is scenario
+        Conditions(curve=STEEP, **scenario.changes)  # every change is one that there is
     with pytest.raises(Problem, match=r"'hail'.*Choose from steady, "):
-        find_weather("hail")
+        find_scenario("hail")

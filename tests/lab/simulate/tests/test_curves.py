@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.errors import Problem
-from tests.lab.simulate.curves import PUBLISHED, Curve, find_curves
+from tests.lab.simulate.curves import PUBLISHED, CostCurve, find_curves
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_a_curve_that_rises_costs_more_for_more_rows(
     points = [(1, 1.0)]
     for further, dearer in steps:
         points.append((points[-1][0] + further, points[-1][1] + dearer))
-    curve = Curve("drawn", "", tuple(points))
+    curve = CostCurve("drawn", "", tuple(points))
     assert curve.cost(rows + 1) >= curve.cost(rows) - 1e-9
     for row, cost in points:
         assert curve.cost(row) == pytest.approx(cost)
@@ -66,4 +66,4 @@ def test_a_curve_that_rises_costs_more_for_more_rows(
 )
 def test_what_is_no_curve_is_refused(points: tuple[tuple[int, float], ...]) -> None:
     with pytest.raises(ValueError, match="does not rise"):
-        Curve("bad", "", points)
+        CostCurve("bad", "", points)

@@ -11,10 +11,10 @@ from statistics import mean
 
 import pytest
 
-from tests.lab.simulate.conditions import Conditions, find_weather
+from tests.lab.simulate.conditions import Conditions, find_scenario
 from tests.lab.simulate.curves import PUBLISHED, find_curves
-from tests.lab.simulate.report import Row
-from tests.lab.simulate.run import Course, policy_maker
+from tests.lab.simulate.report import ResultRow
+from tests.lab.simulate.run import Episode, policy_maker
 from tests.lab.simulate.tests.promises import below_the_floor, with_regrets
 from tests.lab.simulate.tests.recorded import committed_answers, lucky_answer
 from tests.lab.simulate.traces import without_acceptance
@@ -26,7 +26,7 @@ REACHED = 0.96  # times plain decoding, in every row
 
 
 def play(
-    weather: str,
+    scenario: str,
     *,
     temperature: float,
     policy: str = "auto",
@@ -34,26 +34,26 @@ def play(
     calibrated: bool = True,
     fresh: bool = False,
     rejecting: bool = False,
-) -> list[Row]:
+) -> list[ResultRow]:
     """Rows for all categories, on all curves or the ones that are named."""
     answers = committed_answers(temperature)
     if rejecting:
         answers = [without_acceptance(answer) for answer in answers]
-    course = Course(answers, fresh=fresh)
+    episode = Episode(answers, fresh=fresh)
     make_policy = policy_maker(policy, calibrated=calibrated)
-    changes = find_weather(weather).changes
-    rows: list[Row] = []
+    changes = find_scenario(scenario).changes
+    rows: list[ResultRow] = []
     for curve in find_curves(curves):
-        rows += course.play(make_policy, Conditions(curve=curve, **changes))
+        rows += episode.play(make_policy, Conditions(curve=curve, **changes))
     return rows
 
 
 @pytest.mark.parametrize(
-    ("weather", "temperature"),
+    ("scenario", "temperature"),
     mostly_slow(product(WEATHERS, TEMPERATURES), quick=[("steady", 0.0), ("load", 0.8)]),
 )
-def test_little_is_missed_and_nothing_is_slower(weather: str, temperature: float) -> None:
-    rows = play(weather, temperature=temperature)
+def test_little_is_missed_and_nothing_is_slower(scenario: str, temperature: float) -> None:
+    rows = play(scenario, temperature=temperature)
     assert len(rows) >= 6 * len(PUBLISHED)
     assert below_the_floor(rows, floor=REACHED) == []
     assert len(below_the_floor(rows)) <= len(rows) / 8
@@ -69,11 +69,11 @@ def test_nor_without_a_calibration(temperature: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("weather", "calibrated"),
+    ("scenario", "calibrated"),
     mostly_slow(product(["noisy", "load", "steeper"], [True, False]), quick=[("steeper", True)]),
 )
-def test_where_nothing_stands_it_is_hardly_slower(weather: str, calibrated: bool) -> None:
-    rows = play(weather, temperature=0.0, calibrated=calibrated, rejecting=True)
+def test_where_nothing_stands_it_is_hardly_slower(scenario: str, calibrated: bool) -> None:
+    rows = play(scenario, temperature=0.0, calibrated=calibrated, rejecting=True)
     assert below_the_floor(rows, floor=REACHED) == []
 
 
@@ -83,6 +83,6 @@ def test_a_clock_that_errs_often_does_not_mislead_it_for_long(curve: str, seed: 
     # Two of ten guesses stand, which does not pay; every tenth reading is far too long.
     (found,) = find_curves([curve])
     conditions = Conditions(curve=found, noise=0.1, spikes=0.1, seed=seed)
-    course = Course([lucky_answer(0.2, places=3000, seed=seed)])
-    rows = course.play(policy_maker("auto"), conditions)
+    episode = Episode([lucky_answer(0.2, places=3000, seed=seed)])
+    rows = episode.play(policy_maker("auto"), conditions)
     assert below_the_floor(rows, floor=REACHED) == []

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from models.errors import Problem
 from tests.lab.simulate.tests.recorded import TRACES, answers, head_answer
 from tests.lab.simulate.traces import (
-    Answer,
-    Drafted,
-    Trace,
+    AnswerTrace,
+    RecordedDraft,
+    TraceFile,
     joined,
     load_trace,
     save_trace,
@@ -23,39 +23,39 @@ from tests.lab.simulate.traces import (
     without_acceptance,
 )
 
-ANSWER = Answer(
+ANSWER = AnswerTrace(
     "spec-bench/1",
     "math",
     0.8,
     17,
     {
-        "lookup": (None, Drafted((1.0, 1.0), 1, 4), Drafted((1.0,), 0, 2)),
-        "head": (Drafted((0.25, 0.125), 2), None, Drafted((0.0,), 0)),
+        "lookup": (None, RecordedDraft((1.0, 1.0), 1, 4), RecordedDraft((1.0,), 0, 2)),
+        "head": (RecordedDraft((0.25, 0.125), 2), None, RecordedDraft((0.0,), 0)),
     },
 )
 
 
 @given(st.lists(answers(), min_size=1, max_size=3), st.sampled_from(["a.jsonl", "a.jsonl.gz"]))
 def test_what_is_saved_is_loaded(
-    tmp_path_factory: pytest.TempPathFactory, drawn: list[Answer], name: str
+    tmp_path_factory: pytest.TempPathFactory, drawn: list[AnswerTrace], name: str
 ) -> None:
     same = [answer for answer in drawn if list(answer.drafts) == list(drawn[0].drafts)]
     path = tmp_path_factory.mktemp("trace") / name
-    trace = Trace("target", tuple(same))
+    trace = TraceFile("target", tuple(same))
     save_trace(path, trace)
     assert load_trace(path) == trace
     assert [each.name for each in path.parent.iterdir()] == [name]
 
 
 def test_the_same_trace_gives_the_same_bytes(tmp_path: Path) -> None:
-    trace = Trace("target", (ANSWER,))
+    trace = TraceFile("target", (ANSWER,))
     for name in ("a.gz", "b.gz"):
         save_trace(tmp_path / name, trace)
     assert (tmp_path / "a.gz").read_bytes() == (tmp_path / "b.gz").read_bytes()
 
 
 def test_a_trace_keeps_no_text(tmp_path: Path) -> None:
-    save_trace(tmp_path / "a.jsonl", Trace("target", (ANSWER,)))
+    save_trace(tmp_path / "a.jsonl", TraceFile("target", (ANSWER,)))
     header, record = map(json.loads, (tmp_path / "a.jsonl").read_text().splitlines())
     assert header == {"format": "slipstream-trace", "version": 1, "target": "target"}
     assert record["drafts"] == {
@@ -114,7 +114,7 @@ DAMAGES: dict[str, Callable[[list[str]], list[str]]] = {
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz"])
 def test_a_damaged_trace_is_refused_in_one_line(tmp_path: Path, name: str, damage: str) -> None:
-    save_trace(tmp_path / "whole.jsonl", Trace("target", (ANSWER,)))
+    save_trace(tmp_path / "whole.jsonl", TraceFile("target", (ANSWER,)))
     lines = DAMAGES[damage]((tmp_path / "whole.jsonl").read_text().splitlines())
     data = "\n".join(lines).encode()
     (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
@@ -136,11 +136,11 @@ def test_a_file_of_another_kind_is_refused(tmp_path: Path, data: bytes) -> None:
 
 def test_a_place_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Problem, match="cannot be written"):
-        save_trace(tmp_path / "no folder" / "a.gz", Trace("target", (ANSWER,)))
+        save_trace(tmp_path / "no folder" / "a.gz", TraceFile("target", (ANSWER,)))
 
 
 @given(answers())
-def test_forced_acceptance_changes_nothing_else(answer: Answer) -> None:
+def test_forced_acceptance_changes_nothing_else(answer: AnswerTrace) -> None:
     for changed, all_stand in (
         (without_acceptance(answer), False),
         (with_all_accepted(answer), True),
@@ -152,13 +152,13 @@ def test_forced_acceptance_changes_nothing_else(answer: Answer) -> None:
                     continue
                 assert after is not None
                 assert (after.q, after.match) == (before.q, before.match)
-                assert after.stood == (len(before.q) if all_stand else 0)
+                assert after.accepted == (len(before.q) if all_stand else 0)
 
 
 def test_answers_are_joined_end_to_end() -> None:
     long = joined([head_answer([1, 2]), head_answer([0], category="code")], category="both")
     assert long.places == 3
-    assert [drafted.stood for drafted in long.drafts["head"] if drafted] == [1, 2, 0]
+    assert [drafted.accepted for drafted in long.drafts["head"] if drafted] == [1, 2, 0]
     assert long.category == "both"
 
 

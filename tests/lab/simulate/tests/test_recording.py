@@ -9,7 +9,7 @@ from mlx_lm.utils import save_model
 from engine.draft_length.policy import Fixed
 from engine.events import Draft, Verdict
 from engine.loading import load
-from engine.request import Message, Request
+from engine.request import ChatMessage, Request
 from engine.session import Session
 from models.errors import Problem
 from models.folders import ModelFolder
@@ -17,7 +17,7 @@ from tests.lab.simulate.__main__ import main
 from tests.lab.simulate.record import RecordOptions, record
 from tests.lab.simulate.replay import replay, whole
 from tests.lab.simulate.tests.recorded import conditions
-from tests.lab.simulate.traces import Answer, Trace, load_trace, save_trace
+from tests.lab.simulate.traces import AnswerTrace, TraceFile, load_trace, save_trace
 from tests.support.engine.tiny import noisy, write_folder
 
 TOKENS = 40
@@ -53,13 +53,13 @@ def options(pair: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -
 
 
 @pytest.fixture(scope="module")
-def recorded(options: RecordOptions) -> tuple[Answer, ...]:
+def recorded(options: RecordOptions) -> tuple[AnswerTrace, ...]:
     trace = record(options)
     assert load_trace(options.out).answers == trace.answers
     return trace.answers
 
 
-def test_every_prompt_is_recorded_at_every_temperature(recorded: tuple[Answer, ...]) -> None:
+def test_every_prompt_is_recorded_at_every_temperature(recorded: tuple[AnswerTrace, ...]) -> None:
     assert [(answer.id, answer.temperature) for answer in recorded] == [
         ("own/1", 0.0),
         ("own/1", 1.0),
@@ -74,7 +74,7 @@ def test_every_prompt_is_recorded_at_every_temperature(recorded: tuple[Answer, .
         assert all(len(chain.q) == 6 and chain.match == 0 for chain in chains)
         assert all(set(chain.q) == {1.0} for chain in answer.drafts["lookup"] if chain)
         assert all(chain.match >= 2 for chain in answer.drafts["lookup"] if chain)
-        assert 0 < sum(chain.stood for chain in chains) < 6 * answer.places
+        assert 0 < sum(chain.accepted for chain in chains) < 6 * answer.places
 
 
 @pytest.mark.parametrize("length", [1, 3, 6])
@@ -82,7 +82,7 @@ def test_every_prompt_is_recorded_at_every_temperature(recorded: tuple[Answer, .
 def test_greedy_replay_is_what_the_engine_does(
     pair: tuple[Path, Path],
     options: RecordOptions,
-    recorded: tuple[Answer, ...],
+    recorded: tuple[AnswerTrace, ...],
     drafters: tuple[str, ...],
     length: int,
 ) -> None:
@@ -91,7 +91,7 @@ def test_greedy_replay_is_what_the_engine_does(
     session = Session(load(ModelFolder(target)), drafter="+".join(names), policy=Fixed(length))
     assert options.prompts is not None
     text = options.prompts.read_text().splitlines()[0]
-    events = list(session.answer([Message("user", text)], Request(max_tokens=TOKENS)))
+    events = list(session.answer([ChatMessage("user", text)], Request(max_tokens=TOKENS)))
     drafts = {event.round: event for event in events if isinstance(event, Draft)}
     engine = [
         (drafts[v.round].drafter, len(drafts[v.round].tokens), v.accepted)
@@ -101,16 +101,16 @@ def test_greedy_replay_is_what_the_engine_does(
         if isinstance(v, Verdict)
     ]
     rounds = replay(whole([recorded[0]]), Fixed(length), conditions(), drafters=drafters)
-    replayed = [(one.drafter, one.proposed, one.accepted) for one in rounds]
+    replayed = [(round.drafter, round.proposed, round.accepted) for round in rounds]
     assert replayed == engine
     assert any(proposed for _, proposed, _ in engine)
 
 
 def test_recording_goes_on_where_it_stopped(
-    options: RecordOptions, recorded: tuple[Answer, ...], tmp_path: Path
+    options: RecordOptions, recorded: tuple[AnswerTrace, ...], tmp_path: Path
 ) -> None:
     again = replace(options, out=tmp_path / "again.jsonl")
-    save_trace(again.out, Trace("target", recorded[:1] + recorded[2:]))
+    save_trace(again.out, TraceFile("target", recorded[:1] + recorded[2:]))
     lines: list[str] = []
     trace = record(again, lines.append)
     assert lines == ["1 of 1: own/1, temperature 1"]

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 
 from engine.draft_length import DraftCandidate
 from tests.lab.simulate.conditions import Conditions
-from tests.lab.simulate.curves import PUBLISHED, Curve
+from tests.lab.simulate.curves import PUBLISHED, CostCurve
 from tests.lab.simulate.oracle import Oracle, kind, oracle
 from tests.lab.simulate.references import best_fixed, fixed_runs, plain_run
 from tests.lab.simulate.replay import seconds, whole
@@ -17,14 +17,19 @@ from tests.lab.simulate.tests.recorded import (
     head_answer,
     lucky_answer,
 )
-from tests.lab.simulate.traces import Answer, Drafted, with_all_accepted, without_acceptance
+from tests.lab.simulate.traces import (
+    AnswerTrace,
+    RecordedDraft,
+    with_all_accepted,
+    without_acceptance,
+)
 
-SLOPING = Curve("sloping", "made up", ((1, 1.0), (2, 1.1)))
+SLOPING = CostCurve("sloping", "made up", ((1, 1.0), (2, 1.1)))
 
 
-def fixed(answer: Answer, machine: Conditions) -> tuple[str, float]:
-    part = whole([answer])
-    run, taken = best_fixed(fixed_runs(part, machine), machine)
+def fixed(answer: AnswerTrace, machine: Conditions) -> tuple[str, float]:
+    phase = whole([answer])
+    run, taken = best_fixed(fixed_runs(phase, machine), machine)
     return run.name, taken
 
 
@@ -36,9 +41,9 @@ def test_the_best_fixed_length_by_hand() -> None:
 
 
 def test_every_drafter_alone_and_all_together_are_tried() -> None:
-    chain = Drafted((1.0, 1.0), 1)
-    copied = Drafted((1.0, 1.0), 1, 8)
-    answer = Answer("a", "chat", 0.0, 1, {"lookup": (copied,) * 4, "head": (chain,) * 4})
+    chain = RecordedDraft((1.0, 1.0), 1)
+    copied = RecordedDraft((1.0, 1.0), 1, 8)
+    answer = AnswerTrace("a", "chat", 0.0, 1, {"lookup": (copied,) * 4, "head": (chain,) * 4})
     names = [run.name for run in fixed_runs(whole([answer]), conditions())]
     assert names == [
         "plain",
@@ -49,18 +54,18 @@ def test_every_drafter_alone_and_all_together_are_tried() -> None:
 
 
 def test_nothing_drafted_leaves_plain_decoding() -> None:
-    silent = Answer("a", "chat", 0.0, 1, {"lookup": (None,) * 5})
+    silent = AnswerTrace("a", "chat", 0.0, 1, {"lookup": (None,) * 5})
     assert fixed(silent, conditions()) == ("plain", 5.0)
     assert seconds(oracle(whole([silent]), conditions()), conditions()) == 5.0
 
 
 @given(answers())
 @settings(max_examples=30)
-def test_plain_decoding_is_among_the_fixed(answer: Answer) -> None:
+def test_plain_decoding_is_among_the_fixed(answer: AnswerTrace) -> None:
     machine = conditions(STEEP)
-    part = whole([answer])
-    _, taken = best_fixed(fixed_runs(part, machine), machine)
-    assert taken <= seconds(plain_run(part, machine).rounds, machine) == answer.places
+    phase = whole([answer])
+    _, taken = best_fixed(fixed_runs(phase, machine), machine)
+    assert taken <= seconds(plain_run(phase, machine).rounds, machine) == answer.places
 
 
 # The oracle
@@ -69,7 +74,7 @@ def test_plain_decoding_is_among_the_fixed(answer: Answer) -> None:
 @pytest.mark.parametrize("curve", PUBLISHED, ids=lambda curve: curve.name)
 @pytest.mark.parametrize("chance", [0.3, 0.6, 0.8, 0.95])
 def test_where_places_are_alike_the_oracle_is_the_best_fixed_length(
-    curve: Curve, chance: float
+    curve: CostCurve, chance: float
 ) -> None:
     machine = conditions(curve, step=0.05)
     answer = lucky_answer(chance, places=1200)
@@ -80,11 +85,11 @@ def test_where_places_are_alike_the_oracle_is_the_best_fixed_length(
 
 def test_where_they_are_not_it_is_better_than_any() -> None:
     # Long matches always stand, short ones never.
-    good, bad = Drafted((1.0,) * 4, 4, 16), Drafted((1.0,) * 4, 0, 2)
-    answer = Answer(
+    good, bad = RecordedDraft((1.0,) * 4, 4, 16), RecordedDraft((1.0,) * 4, 0, 2)
+    answer = AnswerTrace(
         "a", "chat", 0.0, 1, {"lookup": (bad, bad, bad, bad, bad, good, *[bad] * 4) * 5}
     )
-    machine = conditions(Curve("half", "made up", ((1, 1.0), (2, 1.5))))
+    machine = conditions(CostCurve("half", "made up", ((1, 1.0), (2, 1.5))))
     played = oracle(whole([answer]), machine)
     # Of ten tokens five are plain, five are one pass over five rows.
     assert seconds(played, machine) == 5 * (5 * 1.0 + 3.0)
@@ -93,22 +98,22 @@ def test_where_they_are_not_it_is_better_than_any() -> None:
 
 def test_it_drafts_nothing_where_nothing_stands() -> None:
     answer = without_acceptance(lucky_answer(0.9))
-    assert not any(one.proposed for one in oracle(whole([answer]), conditions(SLOPING)))
+    assert not any(round.proposed for round in oracle(whole([answer]), conditions(SLOPING)))
 
 
 def test_it_drafts_all_where_all_stands() -> None:
     answer = with_all_accepted(head_answer([0] * 90))
     rounds = oracle(whole([answer]), conditions(FLAT))
-    assert [one.proposed for one in rounds] == [8] * 10
+    assert [round.proposed for round in rounds] == [8] * 10
 
 
 def test_it_knows_when_costs_change() -> None:
     # A row more costs 0.4 at first and 0.8 later: drafting one token that stands with chance 0.6
     # pays only before.
-    machine = conditions(Curve("dear", "made up", ((1, 1.0), (2, 1.4))), doubling="rows")
+    machine = conditions(CostCurve("dear", "made up", ((1, 1.0), (2, 1.4))), doubling="rows")
     rounds = oracle(whole([lucky_answer(0.6, places=1000, chain=1)]), machine)
-    early = [one.proposed for one in rounds if one.progress < 0.5]
-    late = [one.proposed for one in rounds if one.progress >= 0.5]
+    early = [round.proposed for round in rounds if round.progress < 0.5]
+    late = [round.proposed for round in rounds if round.progress >= 0.5]
     assert sum(early) / len(early) > 0.95
     assert sum(late) == 0
 
@@ -117,10 +122,15 @@ def test_it_weighs_a_round_by_what_its_time_is_worth_elsewhere() -> None:
     # The chance is 0.5 either way, a second row costs 0.3: 1.5 tokens for 1.3 s. Where time is
     # worth 2 tokens a second elsewhere that is less than one token for one.
     standing = {("head", 0): [0.5]}
-    part, machine = whole([head_answer([0] * 9)]), conditions(Curve("c", "", ((1, 1.0), (2, 1.3))))
+    phase, machine = (
+        whole([head_answer([0] * 9)]),
+        conditions(CostCurve("c", "", ((1, 1.0), (2, 1.3)))),
+    )
     candidates = [DraftCandidate("head", 1)]
     lengths = [
-        Oracle(standing, (worth, worth), part, machine).choose(candidates, most=8, context=1).length
+        Oracle(standing, (worth, worth), phase, machine)
+        .choose(candidates, most=8, context=1)
+        .length
         for worth in (1.0, 2.0)
     ]
     assert lengths == [1, 0]

@@ -7,11 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.draft_length import DraftCandidate, DraftChoice, MeasuredRound
+from engine.draft_length import IMPOSED, DraftCandidate, DraftChoice, MeasuredRound, Reason, Why
 from engine.draft_length.policy import Fixed
-from tests.lab.simulate.replay import Part, Round, cost, replay, seconds, whole
+from tests.lab.simulate.replay import Phase, SimulatedRound, cost, replay, seconds, whole
 from tests.lab.simulate.tests.recorded import STEEP, answers, conditions, head_answer
-from tests.lab.simulate.traces import Answer, Drafted, with_all_accepted, without_acceptance
+from tests.lab.simulate.traces import (
+    AnswerTrace,
+    RecordedDraft,
+    with_all_accepted,
+    without_acceptance,
+)
 
 
 @dataclass
@@ -47,8 +52,8 @@ choices = st.builds(
 )
 
 
-def play(*course: Answer, policy: Told | Fixed, step: float = 0.0) -> list[Round]:
-    return list(replay(whole(course), policy, conditions(STEEP, step=step)))
+def play(*episode: AnswerTrace, policy: Told | Fixed, step: float = 0.0) -> list[SimulatedRound]:
+    return list(replay(whole(episode), policy, conditions(STEEP, step=step)))
 
 
 # The algebra
@@ -56,52 +61,52 @@ def play(*course: Answer, policy: Told | Fixed, step: float = 0.0) -> list[Round
 
 @given(st.lists(answers(), min_size=1, max_size=3), st.lists(choices, min_size=1, max_size=4))
 def test_every_token_is_written_once_whatever_is_chosen(
-    course: list[Answer], told: list[DraftChoice]
+    episode: list[AnswerTrace], told: list[DraftChoice]
 ) -> None:
-    rounds = play(*course, policy=Told(told))
-    for number, answer in enumerate(course):
-        places = [one.place for one in rounds if one.answer == number]
-        ends = [one.place + one.committed for one in rounds if one.answer == number]
+    rounds = play(*episode, policy=Told(told))
+    for number, answer in enumerate(episode):
+        places = [round.place for round in rounds if round.answer == number]
+        ends = [round.place + round.committed for round in rounds if round.answer == number]
         assert places == [0, *ends[:-1]]
         assert ends[-1] == answer.places
-    for one in rounds:
-        answer = course[one.answer]
-        assert 0 <= one.accepted <= one.proposed
-        assert 0.0 <= one.progress < 1.0
-        assert one.context == answer.prompt + one.place
-        if one.proposed:
-            drafted = answer.drafts[one.drafter][one.place]
+    for round in rounds:
+        answer = episode[round.answer]
+        assert 0 <= round.accepted <= round.proposed
+        assert 0.0 <= round.progress < 1.0
+        assert round.context == answer.prompt + round.place
+        if round.proposed:
+            drafted = answer.drafts[round.drafter][round.place]
             assert drafted is not None
-            assert one.proposed <= len(drafted.q)
-            assert one.accepted == min(drafted.stood, one.proposed)
+            assert round.proposed <= len(drafted.q)
+            assert round.accepted == min(drafted.accepted, round.proposed)
 
 
 @given(st.lists(answers(), min_size=1, max_size=3), st.lists(choices, min_size=1, max_size=4))
 def test_the_policy_is_asked_and_told_as_by_the_loop(
-    course: list[Answer], told: list[DraftChoice]
+    episode: list[AnswerTrace], told: list[DraftChoice]
 ) -> None:
     policy = Told(told)
     machine = conditions(STEEP, step=0.1)
-    rounds = list(replay(whole(course), policy, machine))
+    rounds = list(replay(whole(episode), policy, machine))
     assert len(policy.measured) == len(rounds)
-    for one, measured in zip(rounds, policy.measured, strict=True):
-        assert (measured.proposed, measured.accepted) == (one.proposed, one.accepted)
-        assert (measured.context, measured.drafter) == (one.context, one.drafter)
-        assert (measured.draft_seconds, measured.verify_seconds) == cost(one, machine)
+    for round, measured in zip(rounds, policy.measured, strict=True):
+        assert (measured.proposed, measured.accepted) == (round.proposed, round.accepted)
+        assert (measured.context, measured.drafter) == (round.context, round.drafter)
+        assert (measured.draft_seconds, measured.verify_seconds) == cost(round, machine)
         assert len(measured.q) == measured.proposed <= max(measured.asked, 0)
     for candidates, most, context in policy.asked:
         assert most >= 0
         assert all(candidate.most >= 1 for candidate in candidates)
-        assert context >= min(answer.prompt for answer in course)
+        assert context >= min(answer.prompt for answer in episode)
 
 
 @given(answers(), st.integers(0, 9))
-def test_forced_acceptance_keeps_all_or_nothing(answer: Answer, length: int) -> None:
-    told = [DraftChoice(length, "drawn")]
+def test_forced_acceptance_keeps_all_or_nothing(answer: AnswerTrace, length: int) -> None:
+    told = [DraftChoice(length)]
     everything = play(with_all_accepted(answer), policy=Told(told))
-    assert all(one.accepted == one.proposed for one in everything)
+    assert all(round.accepted == round.proposed for round in everything)
     nothing = play(without_acceptance(answer), policy=Told(told))
-    assert all(one.accepted == 0 for one in nothing)
+    assert all(round.accepted == 0 for round in nothing)
     assert len(everything) <= len(nothing) == answer.places
 
 
@@ -109,7 +114,7 @@ def test_forced_acceptance_keeps_all_or_nothing(answer: Answer, length: int) -> 
 def test_forced_acceptance_bounds_every_other_of_a_drafter_that_always_guesses(
     stood: list[int], chain: int, length: int
 ) -> None:
-    told = [DraftChoice(length, "drawn")]
+    told = [DraftChoice(length)]
     answer = head_answer(stood, chain=chain)
     passes = len(play(answer, policy=Told(told)))
     assert len(play(with_all_accepted(answer), policy=Told(told))) <= passes <= answer.places
@@ -117,21 +122,21 @@ def test_forced_acceptance_bounds_every_other_of_a_drafter_that_always_guesses(
 
 def test_a_token_that_stands_may_lead_to_a_place_without_a_guess() -> None:
     # Why it takes a drafter that always guesses: refused here, the next round accepts two.
-    drafts = (Drafted((0.5,), 0), Drafted((0.5, 0.5), 2), None, None)
-    answer = Answer("made up", "chat", 0.0, 10, {"head": drafts})
+    drafts = (RecordedDraft((0.5,), 0), RecordedDraft((0.5, 0.5), 2), None, None)
+    answer = AnswerTrace("made up", "chat", 0.0, 10, {"head": drafts})
     assert len(play(answer, policy=Fixed(2))) == 2
     assert len(play(with_all_accepted(answer), policy=Fixed(2))) == 3
 
 
 @given(st.lists(answers(), min_size=2, max_size=4))
-def test_a_course_in_parts_is_the_course(course: list[Answer]) -> None:
+def test_a_course_in_parts_is_the_course(episode: list[AnswerTrace]) -> None:
     machine = conditions(STEEP, growth=0.5, heat=1.0, doubling="all")
-    total = sum(answer.places for answer in course)
-    first = Part(tuple(course[:1]), 0, total)
-    rest = Part(tuple(course[1:]), course[0].places, total)
-    told = [DraftChoice(3, "drawn")]
-    parts = [seconds(list(replay(part, Told(told), machine)), machine) for part in (first, rest)]
-    all_of_it = list(replay(whole(course), Told(told), machine))
+    total = sum(answer.places for answer in episode)
+    first = Phase(tuple(episode[:1]), 0, total)
+    rest = Phase(tuple(episode[1:]), episode[0].places, total)
+    told = [DraftChoice(3)]
+    parts = [seconds(list(replay(phase, Told(told), machine)), machine) for phase in (first, rest)]
+    all_of_it = list(replay(whole(episode), Told(told), machine))
     assert sum(parts) == pytest.approx(seconds(all_of_it, machine))
 
 
@@ -148,7 +153,7 @@ def test_a_fixed_length_by_hand() -> None:
     # Of 3 drafted 2 stand: place 3 is next; there 1 stands, then room is left for one token.
     answer = head_answer([2, 9, 9, 1, 9, 0, 9, 9])
     rounds = play(answer, policy=Fixed(3), step=0.25)
-    assert [(one.place, one.proposed, one.accepted) for one in rounds] == [
+    assert [(round.place, round.proposed, round.accepted) for round in rounds] == [
         (0, 3, 2),
         (3, 3, 1),
         (5, 2, 0),
@@ -159,38 +164,39 @@ def test_a_fixed_length_by_hand() -> None:
 
 
 def test_the_last_token_is_never_drafted() -> None:
-    assert [one.proposed for one in play(head_answer([8]), policy=Fixed(8))] == [0]
-    assert [one.proposed for one in play(head_answer([8, 8]), policy=Fixed(8))] == [1]
+    assert [round.proposed for round in play(head_answer([8]), policy=Fixed(8))] == [0]
+    assert [round.proposed for round in play(head_answer([8, 8]), policy=Fixed(8))] == [1]
 
 
-COPIED = Answer(
+PARKED = Reason(Why.PARKED)
+COPIED = AnswerTrace(
     "copied",
     "chat",
     0.0,
     10,
     {
         "lookup": (
-            *(None, None, None, None, Drafted((1.0,) * 4, 4, 6), None),
-            *(Drafted((1.0,) * 2, 0, 2), None, None, None, None, None),
+            *(None, None, None, None, RecordedDraft((1.0,) * 4, 4, 6), None),
+            *(RecordedDraft((1.0,) * 2, 0, 2), None, None, None, None, None),
         ),
-        "head": (Drafted((0.5,) * 4, 0),) * 12,
+        "head": (RecordedDraft((0.5,) * 4, 0),) * 12,
     },
 )
 
 
 def test_a_match_wakes_it_one_token_later() -> None:
-    parked = DraftChoice(0, "parked", rounds=9, wake=4)
-    rounds = play(COPIED, policy=Told([parked, DraftChoice(2, "woken", "head")]))
+    parked = DraftChoice(0, PARKED, rounds=9, wake=4)
+    rounds = play(COPIED, policy=Told([parked, DraftChoice(2, drafter="head")]))
     # Waking at place 4, the token there is under way already.
-    assert [one.reason for one in rounds[:6]] == ["parked"] * 5 + ["woken"]
-    asleep = DraftChoice(0, "parked", rounds=9, wake=7)
-    rounds = play(COPIED, policy=Told([asleep, DraftChoice(2, "rested", "head")]))
-    assert [one.reason for one in rounds[:10]] == ["parked"] * 9 + ["rested"]
+    assert [round.reason for round in rounds[:6]] == [PARKED] * 5 + [IMPOSED]
+    asleep = DraftChoice(0, PARKED, rounds=9, wake=7)
+    rounds = play(COPIED, policy=Told([asleep, DraftChoice(2, drafter="head")]))
+    assert [round.reason for round in rounds[:10]] == [PARKED] * 9 + [IMPOSED]
 
 
 def test_a_drafter_without_an_idea_leaves_a_plain_round() -> None:
-    rounds = play(COPIED, policy=Told([DraftChoice(4, "copy", "lookup")]))
-    assert [(one.drafter, one.proposed, one.accepted) for one in rounds[3:7]] == [
+    rounds = play(COPIED, policy=Told([DraftChoice(4, drafter="lookup")]))
+    assert [(round.drafter, round.proposed, round.accepted) for round in rounds[3:7]] == [
         ("", 0, 0),
         ("lookup", 4, 4),
         ("", 0, 0),
@@ -199,13 +205,13 @@ def test_a_drafter_without_an_idea_leaves_a_plain_round() -> None:
 
 
 def test_the_first_with_an_idea_drafts_where_none_is_named() -> None:
-    rounds = play(COPIED, policy=Told([DraftChoice(1, "any")]))
-    assert {one.place: one.drafter for one in rounds}[4] == "lookup"
-    assert {one.place: one.drafter for one in rounds}[3] == "head"
+    rounds = play(COPIED, policy=Told([DraftChoice(1)]))
+    assert {round.place: round.drafter for round in rounds}[4] == "lookup"
+    assert {round.place: round.drafter for round in rounds}[3] == "head"
 
 
 def test_a_lookup_has_nothing_to_read() -> None:
-    policy = Told([DraftChoice(0, "plain")])
+    policy = Told([DraftChoice(0)])
     play(COPIED, policy=policy)
     candidates, most, context = policy.asked[4]
     assert candidates == [DraftCandidate("lookup", 4, match=6), DraftCandidate("head", 4, behind=4)]
@@ -213,10 +219,10 @@ def test_a_lookup_has_nothing_to_read() -> None:
 
 
 def test_a_head_reads_what_was_written_without_it() -> None:
-    plain, head = DraftChoice(0, "plain", rounds=5), DraftChoice(2, "head", "head")
+    plain, head = DraftChoice(0, rounds=5), DraftChoice(2, drafter="head")
     policy = Told([plain, head, head])
     rounds = play(COPIED, policy=policy)
-    assert [one.behind for one in rounds[5:7]] == [5, 0]
+    assert [round.behind for round in rounds[5:7]] == [5, 0]
     machine = conditions(STEEP, step=0.5, reading=0.1)
     assert cost(rounds[5], machine) == (pytest.approx(2 * 0.5 + 5 * 0.05), 3.0)
 
@@ -235,16 +241,16 @@ def test_a_head_reads_what_was_written_without_it() -> None:
 def test_it_stops_after_the_token_that_makes_it_unsure(
     floor: float, chances: tuple[float, ...], proposed: int
 ) -> None:
-    chain = Drafted((0.8, 0.5, 0.4, 0.5), 4)
-    answer = Answer("unsure", "chat", 0.0, 1, {"head": (chain,) * 9})
-    told = DraftChoice(4, "unsure", "head", floor=floor, chances=chances)
+    chain = RecordedDraft((0.8, 0.5, 0.4, 0.5), 4)
+    answer = AnswerTrace("unsure", "chat", 0.0, 1, {"head": (chain,) * 9})
+    told = DraftChoice(4, drafter="head", floor=floor, chances=chances)
     first = play(answer, policy=Told([told]))[0]
     assert (first.proposed, first.watched) == (proposed, floor > 0.0)
 
 
 def test_a_policy_is_shown_a_noisy_clock_and_charged_by_a_true_one() -> None:
     machine = conditions(STEEP, step=0.25, noise=0.3, seed=1)
-    policy = Told([DraftChoice(2, "drawn")])
+    policy = Told([DraftChoice(2)])
     rounds = list(replay(whole([head_answer([1] * 30)]), policy, machine))
     shown = sum(each.draft_seconds + each.verify_seconds for each in policy.measured)
     assert shown != pytest.approx(seconds(rounds, machine), rel=0.001)

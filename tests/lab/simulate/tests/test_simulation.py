@@ -16,7 +16,7 @@ from tests.lab.simulate.conditions import Conditions
 from tests.lab.simulate.curves import PUBLISHED
 from tests.lab.simulate.report import total
 from tests.lab.simulate.run import (
-    Course,
+    Episode,
     SimulateOptions,
     draft_steps,
     policy_maker,
@@ -25,7 +25,7 @@ from tests.lab.simulate.run import (
 )
 from tests.lab.simulate.tables import render
 from tests.lab.simulate.tests.recorded import FLAT, STEEP, conditions, head_answer, lucky_answer
-from tests.lab.simulate.traces import Trace, save_trace
+from tests.lab.simulate.traces import TraceFile, save_trace
 
 Printed = Callable[..., tuple[int, str, str]]
 
@@ -38,7 +38,7 @@ def trace(tmp_path: Path) -> Path:
         lucky_answer(0.2, places=60, category="prose"),
         head_answer([0] * 30, category="prose", temperature=0.8),
     )
-    save_trace(tmp_path / "made-up.jsonl", Trace("nobody", answers))
+    save_trace(tmp_path / "made-up.jsonl", TraceFile("nobody", answers))
     return tmp_path / "made-up.jsonl"
 
 
@@ -76,8 +76,8 @@ def test_every_category_on_every_curve_at_every_temperature(trace: Path) -> None
 def test_figures_by_hand() -> None:
     # Of 3 drafted 1 stands: two tokens a pass that costs 4 plus 3 steps of a quarter; the last
     # token of ten has a round with no room but for one.
-    course = Course([head_answer([1] * 10)])
-    (row,) = course.play(lambda _: Fixed(3), conditions(STEEP, step=0.25))
+    episode = Episode([head_answer([1] * 10)])
+    (row,) = episode.play(lambda _: Fixed(3), conditions(STEEP, step=0.25))
     assert row.seconds == 4 * 4.75 + 2.25
     assert row.plain_seconds == row.fixed_seconds == row.oracle_seconds == 10.0
     assert row.fixed == "plain"
@@ -87,8 +87,8 @@ def test_figures_by_hand() -> None:
 
 
 def test_a_total_is_of_all_seconds() -> None:
-    course = Course([head_answer([3] * 40, category="a"), head_answer([0] * 20, category="b")])
-    rows = course.play(lambda _: Fixed(3), conditions(FLAT))
+    episode = Episode([head_answer([3] * 40, category="a"), head_answer([0] * 20, category="b")])
+    rows = episode.play(lambda _: Fixed(3), conditions(FLAT))
     whole = total(rows, "all")
     assert [row.seconds for row in rows] == [10.0, 20.0]
     assert (whole.tokens, whole.seconds, whole.plain_seconds) == (60, 30.0, 60.0)
@@ -105,12 +105,12 @@ def test_a_policy_keeps_what_it_learned_unless_it_is_fresh(fresh: bool) -> None:
         return made[-1]
 
     answers = [head_answer([1] * 9, category=kind) for kind in ("a", "b", "a", "c")]
-    course = Course(answers, fresh=fresh)
-    rows = course.play(make_policy, conditions(FLAT))
+    episode = Episode(answers, fresh=fresh)
+    rows = episode.play(make_policy, conditions(FLAT))
     assert [(row.category, row.tokens) for row in rows] == [("a", 18), ("b", 9), ("c", 9)]
     assert len(made) - 1 == (3 if fresh else 0)
-    assert [part.start for part in course.parts] == ([0, 0, 0] if fresh else [0, 18, 27])
-    assert [part.total for part in course.parts] == ([18, 9, 9] if fresh else [36, 36, 36])
+    assert [phase.start for phase in episode.phases] == ([0, 0, 0] if fresh else [0, 18, 27])
+    assert [phase.total for phase in episode.phases] == ([18, 9, 9] if fresh else [36, 36, 36])
 
 
 def test_a_fixed_four_fails_on_the_steepest_published_curve(trace: Path) -> None:
@@ -120,14 +120,14 @@ def test_a_fixed_four_fails_on_the_steepest_published_curve(trace: Path) -> None
 
 def test_rejecting_makes_plain_decoding_best(trace: Path) -> None:
     report = run_simulation(SimulateOptions(traces=(trace,), policy="2", rejecting=True))
-    assert "no guess stands" in report.conditions
+    assert "rejected" in report.conditions
     for row in report.rows:
         assert row.fixed_seconds == row.oracle_seconds == pytest.approx(row.plain_seconds)
         assert row.length == 1.0
 
 
 def test_everything_printed_says_that_it_is_simulated(trace: Path) -> None:
-    report = run_simulation(SimulateOptions(traces=(trace,), curves=("2-bit",), weather="heat"))
+    report = run_simulation(SimulateOptions(traces=(trace,), curves=("2-bit",), scenario="heat"))
     console = Console(file=StringIO(), width=80)
     render(report, console)
     text = console.file.getvalue()
@@ -166,7 +166,7 @@ def test_the_command_prints_tables_and_writes_json(
     ("options", "words"),
     [
         (("--curve", "m9"), ("'m9'", "m3-ultra")),
-        (("--weather", "hail"), ("'hail'", "steady")),
+        (("--scenario", "hail"), ("'hail'", "steady")),
         (("--policy", "17"), ("'17'", "auto", "16")),
         (("--policy", "often"), ("'often'", "auto")),
         (("--draft-step", "tail=1"), ("'tail=1'", "head=0.08")),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from app.rounds.trace import pieces
 from engine.events import Done, Prefill, Stats
-from engine.protocol import Answer, Cancel
+from engine.protocol import Cancel, Response
 from engine.stats import tally
 from tests.lab.window_benchmark.frames import Frame, by_thousand, growth, summarize
 from tests.lab.window_benchmark.host import CommandRunner, play
@@ -58,8 +58,8 @@ class Clock:
         self.now += seconds
 
 
-def played(*commands: Cancel) -> tuple[list[Answer], float]:
-    clock, said = Clock(), list[Answer]()
+def played(*commands: Cancel) -> tuple[list[Response], float]:
+    clock, said = Clock(), list[Response]()
     queue: CommandRunner = SimpleQueue()
     for command in commands:
         queue.put(command)

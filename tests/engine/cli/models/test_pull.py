@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.cli.models.pulling import paced, pull
+from engine.cli.models.pull import paced, pull
 from models.errors import Problem
 from models.hub.queue import Cancelled, Fetch, Queue, Report
 from models.records import Download
@@ -166,6 +166,21 @@ def test_what_another_process_leaves_is_taken_over(queue: Queue, tmp_path: Path)
         ends = pull(["o/mine"], queue, fetching(), report=print, stopped=never, sleep=sleep)
     assert standings(ends) == [("o/mine", "done")]
     assert ("o/theirs", "paused") in standings(queue.downloads())
+
+
+def test_a_queue_that_cannot_be_used_is_not_taken_for_a_busy_one(
+    queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = []
+
+    def full(*_: object, **__: object) -> None:
+        runs.append(1)
+        raise Problem("The disk is full.", "Make room.")
+
+    monkeypatch.setattr(queue, "run", full)
+    with pytest.raises(Problem, match="full"):
+        pull(["o/a"], queue, unheard, report=print, stopped=never)
+    assert len(runs) == 1
 
 
 def test_watching_can_be_stopped(queue: Queue, tmp_path: Path) -> None:

@@ -15,30 +15,9 @@ from models.hub.cache_layout import cache_folder
 from models.hub.queue import Queue
 from models.installed import store
 from models.installed.added_folders import folders
-from models.records import Download, Incomplete, Installed
+from models.records import Inventory
 
 _LIST = "See what there is: slipstream models list"
-
-
-@dataclass(frozen=True, slots=True)
-class Shelf:
-    """`folders`: those that a person added; `free_bytes`: on the disk that models come to."""
-
-    installed: tuple[Installed, ...]
-    incomplete: tuple[Incomplete, ...]
-    downloads: tuple[Download, ...]
-    folders: tuple[str, ...]
-    free_bytes: int
-
-    def to_plain(self) -> dict[str, object]:
-        """For JSON."""
-        return {
-            "installed": self.installed,
-            "incomplete": self.incomplete,
-            "downloads": self.downloads,
-            "folders": self.folders,
-            "free_bytes": self.free_bytes,
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +29,10 @@ class Removable:
     remove: Callable[[], int]
 
 
-def shelf() -> Shelf:
+def local_models() -> Inventory:
     """What there is now. Raises `Problem` where the queue of downloads cannot be read."""
     waiting = [one for one in Queue().downloads() if one.standing != "done"]
-    return Shelf(
+    return Inventory(
         installed=tuple(store.installed()),
         incomplete=tuple(store.incomplete()),
         downloads=tuple(waiting),

@@ -8,14 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import engine.speculate
 from engine.accept import by_block
-from engine.bench.accepting import accept_cost
-from engine.bench.curve import ROWS, Curve, Point, measure_curve
-from engine.bench.roofline import (
+from engine.bench.measure import (
     Bandwidth,
+    CurvePoint,
+    PassCurve,
     Roofline,
+    accept_cost,
     cache_bytes,
     measure_bandwidth,
+    measure_curve,
     reads_all_weights,
     weight_bytes,
 )
@@ -88,39 +91,40 @@ def test_acceptance_costs_something_and_the_model_that_costs_nothing_does_not_sh
         assert cost.seconds(rounds=2, rows=10) == pytest.approx(2 * cost.seconds(rounds=1, rows=5))
 
 
-def test_a_curve_is_measured_where_caches_change_no_shape_and_leaves_nothing() -> None:
-    decoder = Decoder(build("gemma3_text"))
+def test_a_curve_is_measured_behind_the_depth_and_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    decoder = Decoder(build("gemma3_text"))  # whose sliding windows change shape about there
     ticks = count()
-    curve = measure_curve(decoder, depth=120, clock=lambda: next(ticks) * 1e-3)
+    monkeypatch.setattr(engine.speculate, "perf_counter", lambda: next(ticks) * 1e-3)
+    curve = measure_curve(decoder, depth=120)
     assert decoder.length == 0
-    assert curve.depth < 120
-    assert [point.rows for point in curve.points] == sorted(ROWS)
+    assert curve is not None
+    assert curve.depth >= 120
+    rows = [point.rows for point in curve.points]
+    assert rows[0] == 1
+    assert rows == sorted(rows)
     assert all(point.seconds == pytest.approx(1e-3) for point in curve.points)
 
 
-def test_a_curve_keeps_to_its_budget_but_has_two_points() -> None:
+def test_no_curve_is_drawn_from_timings_that_vary(monkeypatch: pytest.MonkeyPatch) -> None:
+    decoder = Decoder(build("llama"))
     ticks = count()
-    curve = measure_curve(
-        Decoder(build("llama")), depth=9, budget_seconds=5, clock=lambda: float(next(ticks))
-    )
-    assert [point.rows for point in curve.points] == [1, 4]
-    ticks = count()
-    curve = measure_curve(
-        Decoder(build("llama")), depth=9, budget_seconds=14, clock=lambda: float(next(ticks))
-    )
-    assert 2 < len(curve.points) < len(ROWS)
+    monkeypatch.setattr(engine.speculate, "perf_counter", lambda: next(ticks) ** 3 * 1e-3)
+    assert measure_curve(decoder, depth=20) is None
+    assert decoder.length == 0
 
 
-def linear(slope: float, step: float = 0.0) -> Curve:
+def linear(slope: float, step: float = 0.0) -> PassCurve:
     """A plain pass takes 10 ms, each further row `slope` of that, a drafted token `step` of it."""
-    points = tuple(Point(rows, 0.01 * (1 + slope * (rows - 1))) for rows in (1, 2, 4, 8))
-    return Curve(9, points, "model", 0.01 * step)
+    points = tuple(CurvePoint(rows, 0.01 * (1 + slope * (rows - 1))) for rows in (1, 2, 4, 8))
+    return PassCurve(9, points, "model", 0.01 * step)
 
 
 def test_a_curve_between_its_points_and_beyond() -> None:
     curve = linear(0.5)
     assert [curve.relative(rows) for rows in (1, 3, 8, 10)] == pytest.approx([1, 2, 4.5, 5.5])
-    assert Curve(9, (Point(1, 0.5),)).relative(3) == 3
+    assert PassCurve(9, (CurvePoint(1, 0.5),)).relative(3) == 3
 
 
 def test_what_drafting_can_gain() -> None:

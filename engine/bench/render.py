@@ -1,0 +1,397 @@
+"""A report as titled tables of text: on the console, and as Markdown.
+
+Pure but for `show`, which writes them where they belong. Knows what a report holds, and nothing
+of how it was measured.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import batched
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from engine.bench.figures import Ratio
+from engine.bench.plot import require_matplotlib, write_plot
+from engine.bench.report import (
+    ALL,
+    BenchReport,
+    LowestCategory,
+    ResultRow,
+    read_report,
+    temperature_words,
+)
+from models.errors import Problem
+
+_POSITIONS = 8  # of a draft; the JSON file has them all
+_RUNNERS = 4  # side by side
+_GIB = 2**30
+_NAME_WIDTH = 18
+
+LEGEND = (
+    "× is a speed over another's: the median over prompts, its quartiles, and Σ, all tokens by "
+    "all seconds. Length: tokens per target pass. Draft, verify, accept and other are shares of "
+    "the decode time; accept, judging a draft, happens within the verifying pass and was measured "
+    "apart, on models that cost nothing. Bandwidth: what the target's passes read, of what this "
+    "machine's memory gave a probe, in all the time and in the time of the passes alone. Peak: "
+    "MLX's memory, all runners' models included. Identical: greedy answers with the tokens of "
+    "slipstream plain, and @ where the first of the others differs. By category, under the name "
+    "of a way of decoding: × plain, the share of drafted tokens that was accepted, and length."
+)
+
+
+# The options of a report, and what they are called on the command line.
+_FLAGS = {
+    "target": "target",
+    "drafters": "drafter",
+    "lengths": "draft-length",
+    "prompts": "prompts",
+    "sets": "set",
+    "per_category": "per-category",
+    "max_tokens": "max-tokens",
+    "temperatures": "temperature",
+    "rules": "rule",
+    "seed": "seed",
+    "repeats": "repeats",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ReportTable:
+    """A table; the first column holds names and has no heading. Cells may have several lines."""
+
+    title: str
+    headings: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def headline(report: BenchReport) -> str:
+    """What was measured."""
+    return f"{report.target}: {report.label}"
+
+
+def machine_line(report: BenchReport) -> str:
+    """What it was measured on."""
+    machine = report.machine
+    return (
+        f"{machine.processor}, {machine.cores} cores, {machine.memory_bytes / _GIB:.0f} GiB, "
+        f"{machine.matrix_library}, mlx {machine.mlx}, mlx-lm {machine.mlx_lm}, "
+        f"slipstream {machine.slipstream}"
+    )
+
+
+def remarks(report: BenchReport) -> list[str]:
+    """What a reader of the tables has to know, a line each."""
+    lines = [f"Drafter {name}: {precision}." for name, precision in report.drafters]
+    if report.partial:
+        lines.append("Partial: stopped before all prompts were done.")
+    if report.skipped:
+        lines.append(f"{report.skipped} prompts were too long for the context and skipped.")
+    lines += [f"{name} cannot run this: {message}" for name, message in report.refused]
+    lines += _roofline_line(report)
+    lines += _cooling_line(report)
+    if report.peak_rss_bytes is not None:
+        lines.append(f"The process had at most {report.peak_rss_bytes / _GIB:.1f} GiB of memory.")
+    return lines
+
+
+def tables(report: BenchReport) -> Iterator[ReportTable]:
+    """For each temperature: all categories together, by category, and along the draft."""
+    for temperature in report.temperatures:
+        words = temperature_words(temperature)
+        here = [row for row in report.rows if row.temperature == temperature]
+        overall = [row for row in here if row.category == ALL]
+        if _compares_speeds(report):
+            yield _speed(overall, words)
+        yield _where(overall, words)
+        if _compares_speeds(report):
+            yield _memory(overall, words)
+        for shown in batched(overall, _RUNNERS):
+            yield _by_category(here, shown, words)
+        if any(row.acceptance_by_position for row in overall):
+            yield _by_position(overall, words)
+
+
+def _compares_speeds(report: BenchReport) -> bool:
+    """Without plain decoding beside it only acceptance was measured."""
+    return report.options.get("baselines") is not False
+
+
+def _roofline_line(report: BenchReport) -> list[str]:
+    roofline = report.roofline
+    if roofline is None or not _compares_speeds(report):
+        return []
+    return [
+        f"A pass reads {roofline.weight_bytes / 1e6:,.0f} MB of weights and, {roofline.depth} "
+        f"tokens deep, {roofline.cache_bytes / 1e6:,.1f} MB of caches. The memory gives "
+        f"{roofline.bandwidth.bytes_per_second / 1e9:.1f} GB/s ({roofline.bandwidth.probe}): at "
+        f"most {roofline.passes_per_second:.1f} passes a second."
+    ]
+
+
+def _cooling_line(report: BenchReport) -> list[str]:
+    cooling = report.cooling
+    if cooling is None or cooling.fall is None:
+        return []
+    slower = f"The same short work was at most {cooling.fall:.0%} slower than at the beginning"
+    if cooling.rests:
+        return [f"{slower}: {cooling.rests} rests, {cooling.rest_seconds:.0f} s, let it cool down."]
+    if cooling.hot:
+        return [f"{slower} because of heat, and there was no time left to rest."]
+    if cooling.hot is False:
+        return [f"{slower}; the system reports no heat, so there were no rests."]
+    return [f"{slower}; there were no rests."]
+
+
+def _speed(rows: list[ResultRow], words: str) -> ReportTable:
+    headings = ("tokens/s", "× plain", "Σ", "× mlx-lm", "Σ", "identical")
+    return ReportTable(
+        f"Speed, {words}",
+        headings,
+        tuple(
+            (
+                row.runner,
+                _number(row.tokens_per_second, ".1f"),
+                *_ratio(row.to_plain),
+                *_ratio(row.to_mlx_lm),
+                _same(row),
+            )
+            for row in rows
+        ),
+    )
+
+
+def _where(rows: list[ResultRow], words: str) -> ReportTable:
+    headings = ("accepted", "length", "draft", "verify", "accept", "other")
+    return ReportTable(
+        f"Acceptance, and where the time goes, {words}",
+        headings,
+        tuple(
+            (
+                row.runner,
+                _number(row.acceptance_rate, ".0%"),
+                _number(row.acceptance_length, ".2f"),
+                _number(row.draft_share, ".0%"),
+                _number(row.verify_share, ".0%"),
+                _number(row.accept_share, ".1%"),
+                _number(row.own_share, ".1%"),
+            )
+            for row in rows
+        ),
+    )
+
+
+def _memory(rows: list[ResultRow], words: str) -> ReportTable:
+    return ReportTable(
+        f"Memory, {words}",
+        ("passes/s", "bandwidth", "in passes", "peak MiB"),
+        tuple(
+            (
+                row.runner,
+                _number(_passes_per_second(row), ".1f"),
+                _number(row.bandwidth_share, ".0%"),
+                _number(row.pass_bandwidth_share, ".0%"),
+                _number(None if row.peak_bytes is None else row.peak_bytes / 2**20, ",.0f"),
+            )
+            for row in rows
+        ),
+    )
+
+
+def _by_category(rows: list[ResultRow], overall: Sequence[ResultRow], words: str) -> ReportTable:
+    """A line for each category, which may be many; then the lowest ones of each of `overall`."""
+    prompts: dict[str, int] = {}
+    for row in rows:
+        prompts[row.category] = max(row.prompts, prompts.get(row.category, 0))
+    cells = {(row.runner, row.category): _cell(row) for row in rows}
+    lines = [
+        (f"{category} ({count})", *(cells.get((o.runner, category), "–") for o in overall))
+        for category, count in prompts.items()
+    ]
+    for name, lowest in (
+        ("lowest × plain", [row.lowest_to_plain for row in overall]),
+        ("lowest length", [row.lowest_length for row in overall]),
+    ):
+        if any(lowest):
+            lines.append((name, *map(_worst, lowest)))
+    return ReportTable(
+        f"× plain, accepted and length by category, {words}",
+        tuple(row.runner.replace(" ", "\n") for row in overall),
+        tuple(lines),
+    )
+
+
+def _by_position(rows: list[ResultRow], words: str) -> ReportTable:
+    longest = min(_POSITIONS, max(len(row.acceptance_by_position) for row in rows))
+    return ReportTable(
+        f"Accepted by position in the draft, {words}",
+        tuple(str(i + 1) for i in range(longest)),
+        tuple(
+            (row.runner, *_padded(row.acceptance_by_position, longest))
+            for row in rows
+            if row.acceptance_by_position
+        ),
+    )
+
+
+def _padded(shares: Sequence[float], length: int) -> list[str]:
+    cells = [f"{share:.0%}" for share in shares[:length]]
+    return cells + [""] * (length - len(cells))
+
+
+def _passes_per_second(row: ResultRow) -> float | None:
+    return row.stats.rounds / row.stats.decode_seconds if row.stats.decode_seconds > 0 else None
+
+
+def _cell(row: ResultRow) -> str:
+    speed = "–" if row.to_plain is None else f"{row.to_plain.prompts.median:.2f}×"
+    if row.acceptance_rate is None:
+        return speed
+    return f"{speed} {row.acceptance_rate:.0%} {_number(row.acceptance_length, '.2f')}"
+
+
+def _worst(lowest: LowestCategory | None) -> str:
+    return "–" if lowest is None else f"{lowest.value:.2f}\n{lowest.category}"
+
+
+def _ratio(ratio: Ratio | None) -> tuple[str, str]:
+    if ratio is None:
+        return "–", "–"
+    over = ratio.prompts
+    return f"{over.median:.2f} {over.low:.2f}–{over.high:.2f}", f"{ratio.total:.2f}"
+
+
+def _same(row: ResultRow) -> str:
+    if not row.compared:
+        return "–"
+    first = f" @{min(row.differs_at)}" if row.differs_at else ""
+    return f"{row.identical}/{row.compared}{first}"
+
+
+def _number(value: float | None, form: str) -> str:
+    return "–" if value is None else format(value, form)
+
+
+def command(report: BenchReport) -> str:
+    """The command that measured it, as far as the report tells; folders by their names."""
+    options = {"target": report.target, **report.options}
+    words = ["slipstream bench"]
+    for name, flag in _FLAGS.items():
+        value = options.get(name)
+        values = value if isinstance(value, list | tuple) else [value]
+        words += [f"--{flag} {each}" for each in values if each is not None]
+    return " ".join(words + ["--no-baselines"] * (not _compares_speeds(report)))
+
+
+def show_on_console(report: BenchReport, console: Console) -> None:
+    """Print what was measured, and on what; then the tables."""
+    console.print(headline(report), style="bold", markup=False)
+    console.print(machine_line(report), markup=False)
+    for line in remarks(report):
+        console.print(line, markup=False)
+    for table in tables(report):
+        console.print(_rich_table(table))
+    console.print(LEGEND)
+
+
+def _rich_table(table: ReportTable) -> Table:
+    """Names fold where the console is narrow, figures do not."""
+    rich = Table(title=table.title, title_justify="left", box=None, padding=(0, 1, 0, 0))
+    rich.add_column("", overflow="fold", min_width=_NAME_WIDTH)
+    for heading in table.headings:
+        rich.add_column(heading, justify="right", no_wrap=True)
+    for row in table.rows:
+        rich.add_row(*row)
+    return rich
+
+
+def markdown(report: BenchReport) -> str:
+    """One report, with tables as GitHub shows them."""
+    return "\n\n".join([*_blocks(report, headline(report), "#"), LEGEND]) + "\n"
+
+
+def markdown_of_several(reports: Mapping[str, BenchReport]) -> str:
+    """Several reports, each under its name."""
+    blocks = [
+        "# What was measured",
+        "Written by `slipstream bench --from FOLDER --markdown FILE` from the reports in FOLDER; "
+        "not edited by hand.",
+        LEGEND,
+    ]
+    for name, report in reports.items():
+        blocks += _blocks(report, f"{name}: {headline(report)}", "##")
+    return "\n\n".join(blocks) + "\n"
+
+
+def _blocks(report: BenchReport, title: str, level: str) -> Iterator[str]:
+    yield f"{level} {_escaped(title)}"
+    yield f"{_escaped(machine_line(report))}. {report.date}."
+    yield f"`{command(report).replace('`', '')}`"
+    lines = [f"- {_escaped(line)}" for line in remarks(report)]
+    if lines:
+        yield "\n".join(lines)
+    for table in tables(report):
+        yield f"{level}# {_escaped(table.title)}"
+        yield _markdown_table(table)
+
+
+def _markdown_table(table: ReportTable) -> str:
+    alignment = ["---", *["---:"] * len(table.headings)]
+    lines = [("", *table.headings), alignment, *table.rows]
+    return "\n".join(_markdown_line(cells) for cells in lines)
+
+
+def _markdown_line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(_escaped(cell).replace("\n", "<br>") for cell in cells) + " |"
+
+
+def _escaped(text: str) -> str:
+    """Names come from folders and files, which may be called anything."""
+    for letter in "\\`*_|<>[]#":
+        text = text.replace(letter, f"\\{letter}")
+    return text
+
+
+def check_places(*, markdown: Path | None, plot: Path | None) -> None:
+    """Raise `Problem` now, rather than after the measuring, where they cannot be written."""
+    if plot is not None:
+        require_matplotlib()
+    for place in (markdown, plot):
+        if place is not None and place.is_dir():
+            raise Problem(f"{place} is a folder.", "Give a file's name.")
+
+
+def show(report: BenchReport, console: Console, *, to: Path | None, plot: Path | None) -> None:
+    """Show the report, and write the Markdown and the plot asked for. Raises `Problem`."""
+    show_on_console(report, console)
+    if to is not None:
+        _write(markdown(report), to)
+    if plot is not None:
+        write_plot(report, plot)
+
+
+def show_kept(place: Path, console: Console, *, to: Path | None, plot: Path | None) -> None:
+    """The same for the report in the file `place`; of a folder's reports all. Raises `Problem`."""
+    if not place.is_dir():
+        show(read_report(place), console, to=to, plot=plot)
+        return
+    if plot is not None:
+        raise Problem("A plot shows one report.", "Name its file with --from, not the folder.")
+    reports = {path.stem: read_report(path) for path in sorted(place.glob("[!.]*.json"))}
+    if not reports:
+        raise Problem(f"{place} holds no report.", "Make one: slipstream bench --out FILE.json")
+    if to is not None:
+        _write(markdown_of_several(reports), to)
+        return
+    for report in reports.values():
+        show_on_console(report, console)
+
+
+def _write(text: str, path: Path) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise Problem(f"{path} cannot be written: {reason}.", "Check the path.") from error

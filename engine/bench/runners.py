@@ -1,0 +1,305 @@
+"""The ways of decoding that a benchmark compares, and the one definition of what is measured.
+
+Every runner gets the same prompt tokens, caches of its own, the same seed, and the same
+instruction: go on until a token ends the text, or until the first round that ends at or past
+`limit` tokens. No runner knows the limit, so that no round is cut short by it, and none is
+charged for a round that the others are spared.
+
+The clock starts when the first round's tokens are in the caller's hands and stops when the last
+round's are; every figure is of the rounds in between. So neither prefill nor the way to the
+first token counts, and plain decoding, where the next pass is under way while a token is handed
+over, is charged for as many passes as it gets tokens. (Ours starts no pass ahead at every 64th
+token, so a limit that is a multiple of 64 would spare it one pass.)
+
+All of them turn tokens into text as they go, as an application would: ours in `Session`, mlx-lm's
+with the detokenizer that its own `stream_generate` uses.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Protocol
+
+import mlx.core as mx
+import mlx.nn as nn
+from mlx_lm.generate import generate_step, speculative_generate_step
+from mlx_lm.models.cache import make_prompt_cache
+from mlx_lm.sample_utils import make_sampler
+
+from engine.accept import by_block
+from engine.bench.figures import (
+    RoundCounts,
+    committed_ids,
+    rounds_of_events,
+    rounds_of_flags,
+    stats_of_rounds,
+    without_first_round,
+)
+from engine.bench.options import RULES, BenchOptions, label, model_folders
+from engine.draft_length import LONGEST, DraftLengthPolicy
+from engine.draft_length.calibrate import calibrate
+from engine.draft_length.policy import Automatic
+from engine.events import Event, Stats, Verdict
+from engine.loading import LoadedModel
+from engine.pair import make_drafter, make_policy
+from engine.request import Request, Sampling
+from engine.session import Session
+from engine.speculate import Rule
+from engine.stats import tally
+from models.folders import ModelFolder
+from models.installed.resolve import resolve_drafters
+
+PLAIN = "slipstream plain"
+MLX_LM = "mlx-lm plain"
+HEADROOM = LONGEST + 1  # tokens past the limit that a runner may write
+_PREFILL_ROWS = 512
+
+Load = Callable[[ModelFolder], LoadedModel]
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """One answer to write: continue `prompt`, token ids, by about `limit` tokens."""
+
+    prompt: tuple[int, ...]
+    limit: int
+    temperature: float
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """How one answer went: all committed `ids`, and the figures of all rounds but the first.
+
+    `stats.decode_seconds` is measured by the benchmark's own clock. `rounds` are those that the
+    figures are of. `phases`: whether draft and verify seconds were measured too.
+    """
+
+    ids: tuple[int, ...]
+    stats: Stats
+    rounds: tuple[RoundCounts, ...] = ()
+    phases: bool = False
+
+
+class Runner(Protocol):
+    """A way to decode."""
+
+    @property
+    def name(self) -> str:
+        """A unique name that reports show."""
+
+    def run(self, workload: Workload) -> Measurement:
+        """Write the answer from scratch. Raises ValueError where it cannot run this model."""
+
+
+class SlipstreamRunner:
+    """Slipstream: new conversations with `drafter` and one `policy`, judged by `rule`.
+
+    All conversations share the policy, as in the application: what it learns from one answer it
+    knows in the next. As in the application, too, an automatic policy begins with the pair's
+    calibration, which is measured before the first answer and is part of none.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        target: LoadedModel,
+        drafter: str,
+        policy: DraftLengthPolicy,
+        rule: Rule,
+        load: Load,
+    ) -> None:
+        self.name = name
+        self._target = target
+        self._drafters = resolve_drafters(drafter, target.folder)
+        self._policy = policy
+        self._rule = rule
+        self._load = load
+        self._calibrated = False
+
+    def run(self, workload: Workload) -> Measurement:
+        committed: list[int] = []
+        times: list[float] = []
+        events: list[Event] = []
+        for event in self._answer(workload, cancelled=lambda: sum(committed) >= workload.limit):
+            if isinstance(event, Verdict):
+                times.append(perf_counter())
+                committed.append(event.accepted + (event.next is not None))
+            events.append(event)
+        measured = without_first_round(events)
+        stats = replace(tally(measured), decode_seconds=times[-1] - times[0])
+        rounds = rounds_of_events(measured)
+        return Measurement(tuple(committed_ids(events)), stats, rounds, phases=True)
+
+    def _answer(
+        self, workload: Workload, *, cancelled: Callable[[], bool] = lambda: False
+    ) -> Iterator[Event]:
+        """The events of a new conversation's first answer."""
+        session = Session(self._target, accept=self._rule)
+        session.drafter = make_drafter(
+            self._drafters, target=self._target, decoder=session.decoder, load=self._load
+        )
+        if not self._calibrated and isinstance(self._policy, Automatic):
+            self._policy = Automatic(calibrate(session.decoder, session.drafter))
+        self._calibrated = True
+        session.policy = self._policy  # a session makes its policy start anew with its drafter
+        sampling = Sampling(temperature=workload.temperature, seed=workload.seed)
+        request = Request(sampling=sampling, max_tokens=workload.limit + HEADROOM)
+        return session.complete(workload.prompt, request, cancelled=cancelled)
+
+
+class MlxLmRunner:
+    """mlx-lm's plain decoding."""
+
+    def __init__(self, name: str, *, target: LoadedModel) -> None:
+        self.name = name
+        self._target = target
+
+    def run(self, workload: Workload) -> Measurement:
+        began = perf_counter()
+        cache = _prefilled(self._target.model, workload.prompt)
+        prefill_seconds = perf_counter() - began
+        mx.random.seed(workload.seed)
+        tokens = generate_step(
+            mx.array(workload.prompt[-1:]),
+            self._target.model,
+            max_tokens=workload.limit + HEADROOM,
+            sampler=make_sampler(workload.temperature),
+            prompt_cache=cache,
+        )
+        with closing(tokens):
+            items = ((int(token), False) for token, _ in tokens)
+            ids, flags, seconds = _collect(items, self._target, workload.limit)
+        rounds = rounds_of_flags(flags, length=0)
+        return _measurement(ids, rounds, seconds, workload, prefill_seconds)
+
+
+class MlxLmSpeculativeRunner:
+    """mlx-lm's speculative decoding, `length` tokens a round from `draft_model`."""
+
+    def __init__(
+        self, name: str, *, target: LoadedModel, draft_model: nn.Module, length: int
+    ) -> None:
+        self.name = name
+        self._target = target
+        self._draft_model = draft_model
+        self._length = length
+
+    def run(self, workload: Workload) -> Measurement:
+        began = perf_counter()
+        cache = [
+            *_prefilled(self._target.model, workload.prompt),
+            *_prefilled(self._draft_model, workload.prompt),
+        ]
+        prefill_seconds = perf_counter() - began
+        mx.random.seed(workload.seed)
+        tokens = speculative_generate_step(
+            mx.array(workload.prompt[-1:]),
+            self._target.model,
+            self._draft_model,
+            num_draft_tokens=self._length,
+            max_tokens=workload.limit + HEADROOM,
+            sampler=make_sampler(workload.temperature),
+            prompt_cache=cache,
+        )
+        with closing(tokens):
+            items = ((int(token), bool(from_draft)) for token, _, from_draft in tokens)
+            ids, flags, seconds = _collect(items, self._target, workload.limit)
+        rounds = rounds_of_flags(flags, length=self._length)
+        return _measurement(ids, rounds, seconds, workload, prefill_seconds)
+
+
+def _prefilled(model: nn.Module, prompt: tuple[int, ...]) -> list[Any]:
+    """New mlx-lm caches that hold all of `prompt` but its last token, read in our chunks."""
+    cache: list[Any] = make_prompt_cache(model)
+    for start in range(0, len(prompt) - 1, _PREFILL_ROWS):
+        rows = prompt[start : min(start + _PREFILL_ROWS, len(prompt) - 1)]
+        model(mx.array(rows)[None], cache=cache)
+        mx.eval([layer.state for layer in cache])
+        mx.clear_cache()
+    return cache
+
+
+def _collect(
+    items: Iterator[tuple[int, bool]], target: LoadedModel, limit: int
+) -> tuple[list[int], list[bool], float]:
+    """All tokens; of those after the first round, whether each was drafted; their seconds."""
+    detokenizer = target.tokenizer.detokenizer
+    ids: list[int] = []
+    flags: list[bool] = []
+    began: float | None = None
+    seconds = 0.0
+    for token, drafted in items:
+        now = perf_counter()
+        ids.append(token)
+        if began is not None:
+            flags.append(drafted)
+            seconds = now - began
+        elif not drafted:
+            began = now
+        if token in target.ends or (len(ids) >= limit and not drafted):
+            break
+        detokenizer.add_token(token)
+        _ = detokenizer.last_segment  # computed on access
+    return ids, flags, seconds
+
+
+def _measurement(
+    ids: Sequence[int],
+    rounds: tuple[RoundCounts, ...],
+    seconds: float,
+    workload: Workload,
+    prefill_seconds: float,
+) -> Measurement:
+    """An answer of mlx-lm's, of which only the rounds are known."""
+    stats = stats_of_rounds(rounds, decode_seconds=seconds)
+    stats = replace(stats, prompt_tokens=len(workload.prompt), prefill_seconds=prefill_seconds)
+    return Measurement(tuple(ids), stats, rounds)
+
+
+def make_runners(
+    options: BenchOptions, target: LoadedModel, temperature: float, load: Load
+) -> list[Runner]:
+    """Plain decoding of both, ours with each drafter, length and rule, and mlx-lm's with models."""
+    rules = options.rules[:1] if temperature == 0.0 else options.rules
+    runners: list[Runner] = []
+    if options.baselines:
+        plain = SlipstreamRunner(
+            PLAIN,
+            target=target,
+            drafter="none",
+            policy=make_policy("0"),
+            rule=by_block,
+            load=load,
+        )
+        runners += [plain, MlxLmRunner(MLX_LM, target=target)]
+    for drafter in dict.fromkeys(options.drafters):
+        if drafter == "none":
+            continue  # that is PLAIN
+        folder = Path(drafter).expanduser()
+        for length in dict.fromkeys(options.lengths):
+            runners += [
+                SlipstreamRunner(
+                    f"slipstream {label(drafter)} {length}"
+                    + (f" {rule}" if len(rules) > 1 else ""),
+                    target=target,
+                    drafter=drafter,
+                    policy=make_policy(length),
+                    rule=RULES[rule],
+                    load=load,
+                )
+                for rule in rules
+            ]
+            if model_folders((drafter,)) == [folder] and length not in ("auto", "0"):
+                runners.append(
+                    MlxLmSpeculativeRunner(
+                        f"mlx-lm {label(drafter)} {length}",
+                        target=target,
+                        draft_model=load(ModelFolder(folder)).model,
+                        length=int(length),
+                    )
+                )
+    return runners

@@ -1,0 +1,187 @@
+"""`slipstream models pull`: what was asked for joins the queue, and the queue is worked through.
+
+Knows the queue, who works on it (this process, or another one, which is then only watched), and how
+each entry is fetched: a repository of the hub, one GGUF file in such a repository
+(`organization/model/file.gguf`), or the starter model. What is drawn is progress.py's.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import wait
+from dataclasses import replace
+from pathlib import Path
+
+from models.errors import Problem
+from models.hub.client import Hub
+from models.hub.fetch import LOOK_SECONDS, fetch
+from models.hub.queue import Fetch, Queue, QueueBusy, Report
+from models.hub.repository import Repository, check_name, check_revision, is_commit
+from models.hub.stopping import Stop, Stopped, apart
+from models.installed.resolve import open_target
+from models.installed.store import installed
+from models.records import Download, Installed
+from models.starter import STARTER
+
+REPORT_SECONDS = 0.25  # between two reports of one download while its standing is the same
+_LOOK_SECONDS = 0.25  # between two looks at what another process does
+_GOING = ("queued", "running")
+
+
+def paced(report: Report, clock: Callable[[], float] = time.monotonic) -> Report:
+    """`report`, about four times a second for each download, and at each change of standing."""
+    told: dict[str, tuple[str, float]] = {}
+
+    def pace(download: Download) -> None:
+        standing, moment = told.get(download.repository, ("", 0.0))
+        now = clock()
+        if standing != download.standing or now - moment >= REPORT_SECONDS:
+            told[download.repository] = (download.standing, now)
+            report(download)
+
+    return pace
+
+
+def pull(
+    wanted: Sequence[str],
+    queue: Queue,
+    fetch: Fetch,
+    *,
+    report: Report,
+    stopped: Callable[[], bool],
+    sleep: Callable[[float], None] = time.sleep,
+) -> list[Download]:
+    """Fetch the `wanted` repositories (`name` or `name@revision`), or all that wait where none is.
+
+    Returns how each of them stands in the end. Where `stopped()`, those that are not done are
+    paused. Raises `Problem` for names that cannot be any, and where the queue cannot be used.
+    """
+    asked = [_split(text) for text in wanted]
+    if asked:
+        downloads = [queue.enqueue(name, revision) for name, revision in asked]
+    else:
+        downloads = [one for one in queue.resume_all() if one.standing in _GOING]
+    ends = {one.repository.lower(): one for one in downloads}
+
+    def note(download: Download) -> None:
+        ends[download.repository.lower()] = download
+        report(download)
+
+    ours = set(ends)
+    while True:
+        try:
+            queue.run(fetch, report=note, stopped=stopped)
+            break
+        except QueueBusy:
+            if _watch(queue, ends, note, stopped=stopped, sleep=sleep):
+                return [ends[name] for name in ends if name in ours]
+    if stopped():
+        _pause_rest(queue, ours, note)
+    return [ends[name] for name in ends if name in ours]
+
+
+def split_file(repository: str) -> tuple[str, str]:
+    """The repository, and the GGUF file in it that is meant; empty where none is."""
+    name, _, file = repository.rpartition("/")
+    return (name, file) if "/" in name and file.lower().endswith(".gguf") else (repository, "")
+
+
+def _split(text: str) -> tuple[str, str]:
+    """A download's name, and the revision; empty where none is asked for. Raises `Problem`."""
+    name, _, revision = text.strip().partition("@")
+    check_name(split_file(name)[0])
+    return name, check_revision(revision) if revision else ""
+
+
+def _watch(
+    queue: Queue,
+    ends: dict[str, Download],
+    note: Report,
+    *,
+    stopped: Callable[[], bool],
+    sleep: Callable[[float], None],
+) -> bool:
+    """Tell what another process does with ours; whether nothing is left to be done for them."""
+    while not stopped():
+        busy = queue.is_run()
+        here = {one.repository.lower(): one for one in queue.downloads()}
+        for name, before in list(ends.items()):
+            now = here.get(name)
+            if now is not None and now != before:
+                note(now)
+        going = [name for name in ends if name in here and here[name].standing in _GOING]
+        if not going:
+            return True
+        if not busy:
+            return False
+        sleep(_LOOK_SECONDS)
+    return True
+
+
+def _pause_rest(queue: Queue, ours: set[str], note: Report) -> None:
+    for waiting in queue.downloads():
+        if waiting.repository.lower() in ours and waiting.standing == "queued":
+            note(queue.pause(waiting.repository))
+
+
+def fetch_download(download: Download, report: Report, cancelled: Callable[[], bool]) -> None:
+    """Have all of it on this machine, ready to be loaded. For `Queue.run`.
+
+    Raises `Problem`, and `Stopped` soon after `cancelled()`: whatever is being waited for then, an
+    address, an answer, the next block, is left to itself.
+    """
+    stop, latest = Stop(), deque[Download](maxlen=1)
+    work = apart(lambda: _fetch(download, latest.append, stop), name="download")
+    ended = False
+    while not ended:
+        ended = bool(wait([work], LOOK_SECONDS).done)
+        if latest:
+            report(latest.pop())
+        if not ended and cancelled():
+            stop.ask()
+            raise Stopped
+    work.result()
+
+
+def _fetch(download: Download, report: Report, stop: Stop) -> None:
+    if download.repository.lower() == STARTER.name:
+        _fetch_starter(download, report, stop)
+        return
+    name, gguf = split_file(download.repository)
+    hub = Hub()
+    repository = _describe(hub, name, download.revision)
+    fetch(repository, hub=hub, gguf=gguf or None, progress=report, cancelled=stop.asked)
+
+
+def _describe(hub: Hub, name: str, revision: str) -> Repository:
+    """A commit that is still the main branch's head is described as that, so that it becomes
+    what other tools find under the name."""
+    if is_commit(revision):
+        head = hub.describe(name)
+        if head.revision == revision:
+            return head
+    return hub.describe(name, revision or None)
+
+
+def _fetch_starter(download: Download, report: Report, stop: Stop) -> None:
+    def progress(done: int, total: int) -> None:
+        stop.check()
+        report(replace(download, done_bytes=done, total_bytes=total))
+
+    if download.revision:
+        raise Problem(f"{STARTER.name} has no revisions.", f"Leave out @{download.revision}.")
+    open_target(STARTER.name, progress=progress)
+
+
+def installed_by(download: Download) -> Installed:
+    """The model that a finished download made. Raises `Problem` where it cannot be found."""
+    wanted, file = download.repository.lower(), split_file(download.repository)[1].lower()
+    for model in installed():
+        place = Path(model.path)
+        if download.revision:  # a renamed repository has its new name by now
+            found = download.revision in place.parts and place.name.lower().endswith(file)
+        else:  # the starter
+            found = model.name.lower() == wanted
+        if found:
+            return model
+    raise Problem(f"{download.repository} was fetched, and is gone again.", "Fetch it once more.")

@@ -1,0 +1,355 @@
+"""A report's JSON can be shown again; its Markdown and picture hold what was found."""
+
+import importlib
+import json
+import re
+from dataclasses import asdict, replace
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.console import Console
+
+import engine.bench
+from engine.bench.figures import RoundCounts, stats_of_rounds
+from engine.bench.options import BenchOptions
+from engine.bench.plot import write_plot
+from engine.bench.render import (
+    check_places,
+    command,
+    markdown,
+    remarks,
+    show,
+    show_kept,
+    tables,
+)
+from engine.bench.report import (
+    ALL,
+    BenchReport,
+    LowestCategory,
+    MeasuredAnswer,
+    Measurements,
+    read_report,
+    temperature_words,
+)
+from engine.bench.runners import PLAIN, Measurement
+from engine.cli.main import main
+from models.errors import Problem
+from models.typed_json import decode
+
+BENCH = Path(engine.bench.__file__).parent
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def test_what_is_read_is_what_was_found(report: BenchReport, options: BenchOptions) -> None:
+    assert options.out is not None
+    found, again = report, read_report(options.out)
+    assert replace(again, options={}) == replace(found, options={})
+    assert len(again.options) == len(found.options)
+
+
+def test_a_report_of_an_older_version_can_be_shown(options: BenchOptions, tmp_path: Path) -> None:
+    assert options.out is not None
+    fields = json.loads(options.out.read_text())
+    for name in ("roofline", "accepting", "curve", "passes", "draft_histories", "cooling"):
+        del fields[name]
+    for row in fields["rows"]:
+        del row["accept_share"], row["bandwidth_share"], row["peak_bytes"]
+    old = tmp_path / "old.json"
+    old.write_text(json.dumps(fields | {"of a newer one": [1]}))
+    show(read_report(old), Console(file=StringIO()), to=tmp_path / "m", plot=None)
+    assert "| slipstream tiny 3 |" in (tmp_path / "m").read_text()
+
+
+def test_a_report_that_calls_runners_contestants_can_be_shown(
+    report: BenchReport, options: BenchOptions, tmp_path: Path
+) -> None:
+    assert options.out is not None
+    text = options.out.read_text()
+    for now, before in {
+        "runner": "contestant",
+        "draft_histories": "courses",
+        "answers": "parts",
+        "measured_answers": "runs",
+    }.items():
+        text = text.replace(f'"{now}":', f'"{before}":')
+    old = tmp_path / "old.json"
+    old.write_text(text)
+    again = read_report(old)
+    assert "contestant" in text
+    assert (again.rows, again.draft_histories) == (report.rows, report.draft_histories)
+
+
+def test_a_folder_of_reports_becomes_one_file(
+    options: BenchOptions, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert options.out is not None
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    console = Console(file=StringIO())
+    with pytest.raises(Problem, match="holds no report"):
+        show_kept(kept, console, to=None, plot=None)
+    for name in ("second", "first"):
+        (kept / f"{name}.json").write_text(options.out.read_text())
+    with pytest.raises(Problem, match="one report"):
+        show_kept(kept, console, to=None, plot=tmp_path / "x.png")
+    with pytest.raises(SystemExit) as ended:
+        main(["bench", "--from", str(kept), "--markdown", str(tmp_path / "all.md")])
+    assert ended.value.code in (0, None)
+    headings = [
+        line for line in (tmp_path / "all.md").read_text().splitlines() if line.startswith("## ")
+    ]
+    assert [heading.partition(":")[0] for heading in headings] == ["## first", "## second"]
+
+
+def test_results_are_written_from_the_kept_reports(tmp_path: Path) -> None:
+    """RESULTS.md is what `make results` writes, and nothing else."""
+    written = tmp_path / "RESULTS.md"
+    show_kept(BENCH / "results", Console(file=StringIO()), to=written, plot=None)
+    assert (BENCH / "RESULTS.md").read_text() == written.read_text()
+
+
+def test_a_report_names_the_command_that_measures_it(report: BenchReport) -> None:
+    words = command(report).split()
+    assert words[:4] == ["slipstream", "bench", "--target", "target"]
+    flags = ("--drafter", "--draft-length", "--temperature", "--rule", "--prompts")
+    given = {flag: [words[i + 1] for i, word in enumerate(words) if word == flag] for flag in flags}
+    assert list(given.values()) == [
+        *(["lookup", "tiny"], ["3", "auto"], ["0.0", "1.0"], ["block", "token"], ["own.txt"])
+    ]
+    assert words[-1] != "--no-baselines"
+    acceptance = replace(report, options=report.options | {"baselines": False})
+    assert command(acceptance).endswith("--no-baselines")
+
+
+def test_without_baselines_no_speeds_are_shown(report: BenchReport) -> None:
+    acceptance = replace(report, options=report.options | {"baselines": False})
+    kinds = {table.title.partition(",")[0] for table in tables(report)}
+    assert kinds - {table.title.partition(",")[0] for table in tables(acceptance)} == {
+        *("Speed", "Memory")
+    }
+    assert not any("GB/s" in line for line in remarks(acceptance))
+
+
+def test_the_command_shows_an_earlier_report_and_measures_nothing(
+    options: BenchOptions, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written = tmp_path / "new" / "report.md"
+    with pytest.raises(SystemExit) as ended:
+        main(["bench", "--from", str(options.out), "--markdown", str(written)])
+    assert ended.value.code in (0, None)
+    shown = capsys.readouterr()
+    assert "Speed, greedy" in shown.out
+    assert shown.err == ""
+    assert "## Speed, greedy" in written.read_text()
+
+    with pytest.raises(SystemExit) as ended:
+        main(["bench", "--from", str(tmp_path / "none.json")])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.endswith(
+        "none.json cannot be read: No such file or directory. Check the path.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "no JSON"),
+        ("[]", "report is a list"),
+        ("{}", "report lacks .date."),
+        ("[" * 100_000, "no report"),
+    ],
+)
+def test_what_is_no_report_is_a_problem(text: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    path.write_text(text)
+    with pytest.raises(Problem, match=message):
+        read_report(path)
+    with pytest.raises(Problem, match="cannot be read"):
+        read_report(tmp_path / "none.json")
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.data())
+def test_damage_is_named_or_does_no_harm(measured: Measurements, data: st.DataObject) -> None:
+    fields: Any = json.loads(measured.to_json())
+    place = fields
+    for _ in range(data.draw(st.integers(1, 5))):
+        keys = list(place) if isinstance(place, dict) else list(range(len(place)))
+        key = data.draw(st.sampled_from(keys))
+        if not isinstance(place[key], dict | list) or not place[key]:
+            break
+        place = place[key]
+        keys = list(place) if isinstance(place, dict) else list(range(len(place)))
+        key = keys[0]
+    place[key] = data.draw(st.sampled_from([None, True, -1, 0.5, "x", [], {}, [[1]]]))
+    try:
+        said = type(decode(BenchReport, fields, place="report", ignore_unknown=True)).__name__
+    except ValueError as error:
+        said = str(error)
+    assert said == "BenchReport" or said.startswith("report.")
+
+
+def test_markdown_has_every_table_in_full(report: BenchReport) -> None:
+    text = markdown(report)
+    written = re.findall(r"(?:^\|.*\n)+", text, flags=re.MULTILINE)
+    shown = list(tables(report))
+    assert len(written) == len(shown) == text.count("## ")
+    for table, sheet in zip(written, shown, strict=True):
+        lines = table.splitlines()
+        assert {line.replace("\\|", "").count("|") for line in lines} == {lines[1].count("|")}
+        assert len(lines) == len(sheet.rows) + 2
+    assert len({sheet.title for sheet in shown}) == 10
+
+
+def test_every_sheet_has_everybody_once_in_a_line_or_a_column(report: BenchReport) -> None:
+    named: dict[str, list[str]] = {}
+    for sheet in tables(report):
+        columns = [heading.replace("\n", " ") for heading in sheet.headings]
+        named.setdefault(sheet.title, []).extend([*columns, *(row[0] for row in sheet.rows)])
+    for temperature in report.temperatures:
+        drafting = {h.runner for h in report.draft_histories if h.temperature == temperature}
+        for title, names in named.items():
+            if title.endswith(temperature_words(temperature)):
+                assert {name: names.count(name) for name in drafting} == dict.fromkeys(drafting, 1)
+
+
+def answered(
+    runner: str, category: str, rounds: list[RoundCounts], seconds: float
+) -> MeasuredAnswer:
+    """A runner's greedy answer to the category's only prompt."""
+    stats = stats_of_rounds(rounds, decode_seconds=seconds)
+    return MeasuredAnswer(
+        runner=runner,
+        temperature=0.0,
+        prompt=category,
+        category=category,
+        repeat=0,
+        seed=0,
+        limit=9,
+        measured=Measurement((), stats, tuple(rounds)),
+    )
+
+
+def test_the_lowest_categories_are_named_for_each_temperature(report: BenchReport) -> None:
+    steps = {
+        "Art": [RoundCounts(2, 1), RoundCounts(2, 2)],
+        "Law": [RoundCounts(2, 0), RoundCounts(2, 1)],
+        "Sport": [RoundCounts(0, 0)],
+    }
+    seconds = {"Art": 10.0, "Law": 3.0, "Sport": 0.5}
+    greedy = [
+        run
+        for category, drafted in steps.items()
+        for run in (
+            answered(PLAIN, category, [RoundCounts(0, 0)], 1.0),
+            answered("ours", category, drafted, seconds[category]),
+        )
+    ]
+    sampled = [replace(run, temperature=0.8) for run in greedy if run.category != "Sport"]
+
+    found = Measurements(report, (*greedy, *sampled)).report()
+
+    whole = {(r.temperature, r.runner): r for r in found.rows if r.category == ALL}
+    assert whole[0.0, "ours"].lowest_length == LowestCategory("Sport", 1.0), (
+        "it did not draft there"
+    )
+    assert whole[0.8, "ours"].lowest_length == LowestCategory("Law", 1.5)
+    assert whole[0.0, "ours"].lowest_to_plain == LowestCategory("Art", 0.5)
+    assert whole[0.0, "ours"].acceptance_by_position == (0.75, 0.25)
+    assert whole[0.0, PLAIN].lowest_length is None, "it never drafts"
+    assert all(row.lowest_length is None for row in found.rows if row.category != ALL)
+    lines = {
+        row[0]: row[1:] for s in tables(found) if "category, greedy" in s.title for row in s.rows
+    }
+    assert list(lines) == [
+        *("all (3)", "Art (1)", "Law (1)", "Sport (1)", "lowest × plain", "lowest length")
+    ]
+    assert lines["Law (1)"] == ("1.00×", "1.00× 25% 1.50")
+    assert lines["lowest × plain"] == ("–", "0.50\nArt")
+    assert lines["lowest length"] == ("–", "1.00\nSport")
+    again = decode(BenchReport, json.loads(json.dumps(asdict(found))), place="report")
+    assert again.rows == found.rows
+
+    one = Measurements(report, tuple(run for run in greedy if run.category == "Art")).report()
+    assert all(row.lowest_to_plain is None for row in one.rows), "nothing to choose from"
+
+
+def test_markdown_takes_no_name_for_markup(report: BenchReport) -> None:
+    found = replace(report, target="a|b_<i>*", refused=(("[x](y)", "`no`"),))
+    text = markdown(found)
+    assert "# a\\|b\\_\\<i\\>\\*: CPU backend" in text
+    assert "- \\[x\\](y) cannot run this: \\`no\\`" in text
+
+
+def test_remarks_say_what_the_figures_rest_on(report: BenchReport) -> None:
+    lines = "\n".join(remarks(report))
+    assert "Drafter tiny: float32." in lines
+    assert re.search(r"A pass reads \d+ MB of weights and, \d+ tokens deep", lines)
+    assert re.search(r"The process had at most \d\.\d GiB", lines)
+    assert "Partial" not in lines
+    assert "Partial" in "\n".join(remarks(replace(report, partial=True)))
+
+
+def test_rows_know_bandwidth_and_memory(report: BenchReport) -> None:
+    for row in report.rows:
+        assert row.bandwidth_share is not None
+        assert row.bandwidth_share > 0
+        assert row.peak_bytes is not None
+        assert row.peak_bytes > 100_000
+        ours = row.runner.startswith("slipstream")
+        if ours:  # of which nothing is left where judging, in another moment, took longer
+            ours = row.verify_share is not None and row.verify_share > 0
+        assert (row.pass_bandwidth_share is not None) == ours
+        if ours:
+            assert row.pass_bandwidth_share > row.bandwidth_share
+
+
+def test_histories_hold_every_round_of_those_who_draft(report: BenchReport) -> None:
+    histories = {
+        (history.runner, history.temperature): history for history in report.draft_histories
+    }
+    assert (PLAIN, 0.0) not in histories
+    for (runner, temperature), history in histories.items():
+        (row,) = (
+            row
+            for row in report.rows
+            if (row.runner, row.temperature, row.category) == (runner, temperature, "all")
+        )
+        assert sum(sum(part.proposed) for part in history.answers) == row.stats.proposed
+        assert sum(sum(part.accepted) for part in history.answers) == row.stats.accepted
+        assert sum(len(part.proposed) for part in history.answers) == row.stats.rounds
+    rows_seen = {dot.rows for dot in report.passes}
+    assert {1, 4} <= rows_seen
+
+
+def test_a_plot_without_matplotlib_is_refused_before_anything_is_measured(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    real = importlib.import_module
+
+    def lacking(name: str) -> Any:
+        if name.startswith("matplotlib"):
+            raise ModuleNotFoundError(name)
+        return real(name)
+
+    monkeypatch.setattr(importlib, "import_module", lacking)
+    with pytest.raises(Problem, match=r"needs matplotlib.*pip install 'slipstream\[plot\]'"):
+        check_places(markdown=None, plot=tmp_path / "x.png")
+    check_places(markdown=tmp_path / "x.md", plot=None)
+    with pytest.raises(Problem, match="is a folder"):
+        check_places(markdown=tmp_path, plot=None)
+
+
+def test_a_plot_is_a_picture_whatever_was_measured(report: BenchReport, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="the extra 'plot' is not installed")
+    nothing = replace(report, rows=(), draft_histories=(), passes=(), curve=None)
+    for name, shown in {"all": report, "nothing": nothing}.items():
+        path = tmp_path / "new" / f"{name}.png"
+        write_plot(shown, path)
+        assert path.read_bytes().startswith(PNG)
+    with pytest.raises(Problem, match="cannot be written"):
+        write_plot(report, tmp_path)

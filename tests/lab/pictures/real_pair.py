@@ -1,0 +1,112 @@
+"""The window with the starter pair that really answers: the pictures of the README.
+
+    python -m tests.lab.pictures.real_pair FOLDER
+
+Takes the starter's weights from where they lie, and everything else in a home of its own. What the
+model writes and every figure in the pictures is what this machine gave.
+"""
+
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from app.race.race_dialog import RaceDialog
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QWidget
+
+from app.chat.provenance import laid_over
+from app.commands import CommandRunner
+from app.engine_client.engine_process import host_command
+from app.models.target_process import open_target
+from app.start import make_application
+from models.files import HOME_VARIABLE, models_folder
+from tests.support.app.window_maker import make_window
+
+QUESTIONS = (
+    "Give me three tips for a good night's sleep, as a numbered list.",
+    "Write a Python function that counts the vowels in a word, and show how to use it.",
+)
+RACE_QUESTION = "Why is the sky blue?"
+_PATIENCE_SECONDS = 240
+
+
+def main(folder: Path) -> None:
+    """Save the pictures in `folder`; light and dark take turns."""
+    os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+    os.environ.setdefault("QT_SCALE_FACTOR", "2")
+    folder.mkdir(parents=True, exist_ok=True)
+    weights = models_folder()
+    application = make_application(["pictures"])
+    for dark in (False, True):
+        with tempfile.TemporaryDirectory() as home:
+            os.environ[HOME_VARIABLE] = home
+            (Path(home) / "models").symlink_to(weights)
+            _draw(application, Path(home), folder, dark=dark)
+
+
+def _draw(application: QApplication, home: Path, folder: Path, *, dark: bool) -> None:
+    window = make_window(
+        application,
+        home,
+        host_command(),
+        opening=open_target,
+        commands=CommandRunner(),
+        dark=dark,
+    )
+    name = "dark" if dark else "light"
+
+    def save(what: str, widget: QWidget = window) -> None:
+        QTest.qWait(500)
+        widget.grab().save(str(folder / f"{what}-{name}.png"))
+
+    window.show()
+    window.begin()
+    QTest.qWait(300)
+    save("starting")
+    _until(lambda: window.loader.loaded is not None)
+    save("empty")
+    for number, question in enumerate(QUESTIONS):
+        window.menus.actions["new"].trigger()
+        window.composer.set_text(question)
+        window.composer.send()
+        _until(lambda: window.answers.busy)
+        if number:
+            _until(lambda: window.rounds.panel.stats.rounds > 40 or not window.answers.busy)
+            window.grab().save(str(folder / f"stream-{name}.png"))
+        _until(lambda: not window.answers.busy)
+    save("answer")
+    window.menus.actions["provenance"].trigger()
+    window.rounds.scrubber.go_to(12)
+    _until(lambda: laid_over(window.transcript.messages[-1].view.document()))
+    save("provenance")
+    window.menus.actions["provenance"].trigger()
+    window.composer.set_text(RACE_QUESTION)
+    window.menus.actions["race"].trigger()
+    race = window.findChild(RaceDialog)
+    assert race is not None
+    _until(lambda: race.verdict.standing != "plain")
+    save("race", race)
+    race.reject()
+    window.composer.set_text("")
+    _until(lambda: window.loader.loaded is not None)
+    window.library.open()
+    assert window.library.dialog is not None
+    QTest.qWait(6000)
+    save("library", window.library.dialog)
+    window.library.dialog.close()
+    window.close()
+
+
+def _until(holds: Callable[[], object]) -> None:
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while not holds():
+        if time.monotonic() > deadline:
+            raise TimeoutError("the window did not come to that state")
+        QTest.qWait(20)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
