@@ -21,7 +21,7 @@ from models.errors import Problem
 if TYPE_CHECKING:
     from engine.cli.models.progress import Steps
     from engine.session import Session
-    from models.folders import ModelFolder
+    from models.model_folder import ModelFolder
 
 app = typer.Typer(
     help="Local chat that answers faster without changing what it says.",

@@ -23,7 +23,7 @@ from engine.request import Request
 from engine.session import Session
 from models.drafter_folders import describe_head
 from models.errors import Problem
-from models.folders import ModelFolder
+from models.model_folder import ModelFolder
 from tests.support.engine.story_samples import STORIES, asked_of, new_story_head, openings
 from tests.support.mostly_slow import mostly_slow
 
