@@ -1,6 +1,6 @@
 """Loads a model folder as a model that runs here. A bad folder raises a `Problem`.
 
-Knows mlx-lm's loaders and this machine; `models.folders` knows the layout of folders.
+Knows mlx-lm's loaders and this machine; `models.model_folder` knows the layout of folders.
 """
 
 from contextlib import redirect_stdout
@@ -14,8 +14,8 @@ from mlx_lm.utils import dequantize_model, load_tokenizer
 from mlx_lm.utils import load_model as load_weights
 
 from models.errors import Problem
-from models.folders import ModelFolder
 from models.memory.machine import this_machine
+from models.model_folder import ModelFolder
 
 _UNKNOWN_CONTEXT = 1 << 20  # recurrent models have no limit of their own
 

@@ -8,7 +8,7 @@ from engine.pair import make_policy
 from engine.speculate import AcceptanceRule
 from models.drafter_folders import is_head
 from models.errors import Problem
-from models.folders import ModelFolder
+from models.model_folder import ModelFolder
 
 RULES: dict[str, AcceptanceRule] = {"block": by_block, "token": by_token}
 

@@ -48,8 +48,8 @@ from engine.request import Request, Sampling
 from engine.session import Session
 from engine.speculate import AcceptanceRule
 from engine.stats import tally
-from models.folders import ModelFolder
 from models.installed.resolve import resolve_drafters
+from models.model_folder import ModelFolder
 
 PLAIN = "slipstream plain"
 MLX_LM = "mlx-lm plain"

@@ -21,7 +21,7 @@ from models.errors import Problem
 if TYPE_CHECKING:
     from engine.cli.models.progress import Steps
     from engine.session import Remark, Session
-    from models.folders import ModelFolder
+    from models.model_folder import ModelFolder
 
 app = typer.Typer(
     help="Local chat that answers faster without changing what it says.",
@@ -198,7 +198,7 @@ def bench(
         ),
     ] = None,
 ) -> None:
-    """Measure ours against plain decoding and mlx-lm, side by side, on this machine."""
+    """Compare with plain decoding and with mlx-lm, side by side, on this machine."""
     from engine.bench.options import BenchOptions
     from engine.bench.render import check_places, show, show_kept
     from engine.bench.run import run_bench

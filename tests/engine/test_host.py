@@ -40,7 +40,7 @@ from engine.protocol import (
 )
 from engine.request import ChatMessage, Request
 from engine.session import Remark, Session
-from models.folders import ModelFolder
+from models.model_folder import ModelFolder
 from tests.support.engine.child import ROOT, Child
 from tests.support.engine.tiny import write_folder
 

@@ -25,11 +25,11 @@ from engine.protocol import Load, Loaded, Loading, Response, SetDrafter
 from models.drafter_folders import HeadFolder, describe_head, is_head
 from models.errors import Problem
 from models.files import models_folder
-from models.folders import ModelFolder
 from models.installed.resolve import resolve_drafters
 from models.memory.fit import fit
 from models.memory.machine import Machine, this_machine
 from models.memory.model_size import weigh
+from models.model_folder import ModelFolder
 from models.records import Fit
 from models.starter import STARTER
 from tests.support.engine.heads import untrained

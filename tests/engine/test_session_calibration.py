@@ -17,7 +17,7 @@ from engine.draft_length.policy import Automatic, Fixed
 from engine.loading import LoadedModel
 from engine.request import Request
 from engine.session import Remark, Session
-from models.folders import ModelFolder
+from models.model_folder import ModelFolder
 from tests.support.engine.sessions import QUESTION, loaded, tiny_model
 
 

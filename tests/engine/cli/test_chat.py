@@ -18,8 +18,8 @@ from engine.loading import LoadedModel, load
 from engine.request import ChatMessage, Request, Sampling
 from engine.session import Session
 from models.errors import Problem
-from models.folders import ModelFolder
 from models.in_words import clean
+from models.model_folder import ModelFolder
 from tests.support.engine import tiny
 
 # Refuses what the templates of some well-known models refuse.

@@ -19,7 +19,7 @@ from engine.host import CommandQueue, Host
 from engine.loading import load
 from engine.protocol import Load, Loaded, Response
 from models import drafter_folders
-from models.folders import ModelFolder
+from models.model_folder import ModelFolder
 from tests.support.engine import tiny
 from tests.support.engine.heads import untrained
 from tests.support.models.tiny_store import cached
