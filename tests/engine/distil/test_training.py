@@ -136,7 +136,7 @@ def test_a_checkpoint_is_replaced_whole(
     trainer = trainer_of(stories)
     trainer.save(path)
     trainer.learn(story_answers[:2], share=0.1)
-    (tmp_path / f".{path.name}").write_bytes(b"what a killed one left")
+    (tmp_path / ".checkpoint.partial.safetensors").write_bytes(b"what a killed one left")
     trainer.save(path)
     resumed = trainer_of(stories)
     resumed.restore(path)
