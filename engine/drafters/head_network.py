@@ -20,9 +20,9 @@ from mlx_lm.models.llama import ModelArgs, TransformerBlock
 from mlx_lm.utils import dequantize_model
 
 from engine.device import fetch
+from engine.drafters import DrafterRefused
 from engine.model_parts import embedding, final_norm, output_rows
 from models.drafter_folders import HEAD_MODEL_TYPE, WEIGHTS_NAME, HeadFolder
-from models.errors import Problem
 from models.files import replacing, write_text
 
 _BITS, _GROUP_SIZE = 8, 64
@@ -170,7 +170,8 @@ def load_head(folder: HeadFolder, *, fingerprint: str, vocabulary: int) -> Bound
     Raises `Problem` where it was made for another target, or is damaged.
     """
     if folder.target_fingerprint != fingerprint:
-        raise Problem(
+        raise DrafterRefused(
+            "other target",
             f"The drafter {folder.name} was distilled for {folder.target} "
             f"(weights {folder.target_fingerprint}), and the target's are {fingerprint}.",
             "Choose its own target, or distil one for this target: slipstream distil.",
@@ -213,6 +214,7 @@ def _quantize(head: Head) -> None:
     )
 
 
-def _damaged(folder: Path, why: str) -> Problem:
+def _damaged(folder: Path, why: str) -> DrafterRefused:
     why = " ".join(why.split())[:200].rstrip(".")
-    return Problem(f"The drafter in {folder} is damaged: {why}.", "Fetch or distil it again.")
+    message = f"The drafter in {folder} is damaged: {why}."
+    return DrafterRefused("damaged", message, "Fetch or distil it again.")

@@ -7,6 +7,7 @@ import mlx.core as mx
 import pytest
 from mlx.utils import tree_flatten
 
+from engine.drafters import DrafterRefused
 from engine.drafters.head_network import (
     BoundHead,
     HeadShape,
@@ -111,14 +112,16 @@ def test_saving_leaves_the_head_as_it_is(bound: BoundHead, tmp_path: Path) -> No
 
 
 def test_another_target_is_refused(folder: Path) -> None:
-    with pytest.raises(Problem, match=r"distilled for tiny .*0123456789abcdef.*feedbeef") as caught:
+    with pytest.raises(DrafterRefused, match=r"tiny.*0123456789abcdef.*feedbeef") as caught:
         load_head(describe_head(folder), fingerprint="feedbeef", vocabulary=VOCABULARY)
+    assert caught.value.obstacle == "other target"
     assert "slipstream distil" in caught.value.remedy
 
 
 def test_tokens_that_the_target_lacks_are_refused(folder: Path) -> None:
-    with pytest.raises(Problem, match="tokens that the target does not have"):
+    with pytest.raises(DrafterRefused) as caught:
         load_head(describe_head(folder), fingerprint=FINGERPRINT, vocabulary=VOCABULARY - 4)
+    assert caught.value.obstacle == "damaged"
 
 
 def damage_config(folder: Path, **changes: object) -> None:
