@@ -72,7 +72,7 @@ def test_the_child_ends_with_its_parent() -> None:
     """Killed as hard as can be, the parent leaves nothing that goes on."""
     work = """
 import sys, threading; from app.models import target_process
-threading.Thread(target=target_process._end_with_parent, daemon=True).start()
+threading.Thread(target=target_process.end_with_parent, daemon=True).start()
 print('{"progress": [0, 1]}', flush=True); threading.Event().wait()
 """
     parent_code = f"""
