@@ -119,10 +119,10 @@ def test_from_a_search_to_an_answer(open_real: Callable[[], Window], until: Unti
     answer = window.conversation.branch[-1]
     until(lambda: window.answers.writing(answer.id) is None)
     kept = window.store.message(answer.id).result()
-    assert kept.data
+    assert kept.content
     assert (kept.target, kept.state) == ("Tiny-Llama-8bit", "complete")
     dialog.show_page("disk")
-    until(lambda: any(row.data.badge == "Answers now" for row in dialog.disk.rows.rows))
+    until(lambda: any(row.data.badge == "Target in use" for row in dialog.disk.rows.rows))
     dialog.show_page("drafters")
     until(lambda: len(dialog.drafters.rows.rows) > 3)
     assert "Lookup" in [row.data.title for row in dialog.drafters.rows.rows]
