@@ -18,14 +18,14 @@ from tests.support.app.window_maker import ROOT
 APPLICATION = """
 import sys
 from app import start
-from app.updates import controller as update_keeper
+from app.updates import controller as update_controller
 from app.updates.feed import Origin
 from PySide6.QtCore import QTimer
 
 def begin(window):
     QTimer.singleShot(200, window, lambda: print("begun", flush=True))
 
-update_keeper._AFTER_START_MS = 0
+update_controller._AFTER_START_MS = 0
 start.Origin = lambda: Origin(sys.argv[1], sys.argv[2])
 sys.exit(start.run_window(["app"], begin=begin))
 """
