@@ -128,7 +128,7 @@ def test_from_a_search_to_an_answer(open_real: Callable[[], Window], until: Unti
     assert "Lookup" in [row.data.title for row in dialog.drafters.rows.rows]
 
 
-def test_closing_pauses_and_the_next_start_goes_on(
+def test_closing_pauses_and_the_next_start_resumes(
     open_real: Callable[[], Window], until: Until, hub: HubServer, tmp_path: Path
 ) -> None:
     hub.hold_after = 50_000
@@ -154,7 +154,7 @@ def test_closing_pauses_and_the_next_start_goes_on(
     assert statuses(tmp_path) in ([], ["done"])
 
 
-def test_a_download_that_is_killed_says_so_and_goes_on(
+def test_a_killed_download_is_reported_and_resumed(
     open_real: Callable[[], Window], until: Until, hub: HubServer
 ) -> None:
     hub.hold_after = 50_000

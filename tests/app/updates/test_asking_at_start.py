@@ -53,13 +53,13 @@ def run_until_asked(server: FeedServer, home: Path, *, wait: bool) -> None:
     assert application.returncode == 0
 
 
-def test_it_asks_soon_after_its_start(tmp_path: Path) -> None:
+def test_it_checks_soon_after_its_start(tmp_path: Path) -> None:
     with serving(made_feed()) as server:
         run_until_asked(server, tmp_path, wait=True)
     assert len(server.asked) == 1
 
 
-def test_it_asks_nobody_where_the_person_opted_out(tmp_path: Path, stored: Settings) -> None:
+def test_it_makes_no_connection_after_opting_out(tmp_path: Path, stored: Settings) -> None:
     stored.automatic_updates = False
     stored.save()
     with serving(made_feed()) as server:
