@@ -88,6 +88,13 @@ def test_a_process_that_dies_is_a_problem(
     assert heard.problem.remedy
 
 
+def test_the_problem_names_what_exited(qapp: QObject, until: Until) -> None:
+    runner = CommandRunner((sys.executable, "-c"), name="The update check", parent=qapp)
+    heard = Heard(runner.start("raise SystemExit(3)"))
+    until(lambda: heard.ends)
+    assert heard.problem.message.startswith("The update check ")
+
+
 def test_a_missing_program_is_a_problem(qapp: QObject, until: Until) -> None:
     heard = Heard(CommandRunner(("/no/such/program",), parent=qapp).start("list"))
     until(lambda: heard.ends)

@@ -128,6 +128,9 @@ def test_candidates_with_their_reasons() -> None:
     assert "a guess costs 16.0%" in rows[DRAFTER].remark
     missing = rows["mlx-community/Qwen3-1.7B-4bit"]
     assert (actions(missing), missing.reasons) == ({"get": True}, "")
+    reworded = replace(CANDIDATES[4], reason="It can be downloaded.")
+    (row,) = candidate_rows((reworded,), LoadedPair(), inventory=INVENTORY, downloads=())
+    assert actions(row) == {"get": True}
     too_large = replace(CANDIDATES[4], reason="It has no room.", obstacle="no room")
     (row,) = candidate_rows((too_large,), LoadedPair(), inventory=INVENTORY, downloads=())
     assert actions(row) == {"get": False}
