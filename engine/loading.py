@@ -1,6 +1,6 @@
 """A model folder becomes a model that runs here. What a bad folder leads to is a `Problem`.
 
-Knows mlx-lm's loaders and this machine; the layout of folders is `models.folders`' business.
+Knows mlx-lm's loaders and this machine; the layout of folders is `models.model_folder`' business.
 """
 
 from contextlib import redirect_stdout
@@ -14,8 +14,8 @@ from mlx_lm.utils import dequantize_model, load_tokenizer
 from mlx_lm.utils import load_model as load_weights
 
 from models.errors import Problem
-from models.folders import ModelFolder
 from models.memory.machine import this_machine
+from models.model_folder import ModelFolder
 
 _UNKNOWN_CONTEXT = 1 << 20  # recurrent models have no limit of their own
 

@@ -28,12 +28,12 @@ from engine.drafters.model import ModelDrafter
 from engine.loading import LoadedModel, load
 from models.drafter_folders import HeadFolder
 from models.errors import Problem
-from models.folders import ModelFolder
 from models.installed.last_used import mark_used
 from models.installed.resolve import Drafters, NamedDrafter
 from models.memory.fit import DEFAULT_CONTEXT, fit, require_fit
 from models.memory.machine import Machine, this_machine
 from models.memory.model_size import weigh
+from models.model_folder import ModelFolder
 from models.pairing import require_same_tokens
 from models.records import Fit
 

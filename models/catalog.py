@@ -18,7 +18,7 @@ from models.memory.fit import DEFAULT_CONTEXT, fit
 from models.memory.machine import Machine
 from models.memory.model_size import ModelSize
 from models.memory.parameters import Parameters, count_parameters
-from models.records import Fit, Installed, Offer
+from models.records import Fit, Installed, PairOffer
 from models.starter import STARTER
 from models.typed_json import decode
 
@@ -164,7 +164,7 @@ def offers(
     installed: Sequence[Installed] = (),
     context: int = DEFAULT_CONTEXT,
     free_bytes: int | None = None,
-) -> list[Offer]:
+) -> list[PairOffer]:
     """Every pair as this machine sees it: the recommended one first, then the best that fit.
 
     `context`, in tokens, is what must have room beside the weights; `free_bytes`, on the disk,
@@ -182,7 +182,7 @@ def offers(
 class _Seen:
     pair: CatalogPair
     fit: Fit
-    offer: Offer
+    offer: PairOffer
 
 
 def _see(
@@ -201,7 +201,7 @@ def _see(
     reason = "" if needed.fits else needed.reason
     if missing and not reason and free_bytes is not None:
         reason = _no_room_on_disk(download_bytes + SPARE_DISK_BYTES, free_bytes)
-    offer = Offer(
+    offer = PairOffer(
         target=pair.target.name,
         drafter=pair.drafter.name if pair.drafter else "",
         family=pair.target.family,

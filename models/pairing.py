@@ -17,15 +17,15 @@ from models import in_words
 from models.catalog import Catalog, CatalogModel
 from models.drafter_folders import HeadFolder, find_head
 from models.errors import Problem
-from models.folders import ModelFolder
-from models.installed.inventory import Entry, is_known
+from models.installed.inventory import ModelEntry, is_known
 from models.memory.fit import DEFAULT_CONTEXT, fit
 from models.memory.machine import Machine
 from models.memory.model_size import ModelSize, weigh
 from models.memory.parameters import count_parameters
 from models.memory.shape import read_shape
+from models.model_folder import ModelFolder
 from models.records import Candidate, Fit
-from models.token_tables import Difference, compare, same_file
+from models.token_tables import TokenDifference, compare, same_file
 
 RARELY_PAYS = 0.5  # of a pass of the target for one guess: then most guesses must stand
 NEVER_PAYS = 1.0  # even if every guess stood
@@ -42,7 +42,7 @@ COPIED_CACHES = frozenset(
 def candidates(
     target: ModelFolder,
     *,
-    installed: Sequence[Entry],
+    installed: Sequence[ModelEntry],
     machine: Machine,
     catalog: Catalog | None = None,
     context: int = DEFAULT_CONTEXT,
@@ -137,7 +137,7 @@ class _Judge:
             return replace(found, works=False, reason=needed.reason, obstacle="no room")
         return replace(found, reason=_sentence("It was trained for these weights", _cost(ratio)))
 
-    def model(self, entry: Entry, drafter: str) -> Candidate:
+    def model(self, entry: ModelEntry, drafter: str) -> Candidate:
         """A model, or another target's head, that is here."""
         model = entry.record
         kind = "head" if model.role == "head" else "model"
@@ -202,7 +202,7 @@ class _Judge:
         return needed.drafter_weights_bytes * theirs / (needed.weights_bytes * ours)
 
 
-def _difference(target: ModelFolder, drafter: ModelFolder) -> Difference | None:
+def _difference(target: ModelFolder, drafter: ModelFolder) -> TokenDifference | None:
     """The first of their tokens that differs; where the files are the same, they are not parsed."""
     if same_file(target.path, drafter.path):
         return None

@@ -7,8 +7,8 @@ are bytes, times seconds. Knows nothing of how any of it is found out.
 from dataclasses import dataclass
 from typing import Literal
 
-Origin = Literal["starter", "hub", "imported", "folder"]
-Role = Literal["chat", "drafter", "head"]
+ModelOrigin = Literal["starter", "hub", "imported", "folder"]
+ModelRole = Literal["chat", "drafter", "head"]
 Obstacle = Literal[
     "",
     "damaged",
@@ -19,7 +19,7 @@ Obstacle = Literal[
     "other tokens",
     "unsupported",
 ]
-Standing = Literal["queued", "running", "paused", "failed", "done"]
+DownloadStatus = Literal["queued", "running", "paused", "failed", "done"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,8 @@ class Installed:
 
     name: str
     path: str
-    origin: Origin
-    role: Role
+    origin: ModelOrigin
+    role: ModelRole
     size_bytes: int
     last_used: float | None
     model_type: str
@@ -56,7 +56,7 @@ class Incomplete:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchResult:
     """A repository on the hub. `reason` says why it cannot be chosen; empty where it can.
 
     `size_bytes` is None where only asking for the whole repository would tell.
@@ -81,7 +81,7 @@ class Download:
 
     repository: str
     revision: str
-    standing: Standing
+    status: DownloadStatus
     done_bytes: int
     total_bytes: int
     bytes_per_second: float = 0.0
@@ -105,10 +105,15 @@ class Inventory:
     free_bytes: int = 0
 
     def find(self, name: str) -> Installed | None:
-        """The installed model of that name, or in that folder. Case tells no names apart."""
+        """The installed model of that name, whatever its case, or in that folder."""
         wanted = name.lower()
         return next(
-            (one for one in self.installed if one.path == name or one.name.lower() == wanted), None
+            (
+                model
+                for model in self.installed
+                if model.path == name or model.name.lower() == wanted
+            ),
+            None,
         )
 
 
@@ -171,7 +176,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class PairOffer:
     """A pair of the catalog, as this machine sees it.
 
     `drafter` is empty where none is needed beyond what comes with the target; `drafter_kinds`,

@@ -26,8 +26,8 @@ from filelock import FileLock
 from models.download import download, file_sha256
 from models.errors import Problem
 from models.files import HOME_VARIABLE, models_folder, replacing, write_text
-from models.folders import ModelFolder, inspect
 from models.gguf.importing import import_gguf
+from models.model_folder import ModelFolder, inspect
 
 GGUF_VARIABLE = "SLIPSTREAM_STARTER_GGUF"
 MARKER_NAME = "complete"

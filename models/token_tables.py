@@ -33,7 +33,7 @@ _SHOWN_CHARACTERS = 40
 
 
 @dataclass(frozen=True)
-class Difference:
+class TokenDifference:
     """The first place where two tokenizers differ.
 
     index: a token id, or the position of a merge rule; target, drafter: the texts there, None
@@ -60,17 +60,17 @@ class TokenTable:
     merges: list[str]
 
 
-def compare(target: TokenTable, drafter: TokenTable) -> Difference | None:
+def compare(target: TokenTable, drafter: TokenTable) -> TokenDifference | None:
     """The first difference that matters, by the rule above; None if there is none."""
     ours, theirs = target.tokens, drafter.tokens
     if ours != theirs:
         for index in sorted(theirs):
             if ours.get(index) != theirs[index]:
-                return Difference("token", index, ours.get(index), theirs[index])
+                return TokenDifference("token", index, ours.get(index), theirs[index])
     if target.merges != drafter.merges:
         for index, (our, their) in enumerate(zip_longest(target.merges, drafter.merges)):
             if our != their:
-                return Difference("merge", index, our, their)
+                return TokenDifference("merge", index, our, their)
     return None
 
 

@@ -18,7 +18,7 @@ from app.models.row_data import ActionName, LoadedPair
 from app.settings import Pair
 from models import in_words
 from models.errors import Problem
-from models.records import Installed, Offer
+from models.records import Installed, PairOffer
 
 _FOLLOW_MS = 3000  # between two looks at the downloads of another process
 
@@ -44,7 +44,7 @@ class LibraryController(QObject):
         self._library, self._loader, self._window = library, loader, parent
         self.dialog: LibraryDialog | None = None
         self._presenter: LibraryPresenter | None = None
-        self.pending_offer: Offer | None = None
+        self.pending_offer: PairOffer | None = None
         self._pair_before = Pair()
         self._loading = ""  # the name of what was chosen here and is being loaded
         library.downloads.completed.connect(self._on_completed)
@@ -154,7 +154,7 @@ class LibraryController(QObject):
 
     def _for_all(self, statuses: tuple[str, ...], action: ActionName) -> None:
         for download in self._library.downloads.all:
-            if download.standing in statuses:
+            if download.status in statuses:
                 self._on_download(download.repository, action)
 
     def _ask_for_folder(self) -> None:
@@ -286,6 +286,6 @@ class LibraryController(QObject):
             self.reported.emit(line)
 
 
-def _repositories(offer: Offer) -> tuple[str, ...]:
+def _repositories(offer: PairOffer) -> tuple[str, ...]:
     """The repositories of an offer's models."""
     return tuple(filter(None, (offer.target, offer.drafter)))

@@ -42,7 +42,7 @@ class Downloads(QObject):
     @property
     def all(self) -> tuple[Download, ...]:
         """Those that are not done, in the order of the queue."""
-        return tuple(one for one in self._known.values() if one.standing != "done")
+        return tuple(one for one in self._known.values() if one.status != "done")
 
     @property
     def running(self) -> tuple[RunningCommand, ...]:
@@ -53,12 +53,12 @@ class Downloads(QObject):
     def elsewhere(self) -> bool:
         """Whether another process is downloading, which only the disk reports."""
         ours = self._active()
-        return any(one.standing == "running" for one in self.all if one.repository not in ours)
+        return any(one.status == "running" for one in self.all if one.repository not in ours)
 
     def find(self, repository: str) -> Download | None:
         """The download of a repository; None where it is done or not asked for."""
         found = self._known.get(repository)
-        return found if found is not None and found.standing != "done" else None
+        return found if found is not None and found.status != "done" else None
 
     def pull(self, *repositories: str) -> None:
         """Start these, or resume them where they stopped."""
@@ -70,7 +70,7 @@ class Downloads(QObject):
             before = self._known.get(repository) or Download(repository, "", "queued", 0, 0)
             self._failures.pop(repository, None)
             self.pending.pop(repository, None)
-            self._known[repository] = replace(before, standing="queued", problem="", remedy="")
+            self._known[repository] = replace(before, status="queued", problem="", remedy="")
         running = self._commands.start("pull", "--json", "--with-parent", *wanted)
         self._pulls[running] = wanted
         running.line_received.connect(self._on_line)
@@ -101,7 +101,7 @@ class Downloads(QObject):
         self._known = {download.repository: download for download in downloads} | ours
         for repository, failure in self._failures.items():
             reported = self._known.get(repository)
-            if reported is None or reported.standing not in ("failed", "done"):
+            if reported is None or reported.status not in ("failed", "done"):
                 self._known[repository] = failure
         self.pending = {
             name: request
@@ -113,7 +113,7 @@ class Downloads(QObject):
     def _active(self) -> set[str]:
         """The repositories that commands of this window download or will download."""
         ours = {name for pulled in self._pulls.values() for name in pulled}
-        return {name for name in ours & set(self._known) if self._known[name].standing in _ACTIVE}
+        return {name for name in ours & set(self._known) if self._known[name].status in _ACTIVE}
 
     def _request(self, repository: str, request: PendingRequest) -> None:
         self.pending[repository] = request
@@ -142,7 +142,7 @@ class Downloads(QObject):
         if request is not None and _applied(request, download):
             del self.pending[repository]
         self.changed.emit()
-        if download.standing == "done" and (before is None or before.standing != "done"):
+        if download.status == "done" and (before is None or before.status != "done"):
             self.completed.emit(repository)  # long before the command ends, if others wait
             self.disk_changed.emit()
 
@@ -150,13 +150,13 @@ class Downloads(QObject):
         unfinished = [
             name
             for name in self._pulls.pop(running, ())
-            if name in self._known and self._known[name].standing in _ACTIVE
+            if name in self._known and self._known[name].status in _ACTIVE
         ]
         if problem is not None:
             for repository in unfinished:
                 self._known[repository] = self._failures[repository] = replace(
                     self._known[repository],
-                    standing="failed",
+                    status="failed",
                     bytes_per_second=0.0,
                     seconds_left=None,
                     problem=problem.message,
@@ -174,4 +174,4 @@ def read_download(answer: JsonObject) -> Download | None:
 
 
 def _applied(request: PendingRequest, download: Download) -> bool:
-    return request == "pause" and download.standing not in _ACTIVE
+    return request == "pause" and download.status not in _ACTIVE

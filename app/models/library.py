@@ -9,7 +9,15 @@ from PySide6.QtCore import QObject, Signal
 from app.commands import CommandRunner, JsonObject, Question, read_answer
 from app.models.downloads import Downloads
 from models.errors import Problem
-from models.records import Candidate, Download, Found, Incomplete, Installed, Inventory, Offer
+from models.records import (
+    Candidate,
+    Download,
+    Incomplete,
+    Installed,
+    Inventory,
+    PairOffer,
+    SearchResult,
+)
 
 
 def read_inventory(answer: JsonObject) -> Inventory:
@@ -23,14 +31,14 @@ def read_inventory(answer: JsonObject) -> Inventory:
     )
 
 
-def read_found(answer: JsonObject) -> tuple[Found, ...]:
+def read_found(answer: JsonObject) -> tuple[SearchResult, ...]:
     """The answer of `search`. Raises Problem."""
-    return read_answer(tuple[Found, ...], answer, "found")
+    return read_answer(tuple[SearchResult, ...], answer, "found")
 
 
-def read_offers(answer: JsonObject) -> tuple[Offer, ...]:
+def read_offers(answer: JsonObject) -> tuple[PairOffer, ...]:
     """The answer of `pair`. Raises Problem."""
-    return read_answer(tuple[Offer, ...], answer, "offers")
+    return read_answer(tuple[PairOffer, ...], answer, "offers")
 
 
 def read_candidates(answer: JsonObject) -> tuple[Candidate, ...]:
@@ -58,10 +66,10 @@ class Library(QObject):
         self.inventory: Question[Inventory] = Question(
             self.commands, read_inventory, empty=Inventory(), parent=self
         )
-        self.offers: Question[tuple[Offer, ...]] = Question(
+        self.offers: Question[tuple[PairOffer, ...]] = Question(
             self.commands, read_offers, empty=(), parent=self
         )
-        self.found: Question[tuple[Found, ...]] = Question(
+        self.found: Question[tuple[SearchResult, ...]] = Question(
             self.commands, read_found, empty=(), parent=self
         )
         self.candidates: Question[tuple[Candidate, ...]] = Question(

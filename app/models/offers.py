@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from app.models import words
 from app.models.row_data import DOT, Action, LoadedPair, RowData
 from models import in_words
-from models.records import Download, Inventory, Offer
+from models.records import Download, Inventory, PairOffer
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +17,7 @@ class OfferState:
     """An offer and how far it is: `downloads` are those of its repositories, `pending` is whether
     it will be loaded as soon as they finish, `in_use` whether its target is loaded now."""
 
-    offer: Offer
+    offer: PairOffer
     downloads: tuple[Download, ...] = ()
     pending: bool = False
     in_use: bool = False
@@ -28,12 +28,12 @@ class OfferState:
 
     @property
     def downloading(self) -> bool:
-        return any(download.standing in ("queued", "running") for download in self.downloads)
+        return any(download.status in ("queued", "running") for download in self.downloads)
 
     @property
     def failed(self) -> Download | None:
         """The first of its downloads that failed."""
-        return next((one for one in self.downloads if one.standing == "failed"), None)
+        return next((one for one in self.downloads if one.status == "failed"), None)
 
     @property
     def progress(self) -> float | None:
@@ -81,7 +81,7 @@ class OfferState:
 
 
 def offer_states(
-    offers: Sequence[Offer],
+    offers: Sequence[PairOffer],
     *,
     inventory: Inventory,
     downloads: Sequence[Download],
@@ -98,17 +98,17 @@ def offer_states(
     return tuple(states)
 
 
-def offer_key(offer: Offer) -> str:
+def offer_key(offer: PairOffer) -> str:
     """Tells offers apart: the catalog may pair one target with two drafters."""
     return f"{offer.target}+{offer.drafter}"
 
 
-def offer_title(offer: Offer) -> str:
+def offer_title(offer: PairOffer) -> str:
     name = words.short_name(offer.target)
     return f"{name} with {words.short_name(offer.drafter)}" if offer.drafter else name
 
 
-def offer_facts(offer: Offer) -> str:
+def offer_facts(offer: PairOffer) -> str:
     """What is left to download, the context and the licence, in one line."""
     download = in_words.size(offer.download_bytes) if offer.download_bytes else ""
     facts = (
@@ -120,14 +120,14 @@ def offer_facts(offer: Offer) -> str:
     return DOT.join(filter(None, facts))
 
 
-def drafters_line(offer: Offer) -> str:
+def drafters_line(offer: PairOffer) -> str:
     """What can draft for it, as far as the catalog knows."""
     names = {"model": "a smaller model", "head": "a trained head", "early-exit": "its own layers"}
     kinds = [names.get(kind, kind) for kind in offer.drafter_kinds]
     return f"Drafters: {', '.join(kinds)}" if kinds else ""
 
 
-def memory_line(offer: Offer) -> str:
+def memory_line(offer: PairOffer) -> str:
     """What it needs of the memory that there is."""
     needed, available = in_words.size(offer.needed_bytes), in_words.size(offer.available_bytes)
     return f"Needs {needed} of the {available} of memory that models can use on this machine"

@@ -113,7 +113,7 @@ class LibraryPresenter(QObject):
 
     def _show_downloads(self) -> None:
         downloads, inventory = self._library.downloads, self._library.inventory
-        statuses = {download.standing for download in downloads.all}
+        statuses = {download.status for download in downloads.all}
         self._dialog.pause_all.setEnabled(bool(statuses & {"queued", "running"}))
         self._dialog.resume_all.setEnabled(bool(statuses & {"paused", "failed"}))
         self._dialog.downloads.set_title("Current downloads" if downloads.all else "")

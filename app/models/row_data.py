@@ -12,7 +12,7 @@ from typing import Literal
 from app.models import words
 from app.models.downloads import PendingRequest
 from models import in_words
-from models.records import Candidate, Download, Found, Incomplete, Installed, Inventory
+from models.records import Candidate, Download, Incomplete, Installed, Inventory, SearchResult
 
 DOT = " · "
 _NAME = re.compile(r"[\w.-]+/[\w.-]+(/[^/]+\.gguf)?", re.ASCII | re.IGNORECASE)
@@ -82,7 +82,7 @@ _GETTING = Action("get", "Get", "It is already downloading; see Downloads.")
 
 
 def found_rows(
-    found: Sequence[Found], *, inventory: Inventory, downloads: Sequence[Download]
+    found: Sequence[SearchResult], *, inventory: Inventory, downloads: Sequence[Download]
 ) -> tuple[RowData, ...]:
     """The results of a search, each with the reason where it cannot be chosen."""
     under_way = {download.repository: download for download in downloads}
@@ -93,7 +93,7 @@ def found_rows(
 
 
 def named_row(
-    name: str, found: Sequence[Found], *, inventory: Inventory, downloads: Sequence[Download]
+    name: str, found: Sequence[SearchResult], *, inventory: Inventory, downloads: Sequence[Download]
 ) -> tuple[RowData, ...]:
     """A row for a repository, or a GGUF file in one, that was searched by its full name and not
     found; none where `name` is not such a name."""
@@ -105,7 +105,9 @@ def named_row(
     return (RowData(name, name, line, actions=(_GET,)),)
 
 
-def _found_row(found: Found, installed: Installed | None, download: Download | None) -> RowData:
+def _found_row(
+    found: SearchResult, installed: Installed | None, download: Download | None
+) -> RowData:
     facts = [
         "" if found.size_bytes is None else in_words.size(found.size_bytes),
         f"{words.count(found.downloads)} downloads",
@@ -118,7 +120,7 @@ def _found_row(found: Found, installed: Installed | None, download: Download | N
     if installed is not None:
         badge, actions = "On this machine", _use_actions(installed)
     elif download is not None:
-        badge, progress = _STATUS[download.standing], _progress(download)
+        badge, progress = _STATUS[download.status], _progress(download)
         actions = (_GETTING,)
     else:
         actions = (Action("get", "Get", found.reason),)
@@ -146,8 +148,8 @@ def _download_row(download: Download, request: PendingRequest | None) -> RowData
     wait = {"pause": "Pausing…", "cancel": "Cancelling…", None: ""}[request]
     done = in_words.share(download.done_bytes, download.total_bytes) if download.total_bytes else ""
     first = Action("pause", "Pause", wait)
-    facts = [_STATUS[download.standing], done]
-    match download.standing:
+    facts = [_STATUS[download.status], done]
+    match download.status:
         case "running":
             rate, left = download.bytes_per_second, download.seconds_left
             facts = [
@@ -164,7 +166,7 @@ def _download_row(download: Download, request: PendingRequest | None) -> RowData
         download.repository,
         wait or DOT.join(filter(None, facts)),
         reason=f"{download.problem} {download.remedy}".strip(),
-        warns=download.standing == "failed",
+        warns=download.status == "failed",
         progress=_progress(download),
         actions=(first, Action("cancel", "Cancel", wait)),
     )
@@ -299,7 +301,7 @@ def _candidate_row(candidate: Candidate, in_use: set[str], download: Download | 
     if downloadable:
         heading = "Available after download"
     if download is not None:
-        badge, progress = _STATUS[download.standing], _progress(download)
+        badge, progress = _STATUS[download.status], _progress(download)
         action = _GETTING
     elif candidate.kind == "model" and not candidate.installed:
         action = Action("get", "Get", reason)

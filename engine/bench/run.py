@@ -34,8 +34,8 @@ from engine.pair import make_drafter
 from engine.request import ChatMessage
 from engine.session import Session
 from models.errors import Problem
-from models.folders import ModelFolder
 from models.installed.resolve import resolve_drafters
+from models.model_folder import ModelFolder
 
 _WARM_UP_TOKENS = 12
 _DEEPEST_PROBE = 1024  # tokens: to read more takes long on a slow machine

@@ -27,9 +27,9 @@ from engine.pair import make_drafter
 from engine.session import Session
 from models.errors import Problem
 from models.files import models_folder
-from models.folders import ModelFolder, inspect
 from models.in_words import size
 from models.installed.resolve import resolve_drafters
+from models.model_folder import ModelFolder, inspect
 from models.starter import STARTER, shipped_starter
 
 _KV_PROBE = 64

@@ -25,7 +25,7 @@ from engine.model_parts import embedding
 from models.drafter_folders import WEIGHTS_NAME
 from models.errors import Problem
 from models.files import write_text
-from models.folders import ModelFolder
+from models.model_folder import ModelFolder
 
 _TEMPERATURES = (0.0, 0.7, 0.0, 1.0)  # in turn
 _LONGEST_PROMPT = 256  # tokens; longer ones take longer to be read than their answers to be written

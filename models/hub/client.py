@@ -33,7 +33,7 @@ from models.hub.repository import (
     parse_repository,
     why_not,
 )
-from models.records import Found
+from models.records import SearchResult
 
 _MAXIMUM_ANSWER_BYTES = 64_000_000
 _LARGEST_SEARCH = 100  # what the hub gives on one page
@@ -75,7 +75,7 @@ class Hub:
         """Where a person reads about the repository."""
         return f"{self.endpoint}/{name}"
 
-    def search(self, text: str, *, limit: int = 20) -> list[Found]:
+    def search(self, text: str, *, limit: int = 20) -> list[SearchResult]:
         """Up to `limit` repositories with `text` in their names, those for MLX first.
 
         Each that cannot be chosen says why; they come after those that can. Raises Problem.
@@ -196,7 +196,7 @@ class Hub:
                 "Check the network connection: it may want you to sign in; or check HF_ENDPOINT.",
             ) from error
 
-    def _search(self, text: str, *, limit: int, library: str | None) -> list[Found]:
+    def _search(self, text: str, *, limit: int, library: str | None) -> list[SearchResult]:
         params: dict[str, Any] = {"sort": "downloads", "limit": limit, "expand": _ASKED_OF_EACH}
         if text.strip():
             params["search"] = text.strip()
@@ -210,7 +210,7 @@ class Hub:
         return [one for one in found if one is not None]
 
 
-def _found(told: dict[str, Any], *, signed_in: bool) -> Found | None:
+def _found(told: dict[str, Any], *, signed_in: bool) -> SearchResult | None:
     """A search result; None where the hub's answer makes no sense."""
     try:
         name = check_name(told["id"])
@@ -221,7 +221,7 @@ def _found(told: dict[str, Any], *, signed_in: bool) -> Found | None:
     reason = why_not(names, told=told)
     if gated and not signed_in and not reason:
         reason = "It is gated: ask on its page, then sign in with `hf auth login`."
-    return Found(
+    return SearchResult(
         repository=name,
         downloads=_count(told.get("downloads")),
         likes=_count(told.get("likes")),

@@ -18,7 +18,6 @@ from models.architectures import known_to_mlx
 from models.drafter_folders import HEAD_MODEL_TYPE
 from models.errors import Problem
 from models.files import publish
-from models.folders import refuse_absurd, refuse_code
 from models.hub.cache_layout import Storage, cache_folder, has_digest, put_link, put_reference
 from models.hub.client import Hub
 from models.hub.marks import completed, mark
@@ -26,6 +25,7 @@ from models.hub.repository import Repository, RepositoryFile, needed
 from models.hub.stopping import Stop, Stopped, apart
 from models.hub.transfer import transfer
 from models.in_words import size
+from models.model_folder import refuse_absurd, refuse_code
 from models.records import Download
 
 PARALLEL = 4
@@ -250,7 +250,7 @@ def _report(work: _Work, meter: Meter, total_bytes: int) -> Download:
     return Download(
         repository=work.repository.name,
         revision=work.repository.revision,
-        standing="running",
+        status="running",
         done_bytes=done,
         total_bytes=total_bytes,
         bytes_per_second=meter.bytes_per_second,

@@ -15,10 +15,10 @@ from filelock import FileLock
 from models.drafter_folders import is_head
 from models.errors import Problem
 from models.files import models_folder, read_json_object, write_json
-from models.folders import inspect
 from models.hub.cache_layout import blob_of, has_digest, storage_of
 from models.hub.repository import is_gguf_name, is_needed_name, is_weights_name
 from models.hub.stopping import Stop
+from models.model_folder import inspect
 
 
 @dataclass(frozen=True, slots=True)

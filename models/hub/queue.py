@@ -18,16 +18,16 @@ from filelock import FileLock, Timeout
 
 from models.errors import Problem
 from models.files import data_folder, write_json
-from models.records import Download, Standing
+from models.records import Download, DownloadStatus
 from models.typed_json import decode
 
 FILE_NAME = "downloads.json"
 SAVE_SECONDS = 2.0  # between two notes of how far a download has come
-UNFINISHED: tuple[Standing, ...] = ("queued", "running", "paused", "failed")
+UNFINISHED: tuple[DownloadStatus, ...] = ("queued", "running", "paused", "failed")
 
-Report = Callable[[Download], None]
+ReportProgress = Callable[[Download], None]
 Cancelled = Callable[[], bool]
-Fetch = Callable[[Download, Report, Cancelled], object]
+Fetch = Callable[[Download, ReportProgress, Cancelled], object]
 
 
 class QueueBusy(Problem):
@@ -73,7 +73,7 @@ class Queue:
         with self._changing() as downloads:
             fresh = Download(repository, revision, "queued", 0, 0)
             found = _index(downloads, repository)
-            if found is not None and downloads[found].standing != "done":
+            if found is not None and downloads[found].status != "done":
                 other = revision not in ("", downloads[found].revision)
                 downloads[found] = fresh if other else _waiting(downloads[found])
                 return downloads[found]
@@ -86,7 +86,7 @@ class Queue:
         """Stop fetching `repository`, or do not begin. Raises Problem if it is not in the queue."""
         return self._change(
             repository,
-            lambda old: _still(old, "paused") if old.standing in ("queued", "running") else old,
+            lambda old: _still(old, "paused") if old.status in ("queued", "running") else old,
         )
 
     def resume(self, repository: str) -> Download:
@@ -111,7 +111,7 @@ class Queue:
         self,
         fetch: Fetch,
         *,
-        report: Report = lambda download: None,
+        report: ReportProgress = lambda download: None,
         stopped: Cancelled = lambda: False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -129,7 +129,7 @@ class Queue:
                 lock.acquire(timeout=0)  # nobody only looks at it while the queue is locked
             except Timeout as error:
                 raise QueueBusy from error
-            downloads[:] = [one for one in downloads if one.standing != "done"]
+            downloads[:] = [one for one in downloads if one.status != "done"]
         try:
             while not stopped() and (begun := self._begin()) is not None:
                 self._fetch(begun, fetch, report=report, stopped=stopped, clock=clock)
@@ -145,8 +145,8 @@ class Queue:
         """The first that waits, which runs from now on."""
         with self._changing() as downloads:
             for index, one in enumerate(downloads):
-                if one.standing == "queued":
-                    downloads[index] = dataclasses.replace(one, standing="running")
+                if one.status == "queued":
+                    downloads[index] = dataclasses.replace(one, status="running")
                     return downloads[index]
             return None
 
@@ -155,7 +155,7 @@ class Queue:
         latest: Download,
         fetch: Fetch,
         *,
-        report: Report,
+        report: ReportProgress,
         stopped: Cancelled,
         clock: Callable[[], float],
     ) -> None:
@@ -166,9 +166,7 @@ class Queue:
         def progress(told: Download) -> None:
             nonlocal latest, saved_at
             revision = told.revision or latest.revision
-            latest = dataclasses.replace(
-                told, repository=name, revision=revision, standing="running"
-            )
+            latest = dataclasses.replace(told, repository=name, revision=revision, status="running")
             report(latest)
             if clock() - saved_at >= SAVE_SECONDS:
                 saved_at = clock()
@@ -203,9 +201,9 @@ class Queue:
             found = _index(downloads, now.repository)
             if found is None:
                 return None
-            if downloads[found].standing == "running" or now.standing == "done":
+            if downloads[found].status == "running" or now.status == "done":
                 downloads[found] = now
-            elif downloads[found].standing == "paused":
+            elif downloads[found].status == "paused":
                 downloads[found] = dataclasses.replace(
                     downloads[found], done_bytes=now.done_bytes, total_bytes=now.total_bytes
                 )
@@ -218,7 +216,7 @@ class Queue:
                 self._read = list(downloads)
                 self._seen = self._signature()
         found = _index(self._read, repository)
-        return found is not None and self._read[found].standing == "running"
+        return found is not None and self._read[found].status == "running"
 
     def _signature(self) -> tuple[int, ...]:
         try:
@@ -246,9 +244,9 @@ class Queue:
         with FileLock(self._path.with_name(f".{FILE_NAME}.lock")):
             before = self._load()
             downloads = list(before)
-            if any(one.standing == "running" for one in downloads) and not self._has_runner():
+            if any(one.status == "running" for one in downloads) and not self._has_runner():
                 downloads = [
-                    _still(one, "paused") if one.standing == "running" else one for one in downloads
+                    _still(one, "paused") if one.status == "running" else one for one in downloads
                 ]
             yield downloads
             if downloads != before:
@@ -305,6 +303,8 @@ def _parse(path: Path) -> list[Download]:
 
 
 def _download(entry: object) -> Download:
+    if isinstance(entry, dict) and "standing" in entry:  # the older word for it
+        entry = {"status": entry["standing"], **entry}
     download = decode(Download, entry, place="download", ignore_unknown=True)
     sound = (
         download.repository
@@ -331,12 +331,12 @@ def _require(downloads: list[Download], repository: str) -> int:
     return found
 
 
-def _still(download: Download, standing: Standing) -> Download:
+def _still(download: Download, status: DownloadStatus) -> Download:
     """The same without speed, as nothing moves."""
-    return dataclasses.replace(download, standing=standing, bytes_per_second=0.0, seconds_left=None)
+    return dataclasses.replace(download, status=status, bytes_per_second=0.0, seconds_left=None)
 
 
 def _waiting(download: Download) -> Download:
-    if download.standing not in ("paused", "failed"):
+    if download.status not in ("paused", "failed"):
         return download
     return dataclasses.replace(_still(download, "queued"), problem="", remedy="")

@@ -15,8 +15,8 @@ from huggingface_hub.utils import validate_repo_id
 
 from models.architectures import known_to_mlx
 from models.errors import Problem
-from models.folders import PICKLE_SUFFIXES
 from models.in_words import one_line
+from models.model_folder import PICKLE_SUFFIXES
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")

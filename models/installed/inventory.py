@@ -15,15 +15,15 @@ from typing import Any, Literal
 from models.architectures import known_to_mlx
 from models.drafter_folders import HEAD_MODEL_TYPE, HeadFolder, describe_head, is_head
 from models.errors import Problem
-from models.folders import ModelFolder
 from models.gguf.config import mlx_config
 from models.gguf.file import read_gguf
 from models.hub.cache_layout import CachedRepository, Snapshot, files, repositories, size_bytes
 from models.hub.marks import completed, mark_path
 from models.installed.last_used import last_used
-from models.records import Installed, Origin, Role
+from models.model_folder import ModelFolder
+from models.records import Installed, ModelOrigin, ModelRole
 
-Kind = Literal["model", "incomplete", "other"]
+SnapshotKind = Literal["model", "incomplete", "other"]
 # Parts of the names that drafting networks go by: EAGLE, Medusa, Hydra, multi-token prediction,
 # IBM's and vLLM's speculators, DFlash, Gemma 4's assistants.
 _DRAFTS = re.compile(r"eagle|medusa|hydra(?!te)|mtp|nextn|specul|draft|dflash|assistant", re.I)
@@ -32,12 +32,12 @@ _WRITES_TEXT = re.compile(r"(ForCausalLM|LMHeadModel)")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ModelPlace:
     """Where a model seems to be, and what it is called."""
 
     name: str
     folder: ModelFolder
-    origin: Origin
+    origin: ModelOrigin
     removable: bool
 
     @property
@@ -46,7 +46,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ModelEntry:
     """A model on this disk: its record, and its folder with what was read of it for the record.
 
     A GGUF file has no folder before it is imported; one that is asked for something says so.
@@ -56,7 +56,7 @@ class Entry:
     folder: ModelFolder | HeadFolder
 
 
-def describe(place: Place, *, home: Path | None = None) -> Entry:
+def describe(place: ModelPlace, *, home: Path | None = None) -> ModelEntry:
     """What is at `place`. Whatever is wrong with it becomes the record's problem."""
     model = replace(
         _blank(place),
@@ -66,29 +66,29 @@ def describe(place: Place, *, home: Path | None = None) -> Entry:
     folder = place.folder
     try:
         if is_gguf(place.path):
-            return Entry(_describe_gguf(model, place.path), folder)
+            return ModelEntry(_describe_gguf(model, place.path), folder)
         if is_head(place.path):
             model = replace(model, role="head", model_type=HEAD_MODEL_TYPE)
-            return Entry(model, _sound_head(place.path))
+            return ModelEntry(model, _sound_head(place.path))
         model = _from_config(model, folder.config)
         _require_unchanged(place, home)
         folder.check()
         _require_known(folder.config)
     except Problem as problem:
-        return Entry(with_problem(model, problem), folder)
+        return ModelEntry(with_problem(model, problem), folder)
     except OSError as error:
         unreadable = Problem(
             f"{place.path} cannot be read: {error.strerror or error}.",
             "Check that the disk is there and that you may read it.",
         )
-        return Entry(with_problem(model, unreadable), folder)
+        return ModelEntry(with_problem(model, unreadable), folder)
     bits, context = folder.quantization_bits, folder.context_length
-    return Entry(replace(model, quantization_bits=bits, context_length=context), folder)
+    return ModelEntry(replace(model, quantization_bits=bits, context_length=context), folder)
 
 
-def nothing_at(place: Place, problem: Problem) -> Entry:
+def nothing_at(place: ModelPlace, problem: Problem) -> ModelEntry:
     """An entry that says why nothing can be listed at `place`."""
-    return Entry(with_problem(_blank(place), problem), place.folder)
+    return ModelEntry(with_problem(_blank(place), problem), place.folder)
 
 
 def with_problem(model: Installed, problem: Problem) -> Installed:
@@ -101,7 +101,7 @@ def is_gguf(path: Path) -> bool:
     return path.suffix.lower() == ".gguf" and path.is_file()
 
 
-def _blank(place: Place) -> Installed:
+def _blank(place: ModelPlace) -> Installed:
     return Installed(
         name=place.name,
         path=str(place.path),
@@ -147,7 +147,7 @@ def _sound_head(path: Path) -> HeadFolder:
     return head
 
 
-def _require_unchanged(place: Place, home: Path | None) -> None:
+def _require_unchanged(place: ModelPlace, home: Path | None) -> None:
     """What was checked when it came must be as it was. Raises Problem."""
     if mark_path(place.path, home=home).exists() and not completed(place.path, home=home):
         raise Problem(
@@ -165,15 +165,15 @@ def _require_known(config: Mapping[str, Any]) -> None:
 
 
 def models_of(
-    repository: CachedRepository, *, origin: Origin, home: Path | None = None
-) -> list[Entry]:
+    repository: CachedRepository, *, origin: ModelOrigin, home: Path | None = None
+) -> list[ModelEntry]:
     """The models in `repository`: each revision, and each GGUF file, that is there.
 
     One revision goes by the repository's name: the main one, or if that cannot be used the newest
     that can. The others are name@revision, GGUF files name/file.
     """
-    revisions: list[Entry] = []
-    single: list[Entry] = []
+    revisions: list[ModelEntry] = []
+    single: list[ModelEntry] = []
     removable = origin == "hub" and not repository.path.is_symlink()
     for snapshot in repository.snapshots:
         folder = ModelFolder(snapshot.path)
@@ -181,12 +181,12 @@ def models_of(
             continue
         if os.path.lexists(snapshot.path / "config.json"):
             name = f"{repository.name}@{snapshot.revision[:8]}"
-            place = Place(name, folder, origin, removable)
+            place = ModelPlace(name, folder, origin, removable)
             revisions.append(describe(place, home=home))
             continue
         for path in gguf_files(snapshot.path):
             name = f"{repository.name}/{path.relative_to(snapshot.path).as_posix()}"
-            place = Place(name, ModelFolder(path), origin, removable)
+            place = ModelPlace(name, ModelFolder(path), origin, removable)
             single.append(describe(place, home=home))
     if revisions:
         chosen = next((one for one in revisions if not one.record.problem), revisions[0])
@@ -196,12 +196,12 @@ def models_of(
     return revisions + single
 
 
-def kind_of(snapshot: Snapshot, repository: CachedRepository) -> Kind:
+def kind_of(snapshot: Snapshot, repository: CachedRepository) -> SnapshotKind:
     """What a snapshot of `repository` is to us. Where nobody can tell, its reason will say so."""
     return _kind(snapshot, repository, ModelFolder(snapshot.path))
 
 
-def _kind(snapshot: Snapshot, repository: CachedRepository, folder: ModelFolder) -> Kind:
+def _kind(snapshot: Snapshot, repository: CachedRepository, folder: ModelFolder) -> SnapshotKind:
     if snapshot.path.name != snapshot.revision:
         return "incomplete"  # half of it is removed
     try:
@@ -210,7 +210,9 @@ def _kind(snapshot: Snapshot, repository: CachedRepository, folder: ModelFolder)
         return "model"
 
 
-def _kind_of_whole(snapshot: Snapshot, repository: CachedRepository, folder: ModelFolder) -> Kind:
+def _kind_of_whole(
+    snapshot: Snapshot, repository: CachedRepository, folder: ModelFolder
+) -> SnapshotKind:
     config = folder.config if (snapshot.path / "config.json").is_file() else None
     if config is not None and not writes_text(config):
         return "other"
@@ -257,7 +259,7 @@ def _lacks_weights(folder: ModelFolder) -> bool:
         return False  # this will be its reason
 
 
-def role_of(config: Mapping[str, Any]) -> Role:
+def role_of(config: Mapping[str, Any]) -> ModelRole:
     """What the model with this config.json is for. What cannot be told is a model to chat with."""
     if config.get("model_type") == HEAD_MODEL_TYPE:
         return "head"

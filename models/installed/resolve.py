@@ -14,12 +14,12 @@ from pathlib import Path
 from models.drafter_folders import HeadFolder, describe_head, find_head, is_head
 from models.errors import Problem
 from models.files import models_folder
-from models.folders import ModelFolder, open_model
 from models.hub.cache_layout import cache_folder, reference, repositories
 from models.hub.queue import UNFINISHED, Queue, repository_of
 from models.hub.repository import check_revision
-from models.installed.inventory import Entry, is_gguf, models_of
+from models.installed.inventory import ModelEntry, is_gguf, models_of
 from models.installed.store import incomplete, inventory
+from models.model_folder import ModelFolder, open_model
 from models.records import Installed
 from models.starter import STARTER, Step, ensure_starter
 
@@ -176,7 +176,7 @@ def _match(text: str, models: Sequence[Installed]) -> Installed | None:
     return None
 
 
-def _find(text: str, *, home: Path | None, cache: Path | None, drafts: bool) -> Path | Entry:
+def _find(text: str, *, home: Path | None, cache: Path | None, drafts: bool) -> Path | ModelEntry:
     """The path that was written, or what is installed by that name, of the right use first."""
     path = Path(os.path.expanduser(text))
     if text and (os.path.exists(path) or text.startswith((".", "~", os.sep))):
@@ -196,12 +196,12 @@ def _find(text: str, *, home: Path | None, cache: Path | None, drafts: bool) -> 
     return entry
 
 
-def _entry(text: str, entries: Sequence[Entry]) -> Entry | None:
+def _entry(text: str, entries: Sequence[ModelEntry]) -> ModelEntry | None:
     found = _match(text, [entry.record for entry in entries])
     return next((entry for entry in entries if entry.record is found), None)
 
 
-def _in_cache(text: str, *, home: Path | None, cache: Path | None) -> Entry | None:
+def _in_cache(text: str, *, home: Path | None, cache: Path | None) -> ModelEntry | None:
     """The model of the Hugging Face cache with that very name, without a look at all others."""
     name, at, revision = text.partition("@")
     for repository in repositories(cache_folder() if cache is None else cache):
@@ -248,8 +248,8 @@ def _unfinished(text: str, home: Path | None, cache: Path | None) -> Problem | N
     wanted = text.partition("@")[0].lower()
     for download in Queue(home=home).downloads():
         names = {repository_of(download), *_parts(download.repository)}
-        if wanted in names and download.standing in UNFINISHED:
-            name, why = download.repository, download.problem or f"it is {download.standing}"
+        if wanted in names and download.status in UNFINISHED:
+            name, why = download.repository, download.problem or f"it is {download.status}"
             return Problem(
                 f"{name} is not downloaded yet: {why.rstrip('.')}.",
                 f"Go on with it: slipstream models pull {name}",

@@ -12,7 +12,6 @@ from pathlib import Path
 from models.drafter_folders import is_head
 from models.errors import Problem
 from models.files import data_folder, models_folder, unfinished_folder
-from models.folders import ModelFolder
 from models.hub.cache_layout import (
     CachedRepository,
     cache_folder,
@@ -27,8 +26,8 @@ from models.hub.marks import unmark
 from models.hub.queue import UNFINISHED, Queue, repository_of
 from models.installed import added_folders
 from models.installed.inventory import (
-    Entry,
-    Place,
+    ModelEntry,
+    ModelPlace,
     describe,
     gguf_files,
     in_caches,
@@ -44,6 +43,7 @@ from models.installed.removal import (
     remove_partial,
     remove_snapshot,
 )
+from models.model_folder import ModelFolder
 from models.records import Incomplete, Installed
 from models.starter import MARKER_NAME, STARTER, shipped_starter
 
@@ -61,13 +61,13 @@ def installed(*, home: Path | None = None, cache: Path | None = None) -> list[In
     return [entry.record for entry in inventory(home=home, cache=cache)]
 
 
-def inventory(*, home: Path | None = None, cache: Path | None = None) -> list[Entry]:
+def inventory(*, home: Path | None = None, cache: Path | None = None) -> list[ModelEntry]:
     """What `installed` lists, each with its folder, so that it is not read again to be loaded."""
     found = [describe(place, home=home) for place in _our_places(home)]
     for repository in repositories(_cache(cache)):
         found += models_of(repository, origin="hub", home=home)
     found += _in_added_folders(home)
-    first: dict[Path, Entry] = {}
+    first: dict[Path, ModelEntry] = {}
     for entry in found:
         first.setdefault(entry.folder.path.resolve(), entry)
     return list(first.values())
@@ -81,7 +81,7 @@ def incomplete(*, home: Path | None = None, cache: Path | None = None) -> list[I
     """
     found = [Incomplete(name, str(path), size_bytes(path)) for name, path in _our_leftovers(home)]
     queued = {
-        repository_of(one) for one in Queue(home=home).downloads() if one.standing in UNFINISHED
+        repository_of(one) for one in Queue(home=home).downloads() if one.status in UNFINISHED
     }
     for repository in repositories(_cache(cache)):
         if repository.name.lower() in queued or any(map(is_in_use, repository.loose)):
@@ -159,22 +159,22 @@ def _cache(cache: Path | None) -> Path:
     return cache_folder() if cache is None else cache
 
 
-def _our_places(home: Path | None) -> Iterator[Place]:
+def _our_places(home: Path | None) -> Iterator[ModelPlace]:
     models = models_folder(home)
     came_along = shipped_starter()
     if came_along is not None:
-        yield Place(STARTER.name, came_along, "starter", removable=False)
+        yield ModelPlace(STARTER.name, came_along, "starter", removable=False)
     for path in _folders(models):
         if path.name == STARTER.name:
             if (path / MARKER_NAME).exists() and came_along is None:
-                yield Place(path.name, ModelFolder(path), "starter", not path.is_symlink())
+                yield ModelPlace(path.name, ModelFolder(path), "starter", not path.is_symlink())
         else:
-            yield Place(path.name, ModelFolder(path), "imported", not path.is_symlink())
+            yield ModelPlace(path.name, ModelFolder(path), "imported", not path.is_symlink())
     for path in _folders(models.parent / "drafters"):
-        yield Place(path.name, ModelFolder(path), "imported", not path.is_symlink())
+        yield ModelPlace(path.name, ModelFolder(path), "imported", not path.is_symlink())
     for path in _folders(_SHIPPED):
         if is_head(path):
-            yield Place(path.name, ModelFolder(path), "starter", removable=False)
+            yield ModelPlace(path.name, ModelFolder(path), "starter", removable=False)
 
 
 def _folders(place: Path, *, hidden: bool = False) -> list[Path]:
@@ -212,12 +212,14 @@ def _is_settled(folder: Path) -> bool:
     return newest < time.time() - SETTLED_SECONDS
 
 
-def _in_added_folders(home: Path | None) -> Iterator[Entry]:
+def _in_added_folders(home: Path | None) -> Iterator[ModelEntry]:
     try:
         listed = added_folders.folders(home=home)
     except Problem as problem:
         path = data_folder(home) / added_folders.FILE_NAME
-        yield nothing_at(Place(path.name, ModelFolder(path), "folder", removable=False), problem)
+        yield nothing_at(
+            ModelPlace(path.name, ModelFolder(path), "folder", removable=False), problem
+        )
         return
     for folder in listed:
         found = [
@@ -226,16 +228,16 @@ def _in_added_folders(home: Path | None) -> Iterator[Entry]:
             for entry in models_of(repository, origin="folder", home=home)
         ]
         found += [
-            describe(Place(name, ModelFolder(path), "folder", removable=False), home=home)
+            describe(ModelPlace(name, ModelFolder(path), "folder", removable=False), home=home)
             for name, path in added_folders.places(folder)
         ]
         yield from found or [_nothing_in(folder)]
 
 
-def _nothing_in(folder: Path) -> Entry:
+def _nothing_in(folder: Path) -> ModelEntry:
     there = folder.is_dir()
     return nothing_at(
-        Place(folder.name, ModelFolder(folder), "folder", removable=False),
+        ModelPlace(folder.name, ModelFolder(folder), "folder", removable=False),
         Problem(
             f"There is no model in {folder}." if there else f"{folder} is not there.",
             f"{'Put one there' if there else 'Connect its disk'}, or leave the folder out: "
@@ -247,7 +249,7 @@ def _nothing_in(folder: Path) -> Entry:
 def _refuse_while_downloading(repository: CachedRepository, home: Path | None) -> None:
     """A download puts its files beside the model; they would go with it."""
     running = {
-        repository_of(one) for one in Queue(home=home).downloads() if one.standing == "running"
+        repository_of(one) for one in Queue(home=home).downloads() if one.status == "running"
     }
     if repository.name.lower() in running or any(map(is_in_use, repository.loose)):
         raise Problem(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from models.drafter_folders import HEAD_MODEL_TYPE, HeadFolder
-from models.folders import ModelFolder
+from models.model_folder import ModelFolder
 from models.safetensors_file import TensorLayout
 
 # What mlx-lm leaves out of a repository that holds more than a text model.

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from models.errors import Problem
-from models.folders import MOST_LAYERS, absurd
+from models.model_folder import MOST_LAYERS, absurd
 
-Kind = Literal["full", "window", "recurrent", "none"]
+LayerKind = Literal["full", "window", "recurrent", "none"]
 
 _LARGEST = 1 << 26  # rows of an output layer, say
 _LARGEST_STATE = 1 << 34
@@ -51,7 +51,7 @@ class Layer:
     that it keeps for every row of its latest pass.
     """
 
-    kind: Kind
+    kind: LayerKind
     key_width: int = 0
     value_width: int = 0
     window: int = 0
@@ -143,7 +143,7 @@ class _Reader:
             Layer(kind, width, width, window) if kind == "window" else Layer("full", width, width)
         )
 
-    def _kind(self, i: int) -> Kind:
+    def _kind(self, i: int) -> LayerKind:
         if self._type.startswith(_ALWAYS_RECURRENT):
             return "recurrent"
         period = self._number("full_attention_interval")
@@ -159,11 +159,11 @@ class _Reader:
             return "window" if self._slides(i, named) else "full"
         return named
 
-    def _named(self, i: int) -> Kind | None:
+    def _named(self, i: int) -> LayerKind | None:
         """What a list of the layers' kinds calls this one."""
         pattern = self._value("hybrid_override_pattern")
         if isinstance(pattern, str) and i < len(pattern):
-            kinds: dict[str, Kind] = {"M": "recurrent", "*": "full"}
+            kinds: dict[str, LayerKind] = {"M": "recurrent", "*": "full"}
             return kinds.get(pattern[i], "none")
         period, offset = self._number("attn_layer_period"), self._number("attn_layer_offset") or 0
         if period is not None:
@@ -177,7 +177,7 @@ class _Reader:
             return "recurrent"
         return "window" if any(part in name for part in _WINDOW) else "full"
 
-    def _slides(self, i: int, named: Kind | None) -> bool:
+    def _slides(self, i: int, named: LayerKind | None) -> bool:
         """Whether this layer's cache is as long as the window."""
         if self._type not in _WINDOWED or not self._number("sliding_window"):
             return False

@@ -15,7 +15,7 @@ from mlx_lm.utils import save_model
 from engine import loading
 from engine.loading import free_memory_bytes, load
 from models.errors import Problem
-from models.folders import ModelFolder
+from models.model_folder import ModelFolder
 from tests.support.engine import tiny
 
 PLENTY = 1 << 40

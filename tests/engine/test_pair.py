@@ -23,8 +23,8 @@ from engine.drafters.model import ModelDrafter
 from engine.loading import LoadedModel, load
 from engine.pair import make_drafter, make_policy
 from models.errors import Problem
-from models.folders import ModelFolder
 from models.installed.resolve import resolve_drafters
+from models.model_folder import ModelFolder
 from tests.support.engine import tiny
 from tests.support.engine.heads import untrained
 

@@ -21,15 +21,15 @@ from engine.events import Failed
 from engine.host import CommandQueue, Host
 from engine.loading import load
 from engine.pair import require_pair
-from engine.protocol import Answer, Load, Loaded, Loading, SetDrafter
+from engine.protocol import Load, Loaded, Loading, Response, SetDrafter
 from models.drafter_folders import HeadFolder, describe_head, is_head
 from models.errors import Problem
 from models.files import models_folder
-from models.folders import ModelFolder
 from models.installed.resolve import resolve_drafters
 from models.memory.fit import fit
 from models.memory.machine import Machine, this_machine
 from models.memory.model_size import weigh
+from models.model_folder import ModelFolder
 from models.records import Fit
 from models.starter import STARTER
 from tests.support.engine.heads import untrained
@@ -143,8 +143,8 @@ def test_a_shorter_conversation_is_let_through(
         session.complete([1] * 256)
 
 
-def host_of() -> tuple[Host, list[Answer]]:
-    answers: list[Answer] = []
+def host_of() -> tuple[Host, list[Response]]:
+    answers: list[Response] = []
     return Host(CommandQueue(answers.append), answers.append), answers
 
 

@@ -23,7 +23,7 @@ from models.in_words import size
 from models.installed.inventory import is_known, role_of
 from models.memory.machine import Machine, mac
 from models.memory.shape import read_shape
-from models.records import Installed, Offer
+from models.records import Installed, PairOffer
 from models.starter import STARTER
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
@@ -43,7 +43,7 @@ def installed(name: str, *, problem: str = "") -> Installed:
     return Installed(name, "/m", "hub", "chat", 1, None, "qwen3", 4, 1, True, problem)
 
 
-def recommended(found: list[Offer]) -> Offer:
+def recommended(found: list[PairOffer]) -> PairOffer:
     (offer,) = [offer for offer in found if offer.recommended]
     return offer
 
@@ -207,7 +207,7 @@ def test_a_processor_is_recommended_what_it_can_expand(catalog: Catalog):
 def test_what_is_here_is_not_downloaded_again(catalog: Catalog):
     target, drafter = "mlx-community/Qwen3-8B-4bit", "mlx-community/Qwen3-0.6B-4bit"
 
-    def offer(*here: Installed) -> Offer:
+    def offer(*here: Installed) -> PairOffer:
         found = offers(catalog, machine=a_mac(16), installed=here)
         return next(offer for offer in found if offer.target == target)
 

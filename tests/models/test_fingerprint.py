@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
 from models.errors import Problem
-from models.folders import ModelFolder
+from models.model_folder import ModelFolder
 
 SAMPLE_BYTES = 4096
 

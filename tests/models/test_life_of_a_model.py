@@ -9,7 +9,7 @@ from huggingface_hub import close_session
 from models.errors import Problem
 from models.hub.fetch import Stopped, fetch
 from models.hub.marks import completed
-from models.hub.queue import Cancelled, Queue, Report
+from models.hub.queue import Cancelled, Queue, ReportProgress
 from models.installed import store
 from models.installed.resolve import resolve_target
 from models.records import Download
@@ -36,7 +36,7 @@ def left_over(client: Client) -> list[str]:
 
 
 def fetch_from(client: Client):
-    def fetch_one(download: Download, report: Report, cancelled: Cancelled) -> None:
+    def fetch_one(download: Download, report: ReportProgress, cancelled: Cancelled) -> None:
         fetch(
             client.hub.describe(download.repository, download.revision or None),
             hub=client.hub,
@@ -55,7 +55,7 @@ def test_fetched_used_removed_and_fetched_again(client: Client):
         queue.enqueue(NAME)
         queue.run(fetch_from(client))
         (done,) = queue.downloads()
-        assert (done.standing, done.revision) == ("done", client.server.commit(NAME))
+        assert (done.status, done.revision) == ("done", client.server.commit(NAME))
         assert done.done_bytes == done.total_bytes > 0
         (model,) = store.installed(home=client.home, cache=client.cache)
         assert (model.name, model.problem, model.path) == (NAME, "", str(client.snapshot))
@@ -78,7 +78,7 @@ def test_paused_it_is_the_queues_and_cancelled_it_is_left_over(client: Client):
 
     client.server.hold_after = 120_000
 
-    def pausing(download: Download, report: Report, cancelled: Cancelled) -> None:
+    def pausing(download: Download, report: ReportProgress, cancelled: Cancelled) -> None:
         def look() -> bool:
             if client.server.held.is_set():
                 Queue(home=client.home).pause(NAME)
@@ -88,7 +88,7 @@ def test_paused_it_is_the_queues_and_cancelled_it_is_left_over(client: Client):
         fetch_from(client)(download, report, look)
 
     queue.run(pausing)
-    assert [one.standing for one in queue.downloads()] == ["paused"]
+    assert [one.status for one in queue.downloads()] == ["paused"]
     assert (names(client), left_over(client)) == ([], [])
     with pytest.raises(Problem, match="not downloaded yet"):
         resolve_target(NAME, home=client.home, cache=client.cache)

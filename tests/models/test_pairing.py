@@ -15,11 +15,11 @@ from models import drafter_folders
 from models.catalog import Catalog, load_catalog
 from models.drafter_folders import HEAD_MODEL_TYPE, WEIGHTS_NAME, describe_head, is_head
 from models.errors import Problem
-from models.folders import ModelFolder
-from models.installed.inventory import Entry
+from models.installed.inventory import ModelEntry
 from models.memory.machine import Machine
+from models.model_folder import ModelFolder
 from models.pairing import COPIED_CACHES, candidates, rollback_note
-from models.records import Candidate, Installed, Role
+from models.records import Candidate, Installed, ModelRole
 from tests.support.models.model_folders import LLAMA, QWEN3_5, model_folder
 
 MACHINE = Machine("a Mac", 16 << 30, 10_000_000_000, unified=True)
@@ -35,15 +35,15 @@ def target(tmp_path: Path) -> Path:
     return model_folder(tmp_path / "target", weights_bytes=1_000_000)
 
 
-def here(folder: Path, *, name: str = "", role: Role = "chat") -> Installed:
+def here(folder: Path, *, name: str = "", role: ModelRole = "chat") -> Installed:
     size = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
     name = name or folder.name
     return Installed(name, str(folder), "folder", role, size, None, "llama", 4, 4096, False)
 
 
-def entry_of(model: Installed) -> Entry:
+def entry_of(model: Installed) -> ModelEntry:
     folder = Path(model.path)
-    return Entry(model, describe_head(folder) if is_head(folder) else ModelFolder(folder))
+    return ModelEntry(model, describe_head(folder) if is_head(folder) else ModelFolder(folder))
 
 
 def judged(target: Path, *installed: Installed, **more: Any) -> dict[str, Candidate]:

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from models.errors import Problem
-from models.folders import ModelFolder
+from models.model_folder import ModelFolder
 from models.pairing import require_same_tokens
 from models.token_tables import (
-    Difference,
+    TokenDifference,
     compare,
     read_table,
 )
@@ -43,12 +43,12 @@ PAD, UNKNOWN, BYTE = "<pad>", "<unk>", "!"
 SPACE_T, SPACES = "Ġt", "ĠĠ"
 
 
-def token(index: int, target: str | None, drafter: str | None) -> Difference:
-    return Difference("token", index, target, drafter)
+def token(index: int, target: str | None, drafter: str | None) -> TokenDifference:
+    return TokenDifference("token", index, target, drafter)
 
 
 # target, drafter: the first difference that matters; None: the drafter may draft.
-EXPECTED: dict[tuple[str, str], Difference | None] = {
+EXPECTED: dict[tuple[str, str], TokenDifference | None] = {
     ("gemma-3", "gemma-3"): None,
     ("gemma-3", "gpt-2"): token(0, PAD, BYTE),
     ("gemma-3", "llama-3.0"): token(0, PAD, BYTE),

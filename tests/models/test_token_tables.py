@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.errors import Problem
-from models.folders import ModelFolder
+from models.model_folder import ModelFolder
 from models.pairing import require_same_tokens
 from models.token_tables import (
-    Difference,
+    TokenDifference,
     TokenTable,
     compare,
     read_table,
@@ -38,7 +38,7 @@ def folder(
     return path
 
 
-def first_difference(target: Path, drafter: Path) -> Difference | None:
+def first_difference(target: Path, drafter: Path) -> TokenDifference | None:
     return compare(read_table(target), read_table(drafter))
 
 
@@ -61,13 +61,13 @@ def test_a_token_that_only_the_target_has_is_fine(tmp_path: Path):
     target = folder(tmp_path / "t", added=[added(3, "<end>"), added(4, "<tool>")])
     drafter = folder(tmp_path / "d", added=[added(3, "<end>")])
     assert first_difference(target, drafter) is None
-    assert first_difference(drafter, target) == Difference("token", 4, None, "<tool>")
+    assert first_difference(drafter, target) == TokenDifference("token", 4, None, "<tool>")
 
 
 def test_the_first_differing_token_is_named(tmp_path: Path):
     target = folder(tmp_path / "big", added=[added(3, "<end>"), added(4, "x")])
     drafter = folder(tmp_path / "small", added=[added(3, "<stop>"), added(4, "y")])
-    assert first_difference(target, drafter) == Difference("token", 3, "<end>", "<stop>")
+    assert first_difference(target, drafter) == TokenDifference("token", 3, "<end>", "<stop>")
     with pytest.raises(Problem, match="token 3 is '<end>' in big and '<stop>' in small") as problem:
         require_same(target, drafter)
     assert problem.value.remedy
@@ -75,26 +75,26 @@ def test_the_first_differing_token_is_named(tmp_path: Path):
 
 def test_swapped_ids_differ_though_the_sets_are_equal(tmp_path: Path):
     target, drafter = folder(tmp_path / "t"), folder(tmp_path / "d", {"b": 0, "a": 1, "ab": 2})
-    assert first_difference(target, drafter) == Difference("token", 0, "a", "b")
+    assert first_difference(target, drafter) == TokenDifference("token", 0, "a", "b")
 
 
 def test_merges_must_agree(tmp_path: Path):
     target = folder(tmp_path / "t", merges=["a b", "b a"])
     drafter = folder(tmp_path / "d")
-    assert first_difference(target, drafter) == Difference("merge", 1, "b a", None)
+    assert first_difference(target, drafter) == TokenDifference("merge", 1, "b a", None)
     with pytest.raises(Problem, match="merge 1 is 'b a' in t and nothing in d"):
         require_same(target, drafter)
 
 
 def test_an_added_token_overrides_the_table(tmp_path: Path):
     target = folder(tmp_path / "t", added=[added(1, "B")])
-    assert first_difference(target, folder(tmp_path / "d")) == Difference("token", 1, "B", "b")
+    assert first_difference(target, folder(tmp_path / "d")) == TokenDifference("token", 1, "B", "b")
 
 
 def test_unigram_tables(tmp_path: Path):
     target = folder(tmp_path / "t", [["x", 0.0], ["y", -1.0]], merges=None)
     drafter = folder(tmp_path / "d", [["x", 0.0], ["z", -1.0]], merges=None)
-    assert first_difference(target, drafter) == Difference("token", 1, "y", "z")
+    assert first_difference(target, drafter) == TokenDifference("token", 1, "y", "z")
 
 
 @pytest.mark.parametrize(

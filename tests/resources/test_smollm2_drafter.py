@@ -17,7 +17,7 @@ from engine.drafters.head_network import load_head
 from engine.loading import load
 from engine.model_parts import embedding
 from models.drafter_folders import describe_head, find_head
-from models.folders import ModelFolder
+from models.model_folder import ModelFolder
 from tests.support.engine.heads import untrained
 
 FOLDER = Path(__file__).parents[2] / "resources" / "drafters" / "smollm2-135m"

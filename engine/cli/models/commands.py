@@ -111,13 +111,13 @@ def _pull(repositories: list[str], *, with_parent: bool, as_json: bool) -> None:
         console.print(queue.notice, markup=False)
     if not ends and not as_json:
         console.print("Nothing waits to be fetched.")
-    for done in (one for one in ends if one.standing == "done"):
+    for done in (one for one in ends if one.status == "done"):
         model = installed_by(done)
         if as_json:
             say(installed=model)
         else:
             print(model.name)
-    failed = [one for one in ends if one.standing == "failed"]
+    failed = [one for one in ends if one.status == "failed"]
     if failed:
         raise Problem(failed[0].problem, failed[0].remedy)
     if interruption():

@@ -22,13 +22,13 @@ from mlx_lm.utils import load_model, make_shards, quantize_model, save_config
 
 from models.errors import Problem
 from models.files import models_folder, new_folder
-from models.folders import ModelFolder, inspect
 from models.gguf.importing import import_gguf
 from models.hub.cache_layout import storage_of
 from models.in_words import size
 from models.installed.resolve import find
 from models.installed.store import installed
 from models.memory.machine import this_machine
+from models.model_folder import ModelFolder, inspect
 from models.records import Installed
 from models.safetensors_file import SafetensorsWriter, TensorLayout
 

@@ -31,7 +31,7 @@ class Removable:
 
 def local_models() -> Inventory:
     """What there is now. Raises `Problem` where the queue of downloads cannot be read."""
-    waiting = [one for one in Queue().downloads() if one.standing != "done"]
+    waiting = [one for one in Queue().downloads() if one.status != "done"]
     return Inventory(
         installed=tuple(store.installed()),
         incomplete=tuple(store.incomplete()),

@@ -21,10 +21,10 @@ from models.memory.fit import fit
 from models.memory.machine import this_machine
 from models.memory.model_size import ModelSize, weigh
 from models.pairing import candidates
-from models.records import Candidate, Fit, Offer
+from models.records import Candidate, Fit, PairOffer
 
 
-def offers_here() -> list[Offer]:
+def offers_here() -> list[PairOffer]:
     """The catalog's pairs, the recommended one first."""
     return offers(
         load_catalog(),

@@ -107,16 +107,16 @@ class DownloadView:
             expand=True,
         )
         self._bars: dict[str, TaskID] = {}
-        self._standings: dict[str, str] = {}
+        self._statuses: dict[str, str] = {}
 
     def show(self, download: Download) -> None:
         """How a download stands now."""
         name = download.repository
         if self._console.is_terminal:
             self._draw(name, download)
-        if self._standings.get(name) != download.standing:
-            self._standings[name] = download.standing
-            if not (self._console.is_terminal and download.standing in ("queued", "running")):
+        if self._statuses.get(name) != download.status:
+            self._statuses[name] = download.status
+            if not (self._console.is_terminal and download.status in ("queued", "running")):
                 show_download(self._console, download)
 
     def __enter__(self) -> Self:
@@ -134,7 +134,7 @@ class DownloadView:
             self._bars[name],
             completed=download.done_bytes,
             total=download.total_bytes or None,
-            visible=download.standing in ("queued", "running"),
+            visible=download.status in ("queued", "running"),
             figures=_figures(download),
         )
 
@@ -147,7 +147,7 @@ class _Figures(ProgressColumn):
 
 
 def _figures(download: Download) -> str:
-    if download.standing == "queued":
+    if download.status == "queued":
         return "waits"
     parts = [size(download.done_bytes)]
     if download.total_bytes:

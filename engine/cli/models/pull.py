@@ -15,7 +15,7 @@ from pathlib import Path
 from models.errors import Problem
 from models.hub.client import Hub
 from models.hub.fetch import LOOK_SECONDS, fetch
-from models.hub.queue import Fetch, Queue, QueueBusy, Report
+from models.hub.queue import Fetch, Queue, QueueBusy, ReportProgress
 from models.hub.repository import Repository, check_name, check_revision, is_commit
 from models.hub.stopping import Stop, Stopped, apart
 from models.installed.resolve import open_target
@@ -23,20 +23,20 @@ from models.installed.store import installed
 from models.records import Download, Installed
 from models.starter import STARTER
 
-REPORT_SECONDS = 0.25  # between two reports of one download while its standing is the same
+REPORT_SECONDS = 0.25  # between two reports of one download while its status is the same
 _LOOK_SECONDS = 0.25  # between two looks at what another process does
 _GOING = ("queued", "running")
 
 
-def paced(report: Report, clock: Callable[[], float] = time.monotonic) -> Report:
-    """`report`, about four times a second for each download, and at each change of standing."""
+def paced(report: ReportProgress, clock: Callable[[], float] = time.monotonic) -> ReportProgress:
+    """`report`, about four times a second for each download, and at each change of status."""
     told: dict[str, tuple[str, float]] = {}
 
     def pace(download: Download) -> None:
-        standing, moment = told.get(download.repository, ("", 0.0))
+        status, moment = told.get(download.repository, ("", 0.0))
         now = clock()
-        if standing != download.standing or now - moment >= REPORT_SECONDS:
-            told[download.repository] = (download.standing, now)
+        if status != download.status or now - moment >= REPORT_SECONDS:
+            told[download.repository] = (download.status, now)
             report(download)
 
     return pace
@@ -47,7 +47,7 @@ def pull(
     queue: Queue,
     fetch: Fetch,
     *,
-    report: Report,
+    report: ReportProgress,
     stopped: Callable[[], bool],
     sleep: Callable[[float], None] = time.sleep,
 ) -> list[Download]:
@@ -60,7 +60,7 @@ def pull(
     if asked:
         downloads = [queue.enqueue(name, revision) for name, revision in asked]
     else:
-        downloads = [one for one in queue.resume_all() if one.standing in _GOING]
+        downloads = [one for one in queue.resume_all() if one.status in _GOING]
     ends = {one.repository.lower(): one for one in downloads}
 
     def note(download: Download) -> None:
@@ -96,7 +96,7 @@ def _split(text: str) -> tuple[str, str]:
 def _watch(
     queue: Queue,
     ends: dict[str, Download],
-    note: Report,
+    note: ReportProgress,
     *,
     stopped: Callable[[], bool],
     sleep: Callable[[float], None],
@@ -109,7 +109,7 @@ def _watch(
             now = here.get(name)
             if now is not None and now != before:
                 note(now)
-        going = [name for name in ends if name in here and here[name].standing in _GOING]
+        going = [name for name in ends if name in here and here[name].status in _GOING]
         if not going:
             return True
         if not busy:
@@ -118,13 +118,15 @@ def _watch(
     return True
 
 
-def _pause_rest(queue: Queue, ours: set[str], note: Report) -> None:
+def _pause_rest(queue: Queue, ours: set[str], note: ReportProgress) -> None:
     for waiting in queue.downloads():
-        if waiting.repository.lower() in ours and waiting.standing == "queued":
+        if waiting.repository.lower() in ours and waiting.status == "queued":
             note(queue.pause(waiting.repository))
 
 
-def fetch_download(download: Download, report: Report, cancelled: Callable[[], bool]) -> None:
+def fetch_download(
+    download: Download, report: ReportProgress, cancelled: Callable[[], bool]
+) -> None:
     """Have all of it on this machine, ready to be loaded. For `Queue.run`.
 
     Raises `Problem`, and `Stopped` soon after `cancelled()`: whatever is being waited for then, an
@@ -143,7 +145,7 @@ def fetch_download(download: Download, report: Report, cancelled: Callable[[], b
     work.result()
 
 
-def _fetch(download: Download, report: Report, stop: Stop) -> None:
+def _fetch(download: Download, report: ReportProgress, stop: Stop) -> None:
     if download.repository.lower() == STARTER.name:
         _fetch_starter(download, report, stop)
         return
@@ -163,7 +165,7 @@ def _describe(hub: Hub, name: str, revision: str) -> Repository:
     return hub.describe(name, revision or None)
 
 
-def _fetch_starter(download: Download, report: Report, stop: Stop) -> None:
+def _fetch_starter(download: Download, report: ReportProgress, stop: Stop) -> None:
     def progress(done: int, total: int) -> None:
         stop.check()
         report(replace(download, done_bytes=done, total_bytes=total))

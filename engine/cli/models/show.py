@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from models.in_words import ago, one_line, size
-from models.records import Candidate, Download, Fit, Found, Inventory, Offer
+from models.records import Candidate, Download, Fit, Inventory, PairOffer, SearchResult
 
 _ROLES = {"chat": "chat", "drafter": "drafter", "head": "head"}
 
@@ -40,7 +40,7 @@ def show_local(console: Console, found: Inventory) -> None:
         _no(console, broken.name, f"{broken.problem} {broken.remedy}", size(broken.size_bytes))
     for download in found.downloads:
         show_download(console, download)
-    if any(one.standing != "running" for one in found.downloads):
+    if any(one.status != "running" for one in found.downloads):
         _line(console, "→ Go on with what waits: slipstream models pull", indent=2)
     for rest in found.incomplete:
         again = f"slipstream models remove --incomplete {rest.name}"
@@ -62,15 +62,15 @@ def show_download(console: Console, download: Download) -> None:
         "queued": ("…", "dim"),
         "paused": ("‖", "bold yellow"),
         "failed": ("✗", "bold red"),
-    }[download.standing]
+    }[download.status]
     total = f" of {size(download.total_bytes)}" if download.total_bytes else ""
-    facts = f"{download.standing}, {size(download.done_bytes)}{total}"
+    facts = f"{download.status}, {size(download.done_bytes)}{total}"
     _entry(console, mark, style, download.repository, facts)
     if download.problem:
         _line(console, f"→ {download.problem} {download.remedy}", indent=2)
 
 
-def show_found(console: Console, text: str, found: Sequence[Found]) -> None:
+def show_found(console: Console, text: str, found: Sequence[SearchResult]) -> None:
     """What the hub has; those that cannot be used come last, each with its reason."""
     usable = [one for one in found if not one.reason]
     if not found:
@@ -91,7 +91,7 @@ def show_found(console: Console, text: str, found: Sequence[Found]) -> None:
         _line(console, f"→ slipstream models pull {usable[0].repository}", style="dim")
 
 
-def show_offers(console: Console, offers: Sequence[Offer]) -> None:
+def show_offers(console: Console, offers: Sequence[PairOffer]) -> None:
     """The catalog's pairs for this machine, the recommended one first."""
     for offer in offers:
         if offer.recommended:
@@ -152,7 +152,7 @@ def show_fit(console: Console, fit: Fit) -> None:
         _line(console, f"The longest context that fits: {fit.largest_context:,} tokens.", indent=2)
 
 
-def _recommended(console: Console, offer: Offer) -> None:
+def _recommended(console: Console, offer: PairOffer) -> None:
     _line(console, "For this machine", style="bold")
     needs = f"{size(offer.needed_bytes)} of {size(offer.available_bytes)}"
     _entry(console, "★", "bold yellow", offer.target, f"needs {needs} of memory")
@@ -168,11 +168,11 @@ def _recommended(console: Console, offer: Offer) -> None:
         _line(console, f"→ slipstream models pull {words}  ({_fetched(offer)})", indent=2)
 
 
-def _drafts(offer: Offer) -> str:
+def _drafts(offer: PairOffer) -> str:
     return ", ".join(offer.drafter_kinds) or "none"
 
 
-def _fetched(offer: Offer) -> str:
+def _fetched(offer: PairOffer) -> str:
     return "here" if offer.installed else size(offer.download_bytes)
 
 

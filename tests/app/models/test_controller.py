@@ -182,7 +182,7 @@ def test_downloads_of_another_process_are_followed(opened: Opened) -> None:
     opened.answer(downloads=(there,))
     opened.window.library_controller.follow()
     assert opened.commands.waits("list")
-    opened.answer(downloads=(replace(there, standing="paused"),))
+    opened.answer(downloads=(replace(there, status="paused"),))
     opened.window.library_controller.follow()
     assert not opened.commands.waits("list")
     opened.dialog.close()
@@ -255,7 +255,7 @@ def test_downloads_are_paused_gone_on_with_and_cancelled(opened: Opened) -> None
     opened.press("downloads", "a/a", "pause")
     assert page.rows.row("a/a").data.actions[0].reason
     commands.asked("--pause", "a/a").answer()
-    opened.answer(downloads=(replace(running, standing="paused"), paused))
+    opened.answer(downloads=(replace(running, status="paused"), paused))
     assert not dialog.pause_all.isEnabled()
     dialog.resume_all.click()
     assert commands.waits("pull", "--with-parent", "a/a")

@@ -27,8 +27,8 @@ class Downloading:
         self.downloads.completed.connect(self.arrived.append)
 
     @property
-    def standings(self) -> dict[str, str]:
-        return {one.repository: one.standing for one in self.downloads.all}
+    def statuses(self) -> dict[str, str]:
+        return {one.repository: one.status for one in self.downloads.all}
 
     def look(self, *downloads: Download) -> None:
         """The queue on the disk is looked at, and is so."""
@@ -44,7 +44,7 @@ def downloading(qapp: QObject) -> Downloading:
 
 def test_it_is_begun_once(downloading: Downloading) -> None:
     downloading.downloads.pull("a/a", "b/b", "a/a")
-    assert downloading.standings == {"a/a": "queued", "b/b": "queued"}
+    assert downloading.statuses == {"a/a": "queued", "b/b": "queued"}
     downloading.downloads.pull("b/b")
     (pull,) = downloading.commands.started
     assert pull.words == ("pull", "--json", "--with-parent", "a/a", "b/b")
@@ -58,16 +58,16 @@ def test_it_tells_how_far_it_is_until_it_is_here(downloading: Downloading) -> No
     pull = downloading.commands.asked("pull")
     pull.download(A)
     assert downloading.downloads.find("a/a") == A
-    pull.download(replace(A, standing="done", done_bytes=100))
+    pull.download(replace(A, status="done", done_bytes=100))
     assert downloading.arrived == ["a/a"]
-    assert downloading.standings == {"b/b": "queued"}
+    assert downloading.statuses == {"b/b": "queued"}
     assert downloading.downloads.find("a/a") is None
     assert downloading.commands.waits("list")  # though the command goes on with the other
-    pull.download(replace(A, standing="done", done_bytes=100))
+    pull.download(replace(A, status="done", done_bytes=100))
     assert downloading.arrived == ["a/a"]
     pull.answer()
-    downloading.look(replace(A, repository="b/b", standing="done"))
-    assert downloading.standings == {}
+    downloading.look(replace(A, repository="b/b", status="done"))
+    assert downloading.statuses == {}
     assert not downloading.downloads.running
 
 
@@ -80,32 +80,32 @@ def test_pausing_and_going_on(downloading: Downloading) -> None:
     assert downloading.downloads.pending == {"a/a": "pause"}
     pull.download(replace(A, done_bytes=20))  # between two blocks
     assert downloading.downloads.pending == {"a/a": "pause"}
-    pull.download(replace(A, standing="paused"))
+    pull.download(replace(A, status="paused"))
     assert downloading.downloads.pending == {}
     downloading.commands.asked("--pause").answer()
-    downloading.look(replace(A, standing="paused"))
+    downloading.look(replace(A, status="paused"))
     pull.answer()
     downloading.downloads.pull("a/a")
-    assert downloading.standings == {"a/a": "queued"}
-    assert downloading.downloads.find("a/a") == replace(A, standing="queued", bytes_per_second=5.0)
+    assert downloading.statuses == {"a/a": "queued"}
+    assert downloading.downloads.find("a/a") == replace(A, status="queued", bytes_per_second=5.0)
     assert downloading.commands.waits("pull", "a/a", "--with-parent")
 
 
 def test_a_look_from_before_forgets_nothing(downloading: Downloading) -> None:
     downloading.library.refresh()
     downloading.downloads.pull("a/a", "b/b")
-    downloading.look(replace(A, standing="paused"))  # as it was before
-    assert downloading.standings == {"a/a": "queued", "b/b": "queued"}
+    downloading.look(replace(A, status="paused"))  # as it was before
+    assert downloading.statuses == {"a/a": "queued", "b/b": "queued"}
     downloading.commands.asked("pull").download(A)
     downloading.downloads.cancel("b/b")
     downloading.look(A)
-    assert downloading.standings == {"a/a": "running"}
+    assert downloading.statuses == {"a/a": "running"}
 
 
 def test_what_another_process_downloads_is_known_as_such(downloading: Downloading) -> None:
     downloading.look(A)
     assert downloading.downloads.elsewhere
-    downloading.look(replace(A, standing="paused"))
+    downloading.look(replace(A, status="paused"))
     assert not downloading.downloads.elsewhere
     downloading.downloads.pull("a/a")
     downloading.commands.asked("pull").download(A)
@@ -116,8 +116,8 @@ def test_what_waits_is_paused_though_its_command_says_nothing(downloading: Downl
     downloading.downloads.pull("a/a", "b/b")
     downloading.downloads.pause("b/b")
     downloading.commands.asked("--pause").answer()
-    downloading.look(A, replace(A, repository="b/b", standing="paused"))
-    assert downloading.standings == {"a/a": "queued", "b/b": "paused"}
+    downloading.look(A, replace(A, repository="b/b", status="paused"))
+    assert downloading.statuses == {"a/a": "queued", "b/b": "paused"}
     assert downloading.downloads.pending == {}
 
 
@@ -135,7 +135,7 @@ def test_what_is_cancelled_is_gone(downloading: Downloading) -> None:
     assert downloading.downloads.pending == {"a/a": "cancel"}
     downloading.commands.asked("--cancel").answer({"cancelled": "a/a"})
     downloading.look()
-    assert downloading.standings == {}
+    assert downloading.statuses == {}
     assert downloading.downloads.pending == {}
 
 
@@ -143,43 +143,43 @@ def test_a_death_is_a_failure_that_can_be_tried_again(downloading: Downloading) 
     downloading.downloads.pull("a/a", "b/b", "c/c")
     pull = downloading.commands.asked("pull")
     pull.download(A)
-    pull.download(replace(A, repository="b/b", standing="done"))
-    pull.download(replace(A, repository="c/c", standing="paused"))
+    pull.download(replace(A, repository="b/b", status="done"))
+    pull.download(replace(A, repository="c/c", status="paused"))
     pull.fail("It was ended by SIGKILL.", "Try again.")
     failed = downloading.downloads.find("a/a")
     assert failed is not None
-    assert (failed.standing, failed.problem, failed.done_bytes) == (
+    assert (failed.status, failed.problem, failed.done_bytes) == (
         "failed",
         "It was ended by SIGKILL.",
         10,
     )
-    assert downloading.standings["c/c"] == "paused"
+    assert downloading.statuses["c/c"] == "paused"
     # The queue on the disk knows nothing of it; the reason stays.
-    downloading.look(replace(A, standing="paused"), replace(A, repository="c/c", standing="paused"))
-    assert downloading.standings == {"a/a": "failed", "c/c": "paused"}
+    downloading.look(replace(A, status="paused"), replace(A, repository="c/c", status="paused"))
+    assert downloading.statuses == {"a/a": "failed", "c/c": "paused"}
     downloading.downloads.pull("a/a")
-    downloading.commands.asked("pull").download(replace(A, standing="done"))
+    downloading.commands.asked("pull").download(replace(A, status="done"))
     downloading.look()
-    assert downloading.standings == {}
+    assert downloading.statuses == {}
 
 
 def test_a_failure_that_was_cancelled_does_not_come_back(downloading: Downloading) -> None:
     downloading.downloads.pull("a/a")
     downloading.commands.asked("pull").fail("No.", "No.")
     downloading.downloads.cancel("a/a")
-    assert downloading.standings == {}
+    assert downloading.statuses == {}
     downloading.commands.asked("--cancel").fail("a/a is not among the downloads.", "See them.")
     assert downloading.problems == []
     downloading.look()
-    assert downloading.standings == {}
+    assert downloading.statuses == {}
 
 
 def test_a_problem_of_the_command_that_no_download_has_is_told(downloading: Downloading) -> None:
     downloading.downloads.pull("a/a")
     pull = downloading.commands.asked("pull")
-    pull.download(replace(A, standing="failed", problem="Damaged.", remedy="Tell them."))
+    pull.download(replace(A, status="failed", problem="Damaged.", remedy="Tell them."))
     pull.fail("Damaged.", "Tell them.")
-    assert downloading.standings == {"a/a": "failed"}
+    assert downloading.statuses == {"a/a": "failed"}
     assert len(downloading.problems) == 1
 
 
@@ -189,4 +189,4 @@ def test_lines_of_another_shape_are_told_and_passed_over(downloading: Downloadin
     pull.tell({"download": {"repository": "a/a"}})
     pull.tell({"progress": [1, 2]})
     assert len(downloading.problems) == 1
-    assert downloading.standings == {"a/a": "queued"}
+    assert downloading.statuses == {"a/a": "queued"}

@@ -89,10 +89,10 @@ def library_of(window: Window) -> LibraryDialog:
     return window.library_controller.dialog
 
 
-def standings(home: Path) -> list[str]:
+def statuses(home: Path) -> list[str]:
     """What the queue on the disk says."""
     queue = json.loads((home / "downloads.json").read_text())
-    return [one["standing"] for one in queue["downloads"]]
+    return [one["status"] for one in queue["downloads"]]
 
 
 def pull_of(window: Window) -> int:
@@ -151,7 +151,7 @@ def test_closing_pauses_and_the_next_start_goes_on(
     row.press("resume")
     until(lambda: window.library.inventory.value.find(NAME))
     until(lambda: not dialog.downloads.rows.rows)
-    assert standings(tmp_path) in ([], ["done"])
+    assert statuses(tmp_path) in ([], ["done"])
 
 
 def test_a_download_that_is_killed_says_so_and_goes_on(
@@ -187,7 +187,7 @@ def test_pausing_and_cancelling_a_real_download(
     until(lambda: downloads.all[0].done_bytes > 0)
     dialog.show_page("downloads")
     dialog.downloads.rows.row(NAME).press("pause")
-    until(lambda: downloads.all[0].standing == "paused" and not downloads.running)
+    until(lambda: downloads.all[0].status == "paused" and not downloads.running)
     assert 0 < downloads.all[0].done_bytes < downloads.all[0].total_bytes
     dialog.downloads.rows.row(NAME).press("cancel")
     until(lambda: not downloads.all)

@@ -19,7 +19,7 @@ from app.models.row_data import (
     found_rows,
     named_row,
 )
-from models.records import Candidate, Download, Found, Installed, Inventory, Offer
+from models.records import Candidate, Download, Installed, Inventory, PairOffer, SearchResult
 from tests.support.app.library_samples import (
     CANDIDATES,
     DOWNLOADS,
@@ -186,12 +186,12 @@ def test_offers_stand_as_they_come_under_the_memory_they_are_for() -> None:
 
 
 texts = st.sampled_from(("", "It cannot be used."))
-standings = st.sampled_from(("queued", "running", "paused", "failed", "done"))
+statuses = st.sampled_from(("queued", "running", "paused", "failed", "done"))
 downloads = st.lists(
     st.builds(
         Download,
         repository=st.sampled_from((TARGET, DRAFTER, "a/b")),
-        standing=standings,
+        status=statuses,
         done_bytes=st.integers(0, 1 << 50),
         total_bytes=st.integers(0, 1 << 50),
         bytes_per_second=st.floats(0, 1e12),
@@ -215,14 +215,16 @@ loadeds = st.builds(
 
 
 @given(
-    st.lists(st.builds(Found, repository=st.sampled_from((TARGET, "a/b", "x/y")), reason=texts)),
+    st.lists(
+        st.builds(SearchResult, repository=st.sampled_from((TARGET, "a/b", "x/y")), reason=texts)
+    ),
     st.lists(
         st.builds(
             Candidate, drafter=st.sampled_from(("head", DRAFTER)), reason=st.just("It says why.")
         )
     ),
     st.lists(
-        st.builds(Offer, target=st.just(TARGET), drafter=st.just(DRAFTER), reason=texts),
+        st.builds(PairOffer, target=st.just(TARGET), drafter=st.just(DRAFTER), reason=texts),
         max_size=2,
     ),
     models,
@@ -230,9 +232,9 @@ loadeds = st.builds(
     loadeds,
 )
 def test_nothing_is_greyed_out_without_a_reason(
-    found: list[Found],
+    found: list[SearchResult],
     candidates: list[Candidate],
-    offers: list[Offer],
+    offers: list[PairOffer],
     installed: list[Installed],
     going: list[Download],
     loaded: LoadedPair,

@@ -12,7 +12,7 @@ from engine.bench.measure import AcceptCost, measure_roofline
 from engine.bench.options import BenchOptions
 from engine.bench.report import BenchReport, Measurements
 from engine.bench.run import run_bench
-from models.folders import ModelFolder
+from models.model_folder import ModelFolder
 from tests.support.engine.tiny import noisy, save, write_folder
 
 

@@ -21,7 +21,7 @@ from engine.draft_length.policy import Automatic, Fixed
 from engine.drafters import Drafter
 from engine.loading import load
 from models.errors import Problem
-from models.folders import ModelFolder
+from models.model_folder import ModelFolder
 from tests.support.engine.tiny import write_folder
 
 

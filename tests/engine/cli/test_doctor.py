@@ -33,7 +33,7 @@ from engine.cli.doctor import (
 from engine.cli.main import main
 from engine.draft_length.costs import Calibration, DraftCosts, PassCosts
 from models.errors import Problem
-from models.folders import ModelFolder
+from models.model_folder import ModelFolder
 from tests.support.engine.tiny import write_folder
 
 GB = 1_000_000_000

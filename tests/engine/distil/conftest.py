@@ -15,7 +15,7 @@ from engine.distil.training import Trainer
 from engine.drafters.head_network import BoundHead, shape_for
 from engine.loading import LoadedModel, load
 from engine.model_parts import embedding
-from models.folders import ModelFolder
+from models.model_folder import ModelFolder
 from tests.support.engine.sessions import loaded, tiny_model
 from tests.support.engine.story_samples import STORIES, asked_of, new_story_head, openings
 

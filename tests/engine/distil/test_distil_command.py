@@ -9,7 +9,7 @@ from engine.cli.main import main
 from engine.distil import run as module
 from engine.distil.answering import Answerer
 from models.errors import Problem
-from models.folders import ModelFolder
+from models.model_folder import ModelFolder
 from tests.support.engine import tiny
 from tests.support.engine.ended import Run, assert_refused, contents
 from tests.support.engine.story_samples import STORIES, openings

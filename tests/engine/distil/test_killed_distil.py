@@ -9,7 +9,7 @@ import pytest
 
 from engine.drafters.head_network import load_head
 from models.drafter_folders import describe_head
-from models.folders import ModelFolder
+from models.model_folder import ModelFolder
 from tests.support.engine.ended import ROOT
 from tests.support.engine.story_samples import STORIES, openings
 

@@ -23,7 +23,7 @@ from engine.request import Request
 from engine.session import Session
 from models.drafter_folders import describe_head
 from models.errors import Problem
-from models.folders import ModelFolder
+from models.model_folder import ModelFolder
 from tests.support.engine.story_samples import STORIES, asked_of, new_story_head, openings
 from tests.support.mostly_slow import mostly_slow
 
@@ -409,7 +409,7 @@ def test_no_room_for_the_drafter(
 
     def full(path: str, *arguments: Any) -> None:
         real(path, *arguments)
-        if path.endswith(".head.safetensors"):
+        if path.endswith("head.partial.safetensors"):
             Path(path).write_bytes(b"half of it")
             raise RuntimeError("[save_safetensors] no space")
 

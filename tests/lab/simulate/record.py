@@ -24,8 +24,8 @@ from engine.request import ChatMessage, Sampling
 from engine.sampling import choose, distribution, log_weights, scores
 from engine.session import Session
 from models.errors import Problem
-from models.folders import ModelFolder
 from models.installed.resolve import resolve_drafters
+from models.model_folder import ModelFolder
 from tests.lab.simulate.traces import (
     AnswerTrace,
     RecordedDraft,

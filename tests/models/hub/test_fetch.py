@@ -9,7 +9,6 @@ from huggingface_hub import scan_cache_dir, snapshot_download
 from huggingface_hub.utils import disable_progress_bars
 
 from models.errors import Problem
-from models.folders import inspect
 from models.hub.fetch import (
     WINDOW_SECONDS,
     Meter,
@@ -19,6 +18,7 @@ from models.hub.fetch import (
     remaining_bytes,
 )
 from models.hub.marks import adopt, mark_path, unmark
+from models.model_folder import inspect
 from models.records import Download
 from tests.support.models.hub_models import NAME, NEEDED, TOKEN, Client
 from tests.support.models.hub_server import HubServer, sha256
@@ -208,7 +208,7 @@ def test_progress_is_told_in_the_callers_thread(client: Client):
     assert len(seen) >= 2
     done = [one.done_bytes for one in seen]
     assert done == sorted(done)
-    assert seen[-1].standing == "running"
+    assert seen[-1].status == "running"
     assert seen[-1].revision == client.snapshot.name
     assert any(one.bytes_per_second > 0 for one in seen)
 

@@ -230,7 +230,7 @@ def test_there_must_be_room(client: Client, monkeypatch: pytest.MonkeyPatch):
     with monkeypatch.context() as patch:
         full = shutil._ntuple_diskusage(10**6, 10**6 - 300_000, 300_000)
         patch.setattr(shutil, "disk_usage", lambda path: full)
-        assert "Make room" in fails(client, "needs 0.00 GB more").remedy
+        assert "Make room" in fails(client, "needs 320 kB more").remedy
         assert not client.server.requests("/resolve/")
     recovers(client)
 
@@ -267,7 +267,7 @@ def test_a_disk_of_one_megabyte(server: HubServer, tmp_path: Path, monkeypatch: 
     try:
         client = Client(server, tmp_path)
         client.cache = disk / "cache"
-        fails(client, "needs 0.00 GB more, and the disk with .* has 0.00 GB left")
+        fails(client, "needs 1.22 MB more, and the disk with .* has .* left")
         with monkeypatch.context() as patch:  # as if others had filled it since
             usage = shutil._ntuple_diskusage(10**9, 0, 10**9)
             patch.setattr(shutil, "disk_usage", lambda path: usage)

@@ -10,8 +10,8 @@ import pytest
 from huggingface_hub import scan_cache_dir
 
 from models.errors import Problem
-from models.folders import inspect
 from models.hub.fetch import completed, remaining_bytes
+from models.model_folder import inspect
 from tests.support.models.hub_models import NAME, NEEDED, Client
 from tests.support.models.hub_server import HubServer
 

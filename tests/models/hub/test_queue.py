@@ -20,7 +20,7 @@ from models.hub.queue import (
     Cancelled,
     Queue,
     QueueBusy,
-    Report,
+    ReportProgress,
     repository_of,
 )
 from models.records import Download
@@ -33,11 +33,11 @@ def queue(tmp_path: Path) -> Queue:
     return Queue(home=tmp_path)
 
 
-def standings(queue: Queue) -> dict[str, str]:
-    return {one.repository: one.standing for one in queue.downloads()}
+def statuses(queue: Queue) -> dict[str, str]:
+    return {one.repository: one.status for one in queue.downloads()}
 
 
-def fetch_all(download: Download, report: Report, cancelled: Cancelled) -> None:
+def fetch_all(download: Download, report: ReportProgress, cancelled: Cancelled) -> None:
     report(replace(download, done_bytes=7, total_bytes=7))
 
 
@@ -49,7 +49,7 @@ def test_nothing_is_queued_and_nothing_is_made(tmp_path: Path):
 def test_the_same_repository_is_queued_once(queue: Queue):
     for name in ("a/b", "c/d", "A/b"):
         queue.enqueue(name)
-    assert standings(queue) == {"a/b": "queued", "c/d": "queued"}
+    assert statuses(queue) == {"a/b": "queued", "c/d": "queued"}
 
 
 def test_another_revision_takes_the_place(queue: Queue):
@@ -67,11 +67,11 @@ def test_another_process_sees_the_same(queue: Queue, tmp_path: Path):
     queue.enqueue("a/b")
     other = Queue(home=tmp_path)
     other.pause("a/b")
-    assert standings(queue) == {"a/b": "paused"}
+    assert statuses(queue) == {"a/b": "paused"}
     queue.resume("a/b")
-    assert standings(other) == {"a/b": "queued"}
+    assert statuses(other) == {"a/b": "queued"}
     other.cancel("a/b")
-    assert standings(queue) == {}
+    assert statuses(queue) == {}
 
 
 @pytest.mark.parametrize("action", ["pause", "resume", "cancel"])
@@ -87,34 +87,34 @@ def test_all_are_fetched_in_order(queue: Queue):
         queue.enqueue(name)
     queue.pause("x/2")
 
-    def fetch(download: Download, report: Report, cancelled: Cancelled) -> None:
-        assert standings(queue)[download.repository] == "running"
+    def fetch(download: Download, report: ReportProgress, cancelled: Cancelled) -> None:
+        assert statuses(queue)[download.repository] == "running"
         fetched.append(download.repository)
         fetch_all(download, report, cancelled)
 
     queue.run(fetch, report=told.append)
     assert fetched == ["x/1", "x/3"]
-    assert standings(queue) == {"x/1": "done", "x/2": "paused", "x/3": "done"}
-    assert [(one.repository, one.standing, one.done_bytes) for one in told] == [
-        (name, standing, done)
+    assert statuses(queue) == {"x/1": "done", "x/2": "paused", "x/3": "done"}
+    assert [(one.repository, one.status, one.done_bytes) for one in told] == [
+        (name, status, done)
         for name in ("x/1", "x/3")
-        for standing, done in (("running", 0), ("running", 7), ("done", 7))
+        for status, done in (("running", 0), ("running", 7), ("done", 7))
     ]
 
 
 def test_one_that_is_added_meanwhile_is_fetched_too(queue: Queue, tmp_path: Path):
     queue.enqueue("x/1")
 
-    def fetch(download: Download, report: Report, cancelled: Cancelled) -> None:
+    def fetch(download: Download, report: ReportProgress, cancelled: Cancelled) -> None:
         if download.repository == "x/1":
             Queue(home=tmp_path).enqueue("x/2")
 
     queue.run(fetch)
-    assert standings(queue) == {"x/1": "done", "x/2": "done"}
+    assert statuses(queue) == {"x/1": "done", "x/2": "done"}
 
 
 def test_a_failure_is_kept_with_its_remedy_and_the_next_one_begins(queue: Queue):
-    def fetch(download: Download, report: Report, cancelled: Cancelled) -> None:
+    def fetch(download: Download, report: ReportProgress, cancelled: Cancelled) -> None:
         report(replace(download, done_bytes=3, total_bytes=7, bytes_per_second=9.0))
         if download.repository == "x/1":
             raise GIVE_UP
@@ -123,15 +123,15 @@ def test_a_failure_is_kept_with_its_remedy_and_the_next_one_begins(queue: Queue)
     queue.enqueue("x/2")
     queue.run(fetch)
     failed, done = queue.downloads()
-    assert (failed.standing, failed.problem, failed.remedy) == (
+    assert (failed.status, failed.problem, failed.remedy) == (
         "failed",
         GIVE_UP.message,
         GIVE_UP.remedy,
     )
     assert (failed.done_bytes, failed.total_bytes, failed.bytes_per_second) == (3, 7, 0.0)
-    assert (done.standing, done.done_bytes) == ("done", 7)
+    assert (done.status, done.done_bytes) == ("done", 7)
     again = queue.resume("x/1")
-    assert (again.standing, again.problem, again.remedy) == ("queued", "", "")
+    assert (again.status, again.problem, again.remedy) == ("queued", "", "")
 
 
 @pytest.mark.parametrize("raised", [GIVE_UP, RuntimeError("stopped")])
@@ -143,7 +143,7 @@ def test_pausing_and_cancelling_a_running_one(
     queue.enqueue("x/2")
     other = Queue(home=tmp_path)
 
-    def fetch(download: Download, report: Report, cancelled: Cancelled) -> None:
+    def fetch(download: Download, report: ReportProgress, cancelled: Cancelled) -> None:
         if download.repository == "x/1":
             assert not cancelled()
             getattr(other, action)("x/1")
@@ -151,14 +151,14 @@ def test_pausing_and_cancelling_a_running_one(
             raise raised
 
     queue.run(fetch)
-    assert standings(queue) == {**({"x/1": left} if left else {}), "x/2": "done"}
+    assert statuses(queue) == {**({"x/1": left} if left else {}), "x/2": "done"}
 
 
 def test_progress_does_not_undo_a_pause(queue: Queue, tmp_path: Path):
     queue.enqueue("x/1")
     seconds = iter(range(0, 1000, int(SAVE_SECONDS)))
 
-    def fetch(download: Download, report: Report, cancelled: Cancelled) -> None:
+    def fetch(download: Download, report: ReportProgress, cancelled: Cancelled) -> None:
         Queue(home=tmp_path).pause("x/1")
         report(replace(download, done_bytes=3, total_bytes=7))
         assert cancelled()
@@ -166,14 +166,14 @@ def test_progress_does_not_undo_a_pause(queue: Queue, tmp_path: Path):
 
     queue.run(fetch, clock=lambda: next(seconds))
     (paused,) = queue.downloads()
-    assert (paused.standing, paused.done_bytes) == ("paused", 3)
+    assert (paused.status, paused.done_bytes) == ("paused", 3)
 
 
 def test_paused_and_resumed_at_once_it_is_fetched_again(queue: Queue, tmp_path: Path):
     queue.enqueue("x/1")
     other, begun = Queue(home=tmp_path), []
 
-    def fetch(download: Download, report: Report, cancelled: Cancelled) -> None:
+    def fetch(download: Download, report: ReportProgress, cancelled: Cancelled) -> None:
         begun.append(download.repository)
         if len(begun) == 1:
             other.pause("x/1")
@@ -183,14 +183,14 @@ def test_paused_and_resumed_at_once_it_is_fetched_again(queue: Queue, tmp_path: 
 
     queue.run(fetch)
     assert begun == ["x/1", "x/1"]
-    assert standings(queue) == {"x/1": "done"}
+    assert statuses(queue) == {"x/1": "done"}
 
 
 def test_a_new_revision_while_the_old_one_runs(queue: Queue, tmp_path: Path):
     queue.enqueue("x/1", "v1")
     begun = []
 
-    def fetch(download: Download, report: Report, cancelled: Cancelled) -> None:
+    def fetch(download: Download, report: ReportProgress, cancelled: Cancelled) -> None:
         begun.append(download.revision)
         if download.revision == "v1":
             Queue(home=tmp_path).enqueue("x/1", "v2")
@@ -206,41 +206,41 @@ def test_stopped_it_is_paused_and_the_rest_waits(queue: Queue):
     queue.enqueue("x/2")
     stop = threading.Event()
 
-    def fetch(download: Download, report: Report, cancelled: Cancelled) -> None:
+    def fetch(download: Download, report: ReportProgress, cancelled: Cancelled) -> None:
         stop.set()
         assert cancelled()
         raise GIVE_UP
 
     queue.run(fetch, stopped=stop.is_set)
-    assert standings(queue) == {"x/1": "paused", "x/2": "queued"}
-    assert {one.standing for one in queue.resume_all()} == {"queued"}
+    assert statuses(queue) == {"x/1": "paused", "x/2": "queued"}
+    assert {one.status for one in queue.resume_all()} == {"queued"}
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), ZeroDivisionError()])
 def test_an_error_goes_on_to_the_caller_and_the_download_is_paused(
     queue: Queue, error: BaseException
 ):
-    def fetch(download: Download, report: Report, cancelled: Cancelled) -> None:
+    def fetch(download: Download, report: ReportProgress, cancelled: Cancelled) -> None:
         raise error
 
     queue.enqueue("x/1")
     with pytest.raises(type(error)):
         queue.run(fetch)
-    assert standings(queue) == {"x/1": "paused"}
+    assert statuses(queue) == {"x/1": "paused"}
 
 
 def test_one_runner_at_a_time(queue: Queue, tmp_path: Path):
     queue.enqueue("x/1")
 
-    def fetch(download: Download, report: Report, cancelled: Cancelled) -> None:
-        assert standings(Queue(home=tmp_path)) == {"x/1": "running"}
+    def fetch(download: Download, report: ReportProgress, cancelled: Cancelled) -> None:
+        assert statuses(Queue(home=tmp_path)) == {"x/1": "running"}
         with pytest.raises(QueueBusy):
             Queue(home=tmp_path).run(fetch_all)
 
     queue.run(fetch)
-    assert standings(queue) == {"x/1": "done"}
+    assert statuses(queue) == {"x/1": "done"}
     queue.run(fetch_all)
-    assert standings(queue) == {}  # what is done is forgotten with the next run
+    assert statuses(queue) == {}  # what is done is forgotten with the next run
 
 
 KILLED = """
@@ -264,23 +264,23 @@ def test_a_runner_that_is_killed_leaves_a_paused_download(queue: Queue, tmp_path
     ) as runner:
         assert runner.stdout is not None
         assert runner.stdout.readline() == b"begun\n"
-        assert standings(queue) == {"x/1": "running", "x/2": "queued"}
+        assert statuses(queue) == {"x/1": "running", "x/2": "queued"}
         with pytest.raises(QueueBusy):
             queue.run(fetch_all)
         runner.send_signal(signal.SIGKILL)
-    assert standings(queue) == {"x/1": "paused", "x/2": "queued"}
+    assert statuses(queue) == {"x/1": "paused", "x/2": "queued"}
     queue.run(fetch_all)
-    assert standings(queue) == {"x/1": "paused", "x/2": "done"}
+    assert statuses(queue) == {"x/1": "paused", "x/2": "done"}
     queue.resume("x/1")
     queue.run(fetch_all)
-    assert standings(queue) == {"x/1": "done"}
+    assert statuses(queue) == {"x/1": "done"}
 
 
 def test_progress_is_seen_by_others_now_and_then(queue: Queue, tmp_path: Path):
     now, seen = [0.0], []
     queue.enqueue("x/1")
 
-    def fetch(download: Download, report: Report, cancelled: Cancelled) -> None:
+    def fetch(download: Download, report: ReportProgress, cancelled: Cancelled) -> None:
         for done in (1, 2, 3):
             now[0] += SAVE_SECONDS / 2
             report(replace(download, revision="abc", done_bytes=done, total_bytes=4))
@@ -307,7 +307,7 @@ def damage(home: Path, data: bytes) -> None:
     assert "damaged" in queue.notice
     assert str(aside) in queue.notice
     queue.enqueue("y/1")
-    assert standings(Queue(home=home)) == {"y/1": "queued"}
+    assert statuses(Queue(home=home)) == {"y/1": "queued"}
 
 
 def test_a_truncated_file_is_kept_aside_and_told(tmp_path: Path):
@@ -329,8 +329,8 @@ SOUND = asdict(Download("x/1", "main", "queued", 0, 0))
         [{}],
         [SOUND, SOUND],
         [SOUND, SOUND | {"repository": "X/1"}],
-        [SOUND | {"standing": "flying"}],
-        [SOUND | {"standing": ["queued"]}],
+        [SOUND | {"status": "flying"}],
+        [SOUND | {"status": ["queued"]}],
         [SOUND | {"repository": ""}],
         [SOUND | {"repository": 7}],
         [SOUND | {"revision": None}],
@@ -399,3 +399,11 @@ def test_a_file_in_place_of_the_data_folder(tmp_path: Path):
 )
 def test_the_repository_of_a_download(named: str, repository: str):
     assert repository_of(Download(named, "", "queued", 0, 0)) == repository
+
+
+def test_a_queue_of_an_older_version_goes_on(queue: Queue, tmp_path: Path):
+    old = {name: value for name, value in SOUND.items() if name != "status"}
+    old["standing"] = "paused"
+    (tmp_path / FILE_NAME).write_text(json.dumps({"downloads": [old]}))
+    assert statuses(queue) == {SOUND["repository"]: "paused"}
+    assert queue.notice == ""

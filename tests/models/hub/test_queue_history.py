@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from models.errors import Problem
-from models.hub.queue import FILE_NAME, Cancelled, Queue, Report
+from models.hub.queue import FILE_NAME, Cancelled, Queue, ReportProgress
 from models.records import Download
 
 NAMES = st.sampled_from(["a/1", "a/2", "b/1", "b/2"])
 
 
 class History(RuleBasedStateMachine):
-    """`expected`: name to standing, in order."""
+    """`expected`: name to status, in order."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ class History(RuleBasedStateMachine):
 
     @invariant()
     def is_as_expected(self) -> None:
-        told = [(one.repository, one.standing) for one in self.queue.downloads()]
+        told = [(one.repository, one.status) for one in self.queue.downloads()]
         assert told == list(self.expected.items())
 
     @rule(name=NAMES)
@@ -58,8 +58,8 @@ class History(RuleBasedStateMachine):
     @rule()
     def resume_all(self) -> None:
         self.queue.resume_all()
-        for name, standing in self.expected.items():
-            if standing in ("paused", "failed"):
+        for name, status in self.expected.items():
+            if status in ("paused", "failed"):
                 self.expected[name] = "queued"
 
     @rule(name=NAMES)
@@ -70,13 +70,13 @@ class History(RuleBasedStateMachine):
     @rule(ends=st.lists(st.sampled_from(["done", "failed", "paused", "gone"]), min_size=4))
     def run(self, ends: list[str]) -> None:
         """Each of those that wait ends otherwise; others pause and cancel from outside."""
-        for name in [name for name, standing in self.expected.items() if standing == "done"]:
+        for name in [name for name, status in self.expected.items() if status == "done"]:
             del self.expected[name]
-        waiting = [name for name, standing in self.expected.items() if standing == "queued"]
+        waiting = [name for name, status in self.expected.items() if status == "queued"]
         outcomes = dict(zip(waiting, ends, strict=False))
         other = Queue(home=self.home)
 
-        def fetch(download: Download, report: Report, cancelled: Cancelled) -> None:
+        def fetch(download: Download, report: ReportProgress, cancelled: Cancelled) -> None:
             name = download.repository
             report(replace(download, done_bytes=1, total_bytes=2))
             if outcomes[name] == "done":
@@ -101,8 +101,8 @@ class History(RuleBasedStateMachine):
         path = self.home / FILE_NAME
         plain = json.loads(path.read_text())
         for entry in plain["downloads"]:
-            if entry["standing"] == "queued":
-                entry["standing"] = "running"
+            if entry["status"] == "queued":
+                entry["status"] = "running"
                 self.expected[entry["repository"]] = "paused"
                 break
         path.write_text(json.dumps(plain))

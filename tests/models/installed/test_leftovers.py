@@ -8,9 +8,9 @@ from filelock import FileLock
 
 from models.errors import Problem
 from models.files import new_folder
-from models.folders import inspect
 from models.hub.cache_layout import read_repository
 from models.installed import store
+from models.model_folder import inspect
 from models.starter import STARTER
 from tests.support.models.tiny_store import (
     cached,

@@ -12,11 +12,11 @@ from filelock import FileLock
 from huggingface_hub import scan_cache_dir
 
 from models.errors import Problem
-from models.folders import inspect
 from models.hub.marks import mark, mark_path
 from models.hub.queue import Queue
 from models.installed import added_folders, removal, store
 from models.installed.last_used import last_used, mark_used
+from models.model_folder import inspect
 from tests.support.models.tiny_store import (
     cached,
     commit,

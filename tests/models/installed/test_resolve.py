@@ -248,7 +248,7 @@ def test_one_that_was_downloaded_and_removed(home: Path, cache: Path):
     queue = Queue(home=home)
     queue.enqueue(NAME)
     queue.run(lambda *_: None)
-    assert [one.standing for one in queue.downloads()] == ["done"]
+    assert [one.status for one in queue.downloads()] == ["done"]
     assert "is not on this machine" in refusal(NAME, home, cache).message
 
 

@@ -12,12 +12,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from models.errors import Problem
-from models.folders import ModelFolder
 from models.hub.marks import adopt, mark
 from models.hub.queue import Queue
 from models.installed import added_folders, store
-from models.installed.inventory import Place, describe
+from models.installed.inventory import ModelPlace, describe
 from models.installed.last_used import mark_used
+from models.model_folder import ModelFolder
 from models.records import Installed
 from models.starter import MARKER_NAME, STARTER
 from tests.support.models.tiny_gguf import TOKENS, TinyGguf
@@ -254,7 +254,7 @@ def test_a_gguf_file_is_listed_without_looking_at_each_token(cache: Path, tmp_pa
         sys.setprofile(count)
         try:
             model = describe(
-                Place("a", ModelFolder(tmp_path / "a.gguf"), "folder", removable=False)
+                ModelPlace("a", ModelFolder(tmp_path / "a.gguf"), "folder", removable=False)
             ).record
         finally:
             sys.setprofile(None)

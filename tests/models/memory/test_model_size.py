@@ -8,8 +8,8 @@ import pytest
 
 from models.drafter_folders import describe_head
 from models.errors import Problem
-from models.folders import ModelFolder
 from models.memory.model_size import ModelSize, count_values, float_bytes, weigh
+from models.model_folder import ModelFolder
 from models.safetensors_file import SafetensorsWriter, TensorLayout
 
 CONFIG = {"model_type": "llama", "hidden_size": 64, "vocab_size": 128, "num_hidden_layers": 1}

@@ -20,7 +20,7 @@ from bundle.licences import Component
 from bundle.runtime import LIBRARY
 from cblas import MACHINES
 from configuration import CACHE, read_configuration
-from models.folders import ModelFolder
+from models.model_folder import ModelFolder
 from models.starter import STARTER
 from tests.support.packaging.tiny_wheel import write_wheel
 

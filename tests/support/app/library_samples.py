@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
-from models.records import Candidate, Download, Found, Incomplete, Installed, Offer
+from models.records import Candidate, Download, Incomplete, Installed, PairOffer, SearchResult
 
 GB = 1_000_000_000
 AVAILABLE = 12 * GB
@@ -37,7 +37,7 @@ def installed(name: str, **more: Any) -> Installed:
     return Installed(name, **{**values, **more})
 
 
-def offer(target: str, drafter: str = "", **more: Any) -> Offer:
+def offer(target: str, drafter: str = "", **more: Any) -> PairOffer:
     values = {
         "family": "Qwen3",
         "good_for": "chat, code and reasoning",
@@ -52,7 +52,7 @@ def offer(target: str, drafter: str = "", **more: Any) -> Offer:
         "recommended": False,
         "verified": True,
     }
-    return Offer(target, drafter, **{**values, **more})
+    return PairOffer(target, drafter, **{**values, **more})
 
 
 INSTALLED = (
@@ -149,9 +149,9 @@ OFFERS = (
     ),
 )
 FOUND = (
-    Found(TARGET, 182_400, 311, "2025-06-02T11:20:00Z", False, "apache-2.0", 2_280_000_000),
-    Found(DRAFTER, 51_000, 40, "2025-06-02T11:20:00Z", False, "apache-2.0", 351_000_000),
-    Found(
+    SearchResult(TARGET, 182_400, 311, "2025-06-02T11:20:00Z", False, "apache-2.0", 2_280_000_000),
+    SearchResult(DRAFTER, 51_000, 40, "2025-06-02T11:20:00Z", False, "apache-2.0", 351_000_000),
+    SearchResult(
         "mlx-community/Qwen3-235B-A22B-4bit",
         9_120,
         51,
@@ -161,7 +161,7 @@ FOUND = (
         132_000_000_000,
         "Needs 139 GB of memory; models can use 12.0 GB here.",
     ),
-    Found(
+    SearchResult(
         "Qwen/Qwen3-4B-GGUF",
         410_000,
         120,
@@ -171,7 +171,7 @@ FOUND = (
         2_500_000_000,
         "It has GGUF files alone. Download one, and open it with “Load a model folder”.",
     ),
-    Found(
+    SearchResult(
         "meta-llama/Llama-3.2-3B-Instruct",
         2_310_000,
         1900,
@@ -181,7 +181,7 @@ FOUND = (
         6_400_000_000,
         "Its owner asks for consent: agree on its page, then sign in with: hf auth login",
     ),
-    Found(
+    SearchResult(
         "someone/Qwen3-4B-uncensored-and-merged-with-quite-a-few-others-GPTQ-Int4-128g",
         812,
         3,

@@ -21,7 +21,7 @@ from engine.events import Verdict
 from engine.loading import load
 from engine.request import Request, Sampling
 from engine.session import Session
-from models.folders import ModelFolder
+from models.model_folder import ModelFolder
 
 _TURNS = 4
 _ANSWER_TOKENS = 40

@@ -17,7 +17,7 @@ from engine.loading import LoadedModel
 from engine.request import ChatMessage, Request
 from engine.session import Session
 from engine.stats import tally
-from models.folders import ModelFolder
+from models.model_folder import ModelFolder
 from tests.support.engine.heads import head_drafter
 from tests.support.engine.helpers import (
     Known,

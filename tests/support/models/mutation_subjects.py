@@ -12,7 +12,6 @@ from typing import Any
 from gguf import GGMLQuantizationType
 
 from models.catalog import load_catalog, offers
-from models.folders import ModelFolder, inspect
 from models.gguf.file import read_gguf
 from models.gguf.importing import import_gguf
 from models.installed.inventory import is_known, role_of, writes_text
@@ -21,6 +20,7 @@ from models.memory.machine import Machine
 from models.memory.model_size import weigh
 from models.memory.parameters import count_parameters
 from models.memory.shape import read_shape
+from models.model_folder import ModelFolder, inspect
 from models.pairing import candidates, rollback_note
 from models.safetensors_file import check_safetensors
 from models.token_tables import read_table

@@ -13,7 +13,7 @@ import pytest
 from engine.cli.models import commands
 from models.files import models_folder
 from models.hub.queue import Queue
-from models.records import Candidate, Download, Fit, Found, Incomplete, Installed, Offer
+from models.records import Candidate, Download, Fit, Incomplete, Installed, PairOffer, SearchResult
 from tests.support.engine import tiny
 from tests.support.engine.ended import CONTROLS, Command
 from tests.support.engine.repositories import NAME, answer_of, assert_refused, lines_of
@@ -170,7 +170,7 @@ def test_searching(run: Command, hub: HubServer) -> None:
     hub.told["tiny-community/Tiny-GGUF"] = Told(downloads=1, tags=[])
     answer = answer_of(run("models", "search", "--json", "--", "tiny"))
     assert set(answer) == {"found"}
-    assert all(set(one) == keys(Found) for one in answer["found"])
+    assert all(set(one) == keys(SearchResult) for one in answer["found"])
     reasons = {one["repository"]: one["reason"] for one in answer["found"]}
     assert reasons[NAME] == ""
     assert "GGUF" in reasons["tiny-community/Tiny-GGUF"]
@@ -203,7 +203,7 @@ def test_hostile_names_do_not_drive_the_terminal(run: Command, hub: HubServer) -
 def test_the_catalogs_pairs(run: Command, surroundings: Path) -> None:
     answer = answer_of(run("models", "pair", "--json"))
     assert set(answer) == {"offers"}
-    assert all(set(one) == keys(Offer) for one in answer["offers"])
+    assert all(set(one) == keys(PairOffer) for one in answer["offers"])
     assert [one["recommended"] for one in answer["offers"]].count(True) == 1
     assert answer["offers"][0]["recommended"]
     shown = run("models", "pair")

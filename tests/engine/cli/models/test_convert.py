@@ -18,7 +18,7 @@ from engine.loading import load
 from engine.request import ChatMessage, Request
 from engine.session import Session
 from models.errors import Problem
-from models.folders import ModelFolder, inspect
+from models.model_folder import ModelFolder, inspect
 from tests.support.engine import tiny
 
 STORIES = Path(__file__).parents[3] / "data" / "stories260K"

@@ -9,10 +9,10 @@ import pytest
 
 from engine.cli.models.pull import paced, pull
 from models.errors import Problem
-from models.hub.queue import Cancelled, Fetch, Queue, Report
+from models.hub.queue import Cancelled, Fetch, Queue, ReportProgress
 from models.records import Download
 
-Standings = list[tuple[str, str]]
+Statuses = list[tuple[str, str]]
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def queue(tmp_path: Path) -> Queue:
 
 
 def fetching(size_bytes: int = 100, *, fails: str = "") -> Fetch:
-    def fetch(download: Download, report: Report, cancelled: Cancelled) -> None:
+    def fetch(download: Download, report: ReportProgress, cancelled: Cancelled) -> None:
         for done in range(0, size_bytes + 1, 50):
             if cancelled():
                 raise RuntimeError("stopped")
@@ -36,23 +36,23 @@ def never() -> bool:
     return False
 
 
-def standings(downloads: list[Download]) -> Standings:
-    return [(one.repository, one.standing) for one in downloads]
+def statuses(downloads: list[Download]) -> Statuses:
+    return [(one.repository, one.status) for one in downloads]
 
 
 def test_all_that_was_asked_for_in_that_order(queue: Queue) -> None:
     told: list[Download] = []
     ends = pull(["o/a", "o/b@v1", "o/a"], queue, fetching(), report=told.append, stopped=never)
-    assert standings(ends) == [("o/a", "done"), ("o/b", "done")]
+    assert statuses(ends) == [("o/a", "done"), ("o/b", "done")]
     assert ends[1].revision == "v1"
     assert [one.done_bytes for one in told if one.repository == "o/a"][-1] == 100
-    assert standings(told)[0] == ("o/a", "running")
-    assert standings(told)[-1] == ("o/b", "done")
+    assert statuses(told)[0] == ("o/a", "running")
+    assert statuses(told)[-1] == ("o/b", "done")
 
 
 def test_one_that_fails_does_not_keep_the_next(queue: Queue) -> None:
     ends = pull(["o/a", "o/b"], queue, fetching(fails="o/a"), report=print, stopped=never)
-    assert standings(ends) == [("o/a", "failed"), ("o/b", "done")]
+    assert statuses(ends) == [("o/a", "failed"), ("o/b", "done")]
     assert (ends[0].problem, ends[0].remedy) == ("It is not there.", "Check the name.")
 
 
@@ -68,7 +68,7 @@ def test_names_that_cannot_be_any(name: str, queue: Queue) -> None:
 
 def test_a_file_in_a_repository(queue: Queue) -> None:
     ends = pull(["o/a/x.Q4.gguf@v1"], queue, fetching(), report=print, stopped=never)
-    assert standings(ends) == [("o/a/x.Q4.gguf", "done")]
+    assert statuses(ends) == [("o/a/x.Q4.gguf", "done")]
     assert ends[0].revision == "v1"
 
 
@@ -81,10 +81,10 @@ def test_what_was_stopped_is_paused_and_gone_on_with(queue: Queue) -> None:
         report=told.append,
         stopped=lambda: any(one.done_bytes == 50 for one in told),
     )
-    assert standings(ends) == [("o/a", "paused"), ("o/b", "paused")]
-    assert standings(queue.downloads()) == standings(ends)
+    assert statuses(ends) == [("o/a", "paused"), ("o/b", "paused")]
+    assert statuses(queue.downloads()) == statuses(ends)
     ends = pull([], queue, fetching(), report=print, stopped=never)
-    assert standings(ends) == [("o/a", "done"), ("o/b", "done")]
+    assert statuses(ends) == [("o/a", "done"), ("o/b", "done")]
     assert pull([], queue, fetching(), report=print, stopped=never) == []
 
 
@@ -92,8 +92,8 @@ def test_others_that_were_paused_stay_so(queue: Queue) -> None:
     queue.enqueue("o/old")
     queue.pause("o/old")
     ends = pull(["o/new"], queue, fetching(), report=print, stopped=never)
-    assert standings(ends) == [("o/new", "done")]
-    assert ("o/old", "paused") in standings(queue.downloads())
+    assert statuses(ends) == [("o/new", "done")]
+    assert ("o/old", "paused") in statuses(queue.downloads())
 
 
 class Other:
@@ -115,7 +115,7 @@ class Other:
         self._thread.join()
 
     def _run(self, fetch: Fetch) -> None:
-        def slow(download: Download, report: Report, cancelled: Cancelled) -> None:
+        def slow(download: Download, report: ReportProgress, cancelled: Cancelled) -> None:
             self.begun.set()
             assert self.go_on.wait(30)
             fetch(download, report, cancelled)
@@ -135,8 +135,8 @@ def test_another_process_fetches_and_is_watched(queue: Queue, tmp_path: Path) ->
             other.go_on.set()
 
         ends = pull(["o/mine"], queue, unheard, report=told.append, stopped=never, sleep=sleep)
-    assert standings(ends) == [("o/mine", "done")]
-    assert ("o/mine", "done") in standings(told)
+    assert statuses(ends) == [("o/mine", "done")]
+    assert ("o/mine", "done") in statuses(told)
     assert not [one for one in told if one.repository == "o/theirs"]
 
 
@@ -148,7 +148,7 @@ def test_what_another_process_failed_at_is_told(queue: Queue, tmp_path: Path) ->
 
 
 def test_what_another_process_leaves_is_taken_over(queue: Queue, tmp_path: Path) -> None:
-    def end(download: Download, report: Report, cancelled: Cancelled) -> None:
+    def end(download: Download, report: ReportProgress, cancelled: Cancelled) -> None:
         other.queue.pause("o/theirs")
         raise RuntimeError("as if it were ended")
 
@@ -159,13 +159,13 @@ def test_what_another_process_leaves_is_taken_over(queue: Queue, tmp_path: Path)
         def sleep(_: float) -> None:
             queue.pause("o/mine")
             other.go_on.set()
-            while any(one.standing == "running" for one in queue.downloads()):
+            while any(one.status == "running" for one in queue.downloads()):
                 stopped.wait(0.01)
             queue.resume("o/mine")
 
         ends = pull(["o/mine"], queue, fetching(), report=print, stopped=never, sleep=sleep)
-    assert standings(ends) == [("o/mine", "done")]
-    assert ("o/theirs", "paused") in standings(queue.downloads())
+    assert statuses(ends) == [("o/mine", "done")]
+    assert ("o/theirs", "paused") in statuses(queue.downloads())
 
 
 def test_a_queue_that_cannot_be_used_is_not_taken_for_a_busy_one(
@@ -194,22 +194,22 @@ def test_watching_can_be_stopped(queue: Queue, tmp_path: Path) -> None:
             stopped=lambda: len(looks) > 1,
             sleep=looks.append,
         )
-        assert standings(ends) == [("o/mine", "queued")]
-    assert ("o/mine", "done") in standings(queue.downloads())
+        assert statuses(ends) == [("o/mine", "queued")]
+    assert ("o/mine", "done") in statuses(queue.downloads())
 
 
 def test_reports_are_paced_but_changes_are_not() -> None:
     moment, told = [0.0], list[tuple[str, int]]()
-    report = paced(lambda one: told.append((one.standing, one.done_bytes)), lambda: moment[0])
+    report = paced(lambda one: told.append((one.status, one.done_bytes)), lambda: moment[0])
     one = Download("o/a", "", "queued", 0, 100)
     report(one)
     for done in range(100):
         moment[0] += 0.01
-        report(replace(one, standing="running", done_bytes=done))
+        report(replace(one, status="running", done_bytes=done))
     report(replace(one, repository="o/b"))
-    report(replace(one, standing="done"))
+    report(replace(one, status="done"))
     assert told[0] == ("queued", 0)
     assert told[-2:] == [("queued", 0), ("done", 0)]
-    running = [done for standing, done in told if standing == "running"]
+    running = [done for status, done in told if status == "running"]
     assert running[0] == 0
     assert 4 <= len(running) <= 5

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from models.files import models_folder
-from models.folders import ModelFolder
 from models.hub.queue import Queue
 from models.installed import resolve
+from models.model_folder import ModelFolder
 from models.records import Download, Installed
 from models.starter import MARKER_NAME, STARTER
 from tests.support.engine import tiny
@@ -33,8 +33,8 @@ def test_from_a_hub_to_an_answer(run: Command, hub: HubServer) -> None:
 
     *told, last = lines_of(run("models", "pull", NAME, "--json"))
     downloads = [Download(**one["download"]) for one in told]
-    assert [one.standing for one in downloads][:1] == ["running"]
-    assert downloads[-1].standing == "done"
+    assert [one.status for one in downloads][:1] == ["running"]
+    assert downloads[-1].status == "done"
     assert downloads[-1].done_bytes == downloads[-1].total_bytes > 100_000
     assert downloads[-1].revision == hub.commit(NAME)
     model = Installed(**last["installed"])
@@ -88,7 +88,7 @@ def test_what_is_not_there(run: Command, hub: HubServer) -> None:
     *told, last = lines_of(run("models", "pull", "no/such", NAME, "--json"), code=2)
     assert [one["installed"]["name"] for one in told if "installed" in one] == [NAME]
     assert "no/such" in last["problem"][0]
-    failed = next(one for one in Queue().downloads() if one.standing == "failed")
+    failed = next(one for one in Queue().downloads() if one.status == "failed")
     assert [failed.problem, failed.remedy] == last["problem"]
     assert "no/such" in run("models", "list").out
     ended = run("models", "pull", "no/such")
@@ -141,11 +141,11 @@ def test_a_pause_is_gone_on_with(how: str, run: Command, hub: HubServer, tmp_pat
                 process.stdin = None
             case _:
                 paused = answer_of(run("models", "pull", "--pause", NAME, "--json"))
-                assert paused["download"]["standing"] == "paused"
+                assert paused["download"]["status"] == "paused"
         ending = ended(process)
     codes = {"Ctrl-C": 130, "SIGTERM": 143, "the parent's end": 143, "the queue": 0}
     assert ending.code == codes[how], ending
-    assert last_download(ending).standing == "paused"
+    assert last_download(ending).status == "paused"
     assert ("slipstream models pull goes on" in ending.err) == (how != "the queue")
     assert_refused(run("generate", "--target", NAME, "--prompt", "x"), NAME, "models pull")
     assert "paused" in run("models", "list").out
@@ -173,7 +173,7 @@ def test_a_hub_that_says_nothing_at_all_is_left_at_once(
                 process.send_signal(signal.SIGINT)
                 ending = ended(process)
     assert ending.code == 130, ending
-    assert last_download(ending).standing == "paused"
+    assert last_download(ending).status == "paused"
 
 
 @pytest.mark.slow
@@ -235,7 +235,7 @@ def test_the_starter_goes_by_its_name(
 
     monkeypatch.setattr(resolve, "ensure_starter", ensure)
     *told, last = lines_of(run("models", "pull", STARTER.name, "--json"))
-    assert told[-1]["download"]["standing"] == "done"
+    assert told[-1]["download"]["status"] == "done"
     assert told[-1]["download"]["total_bytes"] == 10
     assert (last["installed"]["name"], last["installed"]["origin"]) == (STARTER.name, "starter")
     refusal = lines_of(run("models", "pull", f"{STARTER.name}@v1", "--json"), code=2)[-1]
@@ -254,4 +254,4 @@ def test_the_starter_can_be_paused(
     ended = run("models", "pull", STARTER.name)
     assert ended.code == 130
     assert "Paused" in ended.err
-    assert [one.standing for one in Queue().downloads()] == ["paused"]
+    assert [one.status for one in Queue().downloads()] == ["paused"]

@@ -18,13 +18,13 @@ from engine.cli.models.show import (
 from models.records import (
     Candidate,
     Download,
+    DownloadStatus,
     Fit,
-    Found,
     Incomplete,
     Installed,
     Inventory,
-    Offer,
-    Standing,
+    PairOffer,
+    SearchResult,
 )
 from tests.support.engine.ended import CONTROLS
 
@@ -51,8 +51,8 @@ def model(name: str = HOSTILE, problem: str = "", remedy: str = "") -> Installed
     )
 
 
-def offer(target: str, *, recommended: bool = False, reason: str = "", **more: bool) -> Offer:
-    return Offer(
+def offer(target: str, *, recommended: bool = False, reason: str = "", **more: bool) -> PairOffer:
+    return PairOffer(
         target=target,
         drafter="o/small",
         family="F",
@@ -93,11 +93,11 @@ def test_a_shelf(console: Console) -> None:
 
 
 @pytest.mark.parametrize(
-    ("standing", "word"),
+    ("status", "word"),
     [("queued", "…"), ("running", "↓"), ("paused", "‖"), ("failed", "✗"), ("done", "✓")],
 )
-def test_a_download(standing: Standing, word: str, console: Console) -> None:
-    show_download(console, Download("o/a", "", standing, 500_000, 1_000_000))
+def test_a_download(status: DownloadStatus, word: str, console: Console) -> None:
+    show_download(console, Download("o/a", "", status, 500_000, 1_000_000))
     text = written(console)
     assert word in text
     assert "500 kB of 1.00 MB" in text
@@ -108,9 +108,9 @@ def test_what_the_hub_has(console: Console) -> None:
         console,
         "x",
         [
-            Found("o/good", 1234, 5, "2026-01-02", False, HOSTILE, 2_300_000_000),
-            Found("o/unknown", 0, 0, "", False, ""),
-            Found(HOSTILE, 1, 1, "", True, "", None, "It is gated."),
+            SearchResult("o/good", 1234, 5, "2026-01-02", False, HOSTILE, 2_300_000_000),
+            SearchResult("o/unknown", 0, 0, "", False, ""),
+            SearchResult(HOSTILE, 1, 1, "", True, "", None, "It is gated."),
         ],
     )
     text = written(console)
@@ -120,7 +120,7 @@ def test_what_the_hub_has(console: Console) -> None:
 
 
 def test_only_what_cannot_be_used(console: Console) -> None:
-    show_found(console, "x", [Found("o/bad", 1, 1, "", True, "", None, "It is gated.")])
+    show_found(console, "x", [SearchResult("o/bad", 1, 1, "", True, "", None, "It is gated.")])
     assert "o/bad" in written(console)
     assert "models pull" not in written(console)
 
@@ -192,13 +192,13 @@ def drawn(*downloads: Download, terminal: bool) -> str:
 
 def test_a_bar_while_it_runs_and_a_line_when_it_is_done() -> None:
     assert "5.00 of 10.0 MB  2.00 MB/s  2 min left" in drawn(RUNNING, terminal=True)
-    assert "waits" in drawn(replace(RUNNING, standing="queued"), terminal=True)
-    text = drawn(RUNNING, replace(RUNNING, standing="done"), terminal=True)
+    assert "waits" in drawn(replace(RUNNING, status="queued"), terminal=True)
+    text = drawn(RUNNING, replace(RUNNING, status="done"), terminal=True)
     assert "✓ evil" in text
     assert "↓" not in text
 
 
 def test_a_line_for_each_change_where_there_is_no_terminal() -> None:
-    queued, done = replace(RUNNING, standing="queued"), replace(RUNNING, standing="done")
+    queued, done = replace(RUNNING, status="queued"), replace(RUNNING, status="done")
     text = drawn(queued, RUNNING, replace(RUNNING, done_bytes=6_000_000), done, terminal=False)
     assert [line[0] for line in text.splitlines()] == ["…", "↓", "✓"]

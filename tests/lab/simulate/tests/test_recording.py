@@ -12,7 +12,7 @@ from engine.loading import load
 from engine.request import ChatMessage, Request
 from engine.session import Session
 from models.errors import Problem
-from models.folders import ModelFolder
+from models.model_folder import ModelFolder
 from tests.lab.simulate.__main__ import main
 from tests.lab.simulate.record import RecordOptions, record
 from tests.lab.simulate.replay import replay, whole

@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from models.errors import Problem
-from models.folders import inspect, open_model
 from models.gguf.importing import import_gguf
+from models.model_folder import inspect, open_model
 from tests.support.models.tiny_gguf import TOKENS, TinyGguf
 
 
