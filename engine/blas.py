@@ -1,4 +1,4 @@
-"""Which matrix library MLX's CPU backend calls, and with which kernels. A Mac has its own."""
+"""Which matrix library MLX's CPU backend calls, and with which kernels. Macs have Accelerate."""
 
 import ctypes
 import os
@@ -19,7 +19,7 @@ _CALLED = ("sgemm", "dgemm", "cgemm")  # of CBLAS, by MLX
 
 @dataclass(frozen=True, slots=True)
 class MatrixLibrary:
-    """What multiplies matrices on the CPU. `kernels` and `threads` are known of OpenBLAS alone."""
+    """The library that multiplies matrices on the CPU; OpenBLAS has `kernels` and `threads`."""
 
     name: str
     kernels: str = ""
@@ -39,7 +39,7 @@ _REFERENCE = MatrixLibrary("reference BLAS")
 
 @cache
 def choose_blas() -> MatrixLibrary:
-    """Put OpenBLAS in front of the reference BLAS that MLX's Linux wheel links; say what MLX calls.
+    """Put OpenBLAS in front of the reference BLAS of MLX's Linux wheel; returns what MLX calls.
 
     The reference BLAS does 6 GFLOP/s, OpenBLAS ten times that: without it a pass over five
     rows costs five times one row, and speculation cannot pay. Must run before `import mlx`, which
@@ -63,19 +63,19 @@ def choose_blas() -> MatrixLibrary:
     for path, prefix in _candidates():
         with suppress(OSError, AttributeError):  # it is not there, or is something else
             openblas = ctypes.CDLL(path)
-            found = _asked(openblas, prefix)
+            found = _described(openblas, prefix)
             if wanted.casefold() in ("", found.kernels.casefold()):
                 _put_in_front(openblas, prefix, machine)
                 return found
     return _REFERENCE
 
 
-def start_again_with_any_kernels() -> None:
-    """Begin this command anew with the kernels that OpenBLAS itself would choose.
+def restart_with_any_kernels() -> None:
+    """Restart this command with the kernels that OpenBLAS itself would choose.
 
-    They are two to four times as fast with hundreds of rows, which learning has, and learning
-    does not need to be bit-identical to anything. The choice is made when the library is loaded,
-    hence the new start. Returns where there is nothing to choose, or after the new start.
+    They are two to four times as fast with hundreds of rows, which training has, and training
+    need not be bit-identical to anything. The choice is made when the library is loaded, hence
+    the restart. Returns where there is nothing to choose, or after the restart.
     """
     chosen = os.environ.pop("OPENBLAS_CORETYPE", None)
     if chosen and sys.platform.startswith("linux") and _ANY_KERNELS not in os.environ:
@@ -84,15 +84,15 @@ def start_again_with_any_kernels() -> None:
 
 
 def _candidates() -> Iterator[tuple[str, str]]:
-    """Where OpenBLAS may be, best first, and what the names of its functions begin with."""
+    """Where OpenBLAS may be, best first, and the prefix of its functions' names."""
     package = find_spec("scipy_openblas32")  # to import it would show its functions to everybody
     if package is not None and package.origin is not None:
         yield str(Path(package.origin).with_name("lib") / "libscipy_openblas.so"), "scipy_"
     yield "libopenblas.so.0", ""
 
 
-def _asked(openblas: ctypes.CDLL, prefix: str) -> MatrixLibrary:
-    """What it says of itself."""
+def _described(openblas: ctypes.CDLL, prefix: str) -> MatrixLibrary:
+    """The library's own description of itself."""
 
     def text(name: str) -> str:
         function = getattr(openblas, f"{prefix}openblas_{name}")
@@ -105,7 +105,7 @@ def _asked(openblas: ctypes.CDLL, prefix: str) -> MatrixLibrary:
 
 
 def _put_in_front(openblas: ctypes.CDLL, prefix: str, machine: str) -> None:
-    """Let MLX find our functions, and these find OpenBLAS's."""
+    """Let MLX find our functions, and let these find OpenBLAS's."""
     shim = ctypes.CDLL(str(_SHIMS / f"{machine}.so"), mode=ctypes.RTLD_GLOBAL)
     for name in _CALLED:
         function = ctypes.cast(getattr(openblas, f"{prefix}cblas_{name}"), ctypes.c_void_p)

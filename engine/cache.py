@@ -125,13 +125,13 @@ class AlignedCache(KVCache):
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
-    """What it takes to come back to `length`: a copy of each layer, None where cutting will do."""
+    """What is needed to return to `length`: a copy of each layer, None where it can be cut."""
 
     length: int
     copies: tuple[Any, ...]
 
     def serves(self, layers: list[Any]) -> bool:
-        """Whether `layers` can still come back to it."""
+        """Whether `layers` can still return to it."""
         pairs = zip(layers, self.copies, strict=True)
         return all(saved is not None or self.length >= _floor(layer) for layer, saved in pairs)
 
@@ -172,14 +172,16 @@ class Timeline:
         that starts. Those happen between passes, at the same token however it is reached.
         """
         rooms = []
-        if mx.default_device() == mx.cpu:  # elsewhere kernels round by the number of rows anyway
+        if (
+            mx.default_device() == mx.cpu
+        ):  # on a GPU kernels round by the number of rows in any case
             rooms = [layer.room for layer in self.layers if isinstance(layer, AlignedCache)]
         if self.quantized and self.length < self.quantized.start:
             rooms.append(self.quantized.start - self.length)
         return min(rooms, default=1 << 30)
 
     def open(self) -> list[Any]:
-        """The caches for the next pass, of which `advance` must be told."""
+        """The caches for the next pass; `advance` must be called with its rows."""
         if self.quantized and self.length >= self.quantized.start:
             self.layers = [_quantize(layer, self.quantized) for layer in self.layers]
         return self.layers

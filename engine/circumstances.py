@@ -1,4 +1,4 @@
-"""What else is going on on this machine while something is measured here."""
+"""What else happens on this machine while something is measured: other programs, power mode."""
 
 import os
 import re
@@ -9,16 +9,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-OVERLOADED = 1.2  # processes a core that want to run, from which on figures mean little
+OVERLOADED = 1.2  # processes per core that want to run: with more, figures mean little
 
-_OTHERS = 0.2  # of what all processors could have done
-_TELLING_SECONDS = 0.2  # of less, nothing can be told
+_OTHERS = 0.2  # share of all processors' time that other programs may take
+_LEAST_SECONDS = 0.2  # of processor time, below which nothing can be concluded
 _STATISTICS = Path("/proc/stat")
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessorTimes:
-    """Seconds of all processors together: all there were, those that were `busy`, and for us."""
+    """Seconds of all processors together: the whole, the `busy` ones, and this process's `own`."""
 
     whole: float
     busy: float
@@ -28,7 +28,7 @@ class ProcessorTimes:
 class Contention:
     """Whether other programs have kept the processors busy since this was made.
 
-    Our own threads wait for each other too, so it is not their waiting that tells.
+    Waiting threads are no sign of it, as our own threads wait for each other too.
     """
 
     def __init__(
@@ -39,16 +39,16 @@ class Contention:
 
     @property
     def heavy(self) -> bool:
-        """Whether so much that seconds measured meanwhile are not this machine's."""
+        """Whether they took so much that timings made meanwhile are wrong."""
         began, now = self._began, self._read()
         if began is None or now is None:
             return os.getloadavg()[0] > OVERLOADED * (os.cpu_count() or 1)
         whole, others = now.whole - began.whole, now.busy - began.busy - (now.own - began.own)
-        return whole > _TELLING_SECONDS and others > _OTHERS * whole
+        return whole > _LEAST_SECONDS and others > _OTHERS * whole
 
 
 def processor_times(statistics: Path = _STATISTICS) -> ProcessorTimes | None:
-    """Since the system began. Only Linux says; elsewhere None."""
+    """The times since the system started. None except on Linux."""
     with suppress(OSError, ValueError, IndexError):
         name, *fields = statistics.read_text().splitlines()[0].split()
         # proc(5): user, nice, system, idle, iowait, irq, softirq, steal; guests are in user
@@ -62,15 +62,15 @@ def processor_times(statistics: Path = _STATISTICS) -> ProcessorTimes | None:
 
 
 def power_mode() -> str:
-    """How a Mac weighs speed against power now; empty elsewhere. No Mac has shown it yet."""
+    """A Mac's present power mode; empty elsewhere. Not yet tried on a Mac."""
     if sys.platform != "darwin":
         return ""
-    said = subprocess.run(["/usr/bin/pmset", "-g"], capture_output=True, text=True).stdout
-    return power_mode_in_pmset(said)
+    output = subprocess.run(["/usr/bin/pmset", "-g"], capture_output=True, text=True).stdout
+    return power_mode_in_pmset(output)
 
 
-def power_mode_in_pmset(said: str) -> str:
-    """From what `pmset -g` prints: `lowpowermode`, and on some Macs `powermode`, as they are."""
+def power_mode_in_pmset(output: str) -> str:
+    """`lowpowermode`, and on some Macs `powermode`, as `pmset -g` prints them."""
     return ", ".join(
-        " ".join(pair) for pair in re.findall(r"^\s*(lowpowermode|powermode)\s+(\d+)", said, re.M)
+        " ".join(pair) for pair in re.findall(r"^\s*(lowpowermode|powermode)\s+(\d+)", output, re.M)
     )

@@ -2,7 +2,7 @@
 
 Everything that shows or records a generation (terminal, window, tests, the host's pipe)
 consumes these and nothing else. They know nothing of MLX. Every event carries the id of its
-generation, so that a late event of a cancelled one can be told from a fresh one.
+generation, so that a late event of a cancelled one is not taken for one of the next.
 
 Laws, checked by the tests on every run:
     proposed  = accepted + rejected + discarded
@@ -31,10 +31,10 @@ DoneReason = Literal["stop", "length", "cancelled"]
 
 @dataclass(frozen=True, slots=True)
 class DraftedToken:
-    """A guess: its id, its text, and `q`, the probability that the drafter gave it.
+    """A drafted token: its id, its text, and `q`, the probability that the drafter gave it.
 
-    After the sampler chain; at temperature 0, where the chain leaves nothing but 0 and 1, the
-    probability at temperature 1 is given instead, for information.
+    `q` is taken after the sampler chain. At temperature 0, where the chain leaves nothing but 0 and
+    1, it is the probability at temperature 1, for information.
     """
 
     id: int
@@ -44,10 +44,10 @@ class DraftedToken:
 
 @dataclass(frozen=True, slots=True)
 class TokenVerdict:
-    """What the target thinks of one drafted token.
+    """The verdict on one drafted token.
 
-    `p` is the target's probability of it (as for `DraftedToken.q`); `chance` is how likely the
-    token was to stand, given the tokens drafted before it (and, in block verification, after it).
+    `p` is the target's probability of it (as for `DraftedToken.q`); `chance` is how likely it was
+    to be accepted, given the tokens drafted before it (and, in block verification, after it).
     """
 
     p: float
@@ -70,7 +70,7 @@ class WrittenToken:
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """What a run did. Made by `engine.stats` from the events alone; times in seconds.
+    """The figures of a run, which `engine.stats` derives from its events; times in seconds.
 
     `plain_seconds` went into the `plain` rounds, those without a draft.
     """
@@ -115,13 +115,13 @@ class Stats:
 
     @property
     def own_seconds(self) -> float:
-        """Time that went neither into drafting nor into verifying: the engine's own."""
+        """The time that went neither into drafting nor into verifying."""
         return self.decode_seconds - self.draft_seconds - self.verify_seconds
 
 
 @dataclass(frozen=True, slots=True)
 class Prefill:
-    """While the prompt is read: `processed` of `total` tokens, `reused` of them from the cache."""
+    """The prompt is being read: `processed` of `total` tokens, `reused` of them from the cache."""
 
     generation: str
     processed: int
@@ -132,7 +132,7 @@ class Prefill:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """Tokens were proposed. Comes before they are verified, and only where there are any."""
+    """A round's draft, sent before it is verified. Plain rounds have none."""
 
     generation: str
     round: int
@@ -142,12 +142,12 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The target's answer to a round's draft.
+    """A round's verdict.
 
-    The first `accepted` drafted tokens stand. `judgements` has one entry per drafted token.
+    The first `accepted` drafted tokens are accepted. `judgements` has one entry per drafted token.
     `next` is the target's own token; None where an accepted token ended the text.
     `draft_seconds` and `verify_seconds` are the round's two passes, `seconds` is the wall time
-    since the verdict before it; `reason` says why the draft had the length it had.
+    since the verdict before it; `reason` says in words why the draft had its length.
     """
 
     generation: str
@@ -163,7 +163,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Of a text, `length` code points that one token gave: see the laws above.
+    """The `length` code points of a text that one token gave: see the laws above.
 
     The token is number `index`, from 0, of those that `round` committed: first the accepted ones
     in their order, then the target's own (correction, bonus or plain).
@@ -176,9 +176,10 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Text that is final, and which token gave what of it.
+    """Text that is final, and which token gave which part of it.
 
-    Without `spans` it is text of which no token is known, which the engine never sends.
+    Text without `spans` is of unknown tokens, as in traces of earlier versions; the engine always
+    sends them.
     """
 
     generation: str
@@ -188,7 +189,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The end. `cut` is text that was decoded but belongs to a stop string or lies behind it."""
+    """The end. `cut` is decoded text that belongs to a stop string or follows it."""
 
     generation: str
     reason: DoneReason
@@ -198,7 +199,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The generation could not go on: one line what is wrong, one line what to do."""
+    """The generation failed: a line that says what is wrong, and one that says what to do."""
 
     generation: str
     message: str

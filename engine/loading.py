@@ -1,6 +1,6 @@
-"""A model folder becomes a model that runs here. What a bad folder leads to is a `Problem`.
+"""Loads a model folder as a model that runs here. A bad folder raises a `Problem`.
 
-Knows mlx-lm's loaders and this machine; the layout of folders is `models.model_folder`' business.
+Knows mlx-lm's loaders and this machine; `models.model_folder` knows the layout of folders.
 """
 
 from contextlib import redirect_stdout
@@ -24,8 +24,8 @@ _UNKNOWN_CONTEXT = 1 << 20  # recurrent models have no limit of their own
 class LoadedModel:
     """A model in memory.
 
-    `ends`: the token ids that end a text. `context_length`: tokens it can look at. `precision`:
-    what its weights are here, in words.
+    `ends`: the token ids that end a text. `context_length`: the most tokens of a conversation.
+    `precision`: the number type of its weights in memory, in words.
     """
 
     folder: ModelFolder
@@ -39,15 +39,15 @@ class LoadedModel:
 def load(folder: ModelFolder) -> LoadedModel:
     """Load an MLX model. Raises `Problem` for anything that is wrong with it.
 
-    On Metal weights stay as they are. On the CPU, where quantized products cost the same for
-    every row, they become float32 if the memory allows: that is what makes drafting pay.
+    On Metal weights stay as they are. On the CPU quantized products cost the same for every row,
+    so weights are expanded to float32 if the memory allows: only then drafting pays.
     """
     folder.check()
     try:
-        with redirect_stdout(StringIO()) as said:  # some modules print and exit
+        with redirect_stdout(StringIO()) as printed:  # some modules print and exit
             model, config = load_weights(folder.path, lazy=True)
         precision = _expand(model) if mx.default_device() == mx.cpu else _precision(model)
-        # All at once, packed and expanded weights would be there together.
+        # Evaluated all at once, packed and expanded weights would be in memory together.
         arrays = [array for module in model.modules() for array in _arrays(module)]
         for array in sorted(arrays, key=lambda array: array.nbytes, reverse=True):
             mx.eval(array)
@@ -55,7 +55,7 @@ def load(folder: ModelFolder) -> LoadedModel:
             folder.path, {"trust_remote_code": False}, eos_token_ids=config.get("eos_token_id")
         )
     except (Exception, SystemExit) as error:  # mlx-lm and transformers check little
-        reason = said.getvalue() if isinstance(error, SystemExit) else str(error)
+        reason = printed.getvalue() if isinstance(error, SystemExit) else str(error)
         reason = " ".join(reason.split())[:200] or type(error).__name__
         raise Problem(
             f"{folder.path} cannot be loaded: {reason.rstrip('.')}.",
@@ -104,7 +104,6 @@ def _values(module: nn.Module) -> int:
 
 
 def free_memory_bytes() -> int:
-    """Memory that models can have without swapping, bytes; elsewhere than on Linux none is
-    promised."""
+    """Bytes that models can take without swapping. Returns 0 except on Linux."""
     machine = this_machine()
     return 0 if machine.unified else machine.available_bytes

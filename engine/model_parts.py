@@ -82,7 +82,7 @@ class HiddenStates:
 
     @contextmanager
     def recording(self, position: int) -> Iterator[None]:
-        """What the model reads meanwhile stands at `position` and behind."""
+        """Record what the model reads meanwhile, from `position` on."""
         with self._tap.open():
             yield
         rows = mx.concatenate(self._tap.outputs, axis=-1)[0]
@@ -108,7 +108,7 @@ class HiddenStates:
     def between(self, start: int, end: int) -> mx.array:
         """(end - start, layers, width): `first` <= `start` < `end` <= `self.end`."""
         parts, position = deque[mx.array](), self.end
-        for rows in reversed(self._chunks):  # what is asked for is mostly the newest
+        for rows in reversed(self._chunks):  # mostly the newest are asked for
             position -= rows.shape[0]
             if position < end:
                 parts.appendleft(rows[max(start - position, 0) : end - position])
@@ -118,7 +118,7 @@ class HiddenStates:
 
 
 class LayerHook:
-    """Sees what `layers` put out, while it is open; the model is otherwise left as it is.
+    """Collects the outputs of `layers` while it is open, and changes nothing else in the model.
 
     Attributes: `outputs`, one (batch, rows, width) per layer, of the newest pass.
     """
@@ -127,7 +127,7 @@ class LayerHook:
         self.outputs: list[mx.array] = []
         self._layers = layers
         self._kinds = [type(layer) for layer in layers]
-        self._watched = [_watched(kind, self.outputs.append) for kind in self._kinds]
+        self._watched = [_hooked(kind, self.outputs.append) for kind in self._kinds]
 
     @contextmanager
     def open(self) -> Iterator[None]:
@@ -142,9 +142,9 @@ class LayerHook:
                 layer.__class__ = kind
 
 
-def _watched(kind: type[nn.Module], see: Callable[[mx.array], None]) -> type[nn.Module]:
-    """`kind` that shows what it puts out. A layer can become one for a while, and stay itself:
-    models look at their layers' attributes, so a wrapper around it would not do."""
+def _hooked(kind: type[nn.Module], see: Callable[[mx.array], None]) -> type[nn.Module]:
+    """A subclass of `kind` that passes its output to `see`. A layer takes this class for a while:
+    models read their layers' attributes, so a wrapper around the layer would not do."""
 
     def call(self: nn.Module, *arguments: Any, **options: Any) -> Any:
         output = kind.__call__(self, *arguments, **options)

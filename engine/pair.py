@@ -3,8 +3,8 @@
 A drafter is named by one word, or by several joined with `+`, asked in that order:
 `none`, `lookup`, `head` (the one distilled for this target), `early-exit` (or `early-exit:12`,
 after that many layers), or a model or a head: its folder, its hub id or its name. `auto` is the
-best that needs no choice: `lookup+head` where there is a head, else `lookup`. What is meant by it
-is found before anything is loaded (`models.installed.resolve`).
+best that needs no choice: `lookup+head` where there is a head, else `lookup`. The words are
+resolved before anything is loaded (`models.installed.resolve`).
 """
 
 import os
@@ -45,12 +45,12 @@ def make_drafter(
     decoder: Decoder,
     load: Callable[[ModelFolder], LoadedModel] = load,
 ) -> Drafter:
-    """The drafter that asks those in turn, for a target read by `decoder`. Raises `Problem`."""
-    made = [_one(part, target, decoder, load) for part in drafters.parts]
+    """A drafter that uses those in turn, for a target that `decoder` reads. Raises `Problem`."""
+    made = [_make_one(part, target, decoder, load) for part in drafters.parts]
     return made[0] if len(made) == 1 else Cascade(*made)
 
 
-def _one(
+def _make_one(
     part: NamedDrafter,
     target: LoadedModel,
     decoder: Decoder,
@@ -74,8 +74,7 @@ def _one(
 
 
 def identify(drafters: Drafters, target: LoadedModel, decoder: Decoder) -> CalibrationKey:
-    """The key under which this pair's calibration is stored. Raises `Problem` where its files are
-    gone."""
+    """The key under which this pair's calibration is stored. Raises `Problem` without its files."""
     quantized, matrices = decoder.timeline.quantized, choose_blas()
     return CalibrationKey(
         target=target.folder.fingerprint,
@@ -92,7 +91,7 @@ def identify(drafters: Drafters, target: LoadedModel, decoder: Decoder) -> Calib
 
 
 def _identity(part: NamedDrafter) -> str:
-    """One drafter: its name, or what its weights are."""
+    """A drafter in the key: its name, or the fingerprint of its weights."""
     if isinstance(part.folder, HeadFolder):
         return f"head {part.folder.sha256[:16]}"
     return part.name if part.folder is None else f"model {part.folder.fingerprint}"
@@ -117,11 +116,11 @@ def require_pair(
     freed_bytes: int = 0,
     machine: Machine | None = None,
 ) -> Fit | None:
-    """What the pair needs for `context` tokens; raises Problem where that is not there.
+    """The memory that the pair needs for `context` tokens; raises Problem if there is less.
 
-    Of several drafters the one that weighs most counts. `freed_bytes`: what this process holds
-    now, and gives back before. None where a folder or a config does not tell: what is wrong with
-    it, if anything, is for loading to say.
+    Of several drafters the heaviest one counts. `freed_bytes`: memory that this process holds now,
+    and frees before loading. None where a folder or a config does not say enough: if something is
+    wrong with it, loading reports that.
     """
     here = (machine or this_machine()).once_freed(freed_bytes)
     try:

@@ -1,6 +1,6 @@
-"""What is asked for: a chat, how tokens are chosen, where the answer ends. Knows no MLX.
+"""A request: a chat, how tokens are chosen, where the answer ends. Knows no MLX.
 
-Checked as it is made: a value that cannot be is a `Problem`.
+Values are checked when a request is made: one that is out of range raises a `Problem`.
 """
 
 import math

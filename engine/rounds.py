@@ -1,7 +1,7 @@
-"""The rounds of a generation: what was drafted and what became of it, as one value.
+"""The rounds of a generation: a draft and its verdict as one value.
 
-The one place where drafts and verdicts are put together: terminal, window and benchmarks listen
-to what comes out here. Knows events and nothing else.
+The one place where drafts and verdicts are joined: terminal, window and benchmarks listen to what
+comes out here. Knows events and nothing else.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,9 +17,9 @@ Fate = Literal["drafted", "accepted", "rejected", "discarded"] | Origin
 class Token:
     """A token of a round, and what became of it. Figures as in `engine.events`.
 
-    `fate`: "drafted" before the verdict; of the drafted tokens that fell only the first was
-    rejected, the others were discarded unread. One that the target wrote itself has its origin
-    here, and neither `q` nor `chance`.
+    `fate`: "drafted" before the verdict, then "accepted", "rejected" (the first that is not
+    accepted) or "discarded" (those behind it). The target's own token has its origin here, and
+    neither `q` nor `chance`.
     """
 
     id: int
@@ -32,7 +32,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """A round as far as it has come. `verdict` is None while it is drafted and not judged yet.
+    """A round as far as it has come. `verdict` is None as long as it is only drafted.
 
     `tokens` are the drafted ones in their order, then the target's own, where it wrote one.
     `drafter` is empty where nothing was drafted.
@@ -54,9 +54,9 @@ class Round:
 
     @property
     def committed(self) -> tuple[Token, ...]:
-        """Those that are of the answer: `Span.index` counts them."""
-        fallen = ("drafted", "rejected", "discarded")
-        return tuple(token for token in self.tokens if token.fate not in fallen)
+        """The tokens that belong to the answer, in the order that `Span.index` counts."""
+        dropped = ("drafted", "rejected", "discarded")
+        return tuple(token for token in self.tokens if token.fate not in dropped)
 
 
 EventOrRound = Prefill | Round | Text | Done | Failed
@@ -70,7 +70,7 @@ class Rounds:
         self._draft: Draft | None = None
 
     def push(self, event: Event) -> EventOrRound:
-        """What `event` says: twice of a round with a draft, before its verdict and with it."""
+        """The event, or its round: once with the draft, once more with the verdict."""
         match event:
             case Draft():
                 self._draft = event
@@ -84,18 +84,18 @@ class Rounds:
 
 
 def joined(events: Iterable[Event]) -> Iterator[EventOrRound]:
-    """What these events say, one by one."""
+    """These events, with rounds in place of drafts and verdicts."""
     return map(Rounds().push, events)
 
 
 def judged(events: Iterable[Event]) -> tuple[Round, ...]:
-    """The rounds that were judged, in order."""
-    return tuple(one for one in joined(events) if isinstance(one, Round) and one.verdict)
+    """The rounds that have a verdict, in order."""
+    return tuple(item for item in joined(events) if isinstance(item, Round) and item.verdict)
 
 
 def committed(events: Iterable[Event]) -> tuple[Token, ...]:
     """The tokens of the answer, in order, the one that ended it included."""
-    return tuple(token for one in judged(events) for token in one.committed)
+    return tuple(token for round in judged(events) for token in round.committed)
 
 
 def _judged(draft: Draft | None, verdict: Verdict) -> Round:

@@ -1,4 +1,4 @@
-"""What a run did, derived from its events alone: no clock, no counter of its own."""
+"""The figures of a run, derived from its events alone: no clock, no counter of its own."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -6,7 +6,7 @@ from dataclasses import replace
 from engine.events import Event, Prefill, Stats, Verdict
 
 ENOUGH_PLAIN_ROUNDS = 8
-_SLACK = 1.1  # what clocks may err
+_SLACK = 1.1  # by how much clocks may be wrong
 
 
 def tally(events: Iterable[Event]) -> Stats:

@@ -1,7 +1,7 @@
 """A model's chat template turns messages into the text of a prompt.
 
 It is a program that came with the model, in Jinja's sandbox: it can reach nothing, but it could
-loop for ever or fill the memory. So what it may take is limited; what it does is not known here.
+loop for ever or fill the memory. So its time and its memory are limited.
 """
 
 import os
@@ -35,7 +35,7 @@ def render(
     seconds: float = SECONDS,
     more_bytes: int = MORE_BYTES,
 ) -> str:
-    """The prompt, by the tokenizer's template. A last message of the assistant is gone on with.
+    """The prompt, by the tokenizer's template. The assistant's last message is continued.
 
     Raises Problem where the template refuses the messages, or takes more than `seconds` of the
     processor or `more_bytes` of memory. Only in the main thread is the time limited, and only on
@@ -66,10 +66,10 @@ def render(
             f"The model's chat template refuses these messages: {reason}.",
             "Start with a user message, and let user and assistant take turns.",
         ) from error
-    said = sum(len(message.content) for message in messages)
-    if len(text) > 2 * said + MORE_CHARACTERS:
+    given = sum(len(message.content) for message in messages)
+    if len(text) > 2 * given + MORE_CHARACTERS:
         raise Problem(
-            f"The model's chat template makes {len(text):,} characters of {said:,}.", _REMEDY
+            f"The model's chat template makes {len(text):,} characters of {given:,}.", _REMEDY
         )
     return text
 

@@ -1,8 +1,8 @@
 """From token ids to text: the text of one token, of a growing answer, and where to cut it.
 
-Knows a tokenizer and nothing of models, events or terminals. Where half a character would come
-out, or a piece that a later token could still change, it waits. Which token gave which
-characters is known here and handed on: `engine.events` has the laws.
+Knows a tokenizer and nothing of models, events or terminals. Text waits where it ends in half a
+character, or where a later token could still change it. Which token gave which characters is known
+here and passed on: `engine.events` has the laws.
 """
 
 import re
@@ -68,14 +68,14 @@ class TokenTexts:
 
 
 class TextStream:
-    """Detokenizes an answer piece by piece, and tells the tokens' shares in it.
+    """Detokenizes an answer piece by piece, and says how much of the text each token gave.
 
     The texts of all pushes and of `finish` together are exactly the tokenizer's decoding of all
     ids, special tokens skipped, whatever the chunking. With each text come the lengths of what
     single tokens gave to it, one for every token in order: a token's text comes whole, once.
 
     The cost is linear in the answer: what is decoded again is a window that starts at the last
-    settled place, plus one settled stretch before it, which keeps the decoder from stripping a
+    final place, plus one final stretch before it, which keeps the decoder from stripping a
     space as if the text began there (the "prefix offset" of Hugging Face's
     text-generation-inference).
 
@@ -86,70 +86,71 @@ class TextStream:
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
-        self._window: list[int] = []  # one settled stretch, then what is not settled yet
-        self._settled = 0  # ids of the window that nothing can change any more
-        self._told = 0  # ids of the window whose text was returned
+        self._window: list[int] = []  # one final stretch, then what may still change
+        self._final_ids = 0  # ids of the window that nothing can change any longer
+        self._returned = 0  # ids of the window whose text was returned
         self._shown = 0  # characters of the window's text that were returned
         self._bytes_from = 0  # where the run of byte tokens at the window's end begins
-        self._untold: deque[bool] = deque()  # tokens without a length yet: in the window or not
+        self._pending = deque[bool]()  # for tokens without a length yet: is it in the window?
         self._own: dict[int, str] = {}  # texts of single tokens
         self._is_byte: dict[int, bool] = {}
 
     def push(self, token_ids: Iterable[int]) -> tuple[str, list[int]]:
-        """The text that became final with these tokens, and the tokens' shares in it."""
+        """The text that became final with these tokens, and how much of it each token gave."""
         for token_id in token_ids:
             silent = self._own_text(token_id) == ""
-            self._untold.append(not silent)
+            self._pending.append(not silent)
             if not silent:
                 self._window.append(token_id)
                 if not self._falls_back(token_id):
                     self._bytes_from = len(self._window)
         end = self._bytes_from
-        if end == self._told:
-            return "", self._tell([])
+        if end == self._returned:
+            return "", self._with_silent([])
         text = _decode(self._tokenizer, self._window[:end])
         ends = self._ends(text, end)
         if not text.endswith(_HALF):
-            told = self._take(text, ends)
-            self._move_window(self._settled, end)
+            piece = self._take(text, ends)
+            self._move_window(self._final_ids, end)
         else:
-            told = self._take(text, [place for place in ends if place < len(text)])
-            self._settle_bad_bytes(text, end)
-        return told
+            piece = self._take(text, [place for place in ends if place < len(text)])
+            self._finalize_bad_bytes(text, end)
+        return piece
 
     def finish(self) -> tuple[str, list[int]]:
-        """What was held back: nothing more will come that could complete it."""
+        """The text that was held back, as no more tokens will complete it."""
         text = _decode(self._tokenizer, self._window)
-        told = self._take(text, self._ends(text, len(self._window)))
-        self._window, self._settled, self._told, self._shown, self._bytes_from = [], 0, 0, 0, 0
-        return told
+        piece = self._take(text, self._ends(text, len(self._window)))
+        self._window, self._final_ids, self._returned = [], 0, 0
+        self._shown = self._bytes_from = 0
+        return piece
 
     def _take(self, text: str, ends: list[int]) -> tuple[str, list[int]]:
-        """What of the window's text is new with the next tokens, which end at `ends`."""
+        """The new text of the window's next tokens, which end at `ends`."""
         places = [self._shown, *ends]
         delta = text[self._shown : places[-1]]
-        self._told += len(ends)
+        self._returned += len(ends)
         self._shown = places[-1]
-        return delta, self._tell([right - left for left, right in pairwise(places)])
+        return delta, self._with_silent([right - left for left, right in pairwise(places)])
 
-    def _tell(self, lengths: list[int]) -> list[int]:
+    def _with_silent(self, lengths: list[int]) -> list[int]:
         """The lengths of the window's next tokens, with 0 for the silent ones among them."""
-        told: list[int] = []
+        found: list[int] = []
         left = deque(lengths)
-        while self._untold and (left or not self._untold[0]):
-            told.append(left.popleft() if self._untold.popleft() else 0)
-        return told
+        while self._pending and (left or not self._pending[0]):
+            found.append(left.popleft() if self._pending.popleft() else 0)
+        return found
 
     def _ends(self, text: str, end: int) -> list[int]:
-        """Where in `text`, the window's up to `end`, the tokens end that are not told yet.
+        """Where in `text`, the window's up to `end`, the tokens end that were not returned yet.
 
-        A token's text ends where decoding up to it stops to agree with the whole.
+        A token's text ends where decoding up to it stops agreeing with the whole.
         """
-        own = [self._own_text(token_id) for token_id in self._window[self._told : end]]
+        own = [self._own_text(token_id) for token_id in self._window[self._returned : end]]
         if _HALF not in text and "".join(own) == text[self._shown :]:  # as nearly always
             return list(accumulate(map(len, own), initial=self._shown))[1:]
         ends: list[int] = []
-        place, start = self._shown, self._told
+        place, start = self._shown, self._returned
         while start < end:
             stop = start + 1
             falls_back = self._falls_back(self._window[start])
@@ -164,28 +165,28 @@ class TextStream:
         return ends
 
     def _move_window(self, start: int, end: int) -> None:
-        """Let the window begin at `start`, with everything before `end` settled and returned."""
+        """Let the window begin at `start`, with everything before `end` final and returned."""
         self._window = self._window[start:]
-        self._settled = self._told = end - start
+        self._final_ids = self._returned = end - start
         self._bytes_from -= start
-        self._shown = len(_decode(self._tokenizer, self._window[: self._settled]))
+        self._shown = len(_decode(self._tokenizer, self._window[: self._final_ids]))
 
-    def _settle_bad_bytes(self, text: str, end: int) -> None:
-        """Keep the window short where invalid bytes follow each other without an end.
+    def _finalize_bad_bytes(self, text: str, end: int) -> None:
+        """Keep the window short where invalid bytes go on and on.
 
-        A place where both sides decode to what they decode to together lies between characters:
-        cutting one in two gives more U+FFFD than the whole. An unfinished character has at most
+        A place is between characters if its two sides decode to what they decode to together: a
+        character cut in two gives more U+FFFD than the whole. An unfinished character has at most
         three bytes, so such a place is near.
         """
-        if end - self._settled <= 8:
+        if end - self._final_ids <= 8:
             return
         for split in range(end - 1, end - 5, -1):
-            left = _decode(self._tokenizer, self._window[self._settled : split])
+            left = _decode(self._tokenizer, self._window[self._final_ids : split])
             right = _decode(self._tokenizer, self._window[split:end])
             if right and text.endswith(left + right):
                 self._window = self._window[split:]
-                self._settled = 0
-                self._told -= split
+                self._final_ids = 0
+                self._returned -= split
                 self._bytes_from -= split
                 self._shown -= len(text) - len(right)
                 return
@@ -212,14 +213,14 @@ class TextStream:
 
 
 def _agreeing(left: str, right: str) -> int:
-    """How many characters at the front are the same."""
+    """How many characters at the front are equal."""
     pairs = enumerate(zip(left, right, strict=False))
     return next((n for n, (a, b) in pairs if a != b), min(len(left), len(right)))
 
 
 def _byte_ends(text: str, count: int) -> list[int]:
-    """Where the shares of `count` byte tokens end in `text`, which is the decoding of their run."""
-    if text == _HALF * count:  # as one byte of them was bad
+    """Where each of `count` byte tokens ends in `text`, which is the decoding of their run."""
+    if text == _HALF * count:  # because one byte was bad
         return list(range(1, count + 1))
     ends: list[int] = []
     for place, character in enumerate(text):
@@ -233,7 +234,7 @@ class StopStrings:
     """Cuts a text at the stop string that begins first, however the text arrives.
 
     `cut` is the text from that stop string on, and whatever was pushed after it. Where a stop
-    string was found and an earlier one could still be completed, it waits for the outcome.
+    string was found but an earlier one could still be completed, it waits for more text.
     """
 
     def __init__(self, stops: Sequence[str]) -> None:
@@ -258,7 +259,7 @@ class StopStrings:
         return final, False
 
     def finish(self) -> str:
-        """What was held: no stop string can be completed any more. May still set `stopped`."""
+        """The text that was held, as no more will complete a stop string. May set `stopped`."""
         found = self._found()
         if found is not None:
             return self._cut_at(found)
@@ -276,7 +277,7 @@ class StopStrings:
         return min((place for place in places if place >= 0), default=None)
 
     def _possible(self) -> int:
-        """Where the first stop string may begin that the held text breaks off; else its end."""
+        """Where the held text ends in the beginning of a stop string; else its end."""
         end = len(self._held)
         for place in range(max(0, end - self._longest + 1), end):
             if any(stop.startswith(self._held[place:]) for stop in self._stops):
@@ -288,7 +289,7 @@ class AnswerText:
     """The text of an answer as far as it is final, and how much of it each token gave.
 
     `TextStream`, cut by `StopStrings`. Every token gets one length, in order, together with all
-    of its text: where a part of that could begin a stop string, the whole token waits.
+    of its text: where a part of it could begin a stop string, the whole token waits.
     """
 
     def __init__(self, tokenizer: Tokenizer, stops: Sequence[str]) -> None:
@@ -307,35 +308,35 @@ class AnswerText:
         return self._stops.cut
 
     def push(self, token_ids: Iterable[int]) -> tuple[str, list[int]]:
-        """The text of the tokens that became final with these, and each one's length.
+        """The text of the tokens that became final with these, and each token's length.
 
-        Nothing before there is text: tokens without any go with the next that has some.
+        Tokens without text are returned with the next one that has some.
         """
         text, lengths = self._stream.push(token_ids)
         self._lengths += lengths
         self._final += self._stops.push(text)[0]
-        told: list[int] = []
+        complete: list[int] = []
         place = 0
         for length in self._lengths:
             if place + length > len(self._final):
                 break
-            told.append(length)
+            complete.append(length)
             place += length
-        return self._take(place, told if place else [])
+        return self._take(place, complete if place else [])
 
     def finish(self) -> tuple[str, list[int]]:
-        """The rest: what was held back, and what a stop string left of its first token."""
+        """The rest: the text that was held back, up to a stop string."""
         text, lengths = self._stream.finish()
         self._lengths += lengths
         self._final += self._stops.push(text)[0] + self._stops.finish()
-        place, told = 0, list[int]()
+        place, complete = 0, list[int]()
         for length in self._lengths:
-            told.append(min(length, len(self._final) - place))
-            place += told[-1]
-        return self._take(place, told)
+            complete.append(min(length, len(self._final) - place))
+            place += complete[-1]
+        return self._take(place, complete)
 
-    def _take(self, place: int, told: list[int]) -> tuple[str, list[int]]:
+    def _take(self, place: int, complete: list[int]) -> tuple[str, list[int]]:
         text, self._final = self._final[:place], self._final[place:]
-        for _ in told:
+        for _ in complete:
             self._lengths.popleft()
-        return text, told
+        return text, complete

@@ -13,7 +13,7 @@ from uuid import uuid4
 import typer
 from rich.console import Console
 
-from engine.blas import start_again_with_any_kernels
+from engine.blas import restart_with_any_kernels
 from engine.cli.models.commands import app as models_app
 from engine.cli.models.commands import convert
 from models.errors import Problem
@@ -411,7 +411,7 @@ def _standard_input() -> str:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; after a `Problem` it exits with 2, and one line that names it."""
     if arguments is None and sys.argv[1:2] == ["distil"]:
-        start_again_with_any_kernels()
+        restart_with_any_kernels()
     try:
         app(arguments)
     except Problem as problem:

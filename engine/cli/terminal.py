@@ -1,4 +1,4 @@
-"""Draws a generation in a terminal: every guess as it is made, what stands, and what is struck out.
+"""Draws a generation in a terminal: every draft, what is accepted, and what is struck out.
 
 Knows events and a terminal; nothing of models, tokenizers or where the events come from. What
 stays on the screen is the text of the `Text` events, each of its spans in the colour of its token.
@@ -72,7 +72,7 @@ class LiveAnswer:
     """Draws an answer as it grows; expects the cursor at the start of a line, and leaves it there.
 
     Finished rows are written once and scroll away like any output. Only the last row, with the
-    guesses behind it, is drawn again with each event: rejected tokens stay struck out through
+    draft behind it, is drawn again with each event: rejected tokens stay struck out through
     their round's `Text`, until the event after it. A context manager, so that an interrupted
     answer is left tidy: what was not final vanishes, and the cursor is shown again.
     """
@@ -84,7 +84,7 @@ class LiveAnswer:
         self._waiting: dict[
             tuple[int, int], Piece
         ] = {}  # committed, by round and index: no text yet
-        self._behind: list[Piece] = []  # guesses, or the progress of the prefill
+        self._behind: list[Piece] = []  # drafted tokens, or the progress of the prefill
         self._drawn: list[int] = []  # widths of the live rows on the screen
 
     def show(self, event: Event) -> None:
@@ -117,11 +117,11 @@ class LiveAnswer:
         self.close()
 
     def _show_round(self, round: Round) -> None:
-        """Committed tokens wait for their text; those that are not, or not yet, stand behind."""
+        """Committed tokens wait for their text; all others are drawn behind it."""
         for index, token in enumerate(round.committed):
             self._waiting[round.number, index] = (clean(token.text), token.fate)
         drafted = [token for token in round.drafted if token.fate != "accepted"]
-        self._behind = [_guess(token) for token in drafted]
+        self._behind = [_drafted(token) for token in drafted]
 
     def _coloured(self, text: Text) -> list[Piece]:
         """The text, each span in its token's style; those tokens do not wait any longer."""
@@ -204,24 +204,24 @@ def answer_view(console: Console) -> LiveAnswer | PlainAnswer:
 
 
 def legend() -> Styled:
-    """What the styles mean, each word in its own."""
+    """The legend of the styles: each word in its own style."""
     words = ["drafted", "accepted", "rejected", "discarded", "correction", "bonus", "plain"]
     styled = [Styled(word, STYLES[word]) for word in words]
-    guesses, own = Styled(", ").join(styled[:4]), Styled(", ").join(styled[4:])
-    return Styled.assemble("The drafter's tokens: ", guesses, ". The target's own: ", own, ".")
+    drafted, own = Styled(", ").join(styled[:4]), Styled(", ").join(styled[4:])
+    return Styled.assemble("The drafter's tokens: ", drafted, ". The target's own: ", own, ".")
 
 
 def closing_lines(stats: Stats, *, ratio: float | None) -> tuple[str, str]:
-    """An answer's figures: what drafting did for it, in words, and the numbers behind.
+    """An answer's figures: the effect of drafting in words, and the numbers behind it.
 
     `ratio` is the measured speed over plain decoding's.
     """
     gist = "Nothing was drafted: this was plain decoding."
     if stats.acceptance_rate is not None:
-        stood = f"{stats.acceptance_rate:.0%} of {stats.proposed:,} guesses stood."
-        gist = f"{stood} Plain decoding was not measured beside them."
+        rate = f"{stats.acceptance_rate:.0%} of {stats.proposed:,} drafted tokens were accepted."
+        gist = f"{rate} The speed of plain decoding was not measured."
         if ratio is not None:
-            gist = f"{ratio:.2f}× as fast as plain decoding here; {stood}"
+            gist = f"{ratio:.2f}× as fast as plain decoding here; {rate}"
     read = stats.prompt_tokens - stats.reused_tokens
     parts = [f"prompt: {read:,} tokens read, {stats.reused_tokens:,} reused"]
     if stats.acceptance_rate is not None and stats.acceptance_length is not None:
@@ -238,8 +238,8 @@ def show_closing(console: Console, stats: Stats, *, ratio: float | None) -> None
     console.print(numbers, style="dim", highlight=False, soft_wrap=True)
 
 
-def _guess(token: Token) -> Piece:
-    """A guess stays on its line: the sign of a line end can be struck out, a line end cannot."""
+def _drafted(token: Token) -> Piece:
+    """A drafted token in one line: the sign of a line end can be struck out, a line end cannot."""
     return clean(token.text).replace("\n", "⏎"), token.fate
 
 

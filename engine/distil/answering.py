@@ -1,6 +1,6 @@
 """The target answers prompts in batches until there is enough to learn from.
 
-`Answerer` is one batch: what the target wrote and what it thought of every token. `Answering`
+`Answerer` is one batch: what the target wrote, and its distribution at every token. `Answering`
 decides in which order prompts are asked and how many at once, what fits into memory and onto the
 disk, and which answers are held out. Every batch is on disk at once.
 """
@@ -17,7 +17,7 @@ import mlx.core as mx
 from mlx_lm.models.cache import BatchKVCache, KVCache, make_prompt_cache
 
 from engine.device import fetch
-from engine.distil.budget import Budget, Report, left
+from engine.distil.budget import Reporter, WorkBudget, left
 from engine.distil.store import AnswerStore, RecordedAnswer, Shard, read_shard
 from engine.drafters.head_network import HeadShape
 from engine.loading import LoadedModel, free_memory_bytes
@@ -29,12 +29,12 @@ LIKELIEST = 32  # tokens of each distribution that are kept
 _PREFILL_POSITIONS = 4096  # read at once, over all prompts
 _BLOCK = 32  # tokens whose largest logit is looked at first
 _MOST = 96  # prompts at once
-_FIRST = 16  # of which it is learned how long they take
-_SHARD_SECONDS = 60.0  # what is lost at most
+_FIRST = 16  # to learn how long they take
+_SHARD_SECONDS = 60.0  # of work that an interruption loses at most
 _LEAST_SHARDS = 4
 _HELD_OUT = 48  # greedy answers
 _HELD_OUT_SHARE = 1 / 6
-_MARGIN_BYTES = 200 << 20  # that shall stay free on the disk
+_MARGIN_BYTES = 200 << 20  # to be left free on the disk
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,24 +63,24 @@ class Answerer:
             )
 
     def answer(
-        self, asked: Sequence[TokenizedPrompt], *, longest: int, seed: int
+        self, prompts: Sequence[TokenizedPrompt], *, longest: int, seed: int
     ) -> list[RecordedAnswer]:
-        """An answer of up to `longest` tokens to each; those that end at once are left out."""
-        lengths = [len(one.tokens) for one in asked]
+        """An answer of up to `longest` tokens to each prompt; empty answers are left out."""
+        lengths = [len(prompt.tokens) for prompt in prompts]
         padding = [max(lengths) - length for length in lengths]
         caches = [BatchKVCache(padding) for _ in range(self._caches)]
-        rows = list(range(len(asked)))  # of the batch: those that are still being answered
-        written: list[list[int]] = [[] for _ in asked]
-        states: list[list[mx.array]] = [[] for _ in asked]
-        likeliest: list[list[tuple[mx.array, mx.array]]] = [[] for _ in asked]
+        rows = list(range(len(prompts)))  # of the batch: those that are still being answered
+        written: list[list[int]] = [[] for _ in prompts]
+        states: list[list[mx.array]] = [[] for _ in prompts]
+        likeliest: list[list[tuple[mx.array, mx.array]]] = [[] for _ in prompts]
 
         logits, read = self._prefill(
-            [[0] * p + one.tokens for p, one in zip(padding, asked, strict=True)], caches
+            [[0] * p + prompt.tokens for p, prompt in zip(padding, prompts, strict=True)], caches
         )
         for row, skipped in enumerate(padding):
             states[row].append(read[row, skipped:])
         for key in mx.random.split(mx.random.key(seed), longest):
-            temperatures = mx.array([asked[row].temperature for row in rows])
+            temperatures = mx.array([prompts[row].temperature for row in rows])
             chosen, top, log_probs = _choose(logits, temperatures, key)
             (tokens,) = fetch(chosen)
             for place, (row, token) in enumerate(zip(rows, tokens, strict=True)):
@@ -103,15 +103,15 @@ class Answerer:
             for place, row in enumerate(rows):
                 states[row].append(read[place])
         answers = []
-        for row, one in enumerate(asked):
+        for row, prompt in enumerate(prompts):
             if len(written[row]) > 1:
                 tops, log_tops = zip(*likeliest[row], strict=True)
                 answer = RecordedAnswer(
-                    [*one.tokens, *written[row]],
-                    len(one.tokens),
-                    one.temperature == 0,
+                    [*prompt.tokens, *written[row]],
+                    len(prompt.tokens),
+                    prompt.temperature == 0,
                     mx.concatenate(states[row]).reshape(
-                        len(one.tokens) + len(written[row]) - 1, self._layers, -1
+                        len(prompt.tokens) + len(written[row]) - 1, self._layers, -1
                     ),
                     mx.stack(list(tops)),
                     mx.stack(list(log_tops)),
@@ -129,7 +129,7 @@ class Answerer:
         reads = []
         for start in range(0, last, step):
             _, read = self._pass(tokens[:, start : min(start + step, last)], caches)
-            mx.eval(read)  # and not the logits, which would cost more memory than all the rest
+            mx.eval(read)  # not the logits, which would take more memory than all the rest
             reads.append(read)
         logits, read = self._pass(tokens[:, last:], caches)
         mx.eval(logits, read)
@@ -178,7 +178,7 @@ def _likeliest(logits: mx.array, count: int) -> mx.array:
 
 
 class Answering:
-    """Asks `target` all of `asked`, in an order of its own, as long as there is time.
+    """Asks `target` all `prompts`, in an order of its own, as long as there is time.
 
     Raises `Problem` for a target that cannot answer in batches, and for too little memory.
     """
@@ -187,7 +187,7 @@ class Answering:
         self,
         target: LoadedModel,
         shape: HeadShape,
-        asked: Sequence[TokenizedPrompt],
+        prompts: Sequence[TokenizedPrompt],
         *,
         vocabulary: int,
         longest: int,
@@ -196,16 +196,16 @@ class Answering:
         self._answerer = Answerer(target, shape.layers)
         self._longest = longest
         self._seed = seed
-        self._queue = in_order(asked)
+        self._queue = in_order(prompts)
         # Of one position: the states, in memory and on disk; and besides them keys and values.
         self._state_bytes = 2 * len(shape.layers) * shape.hidden_size
         caches = 8 * len(target.model.layers) * shape.cache_width
-        positions = max(len(one.tokens) for one in asked) + longest
+        positions = max(len(prompt.tokens) for prompt in prompts) + longest
         fitting = _fitting(positions * (self._state_bytes + caches) + 8 * vocabulary)
-        self._most = min(_MOST, fitting, max(1, len(asked) // _LEAST_SHARDS))
+        self._most = min(_MOST, fitting, max(1, len(prompts) // _LEAST_SHARDS))
 
-    def fill(self, store: AnswerStore, *, budget: Budget, report: Report) -> None:
-        """Go on until the budget is spent, or all prompts are answered. Raises `Problem`."""
+    def fill(self, store: AnswerStore, *, budget: WorkBudget, report: Reporter) -> None:
+        """Ask until the budget is spent or all prompts are answered. Raises `Problem`."""
         position = store.asked
         while position < len(self._queue):
             share = budget.answered(tokens=store.answered, seconds=store.seconds)
@@ -229,20 +229,20 @@ class Answering:
         report(f"answering: all {position:,} prompts are answered, {store.answered:,} tokens")
 
     def _require_disk(self, store: AnswerStore, batch: Sequence[TokenizedPrompt]) -> None:
-        positions = sum(len(one.tokens) + self._longest for one in batch)
+        positions = sum(len(prompt.tokens) + self._longest for prompt in batch)
         free = shutil.disk_usage(store.folder).free
         if free < positions * self._state_bytes + _MARGIN_BYTES:
             raise Problem(
                 f"The disk is nearly full: {size(free)} are free.",
-                "Make room, and go on with --resume; or begin anew with fewer --tokens.",
+                "Free some space and continue with --resume, or start again with fewer --tokens.",
             )
 
 
-def in_order(asked: Sequence[TokenizedPrompt]) -> list[TokenizedPrompt]:
-    """Prompts of similar length one after another, which wastes less; otherwise mixed."""
+def in_order(prompts: Sequence[TokenizedPrompt]) -> list[TokenizedPrompt]:
+    """Prompts of similar length together, which wastes less padding; otherwise shuffled."""
     queue: list[TokenizedPrompt] = []
-    for start in range(0, len(asked), 8 * _MOST):
-        some = sorted(asked[start : start + 8 * _MOST], key=lambda one: len(one.tokens))
+    for start in range(0, len(prompts), 8 * _MOST):
+        some = sorted(prompts[start : start + 8 * _MOST], key=lambda prompt: len(prompt.tokens))
         groups = [some[i : i + _MOST] for i in range(0, len(some), _MOST)]
         random = Random(start)
         random.shuffle(groups)
@@ -253,7 +253,7 @@ def in_order(asked: Sequence[TokenizedPrompt]) -> list[TokenizedPrompt]:
 
 
 def how_many(store: AnswerStore, share: float, *, most: int) -> int:
-    """How many prompts to ask next: not many more than the rest needs, and for a minute."""
+    """How many prompts to ask next: not many more than needed, and for a minute at most."""
     prompts = sum(shard.asked for shard in store.shards)
     if not prompts:
         return min(_FIRST, most)
@@ -280,14 +280,14 @@ def require_memory(needed_bytes: int) -> None:
 
 
 def _free_bytes() -> int:
-    """Of memory. Where the system does not say, half of what is there is taken to be free."""
+    """Bytes of free memory. Where the system does not say, half of all memory counts as free."""
     return free_memory_bytes() or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
 
 
 def split(shards: Sequence[Shard]) -> tuple[list[RecordedAnswer], list[Shard]]:
-    """Greedy answers that are held out, and the shards to learn from. Raises `Problem`.
+    """The held-out greedy answers, and the shards to learn from. Raises `Problem`.
 
-    The first shards are held out, until there are enough greedy answers or a sixth of all.
+    The first shards are held out, up to enough greedy answers or a sixth of all.
     """
     whole = sum(len(shard.lengths) for shard in shards)
     held, rest = [*shards[:1]], [*shards[1:]]
@@ -297,7 +297,9 @@ def split(shards: Sequence[Shard]) -> tuple[list[RecordedAnswer], list[Shard]]:
         and sum(len(shard.lengths) for shard in [*held, rest[0]]) <= whole * _HELD_OUT_SHARE
     ):
         held.append(rest.pop(0))
-    answers = [one for shard in held for one in read_shard(shard) if one.greedy][:_HELD_OUT]
+    answers = [answer for shard in held for answer in read_shard(shard) if answer.greedy][
+        :_HELD_OUT
+    ]
     if not answers or not rest:
         raise Problem(
             "There are too few answers to learn from.", "Give more prompts, and more time."

@@ -1,20 +1,20 @@
-"""How long a distillation works: minutes, or tokens of answers; how much of that is done.
+"""How much a distillation works: minutes, or tokens of answers; which share of it is done.
 
-Pure: told what was done, it says which share of the whole that is.
+Pure: from what was done it computes the share of the whole.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-Report = Callable[[str], None]  # is told a line now and then
+Reporter = Callable[[str], None]  # gets a line now and then
 
-_ANSWERING = 0.5  # of the minutes; what is left of them is for the training
+_ANSWERING = 0.5  # share of the minutes; the rest is for the training
 _EPOCHS = 8  # where tokens are given
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
-    """Of `minutes` and `tokens` one is given."""
+class WorkBudget:
+    """Either `minutes` or `tokens` is given."""
 
     minutes: float | None
     tokens: int | None
@@ -26,7 +26,7 @@ class Budget:
         return seconds / (self._seconds * _ANSWERING)
 
     def trained(self, *, epochs: float, seconds: float, answering_seconds: float) -> float:
-        """The share of the training that is done, after so many seconds of answering."""
+        """The share of the training that is done; answering took `answering_seconds`."""
         if self.tokens is not None:
             return epochs / _EPOCHS
         return seconds / max(self._seconds - answering_seconds, self._seconds * _ANSWERING)
@@ -45,5 +45,5 @@ def in_words(seconds: float) -> str:
 
 
 def left(seconds: float, share: float) -> str:
-    """How long the rest will take, where `share` took so many seconds."""
+    """How long the rest will take, if `share` of it took `seconds`."""
     return f"{in_words(max(0.0, seconds * (1 / max(share, 1e-3) - 1)))} left"

@@ -1,12 +1,11 @@
-"""How far a head's guesses are from what the target thought, over several steps of guessing.
+"""The loss: how far a head's predictions are from the target's distribution, over several steps.
 
-Step 0 sees the target's states. Step s sees what the head itself made of the token s places ago
-and has guessed on from: as it will be when it drafts (HASS, arXiv 2408.15766; EAGLE-3's
-training-time test). Position j of a sequence x stands for the state of x[j] with the token
-x[j + 1], and guesses x[j + 2].
+Step 0 reads the target's states. Step s reads the head's own state of the token s places ago, as it
+will when it drafts (HASS, arXiv 2408.15766; EAGLE-3's training-time test). Position j of a
+sequence x combines the state of x[j] with the token x[j + 1], and predicts x[j + 2].
 
-Answers lie side by side so that the first guess of each stands in one column, `lead`. What is left
-of it is only remembered, as keys and values: that is most of the work saved.
+Answers are aligned so that the first prediction of each is in one column, `lead`. Of the positions
+left of it only keys and values are computed, which saves most of the work.
 """
 
 from collections.abc import Sequence
@@ -26,20 +25,20 @@ _STEP_WEIGHT = 0.8
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Sequences side by side, padded left and right to T positions; P of them are guessed from.
+    """Sequences side by side, padded left and right to T positions; P of them predict a token.
 
     `states` (sequences, T, layers, width); `after` (sequences, T), the token behind each position;
-    `padding` (sequences,), how many positions on the left are nothing; `lead`, how many are not
-    guessed from. `guessed` (P,) positions in sequences * (T - lead); `rank` (P,), how far behind
-    its answer's first; `rows` and `chances` (P, 32): what the target thought, as rows of the
-    output layer. Tokens without a row have no chance.
+    `padding` (sequences,), how many positions on the left are nothing; `lead`, how many predict
+    nothing. `predicting` (P,) positions in sequences * (T - lead); `rank` (P,), how far behind the
+    first one of its answer; `rows` and `chances` (P, 32): the target's distribution, by rows of
+    the output layer. Tokens without a row have chance 0.
     """
 
     states: mx.array
     after: mx.array
     padding: np.ndarray
     lead: int
-    guessed: np.ndarray
+    predicting: np.ndarray
     rank: np.ndarray
     rows: mx.array
     chances: mx.array
@@ -47,22 +46,22 @@ class Batch:
 
 def make_batch(answers: Sequence[RecordedAnswer], row_of: mx.array) -> Batch:
     """`row_of` (vocabulary,): the output row of each token, -1 where there is none."""
-    firsts = [max(one.prompt - 2, 0) for one in answers]
-    lengths = [len(one.tokens) - 2 for one in answers]
+    firsts = [max(answer.prompt - 2, 0) for answer in answers]
+    lengths = [len(answer.tokens) - 2 for answer in answers]
     lead = max(firsts)
     tail = max(length - first for length, first in zip(lengths, firsts, strict=True))
     after = np.zeros((len(answers), lead + tail), dtype=np.int32)
-    guessed, rank, states, tops, log_probs = [], [], [], [], []
-    for i, (one, first, length) in enumerate(zip(answers, firsts, lengths, strict=True)):
+    predicting, rank, states, tops, log_probs = [], [], [], [], []
+    for i, (answer, first, length) in enumerate(zip(answers, firsts, lengths, strict=True)):
         left = lead - first
         right = lead + tail - left - length
-        after[i, left : left + length] = one.tokens[1:-1]
-        states.append(mx.pad(one.states[:length], [(left, right), (0, 0), (0, 0)]))
+        after[i, left : left + length] = answer.tokens[1:-1]
+        states.append(mx.pad(answer.states[:length], [(left, right), (0, 0), (0, 0)]))
         rank.append(np.arange(length - first))
-        guessed.append(i * tail + rank[-1])
-        skipped = first + 2 - one.prompt
-        tops.append(one.top_tokens[skipped:])
-        log_probs.append(one.top_log_probs[skipped:])
+        predicting.append(i * tail + rank[-1])
+        skipped = first + 2 - answer.prompt
+        tops.append(answer.top_tokens[skipped:])
+        log_probs.append(answer.top_log_probs[skipped:])
     rows = row_of[mx.concatenate(tops)]
     chances = mx.exp(mx.concatenate(log_probs).astype(mx.float32))
     return Batch(
@@ -70,7 +69,7 @@ def make_batch(answers: Sequence[RecordedAnswer], row_of: mx.array) -> Batch:
         after=mx.array(after),
         padding=lead - np.array(firsts),
         lead=lead,
-        guessed=np.concatenate(guessed),
+        predicting=np.concatenate(predicting),
         rank=np.concatenate(rank),
         rows=mx.maximum(rows, 0),
         chances=mx.where(rows >= 0, chances, 0.0),
@@ -95,7 +94,7 @@ def loss(head: Head, batch: Batch, embeddings: mx.array, *, steps: int = STEPS) 
         mask = mask_after(step, tail, prompt=prompt)
         state = head(begun, embeddings, mask=mask, cache=unrolled)
         counted = mx.array(deep)
-        places = mx.array(batch.guessed[deep])
+        places = mx.array(batch.predicting[deep])
         thoughts = head.norm(state.reshape(-1, state.shape[-1])[places])
         entropy = soft_cross_entropy(
             thoughts, head.output.weight, batch.rows[counted], batch.chances[counted]
@@ -121,7 +120,7 @@ def soft_cross_entropy(
 def _with_gradients(
     states: mx.array, weight: mx.array, rows: mx.array, chances: mx.array
 ) -> tuple[mx.array, mx.array, mx.array]:
-    """All in one go: the powers, which take the most time, are there for the gradients too."""
+    """Loss and gradients together, as both need the powers, which take the most time."""
     chances = chances / states.shape[0]
     mass = chances.sum(axis=-1, keepdims=True)
     logits = states @ weight.T
@@ -161,7 +160,7 @@ class Unrolled:
     def __init__(self, prompt: tuple[mx.array, mx.array] | None = None) -> None:
         self._keys = [prompt[0]] if prompt else []
         self._values = [prompt[1]] if prompt else []
-        self.offset = prompt[0].shape[2] if prompt else 0  # each step stands at the same positions
+        self.offset = prompt[0].shape[2] if prompt else 0  # each step has the same positions
 
     def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
         """(batch, heads, positions, width) of one more step; returns those of all."""
@@ -171,10 +170,10 @@ class Unrolled:
 
 
 def mask_after(step: int, length: int, *, prompt: np.ndarray | None = None) -> mx.array:
-    """(length, (step + 1) * length): a guess `step` steps deep began at the place `step` before.
+    """(length, (step + 1) * length): a prediction of step `step` began `step` places before.
 
-    It sees the target's states up to there, and after it one state of each step of its own. With
-    `prompt` (batch, lead), what is there of what comes before: (batch, 1, length, lead + ...).
+    It sees the target's states up to there, and then one of the head's own states for each step.
+    `prompt` (batch, lead): which positions before are no padding; then (batch, 1, length, ...).
     """
     blocks = [np.tri(length, k=-step, dtype=bool)]
     blocks += [np.eye(length, k=earlier - step, dtype=bool) for earlier in range(1, step + 1)]

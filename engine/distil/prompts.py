@@ -1,7 +1,7 @@
-"""What a target is asked, from files as people have them: JSON, JSON lines, CSV, or plain lines.
+"""The prompts for a distillation, from JSON, JSON lines, CSV, or plain lines.
 
 Knows file formats; nothing of models. The files are taken in turn, so that a long one does not
-drown a short one.
+outweigh a short one.
 """
 
 import csv
@@ -97,7 +97,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _text_of(row: dict[str, Any]) -> str | None:
-    """The first thing that a person says in a row."""
+    """The first message of a person in a row."""
     for name in ("turns", "messages", "conversations"):
         turns = row.get(name)
         if isinstance(turns, list) and turns:

@@ -1,6 +1,6 @@
 """`slipstream distil`: the target answers, a head learns from the answers, the best one is kept.
 
-Knows the order of the work and how it is taken up again; what is done is in the modules beside it.
+Knows the order of the work, the folder it is kept in, and how it is resumed.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ from pathlib import Path
 import mlx.core as mx
 
 from engine.distil.answering import Answering, TokenizedPrompt, require_memory, split
-from engine.distil.budget import Budget, Report
+from engine.distil.budget import Reporter, WorkBudget
 from engine.distil.prompts import read_prompts
 from engine.distil.store import AnswerStore, likeliest
 from engine.distil.training import Learning, memory_bytes
@@ -47,16 +47,16 @@ class DistilOptions:
     seed: int = 0
 
 
-def distil(options: DistilOptions, report: Report) -> Path:
-    """Do all of it, telling `report` a line now and then; returns the drafter's folder.
+def distil(options: DistilOptions, report: Reporter) -> Path:
+    """Do all of it; `report` gets a line now and then. Returns the drafter's folder.
 
-    Interrupted (KeyboardInterrupt) while it learns, it stops with the best drafter so far.
+    When interrupted (KeyboardInterrupt) during training, it stops with the best drafter so far.
     Raises `Problem`.
     """
     if (options.minutes is None) == (options.tokens is None):
-        raise Problem("How long to work is not clear.", "Give --minutes or --tokens.")
+        raise Problem("The command does not say how long to work.", "Give --minutes or --tokens.")
     with suppress(AttributeError, OSError):
-        os.nice(10)  # whatever else the machine is used for comes first
+        os.nice(10)  # other programs come first
     folder, weights = WorkFolder(options.out), options.target.fingerprint
     texts = read_prompts(options.prompts, seed=options.seed)
     plan = _plan(options, texts, weights)
@@ -76,25 +76,25 @@ def distil(options: DistilOptions, report: Report) -> Path:
         longest=options.longest_answer,
         seed=options.seed,
     )
-    folder.begin(plan)  # from here on there is something to lose
+    folder.begin(plan)  # from here on there is work to lose
     store = AnswerStore(folder.answers)
-    budget = Budget(options.minutes, options.tokens)
+    budget = WorkBudget(options.minutes, options.tokens)
     try:
         if not folder.checkpoint.is_file():
             answering.fill(store, budget=budget, report=report)
         held, shards = split(store.shards)
         mx.random.seed(options.seed)
-        fitted = new_head(
+        bound = new_head(
             target.model, shape, likeliest(shards, vocabulary=vocabulary, count=shape.rows)
         )
         learning = Learning(
-            fitted,
+            bound,
             embedding(target.model),
             store,
             vocabulary=vocabulary,
             held=held,
             checkpoint=folder.checkpoint,
-            keep=lambda: _keep(fitted, options, weights),
+            keep=lambda: _keep(bound, options, weights),
             report=report,
         )
         learning.run(shards, budget)
@@ -103,7 +103,7 @@ def distil(options: DistilOptions, report: Report) -> Path:
             raise Problem(
                 f"Stopped before anything was learned; {store.answered:,} tokens of answers "
                 f"are kept in {options.out}.",
-                "Go on with --resume.",
+                "Continue with --resume.",
             ) from None
         report(f"stopped: the drafter in {options.out} can be used; --resume makes it better")
         return options.out
@@ -111,20 +111,20 @@ def distil(options: DistilOptions, report: Report) -> Path:
     return options.out
 
 
-def _keep(fitted: BoundHead, options: DistilOptions, weights: str) -> None:
-    """Write the drafter. Raises `Problem`, and leaves the one before."""
+def _keep(bound: BoundHead, options: DistilOptions, weights: str) -> None:
+    """Write the drafter. Raises `Problem`, and then leaves the earlier one."""
     try:
-        save_head(fitted, options.out, target=options.target.name, fingerprint=weights)
+        save_head(bound, options.out, target=options.target.name, fingerprint=weights)
     except (OSError, RuntimeError) as error:
         (options.out / f".{WEIGHTS_NAME}").unlink(missing_ok=True)
         raise Problem(
             f"The drafter cannot be written to {options.out}: {error}.",
-            "Make room on the disk, and go on with --resume.",
+            "Free some disk space, and continue with --resume.",
         ) from error
 
 
 def _plan(options: DistilOptions, texts: Sequence[str], weights: str) -> dict[str, str]:
-    """What must be the same for the work to go on: where the files lie does not matter."""
+    """The settings that must be the same to resume; the files may have moved."""
     return {
         "--minutes": str(options.minutes),
         "--tokens": str(options.tokens),
@@ -143,8 +143,8 @@ def _questions(
     longest = min(_LONGEST_PROMPT, target.context_length - longest_answer)
     asked = []
     for number, text in enumerate(texts):
-        said = _as_chat(text, target)
-        tokens = target.tokenizer.encode(said, add_special_tokens=False, verbose=False)
+        rendered = _as_chat(text, target)
+        tokens = target.tokenizer.encode(rendered, add_special_tokens=False, verbose=False)
         if 2 <= len(tokens) <= longest:
             asked.append(TokenizedPrompt(tokens, _TEMPERATURES[number % len(_TEMPERATURES)]))
     if len(asked) < _FEWEST_PROMPTS:
@@ -159,7 +159,7 @@ def _as_chat(text: str, target: LoadedModel) -> str:
     if not target.tokenizer.has_chat_template:
         return text
     try:
-        said: str = target.tokenizer.apply_chat_template(
+        rendered: str = target.tokenizer.apply_chat_template(
             [{"role": "user", "content": text}], add_generation_prompt=True, tokenize=False
         )
     except Exception as error:  # a template is a program
@@ -167,7 +167,7 @@ def _as_chat(text: str, target: LoadedModel) -> str:
         raise Problem(
             f"The target's chat template refuses a prompt: {reason}.", "Choose another target."
         ) from error
-    return said
+    return rendered
 
 
 class WorkFolder:
@@ -185,18 +185,16 @@ class WorkFolder:
         self._plan = self._work / "plan.json"
 
     def check(self, plan: Mapping[str, str], *, resume: bool) -> None:
-        """Refuse to mix two distillations, or to write over anything. Raises `Problem`."""
+        """Refuse to mix two distillations, or to overwrite anything. Raises `Problem`."""
         try:
             if not resume:
                 if self._plan.is_file() or not self._is_free():
                     raise Problem(
                         f"{self.out} is not empty.",
-                        "Go on with --resume, or choose another --out.",
+                        "Continue with --resume, or choose another --out.",
                     )
             elif not self._plan.is_file():
-                raise Problem(
-                    f"There is nothing to go on with in {self.out}.", "Leave out --resume."
-                )
+                raise Problem(f"There is nothing to resume in {self.out}.", "Leave out --resume.")
             else:
                 begun = json.loads(self._plan.read_text())
                 others = [name for name in plan if begun.get(name) != plan[name]]
@@ -209,7 +207,7 @@ class WorkFolder:
             raise self._unusable(error) from error
 
     def begin(self, plan: Mapping[str, str]) -> None:
-        """Make what is not there yet. Raises `Problem`."""
+        """Create the folder and store the plan. Raises `Problem`."""
         try:
             self._work.mkdir(parents=True, exist_ok=True)
             write_text(self._plan, json.dumps(dict(plan), indent=2))
@@ -217,11 +215,11 @@ class WorkFolder:
             raise self._unusable(error) from error
 
     def remove(self) -> None:
-        """All is done: only the drafter stays."""
+        """Remove everything but the drafter."""
         shutil.rmtree(self._work, ignore_errors=True)
 
     def _is_free(self) -> bool:
-        """Whether nothing is there, or only what a begin that was killed has left."""
+        """Whether the folder is empty, apart from an interrupted `begin`."""
         return not self.out.exists() or all(path == self._work for path in self.out.iterdir())
 
     def _unusable(self, error: Exception) -> Problem:

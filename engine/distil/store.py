@@ -1,4 +1,4 @@
-"""Answers on disk: a folder of shards, each a safetensors file that is whole or is not there.
+"""Answers on disk: a folder of shards, each a safetensors file that is written atomically.
 
 Knows files and arrays; nothing of models or training. A shard holds some answers end to end:
 
@@ -60,7 +60,7 @@ class Shard:
         """Tokens of answers."""
         return sum(self.lengths) - sum(self.prompts)
 
-    def thoughts(self) -> tuple[np.ndarray, np.ndarray]:
+    def likeliest_tokens(self) -> tuple[np.ndarray, np.ndarray]:
         """The likeliest tokens at each answer token, and their log probabilities: (A, 32) each."""
         arrays = mx.load(str(self.path))
         assert isinstance(arrays, dict)
@@ -69,7 +69,7 @@ class Shard:
 
 
 class AnswerStore:
-    """The shards in `folder`, which is made where it is not there."""
+    """The shards in `folder`, which is created if it does not exist."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -89,12 +89,12 @@ class AnswerStore:
 
     @property
     def seconds(self) -> float:
-        """What all shards took to answer."""
+        """The seconds that answering took for all shards."""
         return sum(shard.seconds for shard in self.shards)
 
     @property
     def asked(self) -> int:
-        """How many prompts are done with: the number of the next one."""
+        """How many prompts have been asked: the number of the next one."""
         return max((int(shard.path.stem) + shard.asked for shard in self.shards), default=0)
 
     def write(
@@ -106,15 +106,15 @@ class AnswerStore:
         """
         path = self.folder / f"{first:07}.safetensors"
         arrays = {
-            "tokens": mx.array([token for one in answers for token in one.tokens]),
-            "lengths": mx.array([len(one.tokens) for one in answers]),
-            "prompts": mx.array([one.prompt for one in answers]),
-            "greedy": mx.array([int(one.greedy) for one in answers]),
+            "tokens": mx.array([token for answer in answers for token in answer.tokens]),
+            "lengths": mx.array([len(answer.tokens) for answer in answers]),
+            "prompts": mx.array([answer.prompt for answer in answers]),
+            "greedy": mx.array([int(answer.greedy) for answer in answers]),
             "asked": mx.array([asked]),
             "seconds": mx.array([seconds]),
-            "states": mx.concatenate([one.states for one in answers]),
-            "top_tokens": mx.concatenate([one.top_tokens for one in answers]),
-            "top_log_probs": mx.concatenate([one.top_log_probs for one in answers]),
+            "states": mx.concatenate([answer.states for answer in answers]),
+            "top_tokens": mx.concatenate([answer.top_tokens for answer in answers]),
+            "top_log_probs": mx.concatenate([answer.top_log_probs for answer in answers]),
         }
         try:
             with replacing(path) as partial:
@@ -122,7 +122,7 @@ class AnswerStore:
         except (OSError, RuntimeError) as error:
             raise Problem(
                 f"The answers cannot be written to {self.folder}: {error}.",
-                "Make room on the disk, and go on with --resume.",
+                "Free some disk space, and continue with --resume.",
             ) from error
         self.shards.append(_open(path))
 
@@ -155,20 +155,21 @@ def read_shard(shard: Shard) -> list[RecordedAnswer]:
 
 
 def likeliest(shards: Sequence[Shard], *, vocabulary: int, count: int) -> mx.array:
-    """The `count` token ids that the target gave the most chances in its answers, in order.
+    """The `count` token ids that had the most probability in the target's answers, in order.
 
-    Its chances say more than what it happened to write: 0.3 % more of held-out tokens are there.
+    Probabilities predict better than the tokens that were written: they cover 0.3 % more of the
+    held-out ones.
     """
     mass = np.zeros(vocabulary)
     for shard in shards:
-        tokens, log_probs = shard.thoughts()
+        tokens, log_probs = shard.likeliest_tokens()
         mass += np.bincount(tokens.ravel(), np.exp(log_probs.ravel()), minlength=vocabulary)
     ranked = np.argsort(-mass, kind="stable")
     return mx.array(np.sort(ranked[:count]).astype(np.int32))
 
 
 def _groups(shards: Sequence[Shard], random: Random) -> Iterator[list[Shard]]:
-    """All shards, in random order, as many together as fit into memory; one in any case."""
+    """All shards in random order, in groups that fit into memory; at least one in each."""
     group: list[Shard] = []
     size_bytes = 0
     for shard in random.sample(shards, len(shards)):
@@ -183,7 +184,7 @@ def _groups(shards: Sequence[Shard], random: Random) -> Iterator[list[Shard]]:
 
 
 def _shuffled(group: Sequence[Shard], random: Random) -> list[RecordedAnswer]:
-    answers = [one for shard in group for one in read_shard(shard)]
+    answers = [answer for shard in group for answer in read_shard(shard)]
     random.shuffle(answers)
     return answers
 
@@ -198,9 +199,9 @@ def _open(path: Path) -> Shard:
             *(arrays[name] for name in names)
         )
         if not path.stem.isdecimal() or not _adds_up(shapes, lengths, prompts):
-            raise ValueError("it does not add up")
+            raise ValueError("its arrays do not fit together")
     except (RuntimeError, KeyError, ValueError, TypeError, AssertionError, Problem) as error:
-        raise Problem(f"{path} is damaged.", "Delete it, and go on with --resume.") from error
+        raise Problem(f"{path} is damaged.", "Delete it, and continue with --resume.") from error
     return Shard(path, tokens, lengths, prompts, greedy, asked, seconds)
 
 

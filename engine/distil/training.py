@@ -18,7 +18,7 @@ import mlx.nn as nn
 from mlx.optimizers import AdamW, MultiOptimizer, Muon, clip_grad_norm
 from mlx.utils import tree_flatten, tree_unflatten
 
-from engine.distil.budget import Budget, Report, left
+from engine.distil.budget import Reporter, WorkBudget, left
 from engine.distil.loss import STEPS, Batch, embed, loss, make_batch
 from engine.distil.measure import measure
 from engine.distil.store import AnswerStore, RecordedAnswer, Shard
@@ -31,7 +31,7 @@ from models.safetensors_file import check_safetensors
 _MUON_RATE = 0.01  # for the matrices inside
 _ADAM_RATE = 1e-3  # for the output rows and the norms
 _WARM_UP = 0.03  # of the training
-_ONE_STEP = 0.6  # of the training, at first, in which only guesses from the target's states count
+_ONE_STEP = 0.6  # share of the training that begins with one step: from the target's states
 _CLIP = 1.0
 _POSITIONS = 2500  # in a batch, padding included
 _CHECKPOINT_SECONDS = 100.0
@@ -40,13 +40,13 @@ _REPORT_SECONDS = 10.0
 
 @dataclass(slots=True)
 class Progress:
-    """Where training is. `loss` is a moving average in nats, of so many `steps` of guessing;
+    """How far training is. `loss` is a moving average in nats over `steps` steps of prediction;
     `best` is an acceptance length."""
 
     epoch: int = 0
     step: int = 0  # batches of this epoch
     batches: int = 0  # in all
-    tokens: int = 0  # guessed at
+    tokens: int = 0  # predicted
     seconds: float = 0.0
     loss: float | None = None
     steps: int = 0
@@ -54,15 +54,15 @@ class Progress:
 
 
 class Trainer:
-    """Changes `fitted.head`. `embedding` is the target's, `vocabulary` its number of logits."""
+    """Changes `bound.head`. `embedding` is the target's, `vocabulary` its number of logits."""
 
-    def __init__(self, fitted: BoundHead, embedding: nn.Module, *, vocabulary: int) -> None:
-        self.head = fitted.head
-        self._kept = fitted.kept
+    def __init__(self, bound: BoundHead, embedding: nn.Module, *, vocabulary: int) -> None:
+        self.head = bound.head
+        self._kept = bound.kept
         self.progress = Progress()
         self._embedding = embedding
         rows = mx.full((vocabulary,), -1, dtype=mx.int32)
-        rows[fitted.kept] = mx.arange(fitted.shape.rows, dtype=mx.int32)
+        rows[bound.kept] = mx.arange(bound.shape.rows, dtype=mx.int32)
         self._row_of = rows
         self._muon = Muon(_MUON_RATE, weight_decay=0.0)
         self._adam = AdamW(_ADAM_RATE, betas=[0.9, 0.95], weight_decay=0.0)
@@ -90,7 +90,7 @@ class Trainer:
         return latest
 
     def save(self, path: Path) -> None:
-        """Write a checkpoint: it is the old one or the new one, whole. Raises `Problem`."""
+        """Write a checkpoint atomically. Raises `Problem`."""
         parts = {
             "head": self.head.parameters(),
             "state": self._optimizer.state,
@@ -104,11 +104,11 @@ class Trainer:
         except (OSError, RuntimeError) as error:
             raise Problem(
                 f"The checkpoint cannot be written to {path.parent}: {error}.",
-                "Make room on the disk, and go on with --resume.",
+                "Free some disk space, and continue with --resume.",
             ) from error
 
     def restore(self, path: Path) -> None:
-        """Go on from a checkpoint. Raises `Problem` where it is damaged."""
+        """Continue from a checkpoint. Raises `Problem` where it is damaged."""
         try:
             check_safetensors(path)
             loaded = mx.load(str(path), return_metadata=True)
@@ -119,19 +119,19 @@ class Trainer:
             self.head.load_weights(list(dict(tree_flatten(parts["head"])).items()))
             same_rows = mx.array_equal(parts["kept"], self._kept)
             if not same_rows or _shapes(parts["state"]) != _shapes(self._optimizer.state):
-                raise ValueError("it is of another training")
+                raise ValueError("it belongs to another training")
             self._optimizer.state = parts["state"]
             mx.eval(self.head.parameters(), self._optimizer.state)
         except (RuntimeError, LookupError, ValueError, TypeError, AssertionError, Problem) as error:
             raise Problem(
                 f"The checkpoint {path} is damaged, or not of these answers.",
-                "Delete it, and go on with --resume: the answers are still there.",
+                "Delete it, and continue with --resume: the answers are still there.",
             ) from error
         self.progress = progress
 
 
 class Learning:
-    """Trains `fitted` on what is in `store`.
+    """Trains `bound` on what is in `store`.
 
     `embedding` is the target's; `held` are greedy answers to measure with; `keep` is called
     whenever the head is better than it ever was.
@@ -139,7 +139,7 @@ class Learning:
 
     def __init__(
         self,
-        fitted: BoundHead,
+        bound: BoundHead,
         embedding: nn.Module,
         store: AnswerStore,
         *,
@@ -147,23 +147,23 @@ class Learning:
         held: Sequence[RecordedAnswer],
         checkpoint: Path,
         keep: Callable[[], None],
-        report: Report,
+        report: Reporter,
     ) -> None:
-        self._fitted = fitted
+        self._bound = bound
         self._embedding = embedding
         self._store = store
         self._held = held
         self._checkpoint = checkpoint
         self._keep = keep
         self._report = report
-        self._trainer = Trainer(fitted, embedding, vocabulary=vocabulary)
+        self._trainer = Trainer(bound, embedding, vocabulary=vocabulary)
         if checkpoint.is_file():
             self._trainer.restore(checkpoint)
 
-    def run(self, shards: Sequence[Shard], budget: Budget) -> None:
-        """Until the budget is spent. Raises `Problem`.
+    def run(self, shards: Sequence[Shard], budget: WorkBudget) -> None:
+        """Train until the budget is spent. Raises `Problem`.
 
-        Interrupted, it keeps what it has learned, and raises KeyboardInterrupt again.
+        When interrupted, it keeps what was learned, and raises KeyboardInterrupt again.
         """
         try:
             self._run(shards, budget)
@@ -175,13 +175,13 @@ class Learning:
                 self._trainer.save(self._checkpoint)
             raise
 
-    def _run(self, shards: Sequence[Shard], budget: Budget) -> None:
+    def _run(self, shards: Sequence[Shard], budget: WorkBudget) -> None:
         done = self._trainer.progress
         count = sum(len(shard.lengths) for shard in shards)
         self._report(f"training: {count:,} answers to learn from, {len(self._held)} held out")
         batches = sum(1 for _ in epoch(self._store, shards, seed=0))
         before, began = done.seconds, monotonic()
-        saved = told = began
+        saved = reported = began
 
         def share() -> float:
             done.seconds = before + monotonic() - began
@@ -198,9 +198,9 @@ class Learning:
                 trained, now = share(), monotonic()
                 if trained >= 1:
                     break
-                if now - told > _REPORT_SECONDS:
-                    told = now
-                    self._tell(trained)
+                if now - reported > _REPORT_SECONDS:
+                    reported = now
+                    self._report_progress(trained)
                 if now - saved > _CHECKPOINT_SECONDS:
                     saved = now
                     self._trainer.save(self._checkpoint)
@@ -214,13 +214,13 @@ class Learning:
     def _assess(self) -> float:
         """Measure the head, and keep it if it is the best; returns its acceptance length."""
         progress = self._trainer.progress
-        length = measure(self._fitted, self._held, self._embedding).length
+        length = measure(self._bound, self._held, self._embedding).length
         if length > progress.best:
             self._keep()
             progress.best = length
         return length
 
-    def _tell(self, share: float) -> None:
+    def _report_progress(self, share: float) -> None:
         done = self._trainer.progress
         self._report(
             f"training: {share:.0%}, epoch {done.epoch + 1}, {done.tokens:,} tokens, "
@@ -230,16 +230,17 @@ class Learning:
 
 
 def steps_at(share: float) -> int:
-    """How many steps of guessing count with `share` of the training done.
+    """How many steps of prediction the loss counts with `share` of the training done.
 
-    The first is what the others build on, and alone it is learned from twice as many tokens in
-    the same time: at equal time 5 % more stood in chains of five than with all steps throughout.
+    The others build on the first one, which alone trains on twice as many tokens in the same time:
+    at equal time 5 % more tokens were accepted in chains of five than with all steps throughout.
     """
     return 1 if share < _ONE_STEP else STEPS
 
 
 def memory_bytes(shape: HeadShape) -> int:
-    """What training takes, roughly: 1.0 GB were measured where this says 1.0, 1.4 for 1.7."""
+    """The memory that training needs, roughly: 1.0 GB was measured for an estimate of 1.0, 1.4 for
+    1.7."""
     width = shape.hidden_size
     inner = width * ((len(shape.layers) + 4) * width + 3 * shape.intermediate_size)
     return 20 * _POSITIONS * shape.rows + 60 * (inner + width * shape.rows)
@@ -248,31 +249,32 @@ def memory_bytes(shape: HeadShape) -> int:
 def epoch(
     store: AnswerStore, shards: Sequence[Shard], *, seed: int
 ) -> Iterator[list[RecordedAnswer]]:
-    """All answers once, in batches; the same ones for the same seed. Reads as it goes."""
+    """All answers once, in batches; the same ones for the same seed. Reads shards as needed."""
     for group in store.mixed(shards, seed=seed):
         some = list(batches(group))
         Random(seed).shuffle(some)
         yield from some
-        del group, some  # before the next ones are read
+        del group, some  # before the next group is read
 
 
 def batches(answers: Sequence[RecordedAnswer]) -> Iterator[list[RecordedAnswer]]:
-    """Answers of similar length together, to prompts of similar length; as random as they were."""
+    """Batches of answers of similar length to prompts of similar length, otherwise in order."""
     batch: list[RecordedAnswer] = []
     longest = (0, 0)
-    for one in sorted(answers, key=lambda one: (_answered(one) // 32, one.prompt // 16)):
-        lengths = max(longest[0], one.prompt), max(longest[1], _answered(one))
+    for answer in sorted(answers, key=lambda a: (_answered(a) // 32, a.prompt // 16)):
+        lengths = max(longest[0], answer.prompt), max(longest[1], _answered(answer))
         if batch and (len(batch) + 1) * sum(lengths) > _POSITIONS:
             yield batch
-            batch, lengths = [], (one.prompt, _answered(one))
-        batch.append(one)
+            batch, lengths = [], (answer.prompt, _answered(answer))
+        batch.append(answer)
         longest = lengths
     if batch:
         yield batch
 
 
-def _answered(one: RecordedAnswer) -> int:
-    return len(one.tokens) - one.prompt
+def _answered(answer: RecordedAnswer) -> int:
+    """How many tokens the answer has without its prompt."""
+    return len(answer.tokens) - answer.prompt
 
 
 def _loss(head: Head, batch: Batch, embeddings: mx.array, steps: int) -> mx.array:

@@ -16,6 +16,16 @@ import mlx.core as mx
 
 from engine.draft_length import DraftCandidate, DraftChoice
 from engine.request import Sampling
+from models.errors import Problem
+from models.records import Obstacle
+
+
+class DrafterRefused(Problem):
+    """A drafter cannot draft for this target. `obstacle` says why, as for `models.records`."""
+
+    def __init__(self, obstacle: Obstacle, message: str, remedy: str) -> None:
+        super().__init__(message, remedy)
+        self.obstacle: Obstacle = obstacle
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,9 @@ import mlx.nn as nn
 
 from engine.decoder import Decoder
 from engine.draft_length import LONGEST, DraftCandidate, DraftChoice
-from engine.drafters import DraftArrays
+from engine.drafters import DraftArrays, DrafterRefused
 from engine.drafters.chain import draft_chain
 from engine.request import Sampling
-from models.errors import Problem
 
 
 class EarlyExitDrafter:
@@ -26,7 +25,8 @@ class EarlyExitDrafter:
     def __init__(self, target: Decoder, *, layers: int) -> None:
         depth = len(target.model.layers)
         if not 1 <= layers < depth:
-            raise Problem(
+            raise DrafterRefused(
+                "unsupported",
                 f"The target has {depth} layers: it cannot exit after {layers}.",
                 f"Choose from 1 to {depth - 1}.",
             )
@@ -36,7 +36,8 @@ class EarlyExitDrafter:
         try:
             self._model(mx.zeros((1, 1), dtype=mx.int32), cache=[None] * layers)
         except (IndexError, AttributeError, TypeError) as error:
-            raise Problem(
+            raise DrafterRefused(
+                "unsupported",
                 f"This target cannot run its first {layers} layers alone.",
                 "Choose more layers, or another drafter.",
             ) from error
@@ -79,4 +80,5 @@ def first_layers(model: nn.Module, layers: int) -> nn.Module:
         if name in shallow:
             setattr(shallow, name, first_layers(shallow[name], layers))
             return shallow
-    raise Problem("This target's layers are not in one list.", "Choose another drafter.")
+    message = "This target's layers are not in one list."
+    raise DrafterRefused("unsupported", message, "Choose another drafter.")

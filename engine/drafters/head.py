@@ -28,14 +28,14 @@ class HeadDrafter:
 
     name = "head"
 
-    def __init__(self, target: Decoder, fitted: BoundHead) -> None:
-        self._head = fitted.head
+    def __init__(self, target: Decoder, bound: BoundHead) -> None:
+        self._head = bound.head
         self._embed = embedding(target.model)
-        self._states = target.record(fitted.shape.layers)
+        self._states = target.record(bound.shape.layers)
         self._vocabulary = target.vocabulary
-        (kept,) = fetch(fitted.kept)
+        (kept,) = fetch(bound.kept)
         row_of = [
-            fitted.shape.rows
+            bound.shape.rows
         ] * self._vocabulary  # one row more, for tokens that the head cannot propose
         for row, token in enumerate(kept):
             row_of[token] = row

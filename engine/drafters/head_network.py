@@ -20,9 +20,9 @@ from mlx_lm.models.llama import ModelArgs, TransformerBlock
 from mlx_lm.utils import dequantize_model
 
 from engine.device import fetch
+from engine.drafters import DrafterRefused
 from engine.model_parts import embedding, final_norm, output_rows
 from models.drafter_folders import HEAD_MODEL_TYPE, WEIGHTS_NAME, HeadFolder
-from models.errors import Problem
 from models.files import replacing, write_text
 
 _BITS, _GROUP_SIZE = 8, 64
@@ -148,19 +148,19 @@ def new_head(model: nn.Module, shape: HeadShape, kept: mx.array) -> BoundHead:
     return BoundHead(head, shape, kept)
 
 
-def save_head(fitted: BoundHead, folder: Path, *, target: str, fingerprint: str) -> None:
+def save_head(bound: BoundHead, folder: Path, *, target: str, fingerprint: str) -> None:
     """Write `folder`, 8-bit. `target` is a name for people; `fingerprint` is what counts."""
-    exact = dict(tree_flatten(fitted.head.parameters()))
-    copy = Head(fitted.shape)
+    exact = dict(tree_flatten(bound.head.parameters()))
+    copy = Head(bound.shape)
     copy.load_weights(list(exact.items()))
     copy.set_dtype(mx.float16)
     _quantize(copy)
     folder.mkdir(parents=True, exist_ok=True)
-    weights = dict(tree_flatten(copy.parameters())) | {"kept": fitted.kept.astype(mx.int32)}
+    weights = dict(tree_flatten(copy.parameters())) | {"kept": bound.kept.astype(mx.int32)}
     with replacing(folder / WEIGHTS_NAME) as partial:
         mx.save_safetensors(str(partial), weights)
     config = {"model_type": HEAD_MODEL_TYPE, "target": target, "target_fingerprint": fingerprint}
-    config |= asdict(fitted.shape)
+    config |= asdict(bound.shape)
     write_text(folder / "config.json", json.dumps(config, indent=2) + "\n")
 
 
@@ -170,21 +170,22 @@ def load_head(folder: HeadFolder, *, fingerprint: str, vocabulary: int) -> Bound
     Raises `Problem` where it was made for another target, or is damaged.
     """
     if folder.target_fingerprint != fingerprint:
-        raise Problem(
+        raise DrafterRefused(
+            "other target",
             f"The drafter {folder.name} was distilled for {folder.target} "
             f"(weights {folder.target_fingerprint}), and the target's are {fingerprint}.",
             "Choose its own target, or distil one for this target: slipstream distil.",
         )
     try:
-        fitted = _read(folder)
-        (ids,) = fetch(fitted.kept)
+        bound = _read(folder)
+        (ids,) = fetch(bound.kept)
     except (LookupError, TypeError, ValueError, ArithmeticError, RuntimeError) as error:
         raise _damaged(folder.path, str(error)) from error
-    if fitted.kept.shape != (fitted.shape.rows,) or len(set(ids)) != len(ids):
+    if bound.kept.shape != (bound.shape.rows,) or len(set(ids)) != len(ids):
         raise _damaged(folder.path, "its vocabulary map does not fit its rows")
     if min(ids) < 0 or max(ids) >= vocabulary:
         raise _damaged(folder.path, "it has tokens that the target does not have")
-    return fitted
+    return bound
 
 
 def _read(folder: HeadFolder) -> BoundHead:
@@ -213,6 +214,7 @@ def _quantize(head: Head) -> None:
     )
 
 
-def _damaged(folder: Path, why: str) -> Problem:
+def _damaged(folder: Path, why: str) -> DrafterRefused:
     why = " ".join(why.split())[:200].rstrip(".")
-    return Problem(f"The drafter in {folder} is damaged: {why}.", "Fetch or distil it again.")
+    message = f"The drafter in {folder} is damaged: {why}."
+    return DrafterRefused("damaged", message, "Fetch or distil it again.")

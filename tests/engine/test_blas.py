@@ -150,7 +150,7 @@ def test_learning_starts_again_once_with_any_kernels() -> None:
         "import sys",
         "print('started', len(sys.argv), flush=True)",
         "import engine.blas",
-        "engine.blas.start_again_with_any_kernels()",
+        "engine.blas.restart_with_any_kernels()",
     )
     own = "import ctypes, scipy_openblas32 as s; f = s.dll.scipy_openblas_get_corename; "
     own += "f.restype = ctypes.c_char_p; print(f().decode())"

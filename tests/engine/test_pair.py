@@ -13,7 +13,7 @@ from mlx_lm.utils import save_model
 from engine.decoder import Decoder
 from engine.draft_length import LONGEST, DraftCandidate, DraftLengthPolicy
 from engine.draft_length.policy import Automatic
-from engine.drafters import Drafter, NoDrafter
+from engine.drafters import Drafter, DrafterRefused, NoDrafter
 from engine.drafters.cascade import Cascade
 from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.head import HeadDrafter
@@ -168,14 +168,16 @@ def test_a_heads_folder_is_named_like_a_models(
 ) -> None:
     folder = distilled(target, tmp_path / "my head")
     assert type(make(str(folder), target)) is HeadDrafter
-    with pytest.raises(Problem, match="was distilled for target"):
+    with pytest.raises(DrafterRefused) as refused:
         make(str(folder), load(ModelFolder(other)))
+    assert refused.value.obstacle == "other target"
 
 
 @pytest.mark.parametrize("layers", [0, 4, 99])
 def test_an_early_exit_out_of_range(layers: int, target: LoadedModel) -> None:
-    with pytest.raises(Problem, match=f"has 4 layers.* after {layers}") as problem:
+    with pytest.raises(DrafterRefused, match=f"4 .*{layers}") as problem:
         make(f"lookup+early-exit:{layers}", target)
+    assert problem.value.obstacle == "unsupported"
     assert "from 1 to 3" in problem.value.remedy
 
 

@@ -29,8 +29,8 @@ TORCH = os.environ.get("SLIPSTREAM_TORCH_PYTHON")  # an interpreter that has tor
 def test_it_is_small_and_whole(tmp_path: Path) -> None:
     assert sum(path.stat().st_size for path in FOLDER.iterdir()) <= 16_000_000
     described = describe_head(FOLDER)
-    fitted = load_head(described, fingerprint=described.target_fingerprint, vocabulary=49152)
-    assert fitted.shape.hidden_size == 576
+    bound = load_head(described, fingerprint=described.target_fingerprint, vocabulary=49152)
+    assert bound.shape.hidden_size == 576
     assert find_head(described.target_fingerprint, home=tmp_path) == described
 
 
@@ -44,23 +44,23 @@ def test_its_card_says_what_it_is() -> None:
 @pytest.mark.skipif(TORCH is None, reason="SLIPSTREAM_TORCH_PYTHON names no interpreter")
 def test_the_script_computes_the_same_loss(tmp_path: Path) -> None:
     target = load(ModelFolder(STORIES))
-    fitted = untrained(target.model)
-    for name, array in tree_flatten(fitted.head.parameters()):
+    bound = untrained(target.model)
+    for name, array in tree_flatten(bound.head.parameters()):
         noise = 0.1 * mx.random.normal(array.shape, key=mx.random.key(len(name)))
-        fitted.head.load_weights([(name, array + noise)], strict=False)
+        bound.head.load_weights([(name, array + noise)], strict=False)
     texts = ("Once upon a time", "One day, Lily saw a big dog. She", "Tom was")
     asked = [TokenizedPrompt(target.tokenizer.encode(text), 1.0) for text in texts]
-    answers = Answerer(target, fitted.shape.layers).answer(asked, longest=24, seed=0)
+    answers = Answerer(target, bound.shape.layers).answer(asked, longest=24, seed=0)
     rows = mx.full((512,), -1, dtype=mx.int32)
-    rows[fitted.kept] = mx.arange(fitted.shape.rows, dtype=mx.int32)
+    rows[bound.kept] = mx.arange(bound.shape.rows, dtype=mx.int32)
     table = embedding(target.model)
 
-    arrays = {"kept": fitted.kept, "embedding": table(mx.arange(512))}
-    arrays |= {f"head.{name}": array for name, array in tree_flatten(fitted.head.parameters())}
+    arrays = {"kept": bound.kept, "embedding": table(mx.arange(512))}
+    arrays |= {f"head.{name}": array for name, array in tree_flatten(bound.head.parameters())}
     ours = []
     for i, one in enumerate(answers):
         batch = make_batch([one], rows)
-        ours.append(float(loss(fitted.head, batch, embed(table, batch), steps=5).item()))
+        ours.append(float(loss(bound.head, batch, embed(table, batch), steps=5).item()))
         arrays |= {
             f"{i}.tokens": mx.array(one.tokens),
             f"{i}.prompt": mx.array(one.prompt),
@@ -68,7 +68,7 @@ def test_the_script_computes_the_same_loss(tmp_path: Path) -> None:
             f"{i}.rows": rows[one.top_tokens],
             f"{i}.log_probs": one.top_log_probs,
         }
-    shape = {field.name: getattr(fitted.shape, field.name) for field in fields(fitted.shape)}
+    shape = {field.name: getattr(bound.shape, field.name) for field in fields(bound.shape)}
     example = tmp_path / "example.safetensors"
     notes = {"shape": json.dumps(shape), "answers": str(len(answers))}
     mx.save_safetensors(str(example), arrays, notes)

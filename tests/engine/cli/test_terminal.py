@@ -446,9 +446,9 @@ ANSWER = Stats(
 @pytest.mark.parametrize(
     ("stats", "ratio", "words", "figures"),
     [
-        (ANSWER, 1.344, ["1.34×", "68 %", "120 guesses"], ["41.3 tokens/s", "3.1 tokens per pass"]),
+        (ANSWER, 1.344, ["1.34×", "68 %", "120"], ["41.3 tokens/s", "3.1 tokens per pass"]),
         (ANSWER, 0.97, ["0.97×"], []),
-        (ANSWER, None, ["68 %", "120 guesses", "not measured"], []),
+        (ANSWER, None, ["68 %", "120", "not measured"], []),
         (Stats(prompt_tokens=9, rounds=10, plain=10, decode_seconds=2.0), None,
          ["Nothing was drafted"], ["5.0 tokens/s", "9 tokens read, 0 reused"]),
         (Stats(prompt_tokens=9), None, ["Nothing was drafted"], ["9 tokens read, 0 reused"]),

@@ -60,8 +60,8 @@ def target(request: Any, tokenizer: Any, stories: LoadedModel) -> LoadedModel:
 @pytest.fixture(scope="package")
 def trained(stories: LoadedModel, story_answers: list[RecordedAnswer]) -> BoundHead:
     """A head that has learned from those for a few seconds; some of the tokens it cannot say."""
-    fitted = new_story_head(stories, rows=384)
-    trainer = Trainer(fitted, embedding(stories.model), vocabulary=512)
+    bound = new_story_head(stories, rows=384)
+    trainer = Trainer(bound, embedding(stories.model), vocabulary=512)
     for step in range(45):
         trainer.learn(story_answers[step % 4 :: 4], share=0.05 + step / 120)
-    return fitted
+    return bound

@@ -20,7 +20,7 @@ from engine.distil.answering import (
     require_memory,
     split,
 )
-from engine.distil.budget import Budget
+from engine.distil.budget import WorkBudget
 from engine.distil.store import AnswerStore, RecordedAnswer, Shard
 from engine.drafters.head_network import shape_for
 from engine.loading import LoadedModel
@@ -71,7 +71,7 @@ def fill(
     """Let the stand-in answer; returns what was reported."""
     answering, lines = answering_of(stories, asked), list[str]()
     answering._answerer = batches  # type: ignore[assignment]
-    answering.fill(store, budget=Budget(None, tokens), report=lines.append)
+    answering.fill(store, budget=WorkBudget(None, tokens), report=lines.append)
     return lines
 
 
@@ -235,7 +235,7 @@ def test_too_few_to_learn_from(tmp_path: Path, sizes: list[int], greedy: bool) -
 def test_the_target_itself(tmp_path: Path, stories: LoadedModel) -> None:
     asked: list[Any] = asked_of(stories, openings(20), temperatures=(0.0, 1.0))
     store = AnswerStore(tmp_path)
-    answering_of(stories, asked).fill(store, budget=Budget(None, 60), report=lambda _: None)
+    answering_of(stories, asked).fill(store, budget=WorkBudget(None, 60), report=lambda _: None)
     assert 60 <= store.answered <= 20 * LONGEST
     assert store.seconds > 0
     known = {tuple(one.tokens) for one in asked}

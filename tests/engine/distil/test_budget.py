@@ -2,11 +2,11 @@
 
 import pytest
 
-from engine.distil.budget import Budget, in_words, left
+from engine.distil.budget import WorkBudget, in_words, left
 
 
 def test_minutes_are_shared_out() -> None:
-    budget = Budget(minutes=30, tokens=None)
+    budget = WorkBudget(minutes=30, tokens=None)
     assert budget.answered(tokens=123, seconds=0) == 0
     assert budget.answered(tokens=123, seconds=450) == pytest.approx(0.5)
     assert budget.answered(tokens=123, seconds=900) == pytest.approx(1)
@@ -15,14 +15,14 @@ def test_minutes_are_shared_out() -> None:
 
 
 def test_what_answering_left_over_is_trained() -> None:
-    budget = Budget(minutes=30, tokens=None)
+    budget = WorkBudget(minutes=30, tokens=None)
     assert budget.trained(epochs=0, seconds=1700, answering_seconds=100) == pytest.approx(1)
     # And where answering took too long, there is still time to learn.
     assert budget.trained(epochs=0, seconds=450, answering_seconds=1800) == pytest.approx(0.5)
 
 
 def test_tokens_and_epochs() -> None:
-    budget = Budget(minutes=None, tokens=4000)
+    budget = WorkBudget(minutes=None, tokens=4000)
     assert budget.answered(tokens=1000, seconds=1e9) == 0.25
     assert budget.trained(epochs=4, seconds=1e9, answering_seconds=1e9) == 0.5
     assert budget.trained(epochs=8, seconds=0, answering_seconds=0) == 1

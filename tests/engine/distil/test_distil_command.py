@@ -119,7 +119,7 @@ def test_an_out_that_is_taken(distil: Distil, out: Path) -> None:
     out.mkdir()
     (out / "letters.txt").write_text("dear")
     assert_refused(distil(), str(out), "not empty", "--resume", "another --out")
-    assert_refused(distil("--resume"), "nothing to go on with", "Leave out --resume")
+    assert_refused(distil("--resume"), "nothing to resume", "Leave out --resume")
     assert_refused(distil(out=out / "letters.txt"), "cannot be used", "another --out")
     assert [path.name for path in out.iterdir()] == ["letters.txt"]
 

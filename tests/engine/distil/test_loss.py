@@ -243,7 +243,7 @@ def test_a_batch() -> None:
     assert batch.lead == 1
     assert batch.padding.tolist() == [0, 1]
     assert batch.after.tolist() == [answers[0].tokens[1:-1], [0, *answers[1].tokens[1:-1], 0, 0]]
-    assert batch.guessed.tolist() == [0, 1, 2, 3, 4, 5]
+    assert batch.predicting.tolist() == [0, 1, 2, 3, 4, 5]
     assert batch.rank.tolist() == [0, 1, 2, 3, 0, 1]
     assert batch.states.shape == (2, 5, len(LAYERS), WIDTH)
     assert batch.states.dtype == mx.float32

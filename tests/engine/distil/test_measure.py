@@ -8,7 +8,7 @@ import pytest
 from mlx_lm.models.cache import KVCache
 
 from engine.distil.answering import Answerer
-from engine.distil.measure import Acceptance, _chains, measure
+from engine.distil.measure import ChainAcceptance, _chains, measure
 from engine.distil.store import RecordedAnswer
 from engine.draft_length.policy import Fixed
 from engine.drafters.head import HeadDrafter
@@ -24,11 +24,11 @@ from tests.support.mostly_slow import mostly_slow
 
 
 def by_the_engine(
-    stories: LoadedModel, fitted: BoundHead, answers: Sequence[RecordedAnswer], *, chain: int
-) -> Acceptance:
+    stories: LoadedModel, bound: BoundHead, answers: Sequence[RecordedAnswer], *, chain: int
+) -> ChainAcceptance:
     """What drafting does for the same answers."""
     session = Session(stories)
-    session.drafter = HeadDrafter(session.decoder, fitted)
+    session.drafter = HeadDrafter(session.decoder, bound)
     session.policy = Fixed(chain)
     committed = passes = 0
     for one in answers:
@@ -37,7 +37,7 @@ def by_the_engine(
         assert tokens_of(events) == written
         committed += done_of(events).stats.committed
         passes += done_of(events).stats.rounds
-    return Acceptance(committed, passes)
+    return ChainAcceptance(committed, passes)
 
 
 @pytest.mark.parametrize("chain", mostly_slow([1, 3, 5], quick=[3]))
@@ -53,9 +53,9 @@ def test_the_engine_commits_as_much(
 def test_an_untrained_head_is_measured_alike(
     stories: LoadedModel, story_answers: list[RecordedAnswer]
 ) -> None:
-    fitted, some = new_story_head(stories), story_answers[:3]
-    ours = measure(fitted, some, embedding(stories.model))
-    assert ours == by_the_engine(stories, fitted, some, chain=5)
+    bound, some = new_story_head(stories), story_answers[:3]
+    ours = measure(bound, some, embedding(stories.model))
+    assert ours == by_the_engine(stories, bound, some, chain=5)
 
 
 def test_answers_that_end_early_and_short_prompts(stories: LoadedModel, trained: BoundHead) -> None:
@@ -82,8 +82,8 @@ def test_the_figures_are_of_all_answers(
 def test_what_cannot_be_said_is_never_accepted(
     stories: LoadedModel, story_answers: list[RecordedAnswer]
 ) -> None:
-    fitted = new_story_head(stories, rows=16)
-    rare = BoundHead(fitted.head, fitted.shape, mx.array(_unsaid(story_answers, 16)))
+    bound = new_story_head(stories, rows=16)
+    rare = BoundHead(bound.head, bound.shape, mx.array(_unsaid(story_answers, 16)))
     figures = measure(rare, story_answers, embedding(stories.model))
     assert figures.length == 1
     assert figures.passes == sum(len(one.tokens) - one.prompt for one in story_answers)
@@ -97,8 +97,8 @@ def _unsaid(answers: Sequence[RecordedAnswer], count: int) -> list[int]:
 @pytest.mark.parametrize("chain", [1, 4])
 def test_chains_from_all_places_are_chains_from_each(chain: int) -> None:
     head, table, one = lively_head(), embeddings(), answer(4, 12)
-    fitted = BoundHead(head, SHAPE, mx.array(KEPT))
-    ours = np.stack(list(_chains(fitted, one, table, chain)))
+    bound = BoundHead(head, SHAPE, mx.array(KEPT))
+    ours = np.stack(list(_chains(bound, one, table, chain)))
     for place in range(len(one.tokens) - 2):
         cache = KVCache()
         begun = head.begin(one.states[None, : place + 1].astype(mx.float32))

@@ -11,7 +11,7 @@ import pytest
 
 from engine.distil import answering, run, training
 from engine.distil.answering import Answerer, TokenizedPrompt
-from engine.distil.measure import Acceptance, measure
+from engine.distil.measure import ChainAcceptance, measure
 from engine.distil.run import DistilOptions, distil
 from engine.distil.store import RecordedAnswer
 from engine.distil.training import Trainer
@@ -301,7 +301,7 @@ def test_interrupted_while_learning(
 
 def test_interrupted_twice(options: DistilOptions, monkeypatch: pytest.MonkeyPatch) -> None:
     # While what was learned is being measured: then it stops at once, with what is there.
-    def impatient(*_: Any) -> Acceptance:
+    def impatient(*_: Any) -> ChainAcceptance:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(training, "measure", impatient)
@@ -319,12 +319,12 @@ def test_an_interrupt_keeps_the_better_one(
 ) -> None:
     measured, saved = list(lengths), list[Path]()
     monkeypatch.setattr(
-        training, "measure", lambda *_: Acceptance(round(1000 * measured.pop(0)), 1000)
+        training, "measure", lambda *_: ChainAcceptance(round(1000 * measured.pop(0)), 1000)
     )
 
-    def saving(fitted: Any, folder: Path, **options: Any) -> None:
+    def saving(bound: Any, folder: Path, **options: Any) -> None:
         saved.append(folder)
-        save_head(fitted, folder, **options)
+        save_head(bound, folder, **options)
 
     monkeypatch.setattr(run, "save_head", saving)
     epochs: list[str] = []
@@ -409,7 +409,7 @@ def test_no_room_for_the_drafter(
 
     def full(path: str, *arguments: Any) -> None:
         real(path, *arguments)
-        if path.endswith("head.partial.safetensors"):
+        if path.endswith(".head.partial.safetensors"):
             Path(path).write_bytes(b"half of it")
             raise RuntimeError("[save_safetensors] no space")
 

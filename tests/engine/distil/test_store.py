@@ -71,7 +71,7 @@ def test_what_is_written_comes_back(
         (shard,) = found.shards
         assert all_bits(read_shard(shard)) == all_bits(answers)
         assert found.answered == shard.answered == sum(answered for _, answered in lengths)
-        tokens, log_probs = shard.thoughts()
+        tokens, log_probs = shard.likeliest_tokens()
         assert tokens.tolist() == [row for one in answers for row in one.top_tokens.tolist()]
         assert log_probs.dtype == np.float32
         assert log_probs.shape == tokens.shape

@@ -26,8 +26,8 @@ POSITIONS = 2500
 
 
 def trainer_of(stories: LoadedModel, *, rows: int = 512) -> Trainer:
-    fitted = new_story_head(stories, rows=rows)
-    return Trainer(fitted, embedding(stories.model), vocabulary=512)
+    bound = new_story_head(stories, rows=rows)
+    return Trainer(bound, embedding(stories.model), vocabulary=512)
 
 
 def weights(trainer: Trainer) -> dict[str, mx.array]:
@@ -136,7 +136,7 @@ def test_a_checkpoint_is_replaced_whole(
     trainer = trainer_of(stories)
     trainer.save(path)
     trainer.learn(story_answers[:2], share=0.1)
-    (tmp_path / f".{path.name}").write_bytes(b"what a killed one left")
+    (tmp_path / ".checkpoint.partial.safetensors").write_bytes(b"what a killed one left")
     trainer.save(path)
     resumed = trainer_of(stories)
     resumed.restore(path)
@@ -151,7 +151,7 @@ def test_a_full_disk_keeps_the_last_checkpoint(
     trainer, first = trainer_of(stories), trainer_of(stories)
     trainer.save(path)
     trainer.learn(story_answers[:2], share=0.1)
-    (tmp_path / f".{path.stem}.partial{path.suffix}").symlink_to(FULL)
+    (tmp_path / ".checkpoint.partial.safetensors").symlink_to(FULL)
     with pytest.raises(Problem, match="cannot be written") as caught:
         trainer.save(path)
     assert "--resume" in caught.value.remedy

@@ -46,7 +46,7 @@ def test_a_folder_with_something_in_it(out: Path) -> None:
     (out / "letters.txt").write_text("")
     with pytest.raises(Problem, match="not empty"):
         WorkFolder(out).check(PLAN, resume=False)
-    with pytest.raises(Problem, match="nothing to go on with"):
+    with pytest.raises(Problem, match="nothing to resume"):
         WorkFolder(out).check(PLAN, resume=True)
 
 

@@ -14,7 +14,7 @@ from mlx_lm.models.cache import KVCache
 
 from engine.decoder import Decoder
 from engine.draft_length import DraftCandidate, DraftChoice
-from engine.drafters import DraftArrays, Drafter, NoDrafter
+from engine.drafters import DraftArrays, Drafter, DrafterRefused, NoDrafter
 from engine.drafters.cascade import Cascade
 from engine.drafters.chain import draft_chain, fit_vocabulary
 from engine.drafters.early_exit import EarlyExitDrafter, first_layers
@@ -468,7 +468,7 @@ def test_early_exit_after_no_or_all_layers_is_refused(layers: int) -> None:
 
 def test_early_exit_is_refused_where_the_first_layers_cannot_run_alone() -> None:
     # Gemma makes one mask for all global layers, from the first of them.
-    with pytest.raises(Problem, match="cannot run its first 1 layers") as problem:
+    with pytest.raises(DrafterRefused, match=" 1 layers") as problem:
         EarlyExitDrafter(Decoder(build("gemma3_text")), layers=1)
     assert "more layers" in problem.value.remedy
 

@@ -21,22 +21,22 @@ WARM = Sampling(temperature=0.8)
 
 def pair(architecture: str = "llama") -> tuple[Decoder, HeadDrafter, BoundHead]:
     target = Decoder(build(architecture))
-    fitted = untrained(target.model)
-    return target, HeadDrafter(target, fitted), fitted
+    bound = untrained(target.model)
+    return target, HeadDrafter(target, bound), bound
 
 
-def chain(fitted: BoundHead, target: Decoder, tokens: list[int], length: int) -> list[int]:
+def chain(bound: BoundHead, target: Decoder, tokens: list[int], length: int) -> list[int]:
     """The same from nothing: one pass of the target, one of the head, and no caches."""
     fresh = Decoder(target.model)
-    states = fresh.record(fitted.shape.layers)
+    states = fresh.record(bound.shape.layers)
     fresh.read(mx.array(tokens[:-1]))
-    head, embed = fitted.head, target.model.model.embed_tokens
+    head, embed = bound.head, target.model.model.embed_tokens
     begun = [head.begin(states.between(0, len(tokens) - 1)[None])]
     after, drafted = list(tokens[1:]), []
     for _ in range(length):
         state = head(mx.concatenate(begun, axis=1), embed(mx.array([after])), "causal")
         row = int(mx.argmax(head.logits(state)[0, -1]).item())
-        token = int(fitted.kept[row].item())
+        token = int(bound.kept[row].item())
         begun.append(head.go_on(state[:, -1:]))
         after.append(token)
         drafted.append(token)
@@ -57,31 +57,31 @@ def proposed(drafter: HeadDrafter, tokens: list[int], limit: int = 4) -> list[in
 
 
 def test_it_says_what_its_network_says() -> None:
-    target, drafter, fitted = pair()
+    target, drafter, bound = pair()
     ready(target, drafter, TOKENS)
-    assert proposed(drafter, TOKENS) == chain(fitted, target, TOKENS, 4)
+    assert proposed(drafter, TOKENS) == chain(bound, target, TOKENS, 4)
 
 
 @pytest.mark.parametrize("stood", [0, 1, 3])
 def test_its_guesses_are_forgotten_after_the_round(stood: int) -> None:
-    target, drafter, fitted = pair()
+    target, drafter, bound = pair()
     ready(target, drafter, TOKENS)
     guess = proposed(drafter, TOKENS)
     committed = [*TOKENS, *guess[:stood], 7]
     target.read(mx.array(committed[target.length : -1]))
     drafter.accept(stood)
-    assert proposed(drafter, committed) == chain(fitted, target, committed, 4)
+    assert proposed(drafter, committed) == chain(bound, target, committed, 4)
 
 
 def test_what_is_taken_back_is_read_again() -> None:
-    target, drafter, fitted = pair()
+    target, drafter, bound = pair()
     ready(target, drafter, TOKENS)
     proposed(drafter, TOKENS)
     shorter = [*TOKENS[:6], 11, 12]
     target.rewind(6)
     drafter.rewind(6)
     ready(target, drafter, shorter)
-    assert proposed(drafter, shorter) == chain(fitted, target, shorter, 4)
+    assert proposed(drafter, shorter) == chain(bound, target, shorter, 4)
 
 
 def test_asking_twice_changes_nothing() -> None:
@@ -92,18 +92,18 @@ def test_asking_twice_changes_nothing() -> None:
 
 def test_a_long_prompt_is_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine.drafters.head, "_PREFILL_ROWS", 4)
-    target, drafter, fitted = pair()
+    target, drafter, bound = pair()
     for _ in target.prefill(TOKENS):
         pass
     assert list(drafter.prepare(TOKENS)) == [4, 8, 11]
-    assert proposed(drafter, TOKENS) == chain(fitted, target, TOKENS, 4)
+    assert proposed(drafter, TOKENS) == chain(bound, target, TOKENS, 4)
 
 
 def test_it_reads_on_where_the_prompt_was_not_prepared() -> None:
-    target, drafter, fitted = pair()
+    target, drafter, bound = pair()
     for _ in target.prefill(TOKENS):
         pass
-    assert proposed(drafter, TOKENS) == chain(fitted, target, TOKENS, 4)
+    assert proposed(drafter, TOKENS) == chain(bound, target, TOKENS, 4)
 
 
 def test_before_the_target_has_read_anything_it_has_no_idea() -> None:
@@ -128,12 +128,12 @@ def test_states_that_are_gone_are_done_without(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_it_never_says_what_has_no_row() -> None:
-    target, drafter, fitted = pair()
+    target, drafter, bound = pair()
     ready(target, drafter, TOKENS)
     proposal = drafter.propose(TOKENS, up_to(4), WARM, KEY)
     assert proposal is not None
     assert proposal.distributions is not None
-    kept = set(fitted.kept.tolist())
+    kept = set(bound.kept.tolist())
     assert set(proposal.tokens.tolist()) <= kept
     mass = proposal.distributions.sum(axis=0).tolist()
     assert {token for token, q in enumerate(mass) if q > 0} <= kept

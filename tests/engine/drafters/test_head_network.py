@@ -7,6 +7,7 @@ import mlx.core as mx
 import pytest
 from mlx.utils import tree_flatten
 
+from engine.drafters import DrafterRefused
 from engine.drafters.head_network import (
     BoundHead,
     HeadShape,
@@ -25,13 +26,13 @@ VOCABULARY = 64
 
 
 @pytest.fixture
-def fitted() -> BoundHead:
+def bound() -> BoundHead:
     return untrained(build("llama", vocabulary=VOCABULARY))
 
 
 @pytest.fixture
-def folder(fitted: BoundHead, tmp_path: Path) -> Path:
-    save_head(fitted, tmp_path / "drafter", target="tiny", fingerprint=FINGERPRINT)
+def folder(bound: BoundHead, tmp_path: Path) -> Path:
+    save_head(bound, tmp_path / "drafter", target="tiny", fingerprint=FINGERPRINT)
     return tmp_path / "drafter"
 
 
@@ -39,12 +40,12 @@ def read(folder: Path) -> BoundHead:
     return load_head(describe_head(folder), fingerprint=FINGERPRINT, vocabulary=VOCABULARY)
 
 
-def logits(fitted: BoundHead, seed: int = 0) -> mx.array:
-    width, layers = fitted.shape.hidden_size, len(fitted.shape.layers)
+def logits(bound: BoundHead, seed: int = 0) -> mx.array:
+    width, layers = bound.shape.hidden_size, len(bound.shape.layers)
     states = mx.random.normal((1, 5, layers, width), key=mx.random.key(seed))
     embeddings = mx.random.normal((1, 5, width), key=mx.random.key(seed + 1))
-    state = fitted.head(fitted.head.begin(states), embeddings, "causal")
-    return fitted.head.logits(fitted.head(fitted.head.go_on(state), embeddings, "causal"))
+    state = bound.head(bound.head.begin(states), embeddings, "causal")
+    return bound.head.logits(bound.head(bound.head.go_on(state), embeddings, "causal"))
 
 
 def assert_nearly_the_same(one: BoundHead, other: BoundHead) -> None:
@@ -55,9 +56,9 @@ def assert_nearly_the_same(one: BoundHead, other: BoundHead) -> None:
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_a_head_fits_every_architecture(architecture: str) -> None:
     model = build(architecture, vocabulary=VOCABULARY)
-    fitted = untrained(model)
-    assert fitted.shape.layers[-1] == len(model.layers)
-    assert logits(fitted).shape == (1, 5, VOCABULARY // 2)
+    bound = untrained(model)
+    assert bound.shape.layers[-1] == len(model.layers)
+    assert logits(bound).shape == (1, 5, VOCABULARY // 2)
 
 
 def test_layers_are_different_ones_even_in_a_shallow_model() -> None:
@@ -69,20 +70,20 @@ def test_layers_are_different_ones_even_in_a_shallow_model() -> None:
 @pytest.mark.parametrize("bits", [None, 4])
 def test_a_new_head_begins_with_the_targets_output_rows(bits: int | None) -> None:
     model = build("llama", vocabulary=VOCABULARY, **({} if bits is None else {"bits": bits}))
-    fitted = new_head(model, shape_for(model, rows=3), mx.array([5, 1, 60]))
-    states = mx.random.normal((4, fitted.shape.hidden_size))
+    bound = new_head(model, shape_for(model, rows=3), mx.array([5, 1, 60]))
+    states = mx.random.normal((4, bound.shape.hidden_size))
     assert mx.allclose(
-        states @ fitted.head.output.weight.T,
+        states @ bound.head.output.weight.T,
         model.lm_head(states)[:, mx.array([5, 1, 60])],
         atol=1e-3,
     )
 
 
-def test_eight_bits_say_nearly_the_same(fitted: BoundHead, folder: Path) -> None:
+def test_eight_bits_say_nearly_the_same(bound: BoundHead, folder: Path) -> None:
     loaded = read(folder)
-    assert loaded.shape == fitted.shape
-    assert loaded.kept.tolist() == fitted.kept.tolist()
-    assert_nearly_the_same(fitted, loaded)
+    assert loaded.shape == bound.shape
+    assert loaded.kept.tolist() == bound.kept.tolist()
+    assert_nearly_the_same(bound, loaded)
 
 
 def test_on_the_cpu_a_head_becomes_float32(folder: Path) -> None:
@@ -93,32 +94,34 @@ def test_on_the_cpu_a_head_becomes_float32(folder: Path) -> None:
 
 def test_matrices_that_are_no_whole_groups_stay_sixteen_bit(tmp_path: Path) -> None:
     shape = HeadShape(64, (1,), 8, 4, 4, 16, 172, 1e-5, 1e4)
-    fitted = new_head(build("llama"), shape, mx.arange(8))
-    save_head(fitted, tmp_path / "odd", target="tiny", fingerprint=FINGERPRINT)
+    bound = new_head(build("llama"), shape, mx.arange(8))
+    save_head(bound, tmp_path / "odd", target="tiny", fingerprint=FINGERPRINT)
     loaded = read(tmp_path / "odd")
     stored = mx.load(str(tmp_path / "odd" / "head.safetensors"))
     assert stored["fuse.weight"].dtype == mx.uint32
     assert stored["block.mlp.down_proj.weight"].dtype == mx.float16
-    assert_nearly_the_same(fitted, loaded)
+    assert_nearly_the_same(bound, loaded)
 
 
-def test_saving_leaves_the_head_as_it_is(fitted: BoundHead, tmp_path: Path) -> None:
-    before = {name: mx.array(array) for name, array in tree_flatten(fitted.head.parameters())}
-    save_head(fitted, tmp_path / "x", target="tiny", fingerprint=FINGERPRINT)
-    after = dict(tree_flatten(fitted.head.parameters()))
+def test_saving_leaves_the_head_as_it_is(bound: BoundHead, tmp_path: Path) -> None:
+    before = {name: mx.array(array) for name, array in tree_flatten(bound.head.parameters())}
+    save_head(bound, tmp_path / "x", target="tiny", fingerprint=FINGERPRINT)
+    after = dict(tree_flatten(bound.head.parameters()))
     assert before.keys() == after.keys()
     assert all(mx.array_equal(before[name], after[name]) for name in before)
 
 
 def test_another_target_is_refused(folder: Path) -> None:
-    with pytest.raises(Problem, match=r"distilled for tiny .*0123456789abcdef.*feedbeef") as caught:
+    with pytest.raises(DrafterRefused, match=r"tiny.*0123456789abcdef.*feedbeef") as caught:
         load_head(describe_head(folder), fingerprint="feedbeef", vocabulary=VOCABULARY)
+    assert caught.value.obstacle == "other target"
     assert "slipstream distil" in caught.value.remedy
 
 
 def test_tokens_that_the_target_lacks_are_refused(folder: Path) -> None:
-    with pytest.raises(Problem, match="tokens that the target does not have"):
+    with pytest.raises(DrafterRefused) as caught:
         load_head(describe_head(folder), fingerprint=FINGERPRINT, vocabulary=VOCABULARY - 4)
+    assert caught.value.obstacle == "damaged"
 
 
 def damage_config(folder: Path, **changes: object) -> None:

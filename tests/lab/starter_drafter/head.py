@@ -196,15 +196,15 @@ def loss(head: Head, batch: Batch, embedding: Tensor, greed: float = 0.0) -> lis
             if i + 1 < len(head.blocks):
                 x = block.thought(x)
             else:  # nothing else is looked at
-                state = block.thought(x.flatten(0, 1)[batch.guessed])
+                state = block.thought(x.flatten(0, 1)[batch.predicting])
         counted = (batch.rank >= step).nonzero()[:, 0]
-        before = embedded.flatten(0, 1)[batch.guessed[counted]]
+        before = embedded.flatten(0, 1)[batch.predicting[counted]]
         logits = head.logits(state[counted], before)
         thoughts = batch.thoughts[:, : shape["rows"]]
         parts.append(Difference.apply(logits, thoughts, batch.total, counted, greed))
         if "parallel" not in shape:
             spread = torch.zeros(rows * n, state.shape[-1], dtype=state.dtype, device=x.device)
-            spread = spread.index_copy(0, batch.guessed, state).view(rows, n, -1)
+            spread = spread.index_copy(0, batch.predicting, state).view(rows, n, -1)
             begun = head.go_on(F.pad(spread, (0, 0, 1, 0))[:, :-1])
     return parts
 

@@ -140,7 +140,7 @@ def worth(head: Head, kept: Tensor, reader: Reader) -> Worth:
         batch = reader.batch(numbers, kept, head.shape["layers"])
         guesses = list(chains(head, batch, target.embedding))
         drafts = torch.stack([kept[logits.argmax(-1)] for logits in guesses], -1).cpu().numpy()
-        logits = guesses[0].flatten(0, 1)[batch.guessed].float()
+        logits = guesses[0].flatten(0, 1)[batch.predicting].float()
         chances = [(x / 0.8).softmax(-1) for x in (logits, batch.thoughts)]
         sampled.append(torch.minimum(*chances).sum(-1).mean().item())
         for row, i in enumerate(numbers):
@@ -216,7 +216,7 @@ def train(
                 one.learn(
                     batch, layers, rate=min(1, (step + 1) / 60) * (1 - elapsed / 60 / minutes)
                 )
-            step, seen = step + 1, seen + len(batch.guessed)
+            step, seen = step + 1, seen + len(batch.predicting)
             if elapsed - told > 20:
                 told = elapsed
                 values = ", ".join(f"{one.value():.3f}" for one in learners)
