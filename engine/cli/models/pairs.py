@@ -1,7 +1,7 @@
-"""Pairs on this machine: which the catalog offers, what drafts for a target, what has room.
+"""Pairs on this machine: the catalog's offers, drafters for a target, what fits in memory.
 
-Knows how what a person wrote becomes sizes and configs: of what is installed, else as the catalog
-tells, else as the hub does. The judgements are `models.catalog`'s, `pairing`'s and `memory`'s.
+Finds sizes and configs of the models that a person names: among installed ones, else in the
+catalog, else on the hub. `models.catalog`, `pairing` and `memory` judge them.
 """
 
 from pathlib import Path
@@ -35,7 +35,7 @@ def offers_here() -> list[PairOffer]:
 
 
 def candidates_for(target: str) -> tuple[str, list[Candidate]]:
-    """The target's name, and all that could draft for it, best first. Raises `Problem`."""
+    """The target's name, and every way to draft for it, best first. Raises `Problem`."""
     folder = resolve_target(target)
     entries = inventory()
     place = folder.path.resolve()
@@ -45,7 +45,7 @@ def candidates_for(target: str) -> tuple[str, list[Candidate]]:
 
 
 def fit_of(target: str, drafter: str, *, context: int) -> Fit:
-    """Whether the pair has room with `context` tokens; neither needs to be here. Raises `Problem`.
+    """Whether the pair fits with `context` tokens, installed or not. Raises `Problem`.
 
     `drafter` is as `slipstream chat` takes it. Of several joined, the one with weights counts.
     """
@@ -56,7 +56,7 @@ def fit_of(target: str, drafter: str, *, context: int) -> Fit:
 
 
 def _drafter_size(name: str, target: str) -> ModelSize | None:
-    """None of what has no weights of its own."""
+    """The size of a drafter; None where it has no weights of its own."""
     if not name or drafts_without_weights(name):
         return None
     if name not in ("auto", "head"):
@@ -68,7 +68,7 @@ def _drafter_size(name: str, target: str) -> ModelSize | None:
 
 
 def _size(name: str, *, drafts: bool = False) -> ModelSize:
-    """Of what is here, else as the catalog knows it, else as the hub says."""
+    """The size of an installed model, else from the catalog, else from the hub."""
     path = Path(name)
     if name.lower().endswith(".gguf") and path.is_file():
         return ModelSize(

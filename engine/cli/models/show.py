@@ -1,8 +1,7 @@
-"""What is told about models, drawn in a terminal: tables for what can be had, a reason for each no.
+"""Draws records of models in a terminal: tables of what can be used, a reason for each that cannot.
 
-Knows the records and a console; nothing of where they come from. Nothing that a hub or a model's
-file wrote reaches the terminal but through `engine.cli.terminal.clean`. Nothing is ever shown as an
-empty list: where there is nothing, it is said what to do.
+Knows the records and a console; nothing of where they come from. Texts from the hub and from model
+files are cleaned of control characters. There are no empty lists: a line says what to do instead.
 """
 
 import time
@@ -19,10 +18,10 @@ _ROLES = {"chat": "chat", "drafter": "drafter", "head": "head"}
 
 
 def show_local(console: Console, found: Inventory) -> None:
-    """All that is on this machine, and what is on its way."""
+    """Draw installed models, downloads and leftovers."""
     usable = [model for model in found.installed if not model.problem]
     if usable:
-        table = _table("On this machine", "", "used as", "size", "bits", "context", "last used")
+        table = _table("On this machine", "", "role", "size", "bits", "context", "last used")
         for model in usable:
             table.add_row(
                 _name(model.name),
@@ -34,28 +33,28 @@ def show_local(console: Console, found: Inventory) -> None:
             )
         console.print(table)
     if not any(model.role == "chat" for model in found.installed):
-        _line(console, "No model to chat with is installed yet.", style="bold")
-        _line(console, "→ See what runs well here: slipstream models pair", indent=2)
+        _line(console, "No model for chat is installed yet.", style="bold")
+        _line(console, "→ To see what runs well here: slipstream models pair", indent=2)
     for broken in (model for model in found.installed if model.problem):
         _no(console, broken.name, f"{broken.problem} {broken.remedy}", size(broken.size_bytes))
     for download in found.downloads:
         show_download(console, download)
     if any(one.status != "running" for one in found.downloads):
-        _line(console, "→ Go on with what waits: slipstream models pull", indent=2)
+        _line(console, "→ To continue downloads: slipstream models pull", indent=2)
     for rest in found.incomplete:
         again = f"slipstream models remove --incomplete {rest.name}"
-        _no(console, rest.name, f"It is incomplete. Fetch it again, or {again}",
+        _no(console, rest.name, f"It is incomplete. Fetch it again, or delete it: {again}",
             size(rest.size_bytes))  # fmt: skip
     for folder in found.folders:
-        _line(console, f"Also looked through: {folder}", style="dim")
+        _line(console, f"Added folder: {folder}", style="dim")
     sizes = [one.size_bytes for one in found.installed]
     sizes += [one.size_bytes for one in found.incomplete]
     free = size(found.free_bytes)
-    _line(console, f"{size(sum(sizes))} taken, {free} free on the disk.", style="dim")
+    _line(console, f"Models take {size(sum(sizes))}; {free} are free on the disk.", style="dim")
 
 
 def show_download(console: Console, download: Download) -> None:
-    """One of the queue, as it stands."""
+    """Draw an entry of the queue."""
     mark, style = {
         "done": ("✓", "green"),
         "running": ("↓", "bold"),
@@ -71,7 +70,7 @@ def show_download(console: Console, download: Download) -> None:
 
 
 def show_found(console: Console, text: str, found: Sequence[SearchResult]) -> None:
-    """What the hub has; those that cannot be used come last, each with its reason."""
+    """Draw the results of a search; those that cannot be used come last, each with its reason."""
     usable = [one for one in found if not one.reason]
     if not found:
         _line(console, f"The hub has no model for {text!r}.", style="bold")
@@ -92,7 +91,7 @@ def show_found(console: Console, text: str, found: Sequence[SearchResult]) -> No
 
 
 def show_offers(console: Console, offers: Sequence[PairOffer]) -> None:
-    """The catalog's pairs for this machine, the recommended one first."""
+    """Draw the catalog's pairs for this machine, the recommended one first."""
     for offer in offers:
         if offer.recommended:
             _recommended(console, offer)
@@ -109,11 +108,11 @@ def show_offers(console: Console, offers: Sequence[PairOffer]) -> None:
         drafter = f"with {offer.drafter}; " if offer.drafter else ""
         _line(console, f"{drafter}{offer.good_for}", indent=2)
     if any(not offer.verified for offer in offers):
-        _line(console, "Names and sizes are as of the catalog; the hub may differ.", style="dim")
+        _line(console, "Names and sizes are the catalog's; the hub's may differ.", style="dim")
 
 
 def show_candidates(console: Console, target: str, candidates: Sequence[Candidate]) -> None:
-    """What may draft for a target, best first, and why or why not."""
+    """Draw every way to draft for a target, best first, each with its reason."""
     _line(console, f"Drafters for {target}", style="bold")
     for one in candidates:
         facts = [] if one.installed else ["not here yet"]
@@ -128,7 +127,7 @@ def show_candidates(console: Console, target: str, candidates: Sequence[Candidat
 
 
 def show_fit(console: Console, fit: Fit) -> None:
-    """What a pair takes, and of what that is made."""
+    """Draw the memory that a pair needs, and its parts."""
     mark, style = ("✓", "green") if fit.fits else ("✗", "bold red")
     _entry(console, mark, style, fit.pair, f"at {fit.context:,} tokens")
     table = Table(box=None, padding=(0, 1, 0, 0), show_header=False)
@@ -177,7 +176,7 @@ def _fetched(offer: PairOffer) -> str:
 
 
 def _table(title: str, *headings: str) -> Table:
-    """The first column folds where the console is narrow, figures do not."""
+    """A table whose first column folds where the console is narrow; figures do not."""
     table = Table(title=title, title_justify="left", title_style="bold", box=None,
                   padding=(0, 2, 0, 0), header_style="dim")  # fmt: skip
     for number, heading in enumerate(headings):
@@ -193,7 +192,7 @@ def _table(title: str, *headings: str) -> Table:
 
 
 def _name(text: str) -> Text:
-    """What somebody else wrote, in one line."""
+    """Somebody else's text in one line."""
     return Text(_tidy(text))
 
 
