@@ -31,12 +31,12 @@ from app.models.pair_bar import PairBar
 from app.models.pair_controller import PairController
 from app.models.words import target_name
 from app.notices import Notices, Offer
+from app.race.dialog import RaceDialog
 from app.race.race import Race
-from app.race.race_dialog import RaceDialog
 from app.rounds.lane import DraftLane
 from app.rounds.side import RoundsSide
+from app.sampling.dialog import SamplingDialog
 from app.sampling.presets import presets_from_json, presets_to_json
-from app.sampling.sampling_dialog import SamplingDialog
 from app.settings import Pair, Settings
 from app.sidebar.controller import SidebarController
 from app.sidebar.sidebar import Sidebar

@@ -1,15 +1,16 @@
-"""Which drafted tokens stand, and what replaces the first that falls. Pure functions.
+"""The acceptance rules: which drafted tokens are accepted, and what the target writes after them.
 
 A round drafts x_1..x_n, each from q_i, and the target gives p_1..p_{n+1} in one pass. Whatever
 the q are, the committed tokens have exactly the target's distribution:
 
-- `greedily`: tokens stand while they are the target's own first choice.
-- `by_token`: x_i stands with chance min(1, p_i/q_i); at the first that falls, the replacement
-  comes from norm(max(0, p - q)) (Leviathan et al., arXiv 2211.17192; Chen et al., 2302.01318).
-- `by_block`: the longest prefix that stands is judged as a whole, which accepts at least as
-  many tokens from the same drafts (Sun et al., arXiv 2403.10444, algorithm 2).
+- `greedily`: tokens are accepted while they are the target's own first choice.
+- `by_token`: x_i is accepted with chance min(1, p_i/q_i); the correction of the first rejected
+  one is drawn from norm(max(0, p - q)) (Leviathan et al., arXiv 2211.17192; Chen et al.,
+  2302.01318).
+- `by_block`: prefixes are accepted as a whole, which accepts at least as many tokens from the
+  same drafts (Sun et al., arXiv 2403.10444, algorithm 2).
 
-Everything stays on the device: nothing here waits for it.
+Pure functions. Everything stays on the device: nothing here waits for it.
 """
 
 from dataclasses import dataclass
@@ -21,10 +22,10 @@ from engine.sampling import draw, entries
 
 @dataclass(frozen=True, slots=True)
 class VerdictArrays:
-    """A round's verdict, arrays still on the device.
+    """A round's verdict, as arrays that are still on the device.
 
-    `accepted`: () int32, how many drafted tokens stand. `next`: () int32, the target's own
-    token after them. `chance`: (n,) float32, how likely each drafted token was to stand.
+    `accepted`: () int32, how many drafted tokens are accepted. `next`: () int32, the target's own
+    token after them. `chance`: (n,) float32, how likely each drafted token was to be accepted.
     """
 
     accepted: mx.array
@@ -44,18 +45,18 @@ def by_token(drafted: mx.array, p: mx.array, q: mx.array, key: mx.array) -> Verd
     uniform_key, next_key = mx.random.split(key)
     n = drafted.size
     chance = mx.minimum(entries(p[:n], drafted) / entries(q, drafted), 1.0)
-    stands = mx.random.uniform(shape=(n,), key=uniform_key) < chance
-    accepted = mx.sum(mx.cumprod(stands.astype(mx.int32)))
+    passes = mx.random.uniform(shape=(n,), key=uniform_key) < chance
+    accepted = mx.sum(mx.cumprod(passes.astype(mx.int32)))
     weights = mx.ones((n + 1,))
     return VerdictArrays(accepted, _replacement(p, q, weights, accepted, next_key), chance)
 
 
 def by_block(drafted: mx.array, p: mx.array, q: mx.array, key: mx.array) -> VerdictArrays:
-    """As `by_token`; n >= 1. `weights[i]` is the paper's p_i, the standing of the block's first
-    i tokens; prefix i is accepted with chance h_i, and the longest accepted prefix stands."""
+    """As `by_token`; n >= 1. `weights[i]` is the paper's p_i, the weight of the block's first i
+    tokens; prefix i is accepted with chance h_i, and the longest accepted prefix counts."""
     uniform_key, next_key = mx.random.split(key)
     n = drafted.size
-    # w_i = min(w_{i-1} r_i, 1) without a loop: a walk in logarithms that is held down at 0.
+    # w_i = min(w_{i-1} r_i, 1) without a loop: a walk in logarithms that never rises above 0.
     walk = mx.cumsum(mx.log(entries(p[:n], drafted) / entries(q, drafted)))
     walk = mx.concatenate([mx.zeros((1,)), walk])
     weights = mx.exp(walk - mx.cummax(walk))
@@ -64,19 +65,19 @@ def by_block(drafted: mx.array, p: mx.array, q: mx.array, key: mx.array) -> Verd
     left = mx.sum(mx.maximum(inner[:, None] * p[1:n] - q[1:n], 0.0), axis=-1)
     inner = mx.where(inner < 1.0, left / (left + 1.0 - inner), 1.0)
     prefix_chance = mx.concatenate([inner, weights[n:]])[:n]
-    stands = mx.random.uniform(shape=(n,), key=uniform_key) < prefix_chance
-    accepted = mx.max(mx.where(stands, mx.arange(1, n + 1), 0))
-    # A token stands where any prefix that holds it does.
-    falls = mx.cumprod(1.0 - prefix_chance, reverse=True)
-    return VerdictArrays(accepted, _replacement(p, q, weights, accepted, next_key), 1.0 - falls)
+    passes = mx.random.uniform(shape=(n,), key=uniform_key) < prefix_chance
+    accepted = mx.max(mx.where(passes, mx.arange(1, n + 1), 0))
+    # A token is accepted with any prefix that holds it.
+    rejected = mx.cumprod(1.0 - prefix_chance, reverse=True)
+    return VerdictArrays(accepted, _replacement(p, q, weights, accepted, next_key), 1.0 - rejected)
 
 
 def _replacement(
     p: mx.array, q: mx.array, weights: mx.array, accepted: mx.array, key: mx.array
 ) -> mx.array:
-    """A sample of norm(max(0, w p - q)) at the first fallen token, of p after a clean sweep."""
+    """A sample of norm(max(0, w p - q)) at the first rejected token, of p after a clean sweep."""
     q = mx.concatenate([q, mx.zeros((1, p.shape[-1]))])
     residual = mx.maximum(weights[accepted] * p[accepted] - q[accepted], 0.0)
-    # p and q equal up to rounding leave nothing; then nothing could have fallen either.
+    # Where p and q are equal up to rounding, nothing is left; but then nothing is rejected either.
     residual = mx.where(mx.sum(residual) > 0.0, residual, p[accepted])
     return draw(residual, key)

@@ -1,4 +1,4 @@
-"""A model that reads a sequence of tokens, and can take it back: target and drafter alike.
+"""A model that reads a sequence of tokens and can take some back: target and drafting model alike.
 
 Knows a model and its caches; nothing of sampling, of text, or of who verifies whom.
 """
@@ -20,8 +20,8 @@ _MOST_UNREAD = 8
 class Decoder:
     """Reads the committed tokens of one conversation.
 
-    Its caches always hold a prefix of them: `length` tokens. The rest is unread, and goes in
-    front of the next pass: usually just the last token, which the model wrote itself.
+    Its caches always hold a prefix of them: `length` tokens. The rest is unread, and comes first
+    in the next pass: usually just the last token, which the model wrote itself.
 
     Attributes: `model`; `timeline`, its caches; `vocabulary`, how many logits it gives.
     """
@@ -84,10 +84,10 @@ class Decoder:
             yield self.length
 
     def begin_round(self, tokens: list[int]) -> int:
-        """Get ready for a round that can be taken back; returns the rows left for drafts.
+        """Prepare for a round that can be taken back; returns the rows that are left for a draft.
 
         Recurrent caches take back whole rounds, so rejections leave more and more unread
-        tokens. Those are read for good before they weigh on every pass.
+        tokens. Those are read for good before they slow down every pass.
         """
         if len(tokens) - self.length > min(_MOST_UNREAD, self.timeline.room()):
             for _ in self.prefill(tokens):
@@ -96,7 +96,7 @@ class Decoder:
         return self.timeline.room() - (len(tokens) - self.length)
 
     def rewind(self, length: int) -> None:
-        """Forget all past the first `length` tokens, or somewhat more: see `Timeline.rewind`."""
+        """Forget all but the first `length` tokens, or a few more: see `Timeline.rewind`."""
         self.timeline.rewind(length)
         if self._states:
             self._states.cut(self.length)

@@ -1,11 +1,10 @@
-"""The child process: commands in, responses out, as `engine.protocol` has them.
+"""The child process: commands in, responses out, as `engine.protocol` defines them.
 
-The main thread owns MLX and does one thing after another. A reader thread parses what comes
-in, responses what is no command, and takes note of a cancelled generation at once.
+The main thread owns MLX and runs one command after another. A reader thread parses the lines,
+refuses those that hold no command, and notes a cancelled generation at once.
 
-One session serves all conversations. Going on with the one that was answered last reuses what
-was read of it; going back to another costs reading it again. A session each would keep every
-chat's cache in memory.
+One session serves all conversations. The next answer in the same conversation reuses what was read;
+in another one everything is read again. A session for each would keep every chat's cache in memory.
 """
 
 import gc
@@ -35,17 +34,17 @@ from models.errors import Problem
 from models.installed.last_used import mark_used
 from models.installed.resolve import resolve_drafters, resolve_target
 
-_GRACE_SECONDS = 5  # for what runs to notice that it shall end
+_GRACE_SECONDS = 5  # for a running command to notice that it must end
 
 Send = Callable[[Response], None]
 
 
 class Disconnected(Exception):
-    """Nobody reads the responses any more."""
+    """Nobody reads the responses any longer."""
 
 
 class ResponseWriter:
-    """Writes responses, whole lines from any thread."""
+    """Writes responses as whole lines, from any thread."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
@@ -63,7 +62,7 @@ class ResponseWriter:
 
 
 class CommandQueue:
-    """What was asked for and not done yet. Filled by one thread, emptied by another.
+    """The commands that are not done yet. One thread fills it, another empties it.
 
     Has no locks of its own, so that a signal handler may call `stop`. Attribute: `stopped`.
     """
@@ -75,7 +74,7 @@ class CommandQueue:
         self.stopped = False
 
     def read(self, stream: BinaryIO) -> None:
-        """Take in lines until `quit` or the end; then `stop`."""
+        """Queue the commands in `stream` until `quit` or its end; then `stop`."""
         with suppress(Disconnected, OSError):
             for line in read_lines(stream):
                 try:
@@ -88,26 +87,26 @@ class CommandQueue:
                 if isinstance(command, protocol.Cancel):
                     self._cancelled.add(command.id)
                 else:
-                    self._cancelled.discard(command.id)  # of an earlier command
+                    self._cancelled.discard(command.id)  # an id may be used again
                     self._queue.put(command)
         self.stop()
 
     def stop(self) -> None:
-        """Cancel everything: what is still to come out is to be refused."""
+        """Cancel everything: generations that are still queued are to be refused."""
         self.stopped = True
         self._queue.put(None)
 
     def take(self) -> Work | None:
-        """What to do next; waits for it. None at the end."""
+        """The next command; waits for it. None at the end."""
         return self._queue.get()
 
     def cancelled(self, generation: str) -> bool:
-        """Whether a generation shall end."""
+        """Whether a generation must end."""
         return self.stopped or generation in self._cancelled
 
 
 def read_lines(stream: BinaryIO) -> Iterator[bytes]:
-    """Lines with their ends. One that is too long comes broken off, one byte too long."""
+    """Lines with their ends. A line that is too long is cut off one byte past the limit."""
     while line := stream.readline(protocol.LONGEST_LINE_BYTES + 1):
         rest = line
         while len(line) > protocol.LONGEST_LINE_BYTES and rest and not rest.endswith(b"\n"):
@@ -116,17 +115,17 @@ def read_lines(stream: BinaryIO) -> Iterator[bytes]:
 
 
 class Host:
-    """Does what comes out of an queue, one after another, on the thread that calls `run`."""
+    """Runs the commands of a queue, one after another, on the thread that calls `run`."""
 
     def __init__(self, queue: CommandQueue, send: Send) -> None:
         self._queue = queue
         self._send = send
         self._target: LoadedModel | None = None
         self._drafter = self._draft_length = ""
-        self._session: Session | None = None  # made anew after one that broke
+        self._session: Session | None = None  # replaced after an unexpected error
 
     def run(self) -> None:
-        """Until the queue ends. Raises Disconnected."""
+        """Run commands until the queue ends. Raises Disconnected."""
         while (command := self._queue.take()) is not None:
             try:
                 self._do(command)
@@ -151,7 +150,7 @@ class Host:
                 self._unload(command.id)
 
     def _load(self, command: Load) -> None:
-        # What can be seen to be wrong without loading leaves the old model where it is.
+        # A command that is refused before loading leaves the old model loaded.
         folder = resolve_target(command.target)
         policy = make_policy(command.draft_length)
         drafters = resolve_drafters(command.drafter, folder)
@@ -175,7 +174,9 @@ class Host:
         session = self._usable_session()
         drafter = self._drafter if command.drafter is None else command.drafter
         length = self._draft_length if command.draft_length is None else command.draft_length
-        policy = make_policy(length)  # anew in any case: it has measured the old drafter
+        policy = make_policy(
+            length
+        )  # a new one in any case: the old one has measured the old drafter
         folder = session.target.folder
         drafters = None if command.drafter is None else resolve_drafters(drafter, folder)
         if drafters is not None:
@@ -190,16 +191,19 @@ class Host:
         self._send_loaded(command.id, remark)
 
     def _calibrate(self, session: Session, loading: protocol.Loading) -> str:
-        """Tells how far it is: at once, and at every tenth. Returns what there is to remark."""
-        told = -1
+        """Calibrate, and report every tenth of it; returns the remarks on it in a line."""
+        reported = -1
 
-        def tell(share: float) -> None:
-            nonlocal told
-            if int(10 * share) > told:
-                told = int(10 * share)
+        def report(share: float) -> None:
+            nonlocal reported
+            if int(10 * share) > reported:
+                reported = int(10 * share)
                 self._send(replace(loading, measured=share))
 
-        return session.calibrate(progress=tell, cancelled=lambda: self._queue.cancelled(loading.id))
+        remarks = session.calibrate(
+            progress=report, cancelled=lambda: self._queue.cancelled(loading.id)
+        )
+        return " ".join(remark.value for remark in remarks)
 
     def _generate(self, command: Generate) -> None:
         session = self._usable_session()
@@ -213,19 +217,19 @@ class Host:
                 self._send(event)
         except Exception as error:
             if not isinstance(error, Problem):
-                self._session = None  # its caches may hold what was never computed
+                self._session = None  # its caches may refer to passes that failed
             raise
 
     def _unload(self, id: str) -> None:
         self._session = self._target = None
-        give_memory_back()
+        free_memory()
         self._send(protocol.Unloaded(id))
 
     def _usable_session(self) -> Session:
         if self._target is None:
             raise Problem("No model is loaded.", "Load one first.")
         if self._session is None:
-            give_memory_back()
+            free_memory()
             policy = make_policy(self._draft_length)
             self._session = Session(
                 self._target,
@@ -233,7 +237,7 @@ class Host:
                 policy=policy,
                 calibrations=CalibrationStore(calibration_folder()),
             )
-            self._session.calibrate()  # what it knew is kept on disk
+            self._session.calibrate()  # from what is stored
         return self._session
 
     def _send_loaded(self, id: str, remark: str) -> None:
@@ -254,7 +258,7 @@ class Host:
 
 
 def failure(id: str, error: Exception) -> Failed:
-    """A failed command's response. What nobody foresaw goes to the log, standard error, too."""
+    """The response to a failed command. An unexpected error is also written to standard error."""
     if isinstance(error, Problem):
         return Failed(id, error.message, error.remedy)
     with suppress(OSError):
@@ -265,12 +269,12 @@ def failure(id: str, error: Exception) -> Failed:
 
 
 def held_bytes() -> int:
-    """What MLX holds, and can give back."""
+    """How many bytes MLX holds and can free."""
     return int(mx.get_active_memory() + mx.get_cache_memory())
 
 
-def give_memory_back() -> None:
-    """Free what is not referenced any more, MLX's pool included."""
+def free_memory() -> None:
+    """Free what is no longer referenced, MLX's pool included."""
     gc.collect()
     mx.clear_cache()
 
@@ -288,8 +292,8 @@ def ready() -> protocol.Ready:
 
 
 def claim_pipes() -> tuple[BinaryIO, BinaryIO]:
-    """Standard input and output for the protocol alone: others print to standard error, C code
-    too, and find nothing to read."""
+    """Standard input and output for the protocol alone. All other code, C code too, prints to
+    standard error from now on, and reads nothing."""
     sys.stdout.flush()
     commands, responses = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -308,7 +312,7 @@ def main() -> NoReturn:
 
     def stop() -> None:
         queue.stop()
-        signal.alarm(_GRACE_SECONDS)  # ends the process where a long pass or a full pipe holds it
+        signal.alarm(_GRACE_SECONDS)  # ends the process if a long pass or a full pipe holds it
 
     def read() -> None:
         try:
@@ -322,7 +326,7 @@ def main() -> NoReturn:
         send(ready())
         Thread(target=read, name="reader", daemon=True).start()
         Host(queue, send).run()
-    os._exit(0)  # at once: the reader may sit in a read that nothing wakes
+    os._exit(0)  # at once, as nothing ends the reader thread's read
 
 
 if __name__ == "__main__":

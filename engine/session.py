@@ -1,12 +1,13 @@
-"""A conversation with a pair: prompts in, events out; what was read once is not read again.
+"""A conversation with a pair: prompts in, events out. What both prompts share is read once.
 
-Joins the loop (`engine.speculate`), which knows ids, with text and events.
+Joins the loop (`engine.speculate`), which knows token ids, with text and events.
 """
 
 import secrets
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, suppress
+from enum import Enum
 from itertools import takewhile
 from time import perf_counter
 
@@ -41,31 +42,37 @@ from engine.events import (
 from engine.loading import LoadedModel
 from engine.pair import identify, make_drafter
 from engine.request import ChatMessage, Request
-from engine.speculate import RoundDraft, RoundVerdict, Rule, Task, speculate
+from engine.speculate import AcceptanceRule, RoundDraft, RoundVerdict, Task, speculate
 from engine.stats import update
 from engine.template import render
 from engine.text import AnswerText, TokenTexts
 from models.errors import Problem
 from models.installed.resolve import Drafters, resolve_drafters
 
-# What may have to be said of a calibration, and of an answer.
-SLOW = (
-    "MLX multiplies with the slow reference BLAS here, with which drafting cannot pay: slipstream "
-    "doctor says what to do."
-)
-BUSY = (
-    "Other programs keep this machine busy: what drafting costs here is measured again next time."
-)
-DISTURBED = "Other programs kept this machine busy: nothing is remembered of this answer."
+
+class Remark(Enum):
+    """What a person should know about a calibration or an answer; the value says it in a line."""
+
+    SLOW_BLAS = (
+        "MLX multiplies with the slow reference BLAS here, with which drafting cannot pay: "
+        "slipstream doctor says what to do."
+    )
+    BUSY_CALIBRATING = (
+        "Other programs keep this machine busy: the costs of drafting are measured again next time."
+    )
+    BUSY_ANSWERING = (
+        "Other programs kept this machine busy: what this answer showed about speed is not stored."
+    )
+
 
 _DEFAULT = Request()
 
 
 class Session:
-    """One conversation. Not for use from two threads. `accept` judges drafts when sampling.
+    """One conversation, used by one thread. `accept` is the acceptance rule for sampling.
 
     Attributes: `drafter` and `policy`, which may be changed between answers. `disturbed`: whether
-    nothing is remembered of the latest answer, as other programs kept the machine busy.
+    other programs kept the machine busy during the latest answer, so that nothing of it is stored.
     """
 
     def __init__(
@@ -75,7 +82,7 @@ class Session:
         drafter: str | Drafters = "none",
         policy: DraftLengthPolicy | None = None,
         quantized: QuantizedCaches | None = None,
-        accept: Rule = by_block,
+        accept: AcceptanceRule = by_block,
         calibrations: CalibrationStore | None = None,
     ) -> None:
         self.target = target
@@ -84,20 +91,19 @@ class Session:
         self.drafter: Drafter = NoDrafter()
         self.policy: DraftLengthPolicy = policy or Automatic()
         self._calibrations = calibrations
-        self._pair: CalibrationKey | None = None  # whose policy it is, where it is to be remembered
-        self._measured: Calibration | None = None  # what is to be remembered of its costs
+        self._key: CalibrationKey | None = None  # under which the policy is stored, if it is
+        self._measured: Calibration | None = None  # whose costs are to be stored
         self.disturbed = False
         self._token_texts = TokenTexts(target.tokenizer)
-        self._tokens: list[int] = []  # committed; the models hold a part of it
+        self._tokens: list[int] = []  # committed; the models have read a prefix of them
         self.use_drafter(drafter)
 
     def use_drafter(self, drafter: str | Drafters) -> None:
-        """Draft with this one from now on, which is found first where only its name is given: see
-        `engine.pair`."""
+        """Draft with this drafter from now on; a name is looked up first: see `engine.pair`."""
         if isinstance(drafter, str):
             drafter = resolve_drafters(drafter, self.target.folder)
         self.drafter = make_drafter(drafter, target=self.target, decoder=self.decoder)
-        self._drafters, self._pair = drafter, None
+        self._drafters, self._key = drafter, None
         self.policy.restart()
 
     def calibrate(
@@ -105,20 +111,20 @@ class Session:
         *,
         progress: Callable[[float], None] = lambda share: None,
         cancelled: Callable[[], bool] = lambda: False,
-    ) -> str:
-        """Let an automatic policy know what this pair costs here: from the last time, else by
-        measuring it, which takes up to 5 seconds. `progress` is told the share that is done.
+    ) -> list[Remark]:
+        """Give an automatic policy the costs of this pair: the stored ones, or new measurements,
+        which take up to 5 seconds. `progress` gets the share that is done.
 
-        Returns what a person should know of that, in a line; mostly nothing.
+        Returns what a person should know about that; mostly nothing.
         """
         if not isinstance(self.policy, Automatic) or isinstance(self.drafter, NoDrafter):
-            return ""
-        remarks = []
-        with suppress(Problem):  # nothing is kept of weights that cannot be told apart
-            self._pair = identify(self._drafters, self.target, self.decoder)
+            return []
+        remarks: list[Remark] = []
+        with suppress(Problem):  # weights without a fingerprint have no key
+            self._key = identify(self._drafters, self.target, self.decoder)
         calibration = acceptance = None
-        if self._pair is not None and self._calibrations is not None:
-            calibration, acceptance = self._calibrations.read(self._pair)
+        if self._key is not None and self._calibrations is not None:
+            calibration, acceptance = self._calibrations.read(self._key)
         self._measured = calibration
         if calibration is None:
             contention = Contention()
@@ -126,26 +132,26 @@ class Session:
                 self.decoder, self.drafter, self._tokens, progress=progress, cancelled=cancelled
             )
             if choose_blas().slow and mx.default_device() == mx.cpu:
-                remarks.append(SLOW)
+                remarks.append(Remark.SLOW_BLAS)
             if contention.heavy:
-                remarks.append(BUSY)
+                remarks.append(Remark.BUSY_CALIBRATING)
             else:
                 self._measured = calibration
         self.policy = Automatic(calibration, acceptance)
-        self._remember()
-        return " ".join(remarks)
+        self._store()
+        return remarks
 
-    def _remember(self) -> None:
-        """Keep what was seen of the pair; not its costs, where they are not what they were."""
-        policy, pair, kept = self.policy, self._pair, self._calibrations
-        if isinstance(policy, Automatic) and self._measured and pair and kept:
+    def _store(self) -> None:
+        """Store what was learned about the pair; its costs only while they are up to date."""
+        policy, key, store = self.policy, self._key, self._calibrations
+        if isinstance(policy, Automatic) and self._measured and key and store:
             outdated = policy.costs.outdated
-            kept.write(pair, None if outdated else self._measured, policy.acceptance)
+            store.write(key, None if outdated else self._measured, policy.acceptance)
 
     def encode(self, messages: Sequence[ChatMessage]) -> list[int]:
         """The prompt for the next answer, in tokens, by the model's own chat template.
 
-        Where the last message is the assistant's own, the answer goes on from its end.
+        Where the last message is the assistant's, the answer continues it.
         """
         tokenizer = self.target.tokenizer
         if any("\ud800" <= letter <= "\udfff" for m in messages for letter in m.content):
@@ -157,7 +163,7 @@ class Session:
         tokens: list[int] = tokenizer.encode(
             text,
             add_special_tokens=False,
-            verbose=False,  # a long prompt is told of by us
+            verbose=False,  # `complete` refuses a long prompt itself
         )
         return tokens
 
@@ -184,10 +190,10 @@ class Session:
         generation: str = "",
         cancelled: Callable[[], bool] = lambda: False,
     ) -> Iterator[Event]:
-        """Continue `prompt`, token ids. `cancelled` is asked at least once a round.
+        """Continue `prompt`, token ids. `cancelled` is called at least once a round.
 
-        Raises `Problem` before the first event, or not at all. May be closed early: the session
-        is then as if it had been cancelled there.
+        Raises `Problem` before the first event, or not at all. May be closed early, which is the
+        same as cancelling.
         """
         context = self.target.context_length
         if not prompt:
@@ -208,8 +214,10 @@ class Session:
         return self._run(list(prompt), task, text, generation, cancelled)
 
     def plain_seconds(self, request: Request = _DEFAULT, *, rounds: int) -> float | None:
-        """What a token takes without drafts, here and now: measured behind the last answer, which
-        stays the last. None where there is none, or no room for `rounds` more tokens."""
+        """Seconds a plain token takes now, measured behind the last answer, which stays as it is.
+
+        None without an answer, or without room for `rounds` more tokens.
+        """
         tokens, length = list(self._tokens), self.decoder.length
         if not tokens or len(tokens) + rounds > self.target.context_length:
             return None
@@ -266,14 +274,14 @@ class Session:
                     break
         self.disturbed = self._measured is not None and contention.heavy
         if not self.disturbed:
-            self._remember()
+            self._store()
         delta, lengths = text.finish()
         if lengths:
             yield written(delta, lengths)
         yield Done(generation, "stop" if text.stopped else ending, stats, cut=text.cut)
 
     def _prefill(self, prompt: list[int], generation: str) -> Iterator[Prefill]:
-        """Read all but the last token of the prompt, as far as it is not read yet."""
+        """Read all but the last token of the prompt, from where it differs from the text so far."""
         began = perf_counter()
         pairs = zip(self._tokens, prompt, strict=False)
         known = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
@@ -293,14 +301,14 @@ class Session:
         yield Prefill(generation, len(prompt), len(prompt), reused, perf_counter() - began)
 
     def _drafter_reads(self, prompt: list[int]) -> bool:
-        """Whether it reads the prompt at once, and not when it is first asked, if ever."""
+        """Whether the drafter reads the prompt at once, and not with its first draft."""
         if not isinstance(self.policy, Automatic):
             return True
         candidates = self.drafter.candidates(prompt)
         return self.policy.worth_reading(candidates, context=len(prompt))
 
     def _rounds(self, task: Task, generation: str) -> Generator[Draft | Verdict]:
-        """The loop's items as events."""
+        """The loop's drafts and verdicts as events."""
         number, last = 1, perf_counter()
         items = speculate(self.decoder, self.drafter, self.policy, self._tokens, task)
         with closing(items):

@@ -1,7 +1,7 @@
 """The loop: draft -> verify -> accept -> commit.
 
-Knows token ids, and nothing of text. What it writes is what the target alone would have
-written: token for token in greedy decoding, in distribution when sampling.
+Knows token ids, and nothing of text. It writes what the target alone would have written: token for
+token in greedy decoding, in distribution when sampling.
 """
 
 from collections.abc import Callable, Generator, Iterator
@@ -18,23 +18,26 @@ from engine.drafters import DraftArrays, Drafter
 from engine.request import Sampling
 from engine.sampling import History, choose, distribution, entries, log_weights, scores
 
-Rule = Callable[[mx.array, mx.array, mx.array, mx.array], VerdictArrays]
+AcceptanceRule = Callable[[mx.array, mx.array, mx.array, mx.array], VerdictArrays]
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What to write: at most `max_tokens` tokens, up to one of `ends`; `accept` judges samples."""
+    """What to write: at most `max_tokens` tokens, up to one of `ends`.
+
+    `accept` is the acceptance rule for sampling; greedy decoding has its own.
+    """
 
     sampling: Sampling
     seed: int
     max_tokens: int
     ends: frozenset[int]
-    accept: Rule = by_block
+    accept: AcceptanceRule = by_block
 
 
 @dataclass(frozen=True, slots=True)
 class RoundDraft:
-    """A round's drafted tokens, not verified yet, and the drafter's probability of each."""
+    """A round's draft before it is verified: token ids, and the drafter's probability of each."""
 
     tokens: list[int]
     q: list[float]
@@ -43,10 +46,10 @@ class RoundDraft:
 
 @dataclass(frozen=True, slots=True)
 class RoundVerdict:
-    """What came of a round: of its guess `accepted` tokens stand, `own` is the target's token.
+    """A round's verdict: the first `accepted` drafted tokens are accepted, `own` is the target's.
 
-    `p` and `chance` have one entry per drafted token, `own_p` belongs to `own`, which is None
-    where an accepted token ended the text.
+    `p` and `chance` have one entry per drafted token. `own` is None where an accepted token ended
+    the text; `own_p` is its probability.
     """
 
     accepted: int
@@ -62,9 +65,9 @@ class RoundVerdict:
 def speculate(
     target: Decoder, drafter: Drafter, policy: DraftLengthPolicy, tokens: list[int], task: Task
 ) -> Generator[RoundDraft | RoundVerdict]:
-    """Write behind `tokens`, in place. What the models have read is a part of it.
+    """Append to `tokens`, of which the models have read a prefix.
 
-    May be closed after any item: `tokens` is then what was committed, and the models hold
+    May be closed after any item: `tokens` then has what was committed, and the models hold
     nothing else.
     """
     prompt, limit = len(tokens), len(tokens) + task.max_tokens
@@ -80,13 +83,13 @@ def speculate(
             candidates = drafter.candidates(tokens)
             choice = policy.choose(candidates, most=room, context=context).within(room)
 
-            # Draft, then verify in one pass. Where the device works by itself, both are under way
-            # before either is waited for.
+            # Draft, then verify in one pass. Where the device runs beside the host, both are
+            # under way before either is waited for.
             draft = None
             if choice.length:
                 draft = drafter.propose(tokens, choice, task.sampling, draft_key)
             if draft is None:
-                yield from _write_plainly(
+                yield from _write_plain(
                     target, drafter, policy, tokens, task, choice, limit - context, verify_key
                 )
                 continue
@@ -96,7 +99,7 @@ def speculate(
             draft_seconds = perf_counter() - began
             yield RoundDraft(drafted, q, draft.drafter)
 
-            # Accept the longest prefix that stands, then the target's own token.
+            # Accept a prefix of the draft, then the target's own token.
             resumed = perf_counter()
             accepted, own, p, own_p, chance = fetch(*verification)
             verify_seconds = perf_counter() - resumed
@@ -104,7 +107,7 @@ def speculate(
             accepted = min(accepted, len(committed))
             own = own if len(committed) > accepted else None
 
-            # Commit, and take back from both models what fell.
+            # Commit, and take back from both models what was not accepted.
             tokens += committed
             target.rewind(len(tokens) - (own is not None))
             drafter.accept(accepted)
@@ -122,7 +125,7 @@ def speculate(
 def _verify(
     target: Decoder, tokens: list[int], draft: DraftArrays, task: Task, key: mx.array
 ) -> tuple[mx.array, mx.array, mx.array, mx.array, mx.array]:
-    """One pass over what is unread and the draft: (accepted, own, p, own p, chance)."""
+    """One pass over the unread tokens and the draft: (accepted, own, p, own p, chance)."""
     drafted, rows = draft.tokens, draft.tokens.size + 1
     unread = mx.array(tokens[target.length :], dtype=mx.int32)
     logits = target.read(mx.concatenate([unread, drafted]))[-rows:]
@@ -150,7 +153,7 @@ def _verify(
 def _measured(
     verdict: RoundVerdict, draft: DraftArrays, q: list[float], choice: DraftChoice, context: int
 ) -> MeasuredRound:
-    """What a drafted round showed the policy."""
+    """A drafted round, as the policy observes it."""
     return MeasuredRound(
         proposed=len(q),
         accepted=verdict.accepted,
@@ -164,7 +167,7 @@ def _measured(
     )
 
 
-def _write_plainly(
+def _write_plain(
     target: Decoder,
     drafter: Drafter,
     policy: DraftLengthPolicy,
@@ -174,9 +177,9 @@ def _write_plainly(
     most: int,
     key: mx.array,
 ) -> Iterator[RoundVerdict]:
-    """`choice.rounds` tokens without drafts, `most` at most, fewer where a match wakes it.
+    """Write `choice.rounds` tokens without drafts, `most` at most, fewer where a match wakes it.
 
-    The next pass is under way while a token is waited for: woken, that one is written too.
+    The next pass is under way while a token is waited for: once woken, that token is written too.
     """
     reason = choice.reason
     if choice.length:
@@ -210,7 +213,10 @@ def _write_one(
     sampling: Sampling,
     key: mx.array,
 ) -> tuple[mx.array, mx.array]:
-    """Starts (token, p), both (1,): what follows `tokens` and the `latest` ones, not known yet."""
+    """Start the pass that gives (token, p), both (1,), behind `tokens` and the `latest` ones.
+
+    The `latest` tokens may still be on their way from the device.
+    """
     history = History(tokens, sampling).windows(latest, latest.size, 1)
     scored = scores(target.read(inputs)[-1:], history, sampling)
     weights = log_weights(scored, sampling)

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from nacl.signing import SigningKey
 
-from app.updates.check import seal
+from app.updates.check import sign_text
 from app.updates.feed import Feed, Release, feed_from_text, feed_to_text
 from configuration import REPOSITORY, read_configuration
 from models.download import file_sha256
@@ -73,7 +73,7 @@ def sign_feed(
     )
     text = feed_to_text(Feed(made=now, expires=now + timedelta(days=_DAYS), release=release))
     feed_from_text(text, loopback=False)  # as the application reads it
-    return seal(text, key)
+    return sign_text(text, key)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

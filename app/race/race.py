@@ -21,14 +21,14 @@ from engine.rounds import Token
 from engine.stats import tally
 from models.errors import Problem
 
-Runner = Literal["plain", "speculative"]
-RUNNERS: tuple[Runner, Runner] = ("plain", "speculative")
+Racer = Literal["plain", "speculative"]
+RACERS: tuple[Racer, Racer] = ("plain", "speculative")
 MOST_TOKENS = 400
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
-    """Where two answers part: the `place`-th token, from 1. None where one has ended there."""
+class RaceDifference:
+    """Where two answers differ first: their `place`-th tokens, from 1; None where one has ended."""
 
     place: int
     plain: Token | None
@@ -36,21 +36,21 @@ class Difference:
 
     @property
     def margin(self) -> float | None:
-        """How far apart the two tokens' probabilities are; None where one answer has ended."""
+        """The difference of the two probabilities; None where one answer has ended."""
         match self.plain, self.speculative:
-            case Token(p=float(one)), Token(p=float(other)):
-                return abs(one - other)
+            case Token(p=float(plain)), Token(p=float(speculative)):
+                return abs(plain - speculative)
         return None
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
-    """How a race went. `tokens` are those that both wrote; `difference` is None where that is
-    all. `ratio` is how many times as fast speculative decoding was, None where nothing was
-    measured."""
+class RaceResult:
+    """How a race went. `tokens` is how many both answers begin with; `difference` is None where
+    they are identical. `ratio` is how many times as fast speculative decoding was, None where
+    nothing was measured."""
 
     tokens: int
-    difference: Difference | None
+    difference: RaceDifference | None
     plain: Stats
     speculative: Stats
 
@@ -60,28 +60,28 @@ class Result:
         return speculative / plain if plain and speculative else None
 
 
-def judge_race(plain: Trace, speculative: Trace) -> Result:
+def compare_answers(plain: Trace, speculative: Trace) -> RaceResult:
     """Compare two answers to the same prompt, token by token."""
     tokens, difference = 0, None
-    for one, other in zip_longest(plain.committed, speculative.committed):
-        if one is None or other is None or one.id != other.id:
-            difference = Difference(tokens + 1, one, other)
+    for ours, theirs in zip_longest(plain.committed, speculative.committed):
+        if ours is None or theirs is None or ours.id != theirs.id:
+            difference = RaceDifference(tokens + 1, ours, theirs)
             break
         tokens += 1
-    return Result(tokens, difference, tally(plain.events), tally(speculative.events))
+    return RaceResult(tokens, difference, tally(plain.events), tally(speculative.events))
 
 
 class Race(QObject):
-    """Attributes: `running`; `traces`, by runner.
+    """Attributes: `running`; `traces`, by racer.
 
     Signals:
-        happened(str, EventOrRound): one more step of a runner.
-        finished(Result): both have ended by themselves.
-        failed(Problem): one has not, or was stopped.
+        happened(str, EventOrRound): one more step of a racer.
+        finished(RaceResult): both answers ended by themselves.
+        failed(Problem): one answer failed, or the race was stopped.
     """
 
     happened = Signal(str, object)
-    finished = Signal(Result)
+    finished = Signal(RaceResult)
     failed = Signal(Problem)
 
     def __init__(
@@ -89,51 +89,53 @@ class Race(QObject):
     ) -> None:
         super().__init__(parent)
         self._engine, self._loader = engine, loader
-        self._generations: dict[str, Runner] = {}
-        self._asked: set[str] = set()  # for another drafting
+        self._generations: dict[str, Racer] = {}
+        self._drafting_requests: set[str] = set()
         self.running = False
-        self.traces = {runner: Trace() for runner in RUNNERS}
-        engine.happened.connect(self._hear)
+        self.traces = {racer: Trace() for racer in RACERS}
+        engine.happened.connect(self._on_event)
         engine.failed.connect(self._on_failed)
 
     def start(self, messages: Sequence[ChatMessage], request: Request) -> None:
-        """Let both run. The engine does what it is asked for in order, so all is asked at once."""
+        """Start both. The engine works on its commands in order, so all are sent at once."""
         pair = self._loader.pair
         request = replace(
             request,
             sampling=replace(request.sampling, temperature=0.0),
             max_tokens=min(request.max_tokens, MOST_TOKENS),
         )
-        self.traces = {runner: Trace() for runner in RUNNERS}
-        self._generations, self._asked = {}, set()
+        self.traces = {racer: Trace() for racer in RACERS}
+        self._generations, self._drafting_requests = {}, set()
         self.running = True
         self._loader.override()
         drafting = {"plain": ("none", "0"), "speculative": (pair.drafter, pair.draft_length)}
-        for runner in RUNNERS:
-            drafter, length = drafting[runner]
-            self._asked.add(self._engine.use_drafting(drafter=drafter, draft_length=length))
-            self._generations[self._engine.generate("race", messages, request)] = runner
+        for racer in RACERS:
+            drafter, length = drafting[racer]
+            self._drafting_requests.add(
+                self._engine.use_drafting(drafter=drafter, draft_length=length)
+            )
+            self._generations[self._engine.generate("race", messages, request)] = racer
 
     def stop(self) -> None:
-        """End it; `failed` tells when it has."""
+        """Stop the race; `failed` is emitted when it has stopped."""
         for generation in self._generations:
             self._engine.cancel(generation)
 
-    def _hear(self, event: Event) -> None:
-        runner = self._generations.get(event.generation)
-        if runner is None or not self.running:
+    def _on_event(self, event: Event) -> None:
+        racer = self._generations.get(event.generation)
+        if racer is None or not self.running:
             return
-        self.happened.emit(runner, self.traces[runner].push(event))
+        self.happened.emit(racer, self.traces[racer].push(event))
         if isinstance(event, Failed):
             self._give_up(Problem(event.message, event.remedy))
         elif isinstance(event, Done) and event.reason == "cancelled":
             self._give_up(Problem("The race was stopped.", "Race again when you like."))
-        elif isinstance(event, Done) and runner == "speculative":
+        elif isinstance(event, Done) and racer == "speculative":
             self._end()
-            self.finished.emit(judge_race(self.traces["plain"], self.traces["speculative"]))
+            self.finished.emit(compare_answers(self.traces["plain"], self.traces["speculative"]))
 
     def _on_failed(self, failed: Failed) -> None:
-        if self.running and failed.generation in self._asked:
+        if self.running and failed.generation in self._drafting_requests:
             self._give_up(Problem(failed.message, failed.remedy))
 
     def _give_up(self, problem: Problem) -> None:

@@ -1,6 +1,6 @@
-"""Ways of choosing tokens that have a name: three that come along, and a person's own.
+"""Named sampling settings: three built-in presets, and a person's own.
 
-Knows `engine.request`, and how presets are kept as text; not where.
+Knows `engine.request`, and how presets are written as text; not where they are stored.
 """
 
 import json
@@ -15,7 +15,7 @@ LONGEST_NAME = 60
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """A name for a sampling. `line` explains it; a person's own have none."""
+    """Sampling settings with a name. `line` explains a built-in one."""
 
     name: str
     sampling: Sampling
@@ -25,30 +25,33 @@ class Preset:
 BUILT_IN = (
     Preset("Exact", Sampling(), "Greedy: always the likeliest token, the same answer every time"),
     Preset("Balanced", Sampling(temperature=0.7, top_p=0.9), "Some variety, nothing far-fetched"),
-    Preset("Creative", Sampling(temperature=1.0, min_p=0.05), "All that is not quite unlikely"),
+    Preset("Creative", Sampling(temperature=1.0, min_p=0.05), "Anything that is not very unlikely"),
 )
 
 
 def find_preset(sampling: Sampling, presets: tuple[Preset, ...]) -> Preset | None:
-    """The first preset that is this sampling; None for one that has no name."""
+    """The first preset with these settings; None where there is none."""
     return next((preset for preset in presets if preset.sampling == sampling), None)
 
 
 def with_preset(own: tuple[Preset, ...], preset: Preset) -> tuple[Preset, ...]:
-    """A person's presets with one more, in place of the one with the same name; by name."""
-    others = [one for one in own if one.name != preset.name]
-    return tuple(sorted([*others, preset], key=lambda one: one.name.casefold()))
+    """A person's presets, sorted by name, with one added or replaced."""
+    others = [other for other in own if other.name != preset.name]
+    return tuple(sorted([*others, preset], key=lambda each: each.name.casefold()))
 
 
 def presets_to_json(own: tuple[Preset, ...]) -> str:
     """A person's presets as one line of JSON."""
     return json.dumps(
-        {one.name: json.loads(settings_to_json(Request(sampling=one.sampling))) for one in own}
+        {
+            preset.name: json.loads(settings_to_json(Request(sampling=preset.sampling)))
+            for preset in own
+        }
     )
 
 
 def presets_from_json(text: str) -> tuple[Preset, ...]:
-    """The presets that `presets_to_json` wrote, without those that are not understood."""
+    """The presets that `presets_to_json` wrote, without those that cannot be read."""
     try:
         kept = json.loads(text)
     except (ValueError, RecursionError):
@@ -64,12 +67,12 @@ def presets_from_json(text: str) -> tuple[Preset, ...]:
 
 
 def tidy_name(name: str) -> str:
-    """A name as it can be shown in one line; empty where nothing of it can."""
+    """A name as one printable line; empty where nothing of it is printable."""
     return one_line(name)[:LONGEST_NAME].rstrip()
 
 
 def stops_to_text(stops: tuple[str, ...]) -> str:
-    """Stop texts, one a line: a line break within one is written as \\n, a tab as \\t."""
+    """Stop texts, one per line; a line break in one is written as \\n, a tab as \\t."""
     return "\n".join(
         stop.replace("\\", "\\\\").replace("\n", "\\n").replace("\t", "\\t").replace("\r", "\\r")
         for stop in stops
@@ -77,7 +80,7 @@ def stops_to_text(stops: tuple[str, ...]) -> str:
 
 
 def stops_from_text(text: str) -> tuple[str, ...]:
-    """The stop texts that were written so; empty lines are none."""
+    """The stop texts that `stops_to_text` wrote; empty lines are left out."""
     return tuple(_unescape(line) for line in text.split("\n") if line)
 
 

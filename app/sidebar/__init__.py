@@ -1,1 +1,1 @@
-"""The list of conversations, with its search and its undo."""
+"""The list of conversations, with a search and an undo for deletions."""

@@ -1,6 +1,6 @@
-"""Keeps the sidebar in step with the store, and does what is asked for there.
+"""Keeps the sidebar in step with the store, and carries out what is asked for there.
 
-Knows the store and the open conversation; how the list looks is the sidebar's own.
+Knows the store and the open conversation; not how the list looks.
 """
 
 from collections.abc import Callable
@@ -22,12 +22,12 @@ _BACK_UP_MS = 5 * 60 * 1000
 
 
 class SidebarController(QObject):
-    """The sidebar's right hand.
+    """Joins the sidebar with the store.
 
     Signals:
-        left: another conversation is about to be opened.
-        reported(str): something was done; a line.
-        failed(Problem): something could not be done.
+        left: another conversation is about to open.
+        reported(str): a request was carried out, in a line.
+        failed(Problem): a request failed.
     """
 
     left = Signal()
@@ -58,11 +58,11 @@ class SidebarController(QObject):
         sidebar.search_changed.connect(self._search)
 
     def close(self) -> None:
-        """The store is about to be closed: ask nothing of it by oneself any more."""
+        """Stop the backups, as the store is about to close."""
         self._backups.stop()
 
     def refresh(self) -> None:
-        """Show the list as it is in the store."""
+        """Show the list of the store."""
 
         def steps() -> Steps:
             self._sidebar.set_conversations((yield self._store.conversations()))
@@ -82,7 +82,7 @@ class SidebarController(QObject):
         self._run(steps())
 
     def import_file(self, path: Path) -> None:
-        """Add the conversations in a file."""
+        """Import the conversations in a file."""
 
         def steps() -> Steps:
             chats = yield in_thread(lambda: exchange.read_chats(path))
@@ -157,7 +157,7 @@ class SidebarController(QObject):
     def _do[**P](
         self, change: Callable[P, Future[None]], *arguments: P.args, **options: P.kwargs
     ) -> None:
-        """Ask the store for a change, and show the list after it, whether it was made or not."""
+        """Ask the store for a change, and refresh the list in any case."""
 
         def steps() -> Steps:
             try:

@@ -1,7 +1,7 @@
-"""The list of the conversations: which one is meant, and how titles are edited in place.
+"""The list of conversations: how one is chosen, and how titles are edited in place.
 
-Knows keys and the mouse. Arrows only move; a click or Enter chooses, so that walking through a
-long list loads nothing.
+Knows keys and the mouse. Arrows only move the current line; a click or Enter opens it, so that
+moving through a long list loads nothing.
 """
 
 from PySide6.QtCore import QModelIndex, QPoint, Qt, Signal
@@ -12,12 +12,12 @@ from app.sidebar.conversation_rows import MORE_WIDTH, line_box
 from app.theme.chat_colours import chat_colours
 
 
-class QuietList(QListView):
-    """A list on the window's own ground.
+class FlatList(QListView):
+    """A list without a frame or a background of its own.
 
     Signals:
         chosen(QModelIndex): a click, or Enter.
-        left_upwards: the up arrow, on the first line.
+        left_upwards: the up arrow on the first line.
     """
 
     chosen = Signal(QModelIndex)
@@ -33,7 +33,7 @@ class QuietList(QListView):
         self.verticalScrollBar().setSingleStep(16)
         self.setSelectionMode(self.SelectionMode.SingleSelection)
         self.setEditTriggers(self.EditTrigger.NoEditTriggers)
-        self.setMouseTracking(True)  # the line under the pointer shows its menu
+        self.setMouseTracking(True)  # the line under the pointer shows its menu button
         self.viewport().setAutoFillBackground(False)
         self.clicked.connect(self.chosen)
 
@@ -57,15 +57,16 @@ class QuietList(QListView):
                 painter.drawText(box, flags, self.empty_text)
 
     def say_when_empty(self, text: str) -> None:
-        """What stands there where there are no lines."""
+        """Set the text of the empty list."""
         self.empty_text = text
         self.setAccessibleDescription("" if self.model().rowCount() else text)
         self.viewport().update()
 
 
-class ConversationList(QuietList):
-    """Signals: `menu_asked(QPoint)`, a place on the screen; the line is current by then.
-    `edited`: a title is not being edited any more.
+class ConversationList(FlatList):
+    """Signals:
+    menu_asked(QPoint): show a menu at this place on the screen, for the current line.
+    edited: the editor of a title was closed.
     """
 
     menu_asked = Signal(QPoint)

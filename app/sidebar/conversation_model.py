@@ -1,6 +1,6 @@
-"""What the sidebar's lists are made of: the conversations, in sections, and what a search found.
+"""The models of the sidebar's lists: the conversations in sections, and the hits of a search.
 
-Knows the store's records and Qt's models; nothing of how a line looks.
+Knows the store's records and Qt's models; not how a line looks.
 """
 
 from dataclasses import replace
@@ -22,18 +22,18 @@ from models.in_words import clean
 type Index = QModelIndex | QPersistentModelIndex
 
 CONVERSATION = int(Qt.ItemDataRole.UserRole)  # the record
-SECTION = CONVERSATION + 1  # the heading above a line; empty but for the first of its section
-SHOWN = CONVERSATION + 2  # whether it is the one that the transcript shows
+SECTION = CONVERSATION + 1  # the heading above the first line of a section; empty for other lines
+SHOWN = CONVERSATION + 2  # whether the transcript shows it
 HIT = CONVERSATION + 3
 
 UNTITLED = "New conversation"
 
 
 class ConversationModel(QAbstractListModel):
-    """The conversations, in the order in which they were given.
+    """The conversations, in the given order.
 
     Signals:
-        renamed(int, str): a line was edited. The line has its new title at once.
+        renamed(int, str): a title was edited; the line shows the new one already.
     """
 
     renamed = Signal(int, str)
@@ -47,18 +47,18 @@ class ConversationModel(QAbstractListModel):
 
     @property
     def shown(self) -> int | None:
-        """Which conversation the transcript shows."""
+        """The conversation that the transcript shows."""
         return self._shown
 
     def set_conversations(self, conversations: tuple[Conversation, ...], now: datetime) -> None:
-        """Others, or the same as they are now. `now` has a zone."""
+        """Show these from now on. `now` has a time zone."""
         today = now.astimezone().date()
-        sections = [_section(one, today) for one in conversations]
+        sections = [_section(conversation, today) for conversation in conversations]
         headings = [
             "" if row and section == sections[row - 1] else section
             for row, section in enumerate(sections)
         ]
-        same = [one.id for one in conversations] == [one.id for one in self._conversations]
+        same = [c.id for c in conversations] == [c.id for c in self._conversations]
         if same and headings == self._sections:
             self._conversations = list(conversations)
             if conversations:
@@ -67,24 +67,24 @@ class ConversationModel(QAbstractListModel):
         self.beginResetModel()
         self._conversations = list(conversations)
         self._sections = headings
-        self._rows = {one.id: row for row, one in enumerate(conversations)}
+        self._rows = {conversation.id: row for row, conversation in enumerate(conversations)}
         self.endResetModel()
 
     def set_shown(self, conversation: int | None) -> None:
-        """The transcript shows another, or none."""
+        """Mark the conversation that the transcript shows, if any."""
         before, self._shown = self._shown, conversation
-        for one in (before, conversation):
-            index = self.index_of(one)
+        for id in (before, conversation):
+            index = self.index_of(id)
             if index.isValid():
                 self.dataChanged.emit(index, index, [SHOWN])
 
     def index_of(self, conversation: int | None) -> QModelIndex:
-        """Where it stands; an invalid index where it does not."""
+        """Its index; an invalid one where it is not in the list."""
         row = self._rows.get(conversation, -1) if conversation is not None else -1
         return self.index(row) if row >= 0 else QModelIndex()
 
     def conversation(self, index: Index) -> Conversation | None:
-        """The one at `index`."""
+        """The conversation at `index`."""
         return self._conversations[index.row()] if index.isValid() else None
 
     def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008
@@ -93,32 +93,37 @@ class ConversationModel(QAbstractListModel):
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
         if not index.isValid():
             return None
-        one = self._conversations[index.row()]
+        conversation = self._conversations[index.row()]
         match role:
             case Qt.ItemDataRole.DisplayRole:
-                return title_of(one)
+                return title_of(conversation)
             case Qt.ItemDataRole.EditRole:
-                return one.title
+                return conversation.title
             case Qt.ItemDataRole.AccessibleTextRole:
-                shown = ", shown" if one.id == self._shown else ""
-                return title_of(one) + (", pinned" if one.pinned else "") + shown
+                shown = ", shown" if conversation.id == self._shown else ""
+                return title_of(conversation) + (", pinned" if conversation.pinned else "") + shown
             case Qt.ItemDataRole.ToolTipRole:
-                changed = one.updated.astimezone()
-                return f"{title_of(one)}\n{changed.day} {changed:%B %Y, %H:%M}"
+                changed = conversation.updated.astimezone()
+                return f"{title_of(conversation)}\n{changed.day} {changed:%B %Y, %H:%M}"
         if role == SECTION:
             return self._sections[index.row()]
         if role == SHOWN:
-            return one.id == self._shown
-        return one if role == CONVERSATION else None
+            return conversation.id == self._shown
+        return conversation if role == CONVERSATION else None
 
     def setData(self, index: Index, value: Any, role: int = Qt.ItemDataRole.EditRole) -> bool:
         title = " ".join(str(value).split())
-        one = self.conversation(index)
-        if one is None or role != Qt.ItemDataRole.EditRole or not title or title == one.title:
+        conversation = self.conversation(index)
+        if (
+            conversation is None
+            or role != Qt.ItemDataRole.EditRole
+            or not title
+            or title == conversation.title
+        ):
             return False
-        self._conversations[index.row()] = replace(one, title=title)
+        self._conversations[index.row()] = replace(conversation, title=title)
         self.dataChanged.emit(index, index)
-        self.renamed.emit(one.id, title)
+        self.renamed.emit(conversation.id, title)
         return True
 
     def flags(self, index: Index) -> Qt.ItemFlag:
@@ -126,14 +131,14 @@ class ConversationModel(QAbstractListModel):
 
 
 class HitModel(QAbstractListModel):
-    """What a search found."""
+    """The hits of a search."""
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._hits: tuple[Hit, ...] = ()
 
     def set_hits(self, hits: tuple[Hit, ...]) -> None:
-        """Show these instead."""
+        """Show these hits."""
         self.beginResetModel()
         self._hits = hits
         self.endResetModel()
@@ -154,12 +159,12 @@ class HitModel(QAbstractListModel):
 
 
 def title_of(conversation: Conversation) -> str:
-    """As it can be shown in one line."""
+    """Its title in one line."""
     return " ".join(clean(conversation.title).split()) or UNTITLED
 
 
 def _section(conversation: Conversation, today: date) -> str:
-    """The heading under which it stands."""
+    """The heading of its section."""
     if conversation.pinned:
         return "Pinned"
     day = conversation.updated.astimezone().date()

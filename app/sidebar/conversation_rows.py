@@ -1,6 +1,6 @@
-"""How the lines of the sidebar look: a conversation, and something that a search found.
+"""Draws the lines of the sidebar: conversations, and the hits of a search.
 
-Knows records and how they are drawn. The match of a hit is set off by weight and by a tint.
+Knows records and how they are drawn. The match in a hit is bold and tinted.
 """
 
 from PySide6.QtCore import QPointF, QRect, QRectF, QSize, Qt
@@ -29,14 +29,14 @@ from app.theme.icons import draw_sign
 from app.theme.round_colours import tinted
 from models.in_words import clean
 
-MORE_WIDTH = 28  # at the right of a line, where its menu is
+MORE_WIDTH = 28  # of the menu button at the right of a line
 _HIT_LINES = 2
 _PAD = 12
 _LONGEST_EXCERPT = 400  # characters: more than two lines ever show
 
 
 class ConversationRows(QStyledItemDelegate):
-    """A title, with the heading of its section above where it is the first."""
+    """A title, below the heading where it is the first of its section."""
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
         heading = _heading_height(option.font) if index.data(SECTION) else 0
@@ -93,7 +93,7 @@ class ConversationRows(QStyledItemDelegate):
 
 
 class HitRows(QStyledItemDelegate):
-    """Where something was found, and below it the words around it."""
+    """The title of the conversation, and below it the text around the match."""
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
         small = QFontMetrics(_small(option.font)).height()
@@ -126,7 +126,7 @@ class HitRows(QStyledItemDelegate):
 
 
 def line_box(row: QRect, font: QFont) -> QRect:
-    """Where in a row the conversation stands, below the heading."""
+    """The part of a row below the heading."""
     height = _line_height(font)
     return QRect(row.left(), row.bottom() + 1 - height, row.width(), height)
 
@@ -134,7 +134,7 @@ def line_box(row: QRect, font: QFont) -> QRect:
 def _excerpt_layout(
     excerpts: tuple[Excerpt, ...], font: QFont, width: int, colours: ChatColours
 ) -> QTextLayout:
-    """At most so many lines, the match in bold."""
+    """A few lines with the match in bold."""
     text, formats = "", []
     for part in excerpts:
         if len(text) > _LONGEST_EXCERPT:
@@ -175,7 +175,7 @@ def _draw_ground(
     option: QStyleOptionViewItem,
     shown: bool,
 ) -> None:
-    """What stands behind a line: more for the one that is shown, an edge for the keyboard's."""
+    """The background of a line: tinted where shown or hovered, outlined where it has the focus."""
     hovered = bool(option.state & QStyle.StateFlag.State_MouseOver)
     focused = bool(option.state & QStyle.StateFlag.State_HasFocus)
     if not (hovered or focused or shown):
@@ -205,5 +205,5 @@ def _heading_height(font: QFont) -> int:
 
 
 def _units(text: str) -> int:
-    """How long Qt finds it: in UTF-16."""
+    """Its length in UTF-16 units, which Qt counts."""
     return len(text.encode("utf-16-le")) // 2

@@ -1,7 +1,7 @@
-"""The sidebar: every conversation, a search through all of them, and what can be done with one.
+"""The sidebar: all conversations, a search through them, and the commands for one of them.
 
-Knows the store's records, not the store: what is asked for goes out as signals, and whoever
-hears them gives the list as it is afterwards. Only a deletion is offered to be undone at once.
+Knows the store's records, not the store: requests go out as signals, and their receiver sets the
+new list. A deletion can be undone at once.
 """
 
 from collections.abc import Callable
@@ -21,14 +21,14 @@ from PySide6.QtWidgets import (
 )
 
 from app.conversations.records import Conversation, Hit
-from app.sidebar.conversation_list import ConversationList, QuietList
+from app.sidebar.conversation_list import ConversationList, FlatList
 from app.sidebar.conversation_model import HIT, ConversationModel, HitModel, title_of
 from app.sidebar.conversation_rows import ConversationRows, HitRows
 from app.sidebar.undo_bar import UndoBar
 from app.theme.chat_colours import chat_colours
 from app.theme.icons import sign_icon
 
-_SEARCH_AFTER_MILLISECONDS = 150  # of not typing
+_SEARCH_AFTER_MILLISECONDS = 150  # after the last key
 
 
 class Sidebar(QWidget):
@@ -39,13 +39,13 @@ class Sidebar(QWidget):
 
     Signals:
         chosen(int): show this conversation.
-        hit_chosen(int, object): show this message (None: the conversation) of this conversation.
-        new_asked: begin a conversation.
-        renamed(int, str), pinned(int, bool), deleted(int): do so, then `set_conversations`.
+        hit_chosen(int, object): show this message of this conversation; None for its start.
+        new_asked: start a conversation.
+        renamed(int, str), pinned(int, bool), deleted(int): do that, then `set_conversations`.
         restored(int): undo a deletion.
         export_asked(int, str): "markdown" or "json".
         import_asked: ask for a file.
-        search_changed(str): answer with `set_hits`; not emitted where there is nothing to find.
+        search_changed(str): search, then `set_hits`; not emitted for an empty text.
     """
 
     chosen = Signal(int)
@@ -62,11 +62,11 @@ class Sidebar(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._waiting: tuple[Conversation, ...] | None = None
-        self._pointed = False  # whether the list's current line is meant, for it was pointed at
+        self._menu_open = False  # then commands are about the list's current line
         self._model = ConversationModel(self)
         self._found = HitModel(self)
         self._list = ConversationList()
-        self._hits = QuietList("Found")
+        self._hits = FlatList("Found")
         self._search = QLineEdit()
         self._new = QPushButton("New conversation")
         self._more = QToolButton()
@@ -88,22 +88,22 @@ class Sidebar(QWidget):
             return action
 
         standard = QKeySequence.StandardKey
-        self.new_action = make("New Conversation", self.new_asked.emit, QKeySequence(standard.New))
+        self.new_action = make("New conversation", self.new_asked.emit, QKeySequence(standard.New))
         self.find_action = make(
-            "Find in Conversations", self.begin_search, QKeySequence(standard.Find)
+            "Search all conversations", self.begin_search, QKeySequence(standard.Find)
         )
-        self.import_action = make("Import…", self.import_asked.emit)
+        self.import_action = make("Import conversations…", self.import_asked.emit)
         self.rename_action = make("Rename", self._rename, QKeySequence(Qt.Key.Key_F2))
         self.pin_action = make("Pin", self._pin)
         self.delete_action = make(
             "Delete", self._delete, QKeySequence(Qt.Key.Key_Delete), QKeySequence("Ctrl+Backspace")
         )
-        self.undo_action = make("Undo Delete", self._undo.undo, QKeySequence(standard.Undo))
+        self.undo_action = make("Undo delete", self._undo.undo, QKeySequence(standard.Undo))
         self.export_markdown_action = make("Export as Markdown…", lambda: self._export("markdown"))
         self.export_json_action = make("Export as JSON…", lambda: self._export("json"))
         self.addActions([self.new_action, self.find_action])
         for action in (self.rename_action, self.delete_action, self.undo_action):
-            # Elsewhere in the window these keys mean something else.
+            # These keys have other meanings elsewhere in the window.
             action.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
             self._list.addAction(action)
 
@@ -121,7 +121,7 @@ class Sidebar(QWidget):
         self._search.setMaxLength(500)
         self._search.setTextMargins(4, 0, 0, 0)
         self._more.setAutoRaise(True)
-        self._more.setAccessibleName("More about this conversation")
+        self._more.setAccessibleName("More commands")
         self._more.setToolTip("Import, export and more")
         self._more.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         top = QHBoxLayout()
@@ -156,14 +156,14 @@ class Sidebar(QWidget):
         self._undo.undone.connect(self.restored)
         self._undo.undone.connect(lambda: self._list.setFocus())
 
-    # What there is
+    # Contents
 
     def set_conversations(
         self, conversations: tuple[Conversation, ...], *, now: datetime | None = None
     ) -> None:
-        """Show these, in this order, pinned ones first. `now` is for the headings.
+        """Show these in the given order, pinned ones first. `now` decides the headings.
 
-        While a title is being edited the list waits.
+        While a title is being edited, the new list waits.
         """
         if self._list.editing:
             self._waiting = conversations
@@ -174,13 +174,13 @@ class Sidebar(QWidget):
         index = self._model.index_of(current.id if current else self._model.shown)
         if index.isValid() and index != self._list.currentIndex():
             self._list.setCurrentIndex(index)
-        self._list.doItemsLayout()  # headings may have come or gone
+        self._list.doItemsLayout()  # headings may have changed
         self._list.verticalScrollBar().setValue(scrolled)
         self._list.say_when_empty("No conversations yet.")
         self._enable()
 
     def set_shown(self, conversation: int | None) -> None:
-        """The transcript shows this one; None for one that is not in the list."""
+        """Mark the conversation that the transcript shows; None for one that is not listed."""
         self._model.set_shown(conversation)
         index = self._model.index_of(conversation)
         if index.isValid():
@@ -188,25 +188,25 @@ class Sidebar(QWidget):
         self._enable()
 
     def set_hits(self, text: str, hits: tuple[Hit, ...]) -> None:
-        """What was found for `text`; for a text that is not searched for any more, nothing."""
+        """Show the hits for `text`, unless the search has changed since."""
         if text != self.query or not text:
             return
         self._found.set_hits(hits)
-        self._hits.say_when_empty(f"Nothing was found for “{text}”.")
+        self._hits.say_when_empty(f"No results for “{text}”.")
         self._pages.setCurrentWidget(self._hits)
 
     @property
     def query(self) -> str:
-        """What is searched for; empty where the list is shown."""
+        """The text of the search; empty where the list is shown."""
         return self._search.text().strip()
 
     def begin_search(self) -> None:
-        """Let a person search."""
+        """Put the cursor into the search field."""
         self._search.setFocus(Qt.FocusReason.ShortcutFocusReason)
         self._search.selectAll()
 
     def begin_rename(self, conversation: int) -> None:
-        """Let a person edit its title, in its place."""
+        """Open the editor for a title, in the list."""
         index = self._model.index_of(conversation)
         if index.isValid():
             self._search.clear()
@@ -215,45 +215,45 @@ class Sidebar(QWidget):
             self._list.edit(index)
 
     def withdraw_undo(self, conversation: int) -> None:
-        """It was not deleted after all."""
-        self._undo.take(conversation)
+        """Offer no undo for a deletion that failed."""
+        self._undo.remove(conversation)
 
-    # What is asked for
+    # Requests
 
     def _subject(self) -> Conversation | None:
-        """Which one an action is about: the list's current one, or else the one shown."""
+        """The conversation that a command is about: the list's current one, or the one shown."""
         index = self._list.currentIndex()
-        if not index.isValid() or not (self._list.hasFocus() or self._pointed):
+        if not index.isValid() or not (self._list.hasFocus() or self._menu_open):
             index = self._model.index_of(self._model.shown)
         return self._model.conversation(index)
 
     def _choose(self, index: QModelIndex) -> None:
-        if (one := self._model.conversation(index)) is not None:
-            self.chosen.emit(one.id)
+        if (conversation := self._model.conversation(index)) is not None:
+            self.chosen.emit(conversation.id)
 
     def _choose_hit(self, index: QModelIndex) -> None:
         hit: Hit = index.data(HIT)
         self.hit_chosen.emit(hit.conversation, hit.message)
 
     def _rename(self) -> None:
-        if one := self._subject():
-            self.begin_rename(one.id)
+        if conversation := self._subject():
+            self.begin_rename(conversation.id)
 
     def _pin(self) -> None:
-        if one := self._subject():
-            self.pinned.emit(one.id, not one.pinned)
+        if conversation := self._subject():
+            self.pinned.emit(conversation.id, not conversation.pinned)
 
     def _delete(self) -> None:
-        if one := self._subject():
-            self._undo.add(one.id, title_of(one))
-            self.deleted.emit(one.id)
+        if conversation := self._subject():
+            self._undo.add(conversation.id, title_of(conversation))
+            self.deleted.emit(conversation.id)
 
     def _export(self, form: str) -> None:
-        if one := self._subject():
-            self.export_asked.emit(one.id, form)
+        if conversation := self._subject():
+            self.export_asked.emit(conversation.id, form)
 
     def _show_menu(self, place: QPoint) -> None:
-        self._pointed = True  # a menu may take the focus
+        self._menu_open = True  # the menu may take the focus from the list
         self._pop_up(self.menu(), place)
 
     def _show_more(self) -> None:
@@ -263,16 +263,16 @@ class Sidebar(QWidget):
         self._pop_up(menu, self._more.mapToGlobal(self._more.rect().bottomLeft()))
 
     def _pop_up(self, menu: QMenu, place: QPoint) -> None:
-        # Not at once: it hides before it says what was chosen.
+        # Later, as a menu hides before its action is triggered.
         menu.aboutToHide.connect(lambda: QTimer.singleShot(0, self, lambda: self._forget(menu)))
         menu.popup(place)
 
     def _forget(self, menu: QMenu) -> None:
-        self._pointed = False
+        self._menu_open = False
         menu.deleteLater()
 
     def menu(self) -> QMenu:
-        """What can be done with one conversation; for whoever shows it to delete."""
+        """The commands for one conversation; the caller deletes the menu."""
         self._enable()
         menu = QMenu(self)
         menu.addActions([self.rename_action, self.pin_action])
@@ -283,22 +283,22 @@ class Sidebar(QWidget):
         return menu
 
     def _enable(self) -> None:
-        one = self._subject()
-        self.pin_action.setText("Unpin" if one and one.pinned else "Pin")
+        conversation = self._subject()
+        self.pin_action.setText("Unpin" if conversation and conversation.pinned else "Pin")
         for action in (
             self.pin_action,
             self.export_markdown_action,
             self.export_json_action,
         ):
-            action.setEnabled(one is not None)
+            action.setEnabled(conversation is not None)
 
     def _on_edited(self) -> None:
         if self._waiting is not None:
             waiting, self._waiting = self._waiting, None
-            # Not from within the list's own work on its editor.
+            # Later, as the list is still closing its editor.
             QTimer.singleShot(0, self, lambda: self.set_conversations(waiting))
 
-    # Searching
+    # Search
 
     def _on_typed(self) -> None:
         if self.query:
@@ -313,7 +313,7 @@ class Sidebar(QWidget):
             self.search_changed.emit(self.query)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """What the search field leaves over."""
+        """Keys that the search field does not use itself."""
         lists = self._list if self._pages.currentWidget() is self._list else self._hits
         match event.key():
             case Qt.Key.Key_Escape if self._search.text():
@@ -332,7 +332,7 @@ class Sidebar(QWidget):
             case _:
                 super().keyPressEvent(event)
 
-    # Looks
+    # Appearance
 
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)

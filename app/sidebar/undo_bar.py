@@ -1,6 +1,6 @@
-"""What was deleted last, and a button that brings it back.
+"""Names the conversation that was deleted last, with a button that restores it.
 
-It stays until it is closed: nobody has to be quick.
+It stays until it is closed, so that nobody has to be quick.
 """
 
 from PySide6.QtCore import QEvent, Signal
@@ -15,7 +15,7 @@ from app.theme.icons import sign_icon
 class UndoBar(QWidget):
     """Hidden while there is nothing to undo. The last deletion is undone first.
 
-    Signals: `undone(int)`, the thing to bring back.
+    Signals: `undone(int)`, the id of what to restore.
     """
 
     undone = Signal(int)
@@ -43,28 +43,28 @@ class UndoBar(QWidget):
 
     @property
     def text(self) -> str:
-        """What it says."""
+        """The text of the bar."""
         return self._line.text
 
     def add(self, thing: int, title: str) -> None:
-        """Something was deleted."""
+        """Offer to undo this deletion."""
         self._deleted.append((thing, title))
         self._refresh()
 
-    def take(self, thing: int) -> None:
-        """It was not deleted after all, or is back."""
-        self._deleted = [one for one in self._deleted if one[0] != thing]
+    def remove(self, thing: int) -> None:
+        """Offer it no longer, as it is still or again there."""
+        self._deleted = [deleted for deleted in self._deleted if deleted[0] != thing]
         self._refresh()
 
     def undo(self) -> None:
-        """Ask for the last one back."""
+        """Ask for the last deletion to be undone."""
         if self._deleted:
             thing, _ = self._deleted.pop()
             self._refresh()
             self.undone.emit(thing)
 
     def forget(self) -> None:
-        """Offer nothing any more."""
+        """Offer nothing any longer."""
         self._deleted.clear()
         self._refresh()
 

@@ -1,1 +1,1 @@
-"""Newer versions: looked for once a day, shown to the person, and never installed by themselves."""
+"""Newer versions: checked for once a day, shown to the person, and never installed."""

@@ -1,11 +1,14 @@
-"""Asks for the feed in a process of its own: `python -m app.updates.check ADDRESS KEY VERSION SEEN`
+"""Checks the feed in a process of its own: `python -m app.updates.check ADDRESS KEY VERSION SEEN`
 
-What comes is believed only if it is signed, in date, and not older than what was seen before;
-nothing is ever downloaded but the feed. Imports no Qt. Nothing that tells of the person goes out.
+A feed is accepted only if it is signed, has not expired, and is not older than the last one.
+Nothing but the feed is downloaded, and nothing about the person is sent. Imports no Qt.
 
-It prints one line of JSON: {"made": "<instant>", "release": {...} or null}, or
-{"problem": [message, remedy]}. A release is told only where it is newer than VERSION. SEEN is when
-the newest feed was made that was seen so far, or empty.
+Prints one line of JSON: {"made": "<time>", "release": {...} or null}, or
+{"problem": [message, remedy]}. The release is null unless it is newer than VERSION. SEEN is the
+time at which the newest known feed was made, or empty.
+
+A feed's file holds its text and an Ed25519 signature of that (by libsodium), so that both always
+belong together: {"signed": "{...}", "signature": "<base64>"}
 """
 
 import base64
@@ -28,7 +31,9 @@ from models.errors import Problem
 _LARGEST_BYTES = 256 << 10
 _MOST_REDIRECTIONS = 3
 _READ_SECONDS, _WHOLE_SECONDS, _LONGEST_SECONDS = 10.0, 20.0, 60.0
-_PURPOSE = b"Slipstream releases 1\n"  # what else may be signed with the key is no feed
+_PURPOSE = (
+    b"Slipstream releases 1\n"  # so that nothing else signed with the key is taken for a feed
+)
 _CONNECT = "Check the network connection, and try again later."
 
 
@@ -40,24 +45,24 @@ def check(
     now: datetime,
     seconds: float = _WHOLE_SECONDS,
 ) -> Feed:
-    """The feed at `address`. Raises Problem where it cannot be had, or is not to be believed."""
-    text = unseal(fetch(address, seconds=seconds), public_key)
+    """The feed at `address`. Raises Problem where it is not available or not acceptable."""
+    text = verified_text(fetch(address, seconds=seconds), public_key)
     feed = feed_from_text(text, loopback=is_loopback(address))
     if feed.expires <= now:
         raise Problem(
-            "The releases feed is out of date.",
-            "Try again later, and see whether this computer's clock is right.",
+            "The releases feed has expired.",
+            "Try again later, and check this computer's clock.",
         )
     if seen is not None and feed.made < seen:
         raise Problem(
-            "The releases feed is older than one that came before.",
-            "Try again from another network; somebody may be keeping a newer version from you.",
+            "The releases feed is older than the last one.",
+            "Try again from another network; someone may be hiding a newer version from you.",
         )
     return feed
 
 
 def fetch(address: str, *, seconds: float) -> bytes:
-    """The bytes at `address`. Raises Problem: not HTTPS all the way, too large, too slow, ..."""
+    """The bytes at `address`. Raises Problem: not available, too large, too slow, not HTTPS."""
     end = time.monotonic() + seconds
     loopback = is_loopback(address)
     headers = {"Accept-Encoding": "identity", "User-Agent": "Slipstream"}
@@ -73,11 +78,11 @@ def fetch(address: str, *, seconds: float) -> bytes:
                         return _body(response, end)
                     address = str(response.next_request.url)
     except httpx2.HTTPStatusError as error:
-        message = f"The releases feed cannot be had: {error.response.status_code}."
+        message = f"The releases feed is not available: HTTP status {error.response.status_code}."
         raise Problem(message, _CONNECT) from error
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-        raise Problem("The releases feed cannot be reached.", _CONNECT) from error
-    raise Problem("The releases feed is always somewhere else.", _CONNECT)
+        raise Problem("The releases feed could not be reached.", _CONNECT) from error
+    raise Problem("The releases feed redirects too often.", _CONNECT)
 
 
 def _body(response: httpx2.Response, end: float) -> bytes:
@@ -85,25 +90,25 @@ def _body(response: httpx2.Response, end: float) -> bytes:
     for chunk in response.iter_raw():
         body += chunk
         if len(body) > _LARGEST_BYTES:
-            raise Problem("The releases feed is too large to be one.", _CONNECT)
+            raise Problem("The releases feed is too large.", _CONNECT)
         if time.monotonic() > end:
-            raise Problem("The releases feed comes too slowly.", _CONNECT)
+            raise Problem("The releases feed arrives too slowly.", _CONNECT)
     return bytes(body)
 
 
-def seal(text: str, private_key: bytes) -> bytes:
+def sign_text(text: str, private_key: bytes) -> bytes:
     """The file of a feed with this text. `private_key` has 32 bytes."""
     signature = SigningKey(private_key).sign(_PURPOSE + text.encode()).signature
-    sealed = {"signed": text, "signature": base64.b64encode(signature).decode()}
-    return json.dumps(sealed, indent=1).encode() + b"\n"
+    file = {"signed": text, "signature": base64.b64encode(signature).decode()}
+    return json.dumps(file, indent=1).encode() + b"\n"
 
 
-def unseal(data: bytes, public_key: bytes) -> str:
-    """The text in a feed's file. Raises Problem where it is not signed with this key."""
+def verified_text(data: bytes, public_key: bytes) -> str:
+    """The text in a feed's file. Raises Problem unless it is signed with this key."""
     try:
-        sealed = json.loads(data)
-        text = sealed["signed"]
-        signature = base64.b64decode(sealed["signature"], validate=True)
+        file = json.loads(data)
+        text = file["signed"]
+        signature = base64.b64decode(file["signature"], validate=True)
         VerifyKey(public_key).verify(_PURPOSE + text.encode(), signature)
     except (CryptoError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as bad:
         raise Problem(
@@ -114,8 +119,8 @@ def unseal(data: bytes, public_key: bytes) -> str:
 
 
 def main(words: Sequence[str]) -> None:
-    """The process: one question, one line."""
-    watch = Timer(_LONGEST_SECONDS, os._exit, (1,))  # headers may trickle in for ever
+    """Run in the process: check once, and print one line."""
+    watch = Timer(_LONGEST_SECONDS, os._exit, (1,))  # a server may send its headers without end
     watch.daemon = True
     watch.start()
     address, key, version, seen = words
@@ -130,8 +135,8 @@ def main(words: Sequence[str]) -> None:
         print(json.dumps({"problem": [problem.message, problem.remedy]}), flush=True)
         return
     newer = is_newer(feed.release.version, version)
-    told = {"made": feed.made.isoformat(), "release": asdict(feed.release) if newer else None}
-    print(json.dumps(told), flush=True)
+    release = asdict(feed.release) if newer else None
+    print(json.dumps({"made": feed.made.isoformat(), "release": release}), flush=True)
 
 
 if __name__ == "__main__":

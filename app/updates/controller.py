@@ -1,7 +1,7 @@
-"""When the feed is asked, and what has come of it. Knows the settings and processes; no pixels.
+"""When the feed is checked, and with what result. Knows settings and processes; no widgets.
 
-Once a day at most by itself, and not at all where the person has switched that off, or where there
-is no feed. Then failures are silent: most of them are a computer without a network.
+An automatic check happens once a day at most, and never where the person switched it off or there
+is no feed. Its failures are silent, as most of them mean that there is no network.
 """
 
 import time
@@ -18,16 +18,16 @@ from models.errors import Problem
 
 DAY_SECONDS = 24 * 3600
 _AFTER_START_MS = 20_000  # the engine is loaded first
-_LOOK_AGAIN_MS = 3600 * 1000  # a window may be open for weeks
+_INTERVAL_MS = 3600 * 1000  # as a window may be open for weeks
 
 
 class UpdateController(QObject):
-    """Attributes: `version`, ours; `release`, the newest that was announced, where it is newer.
+    """Attributes: `version`, this copy's; `release`, a newer one that was announced, or None.
 
     Signals:
-        found(Release, bool): there is a newer one; whether the person asked.
-        current(): there is none; told where the person asked.
-        failed(Problem): it is not known; told where the person asked.
+        found(Release, bool): there is a newer version; whether the person asked.
+        current(): there is none. Only where the person asked.
+        failed(Problem): the check failed. Only where the person asked.
     """
 
     found = Signal(Release, bool)
@@ -43,7 +43,7 @@ class UpdateController(QObject):
         clock: Callable[[], float] = time.time,
         parent: QObject | None = None,
     ) -> None:
-        """`commands` run `app.updates.check`; `clock` gives seconds since 1970."""
+        """`commands` run `app.updates.check`; `clock` returns seconds since 1970."""
         super().__init__(parent)
         self.version = metadata.version("slipstream")
         self.release: Release | None = None
@@ -51,44 +51,49 @@ class UpdateController(QObject):
         self._commands, self._clock = commands, clock
         self._running: RunningCommand | None = None
         self._asked = False
-        self._timer = QTimer(self, interval=_LOOK_AGAIN_MS)
+        self._timer = QTimer(self, interval=_INTERVAL_MS)
         self._timer.timeout.connect(self.check_if_due)
 
     @property
     def automatic(self) -> bool:
-        """Whether it looks by itself."""
+        """Whether it checks by itself."""
         return self._settings.automatic_updates
 
     @automatic.setter
     def automatic(self, on: bool) -> None:
         self._settings.automatic_updates = on
 
+    @property
+    def checking(self) -> bool:
+        """Whether a check is running."""
+        return self._running is not None
+
     def begin(self) -> None:
-        """Look by itself from now on, where it is wanted."""
+        """Start the automatic checks."""
         self._timer.start()
         QTimer.singleShot(_AFTER_START_MS, self, self.check_if_due)
 
     def check_if_due(self) -> None:
-        """Ask, where a day has passed since, and nobody has said otherwise."""
+        """Check if automatic checks are on and the last one was a day ago."""
         since = self._clock() - self._settings.updates_checked
-        due = not 0 <= since < DAY_SECONDS  # a clock that was put back must not stop it
+        due = not 0 <= since < DAY_SECONDS  # also where the clock was set back
         if self.automatic and self._origin.configured and due:
             self._ask(asked=False)
 
     def check(self) -> None:
-        """Ask now: the person wants to know."""
+        """Check now, as the person asked for it."""
         if self._origin.configured:
             self._ask(asked=True)
         else:
             self.failed.emit(
                 Problem(
-                    "This copy of Slipstream does not know where newer versions are announced.",
-                    "Look where you got it.",
+                    "This copy of Slipstream has no address to check for newer versions.",
+                    "Look for a newer version where you got this one.",
                 )
             )
 
     def close(self) -> None:
-        """Ask no more."""
+        """Stop checking."""
         self._timer.stop()
         self._commands.close()
 
@@ -104,21 +109,21 @@ class UpdateController(QObject):
         running.done.connect(self._on_done)
         running.failed.connect(self._on_failed)
 
-    def _end(self) -> bool:
-        """It is over; whether the person asked."""
+    def _finish(self) -> bool:
+        """End the check that is running; whether the person asked for it."""
         asked, self._asked, self._running = self._asked, False, None
         return asked
 
     def _on_done(self, answer: JsonObject) -> None:
         try:
             made = datetime.fromisoformat(answer["made"]).isoformat()
-            told = answer["release"]
+            announced = answer["release"]
             loopback = is_loopback(self._origin.address)
-            release = None if told is None else release_from(told, loopback=loopback)
+            release = None if announced is None else release_from(announced, loopback=loopback)
         except (ValueError, LookupError, TypeError):
-            self._on_failed(Problem("What looks for updates said nothing.", "Try again later."))
+            self._on_failed(Problem("The update check gave no answer.", "Try again later."))
             return
-        asked = self._end()
+        asked = self._finish()
         self._settings.newest_feed = made
         self.release = release
         if release is not None:
@@ -127,5 +132,5 @@ class UpdateController(QObject):
             self.current.emit()
 
     def _on_failed(self, problem: Problem) -> None:
-        if self._end():
+        if self._finish():
             self.failed.emit(problem)

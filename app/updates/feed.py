@@ -1,6 +1,8 @@
-"""A release as the feed announces it, and the feed: plain values, checked as they are read.
+"""The feed that announces releases: where it is, whose signature counts, and what it says.
 
-Knows what a feed may say; not where it comes from, nor who signed it.
+Knows plain values, which are checked as they are read; not how the feed is downloaded or signed.
+The address and the key have no owner yet. Whoever releases Slipstream makes a key
+(`python packaging/feed.py key`), and puts its public half and the address of the feed here.
 
     {"format": 1, "made": "2027-01-31T12:00:00+00:00", "expires": "2027-05-01T12:00:00+00:00",
      "release": {"version": "0.2.0", "page": "https://...", "download": "https://...dmg",
@@ -16,11 +18,11 @@ from urllib.parse import urlsplit
 from models.errors import Problem
 from models.typed_json import decode
 
-# A domain that cannot exist (RFC 2606): as long as it stands here, nothing is ever asked.
+# A domain that cannot exist (RFC 2606); with it, nothing is ever requested.
 FEED_ADDRESS = "https://slipstream.invalid/releases/feed.json"
 
-# Ed25519, in hexadecimal. Nobody has its private half: nothing that is signed is taken for ours
-# before a real one replaces it.
+# Ed25519, in hexadecimal. Nobody has its private half, so no signature is valid until a real key
+# replaces it.
 PUBLIC_KEY = "be3c7cb1e327a9d1a5b462c37829a311b17a442b83e20b88cc37cc74a2fcd9f0"
 
 FORMAT = 1
@@ -39,7 +41,7 @@ class Origin:
 
     @property
     def configured(self) -> bool:
-        """Whether there is anybody to ask."""
+        """Whether there is a feed to ask."""
         try:
             host = urlsplit(self.address).hostname or ""
         except ValueError:
@@ -49,7 +51,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """A version that can be had. `page` is opened for the person; nobody opens `download`."""
+    """An available version. `page` can be opened in the browser; `download` is only shown."""
 
     version: str
     page: str
@@ -61,7 +63,7 @@ class Release:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feed:
-    """What was announced; `made` and `expires` are instants."""
+    """An announcement; `made` and `expires` are times with a time zone."""
 
     made: datetime
     expires: datetime
@@ -69,7 +71,7 @@ class Feed:
 
 
 def is_secure(link: str, *, loopback: bool) -> bool:
-    """Whether it is HTTPS, or, with `loopback`, stays on this machine."""
+    """Whether a link is HTTPS or, with `loopback`, leads to this machine."""
     try:
         parts = urlsplit(link)
         host = parts.hostname
@@ -82,7 +84,7 @@ def is_secure(link: str, *, loopback: bool) -> bool:
 
 
 def is_loopback(link: str) -> bool:
-    """Whether a link leads to this machine, without encryption, as tests have it."""
+    """Whether a link leads to this machine without encryption, as in tests."""
     try:
         parts = urlsplit(link)
     except ValueError:
@@ -91,12 +93,12 @@ def is_loopback(link: str) -> bool:
 
 
 def is_newer(version: str, than: str) -> bool:
-    """Whether `version` comes after `than`, of which only the numbers at its front count."""
+    """Whether `version` is newer than `than`; only their leading numbers count."""
     return _numbers(version) > _numbers(than)
 
 
 def feed_to_text(feed: Feed) -> str:
-    """What is signed."""
+    """The text that is signed."""
     told = {
         "format": FORMAT,
         "made": feed.made.isoformat(),
@@ -107,19 +109,19 @@ def feed_to_text(feed: Feed) -> str:
 
 
 def feed_from_text(text: str, *, loopback: bool) -> Feed:
-    """What `feed_to_text` wrote. Raises Problem on anything else, and on links that are not HTTPS;
-    with `loopback`, links to this machine may be."""
+    """The feed that `feed_to_text` wrote. Raises Problem on anything else, and on links other than
+    HTTPS, unless they lead to this machine and `loopback` is set."""
     try:
         told = json.loads(text)
         if told["format"] != FORMAT:
-            raise Problem("The releases feed is of another kind.", _LOOK)
+            raise Problem("The releases feed has an unknown format.", _LOOK)
         return Feed(
             made=_instant(told["made"]),
             expires=_instant(told["expires"]),
             release=release_from(told["release"], loopback=loopback),
         )
     except (ValueError, LookupError, TypeError, RecursionError) as error:
-        raise Problem("The releases feed is not understood.", _LOOK) from error
+        raise Problem("The releases feed could not be read.", _LOOK) from error
 
 
 def release_from(told: object, *, loopback: bool) -> Release:

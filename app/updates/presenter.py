@@ -1,4 +1,4 @@
-"""Joins the window with what is known of newer versions: its menu, its notices, a dialog."""
+"""Shows newer versions in the window: its menu, its notices, and a dialog. Installs nothing."""
 
 import sys
 from collections.abc import Callable
@@ -27,7 +27,7 @@ _MATTER = "update"
 
 
 def check_command() -> tuple[str, ...]:
-    """What asks for the feed; in a bundle this is the Python inside it."""
+    """The command that checks the feed; in a bundle, with its own Python."""
     return (sys.executable, "-m", "app.updates.check")
 
 
@@ -37,7 +37,7 @@ class UpdatePresenter(QObject):
     def __init__(
         self, window: Window, *, origin: Origin, commands: CommandRunner | None = None
     ) -> None:
-        """`commands` stand in for those that ask the feed."""
+        """`commands` replace those that check the feed."""
         super().__init__(window)
         self._window = window
         self.controller = controller = UpdateController(
@@ -57,7 +57,7 @@ class UpdatePresenter(QObject):
         controller.failed.connect(self._on_failed)
 
     def show(self) -> None:
-        """What was announced."""
+        """Show the announced version."""
         if self.controller.release is not None:
             dialog = UpdateDialog(
                 self.controller.release, self._window, version=self.controller.version
@@ -73,11 +73,11 @@ class UpdatePresenter(QObject):
             self._window.notices.take_back(_MATTER)
             self.show()
         else:
-            line = f"Slipstream {release.version} can be had."
-            self._window.notices.say(_MATTER, line, offer=Offer("Show it", self.show))
+            line = f"Slipstream {release.version} is available."
+            self._window.notices.say(_MATTER, line, offer=Offer("Show", self.show))
 
     def _on_current(self) -> None:
-        line = f"There is nothing newer than this Slipstream, {self.controller.version}."
+        line = f"Slipstream {self.controller.version} is the newest version."
         self._window.notices.say(_MATTER, line, seconds=8.0)
 
     def _on_failed(self, problem: Problem) -> None:
@@ -85,7 +85,10 @@ class UpdatePresenter(QObject):
 
 
 class UpdateDialog(QDialog):
-    """Not modal. All texts are plain, whatever is in them. Attributes: `notes`, `button`."""
+    """A newer version, and a way to its page. Not modal, and all in plain text.
+
+    Attributes: `notes`, `button`.
+    """
 
     def __init__(
         self,
@@ -95,10 +98,10 @@ class UpdateDialog(QDialog):
         version: str,
         opening: Callable[[str], None] = open_in_browser,
     ) -> None:
-        """`version` is ours; `opening` is called with the page's address."""
+        """`version` is this copy's; `opening` is called with the page's address."""
         super().__init__(parent)
-        self.setWindowTitle("A newer Slipstream")
-        title = _label(f"Slipstream {release.version} can be had. This is {version}.")
+        self.setWindowTitle("A newer version of Slipstream")
+        title = _label(f"Slipstream {release.version} is available. You have {version}.")
         self.notes = QPlainTextEdit("\n".join(map(clean, release.notes.splitlines())))
         self.notes.setReadOnly(True)
         self.notes.setTabChangesFocus(True)

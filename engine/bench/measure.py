@@ -32,7 +32,7 @@ from engine.draft_length.policy import Fixed
 from engine.drafters import NoDrafter
 from engine.drafters.model import ModelDrafter
 from engine.request import Sampling
-from engine.speculate import RoundVerdict, Rule, Task, speculate
+from engine.speculate import AcceptanceRule, RoundVerdict, Task, speculate
 
 _LENGTHS = (1, 8)  # of the drafts that are judged, for a line through both
 _ROUNDS = 12
@@ -131,7 +131,9 @@ class _AnswersAtOnce:
         return self._logits[None, : tokens.shape[1]]
 
 
-def accept_cost(*, vocabulary: int, temperature: float, rule: Rule, dtype: mx.Dtype) -> AcceptCost:
+def accept_cost(
+    *, vocabulary: int, temperature: float, rule: AcceptanceRule, dtype: mx.Dtype
+) -> AcceptCost:
     """Measured on random logits of this `dtype` and width."""
     logits = mx.random.normal((max(_LENGTHS) + 2, vocabulary), key=mx.random.key(0)).astype(dtype)
     mx.eval(logits)
@@ -141,7 +143,9 @@ def accept_cost(*, vocabulary: int, temperature: float, rule: Rule, dtype: mx.Dt
     return AcceptCost(temperature, max(0.0, times[0] - (_LENGTHS[0] + 1) * row), row)
 
 
-def _round_seconds(logits: mx.array, length: int, sampling: Sampling, rule: Rule) -> float:
+def _round_seconds(
+    logits: mx.array, length: int, sampling: Sampling, rule: AcceptanceRule
+) -> float:
     model = cast(nn.Module, _AnswersAtOnce(logits))
     target = Decoder(model)
     drafter = ModelDrafter(Decoder(model), vocabulary=target.vocabulary)

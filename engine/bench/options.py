@@ -5,12 +5,12 @@ from pathlib import Path
 
 from engine.accept import by_block, by_token
 from engine.pair import make_policy
-from engine.speculate import Rule
+from engine.speculate import AcceptanceRule
 from models.drafter_folders import is_head
 from models.errors import Problem
 from models.model_folder import ModelFolder
 
-RULES: dict[str, Rule] = {"block": by_block, "token": by_token}
+RULES: dict[str, AcceptanceRule] = {"block": by_block, "token": by_token}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""What is asked: the public benchmark files, one's own lines, or a few prompts that come along.
+"""The prompts: the public benchmark files, lines of your own, or a few built-in ones.
 
 Knows file formats; nothing of models.
 """
@@ -114,9 +114,9 @@ _Choose = Callable[[Sequence[Prompt], int], list[Prompt]]
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """A public file: the set's name, the names it goes by, where it is from, how a row is read.
+    """A public file: the set's name, its file names, its repository and path, how to read a row.
 
-    `choose`: which prompts of a category are taken where not all are.
+    `choose` picks the prompts of a category where not all of them are wanted.
     """
 
     name: str
@@ -128,7 +128,7 @@ class _Source:
 
 
 def _spec_bench(row: dict[str, Any]) -> tuple[str, str]:
-    """Its first eight categories are MT-Bench's; with them there are six tasks."""
+    """Category and text. The first eight categories are MT-Bench's, which counts as one."""
     tasks = ("translation", "summarization", "qa", "math_reasoning", "rag")
     category = row["category"]
     return category if category in tasks else "mt-bench", row["turns"][0]
@@ -176,11 +176,11 @@ SETS: tuple[str, ...] = tuple(source.name for source in _SOURCES)
 
 
 def load_prompts(place: Path | None, *, sets: Sequence[str], per_category: int) -> list[Prompt]:
-    """At most `per_category` prompts of each category of each set, which says which ones.
+    """At most `per_category` prompts of each category of each set.
 
-    `place` is a folder with the public files (of which `sets` are taken, all that are there
-    where it is empty), one such file, whose set is named, a text file with a prompt a line, or
-    None for the built-in ones. Raises `Problem`.
+    `place` is a folder with the public files (`sets` names those to take; without it, all that are
+    there), one such file, whose set is then named, a text file with one prompt a line, or None for
+    the built-in prompts. Raises `Problem`.
     """
     if per_category < 1:
         raise Problem("No prompts per category were asked for.", "Choose 1 or more.")
@@ -197,11 +197,11 @@ def load_prompts(place: Path | None, *, sets: Sequence[str], per_category: int) 
 
 
 def _loaded(place: Path | None, sets: Sequence[str]) -> Iterator[tuple[list[Prompt], _Choose]]:
-    """Every set's prompts, and how they are chosen from."""
+    """The prompts of every set, and how to choose among them."""
     sources = _named(sets)
     if place is None and sources:
         raise Problem(
-            "The prompt sets do not come with Slipstream.",
+            "Slipstream does not include the public prompt sets.",
             "Give their folder with --prompts, or fetch them into one first: "
             f"{fetch_command(Path('prompts'), sources)}",
         )
@@ -227,7 +227,7 @@ def _named(sets: Sequence[str]) -> list[_Source]:
 
 
 def _public(folder: Path, wanted: Sequence[_Source]) -> Iterator[tuple[list[Prompt], _Choose]]:
-    """Of the sources in `folder` those that are `wanted`; all where none is named."""
+    """The prompts of the `wanted` sources in `folder`; of all of them where none is named."""
     found = False
     for source in wanted or _SOURCES:
         path = next((folder / name for name in source.files if (folder / name).is_file()), None)
@@ -241,7 +241,7 @@ def _public(folder: Path, wanted: Sequence[_Source]) -> Iterator[tuple[list[Prom
 
 
 def fetch_command(folder: Path, sources: Sequence[_Source] = _SOURCES) -> str:
-    """What puts the public files into `folder`, for a shell; nothing here uses the network."""
+    """A shell command that fetches the public files into `folder`; this itself fetches nothing."""
     return " && ".join(
         f"curl -fL --create-dirs -o {shlex.quote(str(folder / source.files[0]))} "
         f"https://raw.githubusercontent.com/{source.repository}/HEAD/{source.path}"
@@ -251,7 +251,7 @@ def fetch_command(folder: Path, sources: Sequence[_Source] = _SOURCES) -> str:
 
 def _missing(folder: Path, sources: Sequence[_Source]) -> Problem:
     return Problem(
-        f"{folder} lacks the prompts that are asked for.",
+        f"{folder} lacks the prompts that were asked for.",
         f"Fetch them from GitHub: {fetch_command(folder, sources)}",
     )
 

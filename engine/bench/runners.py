@@ -46,7 +46,7 @@ from engine.loading import LoadedModel
 from engine.pair import make_drafter, make_policy
 from engine.request import Request, Sampling
 from engine.session import Session
-from engine.speculate import Rule
+from engine.speculate import AcceptanceRule
 from engine.stats import tally
 from models.installed.resolve import resolve_drafters
 from models.model_folder import ModelFolder
@@ -109,7 +109,7 @@ class SlipstreamRunner:
         target: LoadedModel,
         drafter: str,
         policy: DraftLengthPolicy,
-        rule: Rule,
+        rule: AcceptanceRule,
         load: Load,
     ) -> None:
         self.name = name

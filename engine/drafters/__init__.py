@@ -1,11 +1,11 @@
-"""Ways of guessing what the target will write: one file each, behind one small protocol.
+"""Drafters propose what the target will write: one file each, behind one small protocol.
 
-A drafter sees the committed tokens, proposes a few, and is told how many stood. It may be
-as wrong as it likes: acceptance makes the text the target's own. To be exactly so, it must
-give each proposed token together with the distribution that it was drawn from.
+A drafter sees the committed tokens, proposes a few more, and is told how many were accepted. It
+may be arbitrarily wrong: acceptance makes the text the target's own. For that to be exact, it must
+give each drafted token together with the distribution that it was drawn from.
 
-A draft is a chain. A tree would add the parent of each token, and a drafter fed by the
-target's hidden states would get them in `accept`; neither changes what is here.
+A draft is a chain; a tree would add the parent of each token. A drafter that reads the target's
+hidden states gets them from `Decoder.record`, not through this protocol.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ from engine.request import Sampling
 
 @dataclass(frozen=True, slots=True)
 class DraftArrays:
-    """Drafted tokens, arrays still on the device.
+    """A draft, as arrays that are still on the device.
 
     `tokens`: (n,) int32, n >= 1. `q`: (n,) float32, the probability of each, to be shown.
     `distributions`: (n, target's vocabulary), what each was drawn from, after the sampler chain;
@@ -36,7 +36,7 @@ class DraftArrays:
 
 
 class Drafter(Protocol):
-    """A way of guessing. Calls come in the order prepare, (candidates, propose, accept)*, ..."""
+    """Calls come in the order prepare, (candidates, propose, accept)*, with rewind anywhere."""
 
     @property
     def name(self) -> str:
@@ -46,18 +46,18 @@ class Drafter(Protocol):
         """Read a prompt, in steps short enough to cancel between; yields tokens read so far."""
 
     def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
-        """What could follow the committed `tokens`, without asking the device."""
+        """What it could propose behind the committed `tokens`, without asking the device."""
 
     def propose(
         self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
     ) -> DraftArrays | None:
-        """Up to `choice.length` tokens that may follow `tokens`; None for no idea after all."""
+        """Draft up to `choice.length` tokens behind `tokens`; None without anything to propose."""
 
     def accept(self, accepted: int) -> None:
-        """The first `accepted` tokens of the last draft stand."""
+        """The first `accepted` tokens of the last draft were accepted."""
 
     def rewind(self, length: int) -> None:
-        """All but the first `length` committed tokens are no more."""
+        """Only the first `length` committed tokens remain."""
 
 
 class NoDrafter:

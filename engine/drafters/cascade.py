@@ -1,4 +1,4 @@
-"""Several drafters: each says what it could propose, and the choice names one."""
+"""Several drafters as one: each names its candidates, and the choice names a drafter."""
 
 from collections.abc import Iterator, Sequence
 
@@ -10,7 +10,7 @@ from engine.request import Sampling
 
 
 class Cascade:
-    """Asks the drafter that the choice names. Where it names none, the first with an idea."""
+    """Drafts with the drafter that the choice names, else with the first that proposes anything."""
 
     def __init__(self, *drafters: Drafter) -> None:
         self._drafters = drafters

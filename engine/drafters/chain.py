@@ -1,12 +1,12 @@
-"""A chain of guesses from a model: each token is drawn, and read to guess the next.
+"""A chain drafted by a model: each token is drawn, then read to draw the next.
 
-The chain is built on the device without waiting for it, unless the choice has a floor: then it is
-waited for at every token, and the chain ends where it is not likely any more that all of it
-stands. Whether a token is drawn depends on the tokens before it alone, and a token that was drawn
-is proposed. So each one still comes from the distribution that is told, given those before it,
-which is all that the acceptance rules need: a shorter chain is one whose end was reached sooner.
-To drop the token that made it stop would be wrong: those that remained would be the ones that
-the drafter was sure of, drawn from another distribution than is told.
+The chain is built on the device without waiting for it, unless the choice has a floor: then every
+token is waited for, and the chain ends where it is no longer likely that all of it is accepted.
+Whether another token is drawn depends on the tokens before it alone, and every drawn token is
+proposed. So each one still has the reported distribution, given those before it, which is all that
+the acceptance rules need: a shorter chain only ends sooner. To drop the token that ended it would
+be wrong: the remaining tokens would be those that the drafter was confident of, and not have the
+reported distribution.
 
 Knows how to draw, not which model does: that is a `read` function from tokens (n,) to logits
 (n, vocabulary).
@@ -34,9 +34,9 @@ def draft_chain(
     key: mx.array,
     drafter: str,
 ) -> DraftArrays:
-    """`choice.length` tokens behind `tokens`, the last of which, `unread`, are not read yet.
+    """Draft `choice.length` tokens behind `tokens`, the last of which, `unread`, are not read yet.
 
-    Fewer where they would hardly all stand: see `DraftChoice.floor`.
+    Fewer where they would hardly all be accepted: see `DraftChoice.floor`.
     """
     likely = 1.0
     history = History(tokens, sampling)
@@ -46,7 +46,7 @@ def draft_chain(
     inputs = mx.array(unread, dtype=mx.int32)
     for i, step_key in enumerate(mx.random.split(key, choice.length)):
         so_far = mx.concatenate(drafted) if drafted else mx.zeros((0,), dtype=mx.int32)
-        logits = fit(read(inputs)[-1:], vocabulary)
+        logits = fit_vocabulary(read(inputs)[-1:], vocabulary)
         scored = scores(logits, history.windows(so_far, i, 1), sampling)
         weights = log_weights(scored, sampling)
         all_q = distribution(weights)
@@ -71,8 +71,8 @@ def draft_chain(
     )
 
 
-def fit(logits: mx.array, vocabulary: int) -> mx.array:
-    """Logits over the target's vocabulary: surplus columns dropped, missing ones impossible."""
+def fit_vocabulary(logits: mx.array, vocabulary: int) -> mx.array:
+    """Logits over the target's vocabulary: surplus columns are dropped, missing ones impossible."""
     missing = vocabulary - logits.shape[-1]
     if missing > 0:
         return mx.pad(logits, [(0, 0), (0, missing)], constant_values=-mx.inf)

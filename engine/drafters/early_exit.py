@@ -1,7 +1,7 @@
 """The target's own first layers draft, with its own caches (arXiv 2404.16710).
 
-Needs no weights, no memory and no prefill of its own: the first layers' caches of the committed
-tokens are the target's. How well it guesses depends on how early the target makes up its mind.
+Needs no weights, no memory and no prefill of its own: the caches of the first layers are the
+target's. Its acceptance rate depends on how early the target's layers settle on a token.
 """
 
 import copy
@@ -27,7 +27,7 @@ class EarlyExitDrafter:
         depth = len(target.model.layers)
         if not 1 <= layers < depth:
             raise Problem(
-                f"The target has {depth} layers, it cannot exit after {layers}.",
+                f"The target has {depth} layers: it cannot exit after {layers}.",
                 f"Choose from 1 to {depth - 1}.",
             )
         self._target = target

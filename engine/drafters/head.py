@@ -1,10 +1,9 @@
-"""A trained head drafts from what the target made of the committed tokens (EAGLE: see
-`engine.drafters.head_network`).
+"""A trained head drafts from the target's hidden states (EAGLE: see `head_network.py`).
 
 For each committed token but the last the head reads the target's hidden states with the token
-that came next. Then it goes on from its own states, one drafted token at a time; those are
-forgotten after the round, when the target's own are there. Proposes a chain: a tree would branch
-at `propose`, and change nothing else.
+that came next. Then it continues from its own states, one drafted token at a time; these are
+forgotten after the round, when the target's are there. It proposes a chain: a tree would branch
+in `propose`, and change nothing else.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,7 +24,7 @@ _PREFILL_ROWS = 512
 
 
 class HeadDrafter:
-    """Drafts for `target`, whose hidden states it has recorded from now on."""
+    """Drafts for `target`, whose hidden states are recorded from now on."""
 
     name = "head"
 
@@ -35,16 +34,18 @@ class HeadDrafter:
         self._states = target.record(fitted.shape.layers)
         self._vocabulary = target.vocabulary
         (kept,) = fetch(fitted.kept)
-        row_of = [fitted.shape.rows] * self._vocabulary  # a row more, for what the head cannot say
+        row_of = [
+            fitted.shape.rows
+        ] * self._vocabulary  # one row more, for tokens that the head cannot propose
         for row, token in enumerate(kept):
             row_of[token] = row
         self._row_of = mx.array(row_of)
         self._cache = KVCache()
         self._base = 0  # the position of the cache's first entry
-        self._read = 0  # entries from the target's states; what is behind them are guesses
+        self._read = 0  # entries from the target's states; those behind are from the head's own
 
     def prepare(self, tokens: list[int]) -> Iterator[int]:
-        self._forget_guesses()
+        self._forget_drafted()
         while self._next_position() < min(len(tokens) - 1, self._states.end):
             mx.eval(self._read_target(tokens, rows=_PREFILL_ROWS))
             yield self._base + self._read
@@ -57,7 +58,7 @@ class HeadDrafter:
     def propose(
         self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
     ) -> DraftArrays | None:
-        self._forget_guesses()
+        self._forget_drafted()
         self.rewind(min(len(tokens) - 1, self._states.end))  # at least one is to be read
         if self._states.end == self._states.first:
             return None
@@ -80,20 +81,20 @@ class HeadDrafter:
         )
 
     def accept(self, accepted: int) -> None:
-        self._forget_guesses()
+        self._forget_drafted()
 
     def rewind(self, length: int) -> None:
-        """The entry of the last of `length` tokens goes too: what comes after may be another."""
-        self._forget_guesses()
+        """The entry of the last of `length` tokens goes too, as another token may follow it."""
+        self._forget_drafted()
         entries = max(0, min(self._read, length - 1 - self._base))
         self._cache.trim(self._read - entries)
         self._read = entries
 
-    def _forget_guesses(self) -> None:
+    def _forget_drafted(self) -> None:
         self._cache.trim(self._cache.offset - self._read)
 
     def _next_position(self) -> int:
-        """Where to read on; everything is begun anew where states are missing between."""
+        """The next position to read; where states in between are missing, all is read again."""
         position = self._base + self._read
         if self._read == 0 or not self._states.first <= position <= self._states.end:
             self._cache, self._read = KVCache(), 0
@@ -112,10 +113,10 @@ class HeadDrafter:
         return state
 
     def _catch_up(self, tokens: list[int]) -> mx.array:
-        """Read what is committed; returns the last state, (1, 1, width).
+        """Read the committed tokens; returns the last state, (1, 1, width).
 
-        Where the target has not read all of it (recurrent ones read again what they took back),
-        the head goes on from its own states.
+        Where the target has not read all of them (recurrent ones read again what they took back),
+        the head continues from its own states.
         """
         while True:
             state = self._read_target(tokens, rows=_PREFILL_ROWS)[:, -1:]
@@ -130,6 +131,6 @@ class HeadDrafter:
         return self._head(self._head.go_on(state), self._embed(token[None]), None, self._cache)
 
     def _spread(self, logits: mx.array) -> mx.array:
-        """(n, rows) to (n, the target's vocabulary): what the head cannot say is impossible."""
+        """(n, rows) to (n, the target's vocabulary): tokens without a row are impossible."""
         padded = mx.pad(logits, [(0, 0), (0, 1)], constant_values=-mx.inf)
         return mx.take(padded, self._row_of, axis=1)

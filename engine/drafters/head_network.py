@@ -1,9 +1,9 @@
-"""A drafter head: a small network that continues the target's thoughts, and its folder.
+"""A drafter head: a small network that continues the target's hidden states, and its folder.
 
-EAGLE's idea (arXiv 2401.15077, 2503.01840): what the target made of a token, with the token that
-came next, says most of what will come after. One transformer layer turns the two into a state of
-its own, from which the next token is read, and which stands in for the target's when the head
-goes on guessing. The output layer has rows for frequent tokens only (FR-Spec, arXiv 2502.14856).
+EAGLE's idea (arXiv 2401.15077, 2503.01840): the target's hidden states of a token, with the token
+that came next, predict most of what comes after. One transformer layer turns the two into a state
+of its own, from which the next token is read, and which replaces the target's states when the head
+continues to draft. The output layer has rows for frequent tokens only (FR-Spec, arXiv 2502.14856).
 
 A folder holds `config.json` and `head.safetensors`, 8-bit, with the token ids of the rows.
 """
@@ -70,11 +70,11 @@ class Head(nn.Module):
         self._epsilon = shape.rms_norm_eps
 
     def begin(self, states: mx.array) -> mx.array:
-        """From what the target made of tokens, (batch, n, layers, hidden size)."""
+        """The layer's input from the target's hidden states, (batch, n, layers, hidden size)."""
         return self.fuse(self._normal(states).flatten(-2))
 
     def go_on(self, state: mx.array) -> mx.array:
-        """From what the head itself made of them."""
+        """The layer's input from the head's own states."""
         return self.carry(self._normal(state))
 
     def __call__(
@@ -84,8 +84,8 @@ class Head(nn.Module):
         return self.block(begun + self.embed(self._normal(embeddings)), mask, cache)
 
     def remember(self, begun: mx.array, embeddings: mx.array) -> tuple[mx.array, mx.array]:
-        """Keys and values, (batch, heads, n, width) each, of positions 0 to n whose own state
-        nobody asks for: a fifth of the work."""
+        """Keys and values, (batch, heads, n, width) each, of positions 0 to n whose state
+        is not needed: a fifth of the work."""
         attention = self.block.self_attn
         x = self.block.input_layernorm(begun + self.embed(self._normal(embeddings)))
         by_head = (*x.shape[:-1], attention.n_kv_heads, -1)
@@ -131,7 +131,7 @@ def shape_for(model: nn.Module, *, rows: int) -> HeadShape:
 
 
 def new_head(model: nn.Module, shape: HeadShape, kept: mx.array) -> BoundHead:
-    """An untrained head that begins near the target: its output rows, its last layer's state."""
+    """An untrained head that starts close to the target: its output rows, its last state."""
     head, width = Head(shape), shape.hidden_size
     scale, own = 0.3, mx.eye(width)
     last = mx.concatenate([mx.zeros((width, (len(shape.layers) - 1) * width)), own], axis=1)
@@ -183,7 +183,7 @@ def load_head(folder: HeadFolder, *, fingerprint: str, vocabulary: int) -> Bound
     if fitted.kept.shape != (fitted.shape.rows,) or len(set(ids)) != len(ids):
         raise _damaged(folder.path, "its vocabulary map does not fit its rows")
     if min(ids) < 0 or max(ids) >= vocabulary:
-        raise _damaged(folder.path, "it knows tokens that the target does not have")
+        raise _damaged(folder.path, "it has tokens that the target does not have")
     return fitted
 
 

@@ -1,8 +1,8 @@
-"""Copy what followed the last time: prompt lookup, the longest suffix match.
+"""Copies what followed the longest match of the text's end (prompt lookup).
 
-Free where a text repeats itself or its prompt (edits, summaries, code), useless elsewhere: it
-says how much has matched, and whether to copy is the draft length's business. Pure Python over
-token ids; certain of what it copies (q = 1), which the acceptance rule allows for.
+Costs nothing. It helps where a text repeats itself or its prompt (edits, summaries, code). It
+reports how many tokens matched; whether to copy is for the draft-length policy to decide. Pure
+Python over token ids. Copied tokens have q = 1, which the acceptance rules allow for.
 """
 
 from collections import defaultdict
@@ -15,12 +15,12 @@ from engine.drafters import DraftArrays
 from engine.request import Sampling
 
 _SHORTEST = 2  # tokens that must match at the very least; what the index is keyed by
-_LONGEST = 32  # more than this is not told apart
-_CANDIDATES = 64  # the most recent occurrences that are compared
+_LONGEST = 32  # longer matches count as this
+_OCCURRENCES = 64  # the most recent occurrences that are compared
 
 
 class LookupDrafter:
-    """Proposes the continuation of the longest match of the text's end in prompt and answer."""
+    """Proposes what followed the longest match of the text's end in prompt and answer."""
 
     name = "lookup"
 
@@ -59,7 +59,7 @@ class LookupDrafter:
             self._indexed = 0
 
     def _index(self, tokens: list[int]) -> None:
-        """Enter every short n-gram that has a continuation."""
+        """Index every short n-gram that has a continuation."""
         for end in range(max(self._indexed, _SHORTEST), len(tokens)):
             self._seen[tuple(tokens[end - _SHORTEST : end])].append(end)
         self._indexed = max(self._indexed, len(tokens))
@@ -68,7 +68,7 @@ class LookupDrafter:
         """Where the text after the longest match starts, and how long the match is; 0 for none."""
         self._index(tokens)
         best = (0, 0)
-        for end in reversed(self._seen.get(tuple(tokens[-_SHORTEST:]), [])[-_CANDIDATES:]):
+        for end in reversed(self._seen.get(tuple(tokens[-_SHORTEST:]), [])[-_OCCURRENCES:]):
             matched = _common_suffix(tokens, end)
             if matched > best[1]:
                 best = (end, matched)

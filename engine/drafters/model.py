@@ -19,7 +19,7 @@ class ModelDrafter:
     def __init__(self, decoder: Decoder, *, vocabulary: int) -> None:
         self._decoder = decoder
         self._vocabulary = vocabulary
-        self._committed = 0  # how many tokens were, when it last proposed
+        self._committed = 0  # how many tokens were committed when it last proposed
 
     def prepare(self, tokens: list[int]) -> Iterator[int]:
         yield from self._decoder.prefill(tokens)

@@ -13,7 +13,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from app.engine_client.engine_process import host_command
-from app.race.race import Result
+from app.race.race import RaceResult
 from app.window import Window
 from engine.request import Request, Sampling
 from engine.stats import tally
@@ -113,7 +113,7 @@ def test_an_answer_a_death_another_and_a_race(window: Window, until: Until) -> N
     window._race.finished.connect(ends.append)
     window._race.start(window.conversation.asked("Again."), WITHOUT_END)
     until(lambda: ends)
-    assert isinstance(ends[0], Result)
+    assert isinstance(ends[0], RaceResult)
     assert ends[0].difference is None
     assert ends[0].tokens == 60
     until(lambda: window.loader.loaded and window.loader.loaded.drafter == "auto")

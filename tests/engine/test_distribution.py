@@ -25,7 +25,7 @@ from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
 from engine.request import Sampling
 from engine.sampling import distribution, log_weights, scores
-from engine.speculate import RoundDraft, RoundVerdict, Rule, Task, speculate
+from engine.speculate import AcceptanceRule, RoundDraft, RoundVerdict, Task, speculate
 from tests.engine.test_accept import CHAINS
 from tests.engine.test_sampling import slow_scores
 from tests.support.engine.accept_mutants import (
@@ -46,7 +46,9 @@ PROMPT = [2, 1]
 SHORT = 3  # tokens of a short text
 
 
-def no_ends(sampling: Sampling, *, seed: int, length: int, accept: Rule = by_block) -> Task:
+def no_ends(
+    sampling: Sampling, *, seed: int, length: int, accept: AcceptanceRule = by_block
+) -> Task:
     return Task(sampling, seed=seed, max_tokens=length, ends=frozenset(), accept=accept)
 
 
@@ -67,7 +69,7 @@ def short_texts(
     sampling: Sampling,
     *,
     texts: int,
-    accept: Rule = by_block,
+    accept: AcceptanceRule = by_block,
     first_seed: int = 0,
 ) -> NDArray[np.int_]:
     """Counts of short texts, one axis per token."""
@@ -85,7 +87,7 @@ def long_text(
     sampling: Sampling,
     *,
     length: int,
-    accept: Rule = by_block,
+    accept: AcceptanceRule = by_block,
     table: mx.array = TABLE,
     seed: int = 0,
 ) -> tuple[NDArray[np.int_], list[RoundVerdict]]:
@@ -120,7 +122,7 @@ def test_first_three_tokens(drafting: str) -> None:
 @pytest.mark.parametrize("rule", [by_token, by_block])
 @pytest.mark.parametrize("length", [1, 4])
 @pytest.mark.parametrize("drafting", DRAFTING)
-def test_first_three_tokens_of_many_texts(drafting: str, length: int, rule: Rule) -> None:
+def test_first_three_tokens_of_many_texts(drafting: str, length: int, rule: AcceptanceRule) -> None:
     drafter = model_drafter(DRAFTING[drafting])
 
     counts = short_texts(drafter, Fixed(length), WARM, texts=3_000, accept=rule)
@@ -172,7 +174,7 @@ def test_another_length_or_drafter_is_another_text_of_the_same_distribution() ->
         pytest.param("hostile", by_token, marks=pytest.mark.slow),
     ],
 )
-def test_every_token_of_a_long_text(drafting: str, rule: Rule) -> None:
+def test_every_token_of_a_long_text(drafting: str, rule: AcceptanceRule) -> None:
     drafter = model_drafter(DRAFTING[drafting])
 
     counts, rulings = long_text(drafter, Fixed(4), WARM, length=1_200, accept=rule)
@@ -366,7 +368,9 @@ def test_no_key_is_used_twice() -> None:
         (block_stops_at_first_fall, "noisy", 2),
     ],
 )
-def test_mutants_of_the_rule_are_refuted(mutant: Rule, drafting: str, length: int) -> None:
+def test_mutants_of_the_rule_are_refuted(
+    mutant: AcceptanceRule, drafting: str, length: int
+) -> None:
     drafter = model_drafter(DRAFTING[drafting])
 
     counts, _ = long_text(drafter, Fixed(length), WARM, length=1_500, accept=mutant)

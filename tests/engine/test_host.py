@@ -39,7 +39,7 @@ from engine.protocol import (
     response_from_json,
 )
 from engine.request import ChatMessage, Request
-from engine.session import Session
+from engine.session import Remark, Session
 from models.model_folder import ModelFolder
 from tests.support.engine.child import ROOT, Child
 from tests.support.engine.tiny import write_folder
@@ -421,15 +421,15 @@ def test_it_is_usable_after_a_failed_generation(
 def test_what_there_is_to_remark_is_told_when_it_is_loaded(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    remarks = iter(("It is slow.", ""))
+    remarks: Iterator[list[Remark]] = iter(([Remark.SLOW_BLAS], []))
     monkeypatch.setattr(Session, "calibrate", lambda *_, **__: next(remarks))
     script = iter((Load("1", str(folder), "lookup"), SetDrafter("2", draft_length="auto")))
     responses: list[Response] = []
     queue = CommandQueue(responses.append)
     monkeypatch.setattr(queue, "take", lambda: next(script, None))
     Host(queue, responses.append).run()
-    told = [response.remark for response in responses if isinstance(response, Loaded)]
-    assert told == ["It is slow.", ""]
+    remarked = [response.remark for response in responses if isinstance(response, Loaded)]
+    assert remarked == [Remark.SLOW_BLAS.value, ""]
 
 
 def test_lines_that_are_too_long_come_broken_off() -> None:

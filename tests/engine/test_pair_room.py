@@ -21,7 +21,7 @@ from engine.events import Failed
 from engine.host import CommandQueue, Host
 from engine.loading import load
 from engine.pair import require_pair
-from engine.protocol import Answer, Load, Loaded, Loading, SetDrafter
+from engine.protocol import Load, Loaded, Loading, Response, SetDrafter
 from models.drafter_folders import HeadFolder, describe_head, is_head
 from models.errors import Problem
 from models.files import models_folder
@@ -143,8 +143,8 @@ def test_a_shorter_conversation_is_let_through(
         session.complete([1] * 256)
 
 
-def host_of() -> tuple[Host, list[Answer]]:
-    answers: list[Answer] = []
+def host_of() -> tuple[Host, list[Response]]:
+    answers: list[Response] = []
     return Host(CommandQueue(answers.append), answers.append), answers
 
 

@@ -16,7 +16,7 @@ from engine.draft_length.calibrations import CalibrationStore
 from engine.draft_length.policy import Automatic, Fixed
 from engine.loading import LoadedModel
 from engine.request import Request
-from engine.session import BUSY, SLOW, Session
+from engine.session import Remark, Session
 from models.model_folder import ModelFolder
 from tests.support.engine.sessions import QUESTION, loaded, tiny_model
 
@@ -89,7 +89,7 @@ def test_what_a_busy_machine_showed_is_used_and_not_kept(
     calm = engine.session.Contention
     monkeypatch.setattr(engine.session, "Contention", Busy)
     session = Session(target, drafter="lookup", calibrations=kept)
-    assert session.calibrate() == BUSY
+    assert session.calibrate() == [Remark.BUSY_CALIBRATING]
     assert known(session)
     monkeypatch.setattr(engine.session, "Contention", calm)
     assert list(session.answer(QUESTION, Request(max_tokens=10)))
@@ -97,12 +97,12 @@ def test_what_a_busy_machine_showed_is_used_and_not_kept(
     assert list(tmp_path.iterdir()) == []
 
     again = Session(target, drafter="lookup", calibrations=kept)
-    assert again.calibrate() == ""
+    assert again.calibrate() == []
     (path,) = tmp_path.iterdir()
     written = path.read_bytes()
     monkeypatch.setattr(engine.session, "Contention", Busy)
     third = Session(target, drafter="lookup", calibrations=kept)
-    assert third.calibrate() == ""  # it is known from the last time
+    assert third.calibrate() == []  # it is known from the last time
     assert list(third.answer(QUESTION, Request(max_tokens=30)))
     assert third.disturbed
     assert path.read_bytes() == written
@@ -135,8 +135,8 @@ def test_the_slow_library_is_told_of_when_it_is_measured(
     monkeypatch.setattr(mx, "default_device", lambda: mx.cpu)
     kept = CalibrationStore(tmp_path)
     first, second = (Session(target, drafter="lookup", calibrations=kept) for _ in range(2))
-    assert first.calibrate() == SLOW
-    assert second.calibrate() == ""  # once
+    assert first.calibrate() == [Remark.SLOW_BLAS]
+    assert second.calibrate() == []  # once
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from engine.draft_length.policy import Fixed
 from engine.drafters import DraftArrays
 from engine.drafters.model import ModelDrafter
 from engine.request import Sampling
-from engine.speculate import Rule
+from engine.speculate import AcceptanceRule
 from tests.engine.test_distribution import (
     DRAFTING,
     TABLE,
@@ -52,7 +52,7 @@ class Dropping(ModelDrafter):
 
 
 @pytest.mark.parametrize("rule", [by_token, by_block])
-def test_drafts_that_stop_where_they_are_unsure(rule: Rule) -> None:
+def test_drafts_that_stop_where_they_are_unsure(rule: AcceptanceRule) -> None:
     drafter = model_drafter(DRAFTING["noisy"])
 
     counts, rulings = long_text(drafter, Unsure(4), WARM, length=1_000, accept=rule)

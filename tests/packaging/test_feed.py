@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.updates.check import unseal
+from app.updates.check import verified_text
 from app.updates.feed import feed_from_text
 from configuration import REPOSITORY, read_configuration
 from feed import main, make_key, read_key
@@ -29,7 +29,7 @@ def test_what_is_signed_is_believed(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert main(["key", str(tmp_path / "key")]) == 0
     public_key = bytes.fromhex(capsys.readouterr().out)
     assert signed(tmp_path) == 0
-    text = unseal((tmp_path / "feed.json").read_bytes(), public_key)
+    text = verified_text((tmp_path / "feed.json").read_bytes(), public_key)
     feed = feed_from_text(text, loopback=False)
     assert feed.made <= datetime.now(UTC) < feed.expires
     assert feed.release.version == read_configuration().version

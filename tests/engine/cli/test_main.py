@@ -17,7 +17,7 @@ from tokenizers import Tokenizer
 from engine.cli import main as __main__
 from engine.cli.main import main
 from engine.events import Done, Draft, Prefill, Verdict
-from engine.session import BUSY, DISTURBED
+from engine.session import Remark
 from engine.stats import tally
 from models.in_words import clean
 from tests.support.engine.ended import (
@@ -226,7 +226,8 @@ def test_a_pipe_gets_plain_text(hostile: Path, generate: Command) -> None:
     )
     assert (piped.returncode, piped.stdout) == (0, here.out)
     # It depends on what else runs here whether that is remarked on.
-    said = [line for line in piped.stderr.splitlines() if line not in (BUSY, DISTURBED)]
+    remarks = [remark.value for remark in Remark]
+    said = [line for line in piped.stderr.splitlines() if line not in remarks]
     _, figures = said
     assert "tokens/s" in figures
     assert not CONTROLS.search(piped.stdout + piped.stderr)

@@ -17,7 +17,7 @@ from engine.cli.main import open_session
 from engine.drafters.head_network import save_head
 from engine.host import CommandQueue, Host
 from engine.loading import load
-from engine.protocol import Answer, Load, Loaded
+from engine.protocol import Load, Loaded, Response
 from models import drafter_folders
 from models.model_folder import ModelFolder
 from tests.support.engine import tiny
@@ -94,7 +94,7 @@ def test_a_head(folders: dict[str, Path], opened: Counter[str]) -> None:
 
 
 def test_the_window_too(folders: dict[str, Path], opened: Counter[str]) -> None:
-    answers: list[Answer] = []
+    answers: list[Response] = []
     host = Host(CommandQueue(answers.append), answers.append)
     host._do(Load("1", str(folders["target"]), str(folders["drafter"]), "auto"))
     assert isinstance(answers[-1], Loaded)

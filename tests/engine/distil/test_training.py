@@ -151,7 +151,7 @@ def test_a_full_disk_keeps_the_last_checkpoint(
     trainer, first = trainer_of(stories), trainer_of(stories)
     trainer.save(path)
     trainer.learn(story_answers[:2], share=0.1)
-    (tmp_path / f".{path.name}").symlink_to(FULL)
+    (tmp_path / f".{path.stem}.partial{path.suffix}").symlink_to(FULL)
     with pytest.raises(Problem, match="cannot be written") as caught:
         trainer.save(path)
     assert "--resume" in caught.value.remedy

@@ -16,7 +16,7 @@ from engine.decoder import Decoder
 from engine.draft_length import DraftCandidate, DraftChoice
 from engine.drafters import DraftArrays, Drafter, NoDrafter
 from engine.drafters.cascade import Cascade
-from engine.drafters.chain import draft_chain, fit
+from engine.drafters.chain import draft_chain, fit_vocabulary
 from engine.drafters.early_exit import EarlyExitDrafter, first_layers
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
@@ -256,7 +256,7 @@ def test_cascade_where_the_model_sits_out_many_rounds() -> None:
 def test_logits_are_fitted_to_the_targets_vocabulary(columns: int, vocabulary: int) -> None:
     logits = mx.random.normal((3, columns), key=KEY)
 
-    fitted = fit(logits, vocabulary)
+    fitted = fit_vocabulary(logits, vocabulary)
 
     common = min(columns, vocabulary)
     assert fitted.shape == (3, vocabulary)

@@ -9,7 +9,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QListView, QWidget
 
 from app.chat.provenance import laid_over
-from app.race.race_dialog import RaceDialog
+from app.race.dialog import RaceDialog
 from app.window import Window
 from engine.events import Draft, Event, Verdict
 from tests.lab.pictures.__main__ import (
@@ -82,7 +82,7 @@ class Photographer:
         window.menus.actions["race"].trigger()
         race = window.findChild(RaceDialog)
         assert race is not None
-        self._until(lambda: race.verdict.standing != "plain")
+        self._until(lambda: race.result_line.standing != "plain")
         self._rest(0.6)
         save("race", lambda path: _grab(race, path))
         race.reject()

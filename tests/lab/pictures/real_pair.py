@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from app.race.race_dialog import RaceDialog
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
 
@@ -20,7 +21,6 @@ from app.chat.provenance import laid_over
 from app.commands import CommandRunner
 from app.engine_client.engine_process import host_command
 from app.models.target_process import open_target
-from app.race.race_dialog import RaceDialog
 from app.start import make_application
 from models.files import HOME_VARIABLE, models_folder
 from tests.support.app.window_maker import make_window

@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from nacl.signing import SigningKey
 
-from app.updates.check import seal
+from app.updates.check import sign_text
 from app.updates.feed import Feed, Release, feed_to_text
 
 KEY = SigningKey(bytes(range(32)))
@@ -32,7 +32,7 @@ def made_feed(
 ) -> bytes:
     """The file of a feed that expires so many days after it was made."""
     feed = Feed(made=made, expires=made + timedelta(days=days), release=release)
-    return seal(feed_to_text(feed), key or bytes(KEY))
+    return sign_text(feed_to_text(feed), key or bytes(KEY))
 
 
 @dataclass

@@ -1,11 +1,11 @@
-"""The dialog for how a conversation is answered: system prompt, sampling, where answers end.
+"""The dialog for how a conversation is answered: system prompt, sampling, and where answers end.
 
-Knows `engine.request`, which has the only opinion on what is possible. Where settings and
-presets are kept is for others.
+Knows `engine.request`, which decides what is valid; not where settings and presets are stored.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QFocusEvent
@@ -42,11 +42,24 @@ from models.errors import Problem
 _MOST = float((1 << 31) - 1)
 
 
-@dataclass(frozen=True, slots=True)
-class Number:
-    """A number of the settings, by its field in `Sampling` or `Request`."""
+FieldName = Literal[
+    "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
+    "repetition_penalty",
+    "presence_penalty",
+    "frequency_penalty",
+    "penalty_window",
+    "max_tokens",
+]
 
-    field: str
+
+@dataclass(frozen=True, slots=True)
+class NumberField:
+    """A number of the settings that can be edited."""
+
+    key: FieldName
     name: str
     low: float
     high: float
@@ -56,56 +69,78 @@ class Number:
 
     @property
     def line(self) -> str:
-        """What it is, in a sentence."""
+        """What it does, in a sentence."""
         return f"{self.name}: {self.tip[0].lower()}{self.tip[1:]}."
 
 
-NUMBERS = (
-    Number("temperature", "Temperature", 0, 100, 0.1, "0: always the likeliest token (greedy)"),
-    Number(
+FIELDS = (
+    NumberField(
+        "temperature", "Temperature", 0, 100, 0.1, "0 always picks the likeliest token (greedy)"
+    ),
+    NumberField(
         "top_p",
         "Top-p",
         0,
         1,
         0.05,
-        "Only the likeliest tokens, up to this probability together; 1: off",
+        "Keeps the likeliest tokens, up to this probability in total; 1 turns it off",
     ),
-    Number("top_k", "Top-k", 0, _MOST, 10, "Only so many of the likeliest tokens; 0: off", 0),
-    Number(
+    NumberField(
+        "top_k",
+        "Top-k",
+        0,
+        _MOST,
+        10,
+        "Keeps only this many of the likeliest tokens; 0 turns it off",
+        0,
+    ),
+    NumberField(
         "min_p",
         "Min-p",
         0,
         1,
         0.01,
-        "Only tokens at least this likely, measured by the likeliest; 0: off",
+        "Keeps tokens at least this likely, relative to the likeliest; 0 turns it off",
     ),
-    Number(
+    NumberField(
         "repetition_penalty",
         "Repetition",
         0.01,
         100,
         0.05,
-        "Divides the chance of what occurred; 1: off",
+        "Lowers the scores of tokens that have occurred by this factor; 1 turns it off",
     ),
-    Number("presence_penalty", "Presence", -100, 100, 0.1, "Taken once from what occurred; 0: off"),
-    Number(
-        "frequency_penalty", "Frequency", -100, 100, 0.1, "Taken for each time it occurred; 0: off"
+    NumberField(
+        "presence_penalty",
+        "Presence",
+        -100,
+        100,
+        0.1,
+        "Is subtracted once from the score of a token that has occurred; 0 turns it off",
     ),
-    Number(
+    NumberField(
+        "frequency_penalty",
+        "Frequency",
+        -100,
+        100,
+        0.1,
+        "Is subtracted for each time that a token has occurred; 0 turns it off",
+    ),
+    NumberField(
         "penalty_window",
-        "Looking back",
+        "Penalty window",
         1,
         1 << 20,
         16,
-        "So many of the latest tokens are looked at",
+        "The penalties look at this many of the latest tokens",
         0,
     ),
-    Number("max_tokens", "Longest answer", 1, _MOST, 128, "In tokens", 0),
+    NumberField("max_tokens", "Longest answer", 1, _MOST, 128, "The most tokens of an answer", 0),
 )
-_ROWS = (
-    ("Choice of tokens", ("temperature", "top_p", "top_k", "min_p")),
+_ROWS: tuple[tuple[str, tuple[FieldName, ...]], ...] = (
+    ("Sampling", ("temperature", "top_p", "top_k", "min_p")),
     (
-        "Penalties for repeating",
+        "Repetition penalties",
         ("repetition_penalty", "presence_penalty", "frequency_penalty", "penalty_window"),
     ),
 )
@@ -114,8 +149,8 @@ _ROWS = (
 class SamplingDialog(QDialog):
     """One conversation's settings; show it with `open`.
 
-    `settings` is None where the `defaults` hold. `keep` is called with all of a person's own
-    presets whenever one is saved or removed, at once.
+    `settings` is None where the `defaults` apply. `keep` is called with all of a person's own
+    presets as soon as one is saved or removed.
 
     Signals: `applied(str, object)`, the system prompt, and the settings as a Request, or None
     where they are the defaults.
@@ -143,7 +178,7 @@ class SamplingDialog(QDialog):
         self._preset = ChoiceBox("Preset")
         self._save = QPushButton("Save as…")
         self._remove = QPushButton("Remove")
-        self._boxes = {number.field: NumberBox(number) for number in NUMBERS}
+        self._boxes = {field.key: NumberBox(field) for field in FIELDS}
         self._seed = QLineEdit()
         self._stops = QPlainTextEdit()
         self._line = StatusLine(wraps=True)
@@ -153,7 +188,7 @@ class SamplingDialog(QDialog):
         self.setWindowTitle("System prompt and sampling")
         self._arrange()
         self._connect()
-        self._offer()
+        self._show_presets()
         self.show_request(self._shown)
 
     def _arrange(self) -> None:
@@ -161,7 +196,7 @@ class SamplingDialog(QDialog):
         column.setContentsMargins(20, 16, 20, 16)
         column.setSpacing(6)
         self._prompt.setTabChangesFocus(True)
-        self._prompt.setPlaceholderText("What the model is told before the conversation begins")
+        self._prompt.setPlaceholderText("Instructions for the model, before the conversation")
         self._prompt.setFixedHeight(5 * self._prompt.fontMetrics().lineSpacing() + 12)
         column.addWidget(_title("System prompt", self._prompt))
         column.addWidget(self._prompt)
@@ -172,23 +207,23 @@ class SamplingDialog(QDialog):
         presets.addWidget(self._remove)
         column.addWidget(_title("Preset", self._preset))
         column.addLayout(presets)
-        for title, fields in _ROWS:
+        for title, keys in _ROWS:
             column.addSpacing(10)
             column.addWidget(_title(title))
             grid = QGridLayout()
             grid.setHorizontalSpacing(12)
             grid.setVerticalSpacing(2)
-            for place, field in enumerate(fields):
-                self._put(grid, self._boxes[field], self._boxes[field].number.name, place)
+            for place, key in enumerate(keys):
+                self._put(grid, self._boxes[key], self._boxes[key].field.name, place)
             column.addLayout(grid)
         column.addSpacing(10)
         column.addWidget(_title("The answer"))
         ends = QGridLayout()
         ends.setHorizontalSpacing(12)
         ends.setVerticalSpacing(2)
-        self._put(ends, self._boxes["max_tokens"], "Longest, in tokens", 0)
+        self._put(ends, self._boxes["max_tokens"], "Maximum length in tokens", 0)
         self._put(ends, self._seed, "Seed", 1)
-        self._put(ends, self._stops, "Ends before one of these, one a line", 2)
+        self._put(ends, self._stops, "Stop texts, one per line", 2)
         ends.setColumnStretch(2, 2)
         self._seed.setPlaceholderText("random")
         self._seed.setToolTip("The same seed gives the same answer to the same question")
@@ -217,7 +252,7 @@ class SamplingDialog(QDialog):
     def _connect(self) -> None:
         for box in self._boxes.values():
             box.valueChanged.connect(self._on_change)
-            box.focused.connect(self._on_change)  # says what the field is for
+            box.focused.connect(self._on_change)  # explains the field
         self._seed.textChanged.connect(self._on_change)
         self._stops.textChanged.connect(self._on_change)
         self._preset.chosen.connect(self._choose_preset)
@@ -229,11 +264,13 @@ class SamplingDialog(QDialog):
         restore.clicked.connect(lambda: self.show_request(self._defaults))
 
     def request(self) -> Request:
-        """What is asked for, as it stands in the fields. Raises Problem."""
-        value = {field: box.value() for field, box in self._boxes.items()}
+        """The settings in the fields. Raises Problem."""
+        value = {key: box.value() for key, box in self._boxes.items()}
         seed = self._seed.text().strip()
         if seed and not (seed.isascii() and seed.isdecimal()):
-            raise Problem(f"The seed is {seed!r}.", "Choose a whole number, or leave it empty.")
+            raise Problem(
+                f"The seed {seed!r} is not a whole number.", "Enter a whole number, or none."
+            )
         sampling = Sampling(
             temperature=value["temperature"],
             top_k=round(value["top_k"]),
@@ -256,29 +293,29 @@ class SamplingDialog(QDialog):
         """Fill the fields."""
         self._shown = request
         self._filling = True
-        for field, box in self._boxes.items():
-            owner = request if field == "max_tokens" else request.sampling
-            box.setValue(min(float(getattr(owner, field)), box.maximum()))
+        for key, value in _numbers(request).items():
+            box = self._boxes[key]
+            box.setValue(min(float(value), box.maximum()))
         self._seed.setText("" if request.sampling.seed is None else str(request.sampling.seed))
         self._stops.setPlainText(stops_to_text(request.stops))
         self._filling = False
         self._on_change()
 
     def save_preset(self, name: str) -> None:
-        """Keep what stands in the fields under this name."""
+        """Save the settings in the fields as a preset of this name."""
         name = tidy_name(name)
         try:
-            sampling = _bare(self.request().sampling)
+            sampling = _preset_sampling(self.request().sampling)
         except Problem:
             return  # the line says why
         if not name:
             return
         if any(preset.name == name for preset in BUILT_IN):
-            self._line.say(f"“{name}” comes with Slipstream. Choose another name.", "warning")
+            self._line.say(f"“{name}” is a built-in preset. Choose another name.", "warning")
             return
         self._own = with_preset(self._own, Preset(name, sampling))
         self._keep(self._own)
-        self._offer()
+        self._show_presets()
         self._on_change()
 
     def _ask_name(self) -> None:
@@ -292,24 +329,24 @@ class SamplingDialog(QDialog):
         dialog.open()
 
     def _remove_preset(self) -> None:
-        self._own = tuple(one for one in self._own if one.name != self._preset.value)
+        self._own = tuple(preset for preset in self._own if preset.name != self._preset.value)
         self._keep(self._own)
-        self._offer()
+        self._show_presets()
         self._on_change()
 
-    def _offer(self) -> None:
-        built_in = tuple(Choice(one.name, one.name, one.line) for one in BUILT_IN)
-        own = tuple(Choice(one.name, one.name, "One of yours") for one in self._own)
+    def _show_presets(self) -> None:
+        built_in = tuple(Choice(preset.name, preset.name, preset.line) for preset in BUILT_IN)
+        own = tuple(Choice(preset.name, preset.name, "Your preset") for preset in self._own)
         self._preset.set_choices((*built_in, *own))
 
     def _choose_preset(self, name: str) -> None:
-        preset = next(one for one in (*BUILT_IN, *self._own) if one.name == name)
+        preset = next(preset for preset in (*BUILT_IN, *self._own) if preset.name == name)
         shown = self._shown.sampling
         sampling = replace(preset.sampling, seed=shown.seed, logit_bias=shown.logit_bias)
         self.show_request(replace(self._shown, sampling=sampling))
 
     def _on_change(self) -> None:
-        """Say what the fields mean, or what is wrong with them."""
+        """Explain the fields, or say what is wrong with them."""
         if self._filling:
             return
         try:
@@ -320,15 +357,15 @@ class SamplingDialog(QDialog):
             self._save.setEnabled(False)
             return
         self._shown = request
-        preset = find_preset(_bare(request.sampling), (*BUILT_IN, *self._own))
+        preset = find_preset(_preset_sampling(request.sampling), (*BUILT_IN, *self._own))
         if preset is None:
-            self._preset.setPlaceholderText("Your own values")
+            self._preset.setPlaceholderText("Custom values")
         self._preset.set_value(preset.name if preset else "")
         self._remove.setEnabled(preset is not None and preset not in BUILT_IN)
         self._ok.setEnabled(True)
         self._save.setEnabled(preset is None)
         focused = self.focusWidget()
-        tips = [focused.number.line] if isinstance(focused, NumberBox) else []
+        tips = [focused.field.line] if isinstance(focused, NumberBox) else []
         self._line.say(" ".join([*_meaning(request.sampling), *tips]))
 
     def _apply(self) -> None:
@@ -339,18 +376,18 @@ class SamplingDialog(QDialog):
 
 
 class NumberBox(QDoubleSpinBox):
-    """A number, without the zeros at its end. Signals: `focused`."""
+    """A box for a number, without trailing zeros. Signals: `focused`."""
 
     focused = Signal()
 
-    def __init__(self, number: Number) -> None:
+    def __init__(self, field: NumberField) -> None:
         super().__init__()
-        self.number = number
-        self.setDecimals(number.decimals)
-        self.setRange(number.low, number.high)
-        self.setSingleStep(number.step)
-        self.setToolTip(number.tip)
-        self.setAccessibleDescription(number.tip)
+        self.field = field
+        self.setDecimals(field.decimals)
+        self.setRange(field.low, field.high)
+        self.setSingleStep(field.step)
+        self.setToolTip(field.tip)
+        self.setAccessibleDescription(field.tip)
         self.setMinimumWidth(80)
 
     def focusInEvent(self, event: QFocusEvent) -> None:
@@ -363,21 +400,37 @@ class NumberBox(QDoubleSpinBox):
         return text.rstrip("0").removesuffix(point) if point in text else text
 
 
-def _bare(sampling: Sampling) -> Sampling:
-    """The way of choosing alone: the seed and the biases belong to the conversation."""
+def _numbers(request: Request) -> dict[FieldName, float]:
+    """The numbers of a request, by field."""
+    sampling = request.sampling
+    return {
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        "top_k": sampling.top_k,
+        "min_p": sampling.min_p,
+        "repetition_penalty": sampling.repetition_penalty,
+        "presence_penalty": sampling.presence_penalty,
+        "frequency_penalty": sampling.frequency_penalty,
+        "penalty_window": sampling.penalty_window,
+        "max_tokens": request.max_tokens,
+    }
+
+
+def _preset_sampling(sampling: Sampling) -> Sampling:
+    """The part that a preset has; the seed and the biases belong to the conversation."""
     return replace(sampling, seed=None, logit_bias={})
 
 
 def _meaning(sampling: Sampling) -> Iterator[str]:
-    """What holds, in sentences."""
+    """Sentences on what the settings mean together."""
     if sampling.greedy:
         yield "Greedy: always the likeliest token."
         if sampling.filters:
-            yield "Top-k, top-p and min-p change nothing."
+            yield "Top-k, top-p and min-p have no effect."
         if sampling.seed is not None:
-            yield "The seed changes nothing."
+            yield "The seed has no effect."
     if sampling.logit_bias:
-        yield f"Token biases ({len(sampling.logit_bias):,}) stay as they are."
+        yield f"Token biases ({len(sampling.logit_bias):,}) are kept."
 
 
 def _title(text: str, widget: QWidget | None = None) -> QLabel:

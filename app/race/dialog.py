@@ -1,4 +1,4 @@
-"""The race on the screen: two answers side by side, two clocks, and the verdict."""
+"""The race on the screen: two answers side by side, two clocks, and the result."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.race.race import RUNNERS, Race, Result, Runner
+from app.race.race import RACERS, Race, Racer, RaceResult
 from app.rounds import figures
 from app.rounds.charts import figures_font
 from app.rounds.lane import DraftLane
@@ -31,7 +31,7 @@ from models.in_words import clean
 
 
 class RaceDialog(QDialog):
-    """Runs a race as soon as it is opened, and again when asked."""
+    """Starts a race as soon as it is opened, and again on request."""
 
     def __init__(
         self,
@@ -47,13 +47,13 @@ class RaceDialog(QDialog):
         target, drafter = names
         self._race, self._messages, self._request = race, tuple(messages), request
         self.tracks = {
-            "plain": Track(f"{target}, plain decoding", lane=False),
-            "speculative": Track(f"{target}, drafter {drafter}", lane=True),
+            "plain": RaceTrack(f"{target}, plain decoding", lane=False),
+            "speculative": RaceTrack(f"{target}, drafter {drafter}", lane=True),
         }
-        self.verdict = StatusLine(wraps=True)
-        larger = self.verdict.font()
+        self.result_line = StatusLine(wraps=True)
+        larger = self.result_line.font()
         larger.setPointSizeF(larger.pointSizeF() * 1.15)
-        self.verdict.setFont(larger)
+        self.result_line.setFont(larger)
         self._question = QLabel(clean(_shortened(messages[-1].content)))
         self._again = QPushButton("Race again")
         self._stop = QPushButton("Stop")
@@ -63,7 +63,7 @@ class RaceDialog(QDialog):
         self._again.clicked.connect(self.start)
         self._stop.clicked.connect(race.stop)
         self._close.clicked.connect(self.reject)
-        race.happened.connect(self._hear)
+        race.happened.connect(self._on_happening)
         race.finished.connect(self._on_finished)
         race.failed.connect(self._on_failed)
         self.start()
@@ -73,10 +73,10 @@ class RaceDialog(QDialog):
         self._question.setWordWrap(True)
         tracks = QHBoxLayout()
         tracks.setSpacing(20)
-        for runner in RUNNERS:
-            tracks.addWidget(self.tracks[runner], 1)
+        for racer in RACERS:
+            tracks.addWidget(self.tracks[racer], 1)
         below = QHBoxLayout()
-        below.addWidget(self.verdict, 1)
+        below.addWidget(self.result_line, 1)
         for button in (self._again, self._stop, self._close):
             button.setAutoDefault(False)
             below.addWidget(button, 0, Qt.AlignmentFlag.AlignBottom)
@@ -89,12 +89,14 @@ class RaceDialog(QDialog):
         self.resize(980, 620)
 
     def start(self) -> None:
-        """From the beginning."""
+        """Start the race, unless it is running."""
         if self._race.running:
             return
         for track in self.tracks.values():
             track.clear()
-        self.verdict.say("Plain decoding runs first, then speculative decoding. Both are greedy.")
+        self.result_line.say(
+            "Plain decoding runs first, then speculative decoding. Both are greedy."
+        )
         self._race.start(self._messages, self._request)
         self._enable()
 
@@ -102,19 +104,19 @@ class RaceDialog(QDialog):
         self._again.setEnabled(not self._race.running)
         self._stop.setEnabled(self._race.running)
 
-    def _hear(self, runner: Runner, happening: EventOrRound) -> None:
-        self.tracks[runner].push(happening)
+    def _on_happening(self, racer: Racer, happening: EventOrRound) -> None:
+        self.tracks[racer].push(happening)
 
-    def _on_finished(self, result: Result) -> None:
+    def _on_finished(self, result: RaceResult) -> None:
         self._enable()
-        self.verdict.say(verdict(result), "warning" if result.difference else "good")
+        self.result_line.say(result_text(result), "warning" if result.difference else "good")
 
     def _on_failed(self, problem: Problem) -> None:
         self._enable()
-        self.verdict.say(str(problem), "warning")
+        self.result_line.say(str(problem), "warning")
 
     def done(self, result: int) -> None:
-        """However it is closed, the race does not go on unseen."""
+        """Stop the race, however the dialog is closed."""
         self._race.stop()
         super().done(result)
 
@@ -123,8 +125,8 @@ class RaceDialog(QDialog):
         super().closeEvent(event)
 
 
-class Track(QWidget):
-    """One runner: its clock, its figures, its text, and the draft lane where it drafts."""
+class RaceTrack(QWidget):
+    """One racer: its clock, its figures, its text, and the draft lane where it drafts."""
 
     def __init__(self, title: str, *, lane: bool) -> None:
         super().__init__()
@@ -145,8 +147,8 @@ class Track(QWidget):
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(4)
-        for part in (self._title, self.clock, self.figures):
-            column.addWidget(part)
+        for label in (self._title, self.clock, self.figures):
+            column.addWidget(label)
         column.addSpacing(6)
         column.addWidget(self.text, 1)
         if self._lane is not None:
@@ -155,16 +157,16 @@ class Track(QWidget):
         self.clear()
 
     def clear(self) -> None:
-        """Before the start."""
+        """Show that it has not started."""
         self._stats = Stats()
         self.text.clear()
         self.clock.setText("\u2013")
-        self.figures.setText("waits")
+        self.figures.setText("waiting")
         if self._lane is not None:
             self._lane.clear()
 
     def push(self, happening: EventOrRound) -> None:
-        """One more step of this runner."""
+        """One more step of this racer."""
         match happening:
             case Prefill():
                 self._stats = update(self._stats, happening)
@@ -201,19 +203,19 @@ class Track(QWidget):
             label.setPalette(palette)
 
 
-def verdict(result: Result) -> str:
-    """In words: whether both wrote the same, and which was faster."""
+def result_text(result: RaceResult) -> str:
+    """Whether both answers are identical, and how much faster one was, in words."""
     difference = result.difference
     if difference is None:
-        same = f"Identical: {figures.count(result.tokens, 'token')}, each the same."
+        same = f"Identical: all {figures.count(result.tokens, 'token')} are the same."
     else:
-        said = (
-            f"plain decoding {_said(difference.plain)}, "
-            f"speculative decoding {_said(difference.speculative)}"
+        differing = (
+            f"plain decoding {_outcome(difference.plain)}, "
+            f"speculative decoding {_outcome(difference.speculative)}"
         )
         margin = difference.margin
         apart = "" if margin is None else f" Their probabilities are {margin:.3g} apart."
-        same = f"Different from token {difference.place:,} on: {said}.{apart}"
+        same = f"The answers differ from token {difference.place:,} on: {differing}.{apart}"
     if result.ratio is None:
         return same
     if not result.speculative.proposed:
@@ -221,11 +223,11 @@ def verdict(result: Result) -> str:
     seconds = [figures.seconds(s.decode_seconds) for s in (result.plain, result.speculative)]
     return (
         f"{same} Speculative decoding was {result.ratio:.2f} times as fast "
-        f"({seconds[1]} against {seconds[0]}, reading the prompt not counted)."
+        f"({seconds[1]} against {seconds[0]}, without reading the prompt)."
     )
 
 
-def _said(token: Token | None) -> str:
+def _outcome(token: Token | None) -> str:
     return (
         "ended" if token is None else f"wrote \u201c{marked(token.text)}\u201d (p = {token.p:.3g})"
     )
