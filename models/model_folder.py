@@ -108,7 +108,7 @@ class ModelFolder:
     @property
     def layouts(self) -> Mapping[str, TensorLayout]:
         """All tensors of all weight files."""
-        return {name: one for header in self.headers.values() for name, one in header.items()}
+        return {name: layout for header in self.headers.values() for name, layout in header.items()}
 
     @property
     def size_bytes(self) -> int:

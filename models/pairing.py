@@ -54,7 +54,9 @@ def candidates(
     target itself cannot be read.
     """
     names = Counter(entry.record.name for entry in installed)
-    name = next((one.record.name for one in installed if _same(one.folder, target)), target.name)
+    name = next(
+        (entry.record.name for entry in installed if _same(entry.folder, target)), target.name
+    )
     judge = _Judge(target, machine, context)
     head = find_head(target.fingerprint, home=home)
     found = [judge.lookup(), judge.none(), judge.early_exit(), judge.head(head)]
@@ -88,7 +90,7 @@ def rollback_note(config: Mapping[str, Any]) -> str:
     if config.get("model_type") in COPIED_CACHES:
         return "its caches are copied for each round, which costs more as a text grows"
     if any(layer.kind == "recurrent" for layer in read_shape(config).layers):
-        return "its recurrent layers read a round again after a wrong guess"
+        return "its recurrent layers read a round again after a rejected draft"
     return ""
 
 
@@ -223,8 +225,8 @@ def _cost(ratio: float | None) -> str:
     if ratio is None:
         return ""
     if ratio >= NEVER_PAYS:
-        return "a guess costs no less than the target's own token, so it never pays"
-    cost = f"a guess costs {max(ratio, 0.001):.1%} of a pass of the target"
+        return "a drafted token costs no less than the target's own token, so it never pays"
+    cost = f"a drafted token costs {max(ratio, 0.001):.1%} of a pass of the target"
     return f"{cost}, so it rarely pays" if ratio >= RARELY_PAYS else cost
 
 

@@ -100,7 +100,7 @@ def read_repository(place: Path) -> CachedRepository:
         for folder in (sorted(folders.iterdir()) if folders.is_dir() else ())
         if folder.is_dir() and not folder.name.startswith(".")
     ]
-    snapshots.sort(key=lambda one: (one.is_main, one.path.stat().st_mtime), reverse=True)
+    snapshots.sort(key=lambda each: (each.is_main, each.path.stat().st_mtime), reverse=True)
     used = {identity for path in files(folders) if (identity := _identity(path))}
     blobs = [path for path in sorted((place / "blobs").glob("*")) if path.is_file()]
     partial = [path for path in blobs if path.name.endswith(".incomplete")]

@@ -83,10 +83,10 @@ class Hub:
         limit = max(1, min(limit, _LARGEST_SEARCH))
         found = self._search(text, limit=limit, library="mlx")
         if len(found) < limit:
-            known = {one.repository for one in found}
+            known = {result.repository for result in found}
             others = self._search(text, limit=limit, library=None)
-            found += [one for one in others if one.repository not in known]
-        return sorted(found, key=lambda one: bool(one.reason))[:limit]
+            found += [result for result in others if result.repository not in known]
+        return sorted(found, key=lambda result: bool(result.reason))[:limit]
 
     def describe(self, name: str, revision: str | None = None) -> Repository:
         """What the repository `name` holds at `revision`, by default its main branch.
@@ -207,7 +207,7 @@ class Hub:
             raise Problem("What answered is not the hub.", "Check its address (HF_ENDPOINT).")
         signed_in = bool(self._find_token())
         found = [_found(told, signed_in=signed_in) for told in listed if isinstance(told, dict)]
-        return [one for one in found if one is not None]
+        return [result for result in found if result is not None]
 
 
 def _found(told: dict[str, Any], *, signed_in: bool) -> SearchResult | None:

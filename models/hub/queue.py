@@ -130,7 +130,7 @@ class Queue:
                 lock.acquire(timeout=0)  # nobody only looks at it while the queue is locked
             except Timeout as error:
                 raise QueueBusy from error
-            downloads[:] = [one for one in downloads if one.status != "done"]
+            downloads[:] = [each for each in downloads if each.status != "done"]
         try:
             while not stopped() and (begun := self._begin()) is not None:
                 self._fetch(begun, fetch, report=report, stopped=stopped, clock=clock)
@@ -145,9 +145,9 @@ class Queue:
     def _begin(self) -> Download | None:
         """Mark the first queued download as running."""
         with self._changing() as downloads:
-            for index, one in enumerate(downloads):
-                if one.status == "queued":
-                    downloads[index] = dataclasses.replace(one, status="running")
+            for index, download in enumerate(downloads):
+                if download.status == "queued":
+                    downloads[index] = dataclasses.replace(download, status="running")
                     return downloads[index]
             return None
 
@@ -245,15 +245,14 @@ class Queue:
         with FileLock(self._path.with_name(f".{FILE_NAME}.lock")):
             before = self._load()
             downloads = list(before)
-            if any(one.status == "running" for one in downloads) and not self._has_runner():
+            if any(each.status == "running" for each in downloads) and not self._has_runner():
                 downloads = [
-                    _still(one, "paused") if one.status == "running" else one for one in downloads
+                    _still(each, "paused") if each.status == "running" else each
+                    for each in downloads
                 ]
             yield downloads
             if downloads != before:
-                write_json(
-                    self._path, {"downloads": [dataclasses.asdict(one) for one in downloads]}
-                )
+                write_json(self._path, {"downloads": list(map(dataclasses.asdict, downloads))})
 
     def _has_runner(self) -> bool:
         lock = FileLock(self._runner)
@@ -298,7 +297,7 @@ def _parse(path: Path) -> list[Download]:
             f"{path} cannot be read: {error.strerror or error}.",
             "Check that the disk is there and that you may read the file.",
         ) from error
-    if len({one.repository.lower() for one in downloads}) < len(downloads):
+    if len({each.repository.lower() for each in downloads}) < len(downloads):
         raise ValueError("a repository stands there twice")
     return downloads
 
@@ -319,7 +318,7 @@ def _download(entry: object) -> Download:
 
 
 def _index(downloads: list[Download], repository: str) -> int | None:
-    names = [one.repository.lower() for one in downloads]  # the hub's names ignore case
+    names = [each.repository.lower() for each in downloads]  # the hub's names ignore case
     return names.index(repository.lower()) if repository.lower() in names else None
 
 

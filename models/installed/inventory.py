@@ -189,7 +189,7 @@ def models_of(
             place = ModelPlace(name, ModelFolder(path), origin, removable)
             single.append(describe(place, home=home))
     if revisions:
-        chosen = next((one for one in revisions if not one.record.problem), revisions[0])
+        chosen = next((entry for entry in revisions if not entry.record.problem), revisions[0])
         revisions.remove(chosen)
         named = replace(chosen, record=replace(chosen.record, name=repository.name))
         revisions.insert(0, named)

@@ -86,11 +86,11 @@ def remove_file(file: Path, *, repository: Path) -> int:
     info = _scan(repository)
     real = file.parent.resolve() / file.name
     listed = [
-        one
+        cached
         for known in info.repos
         for revision in known.revisions
-        for one in revision.files
-        if one.file_path == real
+        for cached in revision.files
+        if cached.file_path == real
     ]
     strategy = info.delete_files(*listed)
     _execute(strategy, repository=repository, gone=file)
@@ -142,7 +142,7 @@ def _scan(repository: Path) -> HFCacheInfo:
             f"The Hugging Face cache in {repository.parent} cannot be read: {error}.",
             "Check that the disk is there and that you may read it.",
         ) from error
-    mine = frozenset(one for one in info.repos if one.repo_path == repository.resolve())
+    mine = frozenset(repo for repo in info.repos if repo.repo_path == repository.resolve())
     if not mine:
         said = [str(warning) for warning in info.warnings if repository.name in str(warning)]
         raise Problem(

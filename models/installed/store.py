@@ -80,7 +80,9 @@ def incomplete(*, home: Path | None = None, cache: Path | None = None) -> list[I
     """
     found = [Incomplete(name, str(path), size_bytes(path)) for name, path in _our_leftovers(home)]
     queued = {
-        repository_of(one) for one in Queue(home=home).downloads() if one.status in UNFINISHED
+        repository_of(download)
+        for download in Queue(home=home).downloads()
+        if download.status in UNFINISHED
     }
     for repository in repositories(_cache(cache)):
         if repository.name.lower() in queued or any(map(is_in_use, repository.loose)):
@@ -248,7 +250,9 @@ def _nothing_in(folder: Path) -> ModelEntry:
 def _refuse_while_downloading(repository: CachedRepository, home: Path | None) -> None:
     """Raises Problem while a download writes beside the model: its files would be deleted too."""
     running = {
-        repository_of(one) for one in Queue(home=home).downloads() if one.status == "running"
+        repository_of(download)
+        for download in Queue(home=home).downloads()
+        if download.status == "running"
     }
     if repository.name.lower() in running or any(map(is_in_use, repository.loose)):
         raise Problem(

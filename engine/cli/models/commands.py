@@ -109,13 +109,13 @@ def _pull(repositories: list[str], *, with_parent: bool, as_json: bool) -> None:
         console.print(queue.notice, markup=False)
     if not ends and not as_json:
         console.print("The download queue is empty.")
-    for done in (one for one in ends if one.status == "done"):
+    for done in (end for end in ends if end.status == "done"):
         model = installed_by(done)
         if as_json:
             say(installed=model)
         else:
             print(model.name)
-    failed = [one for one in ends if one.status == "failed"]
+    failed = [end for end in ends if end.status == "failed"]
     if failed:
         raise Problem(failed[0].problem, failed[0].remedy)
     if interruption():

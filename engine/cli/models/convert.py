@@ -321,7 +321,7 @@ def _name(source: Path, quantization: Quantization) -> str:
 
 def installed_at(folder: Path) -> Installed:
     """The record of the model in a new folder, wherever that is. Raises `Problem`."""
-    found = [one for one in installed() if Path(one.path).resolve() == folder.resolve()]
+    found = [model for model in installed() if Path(model.path).resolve() == folder.resolve()]
     return found[0] if found else _elsewhere(folder)
 
 

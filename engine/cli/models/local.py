@@ -31,7 +31,7 @@ class Removable:
 
 def local_models() -> Inventory:
     """The current inventory. Raises `Problem` where the queue of downloads cannot be read."""
-    waiting = [one for one in Queue().downloads() if one.status != "done"]
+    waiting = [download for download in Queue().downloads() if download.status != "done"]
     return Inventory(
         installed=tuple(store.installed()),
         incomplete=tuple(store.incomplete()),
@@ -55,7 +55,7 @@ def find_removable(name: str, *, incomplete: bool) -> Removable:
         for model in store.installed():
             remove = partial(store.remove, model)
             there.append((model.name, model.path, Removable(model.name, model.size_bytes, remove)))
-    found = [one for called, path, one in there if name in (called, path)]
+    found = [removable for called, path, removable in there if name in (called, path)]
     if len(found) == 1:
         return found[0]
     if found:

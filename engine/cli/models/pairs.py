@@ -39,7 +39,7 @@ def candidates_for(target: str) -> tuple[str, list[Candidate]]:
     folder = resolve_target(target)
     entries = inventory()
     place = folder.path.resolve()
-    named = [one.record.name for one in entries if one.folder.path.resolve() == place]
+    named = [entry.record.name for entry in entries if entry.folder.path.resolve() == place]
     found = candidates(folder, installed=entries, machine=this_machine(), catalog=load_catalog())
     return (named or [folder.name])[0], found
 
@@ -51,7 +51,7 @@ def fit_of(target: str, drafter: str, *, context: int) -> Fit:
     """
     size = _size(target)
     weighed = [_drafter_size(part.strip(), target) for part in drafter.split("+")]
-    found = max(filter(None, weighed), key=lambda one: one.size_bytes, default=None)
+    found = max(filter(None, weighed), key=lambda model: model.size_bytes, default=None)
     return fit(size, found, context=context, machine=this_machine())
 
 
@@ -89,7 +89,7 @@ def _size_on_hub(name: str) -> ModelSize:
     hub = Hub()
     organization_name, _, revision = name.partition("@")
     repository = hub.describe(organization_name, revision or None)
-    weights = [one for one in needed(repository) if is_weights_name(one.name)]
+    weights = [file for file in needed(repository) if is_weights_name(file.name)]
     return ModelSize(
-        repository.name, sum(one.size_bytes for one in weights), hub.config(repository)
+        repository.name, sum(file.size_bytes for file in weights), hub.config(repository)
     )

@@ -60,8 +60,8 @@ def pull(
     if asked:
         downloads = [queue.enqueue(name, revision) for name, revision in asked]
     else:
-        downloads = [one for one in queue.resume_all() if one.status in _GOING]
-    ends = {one.repository.lower(): one for one in downloads}
+        downloads = [download for download in queue.resume_all() if download.status in _GOING]
+    ends = {download.repository.lower(): download for download in downloads}
 
     def note(download: Download) -> None:
         ends[download.repository.lower()] = download
@@ -104,7 +104,7 @@ def _watch(
     """Report what another process does with our downloads; whether all of them have ended."""
     while not stopped():
         busy = queue.is_run()
-        here = {one.repository.lower(): one for one in queue.downloads()}
+        here = {download.repository.lower(): download for download in queue.downloads()}
         for name, before in list(ends.items()):
             now = here.get(name)
             if now is not None and now != before:

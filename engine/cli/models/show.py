@@ -39,7 +39,7 @@ def show_local(console: Console, found: Inventory) -> None:
         _no(console, broken.name, f"{broken.problem} {broken.remedy}", size(broken.size_bytes))
     for download in found.downloads:
         show_download(console, download)
-    if any(one.status != "running" for one in found.downloads):
+    if any(download.status != "running" for download in found.downloads):
         _line(console, "→ To continue downloads: slipstream models pull", indent=2)
     for rest in found.incomplete:
         again = f"slipstream models remove --incomplete {rest.name}"
@@ -47,8 +47,8 @@ def show_local(console: Console, found: Inventory) -> None:
             size(rest.size_bytes))  # fmt: skip
     for folder in found.folders:
         _line(console, f"Added folder: {folder}", style="dim")
-    sizes = [one.size_bytes for one in found.installed]
-    sizes += [one.size_bytes for one in found.incomplete]
+    sizes = [model.size_bytes for model in found.installed]
+    sizes += [rest.size_bytes for rest in found.incomplete]
     free = size(found.free_bytes)
     _line(console, f"Models take {size(sum(sizes))}; {free} are free on the disk.", style="dim")
 
@@ -71,21 +71,21 @@ def show_download(console: Console, download: Download) -> None:
 
 def show_found(console: Console, text: str, found: Sequence[SearchResult]) -> None:
     """Draw the results of a search; those that cannot be used come last, each with its reason."""
-    usable = [one for one in found if not one.reason]
+    usable = [result for result in found if not result.reason]
     if not found:
         _line(console, f"The hub has no model for {text!r}.", style="bold")
         _line(console, "→ Try a part of the name, or: slipstream models pair", indent=2)
     elif usable:
         table = _table("On the hub", "", "size", "downloads", "licence", "updated")
-        for one in usable:
-            taken = size(one.size_bytes) if one.size_bytes is not None else "?"
+        for result in usable:
+            taken = size(result.size_bytes) if result.size_bytes is not None else "?"
             table.add_row(
-                _name(one.repository), taken, f"{one.downloads:,}", _name(one.licence),
-                one.updated[:10],
+                _name(result.repository), taken, f"{result.downloads:,}", _name(result.licence),
+                result.updated[:10],
             )  # fmt: skip
         console.print(table)
-    for one in (one for one in found if one.reason):
-        _no(console, one.repository, one.reason)
+    for result in (result for result in found if result.reason):
+        _no(console, result.repository, result.reason)
     if usable:
         _line(console, f"→ slipstream models pull {usable[0].repository}", style="dim")
 
@@ -95,7 +95,7 @@ def show_offers(console: Console, offers: Sequence[PairOffer]) -> None:
     for offer in offers:
         if offer.recommended:
             _recommended(console, offer)
-    others = [one for one in offers if not one.recommended]
+    others = [offer for offer in offers if not offer.recommended]
     if others:
         _line(console, "Also in the catalog", style="bold")
     for offer in others:
@@ -114,15 +114,15 @@ def show_offers(console: Console, offers: Sequence[PairOffer]) -> None:
 def show_candidates(console: Console, target: str, candidates: Sequence[Candidate]) -> None:
     """Draw every way to draft for a target, best first, each with its reason."""
     _line(console, f"Drafters for {target}", style="bold")
-    for one in candidates:
-        facts = [] if one.installed else ["not here yet"]
-        if one.works and one.cost_ratio is not None:
-            share = f"{one.cost_ratio:.0%} of a pass".replace("%", " %")
-            facts.append(f"a guess costs {share if one.cost_ratio else 'nothing'}")
-        mark, style = ("✓", "green") if one.works else ("✗", "bold red")
-        _entry(console, mark, style, one.drafter, ", ".join(facts))
-        _line(console, one.reason, indent=2)
-    if not any(one.works for one in candidates):
+    for candidate in candidates:
+        facts = [] if candidate.installed else ["not here yet"]
+        if candidate.works and candidate.cost_ratio is not None:
+            share = f"{candidate.cost_ratio:.0%} of a pass".replace("%", " %")
+            facts.append(f"a drafted token costs {share if candidate.cost_ratio else 'nothing'}")
+        mark, style = ("✓", "green") if candidate.works else ("✗", "bold red")
+        _entry(console, mark, style, candidate.drafter, ", ".join(facts))
+        _line(console, candidate.reason, indent=2)
+    if not any(candidate.works for candidate in candidates):
         _line(console, "→ It answers without one: --drafter none", indent=2)
 
 
