@@ -125,7 +125,7 @@ def test_candidates_with_their_reasons() -> None:
     assert rows["lookup"].badge == "In use"
     assert actions(rows[DRAFTER]) == {"use": True}
     assert rows[DRAFTER].line == "A model · 351 MB"
-    assert "a guess costs 16.0%" in rows[DRAFTER].remark
+    assert "a drafted token costs 16.0%" in rows[DRAFTER].remark
     missing = rows["mlx-community/Qwen3-1.7B-4bit"]
     assert (actions(missing), missing.reasons) == ({"get": True}, "")
     reworded = replace(CANDIDATES[4], reason="It can be downloaded.")
