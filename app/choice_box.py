@@ -1,7 +1,7 @@
-"""A box to choose one of several things, each with a line that explains it.
+"""A combo box whose choices have a line of explanation each.
 
-What cannot be chosen is there too, greyed out, and its line says why. Below the choices may
-stand things to do, such as opening a file. Knows nothing of what is chosen.
+A choice that is not available is greyed out, and its line says why. Below the choices there may be
+tasks, such as opening a file. Knows nothing of what the choices mean.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from app.theme.chat_colours import chat_colours
 from app.theme.icons import draw_sign
 
 _VALUE = int(Qt.ItemDataRole.UserRole)
-_LINE = _VALUE + 1  # that explains
+_LINE = _VALUE + 1
 _TASK = _VALUE + 2
 _FIRST_TASK = _VALUE + 3
 _WIDEST = 460  # pixels
@@ -28,9 +28,9 @@ _WIDEST = 460  # pixels
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """`value` is what it is called elsewhere, `name` what a person reads, `line` explains it.
+    """`value` is for the program, `name` for a person, `line` explains it.
 
-    `reason` says why it cannot be chosen; empty where it can. `tip` is shown on hovering.
+    `reason` says why it cannot be chosen; empty where it can. `tip` is its tool tip.
     """
 
     value: str
@@ -41,7 +41,7 @@ class Choice:
 
 
 class ChoiceBox(QComboBox):
-    """Signals: `chosen(str)`, the value a person chose; `task_chosen(str)`, a thing to do."""
+    """Signals: `chosen(str)`, the value that a person chose; `task_chosen(str)`, a task's value."""
 
     chosen = Signal(str)
     task_chosen = Signal(str)
@@ -59,13 +59,13 @@ class ChoiceBox(QComboBox):
 
     @property
     def value(self) -> str:
-        """What is chosen; empty where nothing is."""
+        """The chosen value; empty where there is none."""
         return self._value
 
     def set_choices(
         self, choices: tuple[Choice, ...], *, tasks: tuple[tuple[str, str], ...] = ()
     ) -> None:
-        """Offer these, and below them `tasks`: values with names. What is chosen stays."""
+        """List these, and below them `tasks`: values with names. The chosen value stays."""
         self._items.clear()
         for choice in choices:
             self._items.appendRow(_item(choice))
@@ -79,7 +79,7 @@ class ChoiceBox(QComboBox):
         self.set_value(self._value)
 
     def set_value(self, value: str) -> None:
-        """Choose without telling. A value that was not offered is offered from now on."""
+        """Choose a value without a signal. One that is not listed is added."""
         self._value = value
         place = self._place(value)
         if place < 0 and value:
@@ -91,13 +91,13 @@ class ChoiceBox(QComboBox):
         self._describe()
 
     def choice_lines(self) -> tuple[str, ...]:
-        """Everything in the list as it is read out."""
+        """All lines of the list, as a screen reader reads them."""
         rows = range(self._items.rowCount())
         role = Qt.ItemDataRole.AccessibleTextRole
         return tuple(str(self.itemData(row, role) or self.itemText(row)) for row in rows)
 
     def wheelEvent(self, event: object) -> None:
-        """Nothing: scrolling past would load another model."""
+        """Ignored, as scrolling past the box would load another model."""
         event.ignore()  # type: ignore[attr-defined]
 
     def _on_activated(self, place: int) -> None:
@@ -135,7 +135,7 @@ class ChoiceBox(QComboBox):
 
 
 class _ChoiceDelegate(QStyledItemDelegate):
-    """Draws a name with its line below it, and a tick at what is chosen."""
+    """Draws a name with its line below it, and a tick at the chosen one."""
 
     def __init__(self, box: ChoiceBox) -> None:
         super().__init__(box)
@@ -197,8 +197,8 @@ def _item(choice: Choice) -> QStandardItem:
     item.setData(line, _LINE)
     item.setToolTip(choice.tip)
     item.setEnabled(not choice.reason)
-    heard = f"{choice.name}, not available" if choice.reason else choice.name
-    item.setData(f"{heard}. {line}" if line else heard, Qt.ItemDataRole.AccessibleTextRole)
+    spoken = f"{choice.name}, not available" if choice.reason else choice.name
+    item.setData(f"{spoken}. {line}" if line else spoken, Qt.ItemDataRole.AccessibleTextRole)
     return item
 
 

@@ -1,4 +1,4 @@
-"""Which architectures mlx-lm can build, told without importing it."""
+"""The architectures that mlx-lm can build, found without importing it."""
 
 import importlib.util
 import re
@@ -24,7 +24,7 @@ BUILT_AS_ANOTHER = frozenset(
 
 
 def known_to_mlx(model_type: str) -> bool:
-    """Whether mlx-lm has a module for models of that type."""
+    """Whether mlx-lm has a module for that model type."""
     if model_type in BUILT_AS_ANOTHER:
         return True
     found = importlib.util.find_spec("mlx_lm")

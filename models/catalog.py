@@ -1,8 +1,8 @@
-"""The catalog: pairs worth having, by the memory that they are meant for, and which suits here.
+"""The catalog: recommended pairs by the memory that they are meant for, and which suits here.
 
 Reads resources/catalog.json, and says of each pair whether it has room on a machine. Knows nothing
-of how a model is fetched, and asks nobody: names on the hub and sizes are as good as the evidence
-that the catalog states for each. Whether the catalog agrees with itself is asked by its tests.
+of downloads, and uses no network: names on the hub and sizes are as good as the evidence that the
+catalog states for each. Its tests check that the catalog that ships is consistent.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -25,7 +25,7 @@ from models.typed_json import decode
 VERSION = 1
 MEMORY_CLASSES_GB = (8, 16, 24, 36, 48, 64, 128)
 MAXIMUM_CATALOG_BYTES = 2_000_000
-LEAVES_ROOM = 0.85  # of what is available: a pair that fills it leaves none for a longer context
+LEAVES_ROOM = 0.85  # of the available memory, so that the context can grow
 SPARE_DISK_BYTES = 1_000_000_000
 
 _PATH = Path(__file__).parent.parent / "resources" / "catalog.json"
@@ -37,8 +37,8 @@ _MOST_TOKENS = 1 << 24
 class CatalogModel:
     """A model that a pair is made of.
 
-    `name` is its hub id, or the starter's name. `verified`: name and size were found in public;
-    `source` says where. `config` is what memory depends on of its config.json.
+    `name` is its hub id, or the starter's name. `verified`: name and size were looked up in public;
+    `source` says where. `config` has those fields of config.json on which memory depends.
     """
 
     name: str
@@ -59,21 +59,21 @@ class CatalogModel:
 
     @cached_property
     def parameters(self) -> Parameters | None:
-        """How many weights it has."""
+        """Its numbers of weights; None where the config does not give them."""
         return count_parameters(self.config)
 
     @property
     def size(self) -> ModelSize:
-        """As far as memory goes."""
+        """Its sizes, for reckoning memory."""
         values = self.parameters.total if self.parameters else 0
         return ModelSize(self.name, self.weights_bytes, self.config, values=values)
 
 
 @dataclass(frozen=True)
 class CatalogPair:
-    """A target, and the model that drafts for it, None where others do.
+    """A target and its drafting model; None where it needs none.
 
-    `quality` orders pairs by how good the answers are, most of all by size; higher is better.
+    `quality` orders pairs by the quality of the answers, mainly by size; higher is better.
     """
 
     target: CatalogModel
@@ -98,7 +98,7 @@ class Catalog:
 
 @dataclass(frozen=True)
 class _PairEntry:
-    """A pair as the file has it: models by their names, no drafter is an empty name."""
+    """A pair as the file has it: models by their names, an empty name for no drafter."""
 
     target: str
     drafter: str
@@ -116,7 +116,7 @@ class _CatalogFile:
 
 
 def load_catalog(path: Path | None = None) -> Catalog:
-    """The catalog at `path`, else the one that comes along. Raises Problem unless it is sound."""
+    """The catalog at `path`, else the one that ships. Raises Problem where it cannot be read."""
     path = _PATH if path is None else path
     document = read_json_object(path, maximum_bytes=MAXIMUM_CATALOG_BYTES)
     version = document.get("version")
@@ -167,9 +167,9 @@ def offers(
 ) -> list[PairOffer]:
     """Every pair as this machine sees it: the recommended one first, then the best that fit.
 
-    `context`, in tokens, is what must have room beside the weights; `free_bytes`, on the disk,
-    where that is known. Exactly one is recommended: of those with a drafter of their own that
-    leave room, the best; the starter pair where there is none.
+    `context`, in tokens, must fit beside the weights; `free_bytes`, on the disk, where known.
+    Exactly one is recommended: the best with a drafter of its own that leaves room, else the
+    starter pair.
     """
     here = {model.name for model in installed if not model.problem}
     seen = [_see(pair, machine, here, context, free_bytes) for pair in catalog.pairs]
@@ -192,7 +192,7 @@ def _see(
     context: int,
     free_bytes: int | None,
 ) -> _Seen:
-    """What is to be said of one pair; whether it is recommended is not known yet."""
+    """The offer of one pair, before one is recommended."""
     missing = [model for model in pair.models if model.name not in here]
     download_bytes = sum(model.download_bytes for model in missing)
     drafter = pair.drafter.size if pair.drafter else None
@@ -231,7 +231,7 @@ def _no_room_on_disk(needed_bytes: int, free_bytes: int) -> str:
 
 
 def _recommended(seen: Sequence[_Seen], machine: Machine) -> _Seen:
-    """The best pair that leaves room; of equals the one that is here already."""
+    """The best pair that leaves room; of equals the one that is installed."""
     roomy = [
         each
         for each in seen
@@ -247,5 +247,5 @@ def _recommended(seen: Sequence[_Seen], machine: Machine) -> _Seen:
 
 
 def _expanded(each: _Seen) -> bool:
-    """Whether a CPU holds the target as float32: with quantized weights drafting never pays."""
+    """Whether the CPU holds the target as float32: drafting never pays with quantized weights."""
     return each.fit.weights_bytes > each.pair.target.weights_bytes

@@ -1,4 +1,4 @@
-"""Fetches one file over HTTP, picking up where a broken attempt left off.
+"""Downloads one file over HTTP, resuming broken attempts.
 
 Knows nothing about models. Bytes go to `<name>.partial` beside the destination; the file
 appears under its own name only when it is whole and has the expected sha256.
@@ -31,11 +31,11 @@ def download(
     maximum_bytes: int,
     progress: Callable[[int, int], None] | None = None,
 ) -> Path:
-    """Fetch `url` to `destination` and return it. A file that is there and right is kept.
+    """Download `url` to `destination` and return it. A file with the right hash is kept.
 
     `progress(done, total)` is called with bytes; an exception from it ends the download, which
-    can be resumed. Raises Problem if the file cannot be had (what came is kept for the next
-    attempt), or if it is not the expected one (it is thrown away).
+    can be resumed. Raises Problem if the download fails (what was received is kept for the next
+    attempt), or if it is not the expected file (it is deleted).
     """
     if destination.is_file() and file_sha256(destination) == sha256:
         return destination
@@ -46,7 +46,7 @@ def download(
         if file_sha256(partial) != sha256:
             partial.unlink()
             raise Problem(
-                f"The download of {destination.name} is damaged, and was thrown away.",
+                f"The download of {destination.name} is damaged, and was deleted.",
                 "Try again. If it happens again, the server or the network alters the file.",
             )
         publish(partial, destination)
@@ -86,7 +86,7 @@ def _fetch(
 
 
 def _reason(error: Exception) -> str:
-    """In one line, without the address, which may hold a password."""
+    """The error in one line, without the address, which may hold a password."""
     if isinstance(error, httpx2.HTTPStatusError):
         return f"the server answered {error.response.status_code}"
     return str(error) or type(error).__name__

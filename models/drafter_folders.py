@@ -1,7 +1,7 @@
-"""Drafter heads on disk: which folders hold one, and for which target's weights.
+"""Drafter heads on disk: which folders have one, and for which target's weights.
 
-Knows their config.json, and where those that come along or were distilled here are kept;
-nothing of networks.
+Knows their config.json, and the folders of those that ship or were distilled here; nothing of
+networks.
 """
 
 from collections.abc import Mapping
@@ -23,9 +23,9 @@ _SHIPPED = Path(__file__).parent.parent / "resources" / "drafters"
 
 @dataclass(frozen=True)
 class HeadFolder:
-    """`target` is a name for people; `target_fingerprint` is what a target is known by.
+    """`target` is a name for people; `target_fingerprint` identifies the target's weights.
 
-    What its weights are is read when it is first asked for, and then no more. Raises `Problem`.
+    Facts about the head's weights are read once, when they are first used. Raises `Problem`.
     """
 
     path: Path
@@ -49,7 +49,7 @@ class HeadFolder:
 
 
 def is_head(folder: Path) -> bool:
-    """Whether this looks like a head's folder."""
+    """Whether `folder` looks like a head's."""
     return (folder / WEIGHTS_NAME).is_file()
 
 
@@ -72,7 +72,7 @@ def find_head(fingerprint: str, *, home: Path | None = None) -> HeadFolder | Non
                     if head.target_fingerprint == fingerprint and head.layouts:
                         return head
             except (Problem, OSError):
-                continue  # a broken one is none; naming it says what is wrong
+                continue  # skip broken ones; naming one explicitly says what is wrong
     return None
 
 
@@ -80,4 +80,4 @@ def _folders(place: Path) -> list[Path]:
     try:
         return sorted(place.iterdir())
     except OSError:
-        return []  # most people have none of their own
+        return []  # the folder does not exist before the first own head

@@ -1,8 +1,8 @@
 """Slipstream's own files: where they are kept, and how they are written whole or not at all.
 
 Knows files and folders; nothing of what is in them. Whoever writes holds a lock, where two may
-write. Downloads that go on from where they broke off write to a partial file of their own, and
-`publish` it when it is checked.
+write. Resumable downloads write to a partial file of their own, and `publish` it when it is
+checked.
 """
 
 import json
@@ -79,8 +79,8 @@ def write_text(path: Path, text: str) -> None:
 def replacing(path: Path) -> Iterator[Path]:
     """A path to write to; what is there when the block ends well replaces the file at `path`.
 
-    The file has its old content or the new one, whenever the process or the machine dies, and the
-    new one is on the disk when this returns. Where the block raises, the old content stays. The
+    The file has either its old or its new content, whenever the process or the machine dies, and
+    the new one is on the disk when this returns. Where the block raises, the old content stays. The
     path has the suffix of `path`, is in the same folder, and is the same for every process.
     """
     partial = path.with_name(f".{path.stem}.partial{path.suffix}")

@@ -1,4 +1,4 @@
-"""What a model folder is: config.json, safetensors weights and tokenizer.json, and no code.
+"""A model folder: config.json, safetensors weights and tokenizer.json, and no code.
 
 Reads JSON and safetensors headers only, so a folder from anywhere can be inspected safely: no
 weights are loaded, nothing in the folder is run, nothing is unpickled.
@@ -21,7 +21,7 @@ from models.gguf.importing import import_gguf
 from models.safetensors_file import TensorLayout, check_safetensors
 from models.token_tables import TokenTable, read_table
 
-MOST_LAYERS = 4096  # of everything that mlx-lm makes one by one
+MOST_LAYERS = 4096  # and most of everything else that mlx-lm builds one by one
 _COUNTED = re.compile(r"(^|_)(layers?|blocks?|heads?|experts|loops|inputs)$")
 _LISTED = ("hybrid_override_pattern", "block_configs", "layer_types", "layers_block_type")
 PICKLE_SUFFIXES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
@@ -31,10 +31,10 @@ _SAMPLE_BYTES = 4096  # of the fingerprint, from the start of each tensor
 
 @dataclass(frozen=True)
 class ModelFolder:
-    """A model folder. Each part of it is read when it is first asked for, and then no more.
+    """A model folder. Each part of it is read once, when it is first used.
 
     Whoever loads, weighs or compares a model passes this value on, so the files are read once.
-    Every part raises Problem where the files do not give it; `check` asks whether all is there.
+    A part that the files do not have raises Problem; `check` reads all of them.
     """
 
     path: Path
@@ -80,7 +80,7 @@ class ModelFolder:
 
     @property
     def context_length(self) -> int | None:
-        """Tokens that it can look at; None where the config does not say."""
+        """The longest context in tokens; None where the config does not say."""
         return _number(self.config, "max_position_embeddings", "n_positions")
 
     @property
@@ -94,33 +94,32 @@ class ModelFolder:
 
     @cached_property
     def indexed(self) -> frozenset[str]:
-        """The weight files that its index names; none where there is no index."""
+        """The weight files that the index names; none without an index."""
         path = self.path / "model.safetensors.index.json"
         places = read_json_object(path).get("weight_map") if path.is_file() else None
         return frozenset(map(_text, places.values())) if isinstance(places, dict) else frozenset()
 
     @cached_property
     def headers(self) -> Mapping[Path, Mapping[str, TensorLayout]]:
-        """The tensors in each weight file, of which none is missing, as mlx-lm picks them."""
+        """The tensors of each weight file that mlx-lm would load; none of the files is missing."""
         files = _weights(self.path, self.indexed)
         return MappingProxyType({path: MappingProxyType(check_safetensors(path)) for path in files})
 
     @property
     def layouts(self) -> Mapping[str, TensorLayout]:
-        """All tensors, in whichever file."""
-        return {name: one for header in self.headers.values() for name, one in header.items()}
+        """All tensors of all weight files."""
+        return {name: layout for header in self.headers.values() for name, layout in header.items()}
 
     @property
     def size_bytes(self) -> int:
-        """What the weight files take."""
+        """The size of the weight files."""
         return sum(path.stat().st_size for path in self.headers)
 
     @cached_property
     def fingerprint(self) -> str:
-        """What the weights are known by: 16 hexadecimal digits over names, types, shapes and
-        samples.
+        """Identifies the weights: 16 hexadecimal digits over names, types, shapes and samples.
 
-        The same however the tensors are spread over files; another after any training, or any
+        It does not depend on how tensors are spread over files, and changes with any training or
         quantization. Reads a few kilobytes per tensor.
         """
         lines = [line for path, header in self.headers.items() for line in _samples(path, header)]
@@ -153,7 +152,7 @@ def open_model(
 ) -> ModelFolder:
     """The model folder at `path`; a GGUF file is imported first, into a folder under `imports`.
 
-    A file that was imported before, and has not changed since, is not imported again.
+    A file that has not changed since it was imported is not imported again.
     Raises Problem as `inspect` and `import_gguf` do.
     """
     if not _is_gguf(path):
@@ -182,8 +181,8 @@ def refuse_code(config: Mapping[str, Any], what: str) -> None:
 
 
 def refuse_absurd(config: Mapping[str, Any]) -> None:
-    """Raises Problem where a config.json has so many layers, or the like, that making them would
-    take the memory before anybody sees that there are no weights for them."""
+    """Raises Problem where config.json states so many layers, or the like, that building them would
+    use up the memory before missing weights are noticed."""
     tables = [config]
     while tables:
         table = tables.pop()
@@ -196,7 +195,7 @@ def refuse_absurd(config: Mapping[str, Any]) -> None:
 
 
 def absurd(name: str, number: int) -> Problem:
-    """What is said of a number in a config.json that no model has."""
+    """The Problem of an absurd number in a config.json."""
     short = f"{min(number, 10**300):.4g}"  # no number in JSON is too large, but many for a float
     return Problem(
         f"The model's config.json says that its {name} is {short}.",

@@ -1,9 +1,8 @@
-"""What can draft for a target: every way and every model here, with a verdict and its reason.
+"""What can draft for a target: every way and every installed model, each with a reason.
 
 Four things decide about a model: its tokens must be the target's (`models.token_tables`), the
-engine must be able to take its guesses back, both must have room, and it must cost less than what
-it saves. Says what is expected from files alone; what a pair is worth is measured when it runs.
-Loads no weights and runs nothing.
+engine must be able to roll its caches back, both must fit in memory, and it must cost less than it
+saves. Predicts from files alone; what a pair gains is measured when it runs. Loads no weights.
 """
 
 import math
@@ -27,9 +26,9 @@ from models.model_folder import ModelFolder
 from models.records import Candidate, Fit
 from models.token_tables import TokenDifference, compare, same_file
 
-RARELY_PAYS = 0.5  # of a pass of the target for one guess: then most guesses must stand
-NEVER_PAYS = 1.0  # even if every guess stood
-_BEST_RATIO = 0.05  # much smaller models guess worse than they are cheap
+RARELY_PAYS = 0.5  # of a pass per drafted token: then most of them must be accepted
+NEVER_PAYS = 1.0  # even if every drafted token is accepted
+_BEST_RATIO = 0.05  # much smaller models lose more acceptance than they save
 
 # Architectures whose caches mlx-lm makes of parts that the engine cannot cut: it copies them whole
 # before each round (`engine.cache`).
@@ -48,14 +47,16 @@ def candidates(
     context: int = DEFAULT_CONTEXT,
     home: Path | None = None,
 ) -> list[Candidate]:
-    """Every way of drafting for `target`, best first, what will not do last.
+    """Every way of drafting for `target`, best first, those that do not work last.
 
-    `installed` are the models here, the target among them; what the catalog has of its family and
-    is not here is listed too. Token tables are read, up to a second for each model. Raises Problem
-    where the target itself cannot be read.
+    `installed` includes the target; models of its family in the catalog that are not installed are
+    listed too. Reading the token tables takes up to a second per model. Raises Problem where the
+    target itself cannot be read.
     """
     names = Counter(entry.record.name for entry in installed)
-    name = next((one.record.name for one in installed if _same(one.folder, target)), target.name)
+    name = next(
+        (entry.record.name for entry in installed if _same(entry.folder, target)), target.name
+    )
     judge = _Judge(target, machine, context)
     head = find_head(target.fingerprint, home=home)
     found = [judge.lookup(), judge.none(), judge.early_exit(), judge.head(head)]
@@ -81,15 +82,15 @@ def require_same_tokens(target: ModelFolder, drafter: ModelFolder) -> None:
 
 
 def rollback_note(config: Mapping[str, Any]) -> str:
-    """What it costs to take a guess back from a drafting model; empty where it costs nothing.
+    """What rolling back costs with this drafting model, in words; empty where it is free.
 
-    Keys and values are cut, whole or in a window. A recurrent state goes back to a mark, and what
-    was accepted since is read again. Any other cache is copied before each round.
+    Keys and values are cut, whole or in a window. A recurrent state returns to a mark, and accepted
+    tokens are read again from there. Any other cache is copied before each round.
     """
     if config.get("model_type") in COPIED_CACHES:
         return "its caches are copied for each round, which costs more as a text grows"
     if any(layer.kind == "recurrent" for layer in read_shape(config).layers):
-        return "its recurrent layers read a round again after a wrong guess"
+        return "its recurrent layers read a round again after a rejected draft"
     return ""
 
 
@@ -125,7 +126,7 @@ class _Judge:
         return Candidate("early-exit", "early-exit", True, reason, ratio)
 
     def head(self, folder: HeadFolder | None) -> Candidate:
-        """The head that was trained for these very weights."""
+        """The head that was trained for exactly these weights."""
         if folder is None:
             reason = "No head was trained for these weights yet: slipstream distil makes one."
             return Candidate("head", "head", False, reason, installed=False, obstacle="not trained")
@@ -138,7 +139,7 @@ class _Judge:
         return replace(found, reason=_sentence("It was trained for these weights", _cost(ratio)))
 
     def model(self, entry: ModelEntry, drafter: str) -> Candidate:
-        """A model, or another target's head, that is here."""
+        """An installed model, or a head of another target."""
         model = entry.record
         kind = "head" if model.role == "head" else "model"
         refused = Candidate(
@@ -174,7 +175,7 @@ class _Judge:
         return replace(refused, works=True, reason=reason, cost_ratio=ratio, obstacle="")
 
     def absent(self, model: CatalogModel) -> Candidate:
-        """A model of the family that is not here."""
+        """A model of the family that is not installed."""
         needed = fit(self.size, model.size, context=self._context, machine=self._machine)
         ratio = self._ratio(needed, model.config)
         get = f"slipstream models pull {model.name}"
@@ -194,7 +195,7 @@ class _Judge:
         return fit(self.size, drafter, context=self._context, machine=self._machine)
 
     def _ratio(self, needed: Fit, config: Mapping[str, Any] | None) -> float | None:
-        """The weights that one guess reads over those of one pass; all of a head's (no config)."""
+        """Weights read for a drafted token over those of a pass; a head reads all of its own."""
         ours = _active_share(self.size.config)
         theirs = 1.0 if config is None else _active_share(config)
         if ours is None or theirs is None or not needed.weights_bytes:
@@ -203,7 +204,7 @@ class _Judge:
 
 
 def _difference(target: ModelFolder, drafter: ModelFolder) -> TokenDifference | None:
-    """The first of their tokens that differs; where the files are the same, they are not parsed."""
+    """The first token that differs; identical files are not parsed."""
     if same_file(target.path, drafter.path):
         return None
     return compare(target.tokens, drafter.tokens)
@@ -220,12 +221,12 @@ def _active_share(config: Mapping[str, Any]) -> float | None:
 
 
 def _cost(ratio: float | None) -> str:
-    """What a guess costs, and whether that can pay."""
+    """The cost of a drafted token in words, and whether that can pay."""
     if ratio is None:
         return ""
     if ratio >= NEVER_PAYS:
-        return "a guess costs no less than the target's own token, so it never pays"
-    cost = f"a guess costs {max(ratio, 0.001):.1%} of a pass of the target"
+        return "a drafted token costs no less than the target's own token, so it never pays"
+    cost = f"a drafted token costs {max(ratio, 0.001):.1%} of a pass of the target"
     return f"{cost}, so it rarely pays" if ratio >= RARELY_PAYS else cost
 
 
@@ -234,7 +235,7 @@ def _sentence(*parts: str) -> str:
 
 
 def _family(catalog: Catalog, name: str, target: ModelSize) -> list[CatalogModel]:
-    """What drafts for models of the target's family, by its name, else by architecture and rows."""
+    """Drafting models of the target's family, found by name, else by architecture and rows."""
     kind = target.config.get("model_type"), read_shape(target.config).vocabulary
     known = catalog.models.get(name)
     for model in catalog.models.values():
@@ -261,7 +262,7 @@ def _is_smaller(model: CatalogModel, target: ModelSize) -> bool:
 
 
 def _rank(candidate: Candidate) -> tuple[int, float]:
-    """Best first: by what is expected of a kind, then by how near to the best size a model is."""
+    """Sorts the best first: by kind, then by how near a model is to the best size."""
     ratio = candidate.cost_ratio
     distance = abs(math.log(ratio / _BEST_RATIO)) if ratio else 0.0
     if not candidate.works:

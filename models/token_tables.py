@@ -1,21 +1,21 @@
-"""Whether a drafter speaks the target's tokens.
+"""Whether a drafter uses the target's tokens.
 
 A drafter proposes token ids, and the target checks ids: they must mean the same text on both
-sides. Sizes do not tell (Gemma 2's 2B and 27B have equally long tables that differ at token
+sides. Sizes are not enough (Gemma 2's 2B and 27B have equally long tables that differ at token
 139), so the tables themselves are compared, by id. The rule is not symmetric:
 
 - A token that only the target has is fine. The drafter never proposes it (q = 0), and the
-  target writes it itself when it wants to.
+  target still writes it itself.
 - A token that only the drafter has, or has under another id, is not: its proposals would mean
   something else to the target, or lie past the target's last row. Special tokens count like all
   others: one side's end of turn must not be the other's call of a tool.
 - Ids without any token, which pad an output layer to a round number of rows, are no tokens and
   are not compared; whoever samples must give them no probability.
 
-The merges must be equal too: with others, the drafter was trained on text cut in other places.
+The merges must be equal too: with others, the drafter was trained on differently split text.
 What else a tokenizer.json says (normalizer, pre-tokenizer, flags of added tokens) is how one side
 turns text into ids. Only the target's is ever run, so the drafter's does not matter; and the same
-rule is written in several ways by different versions of the libraries, which would be told apart.
+rule is written in several ways by different versions of the libraries, which would differ.
 """
 
 import filecmp
@@ -28,7 +28,7 @@ from typing import Any, Literal
 from models.errors import Problem
 from models.files import read_json_object
 
-MAXIMUM_TOKENIZER_BYTES = 100_000_000  # the largest known have 35
+MAXIMUM_TOKENIZER_BYTES = 100_000_000  # the largest known have 35 million
 _SHOWN_CHARACTERS = 40
 
 
@@ -46,7 +46,7 @@ class TokenDifference:
     drafter: str | None
 
     def between(self, target: str, drafter: str) -> str:
-        """In words, for tokenizers that are called so."""
+        """The difference in words; `target` and `drafter` are the models' names."""
         texts = ((self.target, target), (self.drafter, drafter))
         there = " and ".join(f"{_shown(text)} in {name}" for text, name in texts)
         return f"{self.kind} {self.index} is {there}"
@@ -61,7 +61,7 @@ class TokenTable:
 
 
 def compare(target: TokenTable, drafter: TokenTable) -> TokenDifference | None:
-    """The first difference that matters, by the rule above; None if there is none."""
+    """The first difference by the rule above; None if there is none."""
     ours, theirs = target.tokens, drafter.tokens
     if ours != theirs:
         for index in sorted(theirs):
@@ -75,7 +75,7 @@ def compare(target: TokenTable, drafter: TokenTable) -> TokenDifference | None:
 
 
 def same_file(target: Path, drafter: Path) -> bool:
-    """Whether two folders hold the same tokenizer.json byte by byte; much quicker than reading."""
+    """Whether two folders hold the same tokenizer.json byte by byte: quicker than parsing them."""
     try:
         return filecmp.cmp(target / "tokenizer.json", drafter / "tokenizer.json", shallow=False)
     except OSError:

@@ -1,4 +1,4 @@
-"""Plain JSON values to dataclasses, checked; `dataclasses.asdict` is the way back.
+"""Reads plain JSON values as dataclasses, checked; `dataclasses.asdict` writes them.
 
 Knows the annotations that our records have: texts, numbers, truth values, None, Literal, tuples,
 mappings, and other dataclasses. Knows no particular record, and no file.
@@ -17,7 +17,7 @@ Mistake = Literal["unknown field", "missing field", "wrong type", "wrong value"]
 
 
 class WrongJson(ValueError):
-    """A JSON value is not what was expected: which `mistake` at which `place`, and in words.
+    """A JSON value is not what was expected: the `mistake` and its `place`, and both in words.
 
     Callers whose input comes from a person turn it into a `Problem`.
     """
@@ -47,7 +47,7 @@ def named(value: object) -> str:
 
 
 def short(value: object) -> str:
-    """A text, quoted, to be read in one line; of anything else what kind of value it is."""
+    """A text, quoted and cut to fit in a line; for other values their kind."""
     return repr(value[:40]) if isinstance(value, str) else named(value)
 
 
@@ -134,7 +134,7 @@ def _float(value: Any, place: str) -> float:
 
 
 def _whole(key: str, place: str) -> int:
-    """JSON has only texts as keys."""
+    """A whole number from a key, since JSON keys are texts."""
     if not (key.isascii() and key.isdecimal() and len(key) < 10):
         message = f"{place} has the key {short(key)}."
         raise WrongJson("wrong value", place, message, "Give whole numbers as keys.")

@@ -1,6 +1,7 @@
 """The shape of the repository: what stands at the top, and how long files may be."""
 
 import ast
+import re
 import subprocess
 import tomllib
 from pathlib import Path
@@ -62,3 +63,22 @@ def test_the_loop_fits_on_a_screen() -> None:
     )
     assert loop.end_lineno is not None
     assert loop.end_lineno - loop.lineno + 1 <= MOST_LINES_OF_THE_LOOP
+
+
+def test_links_of_the_pages_lead_to_files() -> None:
+    """Relative links, and paths in backticks, of every Markdown file beside the code."""
+    pages = [
+        path
+        for folder in (ROOT, *(ROOT / name for name in ("app", "engine", "models", "packaging")))
+        for path in (folder.glob("*.md") if folder == ROOT else folder.rglob("*.md"))
+        if "licences" not in path.parts
+    ]
+    assert len(pages) > 5
+    lost = []
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        links = [page.parent / link for link in re.findall(r"\]\(([\w./-]+)[)#]", text)]
+        places = re.findall(r"`((?:app|engine|models|tests|resources)/[\w./-]+)`", text)
+        links += [ROOT / place for place in places]
+        lost += [(page.name, str(link)) for link in links if not link.exists()]
+    assert lost == []

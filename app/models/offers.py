@@ -63,13 +63,13 @@ class OfferState:
         if self.in_use:
             return Action("use", "In use", "This pair is already in use.")
         if self.offer.reason:
-            return Action("get", "Get and use", self.offer.reason)
+            return Action("get", "Download and use", self.offer.reason)
         if self.downloading:
             then = "It will be used when it has finished." if self.pending else "See Downloads."
             return Action("get", "Downloading…", f"It is already downloading. {then}")
         if self.downloads:
             return Action("get", "Resume and use")
-        return Action("use", "Use") if self.offer.installed else Action("get", "Get and use")
+        return Action("use", "Use") if self.offer.installed else Action("get", "Download and use")
 
     @property
     def _bytes(self) -> tuple[int, int]:

@@ -77,8 +77,8 @@ class LoadedPair:
     drafter: str = ""
 
 
-_GET, _USE = Action("get", "Get"), Action("use", "Use")
-_GETTING = Action("get", "Get", "It is already downloading; see Downloads.")
+_GET, _USE = Action("get", "Download"), Action("use", "Use")
+_GETTING = Action("get", "Download", "It is already downloading; see Downloads.")
 
 
 def found_rows(
@@ -123,7 +123,7 @@ def _found_row(
         badge, progress = _STATUS[download.status], _progress(download)
         actions = (_GETTING,)
     else:
-        actions = (Action("get", "Get", found.reason),)
+        actions = (Action("get", "Download", found.reason),)
     return RowData(
         found.repository,
         found.repository,
@@ -304,7 +304,7 @@ def _candidate_row(candidate: Candidate, in_use: set[str], download: Download | 
         badge, progress = _STATUS[download.status], _progress(download)
         action = _GETTING
     elif candidate.kind == "model" and not candidate.installed:
-        action = Action("get", "Get", reason)
+        action = Action("get", "Download", reason)
     elif not candidate.works:
         action = Action("use", "Use", reason)
     elif candidate.drafter in in_use:

@@ -67,7 +67,7 @@ def _read(line: str) -> dict[str, Any]:
 
 def main(target: str) -> None:
     """Run in the child process."""
-    Thread(target=_end_with_parent, daemon=True).start()
+    Thread(target=end_with_parent, daemon=True).start()
     from models.installed import resolve  # slow, and the window does not need it
 
     try:
@@ -84,7 +84,8 @@ def _say(answer: dict[str, Any]) -> None:
     print(json.dumps(answer), flush=True)
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
+    """End this process when its standard input is closed."""
     sys.stdin.read()
     os._exit(1)
 

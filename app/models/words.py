@@ -13,9 +13,9 @@ def count(number: int) -> str:
 
 
 def context(tokens: int) -> str:
-    """A context length: "32k tokens"."""
-    thousands = round(tokens / 1024)
-    return f"{thousands}k tokens" if tokens >= 1024 else f"{tokens} tokens"
+    """A context length: "context of 32k tokens"."""
+    number = f"{round(tokens / 1024)}k" if tokens >= 1024 else str(tokens)
+    return f"context of {number} tokens"
 
 
 def short_name(repository: str) -> str:

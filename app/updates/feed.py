@@ -99,34 +99,34 @@ def is_newer(version: str, than: str) -> bool:
 
 def feed_to_text(feed: Feed) -> str:
     """The text that is signed."""
-    told = {
+    values = {
         "format": FORMAT,
         "made": feed.made.isoformat(),
         "expires": feed.expires.isoformat(),
         "release": asdict(feed.release),
     }
-    return json.dumps(told, indent=1)
+    return json.dumps(values, indent=1)
 
 
 def feed_from_text(text: str, *, loopback: bool) -> Feed:
     """The feed that `feed_to_text` wrote. Raises Problem on anything else, and on links other than
     HTTPS, unless they lead to this machine and `loopback` is set."""
     try:
-        told = json.loads(text)
-        if told["format"] != FORMAT:
+        values = json.loads(text)
+        if values["format"] != FORMAT:
             raise Problem("The releases feed has an unknown format.", _LOOK)
         return Feed(
-            made=_instant(told["made"]),
-            expires=_instant(told["expires"]),
-            release=release_from(told["release"], loopback=loopback),
+            made=_instant(values["made"]),
+            expires=_instant(values["expires"]),
+            release=release_from(values["release"], loopback=loopback),
         )
     except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise Problem("The releases feed could not be read.", _LOOK) from error
 
 
-def release_from(told: object, *, loopback: bool) -> Release:
+def release_from(value: object, *, loopback: bool) -> Release:
     """A release out of JSON. Raises Problem, or ValueError."""
-    release = decode(Release, told, place="release", ignore_unknown=True)
+    release = decode(Release, value, place="release", ignore_unknown=True)
     for link in (release.page, release.download):
         if len(link) > _LONGEST_LINK:
             raise ValueError("a link")

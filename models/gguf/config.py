@@ -1,4 +1,4 @@
-"""What a GGUF file's metadata says about the model, as an MLX config and tensor names.
+"""The MLX config and tensor names for a GGUF file, from its metadata.
 
 Knows the Llama and Qwen2 architectures and nothing about bytes. Whatever would change the
 model's answers and cannot be expressed is refused, never dropped.

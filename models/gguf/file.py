@@ -1,6 +1,6 @@
-"""Reads the header of a GGUF file that nobody vouches for.
+"""Reads the header of a GGUF file from an unknown source.
 
-Knows the container: metadata, tensor descriptions, where each tensor's bytes lie. Refuses to
+Knows the container: metadata, tensor descriptions, where each tensor's bytes are. Refuses to
 know what any of it means. Every length, count and offset is checked against the size of the
 file before it is used, so a hostile or broken file costs a `Problem`, never memory, an endless
 loop or a crash in native code. (The `gguf` package's reader trusts the counts it finds, and
@@ -82,8 +82,8 @@ class GgufFile:
 def read_gguf(path: Path, *, lists_of_strings: bool = True) -> GgufFile:
     """Read and check the header of the GGUF file at `path`; no tensor data is read.
 
-    Lists of strings, the tokens and their merges, are most of it: without them what they say is
-    neither read nor checked, and the metadata lacks them.
+    Without `lists_of_strings` the tokens and merges, which are most of the header, are neither read
+    nor checked, and are not in the metadata.
     Raises Problem if there is no such file, or it is not a complete, consistent GGUF file.
     """
     if not path.is_file():
@@ -113,7 +113,7 @@ def _broken(path: Path, why: str) -> Problem:
 
 
 class _Header:
-    """A position in the mapped file that refuses to move past its end."""
+    """A position in the mapped file that cannot move past its end."""
 
     def __init__(self, path: Path, data: mmap.mmap, *, lists_of_strings: bool) -> None:
         self.path = path
@@ -177,7 +177,7 @@ class _Header:
         return self.scalars(key, kind, 1)[0]
 
     def array(self, key: str) -> list[Any] | None:
-        """The list; None of strings that are passed over."""
+        """The list; None for strings that are skipped."""
         kind, count = self.number("<I"), self.number("<Q")
         if kind != _STRING:
             return self.scalars(key, kind, count)
@@ -188,7 +188,7 @@ class _Header:
         return None
 
     def pass_over(self, count: int, what: str) -> None:
-        """From string to string, with nothing done for each but its length looked at."""
+        """Skip strings, reading only the length of each."""
         length_at, data, offset = _LENGTH.unpack_from, self.data, self.offset
         try:
             for _ in range(count):

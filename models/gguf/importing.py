@@ -1,8 +1,8 @@
 """Imports a GGUF file as an ordinary MLX model folder that mlx-lm loads too.
 
 The front door: read and check the header, plan the folder, write it beside its place, rename.
-What a format becomes is in gguf_weights.py, what an architecture needs in gguf_config.py, the
-tokenizer in gguf_tokenizer.py. The file is read by our own bounds-checked reader and NumPy
+weights.py says what a format becomes, config.py what an architecture needs, tokenizer.py makes the
+tokenizer. The file is read by our own bounds-checked reader and NumPy
 alone: neither MLX's native GGUF loader nor any other native parser sees it, so an untrusted
 file can be imported in any process. MLX is not imported at all.
 """
@@ -30,14 +30,14 @@ from models.in_words import size
 from models.safetensors_file import SafetensorsWriter, TensorLayout
 
 CHUNK_WEIGHTS = 1 << 23  # this many weights are converted at a time
-SPARE_BYTES = 64_000_000  # for the tokenizer, and so as not to fill the disk to the brim
+SPARE_BYTES = 64_000_000  # for the tokenizer, and so that the disk is not filled completely
 TIED_SIMILARITY = 0.95  # two quantizations of one matrix are above 0.98, two matrices below 0.7
 _NUMPY_TYPES: dict[str, numpy.dtype[Any]] = {"F16": numpy.dtype("<f2"), "F32": numpy.dtype("<f4")}
 
 
 @dataclass(frozen=True)
 class _Piece:
-    """One source tensor and what it becomes; `heads` is set where rows are to be un-permuted."""
+    """One source tensor and what it becomes; `heads` is set where its rows must be un-permuted."""
 
     source: GgufTensor
     name: str
@@ -75,7 +75,7 @@ def import_gguf(
     Raises Problem if the file is broken or of a kind that is not supported, if `destination`
     exists already, or if the disk has no room.
     """
-    if destination.exists():  # before minutes of reading
+    if destination.exists():  # fail before minutes of reading
         raise Problem(f"{destination} exists already.", "Delete it, or import to another folder.")
     file = read_gguf(source)
     config = mlx_config(file)
@@ -118,7 +118,7 @@ def _plan(file: GgufFile, config: Mapping[str, Any]) -> tuple[list[_Piece], bool
     readable: set[GGMLQuantizationType] = set()
     for name, (mlx_name, shape) in names.items():
         tensor = file.tensors[name]
-        if tensor.type not in readable:  # find out now, not after minutes of converting
+        if tensor.type not in readable:  # fail now, not after minutes of converting
             _floats(file, tensor, 0, 1)
             readable.add(tensor.type)
         if tensor.type not in FLOATS and len(shape) != 2:

@@ -1,1 +1,1 @@
-"""The Hugging Face hub: looking, fetching, and the cache that others fill too."""
+"""The Hugging Face hub: questions, downloads, and the cache that other programs share."""

@@ -1,9 +1,9 @@
-"""The Hugging Face cache on this disk, which mlx-lm and others fill too: how it is laid out.
+"""The layout of the Hugging Face cache on this disk, which other programs fill too.
 
 A repository's folder holds `blobs`, each named by its sha256 (large files) or its git sha1 (small
 ones); `snapshots/<commit>`, links to them under the files' names; and `refs`, which commit a branch
-was at. Knows how that is read and how it is written; asks no hub, and knows nothing of models. (The
-library's own scan takes one broken repository for none at all.)
+was at. Knows how to read and write these; asks no hub, and knows nothing of models. (The library's
+own scan fails altogether where a single repository is broken.)
 """
 
 import hashlib
@@ -32,8 +32,8 @@ _BLOCK_BYTES = 4 << 20
 class Snapshot:
     """A revision of a repository, as a folder of links.
 
-    `is_main`: the one that tools take where no revision is named; `is_whole`: no link of it leads
-    nowhere. Where `path` is not called like the revision, somebody began to remove it.
+    `is_main`: tools use it where no revision is named; `is_whole`: none of its links is broken.
+    Where the name of `path` is not the revision, its removal has begun.
     """
 
     repository: str
@@ -47,8 +47,8 @@ class Snapshot:
 class CachedRepository:
     """A model repository in the cache. `snapshots` has the main one first, then the newest.
 
-    `partial` are the files that a download has not finished, or never will; `orphans` such that
-    have come whole, and that no snapshot uses yet, or ever will.
+    `partial` are the files of unfinished downloads; `orphans` are whole files that no snapshot
+    uses, because a download is not finished or was given up.
     """
 
     name: str
@@ -64,12 +64,12 @@ class CachedRepository:
 
 
 def cache_folder() -> Path:
-    """Where the cache is: $HF_HUB_CACHE, $HF_HOME/hub, or the user's own."""
+    """The cache: $HF_HUB_CACHE, $HF_HOME/hub, or the user's default one."""
     return Path(constants.HF_HUB_CACHE).expanduser()
 
 
 def repositories(cache: Path) -> list[CachedRepository]:
-    """The model repositories in `cache`, by name. One that may not be read is left out."""
+    """The model repositories in `cache`, by name. Unreadable ones are left out."""
     try:
         places = sorted(cache.glob(f"{_PREFIX}*"))
     except OSError:
@@ -85,7 +85,7 @@ def repositories(cache: Path) -> list[CachedRepository]:
 
 
 def read_repository(place: Path) -> CachedRepository:
-    """The repository in the folder `place`. Raises OSError where that may not be read."""
+    """The repository in the folder `place`. Raises OSError where it cannot be read."""
     name = place.name.removeprefix(_PREFIX).replace("--", "/")
     main = reference(place / "refs" / "main")
     folders = place / "snapshots"
@@ -100,7 +100,7 @@ def read_repository(place: Path) -> CachedRepository:
         for folder in (sorted(folders.iterdir()) if folders.is_dir() else ())
         if folder.is_dir() and not folder.name.startswith(".")
     ]
-    snapshots.sort(key=lambda one: (one.is_main, one.path.stat().st_mtime), reverse=True)
+    snapshots.sort(key=lambda each: (each.is_main, each.path.stat().st_mtime), reverse=True)
     used = {identity for path in files(folders) if (identity := _identity(path))}
     blobs = [path for path in sorted((place / "blobs").glob("*")) if path.is_file()]
     partial = [path for path in blobs if path.name.endswith(".incomplete")]
@@ -113,7 +113,7 @@ def read_repository(place: Path) -> CachedRepository:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """What file it is, however it is called; None where it leads nowhere."""
+    """Which file a path leads to, whatever its name; None for a broken link."""
     try:
         state = path.stat()
     except OSError:
@@ -122,7 +122,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def first_hop(path: Path) -> Path:
-    """Where a link leads, which may be a link again: the blob in the repository."""
+    """The target of a link, which may be a link again: the blob in the repository."""
     return Path(os.path.normpath(path.parent / os.readlink(path))) if path.is_symlink() else path
 
 
@@ -135,9 +135,9 @@ def reference(path: Path) -> str:
 
 
 def files(folder: Path) -> list[Path]:
-    """All files and links below `folder`, those that lead nowhere too; none if it is not there.
+    """All files and links below `folder`, broken links too; none if it does not exist.
 
-    Raises OSError where a folder may not be read: what is in it must not be taken for nothing.
+    Raises OSError where a folder cannot be read: it must not be taken for an empty one.
     """
 
     def failed(error: OSError) -> None:
@@ -149,7 +149,7 @@ def files(folder: Path) -> list[Path]:
 
 
 def size_bytes(folder: Path) -> int:
-    """What the files in `folder` take up, links followed, each file once. Lost ones count 0."""
+    """The size of the files in `folder`, links followed, each file once; broken links count 0."""
     sizes = {}
     for path in files(folder):
         try:
@@ -161,7 +161,7 @@ def size_bytes(folder: Path) -> int:
 
 
 def is_in_use(loose: Path) -> bool:
-    """Whether a living process works on that file in `blobs`: it holds the blob's lock."""
+    """Whether a running process holds the lock of that file in `blobs`."""
     repository = loose.parent.parent
     etag = loose.name.split(".")[0]
     path = repository.parent / ".locks" / repository.name / f"{etag}.lock"
@@ -185,24 +185,24 @@ class Storage:
 
     @property
     def folder(self) -> Path:
-        """All of it."""
+        """The repository's folder."""
         return self.cache / repo_folder_name(repo_id=self.name, repo_type="model")
 
     def blob(self, digest: str) -> Path:
-        """Where the content with that sha256, or git sha1, is kept."""
+        """The file with the content of that sha256, or git sha1."""
         return self.folder / "blobs" / digest
 
     def partial(self, digest: str) -> Path:
-        """What has come of it. The cache's own tools count and clean files so named."""
+        """The unfinished file. The cache's own tools recognise and clean files of this name."""
         return self.folder / "blobs" / f"{digest}.slipstream.incomplete"
 
     def snapshot(self, revision: str) -> Path:
-        """The folder that is loaded."""
+        """The folder that loaders open."""
         return self.folder / "snapshots" / revision
 
     @contextmanager
     def locked(self, digest: str, *, stop: Stop) -> Iterator[None]:
-        """Alone with that blob among all that use the cache. Raises Stopped while waiting."""
+        """Hold that blob's lock against all users of the cache. Raises Stopped while waiting."""
         path = self.cache / ".locks" / self.folder.name / f"{digest}.lock"
         path.parent.mkdir(parents=True, exist_ok=True)
         lock = FileLock(path, mode=0o664)  # as the hub's client makes them
@@ -220,7 +220,7 @@ class Storage:
 
 
 def storage_of(snapshot: Path) -> tuple[Storage, str] | None:
-    """Whose snapshot that folder is, and at which commit; None if it is no snapshot."""
+    """The repository and the commit of a snapshot folder; None for other folders."""
     found = _SNAPSHOT.search(snapshot.as_posix())
     if found is None:
         return None
@@ -228,13 +228,13 @@ def storage_of(snapshot: Path) -> tuple[Storage, str] | None:
 
 
 def snapshot_of(path: Path) -> Path | None:
-    """The snapshot that this is, or lies in; None elsewhere."""
+    """The snapshot that `path` is or lies in; None elsewhere."""
     places = (path, *path.parents)
     return next((place for place in places if place.parent.name == "snapshots"), None)
 
 
 def put_link(link: Path, blob: Path) -> None:
-    """Make `link` lead to `blob`, whatever it was before. It never leads nowhere in between."""
+    """Point `link` at `blob`, replacing what was there; it is never broken in between."""
     target = os.path.relpath(blob, link.parent)
     if link.is_symlink() and os.readlink(link) == target:
         return
@@ -245,7 +245,7 @@ def put_link(link: Path, blob: Path) -> None:
 
 
 def put_reference(storage: Storage, reference: str, revision: str) -> None:
-    """Note that the branch or tag `reference` is at that commit. The snapshot is there by then."""
+    """Record the commit of the branch or tag `reference`, whose snapshot exists already."""
     path = storage.folder / "refs" / reference
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = storage.folder / f".reference.{os.getpid()}"  # refs itself holds nothing else
@@ -254,7 +254,7 @@ def put_reference(storage: Storage, reference: str, revision: str) -> None:
 
 
 def blob_of(link: Path) -> Path | None:
-    """The file in `blobs` that it leads to at first; that may lead on, into a shared store."""
+    """The file in `blobs` that `link` points to, which may itself link to a shared store."""
     if not link.is_symlink():
         return None
     blob = link.parent / os.readlink(link)

@@ -1,12 +1,12 @@
-"""Asks the Hugging Face hub: which models there are, and what a repository holds.
+"""Questions to the Hugging Face hub: which models exist, and what a repository holds.
 
 Knows the hub's addresses and answers; writes nothing to disk. The token is the hub client's own
-(`hf auth login`, HF_TOKEN): it is sent to the hub alone, and never kept here. Nothing is told about
-this machine: no counters, and none of the client's looks at what else is installed.
+(`hf auth login`, HF_TOKEN): it is sent to the hub only, and never stored here. Nothing about this
+machine is sent: no counters, and no list of installed libraries.
 
-The questions are not put by `HfApi` (as of huggingface_hub 2.4.0): its `list_models` waits for ever
-for an answer, takes the token to any host that a `Link` names, and ends at the first entry that
-makes no sense; its `model_info` reads an answer of any length.
+`HfApi` is not used (as of huggingface_hub 2.4.0): its `list_models` waits for an answer for ever,
+sends the token to any host that a `Link` header names, and stops at the first malformed entry; its
+`model_info` reads an answer of any length.
 """
 
 import json
@@ -54,7 +54,7 @@ class Hub:
     """The hub at `endpoint`: HF_ENDPOINT, or the public one, unless given.
 
     With `offline`, or HF_HUB_OFFLINE set, every request is a Problem. `token` replaces the one of
-    `hf auth login`. A request that hears nothing for `timeout_seconds` ends.
+    `hf auth login`. A request that receives nothing for `timeout_seconds` fails.
     """
 
     def __init__(
@@ -78,15 +78,15 @@ class Hub:
     def search(self, text: str, *, limit: int = 20) -> list[SearchResult]:
         """Up to `limit` repositories with `text` in their names, those for MLX first.
 
-        Each that cannot be chosen says why; they come after those that can. Raises Problem.
+        Those that cannot be used come last, each with a reason. Raises Problem.
         """
         limit = max(1, min(limit, _LARGEST_SEARCH))
         found = self._search(text, limit=limit, library="mlx")
         if len(found) < limit:
-            known = {one.repository for one in found}
+            known = {result.repository for result in found}
             others = self._search(text, limit=limit, library=None)
-            found += [one for one in others if one.repository not in known]
-        return sorted(found, key=lambda one: bool(one.reason))[:limit]
+            found += [result for result in others if result.repository not in known]
+        return sorted(found, key=lambda result: bool(result.reason))[:limit]
 
     def describe(self, name: str, revision: str | None = None) -> Repository:
         """What the repository `name` holds at `revision`, by default its main branch.
@@ -207,11 +207,11 @@ class Hub:
             raise Problem("What answered is not the hub.", "Check its address (HF_ENDPOINT).")
         signed_in = bool(self._find_token())
         found = [_found(told, signed_in=signed_in) for told in listed if isinstance(told, dict)]
-        return [one for one in found if one is not None]
+        return [result for result in found if result is not None]
 
 
 def _found(told: dict[str, Any], *, signed_in: bool) -> SearchResult | None:
-    """A search result; None where the hub's answer makes no sense."""
+    """A search result; None where the hub's entry is malformed."""
     try:
         name = check_name(told["id"])
         names = [str(sibling["rfilename"]) for sibling in told.get("siblings") or ()]
@@ -243,7 +243,7 @@ def _count(value: Any) -> int:
 
 
 def _weights_bytes(told: Any) -> int | None:
-    """What the hub counted in the headers: how many numbers there are of each type."""
+    """The size by the hub's count of numbers of each type."""
     parameters = told.get("parameters") if isinstance(told, dict) else None
     if not isinstance(parameters, dict) or not parameters:
         return None

@@ -1,8 +1,8 @@
 """Fetches a model from the hub into the Hugging Face cache, whole or not at all.
 
-What is there already is kept, what is broken off goes on. Every file is checked against the hash
-that the hub publishes; only then do links make a model of them, config.json last; and last of all
-comes the mark (marks.py). Until then nothing can be mistaken for a model.
+Files that are in the cache are kept, and broken downloads resume. Every file is checked against the
+hash that the hub publishes; only then are links put into the snapshot, config.json last, and the
+mark (marks.py) after that. Until then nothing there can be mistaken for a model.
 """
 
 import errno
@@ -50,8 +50,8 @@ def fetch(
 
     `cache` is by default what HF_HUB_CACHE and HF_HOME say. `progress` and `cancelled` are called
     a few times a second, in the thread of the caller; where `cancelled` returns true, Stopped is
-    raised. `wait_seconds` is the first pause after a failure. Raises Problem. What came is kept
-    whatever happens, even when the process is killed.
+    raised. `wait_seconds` is the first pause after a failure. Raises Problem. What was received is
+    kept whatever happens, even when the process is killed.
     """
     storage = Storage(_resolved(cache), repository.name)
     files = needed(repository, gguf=gguf)
@@ -77,7 +77,7 @@ def fetch(
 def remaining_bytes(
     repository: Repository, *, cache: Path | None = None, gguf: str | None = None
 ) -> int:
-    """What fetching it would still bring. Raises Problem where it cannot be used."""
+    """How many bytes are still to be fetched. Raises Problem where it cannot be used."""
     files = needed(repository, gguf=gguf)
     return _remaining_bytes(files, Storage(_resolved(cache), repository.name))
 
@@ -114,7 +114,7 @@ def _present_bytes(storage: Storage, digest: str, size_bytes: int) -> int:
 def _check_space(
     repository: Repository, files: tuple[RepositoryFile, ...], storage: Storage
 ) -> None:
-    """Before anything comes. Raises Problem."""
+    """Raises Problem where the disk has no room, before anything is fetched."""
     remaining = _remaining_bytes(files, storage)
     free = shutil.disk_usage(storage.folder).free
     if remaining > free:
@@ -126,7 +126,7 @@ def _check_space(
 
 
 def _refuse_early(repository: Repository, hub: Hub) -> None:
-    """Look at the config before gigabytes come. Raises Problem."""
+    """Check the config before gigabytes are fetched. Raises Problem."""
     config = hub.config(repository)
     model_type = config.get("model_type")
     known = isinstance(model_type, str) and (
@@ -142,13 +142,13 @@ def _refuse_early(repository: Repository, hub: Hub) -> None:
 
 
 class Meter:
-    """Is told how much has come by when. A rate counts from the first thing it is told."""
+    """The rate of a download over the last seconds, counted from the first report."""
 
     def __init__(self) -> None:
         self._seen: deque[tuple[float, int]] = deque()
 
     def tell(self, now_seconds: float, done_bytes: int) -> None:
-        """`done_bytes` have come by `now_seconds`. Fewer than before: it starts afresh."""
+        """Report `done_bytes` at `now_seconds`. Where they are fewer than before it starts anew."""
         if self._seen and done_bytes < self._seen[-1][1]:
             self._seen.clear()
         self._seen.append((now_seconds, done_bytes))
@@ -157,7 +157,7 @@ class Meter:
 
     @property
     def bytes_per_second(self) -> float:
-        """0 until two moments are known."""
+        """0 until there were two reports."""
         if len(self._seen) < 2:
             return 0.0
         (first_seconds, first), (last_seconds, last) = self._seen[0], self._seen[-1]
@@ -165,14 +165,14 @@ class Meter:
         return (last - first) / passed if passed > 0 else 0.0
 
     def seconds_left(self, remaining_bytes: int) -> float | None:
-        """None while nothing comes."""
+        """None while nothing is received."""
         rate = self.bytes_per_second
         return remaining_bytes / rate if rate > 0 else None
 
 
 @dataclass
 class _Work:
-    """What the threads of one fetch share. `done` counts bytes by digest, each thread its own."""
+    """What the threads of one fetch share. `done` has the bytes received, by digest."""
 
     repository: Repository
     hub: Hub
@@ -182,7 +182,7 @@ class _Work:
     done: dict[str, int] = field(default_factory=dict)
 
     def bring(self, file: RepositoryFile) -> None:
-        """Have the file's content in the cache, checked. Raises Problem, Stopped, OSError."""
+        """Fetch and check the file's content. Raises Problem, Stopped, OSError."""
         digest, blob = file.digest, self.storage.blob(file.digest)
         partial = self.storage.partial(digest)
         with self.storage.locked(digest, stop=self.stop):
@@ -204,8 +204,8 @@ class _Work:
                     return
                 partial.unlink()
         raise Problem(
-            f"{file.name} of {self.repository.name} came damaged twice, and was thrown away.",
-            "Try again. If it happens again, the network alters what is sent.",
+            f"{file.name} of {self.repository.name} was damaged twice, and was deleted.",
+            "Try again. If it happens again, something on the network changes the file.",
         )
 
 
@@ -216,7 +216,7 @@ def _bring_all(
     progress: Callable[[Download], None] | None,
     cancelled: Callable[[], bool] | None,
 ) -> None:
-    """All contents at once, a few at a time; the first failure ends the others."""
+    """Fetch all contents, a few at a time; the first failure stops the others."""
     contents = {file.digest: file for file in files}
     for digest, file in contents.items():
         work.done[digest] = _present_bytes(work.storage, digest, file.size_bytes)
@@ -259,7 +259,7 @@ def _report(work: _Work, meter: Meter, total_bytes: int) -> Download:
 
 
 def _publish(repository: Repository, files: tuple[RepositoryFile, ...], storage: Storage) -> None:
-    """Make a model of the contents: links under the files' names, without config.json none."""
+    """Link the contents under the files' names; config.json, which makes it a model, comes last."""
     snapshot = storage.snapshot(repository.revision)
     snapshot.mkdir(parents=True, exist_ok=True)
     for file in sorted(files, key=lambda file: file.name == "config.json"):

@@ -1,7 +1,7 @@
 """The mark that a model from the hub is complete: written last, in Slipstream's own folder.
 
-It says which files a snapshot in the cache has, and what they were when each was checked against
-the hub's hash. Looking is cheap: names, sizes and times. Knows nothing of where files come from.
+It lists the files of a snapshot in the cache, with the size and time of each when it was checked
+against the hub's hash, so that checking again is cheap. Knows nothing of where files come from.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ class _Marked:
 
 
 def mark(path: Path, digests: dict[str, str], *, home: Path | None = None) -> None:
-    """Note that the model at `path`, a snapshot or a GGUF file in one, is complete.
+    """Record that the model at `path`, a snapshot or a GGUF file in one, is complete.
 
     `digests` names its files, each of which has been checked, with their hashes. Raises Problem.
     """
@@ -57,8 +57,8 @@ def mark(path: Path, digests: dict[str, str], *, home: Path | None = None) -> No
 def completed(path: Path, *, home: Path | None = None) -> bool:
     """Whether the model at `path`, a snapshot or a GGUF file in one, is whole and was checked.
 
-    Reads no weights: every file has the size and the time that it had when it was checked, lies in
-    the cache, and no weights have come along since.
+    Reads no weights: every file has the size and time that it had when it was checked, lies in the
+    cache, and no weights were added since.
     """
     try:
         return _is_unchanged(path, home=home)
@@ -89,7 +89,7 @@ def _is_unchanged(path: Path, *, home: Path | None) -> bool:
 
 
 def unmark(path: Path, *, home: Path | None = None) -> None:
-    """Take the mark away, before anything at `path` is changed or deleted. Raises Problem."""
+    """Remove the mark, before anything at `path` is changed or deleted. Raises Problem."""
     try:
         mark_path(path, home=home).unlink(missing_ok=True)
     except OSError as error:
@@ -115,9 +115,9 @@ def adopt(
     stop: Stop | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> None:
-    """Check a snapshot that others filled (mlx-lm, `hf download`), and mark it. Asks nobody.
+    """Check a snapshot that another program filled (mlx-lm, `hf download`), and mark it; offline.
 
-    Files in the cache are named by their hashes, so all of it can be read and compared.
+    Files in the cache are named by their hashes, so their contents can be compared with those.
     `progress(done, total)` is in bytes. Raises Problem where a file is damaged, missing, or not a
     link into the cache; and Stopped. Does nothing where the mark is there.
     """
@@ -156,6 +156,6 @@ def adopt(
 
 
 def _snapshot(path: Path) -> Path:
-    """Whichever way a GGUF file or its folder is written: links in a snapshot are not followed."""
+    """The snapshot of a GGUF file or a folder; links within it are not followed."""
     folder = path.parent if is_gguf_name(path.name) else path
     return folder.resolve()

@@ -1,6 +1,6 @@
-"""What a refusal of the hub means to a person: the hub client's errors, each as a Problem.
+"""The errors of the hub's client, each explained as a Problem.
 
-Knows the errors; asks nothing itself. Addresses are left out of the texts: they may hold secrets.
+Knows the errors; sends no requests. Addresses are left out of messages: they may hold secrets.
 """
 
 import httpx2
@@ -21,7 +21,7 @@ _TRY_LATER = "Try again later: a download goes on from where it stopped."
 
 
 def offline_problem() -> Problem:
-    """For everything that would need the hub, while it must not be asked."""
+    """The Problem of every request in offline mode."""
     return Problem(
         "The hub is not asked: offline mode is on.",
         "Unset HF_HUB_OFFLINE, or use a model that is on this machine.",
@@ -29,21 +29,21 @@ def offline_problem() -> Problem:
 
 
 def status_of(error: Exception) -> int | None:
-    """The HTTP status that the hub answered, if it did."""
+    """The HTTP status of the hub's answer, if there was one."""
     if isinstance(error, HfHubHTTPError | httpx2.HTTPStatusError):
         return error.response.status_code
     return None
 
 
 def is_passing(error: Exception) -> bool:
-    """Whether the same request may well succeed in a while."""
+    """Whether the same request is likely to succeed later."""
     if (status := status_of(error)) is not None:
         return status in _RETRIED_STATUSES
     return isinstance(error, httpx2.TransportError)
 
 
 def retry_after_seconds(error: Exception) -> float | None:
-    """How long the hub asks to be left alone, if it says so."""
+    """How long the hub asks clients to wait, if it says so."""
     if not isinstance(error, HfHubHTTPError | httpx2.HTTPStatusError):
         return None
     said = error.response.headers.get("Retry-After", "").strip()

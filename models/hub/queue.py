@@ -1,8 +1,8 @@
-"""The queue of downloads: what is to be fetched, in which order, and how far each has come.
+"""The queue of downloads: what is to be fetched, in which order, and how far each is.
 
 A JSON file in the data folder, so that every process sees the same queue and a restart loses
-nothing. One runner at a time works through it; what the others write (pause, cancel) it sees
-between two blocks. Knows repositories' names only: how one is fetched is told to the runner.
+nothing. One process at a time runs the queue; it notices what others write (pause, cancel) between
+two blocks of a download. Knows the names of repositories only: the caller of `run` fetches them.
 """
 
 import dataclasses
@@ -22,7 +22,7 @@ from models.records import Download, DownloadStatus
 from models.typed_json import decode
 
 FILE_NAME = "downloads.json"
-SAVE_SECONDS = 2.0  # between two notes of how far a download has come
+SAVE_SECONDS = 2.0  # between two saves of how far a download is
 UNFINISHED: tuple[DownloadStatus, ...] = ("queued", "running", "paused", "failed")
 
 ReportProgress = Callable[[Download], None]
@@ -43,7 +43,7 @@ class QueueBusy(Problem):
 class Queue:
     """The one queue of a data folder; any number of objects and processes may look at it.
 
-    notice: what a person must be told about the file, in one line; empty if there is nothing.
+    notice: a line about the file that a person must see; mostly empty.
     """
 
     def __init__(self, *, home: Path | None = None) -> None:
@@ -65,10 +65,11 @@ class Queue:
             return list(downloads)
 
     def enqueue(self, repository: str, revision: str = "") -> Download:
-        """Have `repository` fetched after those that wait already.
+        """Add `repository` at the end of the queue.
 
-        One that is in the queue stays in its place; paused or failed it waits again, done it
-        waits once more, at the end. Raises Problem where the queue cannot be written.
+        One that is in the queue keeps its place; if it was paused or failed it is queued again. One
+        that is done is queued once more, at the end. Raises Problem where the queue cannot be
+        written.
         """
         with self._changing() as downloads:
             fresh = Download(repository, revision, "queued", 0, 0)
@@ -83,24 +84,24 @@ class Queue:
             return fresh
 
     def pause(self, repository: str) -> Download:
-        """Stop fetching `repository`, or do not begin. Raises Problem if it is not in the queue."""
+        """Stop or hold back `repository`. Raises Problem if it is not in the queue."""
         return self._change(
             repository,
             lambda old: _still(old, "paused") if old.status in ("queued", "running") else old,
         )
 
     def resume(self, repository: str) -> Download:
-        """Let a paused or failed one wait again, in its old place. Raises Problem as `pause`."""
+        """Queue a paused or failed download again, in its old place. Raises Problem as `pause`."""
         return self._change(repository, _waiting)
 
     def resume_all(self) -> list[Download]:
-        """Let all that are paused or failed wait again; the whole queue."""
+        """Queue all paused and failed downloads again. Returns the whole queue."""
         with self._changing() as downloads:
             downloads[:] = map(_waiting, downloads)
             return list(downloads)
 
     def cancel(self, repository: str) -> None:
-        """Forget `repository`. What came of it stays, as an incomplete download to be cleaned.
+        """Remove `repository` from the queue. What was received stays, as an incomplete download.
 
         Raises Problem if it is not in the queue.
         """
@@ -115,11 +116,11 @@ class Queue:
         stopped: Cancelled = lambda: False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Fetch one after another until none waits, or `stopped()`; that one is then paused.
+        """Fetch one after another until none is queued, or until `stopped()`, which pauses one.
 
-        `fetch(download, report, cancelled)` fetches one, tells how far it is and gives up, by
-        any exception, soon after `cancelled()`. Its Problem is kept with the failed download, and
-        the next one begins; any other exception pauses the download and goes on to the caller.
+        `fetch(download, report, cancelled)` fetches one, reports how far it is, and raises soon
+        after `cancelled()`. A Problem is kept with the failed download, and the next one begins;
+        any other exception pauses the download and is raised to the caller.
         `report` receives each change. Raises QueueBusy where another process runs it, and other
         Problems where the queue cannot be used.
         """
@@ -129,7 +130,7 @@ class Queue:
                 lock.acquire(timeout=0)  # nobody only looks at it while the queue is locked
             except Timeout as error:
                 raise QueueBusy from error
-            downloads[:] = [one for one in downloads if one.status != "done"]
+            downloads[:] = [each for each in downloads if each.status != "done"]
         try:
             while not stopped() and (begun := self._begin()) is not None:
                 self._fetch(begun, fetch, report=report, stopped=stopped, clock=clock)
@@ -142,11 +143,11 @@ class Queue:
             return self._has_runner()
 
     def _begin(self) -> Download | None:
-        """The first that waits, which runs from now on."""
+        """Mark the first queued download as running."""
         with self._changing() as downloads:
-            for index, one in enumerate(downloads):
-                if one.status == "queued":
-                    downloads[index] = dataclasses.replace(one, status="running")
+            for index, download in enumerate(downloads):
+                if download.status == "queued":
+                    downloads[index] = dataclasses.replace(download, status="running")
                     return downloads[index]
             return None
 
@@ -193,9 +194,9 @@ class Queue:
                 report(noted)
 
     def _note(self, now: Download) -> Download | None:
-        """Write down how a download stands; what the queue has then, None if it was cancelled.
+        """Save how far a download is. Returns the queue's entry; None if it was cancelled.
 
-        Where somebody paused it, or let it wait again, meanwhile, that stands.
+        Where another process paused it, or queued it again, meanwhile, that is kept.
         """
         with self._changing() as downloads:
             found = _index(downloads, now.repository)
@@ -210,7 +211,7 @@ class Queue:
             return downloads[found]
 
     def _wanted(self, repository: str) -> bool:
-        """Whether nobody has paused or cancelled it. Cheap: reads the file only when it changes."""
+        """Whether it is still wanted. Cheap: the file is read only when it changes."""
         if self._signature() != self._seen:
             with self._changing() as downloads:
                 self._read = list(downloads)
@@ -233,7 +234,7 @@ class Queue:
 
     @contextmanager
     def _changing(self) -> Iterator[list[Download]]:
-        """The queue, for this process alone; what is different afterwards is written."""
+        """The queue, locked against other processes; changes to the list are saved."""
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -244,15 +245,14 @@ class Queue:
         with FileLock(self._path.with_name(f".{FILE_NAME}.lock")):
             before = self._load()
             downloads = list(before)
-            if any(one.status == "running" for one in downloads) and not self._has_runner():
+            if any(each.status == "running" for each in downloads) and not self._has_runner():
                 downloads = [
-                    _still(one, "paused") if one.status == "running" else one for one in downloads
+                    _still(each, "paused") if each.status == "running" else each
+                    for each in downloads
                 ]
             yield downloads
             if downloads != before:
-                write_json(
-                    self._path, {"downloads": [dataclasses.asdict(one) for one in downloads]}
-                )
+                write_json(self._path, {"downloads": list(map(dataclasses.asdict, downloads))})
 
     def _has_runner(self) -> bool:
         lock = FileLock(self._runner)
@@ -279,12 +279,12 @@ class Queue:
 
 
 def repository_of(download: Download) -> str:
-    """The hub's repository that it is about, in small letters; one file of it may be named."""
+    """The repository of a download, in small letters, without the name of a single file."""
     return "/".join(download.repository.lower().split("/")[:2])
 
 
 def _parse(path: Path) -> list[Download]:
-    """Raises ValueError unless all of it is as we write it."""
+    """The downloads in the file. Raises ValueError unless it is as we write it."""
     try:
         entries = json.loads(path.read_bytes())["downloads"]
         if not isinstance(entries, list):
@@ -297,7 +297,7 @@ def _parse(path: Path) -> list[Download]:
             f"{path} cannot be read: {error.strerror or error}.",
             "Check that the disk is there and that you may read the file.",
         ) from error
-    if len({one.repository.lower() for one in downloads}) < len(downloads):
+    if len({each.repository.lower() for each in downloads}) < len(downloads):
         raise ValueError("a repository stands there twice")
     return downloads
 
@@ -318,7 +318,7 @@ def _download(entry: object) -> Download:
 
 
 def _index(downloads: list[Download], repository: str) -> int | None:
-    names = [one.repository.lower() for one in downloads]  # the hub's names ignore case
+    names = [each.repository.lower() for each in downloads]  # the hub's names ignore case
     return names.index(repository.lower()) if repository.lower() in names else None
 
 
@@ -332,7 +332,7 @@ def _require(downloads: list[Download], repository: str) -> int:
 
 
 def _still(download: Download, status: DownloadStatus) -> Download:
-    """The same without speed, as nothing moves."""
+    """The same download, not moving any more."""
     return dataclasses.replace(download, status=status, bytes_per_second=0.0, seconds_left=None)
 
 

@@ -1,7 +1,7 @@
-"""What a repository on the hub holds, which of its files a model is, and why it is none.
+"""The files of a repository on the hub: which of them are needed, and why others are refused.
 
-Knows names, sizes and hashes as the hub lists them; asks nobody and touches no disk. What the
-hub says is checked here: a listing with a hostile name or without a size is a Problem.
+Knows names, sizes and hashes as the hub lists them; uses neither network nor disk. The hub's
+listings are checked here: one with a hostile name or without a size is a Problem.
 """
 
 import re
@@ -33,7 +33,7 @@ _TEXT_TASKS = (None, "", "text-generation", "image-text-to-text", "any-to-any", 
 
 @dataclass(frozen=True, slots=True)
 class RepositoryFile:
-    """`sha256` is published for large files; small ones are known by their git blob's sha1."""
+    """`sha256` is published for large files only; small ones have their git blob's sha1."""
 
     name: str
     size_bytes: int
@@ -42,7 +42,7 @@ class RepositoryFile:
 
     @property
     def digest(self) -> str:
-        """What the file must hash to, and what its blob is called in the cache."""
+        """The hash of the file's content, which is also the name of its blob in the cache."""
         return self.sha256 or self.git_sha1
 
 
@@ -51,7 +51,7 @@ class Repository:
     """A repository at one commit.
 
     `name` is as the hub spells it, `revision` the commit in 40 hexadecimal digits; `reference`,
-    the branch or tag that was asked for, is empty where that was a commit already.
+    the branch or tag that was asked for, is empty where a commit was asked for.
     """
 
     name: str
@@ -67,7 +67,7 @@ class Repository:
 
 
 def check_name(name: str) -> str:
-    """`name`, if it can be a repository's. Raises Problem."""
+    """`name`, where it is a valid name of a repository. Raises Problem."""
     try:
         validate_repo_id(name)
     except HFValidationError as error:
@@ -79,7 +79,7 @@ def check_name(name: str) -> str:
 
 
 def check_revision(revision: str) -> str:
-    """`revision`, if it can be a branch, a tag or a commit. Raises Problem."""
+    """`revision`, where it is a valid branch, tag or commit. Raises Problem."""
     if not _REFERENCE.fullmatch(revision) or ".." in revision or len(revision) > 200:
         raise Problem(
             f"{revision!r} is not a revision.", "Give a branch, a tag or a commit of the model."
@@ -88,12 +88,12 @@ def check_revision(revision: str) -> str:
 
 
 def is_commit(revision: str) -> bool:
-    """Whether that names one commit for ever."""
+    """Whether `revision` is a full commit hash."""
     return _COMMIT.fullmatch(revision) is not None
 
 
 def parse_repository(told: Any, *, asked: str, revision: str | None) -> Repository:
-    """The repository that the hub's answer describes. Raises Problem where that makes no sense."""
+    """The repository that the hub's answer describes. Raises Problem where it is malformed."""
     try:
         name, commit = check_name(told["id"]), told["sha"]
         if not is_commit(commit):
@@ -134,7 +134,7 @@ def _parse_file(sibling: Any) -> RepositoryFile:
 
 
 def _is_hostile(name: str) -> bool:
-    """Whether the name leads out of a folder, on any system."""
+    """Whether the name leads out of its folder on any operating system."""
     parts = name.replace("\\", "/").split("/")
     pure = [PurePosixPath(name), PureWindowsPath(name), *map(PureWindowsPath, name.split("/"))]
     return (
@@ -163,15 +163,15 @@ def _tags(told: Any) -> list[str]:
 
 
 def _line(text: str) -> str:
-    """What somebody wrote, fit to be shown: no line breaks, nothing that steers a terminal."""
+    """Text from the hub in one line, without control characters, cut at 100."""
     return one_line(text)[:100]
 
 
 def needed(repository: Repository, *, gguf: str | None = None) -> tuple[RepositoryFile, ...]:
-    """The files that make it a model here: no pickles, no code, no second copy of the weights.
+    """The files that are needed to load the model: no pickles, no code, no second copy of weights.
 
-    Where it holds GGUF files only, `gguf` says which of them; that one is all that is needed.
-    Raises Problem where the repository is none that can be used.
+    Where it holds GGUF files only, `gguf` names the one that is needed. Raises Problem where the
+    repository cannot be used.
     """
     names = [file.name for file in repository.files]
     if gguf is not None:
@@ -199,17 +199,17 @@ def _is_needed(file: RepositoryFile) -> bool:
 
 
 def is_weights_name(name: str) -> bool:
-    """Whether loaders take such a file for weights."""
+    """Whether loaders take a file of this name for weights."""
     return _WEIGHTS.fullmatch(name) is not None
 
 
 def is_gguf_name(name: str) -> bool:
-    """Whether it is called like a GGUF file."""
+    """Whether it is the name of a GGUF file."""
     return _GGUF.fullmatch(name) is not None
 
 
 def is_needed_name(name: str) -> bool:
-    """Whether a file so called is a part of a model, be it only its licence."""
+    """Whether a file of this name belongs to a model, its licence included."""
     return is_weights_name(name) or (
         _PLAIN_NAME.fullmatch(name) is not None
         and (name.startswith(_PROSE_NAMES) or name.endswith(_SMALL_SUFFIXES))
@@ -217,7 +217,7 @@ def is_needed_name(name: str) -> bool:
 
 
 def why_not(names: Iterable[str], *, told: Any = None) -> str:
-    """Why a repository with these files is no model to chat with, in a sentence; empty if it is.
+    """Why a repository with these files cannot be used for chat, in a sentence; empty if it can.
 
     `told` is what else the hub says about it: its task, its tags, its config.
     """

@@ -1,6 +1,6 @@
-"""Being asked to stop, from another thread: a flag that long work looks at between blocks.
+"""Stopping work that runs in other threads: a flag that long work checks between blocks.
 
-What sits in a request that nobody answers looks at nothing: such work is done apart, and left.
+Work that may block in a request for ever runs in a thread of its own, which can be abandoned.
 """
 
 import threading
@@ -9,11 +9,11 @@ from concurrent.futures import Future
 
 
 class Stopped(Exception):
-    """The work was asked to stop. What it has done is kept, and the next attempt goes on there."""
+    """The work was stopped. What it has done is kept, and the next attempt resumes."""
 
 
 class Stop:
-    """Says when to stop, to any number of threads."""
+    """A request to stop, shared by any number of threads."""
 
     def __init__(self) -> None:
         self._event = threading.Event()
@@ -25,18 +25,18 @@ class Stop:
         return self._event.is_set()
 
     def check(self) -> None:
-        """Raises Stopped if that was asked for."""
+        """Raises Stopped after `ask`."""
         if self.asked():
             raise Stopped
 
     def pause(self, seconds: float) -> None:
-        """Wait so long. Raises Stopped at once when that is asked for."""
+        """Wait. Raises Stopped at once after `ask`."""
         if self._event.wait(seconds):
             raise Stopped
 
 
 def apart[T](work: Callable[[], T], *, name: str) -> Future[T]:
-    """`work`, begun in a thread of its own. Whoever waits for it may leave, and the process end."""
+    """Start `work` in a daemon thread, which does not keep the process from ending."""
     future: Future[T] = Future()
 
     def run() -> None:

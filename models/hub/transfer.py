@@ -1,8 +1,8 @@
-"""Brings one file of a repository over, block by block, and goes on where it was broken off.
+"""Downloads one file of a repository, block by block, and resumes broken downloads.
 
-Range requests of our own, as the hub's client (2.4) throws a broken download away and cannot be
-stopped between blocks. Files that the hub keeps in Xet come by plain HTTP, which it offers up to
-50 GB. Knows neither the cache nor what the file is for.
+It sends range requests of its own, because the hub's client (2.4) deletes a broken download and
+cannot be stopped between blocks. Files that the hub keeps in Xet are fetched by plain HTTP, which
+it offers up to 50 GB. Knows neither the cache nor the file's purpose.
 """
 
 import re
@@ -19,9 +19,9 @@ from models.hub.problems import is_passing, retry_after_seconds
 from models.hub.repository import Repository, RepositoryFile
 from models.hub.stopping import Stop
 
-ATTEMPTS = 6  # in a row that bring it no further
+ATTEMPTS = 6  # in a row without a new byte
 LONGEST_WAIT_SECONDS = 30.0
-LONGEST_ASKED_SECONDS = 300.0  # that the hub may ask for before a person is told
+LONGEST_ASKED_SECONDS = 300.0  # the longest wait that is accepted without a Problem
 
 
 def transfer(
@@ -34,11 +34,11 @@ def transfer(
     came: Callable[[int], None],
     wait_seconds: float = 1.0,
 ) -> None:
-    """Bring `partial` to the file's full length, from what is there on; its content is not checked.
+    """Complete `partial` to the file's full length; its content is not checked.
 
-    `came(size)` is told the length as it grows. Broken connections, overload (429) and failures
-    (5xx) are tried again, after `wait_seconds`, then twice that, ..., or as long as the hub asks.
-    Raises Problem, Stopped, or OSError where `partial` cannot be written; what came is kept.
+    `came(size)` is called with the length as it grows. Broken connections, overload (429) and
+    server errors (5xx) are retried after `wait_seconds`, twice that, ..., or when the hub says.
+    Raises Problem, Stopped, or OSError where `partial` cannot be written; its content is kept.
     """
     if file.size_bytes > MAX_HTTP_DOWNLOAD_SIZE:
         raise Problem(
@@ -47,7 +47,7 @@ def transfer(
             f"--revision {repository.revision}",
         )
     if partial.is_symlink():
-        partial.unlink()  # never write to where a link leads
+        partial.unlink()  # never write through a link
     partial.touch()
     failures, furthest = 0, partial.stat().st_size
     while furthest < file.size_bytes:
@@ -78,7 +78,7 @@ def _request(
     stop: Stop,
     came: Callable[[int], None],
 ) -> None:
-    """One request for what `partial` lacks; from the first byte on if the hub does not resume."""
+    """One request for the rest of `partial`; for all of it where the hub does not resume."""
     stop.check()
     start = partial.stat().st_size
     with hub.stream(repository, file.name, start=start) as response:
@@ -107,5 +107,5 @@ def _request(
 
 
 def _write(output: FileIO, block: bytes) -> None:
-    while block:  # a nearly full disk takes a part
+    while block:  # a nearly full disk may take only a part
         block = block[output.write(block) :]

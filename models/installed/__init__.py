@@ -1,1 +1,1 @@
-"""What is on this machine, by which name it goes, and how it is deleted."""
+"""The models on this machine: listing them, finding them by name, deleting them."""

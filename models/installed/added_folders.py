@@ -1,7 +1,7 @@
-"""Further folders with models, which a person added: a list of paths in the data folder.
+"""Folders with models that a person added: a list of paths in the data folder.
 
-Knows the list, and where in such a folder models may lie; nothing of models, and never changes
-anything in them.
+Knows the list, and where in such a folder models may be; nothing of models, and never changes
+anything in the folders.
 """
 
 from collections.abc import Iterator
@@ -13,11 +13,11 @@ from models.errors import Problem
 from models.files import data_folder, read_json_object, write_json
 
 FILE_NAME = "model-folders.json"
-LEVELS = 2  # LM Studio and others keep publisher/model
+LEVELS = 2  # LM Studio and others have folders publisher/model
 
 
 def folders(*, home: Path | None = None) -> list[Path]:
-    """The folders that were added, in that order. Raises Problem where the list is damaged."""
+    """The added folders, in order. Raises Problem where the list is damaged."""
     path = data_folder(home) / FILE_NAME
     if not path.exists():
         return []
@@ -33,7 +33,7 @@ def folders(*, home: Path | None = None) -> list[Path]:
 
 
 def add_folder(folder: Path, *, home: Path | None = None) -> list[Path]:
-    """Look for models in `folder` from now on; the new list. One that is listed stays where it is.
+    """Add `folder` to the list, if it is not there. Returns the new list.
 
     Raises Problem if there is no such folder, or the list cannot be written.
     """
@@ -49,7 +49,7 @@ def add_folder(folder: Path, *, home: Path | None = None) -> list[Path]:
 
 
 def remove_folder(folder: Path, *, home: Path | None = None) -> list[Path]:
-    """Look there no longer; the new list. Nothing in the folder is touched.
+    """Remove `folder` from the list; nothing in it is touched. Returns the new list.
 
     Raises Problem if it was not added, or the list cannot be written.
     """
@@ -68,8 +68,8 @@ def remove_folder(folder: Path, *, home: Path | None = None) -> list[Path]:
 def places(folder: Path) -> Iterator[tuple[str, Path]]:
     """(name, path) of what may be a model in `folder`: folders with config.json, GGUF files.
 
-    The name is the path below `folder`, or `folder`'s own name. What lies in a model's folder is
-    part of it. Hidden folders, and such that may not be read, are left out.
+    The name is the path below `folder`, or `folder`'s own name. Everything inside a model's folder
+    belongs to it. Hidden and unreadable folders are left out.
     """
     yield from _places(folder, folder.name, LEVELS)
 

@@ -1,8 +1,8 @@
-"""Which models there are in a place, and what each is: usable, or the reason why not.
+"""The models in a place, each with its facts, and with the reason where it cannot be used.
 
 Knows how to look at each kind (an MLX folder, a GGUF file, a drafter head), which snapshots in a
 Hugging Face cache are models to us, and what a config says that a model is for; not which places
-there are. Reads configs and headers, no weights; asks nobody, and changes nothing.
+there are. Reads configs and headers, no weights; uses no network, and changes nothing.
 """
 
 import os
@@ -33,7 +33,7 @@ _WRITES_TEXT = re.compile(r"(ForCausalLM|LMHeadModel)")
 
 @dataclass(frozen=True, slots=True)
 class ModelPlace:
-    """Where a model seems to be, and what it is called."""
+    """Where a model seems to be, and its name."""
 
     name: str
     folder: ModelFolder
@@ -47,9 +47,9 @@ class ModelPlace:
 
 @dataclass(frozen=True, slots=True)
 class ModelEntry:
-    """A model on this disk: its record, and its folder with what was read of it for the record.
+    """A model on this disk: its record, and its folder with all that was read for the record.
 
-    A GGUF file has no folder before it is imported; one that is asked for something says so.
+    The folder of a GGUF file that is not imported raises a Problem when it is read.
     """
 
     record: Installed
@@ -57,7 +57,7 @@ class ModelEntry:
 
 
 def describe(place: ModelPlace, *, home: Path | None = None) -> ModelEntry:
-    """What is at `place`. Whatever is wrong with it becomes the record's problem."""
+    """The model at `place`. Whatever is wrong with it becomes the record's problem."""
     model = replace(
         _blank(place),
         size_bytes=_size_bytes(place.path),
@@ -87,12 +87,12 @@ def describe(place: ModelPlace, *, home: Path | None = None) -> ModelEntry:
 
 
 def nothing_at(place: ModelPlace, problem: Problem) -> ModelEntry:
-    """An entry that says why nothing can be listed at `place`."""
+    """An entry with the reason why nothing can be listed at `place`."""
     return ModelEntry(with_problem(_blank(place), problem), place.folder)
 
 
 def with_problem(model: Installed, problem: Problem) -> Installed:
-    """The same, which cannot be used."""
+    """The same model, marked as unusable."""
     return replace(model, problem=problem.message, remedy=problem.remedy)
 
 
@@ -148,7 +148,7 @@ def _sound_head(path: Path) -> HeadFolder:
 
 
 def _require_unchanged(place: ModelPlace, home: Path | None) -> None:
-    """What was checked when it came must be as it was. Raises Problem."""
+    """Raises Problem where files changed since the download was checked."""
     if mark_path(place.path, home=home).exists() and not completed(place.path, home=home):
         raise Problem(
             f"{place.name} has changed since it was downloaded and checked.",
@@ -167,10 +167,10 @@ def _require_known(config: Mapping[str, Any]) -> None:
 def models_of(
     repository: CachedRepository, *, origin: ModelOrigin, home: Path | None = None
 ) -> list[ModelEntry]:
-    """The models in `repository`: each revision, and each GGUF file, that is there.
+    """The models in `repository`: every revision, and every GGUF file.
 
-    One revision goes by the repository's name: the main one, or if that cannot be used the newest
-    that can. The others are name@revision, GGUF files name/file.
+    One revision has the repository's name: the main one, or the newest usable one where that cannot
+    be used. The others are called name@revision, GGUF files name/file.
     """
     revisions: list[ModelEntry] = []
     single: list[ModelEntry] = []
@@ -189,7 +189,7 @@ def models_of(
             place = ModelPlace(name, ModelFolder(path), origin, removable)
             single.append(describe(place, home=home))
     if revisions:
-        chosen = next((one for one in revisions if not one.record.problem), revisions[0])
+        chosen = next((entry for entry in revisions if not entry.record.problem), revisions[0])
         revisions.remove(chosen)
         named = replace(chosen, record=replace(chosen.record, name=repository.name))
         revisions.insert(0, named)
@@ -197,13 +197,13 @@ def models_of(
 
 
 def kind_of(snapshot: Snapshot, repository: CachedRepository) -> SnapshotKind:
-    """What a snapshot of `repository` is to us. Where nobody can tell, its reason will say so."""
+    """What a snapshot of `repository` is. What cannot be read counts as a model, with a reason."""
     return _kind(snapshot, repository, ModelFolder(snapshot.path))
 
 
 def _kind(snapshot: Snapshot, repository: CachedRepository, folder: ModelFolder) -> SnapshotKind:
     if snapshot.path.name != snapshot.revision:
-        return "incomplete"  # half of it is removed
+        return "incomplete"  # its removal was interrupted
     try:
         return _kind_of_whole(snapshot, repository, folder)
     except (OSError, Problem):
@@ -226,7 +226,7 @@ def _kind_of_whole(
 
 
 def leftover_bytes(repository: CachedRepository) -> int | None:
-    """What cleaning it would free, as far as files tell; None if nothing in it is broken."""
+    """The bytes that cleaning it would free; None if nothing in it is broken."""
     kinds = [(kind_of(snapshot, repository), snapshot) for snapshot in repository.snapshots]
     if not files(repository.path / "snapshots"):
         left = size_bytes(repository.path)
@@ -241,12 +241,12 @@ def leftover_bytes(repository: CachedRepository) -> int | None:
 
 
 def gguf_files(snapshot: Path) -> list[Path]:
-    """The GGUF files in it, at any depth."""
+    """The GGUF files in a snapshot, at any depth."""
     return sorted(path for path in files(snapshot) if path.suffix.lower() == ".gguf")
 
 
 def in_caches(folder: Path) -> Iterator[CachedRepository]:
-    """The repositories in a folder that is such a cache, or holds one as `hub`."""
+    """The repositories in a folder that is a Hugging Face cache, or has one in `hub`."""
     for place in (folder, folder / "hub"):
         yield from repositories(place)
 
@@ -256,11 +256,11 @@ def _lacks_weights(folder: ModelFolder) -> bool:
     try:
         return any(not (folder.path / name).is_file() for name in folder.indexed)
     except Problem:
-        return False  # this will be its reason
+        return False  # the same Problem becomes its reason
 
 
 def role_of(config: Mapping[str, Any]) -> ModelRole:
-    """What the model with this config.json is for. What cannot be told is a model to chat with."""
+    """What the model with this config.json is for: chat, where nothing says otherwise."""
     if config.get("model_type") == HEAD_MODEL_TYPE:
         return "head"
     if any(key in config for key in _DRAFTER_KEYS):
@@ -269,7 +269,7 @@ def role_of(config: Mapping[str, Any]) -> ModelRole:
 
 
 def writes_text(config: Mapping[str, Any]) -> bool:
-    """Whether this is a language model, and not one that embeds, hears or draws."""
+    """Whether this is a language model, and not one for embeddings, sound or images."""
     return (
         is_known(config)
         or role_of(config) != "chat"

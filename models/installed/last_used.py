@@ -1,7 +1,7 @@
-"""When each model was last loaded: an empty file a model, whose time is that time.
+"""When each model was last loaded: the time of an empty file per model.
 
-Knows paths and times; nothing of models. Where we have not loaded one, others may have: then the
-time when its tokenizer's settings were read tells, where the disk keeps such times at all.
+Knows paths and times; nothing of models. Falls back to the access time of tokenizer_config.json for
+models that only other programs loaded, where the file system records access times.
 """
 
 import hashlib
@@ -11,12 +11,12 @@ from pathlib import Path
 
 from models.files import data_folder
 
-# Read by whoever loads a model, and by nobody who only looks at what there is.
+# Files that loading a model reads, and listing it does not.
 _READ_WHEN_LOADED = ("tokenizer_config.json", "generation_config.json")
 
 
 def mark_used(path: Path, *, home: Path | None = None) -> None:
-    """Note that the model at `path` is being loaded. A full disk costs the note, nothing else."""
+    """Record that the model at `path` is being loaded. A full disk is ignored."""
     with suppress(OSError):
         note = _note(path, home)
         note.parent.mkdir(parents=True, exist_ok=True)
@@ -24,7 +24,7 @@ def mark_used(path: Path, *, home: Path | None = None) -> None:
 
 
 def last_used(path: Path, *, home: Path | None = None) -> float | None:
-    """When the model at `path` was last loaded, in seconds since 1970; None if nothing tells."""
+    """When the model at `path` was last loaded, in seconds since 1970; None if not known."""
     with suppress(OSError):
         return _note(path, home).stat().st_mtime
     times = []
@@ -35,7 +35,7 @@ def last_used(path: Path, *, home: Path | None = None) -> float | None:
 
 
 def forget_used(path: Path, *, home: Path | None = None) -> None:
-    """The model at `path` is no more."""
+    """Drop the record of the model at `path`, which was deleted."""
     with suppress(OSError):
         _note(path, home).unlink()
 

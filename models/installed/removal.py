@@ -1,8 +1,8 @@
-"""Takes models off this machine: those that are ours, and those in the Hugging Face cache.
+"""Deletes models from this machine: Slipstream's own, and those in the Hugging Face cache.
 
-Knows what may be deleted and in which order, so that being killed in between never leaves a model
-that looks whole, and nothing outside our folder and the cache is ever touched. What there is to
-delete, others say.
+Knows what may be deleted and in which order: a process that is killed in between never leaves a
+model that looks whole, and nothing outside our folder and the cache is ever touched. The caller
+chooses what is deleted.
 """
 
 import dataclasses
@@ -37,7 +37,7 @@ def remove_folder_of_ours(folder: Path, *, inside: Path) -> int:
     try:
         freed = size_bytes(folder)
         aside = folder
-        if not folder.name.startswith("."):  # from here on it is no model, whatever happens
+        if not folder.name.startswith("."):  # from now on it is not listed as a model
             aside = Path(tempfile.mkdtemp(dir=inside, prefix=f".{REMOVING}"))
             folder.rename(aside / folder.name)
         shutil.rmtree(aside)
@@ -49,7 +49,7 @@ def remove_folder_of_ours(folder: Path, *, inside: Path) -> int:
 def remove_snapshot(snapshot: Path) -> int:
     """Delete a snapshot of the cache with all that nothing else needs; the bytes freed.
 
-    The snapshot, as a folder, may also be one that this began to remove before it was killed.
+    It may also be one whose removal was interrupted before.
     Raises Problem where links lead out of the repository, or the disk refuses.
     """
     repository = snapshot.parent.parent
@@ -61,13 +61,13 @@ def remove_snapshot(snapshot: Path) -> int:
             ):
                 path.unlink()
         aside = snapshot
-        if not snapshot.name.startswith(REMOVING):  # from here on nobody takes it for a model
+        if not snapshot.name.startswith(REMOVING):  # from now on it is not taken for a model
             aside = snapshot.with_name(f"{REMOVING}{snapshot.name}")
             if aside.exists():
                 shutil.rmtree(aside)
             snapshot.rename(aside)
         for path in files(repository / "snapshots"):
-            if not path.exists():  # it leads nowhere, and the library would stumble over it
+            if not path.exists():  # a broken link, on which the library's scan would fail
                 path.unlink()
         loose = sum(path.lstat().st_size for path in read_repository(repository).loose)
     except OSError as error:
@@ -86,11 +86,11 @@ def remove_file(file: Path, *, repository: Path) -> int:
     info = _scan(repository)
     real = file.parent.resolve() / file.name
     listed = [
-        one
+        cached
         for known in info.repos
         for revision in known.revisions
-        for one in revision.files
-        if one.file_path == real
+        for cached in revision.files
+        if cached.file_path == real
     ]
     strategy = info.delete_files(*listed)
     _execute(strategy, repository=repository, gone=file)
@@ -100,7 +100,7 @@ def remove_file(file: Path, *, repository: Path) -> int:
 def remove_partial(repository: Path) -> int:
     """Delete what broken downloads left, and all of a repository without snapshots; bytes freed.
 
-    What somebody is downloading into stays. Raises Problem as `remove_snapshot`.
+    Files of a running download stay. Raises Problem as `remove_snapshot`.
     """
     freed = 0
     try:
@@ -134,7 +134,7 @@ def _require_inside(repository: Path, *paths: Path) -> None:
 
 
 def _scan(repository: Path) -> HFCacheInfo:
-    """What the library makes of the cache, as far as that is about `repository`."""
+    """The library's scan of the cache, reduced to `repository`."""
     try:
         info = scan_cache_dir(repository.parent)
     except (CacheNotFound, OSError, ValueError) as error:
@@ -142,7 +142,7 @@ def _scan(repository: Path) -> HFCacheInfo:
             f"The Hugging Face cache in {repository.parent} cannot be read: {error}.",
             "Check that the disk is there and that you may read it.",
         ) from error
-    mine = frozenset(one for one in info.repos if one.repo_path == repository.resolve())
+    mine = frozenset(repo for repo in info.repos if repo.repo_path == repository.resolve())
     if not mine:
         said = [str(warning) for warning in info.warnings if repository.name in str(warning)]
         raise Problem(
@@ -158,7 +158,7 @@ def _execute(strategy: DeleteCacheStrategy, *, repository: Path, gone: Path) -> 
         strategy.execute()
     except OSError as error:
         raise _refused(gone, error) from error
-    if gone.exists() or gone.is_symlink():  # the library only logs what it could not do
+    if gone.exists() or gone.is_symlink():  # the library only logs its failures
         raise Problem(f"{gone} could not be deleted.", "Check that you may write there.")
 
 

@@ -1,7 +1,7 @@
-"""From what a person wrote to the model that is meant: a path, a hub id, or a name.
+"""Finds the model that a person named by a path, a hub id, or a name.
 
-Knows what is installed, and how drafters are written; fetches nothing but the starter model. A name
-that is not here is a Problem that says how to get it, or which one may have been meant.
+Knows what is installed, and how drafters are named; fetches nothing but the starter model. For a
+name that is not installed the Problem says how to get it, or which one may be meant.
 """
 
 import difflib
@@ -30,7 +30,7 @@ _WITHOUT_WEIGHTS = re.compile(r"none|lookup|early-exit(:\d*)?")
 
 @dataclass(frozen=True, slots=True)
 class NamedDrafter:
-    """One way of drafting: its name as it was written, and its folder where it has weights."""
+    """One drafter: its name as the person wrote it, and its folder where it has weights."""
 
     name: str
     folder: ModelFolder | HeadFolder | None = None
@@ -38,7 +38,7 @@ class NamedDrafter:
 
 @dataclass(frozen=True, slots=True)
 class Drafters:
-    """What drafts for a target: the `name` as it was written, and `parts`, asked in this order."""
+    """The drafters of a target: the `name` as written, and its `parts`, asked in this order."""
 
     name: str
     parts: tuple[NamedDrafter, ...]
@@ -52,9 +52,9 @@ def open_target(
     begins: Callable[[Step], None] = lambda step: None,
     progress: Callable[[int, int], None] | None = None,
 ) -> ModelFolder:
-    """As `resolve_target`, with the starter model where nothing is named, or that is.
+    """As `resolve_target`; the starter model where `text` is empty or names it.
 
-    It is fetched where it is not here, of which `begins` is told: this is the one way to it.
+    The starter is fetched where it is not installed; `begins` is called with each step.
     """
     if text is None or text == STARTER.name:
         return ensure_starter(home=home, begins=begins, progress=progress)
@@ -71,9 +71,9 @@ def resolve_target(
     """The model to chat with that `text` names: a path, a hub id, or a name.
 
     A path of an MLX folder or a GGUF file (which is imported first; `progress(done, total)` in
-    bytes); `organization/model`, also with `@revision`; or the name of what is installed, in short
-    where that is unique. Raises Problem if there is no such model, if it is not whole, and if it
-    only drafts.
+    bytes); `organization/model`, also with `@revision`; or the name of an installed model, short
+    where that is unique. Raises Problem if there is no such model, if it is incomplete, and if it
+    is a drafter.
     """
     found = _find(text, home=home, cache=cache, drafts=False)
     if isinstance(found, Path):
@@ -105,9 +105,9 @@ def resolve_drafter(
 
 
 def resolve_drafters(name: str, target: ModelFolder) -> Drafters:
-    """What drafts for `target`, as a person wrote it: see `engine.pair`. Raises Problem.
+    """The drafters for `target`, as a person names them: see `engine.pair`. Raises Problem.
 
-    Each is looked for once, and its folder goes along to whoever weighs, loads and identifies it.
+    Each is looked up once; its folder is passed on to whatever weighs, loads and identifies it.
     """
     if name.strip() == "auto":
         head = find_head(target.fingerprint)
@@ -118,7 +118,7 @@ def resolve_drafters(name: str, target: ModelFolder) -> Drafters:
 
 
 def drafts_without_weights(name: str) -> bool:
-    """Whether this is a way of drafting that has no weights of its own."""
+    """Whether `name` is a way of drafting without weights of its own."""
     return _WITHOUT_WEIGHTS.fullmatch(name) is not None
 
 
@@ -148,7 +148,7 @@ def _named_drafter(name: str, target: ModelFolder) -> NamedDrafter:
 def find(text: str, *, models: Sequence[Installed]) -> Installed:
     """The one of `models` that `text` names: by its name, a part of it, a hub id with revision.
 
-    Raises Problem if it is none or several of them; those that were meant, perhaps, are named.
+    Raises Problem if none or several match, naming similar ones.
     """
     found = _match(text, models)
     if found is None:
@@ -177,7 +177,7 @@ def _match(text: str, models: Sequence[Installed]) -> Installed | None:
 
 
 def _find(text: str, *, home: Path | None, cache: Path | None, drafts: bool) -> Path | ModelEntry:
-    """The path that was written, or what is installed by that name, of the right use first."""
+    """The path, or the installed model of that name; those of the right use first."""
     path = Path(os.path.expanduser(text))
     if text and (os.path.exists(path) or text.startswith((".", "~", os.sep))):
         return path
@@ -202,7 +202,7 @@ def _entry(text: str, entries: Sequence[ModelEntry]) -> ModelEntry | None:
 
 
 def _in_cache(text: str, *, home: Path | None, cache: Path | None) -> ModelEntry | None:
-    """The model of the Hugging Face cache with that very name, without a look at all others."""
+    """The model of exactly that name in the Hugging Face cache, without listing all others."""
     name, at, revision = text.partition("@")
     for repository in repositories(cache_folder() if cache is None else cache):
         if repository.name.lower() == name.lower():
@@ -216,7 +216,7 @@ def _in_cache(text: str, *, home: Path | None, cache: Path | None) -> ModelEntry
 def _usable(
     folder: ModelFolder, home: Path | None, progress: Callable[[int, int], None] | None
 ) -> ModelFolder:
-    """The same, which was looked at to be listed, unless it is a GGUF file to be imported."""
+    """The entry's folder, as it was read for the list; GGUF files are imported first."""
     if is_gguf(folder.path):
         return open_model(folder.path, imports=models_folder(home), progress=progress)
     return folder
@@ -230,7 +230,7 @@ def _is_revision(model: Installed, wanted: str) -> bool:
 
 
 def _short_names(model: Installed) -> set[str]:
-    """What it may be called for short: without the organization, a GGUF file's repository too."""
+    """Its short names: without the organization; a GGUF file also by its repository."""
     name = model.name.lower()
     parts = name.split("/")
     if len(parts) > 2 and name.endswith(".gguf"):
@@ -244,7 +244,7 @@ def _parts(name: str) -> set[str]:
 
 
 def _unfinished(text: str, home: Path | None, cache: Path | None) -> Problem | None:
-    """Why `text` is not there yet, where it is on its way or broke off."""
+    """Why `text` is not installed yet, where its download is queued or broke off."""
     wanted = text.partition("@")[0].lower()
     for download in Queue(home=home).downloads():
         names = {repository_of(download), *_parts(download.repository)}
@@ -252,13 +252,13 @@ def _unfinished(text: str, home: Path | None, cache: Path | None) -> Problem | N
             name, why = download.repository, download.problem or f"it is {download.status}"
             return Problem(
                 f"{name} is not downloaded yet: {why.rstrip('.')}.",
-                f"Go on with it: slipstream models pull {name}",
+                f"To continue it: slipstream models pull {name}",
             )
     for left in incomplete(home=home, cache=cache):
         if wanted in _parts(left.name):
             return Problem(
                 f"{left.name} is not whole: a download of it broke off.",
-                f"Go on with it: slipstream models pull {left.name}",
+                f"To continue it: slipstream models pull {left.name}",
             )
     return None
 

@@ -1,7 +1,7 @@
-"""What is installed on this machine: our models and heads, the Hugging Face cache, added folders.
+"""The models on this machine: our own and heads, the Hugging Face cache, added folders.
 
-Knows the places, what lies in them as plain records, and which of it is ours to delete. Each model
-that cannot be used has its reason, and a broken one hides no other. Loads nothing.
+Knows the places, the records of what is in them, and what may be deleted. Each model that cannot be
+used has a reason, and a broken one does not hide others. Loads nothing.
 """
 
 import re
@@ -47,7 +47,7 @@ from models.model_folder import ModelFolder
 from models.records import Incomplete, Installed
 from models.starter import MARKER_NAME, STARTER, shipped_starter
 
-SETTLED_SECONDS = 600  # a folder in which nothing has changed for so long is nobody's work
+SETTLED_SECONDS = 600  # no process works in a folder that has not changed for so long
 _SHIPPED = Path(__file__).parents[2] / "resources" / "drafters"
 _BEING_REMOVED = re.compile(r"\.removing-[a-z0-9_]{8}")
 _SEE = "See what there is: slipstream models list"
@@ -62,7 +62,7 @@ def installed(*, home: Path | None = None, cache: Path | None = None) -> list[In
 
 
 def inventory(*, home: Path | None = None, cache: Path | None = None) -> list[ModelEntry]:
-    """What `installed` lists, each with its folder, so that it is not read again to be loaded."""
+    """What `installed` lists, each with its folder, which need not be read again for loading."""
     found = [describe(place, home=home) for place in _our_places(home)]
     for repository in repositories(_cache(cache)):
         found += models_of(repository, origin="hub", home=home)
@@ -74,14 +74,15 @@ def inventory(*, home: Path | None = None, cache: Path | None = None) -> list[Mo
 
 
 def incomplete(*, home: Path | None = None, cache: Path | None = None) -> list[Incomplete]:
-    """What broken downloads, imports and removals left, and nobody works on.
+    """What interrupted downloads, imports and removals left, and no process works on.
 
-    What the queue of downloads will go on with is not among them. Raises Problem where the queue
-    cannot be read.
+    Downloads that are in the queue are not listed. Raises Problem where the queue cannot be read.
     """
     found = [Incomplete(name, str(path), size_bytes(path)) for name, path in _our_leftovers(home)]
     queued = {
-        repository_of(one) for one in Queue(home=home).downloads() if one.status in UNFINISHED
+        repository_of(download)
+        for download in Queue(home=home).downloads()
+        if download.status in UNFINISHED
     }
     for repository in repositories(_cache(cache)):
         if repository.name.lower() in queued or any(map(is_in_use, repository.loose)):
@@ -89,16 +90,16 @@ def incomplete(*, home: Path | None = None, cache: Path | None = None) -> list[I
         try:
             left = leftover_bytes(repository)
         except OSError:
-            continue  # what may not be read is nobody's to clean
+            continue  # what cannot be read cannot be cleaned
         if left is not None:
             found.append(Incomplete(repository.name, str(repository.path), left))
     return found
 
 
 def remove(model: Installed, *, home: Path | None = None, cache: Path | None = None) -> int:
-    """Delete `model` from the disk; the bytes freed. What others need too stays.
+    """Delete `model` from the disk; the bytes freed. Files that other models use stay.
 
-    Raises Problem if it is not ours to delete, or the disk refuses.
+    Raises Problem if Slipstream may not delete it, or the disk refuses.
     """
     path, models = Path(model.path), models_folder(home)
     if not path.exists():
@@ -125,7 +126,7 @@ def remove(model: Installed, *, home: Path | None = None, cache: Path | None = N
 def remove_incomplete(
     left: Incomplete, *, home: Path | None = None, cache: Path | None = None
 ) -> int:
-    """Delete what `left` tells of; the bytes freed. Raises Problem where the disk refuses."""
+    """Delete what `left` describes; the bytes freed. Raises Problem where the disk refuses."""
     path, models = Path(left.path), models_folder(home)
     if path.parent.resolve() == models.resolve():
         return remove_folder_of_ours(path, inside=models)
@@ -142,7 +143,7 @@ def remove_incomplete(
 def clean_incomplete(*, home: Path | None = None, cache: Path | None = None) -> int:
     """Delete all that `incomplete` lists; the bytes freed.
 
-    Raises the first Problem there was, when all the others are done.
+    After all of them, raises the first Problem that occurred.
     """
     freed, first = 0, None
     for left in incomplete(home=home, cache=cache):
@@ -185,11 +186,11 @@ def _folders(place: Path, *, hidden: bool = False) -> list[Path]:
             if path.is_dir() and (hidden or not path.name.startswith("."))
         )
     except OSError:
-        return []  # there are none yet, or whoever writes there will meet the problem
+        return []  # it does not exist yet, or writing there will raise the problem
 
 
 def _our_leftovers(home: Path | None) -> Iterator[tuple[str, Path]]:
-    """(name, folder) of what broke off in our own folder."""
+    """(name, folder) of interrupted work in our own folder."""
     for path in _folders(models_folder(home), hidden=True):
         if _BEING_REMOVED.fullmatch(path.name):
             yield next((child.name for child in _folders(path)), path.name), path
@@ -208,7 +209,7 @@ def _is_settled(folder: Path) -> bool:
     try:
         newest = max(path.lstat().st_mtime for path in (folder, *files(folder)))
     except OSError:
-        return False  # it changes, or may not be read
+        return False  # it is changing, or cannot be read
     return newest < time.time() - SETTLED_SECONDS
 
 
@@ -247,9 +248,11 @@ def _nothing_in(folder: Path) -> ModelEntry:
 
 
 def _refuse_while_downloading(repository: CachedRepository, home: Path | None) -> None:
-    """A download puts its files beside the model; they would go with it."""
+    """Raises Problem while a download writes beside the model: its files would be deleted too."""
     running = {
-        repository_of(one) for one in Queue(home=home).downloads() if one.status == "running"
+        repository_of(download)
+        for download in Queue(home=home).downloads()
+        if download.status == "running"
     }
     if repository.name.lower() in running or any(map(is_in_use, repository.loose)):
         raise Problem(

@@ -1,1 +1,1 @@
-"""Whether a pair has room in this machine, reckoned from configs and headers alone."""
+"""Whether a pair fits in this machine's memory, computed from configs and headers alone."""

@@ -1,8 +1,8 @@
-"""Whether a pair has room in memory, reckoned from config.json and the sizes of files.
+"""Whether a pair fits in memory, computed from config.json and the sizes of files.
 
 Follows what `engine` does: how it loads (`engine.loading`), what its caches hold
-(`engine.cache`), how many rows its passes have (`engine.decoder`). Tests measure both. Loads
-nothing; on Metal what it says was not measured yet.
+(`engine.cache`), how many rows its passes have (`engine.decoder`). Tests compare it with measured
+memory on the CPU; on Metal it was not measured yet. Loads nothing.
 """
 
 from collections.abc import Mapping
@@ -24,17 +24,17 @@ _BLOCK = 128  # positions by which caches grow on the CPU, and windows everywher
 _METAL_STEP = 256
 _PREFILL_ROWS = 512
 _ROUND_ROWS = 17  # the longest draft, and the target's own token
-_BOOKMARKS = 4  # ends of prompts that what cannot be cut is kept of
-_RECORDED = 2048  # positions whose hidden states a head finds
+_BOOKMARKS = 4  # ends of prompts at which caches that cannot be cut are copied
+_RECORDED = 2048  # positions whose hidden states are kept for a head
 _FUSED_HEAD_DIMS = (64, 80, 128)  # for which Metal never holds a table of scores
 _FLOAT32 = 4
-# Arrays of a round's rows over the vocabulary that are alive at once, by measuring.
+# Arrays of a round's rows over the vocabulary that are alive at once; measured.
 _ROUND_COPIES = 5
 
 
 @dataclass(frozen=True, slots=True)
 class _Model:
-    """A model as it will be in memory; `held_bytes` is one number of what it makes of tokens."""
+    """A model as it will be in memory; `held_bytes` is the size of one number of its states."""
 
     shape: Shape
     weights_bytes: int
@@ -50,9 +50,9 @@ def fit(
     machine: Machine,
     cache_bits: int | None = None,
 ) -> Fit:
-    """What a pair needs once `context` tokens are read, and whether that is there.
+    """What a pair needs once `context` tokens are read, and whether that is available.
 
-    `cache_bits`: of quantized caches. Raises Problem where a config makes no sense.
+    `cache_bits`: of quantized caches. Raises Problem where a config is malformed.
     """
     pair = _Pair(target, drafter, machine, cache_bits)
     needed = pair.needs(min(max(context, 1), MOST_CONTEXT))
@@ -88,7 +88,7 @@ def require_fit(
 
 
 def weights_bytes(size: ModelSize, *, machine: Machine, free_bytes: int | None = None) -> int:
-    """What weights take once loaded: as on the disk, or as float32 on a CPU with twice the room.
+    """The size of loaded weights: as on the disk, or as float32 on a CPU with twice the room.
 
     `free_bytes`, as the loader will find it; the machine's, unless given.
     """
@@ -109,7 +109,7 @@ def cache_bytes(
 ) -> int:
     """What the caches of all layers hold once `context` tokens are read, in bytes.
 
-    With what is remembered of earlier turns, so that windows and recurrent states can go back.
+    Includes the marks of earlier turns to which windows and recurrent states can return.
     """
     held = 0
     for layer in shape.layers:
@@ -143,7 +143,7 @@ class _Pair:
         self._recorded_layers = _recorded_layers(drafter)
 
     def needs(self, context: int) -> Fit:
-        """The numbers; whether they are there is for others to say."""
+        """The numbers, before they are compared with the available memory."""
         drafter = self._drafter
         return Fit(
             target=self._names[0],
@@ -161,7 +161,7 @@ class _Pair:
         )
 
     def largest_context(self) -> int:
-        """The longest that fits, in whole blocks; as long as the model's own context at most."""
+        """The longest context that fits, in whole blocks; at most the model's own."""
         most = min(self._target.shape.context_length or MOST_CONTEXT, MOST_CONTEXT)
         if self._fits(most):
             return most
@@ -197,7 +197,7 @@ class _Pair:
         )
 
     def _working(self, context: int) -> int:
-        """The most that is there for a while: one reads, the other reads, both take turns."""
+        """The peak of temporary memory: target or drafter reads the prompt, or they take turns."""
         states, waiting = self._recorded(context)
         reading = self._pass(self._target, context, self._rows(self._target)) + waiting
         row = _ROUND_ROWS * _FLOAT32 * self._target.shape.vocabulary
@@ -207,7 +207,7 @@ class _Pair:
             phases = [reading, judging + row, row + self._pass(self._drafter, context, _ROUND_ROWS)]
             if not self._recorded_layers:
                 phases.append(self._pass(self._drafter, context, self._rows(self._drafter)))
-            else:  # a head reads in steps, and less and less waits for it
+            else:  # a head reads in steps, and fewer states wait for it with each
                 begun, all_of_it = (
                     min(context, _PREFILL_ROWS),
                     self._pass(self._drafter, context, _PREFILL_ROWS),
@@ -218,11 +218,11 @@ class _Pair:
         return max(states + max(phases), *(model.unpacking_bytes for model in models))
 
     def _rows(self, model: _Model) -> int:
-        """How many rows of a prompt it reads at once."""
+        """How many rows of a prompt the model reads at once."""
         return _chunk_rows(model.shape, self._machine)
 
     def _pass(self, model: _Model, context: int, rows: int) -> int:
-        """What a pass over `rows` rows makes on its way: scores, and what lies between layers."""
+        """Temporary memory of a pass over `rows` rows: scores, and values between layers."""
         shape = model.shape
         seen = max((_positions(layer, context, self._machine) for layer in shape.layers), default=0)
         scores = _FLOAT32 * shape.attention_heads * min(rows, context) * seen
@@ -232,8 +232,8 @@ class _Pair:
         return scores + between * model.held_bytes
 
     def _recorded(self, context: int) -> tuple[int, int]:
-        """Bytes of hidden states for a head, and of what waits with them until it reads them: of
-        every pass since, the last layer's cache as it was."""
+        """Bytes of hidden states that wait for a head, and with those of every pass since, the last
+        layer's cache as it was."""
         if not self._recorded_layers:
             return 0, 0
         shape, number = self._target.shape, self._target.held_bytes
@@ -249,7 +249,7 @@ class _Pair:
 
 
 def _head_shape(config: Mapping[str, Any]) -> Shape:
-    """A head is a Llama of one layer."""
+    """The shape of a head, which is a Llama of one layer."""
     rows = config.get("rows")
     return read_shape({**config, "model_type": "llama", "num_hidden_layers": 1, "vocab_size": rows})
 
@@ -261,13 +261,13 @@ def _recorded_layers(drafter: ModelSize | None) -> int:
 
 
 def _chunk_rows(shape: Shape, machine: Machine) -> int:
-    """Of a prompt, how many rows a pass reads."""
+    """How many rows of a prompt one pass reads."""
     blocks = any(layer.kind in ("full", "window") for layer in shape.layers)
     return _BLOCK if blocks and not machine.unified else _PREFILL_ROWS
 
 
 def _positions(layer: Layer, context: int, machine: Machine) -> int:
-    """How many positions a layer has room for, once `context` are read."""
+    """How many positions a layer has allocated once `context` are read."""
     if layer.kind not in ("full", "window"):
         return 0
     aligned = -(-(context + 1) // _BLOCK) * _BLOCK - 1
@@ -278,7 +278,7 @@ def _positions(layer: Layer, context: int, machine: Machine) -> int:
 
 
 def _number_bytes(value_bytes: int, bits: int | None) -> float:
-    """Of one number in a cache; quantized ones have a scale and a bias for every 64."""
+    """The size of one number in a cache; quantized ones have a scale and a bias for every 64."""
     return value_bytes if bits is None else bits / 8 + 2 * value_bytes / 64
 
 

@@ -1,7 +1,7 @@
-"""What memory this machine has for models.
+"""The memory that this machine has for models.
 
-Knows the operating system's figures; nothing of models, and nothing of MLX. What is said of macOS
-has not been tried on a Mac.
+Knows the operating system's figures; nothing of models, and nothing of MLX. The macOS part has not
+been tried on a Mac.
 """
 
 import platform
@@ -19,7 +19,7 @@ _OWN_BYTES = 400_000_000
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """`memory_bytes` is all there is, `available_bytes` what models may have of it.
+    """`memory_bytes` is all memory, `available_bytes` what models may use of it.
 
     `unified`: graphics share the memory, and models run on Metal; else on the CPU.
     """
@@ -30,14 +30,14 @@ class Machine:
     unified: bool
 
     def once_freed(self, size_bytes: int) -> "Machine":
-        """The same once this process has given so much back; Metal's limit is not affected."""
+        """The same machine after this process frees so much; Metal's limit does not change."""
         if self.unified:
             return self
         return replace(self, available_bytes=self.available_bytes + size_bytes)
 
 
 def this_machine() -> Machine:
-    """The machine that this runs on."""
+    """The machine on which this runs."""
     if sys.platform == "darwin":
         names = ("hw.memsize", "iogpu.wired_limit_mb")
         return mac(_sysctl("machdep.cpu.brand_string"), {name: _sysctl(name) for name in names})
@@ -78,7 +78,7 @@ def _control_groups(root: Path) -> list[tuple[int, int]]:
         else:
             continue
         group = Path(path.strip("/"))
-        for place in (group, *group.parents):  # a limit above holds below
+        for place in (group, *group.parents):  # a parent's limit holds for its children
             folder = root / base / place
             limit, used = (_whole(_text(folder / name)) for name in files)
             if limit:
@@ -87,7 +87,7 @@ def _control_groups(root: Path) -> list[tuple[int, int]]:
 
 
 def _kept_back(folder: Path) -> int:
-    """Bytes of files that were read, and can be dropped."""
+    """Bytes of the file cache that the system can drop."""
     for line in _text(folder / "memory.stat").splitlines():
         key, _, value = line.partition(" ")
         if key in ("inactive_file", "total_inactive_file"):

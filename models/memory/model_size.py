@@ -1,7 +1,7 @@
-"""How large a model is: counted in a folder's headers, else reckoned from the size of its files.
+"""The size of a model: counted in a folder's headers, else estimated from the size of its files.
 
-Knows configs and safetensors headers; nothing of machines, and nothing of what is done with a
-model. No weights are loaded.
+Knows configs and safetensors headers; nothing of machines, and nothing of how a model is used. No
+weights are loaded.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from models.drafter_folders import HEAD_MODEL_TYPE, HeadFolder
 from models.model_folder import ModelFolder
 from models.safetensors_file import TensorLayout
 
-# What mlx-lm leaves out of a repository that holds more than a text model.
+# Tensors that mlx-lm does not load from a repository with more than a text model.
 _NOT_LOADED = (
     "vision_tower",
     "visual",
@@ -25,10 +25,10 @@ _NOT_LOADED = (
 
 @dataclass(frozen=True, slots=True)
 class ModelSize:
-    """A model, or a drafter head, as far as memory goes.
+    """The sizes of a model or a drafter head.
 
-    `size_bytes`: its weight files. The rest is counted by `weigh`, and 0 where there is no folder
-    yet: `values`, how many weights there are; `value_bytes`, of one that is not quantized.
+    `size_bytes`: of its weight files. `weigh` counts the rest, which is 0 where there is no folder
+    yet: `values`, the number of weights; `value_bytes`, the size of one that is not quantized.
     """
 
     name: str
@@ -43,7 +43,7 @@ class ModelSize:
 
 
 def weigh(folder: ModelFolder | HeadFolder) -> ModelSize:
-    """A model or a head, by its config and its headers. Raises Problem."""
+    """The size of a model or a head, from its config and headers. Raises Problem."""
     config = folder.config
     loaded = {
         name: layout
@@ -55,7 +55,7 @@ def weigh(folder: ModelFolder | HeadFolder) -> ModelSize:
 
 
 def _count(name: str, config: Mapping[str, Any], layouts: Mapping[str, TensorLayout]) -> ModelSize:
-    """By the tensors that are loaded. Packed ones hold 32 bits of weights in each number."""
+    """Counts the tensors that are loaded. Packed ones hold 32 bits of weights in each number."""
     values, widths = 0, {"F32": 4, "F16": 2, "BF16": 2}
     floats: dict[int, int] = {}
     for tensor, layout in layouts.items():
@@ -89,7 +89,7 @@ def _bits(config: Mapping[str, Any], layer: str = "") -> int:
 
 
 def count_values(size: ModelSize) -> int:
-    """How many weights: as counted, else by the bits that each one has, with scales and biases."""
+    """The number of weights: counted, else from the bits of each, with scales and biases."""
     if size.values:
         return size.values
     settings = size.config.get("quantization") or size.config.get("quantization_config")
@@ -101,6 +101,6 @@ def count_values(size: ModelSize) -> int:
 
 
 def float_bytes(size: ModelSize) -> int:
-    """Of a number that is not quantized, and so of what the model makes of tokens."""
+    """The size of a number that is not quantized, and so of the model's states."""
     named = size.config.get("torch_dtype") or size.config.get("dtype")
     return size.value_bytes or (4 if named == "float32" else 2)

@@ -1,23 +1,23 @@
-"""How many weights a model has, and how many of them one token needs: from its config alone.
+"""How many weights a model has, and how many one token needs, from its config alone.
 
-A token that is written costs about the weights that have to be read for it: all of them in a dense
-model, those of the experts that are asked in a mixture. Knows dense and mixture models of the usual
-shape, and the linear attention and convolutions of hybrids; of any other config it says nothing.
+Writing a token costs about as much as reading the weights that it needs: all of them in a dense
+model, those of the selected experts in a mixture. Knows dense and mixture models of the usual
+shape, and the linear attention and convolutions of hybrids; for other configs it returns None.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-_LARGEST = 10**9  # of any number in a config that is believed
+_LARGEST = 10**9  # larger numbers in a config are ignored
 
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """Numbers of weights, norms and biases left out.
+    """Numbers of weights, without norms and biases.
 
-    `embedding` and `output` are one matrix where they are `tied`; `layers` are all layers
-    together, `active_layers` what one token needs of them.
+    `embedding` and `output` are one matrix where they are `tied`; `layers` are all layers together,
+    `active_layers` the part that one token needs.
     """
 
     embedding: int
@@ -41,12 +41,12 @@ class Parameters:
         return self.active / self.total
 
     def exit_share(self, part: float) -> float:
-        """The part of a token's work that is left where only this `part` of the layers runs."""
+        """The share of a token's work where only this `part` of the layers runs."""
         return (self.active_layers * part + self.embedding) / self.active
 
 
 def count_parameters(config: Mapping[str, Any]) -> Parameters | None:
-    """What a config.json tells; None where it is not of a shape that is known here."""
+    """The counts of a config.json; None where its shape is not known here."""
     told = _Told(config)
     hidden, vocabulary = told.number("hidden_size", "n_embd"), told.number("vocab_size")
     layers = told.number("num_hidden_layers", "n_layer")
@@ -60,7 +60,7 @@ def count_parameters(config: Mapping[str, Any]) -> Parameters | None:
 
 
 class _Told:
-    """A config, or the part of it that is about text, asked with care."""
+    """A config, or its part about text, whose values are checked as they are read."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         nested = config.get("text_config")
@@ -68,7 +68,7 @@ class _Told:
         self.model_type = str(self.values.get("model_type"))
 
     def number(self, *keys: str, default: int = 0) -> int:
-        """The first whole number above 0 and below reason, else the default."""
+        """The first positive whole number that is not absurdly large, else the default."""
         for key in keys:
             value = self.values.get(key)
             if type(value) is int and 0 < value <= _LARGEST:
@@ -103,7 +103,7 @@ def _kinds(told: _Told, layers: int) -> list[str]:
 
 
 def _is_unusual(told: _Told) -> bool:
-    """Whether the attention is compressed, or stands beside a state space: not counted here."""
+    """Whether the attention is compressed, or beside a state space; neither is counted here."""
     return any(
         told.values.get(key) is not None
         for key in ("kv_lora_rank", "ssm_cfg", "state_size", "mamba_d_state", "ssm_state_size")
@@ -132,7 +132,7 @@ def _is_gated(told: _Told) -> bool:
 
 
 def _mlp(told: _Told, layers: int) -> tuple[int, int] | None:
-    """The weights of all layers' other halves: all of them, and those that one token needs."""
+    """The weights of all feed-forward layers: all of them, and those that one token needs."""
     hidden = told.number("hidden_size", "n_embd")
     dense = 3 * hidden * _inner(told)
     experts = told.number("num_local_experts", "num_experts", "n_routed_experts")

@@ -1,8 +1,7 @@
-"""What a config.json says of a model's sizes: its layers, and what each keeps of a conversation.
+"""The sizes in a config.json: a model's layers, and what each keeps of a conversation.
 
-Follows mlx-lm: what its code makes of a config counts, not what the config might mean. Knows
-names and defaults of architectures; nothing of bytes, and nothing of machines. A layer whose kind
-is not known counts as full attention, which keeps the most.
+Reads a config as mlx-lm does. Knows names and defaults of architectures; nothing of bytes, and
+nothing of machines. A layer of unknown kind counts as full attention, which keeps the most.
 """
 
 from collections.abc import Mapping
@@ -17,13 +16,13 @@ LayerKind = Literal["full", "window", "recurrent", "none"]
 _LARGEST = 1 << 26  # rows of an output layer, say
 _LARGEST_STATE = 1 << 34
 
-# Architectures whose windows mlx-lm gives a cache of that length; others keep everything.
+# For these mlx-lm makes caches as long as the window; for others they keep everything.
 _WINDOWED = {
     "afmoe", "cohere2", "exaone4", "exaone_moe", "gemma3", "gemma3_text", "gemma3n", "gemma4",
     "gemma4_text", "gpt_oss", "llama", "mellum", "ministral3", "mistral", "mistral3", "olmo3",
     "plamo3", "step3p5",
 }  # fmt: skip
-# Layers whose windows are told by a period, the last of it looking at everything.
+# Architectures with a period of layers, the last of which attends to everything.
 _PERIODS = {"gemma3": 6, "gemma3_text": 6, "gemma4": 5, "gemma4_text": 5, "cohere2": 4}
 _PERIODS |= {"olmo3": 4, "gpt_oss": 2}
 _GEMMA3 = {"head_dim": 256, "sliding_window": 512}
@@ -45,10 +44,10 @@ _ALWAYS_RECURRENT = ("mamba", "falcon_mamba", "mamba2", "rwkv")
 class Layer:
     """What a layer keeps of a conversation.
 
-    `key_width` and `value_width`: numbers for each position. `window`: how many positions back it
-    looks, of kind window. `state`: numbers of a recurrent layer that do not depend on the length;
-    `exact_state`: those of them that are float32 whatever the weights are; `row_state`: numbers
-    that it keeps for every row of its latest pass.
+    `key_width` and `value_width`: numbers for each position. `window`: how many positions back a
+    layer of kind window attends. `state`: numbers of a recurrent layer, which do not depend on the
+    length; `exact_state`: those of them that are always float32; `row_state`: numbers for every row
+    of its latest pass.
     """
 
     kind: LayerKind
@@ -62,8 +61,8 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A model's sizes. `active_width`: what one token's feed-forward layer has between its two
-    products, over all experts that it goes through; `largest_matrix`: weights of the largest."""
+    """A model's sizes. `active_width`: the inner width of the feed-forward layer for one token,
+    over all its experts; `largest_matrix`: the number of weights of the largest."""
 
     layers: tuple[Layer, ...]
     hidden_size: int
@@ -76,12 +75,12 @@ class Shape:
 
 
 def read_shape(config: Mapping[str, Any]) -> Shape:
-    """The sizes that `config` states. Raises Problem where they are missing or absurd."""
+    """The sizes in `config`. Raises Problem where they are missing or absurd."""
     return _Reader(config).shape()
 
 
 class _Reader:
-    """One config, with that of the text model in it."""
+    """A config together with its text model's part."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         nested = config.get("text_config")
@@ -160,7 +159,7 @@ class _Reader:
         return named
 
     def _named(self, i: int) -> LayerKind | None:
-        """What a list of the layers' kinds calls this one."""
+        """The kind of this layer in the config's list of kinds."""
         pattern = self._value("hybrid_override_pattern")
         if isinstance(pattern, str) and i < len(pattern):
             kinds: dict[str, LayerKind] = {"M": "recurrent", "*": "full"}
@@ -178,7 +177,7 @@ class _Reader:
         return "window" if any(part in name for part in _WINDOW) else "full"
 
     def _slides(self, i: int, named: LayerKind | None) -> bool:
-        """Whether this layer's cache is as long as the window."""
+        """Whether this layer's cache is only as long as the window."""
         if self._type not in _WINDOWED or not self._number("sliding_window"):
             return False
         pattern = self._value("sliding_window_pattern")

@@ -48,7 +48,7 @@ def start(commands: CommandRunner) -> Start:
     return lambda program: Heard(commands.start(program))
 
 
-def test_lines_come_and_the_last_is_the_answer(start: Start, until: Until) -> None:
+def test_every_line_is_emitted_and_the_last_is_the_answer(start: Start, until: Until) -> None:
     heard = start(
         """print('{"a": 1}'); print('a library prints'); print('[]'); print('{"a": 2}')"""
     )
@@ -58,13 +58,13 @@ def test_lines_come_and_the_last_is_the_answer(start: Start, until: Until) -> No
     assert heard.ends == [{"a": 2}]
 
 
-def test_a_command_may_have_nothing_to_say(start: Start, until: Until) -> None:
+def test_a_command_may_print_nothing(start: Start, until: Until) -> None:
     heard = start("pass")
     until(lambda: heard.ends)
     assert heard.ends == [{}]
 
 
-def test_a_problem_crosses_with_its_remedy(start: Start, until: Until) -> None:
+def test_a_problem_crosses_the_pipe_with_its_remedy(start: Start, until: Until) -> None:
     heard = start("""print('{"problem": ["No network.", "Connect."]}'); raise SystemExit(2)""")
     until(lambda: heard.ends)
     assert (heard.problem.message, heard.problem.remedy) == ("No network.", "Connect.")
@@ -79,20 +79,29 @@ def test_a_problem_crosses_with_its_remedy(start: Start, until: Until) -> None:
         ("""print('{"problem": 4}')""", ""),
     ],
 )
-def test_a_death_is_a_problem(start: Start, until: Until, program: str, fact: str) -> None:
+def test_a_process_that_dies_is_a_problem(
+    start: Start, until: Until, program: str, fact: str
+) -> None:
     heard = start(program)
     until(lambda: heard.ends)
     assert fact in heard.problem.message
     assert heard.problem.remedy
 
 
-def test_a_command_that_is_not_there_is_a_problem(qapp: QObject, until: Until) -> None:
+def test_the_problem_names_what_exited(qapp: QObject, until: Until) -> None:
+    runner = CommandRunner((sys.executable, "-c"), name="The update check", parent=qapp)
+    heard = Heard(runner.start("raise SystemExit(3)"))
+    until(lambda: heard.ends)
+    assert heard.problem.message.startswith("The update check ")
+
+
+def test_a_missing_program_is_a_problem(qapp: QObject, until: Until) -> None:
     heard = Heard(CommandRunner(("/no/such/program",), parent=qapp).start("list"))
     until(lambda: heard.ends)
     assert heard.problem.remedy
 
 
-def test_what_is_dropped_is_not_heard_and_ends(start: Start, until: Until) -> None:
+def test_a_dropped_command_ends_and_emits_nothing(start: Start, until: Until) -> None:
     heard = start("""import time; print('{"a": 1}', flush=True); time.sleep(3600)""")
     until(lambda: heard.lines)
     child = psutil.Process(heard.running.pid)
@@ -103,7 +112,7 @@ def test_what_is_dropped_is_not_heard_and_ends(start: Start, until: Until) -> No
     assert heard.lines == [{"a": 1}]
 
 
-def test_closing_lets_downloads_put_things_in_order(
+def test_closing_lets_downloads_finish_their_writes(
     commands: CommandRunner, start: Start, until: Until, tmp_path: Any
 ) -> None:
     """Their input ends, and that is waited for; the others are killed."""
@@ -122,10 +131,10 @@ import sys; from pathlib import Path; sys.stdin.read(); Path({!r}).touch()"""
 
 
 @pytest.mark.parametrize("line", [b"", b"x", b"[1]", b"\xff", b"[" * 100_000, b"3"])
-def test_what_is_no_answer_is_passed_over(line: bytes) -> None:
+def test_other_output_is_ignored(line: bytes) -> None:
     assert read_line(line) is None
 
 
-def test_the_real_command_is_of_this_python() -> None:
+def test_the_real_command_runs_this_python() -> None:
     assert CommandRunner().command == (sys.executable, "-m", "engine", "models")
     assert os.path.isabs(sys.executable)

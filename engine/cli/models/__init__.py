@@ -1,1 +1,1 @@
-"""Models from the command line: `slipstream models`, and converting."""
+"""`slipstream models` and `slipstream convert`."""

@@ -1,7 +1,7 @@
-"""`slipstream models`: what there is, what fits, fetching, converting and removing.
+"""`slipstream models`: listing, pairing, fetching, converting and removing models.
 
-Options in, a table or a line of JSON out; each command's work is a function elsewhere, imported
-only when it is called. With --json a failure is a line too: {"problem": [message, remedy]}.
+Each command parses its options, calls a function elsewhere (imported only then), and prints a table
+or a line of JSON. With --json a failure is a line too: {"problem": [message, remedy]}.
 """
 
 import sys
@@ -30,7 +30,7 @@ WithParent = Annotated[
 
 @app.command("list")
 def list_models(*, json: Json = False) -> None:
-    """What is installed here, on its way, and left over."""
+    """List installed models, downloads, and leftovers of interrupted work."""
     from engine.cli.models.local import local_models
     from engine.cli.models.show import show_local
 
@@ -66,16 +66,14 @@ def pull(
     *,
     repositories: Annotated[
         list[str] | None,
-        typer.Argument(
-            help="organization/model[/file.gguf][@revision]; none: go on with what waits."
-        ),
+        typer.Argument(help="organization/model[/file.gguf][@revision]; none: continue the queue."),
     ] = None,
-    pause: Annotated[str, typer.Option(metavar="REPOSITORY", help="Stop fetching this.")] = "",
-    cancel: Annotated[str, typer.Option(metavar="REPOSITORY", help="Forget this.")] = "",
+    pause: Annotated[str, typer.Option(metavar="REPOSITORY", help="Pause this one.")] = "",
+    cancel: Annotated[str, typer.Option(metavar="REPOSITORY", help="Forget this one.")] = "",
     with_parent: WithParent = False,
     json: Json = False,
 ) -> None:
-    """Fetch models from the hub; Ctrl-C pauses, and the next pull goes on."""
+    """Fetch models from the hub; Ctrl-C pauses, and the next pull continues."""
     from models.hub.queue import Queue
 
     with problems_as_lines(json):
@@ -93,7 +91,7 @@ def pull(
             if json:
                 say(cancelled=cancel)
             else:
-                print(f"{cancel} is cancelled; slipstream models list shows what it left.")
+                print(f"{cancel} is cancelled. To see what it left: slipstream models list")
 
 
 def _pull(repositories: list[str], *, with_parent: bool, as_json: bool) -> None:
@@ -110,28 +108,28 @@ def _pull(repositories: list[str], *, with_parent: bool, as_json: bool) -> None:
     if queue.notice:
         console.print(queue.notice, markup=False)
     if not ends and not as_json:
-        console.print("Nothing waits to be fetched.")
-    for done in (one for one in ends if one.status == "done"):
+        console.print("The download queue is empty.")
+    for done in (end for end in ends if end.status == "done"):
         model = installed_by(done)
         if as_json:
             say(installed=model)
         else:
             print(model.name)
-    failed = [one for one in ends if one.status == "failed"]
+    failed = [end for end in ends if end.status == "failed"]
     if failed:
         raise Problem(failed[0].problem, failed[0].remedy)
     if interruption():
-        console.print("Paused: slipstream models pull goes on from here.")
+        console.print("Paused. To continue: slipstream models pull")
         raise typer.Exit(128 + interruption.signal)
 
 
 @app.command()
 def pair(
     *,
-    target: Annotated[str, typer.Option(help="Say what can draft for this one.")] = "",
+    target: Annotated[str, typer.Option(help="Rate every drafter for this target.")] = "",
     json: Json = False,
 ) -> None:
-    """The best pairs for this machine; or every drafter for one target, with a reason."""
+    """Recommend pairs for this machine; with --target, rate every drafter for that target."""
     from engine.cli.models.pairs import candidates_for, offers_here
     from engine.cli.models.show import show_candidates, show_offers
 
@@ -158,7 +156,7 @@ def fit(
     context: Annotated[int, typer.Option(min=1, help="Tokens of a conversation.")] = 4096,
     json: Json = False,
 ) -> None:
-    """Whether a pair has room in this machine's memory, and what that is made of."""
+    """Say whether a pair fits in this machine's memory, and what it needs."""
     from engine.cli.models.pairs import fit_of
     from engine.cli.models.show import show_fit
 
@@ -223,11 +221,12 @@ def remove(
     name: Annotated[str, typer.Argument(help="As slipstream models list shows it.")],
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     incomplete: Annotated[
-        bool, typer.Option("--incomplete", help="What a broken download left, not the model.")
+        bool,
+        typer.Option("--incomplete", help="Delete the leftovers, not the model."),
     ] = False,
     json: Json = False,
 ) -> None:
-    """Delete a model, or what a broken download left."""
+    """Delete a model, or what an interrupted download left."""
     from engine.cli.models.local import find_removable
     from models.in_words import size
 
@@ -237,8 +236,8 @@ def remove(
             question = f"Delete {removable.name} ({size(removable.size_bytes)})?"
             if json or not sys.stdin.isatty():
                 raise Problem(
-                    f"{removable.name} takes {size(removable.size_bytes)}, and nobody can be "
-                    "asked whether to delete it.",
+                    f"Deleting {removable.name} ({size(removable.size_bytes)}) must be confirmed, "
+                    "and there is no terminal to ask in.",
                     "Add --yes.",
                 )
             if not typer.confirm(question):
@@ -255,10 +254,10 @@ def remove(
 def folders(
     *,
     add: Annotated[Path | None, typer.Option(help="Look for models here too.")] = None,
-    remove: Annotated[Path | None, typer.Option(help="Look here no longer.")] = None,
+    remove: Annotated[Path | None, typer.Option(help="Stop looking here.")] = None,
     json: Json = False,
 ) -> None:
-    """Further folders in which models are looked for."""
+    """List, add or remove folders in which Slipstream looks for models."""
     from models.installed.added_folders import add_folder, remove_folder
     from models.installed.added_folders import folders as added
 
@@ -273,7 +272,7 @@ def folders(
         elif listed:
             print("\n".join(listed))
         else:
-            print("No folder was added: slipstream models folders --add FOLDER")
+            print("No folder was added yet. To add one: slipstream models folders --add FOLDER")
 
 
 def say(**answer: object) -> None:

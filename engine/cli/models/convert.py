@@ -1,8 +1,8 @@
-"""A float model becomes a quantized one: `slipstream convert`.
+"""`slipstream convert`: quantizes a float model, or imports a GGUF file.
 
 Knows how mlx-lm quantizes, and its mixed recipes. Tensors are read, quantized and written one
-after another, so that memory holds one of them at a time. Runs no code of the model's and does
-not open its tokenizer, whose files are copied; how the folder gets its place is new_folder.py's.
+after another, so that memory holds one of them at a time. Runs no code of the model and does not
+open its tokenizer, whose files are copied.
 """
 
 import os
@@ -35,7 +35,7 @@ from models.safetensors_file import SafetensorsWriter, TensorLayout
 BITS = (2, 3, 4, 5, 6, 8)
 GROUP_SIZES = (32, 64, 128)
 RECIPES = {"mixed_2_6": 2, "mixed_3_4": 3, "mixed_3_6": 3, "mixed_4_6": 4}  # to their low bits
-SPARE_BYTES = 64_000_000  # on the disk: for the tokenizer, and so as not to fill it to the brim
+SPARE_BYTES = 64_000_000  # on the disk, for the tokenizer, and so that it is not filled
 COPIED = (  # never *.py: nothing of what is copied is run
     "tokenizer*.json", "tokenizer.model", "*.tiktoken", "special_tokens_map.json",
     "added_tokens.json", "vocab.json", "vocab.txt", "merges.txt", "chat_template.json",
@@ -53,7 +53,7 @@ _TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class Quantization:
-    """How weights are to be rounded: `bits` each, in groups that share scale and bias.
+    """How weights are quantized: `bits` each, in groups that share scale and bias.
 
     With a `recipe` (one of `RECIPES`) layers that matter more get more bits, and `bits` is None.
     """
@@ -98,8 +98,8 @@ def convert(
 ) -> Path:
     """Quantize the model folder `source` into the new `folder`, and return it.
 
-    It appears complete or not at all. `available_bytes` of memory may be used, None: whatever it
-    takes. `progress(done, total)` is called with bytes written. Raises `Problem` where `source`
+    It appears complete or not at all. `available_bytes` of memory may be used, None for no limit.
+    `progress(done, total)` is called with bytes written. Raises `Problem` where `source`
     is no float model that mlx-lm knows, or memory or disk have no room.
     """
     quantization.check()
@@ -119,7 +119,7 @@ def convert(
 
 
 def needed_bytes(model: nn.Module) -> int:
-    """The memory that converting a lazily loaded model takes at its worst moment."""
+    """The peak of memory while a lazily loaded model is converted."""
     sizes = (array.nbytes for array in _tensors(model).values())
     return _BASE_BYTES + _COPIES * max(sizes, default=0)
 
@@ -142,7 +142,7 @@ def _refuse_quantized(source: ModelFolder) -> None:
 
 
 def _load(source: Path) -> tuple[nn.Module, dict[str, Any]]:
-    """The model's outline, with tensors that are read when they are asked for."""
+    """The model, whose tensors are read when they are used."""
     said = StringIO()
     try:
         with redirect_stdout(said):  # some modules print and exit
@@ -185,7 +185,7 @@ def _quantize(
 
 
 def _cast(model: nn.Module, config: dict[str, Any]) -> None:
-    """Floats to the type that the config names, which is what they were trained in."""
+    """Cast floats to the type that the config names, in which they were trained."""
     nested = config.get("text_config")
     tables = (config, nested if isinstance(nested, dict) else {})
     names = [table.get(key) for table in tables for key in ("torch_dtype", "dtype")]
@@ -225,7 +225,7 @@ def _require_room(folder: Path, weights: dict[str, mx.array]) -> None:
 def _write(
     weights: dict[str, mx.array], folder: Path, progress: Callable[[int, int], None] | None
 ) -> None:
-    """The weight files and their index; empties `weights`, so that what is written is let go."""
+    """Write the weight files and their index; empties `weights`, which frees what is written."""
     done, total = 0, sum(array.nbytes for array in weights.values())
     shards: list[dict[str, mx.array]] = make_shards(weights)
     weights.clear()
@@ -243,7 +243,7 @@ def _write(
 
 @contextmanager
 def _no_cache() -> Iterator[None]:
-    """Without MLX's keeping of freed buffers, each of another size here."""
+    """Switch off MLX's cache of freed buffers, since each has another size here."""
     before = mx.set_cache_limit(0)
     try:
         yield
@@ -283,15 +283,15 @@ def convert_source(
     """The new model folder. Raises `Problem`.
 
     `source` is a folder, a GGUF file, or the name of a model here; `folder`, by default one of
-    Slipstream's own, is named after both. What `progress` raises ends the work, and nothing is
-    left of it.
+    Slipstream's own, is named after both. An exception from `progress` ends the work, and nothing
+    is left of it.
     """
     quantization.check()
     found = _find(source)
     is_gguf = found.suffix.lower() == ".gguf" and found.is_file()
     if is_gguf and quantization != Quantization():
         raise Problem(
-            "A GGUF file is quantized as it is, and is imported so.",
+            "A GGUF file is quantized already, and is imported as it is.",
             "Leave out --bits, --group-size and --recipe.",
         )
     if is_gguf:
@@ -311,7 +311,7 @@ def _find(source: str) -> Path:
 
 
 def _name(source: Path, quantization: Quantization) -> str:
-    """As repositories of converted models are called; a snapshot's own name is a number."""
+    """A name as repositories of converted models have it; a snapshot's own name is a hash."""
     folder = source.resolve()
     found = storage_of(folder)
     name = found[0].name.rpartition("/")[2] if found else folder.name
@@ -320,13 +320,13 @@ def _name(source: Path, quantization: Quantization) -> str:
 
 
 def installed_at(folder: Path) -> Installed:
-    """The model in a folder that was just made, wherever that is. Raises `Problem`."""
-    found = [one for one in installed() if Path(one.path).resolve() == folder.resolve()]
+    """The record of the model in a new folder, wherever that is. Raises `Problem`."""
+    found = [model for model in installed() if Path(model.path).resolve() == folder.resolve()]
     return found[0] if found else _elsewhere(folder)
 
 
 def _elsewhere(folder: Path) -> Installed:
-    """In none of the folders that are looked through."""
+    """The record of a model outside all folders that `installed` lists."""
     described = inspect(folder)
     return Installed(
         name=folder.name,

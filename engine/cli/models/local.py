@@ -1,6 +1,6 @@
-"""All that is on this machine and on its way to it, and what of that can be removed.
+"""Installed models, downloads and leftovers together, and which of them can be removed.
 
-Knows the store, the queue and the disk, and puts together what they say.
+Knows the store, the queue and the disk, and combines their answers.
 """
 
 import shutil
@@ -22,7 +22,7 @@ _LIST = "See what there is: slipstream models list"
 
 @dataclass(frozen=True, slots=True)
 class Removable:
-    """What a person named, and how it is removed: `remove()` returns the bytes freed."""
+    """A model or leftover that a person named; `remove()` deletes it, and returns bytes freed."""
 
     name: str
     size_bytes: int
@@ -30,8 +30,8 @@ class Removable:
 
 
 def local_models() -> Inventory:
-    """What there is now. Raises `Problem` where the queue of downloads cannot be read."""
-    waiting = [one for one in Queue().downloads() if one.status != "done"]
+    """The current inventory. Raises `Problem` where the queue of downloads cannot be read."""
+    waiting = [download for download in Queue().downloads() if download.status != "done"]
     return Inventory(
         installed=tuple(store.installed()),
         incomplete=tuple(store.incomplete()),
@@ -42,9 +42,9 @@ def local_models() -> Inventory:
 
 
 def find_removable(name: str, *, incomplete: bool) -> Removable:
-    """What is called `name`, or lies there; with `incomplete`, of what broken work left.
+    """The model of that name or path; with `incomplete`, the leftover of interrupted work.
 
-    Raises `Problem` where nothing is, or several are.
+    Raises `Problem` where none or several match.
     """
     there: list[tuple[str, str, Removable]] = []
     if incomplete:
@@ -55,11 +55,11 @@ def find_removable(name: str, *, incomplete: bool) -> Removable:
         for model in store.installed():
             remove = partial(store.remove, model)
             there.append((model.name, model.path, Removable(model.name, model.size_bytes, remove)))
-    found = [one for called, path, one in there if name in (called, path)]
+    found = [removable for called, path, removable in there if name in (called, path)]
     if len(found) == 1:
         return found[0]
     if found:
-        raise Problem(f"There are {len(found)} called {name}.", f"Name it by its folder. {_LIST}")
+        raise Problem(f"{len(found)} models are called {name}.", f"Give the path of one. {_LIST}")
     what = "left over" if incomplete else "installed"
     near = get_close_matches(name, [called for called, _, _ in there], n=1)
     raise Problem(
@@ -76,6 +76,6 @@ def _folders() -> list[Path]:
 
 
 def free_bytes(place: Path) -> int:
-    """What is free on the disk where `place` is, or will be."""
+    """The free bytes of the disk where `place` is, or will be."""
     there = next(folder for folder in (place, *place.absolute().parents) if folder.is_dir())
     return shutil.disk_usage(there).free

@@ -1,7 +1,7 @@
-"""Pairs on this machine: which the catalog offers, what drafts for a target, what has room.
+"""Pairs on this machine: the catalog's offers, drafters for a target, what fits in memory.
 
-Knows how what a person wrote becomes sizes and configs: of what is installed, else as the catalog
-tells, else as the hub does. The judgements are `models.catalog`'s, `pairing`'s and `memory`'s.
+Finds sizes and configs of the models that a person names: among installed ones, else in the
+catalog, else on the hub. `models.catalog`, `pairing` and `memory` judge them.
 """
 
 from pathlib import Path
@@ -35,28 +35,28 @@ def offers_here() -> list[PairOffer]:
 
 
 def candidates_for(target: str) -> tuple[str, list[Candidate]]:
-    """The target's name, and all that could draft for it, best first. Raises `Problem`."""
+    """The target's name, and every way to draft for it, best first. Raises `Problem`."""
     folder = resolve_target(target)
     entries = inventory()
     place = folder.path.resolve()
-    named = [one.record.name for one in entries if one.folder.path.resolve() == place]
+    named = [entry.record.name for entry in entries if entry.folder.path.resolve() == place]
     found = candidates(folder, installed=entries, machine=this_machine(), catalog=load_catalog())
     return (named or [folder.name])[0], found
 
 
 def fit_of(target: str, drafter: str, *, context: int) -> Fit:
-    """Whether the pair has room with `context` tokens; neither needs to be here. Raises `Problem`.
+    """Whether the pair fits with `context` tokens, installed or not. Raises `Problem`.
 
     `drafter` is as `slipstream chat` takes it. Of several joined, the one with weights counts.
     """
     size = _size(target)
     weighed = [_drafter_size(part.strip(), target) for part in drafter.split("+")]
-    found = max(filter(None, weighed), key=lambda one: one.size_bytes, default=None)
+    found = max(filter(None, weighed), key=lambda model: model.size_bytes, default=None)
     return fit(size, found, context=context, machine=this_machine())
 
 
 def _drafter_size(name: str, target: str) -> ModelSize | None:
-    """None of what has no weights of its own."""
+    """The size of a drafter; None where it has no weights of its own."""
     if not name or drafts_without_weights(name):
         return None
     if name not in ("auto", "head"):
@@ -68,7 +68,7 @@ def _drafter_size(name: str, target: str) -> ModelSize | None:
 
 
 def _size(name: str, *, drafts: bool = False) -> ModelSize:
-    """Of what is here, else as the catalog knows it, else as the hub says."""
+    """The size of an installed model, else from the catalog, else from the hub."""
     path = Path(name)
     if name.lower().endswith(".gguf") and path.is_file():
         return ModelSize(
@@ -89,7 +89,7 @@ def _size_on_hub(name: str) -> ModelSize:
     hub = Hub()
     organization_name, _, revision = name.partition("@")
     repository = hub.describe(organization_name, revision or None)
-    weights = [one for one in needed(repository) if is_weights_name(one.name)]
+    weights = [file for file in needed(repository) if is_weights_name(file.name)]
     return ModelSize(
-        repository.name, sum(one.size_bytes for one in weights), hub.config(repository)
+        repository.name, sum(file.size_bytes for file in weights), hub.config(repository)
     )

@@ -1,4 +1,4 @@
-"""Work drawn as it goes on: a bar in a terminal, elsewhere a line for each change, or nothing.
+"""Progress, drawn as a bar in a terminal, elsewhere as a line for each change, or not at all.
 
 Knows bytes done and to do, records of downloads, and a console.
 """
@@ -32,9 +32,9 @@ from models.records import Download
 def bytes_bar(
     what: str, *, console: Console | None = None, quiet: bool = False
 ) -> Iterator[Callable[[int, int], None]]:
-    """A bar that appears, in a terminal, with the first (done, total) bytes told to it.
+    """A bar that appears in a terminal with the first report of (done, total) bytes.
 
-    On standard error, or on `console`; what else is printed on that meanwhile stands above it.
+    On standard error, or on `console`; other output there appears above the bar.
     """
     console = console or Console(stderr=True)
     progress = Progress(
@@ -60,8 +60,8 @@ def bytes_bar(
 
 
 class Steps:
-    """What takes its time before an answer: a line as a step begins that is done only once, and
-    at the end what took how long. Where there was no such step nothing is written."""
+    """The steps before an answer: a line as each one-time step begins, and at the end how long each
+    step took. Nothing is written where there was no one-time step."""
 
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
         self.console = console
@@ -70,14 +70,14 @@ class Steps:
         self._told = False
 
     def begin(self, name: str, line: str = "") -> None:
-        """The step before is over. Without a line it is one of every time."""
+        """End the step before, and begin this one. Steps without a line happen every time."""
         self._begun.append((name, self._clock()))
         if line:
             self._told = True
             self._print(line)
 
     def end(self) -> None:
-        """The last one is over, too."""
+        """End the last step."""
         names = [name for name, _ in self._begun]
         moments = [*(moment for _, moment in self._begun), self._clock()]
         if self._told:
@@ -90,7 +90,7 @@ class Steps:
 
 
 class DownloadView:
-    """Shows what it is told. A context manager, so that the terminal is left tidy."""
+    """Draws downloads. A context manager, which restores the terminal at its end."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -110,7 +110,7 @@ class DownloadView:
         self._statuses: dict[str, str] = {}
 
     def show(self, download: Download) -> None:
-        """How a download stands now."""
+        """Draw the current state of a download."""
         name = download.repository
         if self._console.is_terminal:
             self._draw(name, download)
@@ -140,7 +140,7 @@ class DownloadView:
 
 
 class _Figures(ProgressColumn):
-    """What the download itself says, which outlives a restart; rich would count afresh."""
+    """The download's own figures, which survive a restart; rich would start from zero."""
 
     def render(self, task: Task) -> Text:
         return Text(str(task.fields.get("figures", "")), style="dim")

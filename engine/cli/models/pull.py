@@ -1,8 +1,8 @@
-"""`slipstream models pull`: what was asked for joins the queue, and the queue is worked through.
+"""`slipstream models pull`: adds to the queue of downloads, and runs it.
 
-Knows the queue, who works on it (this process, or another one, which is then only watched), and how
-each entry is fetched: a repository of the hub, one GGUF file in such a repository
-(`organization/model/file.gguf`), or the starter model. What is drawn is progress.py's.
+Knows the queue, whether this process runs it or only watches another one, and how each entry is
+fetched: a repository of the hub, one GGUF file in it (`organization/model/file.gguf`), or the
+starter model. progress.py draws it.
 """
 
 import time
@@ -24,7 +24,7 @@ from models.records import Download, Installed
 from models.starter import STARTER
 
 REPORT_SECONDS = 0.25  # between two reports of one download while its status is the same
-_LOOK_SECONDS = 0.25  # between two looks at what another process does
+_LOOK_SECONDS = 0.25  # between two reads of the queue while another process runs it
 _GOING = ("queued", "running")
 
 
@@ -51,17 +51,17 @@ def pull(
     stopped: Callable[[], bool],
     sleep: Callable[[float], None] = time.sleep,
 ) -> list[Download]:
-    """Fetch the `wanted` repositories (`name` or `name@revision`), or all that wait where none is.
+    """Fetch the `wanted` repositories (`name` or `name@revision`); none means the whole queue.
 
-    Returns how each of them stands in the end. Where `stopped()`, those that are not done are
-    paused. Raises `Problem` for names that cannot be any, and where the queue cannot be used.
+    Returns each of them as it is at the end. Where `stopped()`, those that are not done are paused.
+    Raises `Problem` for invalid names, and where the queue cannot be used.
     """
     asked = [_split(text) for text in wanted]
     if asked:
         downloads = [queue.enqueue(name, revision) for name, revision in asked]
     else:
-        downloads = [one for one in queue.resume_all() if one.status in _GOING]
-    ends = {one.repository.lower(): one for one in downloads}
+        downloads = [download for download in queue.resume_all() if download.status in _GOING]
+    ends = {download.repository.lower(): download for download in downloads}
 
     def note(download: Download) -> None:
         ends[download.repository.lower()] = download
@@ -81,13 +81,13 @@ def pull(
 
 
 def split_file(repository: str) -> tuple[str, str]:
-    """The repository, and the GGUF file in it that is meant; empty where none is."""
+    """The repository, and the name of a GGUF file in it; empty where none is named."""
     name, _, file = repository.rpartition("/")
     return (name, file) if "/" in name and file.lower().endswith(".gguf") else (repository, "")
 
 
 def _split(text: str) -> tuple[str, str]:
-    """A download's name, and the revision; empty where none is asked for. Raises `Problem`."""
+    """A download's name, and its revision; empty where none is given. Raises `Problem`."""
     name, _, revision = text.strip().partition("@")
     check_name(split_file(name)[0])
     return name, check_revision(revision) if revision else ""
@@ -101,10 +101,10 @@ def _watch(
     stopped: Callable[[], bool],
     sleep: Callable[[float], None],
 ) -> bool:
-    """Tell what another process does with ours; whether nothing is left to be done for them."""
+    """Report what another process does with our downloads; whether all of them have ended."""
     while not stopped():
         busy = queue.is_run()
-        here = {one.repository.lower(): one for one in queue.downloads()}
+        here = {download.repository.lower(): download for download in queue.downloads()}
         for name, before in list(ends.items()):
             now = here.get(name)
             if now is not None and now != before:
@@ -127,10 +127,10 @@ def _pause_rest(queue: Queue, ours: set[str], note: ReportProgress) -> None:
 def fetch_download(
     download: Download, report: ReportProgress, cancelled: Callable[[], bool]
 ) -> None:
-    """Have all of it on this machine, ready to be loaded. For `Queue.run`.
+    """Fetch one download completely, for `Queue.run`.
 
-    Raises `Problem`, and `Stopped` soon after `cancelled()`: whatever is being waited for then, an
-    address, an answer, the next block, is left to itself.
+    Raises `Problem`, and `Stopped` soon after `cancelled()`, without waiting for requests that are
+    still under way.
     """
     stop, latest = Stop(), deque[Download](maxlen=1)
     work = apart(lambda: _fetch(download, latest.append, stop), name="download")
@@ -156,8 +156,8 @@ def _fetch(download: Download, report: ReportProgress, stop: Stop) -> None:
 
 
 def _describe(hub: Hub, name: str, revision: str) -> Repository:
-    """A commit that is still the main branch's head is described as that, so that it becomes
-    what other tools find under the name."""
+    """The repository; where the commit is still the main branch's head, as that branch, so that
+    other tools find it under the name."""
     if is_commit(revision):
         head = hub.describe(name)
         if head.revision == revision:
@@ -186,4 +186,4 @@ def installed_by(download: Download) -> Installed:
             found = model.name.lower() == wanted
         if found:
             return model
-    raise Problem(f"{download.repository} was fetched, and is gone again.", "Fetch it once more.")
+    raise Problem(f"{download.repository} was deleted after its download.", "Download it again.")

@@ -1,8 +1,7 @@
-"""What is told about models, drawn in a terminal: tables for what can be had, a reason for each no.
+"""Draws records of models in a terminal: tables of what can be used, a reason for each that cannot.
 
-Knows the records and a console; nothing of where they come from. Nothing that a hub or a model's
-file wrote reaches the terminal but through `engine.cli.terminal.clean`. Nothing is ever shown as an
-empty list: where there is nothing, it is said what to do.
+Knows the records and a console; nothing of where they come from. Texts from the hub and from model
+files are cleaned of control characters. There are no empty lists: a line says what to do instead.
 """
 
 import time
@@ -19,10 +18,10 @@ _ROLES = {"chat": "chat", "drafter": "drafter", "head": "head"}
 
 
 def show_local(console: Console, found: Inventory) -> None:
-    """All that is on this machine, and what is on its way."""
+    """Draw installed models, downloads and leftovers."""
     usable = [model for model in found.installed if not model.problem]
     if usable:
-        table = _table("On this machine", "", "used as", "size", "bits", "context", "last used")
+        table = _table("On this machine", "", "role", "size", "bits", "context", "last used")
         for model in usable:
             table.add_row(
                 _name(model.name),
@@ -34,28 +33,28 @@ def show_local(console: Console, found: Inventory) -> None:
             )
         console.print(table)
     if not any(model.role == "chat" for model in found.installed):
-        _line(console, "No model to chat with is installed yet.", style="bold")
-        _line(console, "→ See what runs well here: slipstream models pair", indent=2)
+        _line(console, "No model for chat is installed yet.", style="bold")
+        _line(console, "→ To see what runs well here: slipstream models pair", indent=2)
     for broken in (model for model in found.installed if model.problem):
         _no(console, broken.name, f"{broken.problem} {broken.remedy}", size(broken.size_bytes))
     for download in found.downloads:
         show_download(console, download)
-    if any(one.status != "running" for one in found.downloads):
-        _line(console, "→ Go on with what waits: slipstream models pull", indent=2)
+    if any(download.status != "running" for download in found.downloads):
+        _line(console, "→ To continue downloads: slipstream models pull", indent=2)
     for rest in found.incomplete:
         again = f"slipstream models remove --incomplete {rest.name}"
-        _no(console, rest.name, f"It is incomplete. Fetch it again, or {again}",
+        _no(console, rest.name, f"It is incomplete. Fetch it again, or delete it: {again}",
             size(rest.size_bytes))  # fmt: skip
     for folder in found.folders:
-        _line(console, f"Also looked through: {folder}", style="dim")
-    sizes = [one.size_bytes for one in found.installed]
-    sizes += [one.size_bytes for one in found.incomplete]
+        _line(console, f"Added folder: {folder}", style="dim")
+    sizes = [model.size_bytes for model in found.installed]
+    sizes += [rest.size_bytes for rest in found.incomplete]
     free = size(found.free_bytes)
-    _line(console, f"{size(sum(sizes))} taken, {free} free on the disk.", style="dim")
+    _line(console, f"Models take {size(sum(sizes))}; {free} are free on the disk.", style="dim")
 
 
 def show_download(console: Console, download: Download) -> None:
-    """One of the queue, as it stands."""
+    """Draw an entry of the queue."""
     mark, style = {
         "done": ("✓", "green"),
         "running": ("↓", "bold"),
@@ -71,32 +70,32 @@ def show_download(console: Console, download: Download) -> None:
 
 
 def show_found(console: Console, text: str, found: Sequence[SearchResult]) -> None:
-    """What the hub has; those that cannot be used come last, each with its reason."""
-    usable = [one for one in found if not one.reason]
+    """Draw the results of a search; those that cannot be used come last, each with its reason."""
+    usable = [result for result in found if not result.reason]
     if not found:
         _line(console, f"The hub has no model for {text!r}.", style="bold")
         _line(console, "→ Try a part of the name, or: slipstream models pair", indent=2)
     elif usable:
         table = _table("On the hub", "", "size", "downloads", "licence", "updated")
-        for one in usable:
-            taken = size(one.size_bytes) if one.size_bytes is not None else "?"
+        for result in usable:
+            taken = size(result.size_bytes) if result.size_bytes is not None else "?"
             table.add_row(
-                _name(one.repository), taken, f"{one.downloads:,}", _name(one.licence),
-                one.updated[:10],
+                _name(result.repository), taken, f"{result.downloads:,}", _name(result.licence),
+                result.updated[:10],
             )  # fmt: skip
         console.print(table)
-    for one in (one for one in found if one.reason):
-        _no(console, one.repository, one.reason)
+    for result in (result for result in found if result.reason):
+        _no(console, result.repository, result.reason)
     if usable:
         _line(console, f"→ slipstream models pull {usable[0].repository}", style="dim")
 
 
 def show_offers(console: Console, offers: Sequence[PairOffer]) -> None:
-    """The catalog's pairs for this machine, the recommended one first."""
+    """Draw the catalog's pairs for this machine, the recommended one first."""
     for offer in offers:
         if offer.recommended:
             _recommended(console, offer)
-    others = [one for one in offers if not one.recommended]
+    others = [offer for offer in offers if not offer.recommended]
     if others:
         _line(console, "Also in the catalog", style="bold")
     for offer in others:
@@ -109,26 +108,26 @@ def show_offers(console: Console, offers: Sequence[PairOffer]) -> None:
         drafter = f"with {offer.drafter}; " if offer.drafter else ""
         _line(console, f"{drafter}{offer.good_for}", indent=2)
     if any(not offer.verified for offer in offers):
-        _line(console, "Names and sizes are as of the catalog; the hub may differ.", style="dim")
+        _line(console, "Names and sizes are the catalog's; the hub's may differ.", style="dim")
 
 
 def show_candidates(console: Console, target: str, candidates: Sequence[Candidate]) -> None:
-    """What may draft for a target, best first, and why or why not."""
+    """Draw every way to draft for a target, best first, each with its reason."""
     _line(console, f"Drafters for {target}", style="bold")
-    for one in candidates:
-        facts = [] if one.installed else ["not here yet"]
-        if one.works and one.cost_ratio is not None:
-            share = f"{one.cost_ratio:.0%} of a pass".replace("%", " %")
-            facts.append(f"a guess costs {share if one.cost_ratio else 'nothing'}")
-        mark, style = ("✓", "green") if one.works else ("✗", "bold red")
-        _entry(console, mark, style, one.drafter, ", ".join(facts))
-        _line(console, one.reason, indent=2)
-    if not any(one.works for one in candidates):
+    for candidate in candidates:
+        facts = [] if candidate.installed else ["not here yet"]
+        if candidate.works and candidate.cost_ratio is not None:
+            share = f"{candidate.cost_ratio:.0%} of a pass".replace("%", " %")
+            facts.append(f"a drafted token costs {share if candidate.cost_ratio else 'nothing'}")
+        mark, style = ("✓", "green") if candidate.works else ("✗", "bold red")
+        _entry(console, mark, style, candidate.drafter, ", ".join(facts))
+        _line(console, candidate.reason, indent=2)
+    if not any(candidate.works for candidate in candidates):
         _line(console, "→ It answers without one: --drafter none", indent=2)
 
 
 def show_fit(console: Console, fit: Fit) -> None:
-    """What a pair takes, and of what that is made."""
+    """Draw the memory that a pair needs, and its parts."""
     mark, style = ("✓", "green") if fit.fits else ("✗", "bold red")
     _entry(console, mark, style, fit.pair, f"at {fit.context:,} tokens")
     table = Table(box=None, padding=(0, 1, 0, 0), show_header=False)
@@ -177,7 +176,7 @@ def _fetched(offer: PairOffer) -> str:
 
 
 def _table(title: str, *headings: str) -> Table:
-    """The first column folds where the console is narrow, figures do not."""
+    """A table whose first column folds where the console is narrow; figures do not."""
     table = Table(title=title, title_justify="left", title_style="bold", box=None,
                   padding=(0, 2, 0, 0), header_style="dim")  # fmt: skip
     for number, heading in enumerate(headings):
@@ -193,7 +192,7 @@ def _table(title: str, *headings: str) -> Table:
 
 
 def _name(text: str) -> Text:
-    """What somebody else wrote, in one line."""
+    """Somebody else's text in one line."""
     return Text(_tidy(text))
 
 

@@ -74,7 +74,7 @@ def test_other_files_are_no_backups(store: Store) -> None:
 def test_no_backup_fills_the_disk(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = namedtuple("usage", "free")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(free=5 << 20))
-    with pytest.raises(Problem, match="the disk has 5.24 MB"):
+    with pytest.raises(Problem, match=r"the disk has 5\.24 MB"):
         store.back_up_if_due().result()
     assert list(store.backups.iterdir()) == []
     assert asked(store).content  # and the store goes on

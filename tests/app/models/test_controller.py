@@ -97,7 +97,7 @@ def test_every_page_says_what_it_waits_for_and_why_it_is_empty(opened: Opened) -
     assert len({page.status.text for page in dialog.pages.values()} - {""}) == len(dialog.pages)
 
 
-def test_only_the_page_that_is_seen_is_drawn(opened: Opened) -> None:
+def test_only_the_open_page_is_refreshed(opened: Opened) -> None:
     opened.answer(*INSTALLED)
     assert opened.dialog.disk.rows.rows == ()
     assert opened.see("disk").rows.rows
@@ -109,7 +109,7 @@ def test_only_the_page_that_is_seen_is_drawn(opened: Opened) -> None:
     assert len(opened.dialog.disk.rows.rows) == len(INCOMPLETE)
 
 
-def test_a_problem_is_said_and_can_be_tried_again(opened: Opened) -> None:
+def test_a_problem_is_shown_and_can_be_tried_again(opened: Opened) -> None:
     opened.commands.asked("list").fail("The list is damaged.", "Delete it.")
     disk = opened.see("disk")
     assert disk.status.text == "The list is damaged. Delete it."
@@ -122,10 +122,10 @@ def test_a_problem_is_said_and_can_be_tried_again(opened: Opened) -> None:
     assert len(disk.rows.rows) == len(INSTALLED) + len(INCOMPLETE)
 
 
-def test_the_recommended_pair_is_got_and_used(opened: Opened) -> None:
+def test_the_recommended_pair_is_downloaded_and_used(opened: Opened) -> None:
     opened.answer()
     card = opened.dialog.offers.card
-    assert card.button.text() == "Get and use"
+    assert card.button.isEnabled()
     card.button.click()
     pull = opened.commands.asked("pull")
     assert pull.words == ("pull", "--json", "--with-parent", TARGET, DRAFTER)
@@ -142,14 +142,14 @@ def test_the_recommended_pair_is_got_and_used(opened: Opened) -> None:
     opened.until(lambda: card.button.text() == "In use")
 
 
-def test_a_pair_that_is_here_is_used_at_once(opened: Opened) -> None:
+def test_an_installed_pair_is_used_at_once(opened: Opened) -> None:
     opened.answer(*HERE)
     opened.dialog.offers.card.button.click()
     opened.until(lambda: opened.target == "/models/target")
     assert not opened.commands.waits("pull")
 
 
-def test_a_choice_made_meanwhile_stands(opened: Opened) -> None:
+def test_a_pair_chosen_in_the_meantime_is_kept(opened: Opened) -> None:
     opened.answer()
     opened.dialog.offers.card.button.click()
     opened.window.loader.load(Pair("/models/other", "auto", "auto"))
@@ -162,7 +162,7 @@ def test_a_choice_made_meanwhile_stands(opened: Opened) -> None:
     opened.until(lambda: opened.target == "/models/target")
 
 
-def test_loading_is_told_of_to_its_end(opened: Opened) -> None:
+def test_loading_is_reported_from_start_to_end(opened: Opened) -> None:
     opened.answer(*HERE)
     opened.press("disk", "model:/models/target", "use")
     begun = opened.dialog.line.text
@@ -190,7 +190,7 @@ def test_downloads_of_another_process_are_followed(opened: Opened) -> None:
     assert not opened.window.library_controller.following
 
 
-def test_what_cannot_be_used_is_greyed_out(opened: Opened) -> None:
+def test_an_offer_without_room_is_greyed_out(opened: Opened) -> None:
     opened.answer()
     key = "mlx-community/gpt-oss-20b-MXFP4-Q8+"
     opened.press("offers", key, "get")
@@ -200,7 +200,7 @@ def test_what_cannot_be_used_is_greyed_out(opened: Opened) -> None:
     assert "12.0 GB" in row.data.reasons
 
 
-def test_searching_and_getting(opened: Opened) -> None:
+def test_searching_and_downloading(opened: Opened) -> None:
     opened.answer()
     dialog, search = opened.dialog, opened.dialog.search
     dialog.show_page("search")
@@ -238,7 +238,7 @@ def test_without_a_network(opened: Opened, page: PageName) -> None:
     assert opened.see(page).status.text == "The hub cannot be reached. Connect, and try again."
 
 
-def test_nothing_found_says_so(opened: Opened) -> None:
+def test_an_empty_result_is_explained(opened: Opened) -> None:
     opened.dialog.search.searched.emit("xyz")
     opened.commands.asked("search").answer(plain(found=()))
     status = opened.see("search").status
@@ -246,7 +246,7 @@ def test_nothing_found_says_so(opened: Opened) -> None:
     assert "“xyz”" in status.text
 
 
-def test_downloads_are_paused_gone_on_with_and_cancelled(opened: Opened) -> None:
+def test_downloads_are_paused_resumed_and_cancelled(opened: Opened) -> None:
     running = Download("a/a", "", "running", 1, 4)
     paused = Download("b/b", "", "paused", 1, 4)
     opened.answer(downloads=(running, paused))
@@ -272,7 +272,7 @@ def test_downloads_are_paused_gone_on_with_and_cancelled(opened: Opened) -> None
     assert "On this machine" in dialog.line.text
 
 
-def test_cancelling_half_a_pair_means_not_to_use_it(opened: Opened) -> None:
+def test_a_pair_is_not_used_when_half_of_it_is_cancelled(opened: Opened) -> None:
     opened.answer()
     opened.dialog.offers.card.button.click()
     opened.commands.asked("pull").download(Download(DRAFTER, "", "running", 1, 4))
@@ -297,7 +297,7 @@ def test_a_download_that_dies_can_be_tried_again(opened: Opened) -> None:
     opened.until(lambda: opened.target == "/models/target")
 
 
-def test_deleting_is_asked_about(opened: Opened) -> None:
+def test_deleting_asks_first(opened: Opened) -> None:
     opened.answer(*HERE, STARTER)
     key = "model:/models/drafter"
 
@@ -323,7 +323,7 @@ def test_deleting_is_asked_about(opened: Opened) -> None:
     assert key not in [row.data.key for row in opened.see("disk").rows.rows]
 
 
-def test_what_is_loaded_cannot_be_deleted(opened: Opened) -> None:
+def test_a_loaded_model_cannot_be_deleted(opened: Opened) -> None:
     opened.answer(replace(STARTER, path="/models/tiny"))
     row = opened.see("disk").rows.row("model:/models/tiny")
     assert row.data.badge == "Target in use"
@@ -331,7 +331,7 @@ def test_what_is_loaded_cannot_be_deleted(opened: Opened) -> None:
     assert not opened.dialog.findChildren(QMessageBox)
 
 
-def test_the_starter_model_is_used_as_such(opened: Opened) -> None:
+def test_the_starter_model_is_loaded_as_the_starter(opened: Opened) -> None:
     opened.window.loader.load(Pair("/models/other", "auto", "auto"))
     opened.until(lambda: opened.target == "/models/other")
     opened.answer(STARTER)
@@ -340,7 +340,7 @@ def test_the_starter_model_is_used_as_such(opened: Opened) -> None:
     assert opened.window.settings.pair.target == ""
 
 
-def test_the_starter_is_fetched_as_all_others_are(opened: Opened) -> None:
+def test_the_starter_is_downloaded_like_any_other(opened: Opened) -> None:
     opened.window.loader.load(Pair("/models/other", "auto", "auto"))
     opened.until(lambda: opened.target == "/models/other")
     of_the_starter = offer(STARTER.name)
@@ -387,7 +387,7 @@ def test_drafters_are_shown_with_reasons_and_chosen(opened: Opened) -> None:
     assert opened.commands.waits("pull", "mlx-community/Qwen3-1.7B-4bit")
 
 
-def test_with_the_dialog_closed_the_window_tells(opened: Opened) -> None:
+def test_with_the_dialog_closed_the_window_shows_a_notice(opened: Opened) -> None:
     opened.answer()
     opened.press("offers", f"{OFFERS[2].target}+", "get")
     opened.dialog.close()

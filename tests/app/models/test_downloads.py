@@ -42,7 +42,7 @@ def downloading(qapp: QObject) -> Downloading:
     return Downloading()
 
 
-def test_it_is_begun_once(downloading: Downloading) -> None:
+def test_a_download_is_started_once(downloading: Downloading) -> None:
     downloading.downloads.pull("a/a", "b/b", "a/a")
     assert downloading.statuses == {"a/a": "queued", "b/b": "queued"}
     downloading.downloads.pull("b/b")
@@ -53,7 +53,7 @@ def test_it_is_begun_once(downloading: Downloading) -> None:
     assert downloading.commands.asked("pull", "c/c").words[-1] == "c/c"
 
 
-def test_it_tells_how_far_it_is_until_it_is_here(downloading: Downloading) -> None:
+def test_progress_is_reported_until_a_download_completes(downloading: Downloading) -> None:
     downloading.downloads.pull("a/a", "b/b")
     pull = downloading.commands.asked("pull")
     pull.download(A)
@@ -71,7 +71,7 @@ def test_it_tells_how_far_it_is_until_it_is_here(downloading: Downloading) -> No
     assert not downloading.downloads.running
 
 
-def test_pausing_and_going_on(downloading: Downloading) -> None:
+def test_pausing_and_resuming(downloading: Downloading) -> None:
     downloading.downloads.pull("a/a")
     pull = downloading.commands.asked("pull")
     pull.download(A)
@@ -91,7 +91,7 @@ def test_pausing_and_going_on(downloading: Downloading) -> None:
     assert downloading.commands.waits("pull", "a/a", "--with-parent")
 
 
-def test_a_look_from_before_forgets_nothing(downloading: Downloading) -> None:
+def test_an_older_answer_forgets_nothing(downloading: Downloading) -> None:
     downloading.library.refresh()
     downloading.downloads.pull("a/a", "b/b")
     downloading.look(replace(A, status="paused"))  # as it was before
@@ -102,7 +102,7 @@ def test_a_look_from_before_forgets_nothing(downloading: Downloading) -> None:
     assert downloading.statuses == {"a/a": "running"}
 
 
-def test_what_another_process_downloads_is_known_as_such(downloading: Downloading) -> None:
+def test_downloads_of_another_process_are_recognized(downloading: Downloading) -> None:
     downloading.look(A)
     assert downloading.downloads.elsewhere
     downloading.look(replace(A, status="paused"))
@@ -112,7 +112,9 @@ def test_what_another_process_downloads_is_known_as_such(downloading: Downloadin
     assert not downloading.downloads.elsewhere
 
 
-def test_what_waits_is_paused_though_its_command_says_nothing(downloading: Downloading) -> None:
+def test_a_waiting_download_is_paused_though_its_command_reports_nothing(
+    downloading: Downloading,
+) -> None:
     downloading.downloads.pull("a/a", "b/b")
     downloading.downloads.pause("b/b")
     downloading.commands.asked("--pause").answer()
@@ -121,7 +123,7 @@ def test_what_waits_is_paused_though_its_command_says_nothing(downloading: Downl
     assert downloading.downloads.pending == {}
 
 
-def test_a_wish_that_fails_is_told_and_forgotten(downloading: Downloading) -> None:
+def test_a_request_that_fails_is_reported_and_forgotten(downloading: Downloading) -> None:
     downloading.downloads.pull("a/a")
     downloading.downloads.pause("a/a")
     downloading.commands.asked("--pause").fail("The queue is locked.", "Wait.")
@@ -129,7 +131,7 @@ def test_a_wish_that_fails_is_told_and_forgotten(downloading: Downloading) -> No
     assert [problem.remedy for problem in downloading.problems] == ["Wait."]
 
 
-def test_what_is_cancelled_is_gone(downloading: Downloading) -> None:
+def test_a_cancelled_download_is_gone(downloading: Downloading) -> None:
     downloading.downloads.pull("a/a")
     downloading.downloads.cancel("a/a")
     assert downloading.downloads.pending == {"a/a": "cancel"}
@@ -139,7 +141,7 @@ def test_what_is_cancelled_is_gone(downloading: Downloading) -> None:
     assert downloading.downloads.pending == {}
 
 
-def test_a_death_is_a_failure_that_can_be_tried_again(downloading: Downloading) -> None:
+def test_a_download_whose_command_died_can_be_tried_again(downloading: Downloading) -> None:
     downloading.downloads.pull("a/a", "b/b", "c/c")
     pull = downloading.commands.asked("pull")
     pull.download(A)
@@ -174,7 +176,7 @@ def test_a_failure_that_was_cancelled_does_not_come_back(downloading: Downloadin
     assert downloading.statuses == {}
 
 
-def test_a_problem_of_the_command_that_no_download_has_is_told(downloading: Downloading) -> None:
+def test_a_problem_without_a_download_is_reported(downloading: Downloading) -> None:
     downloading.downloads.pull("a/a")
     pull = downloading.commands.asked("pull")
     pull.download(replace(A, status="failed", problem="Damaged.", remedy="Tell them."))
@@ -183,7 +185,7 @@ def test_a_problem_of_the_command_that_no_download_has_is_told(downloading: Down
     assert len(downloading.problems) == 1
 
 
-def test_lines_of_another_shape_are_told_and_passed_over(downloading: Downloading) -> None:
+def test_malformed_lines_are_reported_and_skipped(downloading: Downloading) -> None:
     downloading.downloads.pull("a/a")
     pull = downloading.commands.asked("pull")
     pull.tell({"download": {"repository": "a/a"}})

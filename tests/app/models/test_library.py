@@ -32,7 +32,7 @@ def library(commands: FakeCommandRunner) -> Library:
     return Library(commands)
 
 
-def test_all_that_is_answered_comes_through(commands: FakeCommandRunner, library: Library) -> None:
+def test_every_answer_is_decoded(commands: FakeCommandRunner, library: Library) -> None:
     library.refresh()
     library.refresh_offers()
     library.search("  qwen   3 ")
@@ -68,7 +68,7 @@ def test_only_the_latest_answer_counts(commands: FakeCommandRunner, library: Lib
     assert look.dropped
 
 
-def test_what_failed_keeps_what_was_known(commands: FakeCommandRunner, library: Library) -> None:
+def test_a_failure_keeps_the_last_answer(commands: FakeCommandRunner, library: Library) -> None:
     library.refresh()
     commands.asked("list").answer(INVENTORY_ANSWER)
     library.refresh()
@@ -105,7 +105,7 @@ def test_another_target_forgets_the_candidates(
         {"found": {"repository": "a/b"}},
     ],
 )
-def test_an_answer_of_another_shape_is_a_problem(
+def test_a_malformed_answer_is_a_problem(
     commands: FakeCommandRunner, library: Library, answer: dict[str, Any]
 ) -> None:
     library.search("a")
@@ -114,7 +114,7 @@ def test_an_answer_of_another_shape_is_a_problem(
     assert not library.found.asking
 
 
-def test_a_newer_command_may_say_more(commands: FakeCommandRunner, library: Library) -> None:
+def test_an_answer_may_have_more_fields(commands: FakeCommandRunner, library: Library) -> None:
     answer = plain(found=FOUND[:1])
     answer["found"][0]["stars"] = 5
     library.search("a")
@@ -131,7 +131,7 @@ def test_a_newer_command_may_say_more(commands: FakeCommandRunner, library: Libr
         (lambda one: one.remove_folder("/x"), ("folders", "--json", "--remove", "/x")),
     ],
 )
-def test_after_a_change_it_looks_again(
+def test_everything_is_refreshed_after_a_change(
     commands: FakeCommandRunner,
     library: Library,
     act: Callable[[Library], None],

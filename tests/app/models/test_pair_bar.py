@@ -61,9 +61,7 @@ def choose(bar: PairBar, name: str, text: str) -> None:
     chooser.activated.emit(place)
 
 
-def test_each_choice_is_told_with_the_whole_pair(
-    bar: PairBar, chosen: list[tuple[str, str, str]]
-) -> None:
+def test_each_choice_emits_the_whole_pair(bar: PairBar, chosen: list[tuple[str, str, str]]) -> None:
     choose(bar, "Target model", "Other")
     choose(bar, "Drafter", "Lookup")
     choose(bar, "Draft length", "16")
@@ -74,23 +72,21 @@ def test_each_choice_is_told_with_the_whole_pair(
     ]
 
 
-def test_the_keyboard_passes_over_what_cannot_be_chosen(
+def test_the_keyboard_skips_disabled_choices(
     bar: PairBar, chosen: list[tuple[str, str, str]]
 ) -> None:
     QTest.keyClick(box(bar, "Target model"), Qt.Key.Key_Down)
     assert chosen == [("/models/other", "auto", "auto")]
 
 
-def test_what_is_set_from_outside_is_not_told(
-    bar: PairBar, chosen: list[tuple[str, str, str]]
-) -> None:
+def test_setting_the_pair_emits_nothing(bar: PairBar, chosen: list[tuple[str, str, str]]) -> None:
     bar.set_pair("/models/other", drafter="none", length="0")
     choose(bar, "Target model", "Other")
     assert chosen == []
     assert (bar.target, bar.drafter, bar.length) == ("/models/other", "none", "0")
 
 
-def test_a_folder_that_was_not_offered_is_shown_by_its_name(bar: PairBar) -> None:
+def test_a_folder_that_is_not_listed_is_shown_by_its_name(bar: PairBar) -> None:
     bar.set_pair("/elsewhere/Mine/", drafter="/heads/best", length="3")
     assert box(bar, "Target model").currentText() == "Mine"
     assert box(bar, "Target model").toolTip() == "/elsewhere/Mine/"
@@ -98,7 +94,7 @@ def test_a_folder_that_was_not_offered_is_shown_by_its_name(bar: PairBar) -> Non
     assert bar.target == "/elsewhere/Mine/"
 
 
-def test_what_is_chosen_outlives_another_list(bar: PairBar) -> None:
+def test_the_choice_survives_a_new_list(bar: PairBar) -> None:
     bar.set_targets(TARGETS[2:])
     assert bar.target == "/models/small"
     assert box(bar, "Target model").currentText() == "small"
@@ -115,7 +111,7 @@ def test_a_head_is_greyed_out_with_the_reason(bar: PairBar, head: bool) -> None:
     assert said.startswith("Head. " if head else "Head, not available. None was trained.")
 
 
-def test_things_to_do_are_not_choices(
+def test_tasks_are_not_choices(
     bar: PairBar, qtbot: QtBot, chosen: list[tuple[str, str, str]]
 ) -> None:
     with qtbot.waitSignal(bar.open_target_asked):
@@ -130,7 +126,7 @@ def test_things_to_do_are_not_choices(
     assert chosen == []
 
 
-def test_loading_loaded_and_failed_are_said(bar: PairBar, qtbot: QtBot) -> None:
+def test_every_status_is_shown(bar: PairBar, qtbot: QtBot) -> None:
     progress, retry = bar.findChild(QProgressBar), bar.findChild(QPushButton)
     assert progress is not None
     assert retry is not None
@@ -213,7 +209,7 @@ def test_it_follows_a_dark_window(bar: PairBar) -> None:
     assert not bar.grab().isNull()
 
 
-def test_targets_are_offered_once_and_drafters_are_not() -> None:
+def test_targets_are_listed_once_and_drafters_are_not() -> None:
     here = (*INSTALLED, installed("someone/Large", path=SNAPSHOT))
     choices = target_choices(here, starter=STARTER, opened=("/files/a.gguf", SNAPSHOT))
     assert [choice.name for choice in choices] == [
@@ -230,7 +226,7 @@ def test_targets_are_offered_once_and_drafters_are_not() -> None:
     assert not any(choice.reason for choice in choices if choice is not choices[-2])
 
 
-def test_a_model_of_the_hub_has_its_name_before_the_list_is_known() -> None:
+def test_a_hub_model_has_its_name_before_the_list_is_known() -> None:
     (_, choice) = target_choices((), starter=STARTER, opened=(SNAPSHOT,))
     assert (choice.value, choice.name) == (SNAPSHOT, "Large")
     assert target_name(SNAPSHOT) == "Large"
@@ -238,7 +234,7 @@ def test_a_model_of_the_hub_has_its_name_before_the_list_is_known() -> None:
     assert target_name("") == "the starter model"
 
 
-def test_drafters_before_anything_is_known_are_not_greyed_out() -> None:
+def test_every_drafter_can_be_chosen_before_the_candidates_are_known() -> None:
     choices = drafter_choices((), opened=("/drafters/mine",))
     assert [choice.value for choice in choices] == [
         *("auto", "lookup", "head", "early-exit", "none", "/drafters/mine")

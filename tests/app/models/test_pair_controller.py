@@ -40,7 +40,7 @@ def drafting(window: Window) -> tuple[str, str]:
     return (loaded.drafter, loaded.draft_length) if loaded else ("", "")
 
 
-def test_the_pair_is_shown_and_the_drafting_changed(open_window: Open, until: Until) -> None:
+def test_the_pair_is_shown_and_its_drafter_changed(open_window: Open, until: Until) -> None:
     window = open_window()
     until(lambda: window.pair_bar.status == "loaded")
     assert box(window, "Target model").currentText() == "tiny"
@@ -51,7 +51,7 @@ def test_the_pair_is_shown_and_the_drafting_changed(open_window: Open, until: Un
     assert window.settings.pair == Pair("", "lookup", "4")
 
 
-def test_a_drafting_that_fails_is_taken_back(open_window: Open, until: Until) -> None:
+def test_a_drafter_that_fails_is_taken_back(open_window: Open, until: Until) -> None:
     window = open_window("ready take load take failed serve")
     until(lambda: window.pair_bar.status == "loaded")
     choose(window, "Drafter", "Lookup")
@@ -62,7 +62,7 @@ def test_a_drafting_that_fails_is_taken_back(open_window: Open, until: Until) ->
     assert window.composer.blocked == ""
 
 
-def test_another_target_is_offered_and_loaded(
+def test_another_target_is_listed_and_loaded(
     open_window: Open, until: Until, tmp_path: Path
 ) -> None:
     folder = tmp_path / "models" / "other"
@@ -98,7 +98,7 @@ def test_drafters_that_do_not_work_say_why(open_window: Open, until: Until) -> N
     until(lambda: drafting(window)[0] == DRAFTER)
 
 
-def test_a_pair_that_is_used_waits_for_the_answer(open_window: Open, until: Until) -> None:
+def test_loading_waits_for_the_end_of_the_answer(open_window: Open, until: Until) -> None:
     window = open_window("ready take load take text:begun take -- ready serve")
     until(lambda: window.pair_bar.status == "loaded")
     window.composer.set_text("Go on.")
@@ -127,7 +127,7 @@ def test_a_gguf_file_is_imported_first(open_window: Open, until: Until, tmp_path
     assert window.settings.paths("targets") == (str(file),)
 
 
-def test_a_gguf_file_that_is_damaged_leaves_the_old_model(
+def test_a_damaged_gguf_file_leaves_the_old_model_loaded(
     open_window: Open, until: Until, tmp_path: Path
 ) -> None:
     def opening(target: str, progress: object) -> Path:
@@ -148,7 +148,7 @@ def test_a_gguf_file_that_is_damaged_leaves_the_old_model(
     assert window.transcript.messages[1].written == "served"
 
 
-def test_a_drafter_folder_is_offered_from_then_on(
+def test_a_drafter_folder_is_listed_from_then_on(
     open_window: Open, until: Until, tmp_path: Path
 ) -> None:
     window = open_window()
@@ -162,7 +162,7 @@ def test_a_drafter_folder_is_offered_from_then_on(
     until(lambda: drafting(window)[0] == str(tmp_path / "small"))
 
 
-def test_progress_is_shown_while_the_starter_comes(open_window: Open, until: Until) -> None:
+def test_progress_is_shown_while_the_starter_downloads(open_window: Open, until: Until) -> None:
     window = open_window()
     until(lambda: window.pair_bar.status == "loaded")
     window.loader.fetch_began.emit()

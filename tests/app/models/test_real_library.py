@@ -119,16 +119,16 @@ def test_from_a_search_to_an_answer(open_real: Callable[[], Window], until: Unti
     answer = window.conversation.branch[-1]
     until(lambda: window.answers.writing(answer.id) is None)
     kept = window.store.message(answer.id).result()
-    assert kept.data
+    assert kept.content
     assert (kept.target, kept.state) == ("Tiny-Llama-8bit", "complete")
     dialog.show_page("disk")
-    until(lambda: any(row.data.badge == "Answers now" for row in dialog.disk.rows.rows))
+    until(lambda: any(row.data.badge == "Target in use" for row in dialog.disk.rows.rows))
     dialog.show_page("drafters")
     until(lambda: len(dialog.drafters.rows.rows) > 3)
     assert "Lookup" in [row.data.title for row in dialog.drafters.rows.rows]
 
 
-def test_closing_pauses_and_the_next_start_goes_on(
+def test_closing_pauses_and_the_next_start_resumes(
     open_real: Callable[[], Window], until: Until, hub: HubServer, tmp_path: Path
 ) -> None:
     hub.hold_after = 50_000
@@ -154,7 +154,7 @@ def test_closing_pauses_and_the_next_start_goes_on(
     assert statuses(tmp_path) in ([], ["done"])
 
 
-def test_a_download_that_is_killed_says_so_and_goes_on(
+def test_a_killed_download_is_reported_and_resumed(
     open_real: Callable[[], Window], until: Until, hub: HubServer
 ) -> None:
     hub.hold_after = 50_000

@@ -44,7 +44,7 @@ def actions(row: RowData) -> dict[str, bool]:
     return {action.name: not action.reason for action in row.actions}
 
 
-def test_what_a_search_found() -> None:
+def test_search_results_become_rows() -> None:
     rows = by_key(found_rows(FOUND, inventory=INVENTORY, downloads=DOWNLOADS))
     assert list(rows) == [one.repository for one in FOUND]
     assert rows[DRAFTER].badge == "On this machine"
@@ -60,7 +60,7 @@ def test_what_a_search_found() -> None:
     assert actions(alone[0]) == {"get": True}
 
 
-def test_what_is_named_in_full_can_be_fetched_though_it_was_not_found() -> None:
+def test_a_full_name_can_be_downloaded_though_the_search_did_not_find_it() -> None:
     def named(name: str) -> list[str]:
         rows = named_row(name, FOUND, inventory=INVENTORY, downloads=DOWNLOADS)
         assert all(actions(row) == {"get": True} for row in rows)
@@ -75,7 +75,7 @@ def test_what_is_named_in_full_can_be_fetched_though_it_was_not_found() -> None:
         assert named(name) == []
 
 
-def test_downloads_of_every_standing() -> None:
+def test_downloads_of_every_status() -> None:
     running, queued, paused, failed = download_rows(DOWNLOADS, pending={})
     assert running.line == "1.24 of 2.28 GB · 31.4 MB/s · 35 s left"
     assert actions(running) == {"pause": True, "cancel": True}
@@ -125,9 +125,12 @@ def test_candidates_with_their_reasons() -> None:
     assert rows["lookup"].badge == "In use"
     assert actions(rows[DRAFTER]) == {"use": True}
     assert rows[DRAFTER].line == "A model · 351 MB"
-    assert "a guess costs 16.0%" in rows[DRAFTER].remark
+    assert "a drafted token costs 16.0%" in rows[DRAFTER].remark
     missing = rows["mlx-community/Qwen3-1.7B-4bit"]
     assert (actions(missing), missing.reasons) == ({"get": True}, "")
+    reworded = replace(CANDIDATES[4], reason="It can be downloaded.")
+    (row,) = candidate_rows((reworded,), LoadedPair(), inventory=INVENTORY, downloads=())
+    assert actions(row) == {"get": True}
     too_large = replace(CANDIDATES[4], reason="It has no room.", obstacle="no room")
     (row,) = candidate_rows((too_large,), LoadedPair(), inventory=INVENTORY, downloads=())
     assert actions(row) == {"get": False}
@@ -175,7 +178,7 @@ def test_offers_and_how_far_they_are() -> None:
     assert (here.in_use, bool(here.action.reason)) == (True, True)
 
 
-def test_offers_stand_as_they_come_under_the_memory_they_are_for() -> None:
+def test_offers_keep_their_order_under_memory_headings() -> None:
     states = offer_states(
         OFFERS, inventory=Inventory(), downloads=(), loaded=LoadedPair(), pending=""
     )
@@ -266,11 +269,11 @@ def test_nothing_is_greyed_out_without_a_reason(
         (words.count(9_120), "9.1 k"),
         (words.count(182_400), "182 k"),
         (words.count(2_310_000), "2.3 M"),
-        (words.context(40_960), "40k tokens"),
-        (words.context(512), "512 tokens"),
+        (words.context(40_960), "context of 40k tokens"),
+        (words.context(512), "context of 512 tokens"),
         (words.short_name("a/b"), "b"),
         (words.short_name("b"), "b"),
     ],
 )
-def test_figures_as_words(said: str, expected: str) -> None:
+def test_counts_and_names_in_words(said: str, expected: str) -> None:
     assert said == expected

@@ -49,7 +49,7 @@ def keys(rows: Rows) -> list[str]:
     return [row.data.key for row in rows.rows]
 
 
-def test_what_is_pressed_is_told(rows: Rows, asked: list[tuple[str, str]]) -> None:
+def test_a_pressed_button_is_reported(rows: Rows, asked: list[tuple[str, str]]) -> None:
     rows.row("3").press("get")
     rows.row("2").press("get")  # greyed out
     assert asked == [("3", "get")]
@@ -59,7 +59,7 @@ def test_what_is_pressed_is_told(rows: Rows, asked: list[tuple[str, str]]) -> No
     assert (button.toolTip(), button.accessibleName()) == ("Too large.", "Get Two")
 
 
-def test_arrows_go_through_the_rows_and_enter_does(
+def test_arrows_move_through_the_rows_and_enter_runs_an_action(
     rows: Rows, asked: list[tuple[str, str]]
 ) -> None:
     rows.row("1").setFocus()
@@ -95,7 +95,7 @@ def test_the_focus_stays_where_it_is_while_rows_change(rows: Rows) -> None:
     assert rows.isAncestorOf(focused)
 
 
-def test_they_stand_in_the_order_that_is_given(rows: Rows) -> None:
+def test_rows_keep_the_given_order(rows: Rows) -> None:
     rows.show_rows((THREE, ONE))
     assert keys(rows) == ["3", "1"]
     QTest.qWait(1)
@@ -114,7 +114,7 @@ def test_a_heading_stands_above_the_first_of_its_rows(rows: Rows) -> None:
     assert headings == ["More"]
 
 
-def test_all_of_it_is_read_out(rows: Rows) -> None:
+def test_a_screen_reader_gets_the_whole_row(rows: Rows) -> None:
     assert rows.row("1").accessibleName() == "One. small. Not here"
     assert rows.row("2").accessibleName() == "Two, not available. Too large"
     warned = replace(TWO, warns=True, badge="New")
@@ -122,7 +122,7 @@ def test_all_of_it_is_read_out(rows: Rows) -> None:
     assert rows.row("2").accessibleName() == "Two. New. Too large"
 
 
-def test_long_names_are_shortened_and_can_be_read_all_the_same(qtbot: QtBot) -> None:
+def test_long_names_are_shortened_and_kept_in_the_tool_tip(qtbot: QtBot) -> None:
     label = ShortenedLabel(elide=Qt.TextElideMode.ElideMiddle)
     qtbot.addWidget(label)
     label.resize(120, 20)

@@ -32,7 +32,7 @@ print('{"progress": [2, 2]}'); print('{"result": "/models/a"}')
     assert heard == [(1, 2), (2, 2)]
 
 
-def test_a_problem_crosses_with_its_remedy() -> None:
+def test_a_problem_crosses_the_pipe_with_its_remedy() -> None:
     code = """print('{"problem": ["No network.", "Connect."]}')"""
     with pytest.raises(Problem, match="No network") as caught:
         open_target("", command=child(code))
@@ -40,13 +40,13 @@ def test_a_problem_crosses_with_its_remedy() -> None:
 
 
 @pytest.mark.parametrize("code", ["import os; os.abort()", "print('{\"progress\": [1, 2]}')", ""])
-def test_a_death_is_a_problem(code: str) -> None:
+def test_a_process_that_dies_is_a_problem(code: str) -> None:
     with pytest.raises(Problem, match="status") as caught:
         open_target("", command=child(code))
     assert caught.value.remedy
 
 
-def test_the_real_child_tells_of_real_problems(
+def test_the_real_child_reports_real_problems(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv(HOME_VARIABLE, str(tmp_path))
@@ -72,7 +72,7 @@ def test_the_child_ends_with_its_parent() -> None:
     """Killed as hard as can be, the parent leaves nothing that goes on."""
     work = """
 import sys, threading; from app.models import target_process
-threading.Thread(target=target_process._end_with_parent, daemon=True).start()
+threading.Thread(target=target_process.end_with_parent, daemon=True).start()
 print('{"progress": [0, 1]}', flush=True); threading.Event().wait()
 """
     parent_code = f"""

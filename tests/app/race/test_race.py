@@ -32,7 +32,7 @@ PLAIN, SPECULATIVE = made_trace(TEXT, longest=0), made_trace(TEXT)
 LINES = (ChatMessage("user", "Count."),)
 
 
-def test_the_same_tokens_however_they_came() -> None:
+def test_the_same_tokens_are_identical_however_they_were_drafted() -> None:
     result = compare_answers(Trace(PLAIN), Trace(SPECULATIVE))
     assert result.difference is None
     assert result.tokens == tally(PLAIN).committed == tally(SPECULATIVE).committed
@@ -59,7 +59,7 @@ def test_the_first_difference_with_its_margin() -> None:
     assert "“·x” (p = 0.5)" in result_text(result)
 
 
-def test_one_that_ends_early_is_different_there() -> None:
+def test_an_answer_that_ends_early_differs_at_its_end() -> None:
     cut = tuple(e for e in PLAIN if not (isinstance(e, Verdict) and e.round > 3))
     result = compare_answers(Trace(cut), Trace(SPECULATIVE))
     assert result.difference is not None
@@ -135,7 +135,7 @@ def race_steps(folder: Path) -> str:
     return f"take drafting take play:{plain} take drafting take play:{speculative}"
 
 
-def test_both_run_and_the_drafting_is_as_before(
+def test_both_run_and_the_drafter_is_restored(
     course: Callable[[str], RaceSetup], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = course(f"ready take load {race_steps(tmp_path)} serve")
@@ -158,7 +158,7 @@ def test_both_run_and_the_drafting_is_as_before(
     assert not one.race.running
 
 
-def test_an_engine_that_dies_ends_the_race_and_drafts_as_before(
+def test_a_dead_engine_ends_the_race_and_the_drafter_is_restored(
     course: Callable[[str], RaceSetup],
 ) -> None:
     one = course("ready take load take drafting take kill -- ready serve")
@@ -177,7 +177,7 @@ def test_a_drafter_that_fails_ends_the_race(course: Callable[[str], RaceSetup]) 
     one.until(lambda: one.drafting == ("lookup", "4"))
 
 
-def test_the_dialog_shows_both_and_the_verdict(
+def test_the_dialog_shows_both_answers_and_the_result(
     course: Callable[[str], RaceSetup], qtbot: QtBot, tmp_path: Path
 ) -> None:
     one = course(f"ready take load {race_steps(tmp_path)} serve")

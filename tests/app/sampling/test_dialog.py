@@ -86,11 +86,11 @@ def opened(qtbot: QtBot) -> Opened:
     return Opened(qtbot, ALL, MINE)
 
 
-def test_nothing_is_lost_on_the_way(opened: Opened) -> None:
+def test_the_dialog_returns_the_settings_that_it_was_given(opened: Opened) -> None:
     assert opened.answer() == ALL
 
 
-def test_the_defaults_are_told_as_none(qtbot: QtBot) -> None:
+def test_the_defaults_are_returned_as_none(qtbot: QtBot) -> None:
     assert Opened(qtbot, None).answer() is None
     assert Opened(qtbot, DEFAULTS).answer() is None
     opened = Opened(qtbot, ALL)
@@ -125,7 +125,7 @@ def test_numbers_have_no_zeros_at_their_end(opened: Opened) -> None:
     ("field", "text"),
     [("Seed", "12x"), ("Seed", "99999999999999999999"), ("Temperature", "0.0005")],
 )
-def test_what_cannot_be_is_said_in_a_line(opened: Opened, field: str, text: str) -> None:
+def test_invalid_values_are_explained(opened: Opened, field: str, text: str) -> None:
     if field == "Seed":
         opened.field(QLineEdit, field).setText(text)
     else:
@@ -139,7 +139,7 @@ def test_what_cannot_be_is_said_in_a_line(opened: Opened, field: str, text: str)
     assert opened.line().standing == "plain"
 
 
-def test_greedy_says_what_changes_nothing(opened: Opened) -> None:
+def test_greedy_sampling_names_what_has_no_effect(opened: Opened) -> None:
     before = opened.line().text
     opened.field(NumberBox, "Temperature").setValue(0)
     for fact in ("Greedy", "Top-k", "seed"):
@@ -149,7 +149,7 @@ def test_greedy_says_what_changes_nothing(opened: Opened) -> None:
 
 
 @pytest.mark.parametrize("preset", [*BUILT_IN, MINE], ids=lambda preset: preset.name)
-def test_a_preset_fills_the_fields_and_is_known_again(opened: Opened, preset: Preset) -> None:
+def test_a_preset_fills_the_fields_and_is_recognized(opened: Opened, preset: Preset) -> None:
     opened.choose(preset.name)
     assert opened.field(QComboBox, "Preset").currentText() == preset.name
     assert opened.button("Remove").isEnabled() == (preset == MINE)
@@ -179,7 +179,7 @@ def test_other_values_have_no_name_until_they_are_saved(opened: Opened) -> None:
     assert opened.answer() == ALL
 
 
-def test_cancelling_tells_nothing(opened: Opened) -> None:
+def test_cancelling_emits_nothing(opened: Opened) -> None:
     opened.field(QPlainTextEdit, "System prompt").setPlainText("other")
     opened.button("Cancel").click()
     assert opened.applied == []

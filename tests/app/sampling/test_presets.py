@@ -31,7 +31,7 @@ presets = st.builds(Preset, names, samplings)
 
 
 @given(st.lists(presets))
-def test_what_was_kept_comes_back(kept: list[Preset]) -> None:
+def test_saved_presets_are_read_back(kept: list[Preset]) -> None:
     own: tuple[Preset, ...] = ()
     for preset in kept:
         own = with_preset(own, preset)
@@ -46,7 +46,7 @@ def test_any_other_text_is_no_preset(text: str) -> None:
     assert all(isinstance(one, Preset) for one in presets_from_json(text))
 
 
-def test_a_preset_that_cannot_be_leaves_the_others() -> None:
+def test_an_invalid_preset_leaves_the_others() -> None:
     kept = json.loads(presets_to_json((Preset("good", Sampling(top_k=3)),)))
     kept |= {"hot": {"sampling": {"temperature": 1e9}}, "\n": kept["good"], "list": []}
     assert presets_from_json(json.dumps(kept)) == (Preset("good", Sampling(top_k=3)),)
@@ -58,7 +58,7 @@ def test_a_name_is_one_line() -> None:
     assert tidy_name("x" * 100) == "x" * 60
 
 
-def test_a_sampling_is_known_by_its_preset() -> None:
+def test_settings_are_recognized_as_their_preset() -> None:
     assert find_preset(Sampling(), BUILT_IN) == BUILT_IN[0]
     assert find_preset(Sampling(temperature=0.123), BUILT_IN) is None
     assert len({preset.sampling.temperature for preset in BUILT_IN}) == len(BUILT_IN)

@@ -64,7 +64,7 @@ def says(*lines: str) -> tuple[str, ...]:
     return (sys.executable, "-c", "\n".join(lines))
 
 
-def test_all_is_right() -> None:
+def test_right_facts_pass() -> None:
     assert judge(RIGHT) == []
 
 
@@ -80,13 +80,13 @@ def test_all_is_right() -> None:
         (replace(RIGHT, failure=FailureFacts(why="The engine died.")), "The engine died."),
     ],
 )
-def test_each_thing_that_is_wrong_is_told(observed: Observed, fact: str) -> None:
+def test_each_wrong_fact_is_a_failure(observed: Observed, fact: str) -> None:
     (failure,) = judge(observed)
     assert fact in failure
 
 
 @pytest.mark.parametrize("part", ["window", "engine", "pair", "answer"])
-def test_what_did_not_happen_is_told(part: str) -> None:
+def test_each_missing_fact_is_a_failure(part: str) -> None:
     assert len(judge(replace(RIGHT, **{part: None}))) == 1
 
 
@@ -97,11 +97,11 @@ def test_facts_cross_the_pipe_and_other_lines_are_ignored() -> None:
 
 
 @given(st.binary())
-def test_anything_may_be_said(output: bytes) -> None:
+def test_any_output_can_be_read(output: bytes) -> None:
     read_facts(output)
 
 
-def test_a_window_that_crashes_is_told_of_with_what_it_said(tmp_path: Path) -> None:
+def test_a_crashed_window_is_reported_with_its_last_line(tmp_path: Path) -> None:
     crash = says(
         PAINTS, "import os, sys", "print('no display', file=sys.stderr, flush=True)", "os.abort()"
     )
@@ -118,7 +118,7 @@ def test_a_window_that_hangs_is_ended(tmp_path: Path) -> None:
     assert run.failure
 
 
-def test_a_window_that_is_not_there_is_told_of(tmp_path: Path) -> None:
+def test_a_missing_window_program_is_reported(tmp_path: Path) -> None:
     run = watch_window((str(tmp_path / "nothing"),), tmp_path, None, seconds=60)
     assert run.observed == Observed()
     assert "nothing" in run.failure
@@ -153,12 +153,12 @@ def test_a_process_is_spawned_by_this_python() -> None:
     assert judge_spawned(replace(spawned, failure="it died"))
 
 
-def test_a_process_that_cannot_be_spawned_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_cannot_be_spawned_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("multiprocessing.spawn.get_executable", lambda: b"/bin/true")
     assert spawn().failure
 
 
-def test_libraries_that_are_missing_are_told_of() -> None:
+def test_missing_libraries_are_reported() -> None:
     assert self_test.load_check() == []
     (told,) = self_test.load_check("app.updates.nothing")
     assert "nothing" in told
@@ -189,7 +189,9 @@ def test_the_report_is_one_object(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.usefixtures("no_starter")
-def test_a_failure_is_told_in_the_report_and_beside_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failure_is_in_the_report_and_on_standard_error(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     status, report, errors = run_test(capsys, *says("raise SystemExit(3)"))
     assert status == 1
     assert not report["passed"]
@@ -197,7 +199,7 @@ def test_a_failure_is_told_in_the_report_and_beside_it(capsys: pytest.CaptureFix
     assert "status 3" in errors
 
 
-def test_without_a_starter_the_rest_is_told(
+def test_without_a_starter_the_rest_is_reported(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def offline(home: Path) -> None:
@@ -210,7 +212,7 @@ def test_without_a_starter_the_rest_is_told(
 
 
 @pytest.mark.parametrize("writes", [True, False])
-def test_a_bundle_is_left_as_it_is(
+def test_changes_to_the_bundle_are_found(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -226,7 +228,7 @@ def test_a_bundle_is_left_as_it_is(
     assert report["bundle"] == {"path": str(bundle), "unchanged": not writes}
 
 
-def test_a_file_that_changes_is_seen(tmp_path: Path) -> None:
+def test_a_changed_file_is_found(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("one")
     before = self_test.file_states(tmp_path)
     (tmp_path / "file").write_text("three")
@@ -255,7 +257,7 @@ def test_in_a_bundle_the_program_that_is_clicked_on_opens_the_window(
         ("ready take load take kill", "failure"),
     ],
 )
-def test_a_window_is_examined_and_closed(
+def test_a_window_is_tested_and_closed(
     steps: str,
     last: str,
     tmp_path: Path,
@@ -315,7 +317,7 @@ def test_arguments_are_explained(
     assert "--nonsense" in said.err
 
 
-def test_the_version_is_told(
+def test_the_version_is_printed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["app", "--version"])
@@ -323,7 +325,7 @@ def test_the_version_is_told(
     assert capsys.readouterr().out.startswith("Slipstream 0.")
 
 
-def test_each_argument_does_its_part(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_argument_has_its_effect(monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[tuple[object, ...]] = []
     monkeypatch.setattr("app.self_test.checks.main", lambda *words: done.append(words) or 0)
     monkeypatch.setattr("app.self_test.window.main", lambda *words: done.append(words) or 0)

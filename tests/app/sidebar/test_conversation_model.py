@@ -37,7 +37,7 @@ def test_sections_follow_the_days(qapp: QApplication, days: float) -> None:
     assert days <= [1, 2, 8, 31, 1000][place]
 
 
-def test_lines_are_read_out_with_what_is_drawn(model: ConversationModel) -> None:
+def test_a_screen_reader_gets_what_is_drawn(model: ConversationModel) -> None:
     model.set_shown(1)
     heard = [model.data(model.index(row), ACCESSIBLE) for row in range(5)]
     assert heard == [
@@ -55,7 +55,7 @@ def test_hostile_titles_are_one_harmless_line(qapp: QApplication) -> None:
     assert model.data(model.index(0)) == "a b <b>c"
 
 
-def test_a_new_title_is_shown_and_told(model: ConversationModel) -> None:
+def test_a_new_title_is_shown_and_emitted(model: ConversationModel) -> None:
     told: list[tuple[int, str]] = []
     model.renamed.connect(lambda *renamed: told.append(renamed))
     index = model.index_of(2)
@@ -84,7 +84,7 @@ def test_the_same_list_again_resets_nothing(model: ConversationModel) -> None:
     assert resets == [1, 1]
 
 
-def test_what_is_shown_is_marked_wherever_it_stands(model: ConversationModel) -> None:
+def test_the_shown_conversation_is_marked_in_any_place(model: ConversationModel) -> None:
     model.set_shown(3)
     model.set_conversations(SEVERAL[2:], NOW)
     assert [model.data(model.index(row), SHOWN) for row in range(3)] == [False, True, False]
@@ -93,7 +93,7 @@ def test_what_is_shown_is_marked_wherever_it_stands(model: ConversationModel) ->
     assert not model.index_of(99).isValid()
 
 
-def test_hits_are_read_out_in_one_line(qapp: QApplication) -> None:
+def test_a_screen_reader_gets_hits_in_one_line(qapp: QApplication) -> None:
     model = HitModel()
     message = Hit(1, 5, "Boats", (Excerpt("the\n", False), Excerpt("sea", True)))
     model.set_hits((message, Hit(1, None, "Boats", (Excerpt("Boats", True),))))

@@ -110,7 +110,7 @@ def test_arrows_move_and_enter_chooses(sidebar: Sidebar) -> None:
     assert chosen == [3]
 
 
-def test_a_title_is_edited_in_its_place(sidebar: Sidebar, qtbot: QtBot) -> None:
+def test_a_title_is_edited_in_place(sidebar: Sidebar, qtbot: QtBot) -> None:
     renamed = listen(sidebar.renamed)
     shown = conversations(sidebar)
     shown.setFocus()
@@ -124,7 +124,7 @@ def test_a_title_is_edited_in_its_place(sidebar: Sidebar, qtbot: QtBot) -> None:
     assert index(sidebar, 1).data() == "Ships"
 
 
-def test_escape_gives_a_new_title_up(sidebar: Sidebar) -> None:
+def test_escape_discards_a_new_title(sidebar: Sidebar) -> None:
     renamed = listen(sidebar.renamed)
     sidebar.begin_rename(2)
     editor = part(sidebar, QLineEdit, "New title")
@@ -134,7 +134,7 @@ def test_escape_gives_a_new_title_up(sidebar: Sidebar) -> None:
     assert index(sidebar, 2).data() == "Parsers"
 
 
-def test_a_new_list_waits_for_the_title_that_is_edited(sidebar: Sidebar, qtbot: QtBot) -> None:
+def test_a_new_list_waits_until_a_title_is_edited(sidebar: Sidebar, qtbot: QtBot) -> None:
     sidebar.begin_rename(2)
     editor = part(sidebar, QLineEdit, "New title")
     QTest.keyClicks(editor, "Zig")
@@ -145,7 +145,7 @@ def test_a_new_list_waits_for_the_title_that_is_edited(sidebar: Sidebar, qtbot: 
     qtbot.waitUntil(lambda: conversations(sidebar).model().rowCount() == 6)
 
 
-def test_delete_is_offered_to_be_undone(sidebar: Sidebar) -> None:
+def test_a_deletion_can_be_undone(sidebar: Sidebar) -> None:
     deleted, restored = listen(sidebar.deleted), listen(sidebar.restored)
     bar, shown = part(sidebar, UndoBar), conversations(sidebar)
     assert not bar.isVisible()
@@ -166,7 +166,7 @@ def test_delete_is_offered_to_be_undone(sidebar: Sidebar) -> None:
     assert not bar.isVisible()
 
 
-def test_an_offer_can_be_taken_back_or_closed(sidebar: Sidebar) -> None:
+def test_an_undo_can_be_withdrawn_or_closed(sidebar: Sidebar) -> None:
     bar = part(sidebar, UndoBar)
     bar.add(1, "one")
     bar.add(2, "two")
@@ -211,7 +211,7 @@ def test_the_menu_is_about_the_line_pointed_at(sidebar: Sidebar, how: str, qtbot
     qtbot.waitUntil(lambda: not sidebar.findChildren(QMenu))
 
 
-def test_new_and_import_are_asked_for(sidebar: Sidebar) -> None:
+def test_new_and_import_are_requested(sidebar: Sidebar) -> None:
     new, imported = listen(sidebar.new_asked), listen(sidebar.import_asked)
     (button,) = (
         one for one in sidebar.findChildren(QAbstractButton) if one.text() == "New conversation"
@@ -223,7 +223,7 @@ def test_new_and_import_are_asked_for(sidebar: Sidebar) -> None:
     assert len(imported) == 1
 
 
-def test_a_search_is_asked_once_and_its_hits_are_shown(sidebar: Sidebar, qtbot: QtBot) -> None:
+def test_a_search_is_requested_once_and_its_hits_are_shown(sidebar: Sidebar, qtbot: QtBot) -> None:
     asked, chosen = listen(sidebar.search_changed), listen(sidebar.hit_chosen)
     sidebar.find_action.trigger()
     field = search(sidebar)
@@ -249,7 +249,7 @@ def test_a_search_is_asked_once_and_its_hits_are_shown(sidebar: Sidebar, qtbot: 
     assert field.text() == ""
 
 
-def test_what_stands_where_there_is_nothing(sidebar: Sidebar) -> None:
+def test_empty_lists_are_explained(sidebar: Sidebar) -> None:
     search(sidebar).setText("<b>nothing")
     sidebar.set_hits("<b>nothing", ())
     assert found(sidebar).accessibleDescription().count("“<b>nothing”")
@@ -260,7 +260,7 @@ def test_what_stands_where_there_is_nothing(sidebar: Sidebar) -> None:
     sidebar.delete_action.trigger()
 
 
-def test_another_list_keeps_the_place(sidebar: Sidebar) -> None:
+def test_a_new_list_keeps_the_scroll_position(sidebar: Sidebar) -> None:
     many = tuple(conversation(n, f"Number {n}") for n in range(10, 210))
     sidebar.set_conversations(many, now=NOW)
     shown = conversations(sidebar)
@@ -282,7 +282,7 @@ class CountingRows(ConversationRows):
         super().paint(painter, option, index)
 
 
-def test_of_two_thousand_only_what_is_seen_is_drawn(sidebar: Sidebar) -> None:
+def test_of_two_thousand_lines_only_the_visible_ones_are_drawn(sidebar: Sidebar) -> None:
     shown = conversations(sidebar)
     rows = CountingRows(shown)
     shown.setItemDelegate(rows)
@@ -292,7 +292,7 @@ def test_of_two_thousand_only_what_is_seen_is_drawn(sidebar: Sidebar) -> None:
     assert 0 < rows.drawn < 40
 
 
-def test_a_match_is_heavier_than_what_is_around_it(sidebar: Sidebar, qtbot: QtBot) -> None:
+def test_a_match_is_bold(sidebar: Sidebar, qtbot: QtBot) -> None:
     """By weight, which is seen without colours: the ink of the same word."""
 
     def ink(match: bool) -> int:
@@ -311,7 +311,7 @@ def test_a_match_is_heavier_than_what_is_around_it(sidebar: Sidebar, qtbot: QtBo
     assert ink(True) > 1.2 * ink(False)
 
 
-def test_shortcuts_of_the_list_do_not_reach_beyond_it(sidebar: Sidebar) -> None:
+def test_shortcuts_of_the_list_work_only_in_it(sidebar: Sidebar) -> None:
     context = Qt.ShortcutContext.WidgetShortcut
     of_list: list[QAction] = conversations(sidebar).actions()
     assert [one.shortcutContext() for one in of_list] == [context] * 3

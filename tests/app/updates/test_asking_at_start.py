@@ -18,14 +18,14 @@ from tests.support.app.window_maker import ROOT
 APPLICATION = """
 import sys
 from app import start
-from app.updates import controller as update_keeper
+from app.updates import controller as update_controller
 from app.updates.feed import Origin
 from PySide6.QtCore import QTimer
 
 def begin(window):
     QTimer.singleShot(200, window, lambda: print("begun", flush=True))
 
-update_keeper._AFTER_START_MS = 0
+update_controller._AFTER_START_MS = 0
 start.Origin = lambda: Origin(sys.argv[1], sys.argv[2])
 sys.exit(start.run_window(["app"], begin=begin))
 """
@@ -53,13 +53,13 @@ def run_until_asked(server: FeedServer, home: Path, *, wait: bool) -> None:
     assert application.returncode == 0
 
 
-def test_it_asks_soon_after_its_start(tmp_path: Path) -> None:
+def test_it_checks_soon_after_its_start(tmp_path: Path) -> None:
     with serving(made_feed()) as server:
         run_until_asked(server, tmp_path, wait=True)
     assert len(server.asked) == 1
 
 
-def test_it_asks_nobody_where_the_person_opted_out(tmp_path: Path, stored: Settings) -> None:
+def test_it_makes_no_connection_after_opting_out(tmp_path: Path, stored: Settings) -> None:
     stored.automatic_updates = False
     stored.save()
     with serving(made_feed()) as server:

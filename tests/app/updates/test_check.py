@@ -32,13 +32,13 @@ def asked(
     return check(server.address, public_key=PUBLIC_KEY, seen=seen, now=NOW, seconds=seconds)
 
 
-def test_a_good_feed_is_believed() -> None:
+def test_a_good_feed_is_accepted() -> None:
     with serving(made_feed()) as server:
         assert asked(server).release == RELEASE
         assert asked(server, seen=NOW).release == RELEASE
 
 
-def test_nothing_that_tells_of_the_person_goes_out() -> None:
+def test_nothing_about_the_person_is_sent() -> None:
     with serving(made_feed()) as server:
         asked(server)
     (headers,) = server.asked
@@ -62,17 +62,17 @@ def test_nothing_that_tells_of_the_person_goes_out() -> None:
         (made_feed() + b" " * (256 << 10), "too large"),
     ],
 )
-def test_what_is_not_to_be_believed(data: bytes, problem: str) -> None:
+def test_bad_feeds_are_refused(data: bytes, problem: str) -> None:
     with serving(data) as server, pytest.raises(Problem, match=problem):
         asked(server)
 
 
-def test_an_old_feed_that_is_played_again_is_refused() -> None:
+def test_a_replayed_old_feed_is_refused() -> None:
     with serving(made_feed()) as server, pytest.raises(Problem, match="older"):
         asked(server, seen=NOW + timedelta(seconds=1))
 
 
-def test_a_redirection_on_the_same_terms_is_followed() -> None:
+def test_a_redirection_to_an_allowed_address_is_followed() -> None:
     with serving(made_feed()) as there, serving(b"") as server:
         server.redirect = there.address
         assert asked(server).release == RELEASE
@@ -86,7 +86,7 @@ def test_a_redirection_away_from_https_is_not_followed(target: str) -> None:
             asked(server)
 
 
-def test_an_https_feed_is_not_led_to_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_https_feed_is_not_redirected_to_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     with serving(made_feed()) as server:
         monkeypatch.setattr("app.updates.check.is_loopback", lambda link: False)
         with pytest.raises(Problem, match="not at an HTTPS"):
@@ -101,7 +101,7 @@ def test_an_https_feed_has_no_links_to_this_machine(monkeypatch: pytest.MonkeyPa
         check("https://example.org/feed.json", public_key=PUBLIC_KEY, seen=None, now=NOW)
 
 
-def test_redirections_come_to_an_end() -> None:
+def test_the_number_of_redirections_is_limited() -> None:
     with serving(b"") as server:
         server.redirect = server.address
         with pytest.raises(Problem, match="redirects"):
@@ -109,7 +109,7 @@ def test_redirections_come_to_an_end() -> None:
     assert len(server.asked) == 4
 
 
-def test_a_server_that_is_too_slow_is_left() -> None:
+def test_a_server_that_is_too_slow_is_given_up() -> None:
     with serving(made_feed()) as server:
         server.apart_seconds = 0.01
         with pytest.raises(Problem, match="too slowly"):
@@ -117,7 +117,7 @@ def test_a_server_that_is_too_slow_is_left() -> None:
     assert server.connections == 1
 
 
-def test_an_error_or_nobody_is_a_problem() -> None:
+def test_an_error_status_or_no_server_is_a_problem() -> None:
     with serving(made_feed()) as server:
         server.status = 503
         with pytest.raises(Problem, match="503"):
@@ -130,14 +130,14 @@ def test_an_error_or_nobody_is_a_problem() -> None:
     ("version", "seen", "expected"),
     [("0.1.0", "", "9.8.7"), ("9.8.7", "", None), ("10.0", "", None)],
 )
-def test_the_process_says_one_line(version: str, seen: str, expected: str | None) -> None:
+def test_the_process_prints_one_line(version: str, seen: str, expected: str | None) -> None:
     with serving(made_feed()) as server:
         told = ask_process(server.address, version, seen)
     assert datetime.fromisoformat(told["made"]) == NOW
     assert (told["release"] and told["release"]["version"]) == expected
 
 
-def test_the_process_says_what_is_wrong() -> None:
+def test_the_process_prints_a_problem() -> None:
     with serving(made_feed()) as server:
         told = ask_process(server.address, "0.1.0", (NOW + timedelta(days=1)).isoformat())
     assert "older" in told["problem"][0]
@@ -157,7 +157,7 @@ def ask_process(address: str, version: str, seen: str) -> dict[str, dict[str, st
     return told
 
 
-def test_no_qt_is_imported_to_ask() -> None:
+def test_the_check_imports_no_qt() -> None:
     code = "import sys, app.updates.check; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True

@@ -105,7 +105,7 @@ def test_once_a_day(server: FeedServer, listen: Listen, until: Until) -> None:
     assert len(server.asked) == 3
 
 
-def test_who_opts_out_makes_no_connection(server: FeedServer, listen: Listen) -> None:
+def test_opting_out_makes_no_connection(server: FeedServer, listen: Listen) -> None:
     heard = listen(server.address)
     heard.controller.automatic = False
     assert not heard.settings.automatic_updates
@@ -113,7 +113,7 @@ def test_who_opts_out_makes_no_connection(server: FeedServer, listen: Listen) ->
     assert (heard.started, server.connections) == (0, 0)
 
 
-def test_where_no_feed_is_nothing_is_asked(listen: Listen) -> None:
+def test_without_a_feed_nothing_is_requested(listen: Listen) -> None:
     for address in (Origin().address, "", "https://[", "https://a.invalid/feed"):
         heard = listen(address)
         heard.controller.check_if_due()
@@ -124,7 +124,7 @@ def test_where_no_feed_is_nothing_is_asked(listen: Listen) -> None:
     assert len(bytes.fromhex(OUR_KEY)) == 32
 
 
-def test_opting_out_and_the_day_are_no_matter_where_the_person_asks(
+def test_a_check_on_request_ignores_opting_out_and_the_last_check(
     server: FeedServer, listen: Listen, until: Until
 ) -> None:
     heard = listen(server.address)
@@ -148,7 +148,7 @@ def test_an_offline_day_is_silent_unless_asked(listen: Listen, until: Until) -> 
     assert isinstance(problem, Problem)
 
 
-def test_nothing_newer_is_told_where_asked(
+def test_no_newer_version_is_reported_on_request_only(
     server: FeedServer, listen: Listen, until: Until
 ) -> None:
     server.data = made_feed(release=replace(RELEASE, version="0.0.1"))
@@ -176,7 +176,7 @@ def test_an_older_feed_is_refused_after_a_newer_one(
     assert "older" in heard.said[-1].message
 
 
-def test_nonsense_in_the_settings_is_as_on_the_first_day(tmp_path: Path) -> None:
+def test_malformed_settings_are_ignored(tmp_path: Path) -> None:
     stored = QSettings(str(tmp_path / "settings.ini"), QSettings.Format.IniFormat)
     settings = Settings(stored)
     assert settings.automatic_updates
@@ -188,7 +188,7 @@ def test_nonsense_in_the_settings_is_as_on_the_first_day(tmp_path: Path) -> None
 # The window
 
 
-def test_the_window_offers_and_shows_it(
+def test_the_window_announces_and_shows_a_release(
     server: FeedServer, open_window: Open, until: Until
 ) -> None:
     window = open_window()
@@ -203,7 +203,7 @@ def test_the_window_offers_and_shows_it(
     updates.controller.close()
 
 
-def test_the_menu_asks_and_switches(server: FeedServer, open_window: Open, until: Until) -> None:
+def test_the_menu_checks_and_switches(server: FeedServer, open_window: Open, until: Until) -> None:
     server.data = made_feed(release=replace(RELEASE, version="0.0.1"))
     window = open_window()
     updates = UpdatePresenter(window, origin=Origin(server.address, PUBLIC_KEY.hex()))
@@ -217,7 +217,7 @@ def test_the_menu_asks_and_switches(server: FeedServer, open_window: Open, until
     updates.controller.close()
 
 
-def test_without_a_feed_the_menu_says_so(open_window: Open) -> None:
+def test_without_a_feed_the_menu_explains_that(open_window: Open) -> None:
     window = open_window()
     updates = UpdatePresenter(window, origin=Origin())
     assert not window.menus.actions["automatic_updates"].isVisible()

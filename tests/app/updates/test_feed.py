@@ -79,7 +79,7 @@ def test_which_links_are_secure(link: str, secure: bool, on_loopback: bool) -> N
     assert is_secure(link, loopback=True) is on_loopback
 
 
-def test_a_feed_comes_back() -> None:
+def test_a_feed_survives_the_round_trip() -> None:
     assert feed_from_text(feed_to_text(FEED), loopback=False) == FEED
 
 
@@ -105,27 +105,27 @@ def test_a_feed_comes_back() -> None:
         {"notes": "a" * 20_001},
     ],
 )
-def test_a_release_that_cannot_be_is_refused(changes: dict[str, Any]) -> None:
+def test_an_invalid_release_is_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(Problem):
         feed_from_text(told(**changes), loopback=False)
 
 
 @pytest.mark.parametrize("name", [*asdict(RELEASE), "release", "made", "expires", "format"])
-def test_a_feed_without_a_part_is_refused(name: str) -> None:
+def test_a_feed_with_a_missing_field_is_refused(name: str) -> None:
     fields = json.loads(feed_to_text(FEED))
     (fields if name in fields else fields["release"]).pop(name)
     with pytest.raises(Problem):
         feed_from_text(json.dumps(fields), loopback=False)
 
 
-def test_a_feed_of_another_kind_or_time_is_refused() -> None:
+def test_a_feed_of_another_format_or_without_a_time_zone_is_refused() -> None:
     fields = json.loads(feed_to_text(FEED))
     for change in ({"format": 2}, {"made": "2027-01-01T00:00:00"}, {"expires": "soon"}):
         with pytest.raises(Problem):
             feed_from_text(json.dumps({**fields, **change}), loopback=False)
 
 
-def test_loopback_links_only_where_the_feed_is_there_too() -> None:
+def test_loopback_links_are_for_loopback_feeds_only() -> None:
     text = told(page="http://127.0.0.1:1/page")
     assert feed_from_text(text, loopback=True).release.page == "http://127.0.0.1:1/page"
 
@@ -145,20 +145,20 @@ def test_any_other_json_is_a_problem(value: object) -> None:
     ),
     st.datetimes(timezones=st.just(UTC)),
 )
-def test_what_is_signed_is_what_is_read(release: Any, made: datetime) -> None:
+def test_a_signed_text_is_verified(release: Any, made: datetime) -> None:
     feed = Feed(made=made, expires=made, release=release)
     text = verified_text(sign_text(feed_to_text(feed), bytes(KEY)), PUBLIC_KEY)
     assert feed_from_text(text, loopback=False) == feed
 
 
 @given(st.binary() | JSON.map(lambda value: json.dumps({"signed": value, "signature": "AA=="})))
-def test_what_is_not_signed_is_a_problem(data: bytes | str) -> None:
+def test_an_unsigned_file_is_a_problem(data: bytes | str) -> None:
     with pytest.raises(Problem):
         verified_text(data if isinstance(data, bytes) else data.encode(), PUBLIC_KEY)
 
 
 @given(st.data())
-def test_no_byte_of_what_is_signed_can_be_changed(data: st.DataObject) -> None:
+def test_no_character_of_a_signed_text_can_be_changed(data: st.DataObject) -> None:
     signed_file = json.loads(sign_text("version 1", bytes(KEY)))
     place = data.draw(st.integers(0, len(signed_file["signed"]) - 1))
     other = data.draw(

@@ -197,7 +197,7 @@ CANDIDATES = (
         DRAFTER,
         "model",
         True,
-        "It has the target's tokens; a guess costs 16.0% of a pass of the target.",
+        "It has the target's tokens; a drafted token costs 16.0% of a pass of the target.",
         0.16,
         True,
         351_000_000,
@@ -213,8 +213,8 @@ CANDIDATES = (
         "early-exit",
         "early-exit",
         True,
-        "It is the first 18 of the target's layers; a guess costs 50.0% of a pass of the target, "
-        "so it rarely pays.",
+        "It is the first 18 of the target's layers; a drafted token costs 50.0% of a pass of the "
+        "target, so it rarely pays.",
         0.5,
     ),
     Candidate("none", "none", True, "Plain decoding, to compare with."),

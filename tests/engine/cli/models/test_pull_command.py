@@ -62,7 +62,7 @@ def test_a_person_reads_what_was_fetched(run: Command, hub: HubServer) -> None:
     sent = hub.sent_bytes
     assert run("models", "pull", NAME).code == 0
     assert hub.sent_bytes == sent
-    assert "Nothing waits" in run("models", "pull").err
+    assert "empty" in run("models", "pull").err
 
 
 def test_a_newer_revision_takes_the_name_over(run: Command, hub: HubServer) -> None:
@@ -146,7 +146,7 @@ def test_a_pause_is_gone_on_with(how: str, run: Command, hub: HubServer, tmp_pat
     codes = {"Ctrl-C": 130, "SIGTERM": 143, "the parent's end": 143, "the queue": 0}
     assert ending.code == codes[how], ending
     assert last_download(ending).status == "paused"
-    assert ("slipstream models pull goes on" in ending.err) == (how != "the queue")
+    assert ("slipstream models pull" in ending.err) == (how != "the queue")
     assert_refused(run("generate", "--target", NAME, "--prompt", "x"), NAME, "models pull")
     assert "paused" in run("models", "list").out
 

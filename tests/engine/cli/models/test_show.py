@@ -88,8 +88,9 @@ def test_a_shelf(console: Console) -> None:
     assert "Fetch it again." in text
     assert "remove --incomplete half/one" in text
     assert "Gone. Look." in text
-    assert "Go on with what waits: slipstream models pull" in text
-    assert "4.00 MB taken, 1.00 GB free" in text
+    assert ": slipstream models pull\n" in text
+    assert "4.00 MB" in text
+    assert "1.00 GB are free" in text
 
 
 @pytest.mark.parametrize(
@@ -139,7 +140,7 @@ def test_offers(console: Console) -> None:
     assert "needs 4.00 GB of 9.00 GB" in text
     assert "slipstream models pull o/best o/small (3.00 GB)" in text
     assert "→ Needs 90 GB." in text
-    assert "the hub may differ" in text
+    assert "may differ" in text
 
 
 def test_a_recommended_pair_that_is_here_and_one_without_room(console: Console) -> None:
