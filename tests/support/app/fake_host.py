@@ -14,7 +14,7 @@ and so on; the last is repeated. Each word is one step:
     long:BYTES             a text whose line has so many bytes, its end included
     print:WORD | half | unended              what is no response, half of one, one without an end
     complain:WORD | spew   to standard error, a line or 20,000
-    serve                  response everything until the end of standard input
+    serve                  answer everything until the end of standard input
     hang                   say nothing more, and never end
     exit:STATUS | kill
 """
