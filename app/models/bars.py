@@ -30,7 +30,7 @@ class ThinBar(QProgressBar):
 
     def paintEvent(self, event: QPaintEvent) -> None:
         colours = shown_colours(self)
-        ink = colours.link if self._ink == "link" else colours.kinds.accepted
+        ink = colours.link if self._ink == "link" else colours.accepted
         whole = QRectF(self.rect())
         part = QRectF(whole)
         part.setWidth(whole.width() * self.value() / _PARTS)

@@ -8,7 +8,7 @@ from PySide6.QtGui import QColor, QFont, QPalette, QResizeEvent
 from PySide6.QtWidgets import QLabel, QSizePolicy, QWidget
 
 from app.markdown.page import neutral
-from app.theme.chat_colours import ChatColours, chat_colours
+from app.theme.palette import Palette, palette_for
 
 Tone = Literal["text", "muted", "good", "warning"]
 
@@ -54,7 +54,7 @@ class Label(QLabel):
         ink = {
             "text": colours.text,
             "muted": colours.muted,
-            "good": colours.kinds.accepted,
+            "good": colours.accepted,
             "warning": colours.warning,
         }[self._tone]
         palette = self.palette()
@@ -95,6 +95,6 @@ class LineLabel(Label):
         self.setToolTip(self.words if shown != self.words else "")
 
 
-def shown_colours(widget: QWidget) -> ChatColours:
+def shown_colours(widget: QWidget) -> Palette:
     """The colours for what a widget stands on."""
-    return chat_colours(widget.palette().window().color().name())
+    return palette_for(widget.palette().window().color().name())

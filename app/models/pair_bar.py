@@ -21,7 +21,7 @@ from PySide6.QtWidgets import (
 from app.models.choice_box import Choice, ChoiceBox
 from app.models.choices import drafter_choices
 from app.status_line import StatusLine
-from app.theme.chat_colours import chat_colours
+from app.theme.palette import palette_for
 
 Standing = Literal["empty", "loading", "loaded", "failed"]
 
@@ -192,7 +192,7 @@ class PairBar(QWidget):
         self._progress.setGeometry(0, self.height() - 3, self.width(), 3)
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        colours = chat_colours(self.palette().color(QPalette.ColorRole.Window).name())
+        colours = palette_for(self.palette().color(QPalette.ColorRole.Window).name())
         with QPainter(self) as painter:
             painter.setPen(colours.edge)
             painter.drawLine(0, self.height() - 1, self.width(), self.height() - 1)

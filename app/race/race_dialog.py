@@ -22,7 +22,7 @@ from app.rounds.charts import figures_font
 from app.rounds.lane import DraftLane
 from app.rounds.marks import marked
 from app.status_line import StatusLine
-from app.theme.chat_colours import chat_colours
+from app.theme.palette import palette_for
 from engine.events import Prefill, Stats, Text
 from engine.request import Message, Request
 from engine.rounds import Happening, Round, Token
@@ -194,7 +194,7 @@ class Track(QWidget):
             self._recolour()
 
     def _recolour(self) -> None:
-        colours = chat_colours(self.palette().window().color().name())
+        colours = palette_for(self.palette().window().color().name())
         for label in (self._title, self.figures):
             palette = label.palette()
             palette.setColor(QPalette.ColorRole.WindowText, QColor(colours.muted))
