@@ -13,7 +13,6 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from app.chat.provenance import Provenance
 from app.markdown.formats import Formats
-from app.markdown.growing_text import GrowingText
 from app.markdown.page import neutral
 from app.markdown.streaming import Growth, PlainGrowth
 from app.markdown.view import TextView
@@ -71,7 +70,6 @@ class Message(QWidget):
         self.writer = writer
         self.name = name
         self._formats = formats
-        self._written = GrowingText()
         self._branch = (1, 1)
         self.view = TextView(formats, PlainGrowth() if writer == "person" else Growth())
         self.provenance = Provenance(self.view, formats.colours)
@@ -107,12 +105,11 @@ class Message(QWidget):
 
     @property
     def written(self) -> str:
-        """The text as it was given."""
-        return str(self._written)
+        """The text as it was given, with all its line ends alike."""
+        return self.view.text.text
 
     def append(self, delta: str) -> None:
         """More text; shown by `step`."""
-        self._written.append(delta)
         self.view.text.append(delta)
 
     def step(self) -> bool:

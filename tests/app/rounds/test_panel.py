@@ -82,7 +82,7 @@ def test_the_panel_follows_a_dark_window(panel: RoundsPanel) -> None:
     palette.setColor(QPalette.ColorRole.Window, QColor(DARK.paper))
     panel.setPalette(palette)
     inks = {label.palette().windowText().color().name() for label in panel.findChildren(QLabel)}
-    assert inks == {DARK.ink, DARK.muted}
+    assert inks == {DARK.text, DARK.muted}
     assert QColor(panel.grab().toImage().pixel(2, 2)).name() == DARK.paper
 
 
