@@ -1,6 +1,6 @@
 """Provenance: where each token of an answer came from, laid over its rendered text.
 
-A token's kind shows by colour and by line (see `app.theme.colours`); rejected tokens stand where
+A token's kind shows by colour and by line (see `app.theme.palette`); rejected tokens stand where
 they would have been, small and struck, as characters of the document that are not copied. Kinds are
 laid over the lines as `app.markdown.highlight` lays its colours: as selections they would take Qt
 some five times as long to paint. Knows pieces and a view; not rounds or events.
@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from PySide6.QtCore import QObject, QSize, Qt
 from PySide6.QtGui import (
     QColor,
+    QFont,
     QPainter,
     QPaintEvent,
     QPen,
@@ -23,11 +24,11 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from app.markdown.formats import GHOST, TOKEN, Formats
+from app.markdown.formats import GHOST, TOKEN
 from app.markdown.page import Ghost
 from app.markdown.view import TextView
 from app.rounds.trace import Kind, Piece
-from app.theme.colours import KindColours, Line, kind_line
+from app.theme.palette import LineStyle, Palette, line_of
 
 _UNDERLINES = {
     "none": QTextCharFormat.UnderlineStyle.NoUnderline,
@@ -36,7 +37,7 @@ _UNDERLINES = {
     "dot": QTextCharFormat.UnderlineStyle.DotLine,
     "strike": QTextCharFormat.UnderlineStyle.NoUnderline,
 }
-_PENS: dict[Line, Qt.PenStyle] = {
+_PENS: dict[LineStyle, Qt.PenStyle] = {
     "none": Qt.PenStyle.NoPen,
     "solid": Qt.PenStyle.SolidLine,
     "dash": Qt.PenStyle.DashLine,
@@ -77,7 +78,7 @@ def describe(piece: Piece) -> str:
 class Provenance(QObject):
     """The tokens of one message, shown over its text while `shown`."""
 
-    def __init__(self, view: TextView, colours: KindColours) -> None:
+    def __init__(self, view: TextView, colours: Palette) -> None:
         super().__init__(view)
         self._view = view
         self._colours = colours
@@ -124,7 +125,7 @@ class Provenance(QObject):
         if self._shown:
             self._view.text.set_ghosts(list(self._ghosts))
 
-    def set_colours(self, colours: KindColours) -> None:
+    def set_colours(self, colours: Palette) -> None:
         """Other colours; the text is written anew."""
         self._colours = colours
         self._start_over()
@@ -253,8 +254,8 @@ class Provenance(QObject):
         colour = QColor(self._colours.of(kind))
         made.setProperty(TOKEN, True)
         made.setForeground(colour)
-        if kind_line(kind) != "none":  # a link keeps its own
-            made.setUnderlineStyle(_UNDERLINES[kind_line(kind)])
+        if line_of(kind) != "none":  # a link keeps its own
+            made.setUnderlineStyle(_UNDERLINES[line_of(kind)])
             made.setUnderlineColor(colour)
         return made
 
@@ -284,19 +285,19 @@ def _is_ours(found: QTextLayout.FormatRange) -> bool:
 class Legend(QWidget):
     """What the colours and lines mean, in one row."""
 
-    def __init__(self, formats: Formats) -> None:
+    def __init__(self, font: QFont, colours: Palette) -> None:
         super().__init__()
         words = "; ".join(f"{kind}: {_MEANINGS[kind]}" for kind in _MEANINGS)
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         self.setAccessibleName(f"Legend of the tokens. {words}")
-        self.set_formats(formats)
+        self.set_appearance(font, colours)
 
-    def set_formats(self, formats: Formats) -> None:
-        """Other colours or another font."""
-        self._colours = formats.colours.kinds
-        font = formats.font.__class__(formats.font)
-        font.setPointSizeF(font.pointSizeF() * 0.9)
-        self.setFont(font)
+    def set_appearance(self, font: QFont, colours: Palette) -> None:
+        """Use these colours, and this font, a little smaller."""
+        self._colours = colours
+        small = QFont(font)
+        small.setPointSizeF(font.pointSizeF() * 0.9)
+        self.setFont(small)
         self.updateGeometry()
         self.update()
 
@@ -320,7 +321,7 @@ class Legend(QWidget):
             width = metrics.horizontalAdvance(kind)
             painter.setPen(colour)
             painter.drawText(left, base, kind)
-            line = kind_line(kind)
+            line = line_of(kind)
             painter.setPen(QPen(colour, 1.5, _PENS[line]))
             y = base - metrics.xHeight() // 2 if line == "strike" else base + 3
             painter.drawLine(left, y, left + width, y)

@@ -21,7 +21,7 @@ from PySide6.QtGui import (
 )
 
 from app.markdown.page import Look, Role, Style
-from app.theme.chat_colours import ChatColours
+from app.theme.palette import Palette
 
 ROLE = int(QTextFormat.Property.UserProperty) + 1  # of characters: their Role
 SHAPE = ROLE + 1  # of blocks, as in their Look
@@ -39,7 +39,7 @@ _HANG = 20  # pixels from a list's marker to its text
 class Formats:
     """The formats for one font and one set of colours; each kind is made once."""
 
-    def __init__(self, font: QFont, colours: ChatColours) -> None:
+    def __init__(self, font: QFont, colours: Palette) -> None:
         self.font = font
         self.colours = colours
         self._fixed = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont)
@@ -162,7 +162,7 @@ class Formats:
                 made.setBackground(QColor(colours.code))
                 made.setFontPointSize(self._size * 0.8)
             case "ghost":
-                made.setForeground(QColor(colours.kinds.rejected))
+                made.setForeground(QColor(colours.rejected))
                 made.setFontPointSize(self._size * 0.8)
                 made.setFontStrikeOut(True)
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from itertools import pairwise, takewhile
 
 from app.markdown.blocks import After, Block, BlockReader, code_lines, label_line, plain_lines
-from app.markdown.growing_text import GrowingText
 from app.markdown.page import Item, Look
 
 LONGEST_BLOCK = 6_000  # characters
@@ -65,15 +64,18 @@ class _Text:
     """The text so far, and its characters' places: only carriage returns are left out."""
 
     def __init__(self) -> None:
-        self._text = GrowingText()
+        # Joined when it is read: adding to one string would copy it at each of a thousand pieces.
+        self._parts = [""]
         self._returns: list[int] = []  # in the text that was given, those before a "\n"
         self._given = 0
         self._held = ""
 
     @property
     def text(self) -> str:
-        """With all its line ends alike."""
-        return str(self._text)
+        """The text, with all its line ends alike."""
+        if len(self._parts) > 1:
+            self._parts = ["".join(self._parts)]
+        return self._parts[0]
 
     def append(self, delta: str) -> None:
         """More text. A last carriage return waits for what it is."""
@@ -82,7 +84,7 @@ class _Text:
             delta, self._held = delta[:-1], "\r"
         self._returns += [self._given + found.start() for found in re.finditer("\r\n", delta)]
         self._given += len(delta)
-        self._text.append(delta.replace("\r\n", "\n").replace("\r", "\n"))
+        self._parts.append(delta.replace("\r\n", "\n").replace("\r", "\n"))
 
     def place_of(self, given: int) -> int:
         """Where in `text` the character stands that was given at this place."""

@@ -31,7 +31,7 @@ from app.markdown.copying import written_text
 from app.markdown.document import TextDocument
 from app.markdown.formats import BARS, CODE_PADDING, PANEL, SHAPE, Formats
 from app.markdown.streaming import Growth, PlainGrowth
-from app.theme.hover_button import QuietButton
+from app.theme.hover_button import HoverButton
 from models.in_words import clean
 
 _PADDING = 7  # pixels between code and the edge of its paper
@@ -70,7 +70,7 @@ class TextView(QTextBrowser):
         self.tip: Callable[[int], str] = lambda position: ""  # for a place of the document
         self._formats = formats
         self._seen = QRect()
-        self._buttons: dict[int, QuietButton] = {}
+        self._buttons: dict[int, HoverButton] = {}
         self._show_colours()
         self.anchorClicked.connect(self._ask)
         self.document().documentLayout().documentSizeChanged.connect(self._fit)
@@ -235,8 +235,10 @@ class TextView(QTextBrowser):
     def _ask(self, address: QUrl) -> None:
         self.link_asked.emit(bytes(address.toEncoded().data()).decode("ascii", "replace"))
 
-    def _make_button(self, panel: int) -> QuietButton:
-        button = QuietButton("Copy", parent=self.viewport(), formats=self._formats)
+    def _make_button(self, panel: int) -> HoverButton:
+        button = HoverButton(
+            "Copy", parent=self.viewport(), font=self._formats.font, colours=self._formats.colours
+        )
         button.setAccessibleName("Copy this code")
         button.clicked.connect(lambda: self._copy(panel))
         button.show()

@@ -10,14 +10,14 @@ from pytestqt.qtbot import QtBot
 from app.markdown.formats import Formats
 from app.markdown.streaming import Growth
 from app.markdown.view import TextView
-from app.theme.chat_colours import LIGHT_CHAT
+from app.theme.palette import LIGHT
 
 
 @pytest.fixture
 def formats(qapp: QApplication) -> Formats:
     font = QFont("DejaVu Sans")
     font.setPointSizeF(10)
-    return Formats(font, LIGHT_CHAT)
+    return Formats(font, LIGHT)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from app.markdown.formats import PANEL, ROLE, SHAPE, Formats
 from app.markdown.page import Ghost
 from app.markdown.streaming import Growth
 from app.markdown.view import TextView
-from app.theme.chat_colours import DARK_CHAT
+from app.theme.palette import DARK
 from tests.support.app.markdown_texts import cut_places, markdown, split
 
 Show = Callable[[str], TextView]
@@ -200,10 +200,10 @@ def test_a_table_grows_by_its_rows(formats: Formats) -> None:
 def test_other_colours_and_fonts(formats: Formats, show: Show) -> None:
     view = show("a **b**\n\n```py\ndef f(): pass\n```\n")
     before = view.toPlainText()
-    view.set_formats(Formats(formats.font, DARK_CHAT))
+    view.set_formats(Formats(formats.font, DARK))
     view.text.settle()
     assert view.toPlainText() == before
-    assert view.document().find("b").charFormat().foreground().color().name() == DARK_CHAT.text
+    assert view.document().find("b").charFormat().foreground().color().name() == DARK.text
 
 
 def colours(block: QTextBlock) -> set[str]:

@@ -166,3 +166,14 @@ def test_places_in_the_given_text(text: str, cuts: list[int]) -> None:
             place = growth.place_of(given_place)
             assert growth.text[place] == character.replace("\r", "\n")
             assert growth.given_at(place) == given_place
+
+
+@given(st.lists(st.one_of(st.none(), st.text())))
+def test_the_text_is_the_sum_of_its_parts_whenever_it_is_read(parts: list[str | None]) -> None:
+    growth, whole = PlainGrowth(), ""
+    for part in parts:
+        if part is not None:
+            growth.append(part)
+            whole += part
+        given = whole.removesuffix("\r")  # the last one may be the first half of a line end
+        assert growth.text == given.replace("\r\n", "\n").replace("\r", "\n")
