@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from app.chat.provenance import Provenance
 from app.markdown.formats import Formats
-from app.markdown.streaming import Growth, PlainGrowth
+from app.markdown.streaming import StreamingMarkdown, StreamingPlainText
 from app.markdown.view import TextView
 from app.theme.hover_button import HoverButton
 from models.in_words import clean
@@ -71,7 +71,9 @@ class Message(QWidget):
         self.name = name
         self._formats = formats
         self._branch = (1, 1)
-        self.view = TextView(formats, PlainGrowth() if writer == "person" else Growth())
+        self.view = TextView(
+            formats, StreamingPlainText() if writer == "person" else StreamingMarkdown()
+        )
         self.provenance = Provenance(self.view, formats.colours)
         self.view.setAccessibleName(f"{name}: message")
         self.setAccessibleName(f"Message by {name}")

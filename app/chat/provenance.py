@@ -24,8 +24,8 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from app.markdown.formats import GHOST, TOKEN
-from app.markdown.page import Ghost
+from app.markdown.formats import REJECTED, TOKEN
+from app.markdown.page import RejectedSpan
 from app.markdown.view import TextView
 from app.rounds.trace import Kind, Piece
 from app.theme.palette import LineStyle, Palette, line_of
@@ -85,7 +85,7 @@ class Provenance(QObject):
         self._pieces: tuple[Piece, ...] = ()
         self._starts: list[int] = []  # where each piece that is text begins, in the given text
         self._numbers: list[int] = []  # and which piece it is
-        self._ghosts: list[Ghost] = []
+        self._rejected: list[RejectedSpan] = []
         self._length = 0  # of the pieces' text
         self._kept: dict[int, list[_Stretch]] = {}  # by token
         self._laid: dict[int, list[_Stretch]] = {}  # what was coloured, by the place of its block
@@ -110,20 +110,20 @@ class Provenance(QObject):
         """The tokens so far. Those given before are the first of them, or all is begun anew."""
         known = len(self._pieces)
         if pieces[:known] != self._pieces:
-            self._starts, self._numbers, self._ghosts = [], [], []
+            self._starts, self._numbers, self._rejected = [], [], []
             self._length = known = 0
             self._start_over()
         self._pieces = pieces
         for number in range(known, len(pieces)):
             piece = pieces[number]
             if piece.kind == "rejected":
-                self._ghosts.append(Ghost(self._length, piece.text, number))
+                self._rejected.append(RejectedSpan(self._length, piece.text, number))
             elif piece.text:
                 self._starts.append(self._length)
                 self._numbers.append(number)
                 self._length += len(piece.text)
         if self._shown:
-            self._view.text.set_ghosts(list(self._ghosts))
+            self._view.text.set_rejected(list(self._rejected))
 
     def set_colours(self, colours: Palette) -> None:
         """Other colours; the text is written anew."""
@@ -213,9 +213,9 @@ class Provenance(QObject):
         """The token shown at this place of the document."""
         cursor = QTextCursor(self._view.document())
         cursor.setPosition(min(position + 1, self._view.document().characterCount() - 1))
-        ghost = cursor.charFormat().property(GHOST)
-        if ghost is not None:
-            return self._pieces[int(ghost)]
+        span = cursor.charFormat().property(REJECTED)
+        if span is not None:
+            return self._pieces[int(span)]
         source = self._view.text.source_at(position)
         if source is None or source >= self._length:
             return None
@@ -226,7 +226,7 @@ class Provenance(QObject):
         self._settled = 0
         self._lift()
         self._formats = {kind: self._format(kind) for kind in _MEANINGS}
-        self._view.text.set_ghosts(list(self._ghosts) if self._shown else [])
+        self._view.text.set_rejected(list(self._rejected) if self._shown else [])
 
     def _token_at(self, source: int) -> int:
         """Which token the character of the given text is in; the last for those behind it."""

@@ -15,7 +15,7 @@ from pytestqt.qtbot import QtBot
 from app.chat.provenance import Legend, Provenance, describe, laid_over
 from app.markdown.copying import written_text
 from app.markdown.formats import ROLE, Formats
-from app.markdown.streaming import Growth
+from app.markdown.streaming import StreamingMarkdown
 from app.markdown.view import TextView
 from app.rounds.trace import Kind, Piece
 from app.theme.palette import DARK, LIGHT
@@ -93,7 +93,7 @@ def test_rejected_tokens_stand_where_they_would_have_been(show: Show) -> None:
     overlaid(view)
     struck = view.document().find("|three")
     assert struck.charFormat().fontStrikeOut()
-    assert struck.charFormat().property(ROLE) == "ghost"
+    assert struck.charFormat().property(ROLE) == "rejected"
     assert struck.charFormat().fontPointSize() < view.font().pointSizeF()
     assert struck.currentTable() is not None
     lines = [line.replace("\u200a", "") for line in view.toPlainText().split("\n")]
@@ -177,7 +177,7 @@ def test_live_as_at_once(
     text = "".join(p.text for p in pieces if p.kind != "rejected")
     window = QWidget()
     qtbot.addWidget(window)
-    live, whole = TextView(formats, Growth()), TextView(formats, Growth())
+    live, whole = TextView(formats, StreamingMarkdown()), TextView(formats, StreamingMarkdown())
     for view in (live, whole):
         view.setParent(window)
         view.resize(400, 300)
