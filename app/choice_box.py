@@ -16,8 +16,8 @@ from PySide6.QtWidgets import (
     QStyleOptionViewItem,
 )
 
-from app.theme.chat_colours import chat_colours
 from app.theme.icons import draw_sign
+from app.theme.palette import palette_for
 
 _VALUE = int(Qt.ItemDataRole.UserRole)
 _LINE = _VALUE + 1
@@ -159,7 +159,7 @@ class _ChoiceDelegate(QStyledItemDelegate):
         option: QStyleOptionViewItem,
         index: QModelIndex | QPersistentModelIndex,
     ) -> None:
-        colours = chat_colours(option.palette.color(QPalette.ColorRole.Base).name())
+        colours = palette_for(option.palette.color(QPalette.ColorRole.Base).name())
         enabled = bool(index.flags() & Qt.ItemFlag.ItemIsEnabled)
         chosen = bool(option.state & QStyle.StateFlag.State_Selected) and enabled
         painter.save()
@@ -171,7 +171,7 @@ class _ChoiceDelegate(QStyledItemDelegate):
         box = area.adjusted(12, 6, -12, -6)
         if index.data(_VALUE) == self._box.value and not index.data(_TASK):
             place = QRectF(box.right() - 13, box.center().y() - 6, 14, 14)
-            draw_sign(painter, "check", place, colours.kinds.accepted)
+            draw_sign(painter, "check", place, colours.accepted)
             box.setRight(box.right() - 20)
         name = QFontMetrics(option.font)
         painter.setFont(option.font)

@@ -7,7 +7,7 @@ from PySide6.QtCore import QEvent, Qt, QTimer
 from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QColor, QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
-from app.theme.chat_colours import chat_colours
+from app.theme.palette import palette_for
 from models.in_words import clean
 
 
@@ -118,10 +118,10 @@ class Notice(QWidget):
             self.update()
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        colours = chat_colours(self.palette().window().color().name())
+        colours = palette_for(self.palette().window().color().name())
         with QPainter(self) as painter:
             painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-            painter.setBrush(QColor(colours.kinds.card))
+            painter.setBrush(QColor(colours.card))
             painter.setPen(QColor(colours.edge))
             painter.drawRoundedRect(self.rect().toRectF().adjusted(0.5, 0.5, -0.5, -0.5), 8, 8)
             painter.setPen(Qt.PenStyle.NoPen)

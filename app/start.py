@@ -13,16 +13,14 @@ from PySide6.QtCore import QSettings, QTimer
 from PySide6.QtGui import QIcon
 from PySide6.QtWidgets import QApplication, QMessageBox
 
-from app.clipboard import leave_texts
 from app.conversations.store import Store
 from app.engine_client.engine_log import EngineLog, log_folder
 from app.engine_client.engine_process import EngineProcess
-from app.garbage import Garbage
+from app.housekeeping import GcScheduler, SignalWatch, leave_texts
 from app.markdown.highlight import USUAL, get_ready
 from app.models.library import Library
 from app.models.loader import ModelLoader
 from app.settings import Settings
-from app.signals import SignalWatch
 from app.theme.style import Theme
 from app.updates.feed import Origin
 from app.updates.presenter import UpdatePresenter
@@ -66,16 +64,16 @@ def run_window(arguments: Sequence[str], *, begin: Callable[[Window], None] = Wi
     return application.exec()
 
 
-def keep_quick(window: Window) -> Garbage:
-    """Do what takes long while nobody waits: collecting garbage, loading the usual languages."""
+def keep_quick(window: Window) -> GcScheduler:
+    """Do what takes long while nobody waits: collect garbage, load the usual languages' lexers."""
     sys.setswitchinterval(_SWITCH_SECONDS)
-    garbage = Garbage(lambda: window.answers.busy, parent=window)
-    window.answers.finished.connect(garbage.mark)
-    window.conversation.opened.connect(garbage.mark)
+    scheduler = GcScheduler(lambda: window.answers.busy, parent=window)
+    window.answers.finished.connect(scheduler.request_full)
+    window.conversation.opened.connect(scheduler.request_full)
     for place, language in enumerate(USUAL, start=1):
         wait_ms = _GET_READY_MS + place * _GET_READY_APART_MS
         QTimer.singleShot(wait_ms, window, partial(get_ready, language))
-    return garbage
+    return scheduler
 
 
 def make_application(arguments: Sequence[str]) -> QApplication:

@@ -6,8 +6,8 @@ from PySide6.QtCore import QEvent, QSize, Qt
 from PySide6.QtGui import QColor, QPalette, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QWidget
 
-from app.theme.chat_colours import chat_colours
 from app.theme.icons import Sign, sign_icon
+from app.theme.palette import palette_for
 
 Standing = Literal["plain", "good", "warning"]
 
@@ -65,7 +65,7 @@ class StatusLine(QWidget):
             self._words.setText(shown)
 
     def _recolour(self) -> None:
-        colours = chat_colours(self.palette().window().color().name())
+        colours = palette_for(self.palette().window().color().name())
         warns = self.standing == "warning"
         words = colours.warning if warns else colours.muted
         palette = self._words.palette()
@@ -75,7 +75,7 @@ class StatusLine(QWidget):
         sign = _SIGNS.get(self.standing)
         self._sign.setVisible(sign is not None and bool(self.text))
         if sign is not None:
-            ink = colours.warning if warns else colours.kinds.accepted
+            ink = colours.warning if warns else colours.accepted
             side = self.fontMetrics().ascent() + 2
             icon = sign_icon(sign, ink=ink, faint=ink)
             self._sign.setPixmap(icon.pixmap(QSize(side, side), self.devicePixelRatioF()))

@@ -5,7 +5,6 @@ from PySide6.QtGui import QColor, QFont, QPalette
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from app.chat.provenance import Legend
-from app.markdown.formats import Formats
 from app.models.loader import ModelLoader
 from app.models.words import target_name
 from app.theme.style import Theme
@@ -26,14 +25,14 @@ class Welcome(QWidget):
 
     def __init__(self, loader: ModelLoader, theme: Theme) -> None:
         super().__init__()
-        self._loader = loader
+        self._loader, self._theme = loader, theme
         self._title, self._words, self._model = _label(), _label(), _label()
         self._title.setText("Slipstream")
         self._words.setText(
             "A small drafter guesses the next tokens, and the model checks them in one pass. "
             "The answer is the model\u2019s own, only sooner. Each token is marked by how it came:"
         )
-        self._legend = Legend(theme.formats)
+        self._legend = Legend(theme.font, theme.colours)
         self._library = QPushButton("Models for this machine…")
         self._library.clicked.connect(self.library_asked)
         column = QVBoxLayout()
@@ -59,7 +58,7 @@ class Welcome(QWidget):
         loader.loaded_now.connect(self._on_loaded)
         loader.failed.connect(self._on_failed)
         theme.changed.connect(self._follow_theme)
-        self._follow_theme(theme.formats)
+        self._follow_theme()
 
     def _on_fetch(self) -> None:
         self._model.setText("Looking for the starter model. You can write meanwhile.")
@@ -80,14 +79,15 @@ class Welcome(QWidget):
         if self._loader.loaded is None:
             self._model.setText("There is no model to answer yet.")
 
-    def _follow_theme(self, formats: Formats) -> None:
-        self._legend.set_formats(formats)
+    def _follow_theme(self) -> None:
+        shown, colours = self._theme.font, self._theme.colours
+        self._legend.set_appearance(shown, colours)
         for label, scale, colour in (
-            (self._title, 2.0, formats.colours.text),
-            (self._words, 1.0, formats.colours.text),
-            (self._model, 0.92, formats.colours.muted),
+            (self._title, 2.0, colours.text),
+            (self._words, 1.0, colours.text),
+            (self._model, 0.92, colours.muted),
         ):
-            font = QFont(formats.font)
+            font = QFont(shown)
             font.setPointSizeF(font.pointSizeF() * scale)
             font.setWeight(QFont.Weight.DemiBold if scale > 1 else QFont.Weight.Normal)
             label.setFont(font)

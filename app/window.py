@@ -75,8 +75,8 @@ class Window(QMainWindow):
             store, self.answers, names=lambda: loader.names, parent=self
         )
         self.notices, self.composer = Notices(), Composer()
-        self.legend = Legend(theme.formats)
-        self.transcript, self.lane = Transcript(theme.formats), DraftLane()
+        self.legend = Legend(theme.font, theme.colours)
+        self.transcript, self.lane = Transcript(Formats(theme.font, theme.colours)), DraftLane()
         self.welcome = Welcome(loader, theme)
         self.transcript.set_empty(self.welcome)
         self.branch = ShownBranch(self.conversation, self.answers, self.transcript, self.lane)
@@ -110,7 +110,7 @@ class Window(QMainWindow):
         self._connect()
         self._connect_commands()
         self._restore()
-        self._follow_theme(theme.formats)
+        self._follow_theme()
 
     def _arrange(self) -> None:
         below = QVBoxLayout()
@@ -409,10 +409,11 @@ class Window(QMainWindow):
 
     # How it looks
 
-    def _follow_theme(self, formats: Formats) -> None:
-        self.transcript.set_formats(formats)
-        self.legend.set_formats(formats)
-        self.composer.field.setFont(formats.font)
+    def _follow_theme(self) -> None:
+        font, colours = self.theme.font, self.theme.colours
+        self.transcript.set_formats(Formats(font, colours))
+        self.legend.set_appearance(font, colours)
+        self.composer.field.setFont(font)
 
     def _switch_provenance(self) -> None:
         shown = not self.branch.provenance

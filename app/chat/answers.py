@@ -13,7 +13,6 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from app.conversations.records import Message, State
 from app.conversations.store import Store
 from app.engine_client.engine_process import EngineProcess
-from app.markdown.growing_text import GrowingText
 from app.rounds.trace import Piece, Trace
 from app.steps import Failed as Fail
 from app.steps import Stepper, Steps
@@ -37,7 +36,6 @@ class Writing:
         """`before` are the events of the answer that this one goes on with."""
         self.message = message
         self.generation = ""
-        self._text = GrowingText(message.content)
         self._trace = Trace()
         self.state: State = "streaming"
         self.failure: Failed | None = None
@@ -60,8 +58,8 @@ class Writing:
 
     @property
     def text(self) -> str:
-        """So far."""
-        return str(self._text)
+        """The text so far, put together from the events."""
+        return "".join(event.delta for event in self.events if isinstance(event, Text))
 
     @property
     def pieces(self) -> tuple[Piece, ...]:
@@ -72,8 +70,6 @@ class Writing:
         """Take one more event; what it says, with the rounds counted through as in the trace."""
         happening = self._trace.push(_renumbered(event, self._rounds) if self._rounds else event)
         match event:
-            case Text():
-                self._text.append(event.delta)
             case Done():
                 self.state = _state(event)
             case Failed():

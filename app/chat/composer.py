@@ -25,8 +25,8 @@ from PySide6.QtWidgets import (
 )
 
 from app.chat.prompt_edit import PromptEdit
-from app.theme.chat_colours import ChatColours, chat_colours
 from app.theme.icons import Sign, draw_sign
+from app.theme.palette import Palette, palette_for
 
 _NEARLY_FULL = 0.9  # of the context
 _RADIUS = 14.0
@@ -243,8 +243,8 @@ class Composer(QWidget):
         self._button.show_colours(colours)
         self.update()
 
-    def _colours(self) -> ChatColours:
-        return chat_colours(self.palette().window().color().name())
+    def _colours(self) -> Palette:
+        return palette_for(self.palette().window().color().name())
 
 
 class RoundButton(QAbstractButton):
@@ -253,7 +253,7 @@ class RoundButton(QAbstractButton):
     def __init__(self) -> None:
         super().__init__()
         self._sign: Sign = "send"
-        self._colours = chat_colours(self.palette().window().color().name())
+        self._colours = palette_for(self.palette().window().color().name())
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.setFixedSize(self.sizeHint())
@@ -266,7 +266,7 @@ class RoundButton(QAbstractButton):
         self.setToolTip("Stop the answer (Esc)" if stop else "Send (Enter)")
         self.update()
 
-    def show_colours(self, colours: ChatColours) -> None:
+    def show_colours(self, colours: Palette) -> None:
         """Other colours."""
         self._colours = colours
         self.update()

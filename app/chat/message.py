@@ -13,10 +13,9 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from app.chat.provenance import Provenance
 from app.markdown.formats import Formats
-from app.markdown.growing_text import GrowingText
-from app.markdown.streaming import Growth, PlainGrowth
+from app.markdown.streaming import StreamingMarkdown, StreamingPlainText
 from app.markdown.view import TextView
-from app.theme.hover_button import QuietButton
+from app.theme.hover_button import HoverButton
 from models.in_words import clean
 
 Writer = Literal["person", "model"]
@@ -71,10 +70,11 @@ class Message(QWidget):
         self.writer = writer
         self.name = name
         self._formats = formats
-        self._written = GrowingText()
         self._branch = (1, 1)
-        self.view = TextView(formats, PlainGrowth() if writer == "person" else Growth())
-        self.provenance = Provenance(self.view, formats.colours.kinds)
+        self.view = TextView(
+            formats, StreamingPlainText() if writer == "person" else StreamingMarkdown()
+        )
+        self.provenance = Provenance(self.view, formats.colours)
         self.view.setAccessibleName(f"{name}: message")
         self.setAccessibleName(f"Message by {name}")
         self._title = QLabel(clean(name))
@@ -85,7 +85,9 @@ class Message(QWidget):
         self._mark.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self._mark.hide()
         self.buttons = self._make_actions()
-        self.go_on = QuietButton("Continue", parent=self, formats=formats)
+        self.go_on = HoverButton(
+            "Continue", parent=self, font=formats.font, colours=formats.colours
+        )
         self.go_on.set_raised()
         self.go_on.setAccessibleName("Continue this answer where it ends")
         self.go_on.clicked.connect(self.go_on_asked)
@@ -105,12 +107,11 @@ class Message(QWidget):
 
     @property
     def written(self) -> str:
-        """The text as it was given."""
-        return str(self._written)
+        """The text as it was given, with all its line ends alike."""
+        return self.view.text.text
 
     def append(self, delta: str) -> None:
         """More text; shown by `step`."""
-        self._written.append(delta)
         self.view.text.append(delta)
 
     def step(self) -> bool:
@@ -146,10 +147,10 @@ class Message(QWidget):
     def set_formats(self, formats: Formats) -> None:
         """Other colours or another font; the text follows by the next steps."""
         self._formats = formats
-        self.provenance.set_colours(formats.colours.kinds)
+        self.provenance.set_colours(formats.colours)
         self.view.set_formats(formats)
         for button in (*self.buttons, self.go_on):
-            button.set_formats(formats)
+            button.set_appearance(formats.font, formats.colours)
         self._show_formats()
         self.update()
 
@@ -179,9 +180,11 @@ class Message(QWidget):
             painter.setBrush(QColor(self._formats.colours.own))
             painter.drawRoundedRect(self.rect().toRectF(), 10, 10)
 
-    def _make_actions(self) -> list[QuietButton]:
-        def make(text: str, name: str, act: Callable[[], None]) -> QuietButton:
-            button = QuietButton(text, parent=self, formats=self._formats)
+    def _make_actions(self) -> list[HoverButton]:
+        def make(text: str, name: str, act: Callable[[], None]) -> HoverButton:
+            button = HoverButton(
+                text, parent=self, font=self._formats.font, colours=self._formats.colours
+            )
             button.setAccessibleName(name)
             button.clicked.connect(act)
             return button

@@ -1,6 +1,6 @@
 """Provenance: where each token of an answer came from, laid over its rendered text.
 
-A token's kind shows by colour and by line (see `app.theme.colours`); rejected tokens stand where
+A token's kind shows by colour and by line (see `app.theme.palette`); rejected tokens stand where
 they would have been, small and struck, as characters of the document that are not copied. Kinds are
 laid over the lines as `app.markdown.highlight` lays its colours: as selections they would take Qt
 some five times as long to paint. Knows pieces and a view; not rounds or events.
@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from PySide6.QtCore import QObject, QSize, Qt
 from PySide6.QtGui import (
     QColor,
+    QFont,
     QPainter,
     QPaintEvent,
     QPen,
@@ -23,11 +24,11 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from app.markdown.formats import GHOST, TOKEN, Formats
-from app.markdown.page import Ghost
+from app.markdown.formats import REJECTED, TOKEN
+from app.markdown.page import RejectedSpan
 from app.markdown.view import TextView
 from app.rounds.trace import Kind, Piece
-from app.theme.colours import KindColours, Line, kind_line
+from app.theme.palette import LineStyle, Palette, line_of
 
 _UNDERLINES = {
     "none": QTextCharFormat.UnderlineStyle.NoUnderline,
@@ -36,7 +37,7 @@ _UNDERLINES = {
     "dot": QTextCharFormat.UnderlineStyle.DotLine,
     "strike": QTextCharFormat.UnderlineStyle.NoUnderline,
 }
-_PENS: dict[Line, Qt.PenStyle] = {
+_PENS: dict[LineStyle, Qt.PenStyle] = {
     "none": Qt.PenStyle.NoPen,
     "solid": Qt.PenStyle.SolidLine,
     "dash": Qt.PenStyle.DashLine,
@@ -77,14 +78,14 @@ def describe(piece: Piece) -> str:
 class Provenance(QObject):
     """The tokens of one message, shown over its text while `shown`."""
 
-    def __init__(self, view: TextView, colours: KindColours) -> None:
+    def __init__(self, view: TextView, colours: Palette) -> None:
         super().__init__(view)
         self._view = view
         self._colours = colours
         self._pieces: tuple[Piece, ...] = ()
         self._starts: list[int] = []  # where each piece that is text begins, in the given text
         self._numbers: list[int] = []  # and which piece it is
-        self._ghosts: list[Ghost] = []
+        self._rejected: list[RejectedSpan] = []
         self._length = 0  # of the pieces' text
         self._kept: dict[int, list[_Stretch]] = {}  # by token
         self._laid: dict[int, list[_Stretch]] = {}  # what was coloured, by the place of its block
@@ -109,22 +110,22 @@ class Provenance(QObject):
         """The tokens so far. Those given before are the first of them, or all is begun anew."""
         known = len(self._pieces)
         if pieces[:known] != self._pieces:
-            self._starts, self._numbers, self._ghosts = [], [], []
+            self._starts, self._numbers, self._rejected = [], [], []
             self._length = known = 0
             self._start_over()
         self._pieces = pieces
         for number in range(known, len(pieces)):
             piece = pieces[number]
             if piece.kind == "rejected":
-                self._ghosts.append(Ghost(self._length, piece.text, number))
+                self._rejected.append(RejectedSpan(self._length, piece.text, number))
             elif piece.text:
                 self._starts.append(self._length)
                 self._numbers.append(number)
                 self._length += len(piece.text)
         if self._shown:
-            self._view.text.set_ghosts(list(self._ghosts))
+            self._view.text.set_rejected(list(self._rejected))
 
-    def set_colours(self, colours: KindColours) -> None:
+    def set_colours(self, colours: Palette) -> None:
         """Other colours; the text is written anew."""
         self._colours = colours
         self._start_over()
@@ -212,9 +213,9 @@ class Provenance(QObject):
         """The token shown at this place of the document."""
         cursor = QTextCursor(self._view.document())
         cursor.setPosition(min(position + 1, self._view.document().characterCount() - 1))
-        ghost = cursor.charFormat().property(GHOST)
-        if ghost is not None:
-            return self._pieces[int(ghost)]
+        span = cursor.charFormat().property(REJECTED)
+        if span is not None:
+            return self._pieces[int(span)]
         source = self._view.text.source_at(position)
         if source is None or source >= self._length:
             return None
@@ -225,7 +226,7 @@ class Provenance(QObject):
         self._settled = 0
         self._lift()
         self._formats = {kind: self._format(kind) for kind in _MEANINGS}
-        self._view.text.set_ghosts(list(self._ghosts) if self._shown else [])
+        self._view.text.set_rejected(list(self._rejected) if self._shown else [])
 
     def _token_at(self, source: int) -> int:
         """Which token the character of the given text is in; the last for those behind it."""
@@ -253,8 +254,8 @@ class Provenance(QObject):
         colour = QColor(self._colours.of(kind))
         made.setProperty(TOKEN, True)
         made.setForeground(colour)
-        if kind_line(kind) != "none":  # a link keeps its own
-            made.setUnderlineStyle(_UNDERLINES[kind_line(kind)])
+        if line_of(kind) != "none":  # a link keeps its own
+            made.setUnderlineStyle(_UNDERLINES[line_of(kind)])
             made.setUnderlineColor(colour)
         return made
 
@@ -284,19 +285,19 @@ def _is_ours(found: QTextLayout.FormatRange) -> bool:
 class Legend(QWidget):
     """What the colours and lines mean, in one row."""
 
-    def __init__(self, formats: Formats) -> None:
+    def __init__(self, font: QFont, colours: Palette) -> None:
         super().__init__()
         words = "; ".join(f"{kind}: {_MEANINGS[kind]}" for kind in _MEANINGS)
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         self.setAccessibleName(f"Legend of the tokens. {words}")
-        self.set_formats(formats)
+        self.set_appearance(font, colours)
 
-    def set_formats(self, formats: Formats) -> None:
-        """Other colours or another font."""
-        self._colours = formats.colours.kinds
-        font = formats.font.__class__(formats.font)
-        font.setPointSizeF(font.pointSizeF() * 0.9)
-        self.setFont(font)
+    def set_appearance(self, font: QFont, colours: Palette) -> None:
+        """Use these colours, and this font, a little smaller."""
+        self._colours = colours
+        small = QFont(font)
+        small.setPointSizeF(font.pointSizeF() * 0.9)
+        self.setFont(small)
         self.updateGeometry()
         self.update()
 
@@ -320,7 +321,7 @@ class Legend(QWidget):
             width = metrics.horizontalAdvance(kind)
             painter.setPen(colour)
             painter.drawText(left, base, kind)
-            line = kind_line(kind)
+            line = line_of(kind)
             painter.setPen(QPen(colour, 1.5, _PENS[line]))
             y = base - metrics.xHeight() // 2 if line == "strike" else base + 3
             painter.drawLine(left, y, left + width, y)

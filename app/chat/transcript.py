@@ -14,7 +14,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QScrollArea, QVBoxLay
 from app.chat.message import Ending, Message, Writer
 from app.markdown.formats import Formats
 from app.rounds.trace import Piece
-from app.theme.hover_button import QuietButton
+from app.theme.hover_button import HoverButton
 
 FRAME_MILLISECONDS = 33
 _BUDGET_SECONDS = 0.008  # of writing in a frame
@@ -68,7 +68,9 @@ class Transcript(QScrollArea):
         self.setWidget(self._page)
         self._empty: QWidget = _plain_label("Nothing here yet. Write something below.")
         self._empty.setParent(self.viewport())
-        self._jump = QuietButton("\u2193  Newest", parent=self, formats=formats)
+        self._jump = HoverButton(
+            "\u2193  Newest", parent=self, font=formats.font, colours=formats.colours
+        )
         self._jump.set_raised()
         self._jump.setAccessibleName("Jump to the newest line")
         self._jump.clicked.connect(self.jump_to_newest)
@@ -267,7 +269,7 @@ class Transcript(QScrollArea):
         self.setPalette(palette)
         self.viewport().setPalette(palette)
         self._page.setPalette(palette)
-        self._jump.set_formats(self._formats)
+        self._jump.set_appearance(self._formats.font, colours)
 
 
 def _plain_label(text: str) -> QLabel:

@@ -20,7 +20,17 @@ from markdown_it.token import Token
 from markdown_it.utils import EnvType
 
 from app.markdown.inline import WatchedInline, inline_runs, is_web
-from app.markdown.page import Alignment, Item, Line, Look, Run, Shape, Style, Table, shown
+from app.markdown.page import (
+    Alignment,
+    BlockStyle,
+    Item,
+    Shape,
+    Style,
+    Table,
+    TextLine,
+    TextRun,
+    shown,
+)
 
 LONGEST_LINE = 1_000  # characters; a longer one of code or plain text is cut into several
 _NESTING = 24  # levels; a list has two
@@ -79,7 +89,7 @@ class BlockReader:
                 if token.type == "list_item_open" and token.level == 1
             )
             blocks.append(Block(first, base + begin, tuple(items), fence, tuple(entries)))
-            after = items[-1].look.shape if items else after
+            after = items[-1].block.shape if items else after
         return blocks
 
 
@@ -104,17 +114,19 @@ def plain_lines(
     for row in text.removesuffix("\n").split("\n"):
         for begin in range(0, max(1, len(row)), LONGEST_LINE):
             part = row[begin : begin + LONGEST_LINE]
-            look = Look(shape, above=space_above(shape, after), joined=joined or begin > 0)
+            block_style = BlockStyle(
+                shape, above=space_above(shape, after), joined=joined or begin > 0
+            )
             runs = tuple(shown(part, Style(), place + begin, len(part))) if part else ()
-            items.append(Line(look, runs))
+            items.append(TextLine(block_style, runs))
             after, joined = shape, False
         place += len(row) + 1
     return items
 
 
 def code_lines(
-    text: str, *, look: Look, places: Places, after: After | None, joined: bool = False
-) -> Iterator[Line]:
+    text: str, *, block_style: BlockStyle, places: Places, after: After | None, joined: bool = False
+) -> Iterator[TextLine]:
     """The lines of a code block or of a part of it; `places` says where they stand.
 
     `joined`: the first goes on the line before.
@@ -126,9 +138,12 @@ def code_lines(
             runs = located(
                 list(shown(part, Style(code=True), begin + cut, len(part))) if part else [], places
             )
-            yield Line(
+            yield TextLine(
                 replace(
-                    look, shape="code", above=space_above("code", after), joined=joined or cut > 0
+                    block_style,
+                    shape="code",
+                    above=space_above("code", after),
+                    joined=joined or cut > 0,
                 ),
                 tuple(runs),
             )
@@ -137,22 +152,24 @@ def code_lines(
 
 
 def label_line(
-    text: str, info: str, *, begin: int, base: int, look: Look, after: After | None
-) -> Line:
+    text: str, info: str, *, begin: int, base: int, block_style: BlockStyle, after: After | None
+) -> TextLine:
     """The line on top of a code block that begins at `begin` in `text`, with its language."""
     language = info.split(maxsplit=1)[0][:40] if info.strip() else ""
     place = text.find(language, begin) if language else -1
     style = Style(role="label")
     if place < 0:
-        runs = [Run("code", style, base + begin, 0)]
+        runs = [TextRun("code", style, base + begin, 0)]
     else:
         runs = list(shown(language, style, base + place, len(language)))
-    return Line(replace(look, shape="label", above=space_above("label", after)), tuple(runs))
+    return TextLine(
+        replace(block_style, shape="label", above=space_above("label", after)), tuple(runs)
+    )
 
 
-def located(runs: Sequence[Run], places: Places) -> list[Run]:
+def located(runs: Sequence[TextRun], places: Places) -> list[TextRun]:
     """Runs of a content, with their sources: cut where the content was not in one piece."""
-    found: list[Run] = []
+    found: list[TextRun] = []
     starts = [start for start, _ in places]
     for run in runs:
         index = max(0, bisect_right(starts, run.source) - 1)
@@ -160,8 +177,8 @@ def located(runs: Sequence[Run], places: Places) -> list[Run]:
             cut = starts[index + 1] - run.source
             begin, end = _place(places, index, run.source), places[index + 1][1]
             # Spaces that stand for a part of a tab are more than it, and one for all.
-            found.append(Run(run.text[:cut], run.style, begin, min(cut, end - begin)))
-            run = Run(run.text[cut:], run.style, run.source + cut, run.length - cut)
+            found.append(TextRun(run.text[:cut], run.style, begin, min(cut, end - begin)))
+            run = TextRun(run.text[cut:], run.style, run.source + cut, run.length - cut)
             index += 1
         begin, end = _place(places, index, run.source), 0
         if run.length and not run.exact:  # over a line's end, maybe
@@ -261,7 +278,7 @@ class _Builder:
         self._left = 0
         self._bars: tuple[int, ...] = ()
         self._lists: list[Token] = []
-        self._marker: tuple[Run, ...] = ()
+        self._marker: tuple[TextRun, ...] = ()
         self._new_list = False
 
     def build(self, tokens: Sequence[Token]) -> list[Item]:
@@ -299,7 +316,7 @@ class _Builder:
                     index += 2
                 case "hr":
                     self._write_marker()
-                    self._add(Line(self._look("rule"), ()))
+                    self._add(TextLine(self._block_style("rule"), ()))
                 case "fence" | "code_block":
                     self._write_code(token)
                 case "table_open":
@@ -311,15 +328,15 @@ class _Builder:
             index += 1
         return self._items
 
-    def _look(self, shape: Shape, *, tight: bool = False) -> Look:
+    def _block_style(self, shape: Shape, *, tight: bool = False) -> BlockStyle:
         above = space_above(shape, self._after)
         if tight and self._after == "item" and shape == "text":
             above = 3
-        return Look(shape, above=above, left=self._left, bars=self._bars)
+        return BlockStyle(shape, above=above, left=self._left, bars=self._bars)
 
     def _add(self, item: Item) -> None:
         self._items.append(item)
-        self._after = item.look.shape
+        self._after = item.block.shape
 
     def _open_item(self, token: Token) -> None:
         """Keep the item's marker for its first line."""
@@ -328,23 +345,27 @@ class _Builder:
         else:
             shown_as, length = "\u2022\u25e6\u25aa"[min(2, len(self._lists) - 1)], 1
         source = self._base + token.meta["start"]
-        self._marker = (Run(shown_as, Style(role="marker"), source, length),)
+        self._marker = (TextRun(shown_as, Style(role="marker"), source, length),)
 
     def _write_marker(self) -> None:
         """A line for a marker that has no text beside it."""
         if self._marker:
-            self._add(Line(replace(self._look("text", tight=True), hanging=True), self._hang()))
+            self._add(
+                TextLine(replace(self._block_style("text", tight=True), hanging=True), self._hang())
+            )
 
-    def _hang(self) -> tuple[Run, ...]:
+    def _hang(self) -> tuple[TextRun, ...]:
         """The marker, and the step to where the text begins."""
         marker, self._marker = self._marker, ()
         end = marker[0].end
-        return (*marker, Run("\t", Style(role="marker"), end, 0))
+        return (*marker, TextRun("\t", Style(role="marker"), end, 0))
 
     def _write_text(
         self, token: Token, shape: Shape, *, level: int = 0, tight: bool = False
     ) -> None:
-        look = replace(self._look(shape, tight=tight), level=level, hanging=bool(self._marker))
+        block_style = replace(
+            self._block_style(shape, tight=tight), level=level, hanging=bool(self._marker)
+        )
         runs = self._inline(token, Style(bold=shape == "heading"))
         if self._marker:
             box = {"[ ] ": "\u2610", "[x] ": "\u2611", "[X] ": "\u2611"}.get(token.content[:4])
@@ -354,7 +375,7 @@ class _Builder:
                 length = self._place(token, 3) - marker.source
                 self._marker = (replace(marker, text=box, length=length),)
             runs = [*self._hang(), *runs]
-        self._add(Line(look, tuple(runs)))
+        self._add(TextLine(block_style, tuple(runs)))
 
     def _places(self, token: Token) -> Places:
         """Where the token's content stands in the source."""
@@ -365,7 +386,7 @@ class _Builder:
         start, place = self._places(token)[0]
         return place + offset - start
 
-    def _inline(self, token: Token, style: Style, *, skip: int = 0) -> list[Run]:
+    def _inline(self, token: Token, style: Style, *, skip: int = 0) -> list[TextRun]:
         places = tuple((start - skip, at) for start, at in self._places(token))
         return located(inline_runs(self._md, token.content[skip:], style), places)
 
@@ -373,18 +394,25 @@ class _Builder:
         self._write_marker()
         places = tuple((at, self._base + place) for at, place in token.meta["places"])
         start = self._state.line_starts[(token.map or [0])[0]]
-        look = replace(self._look("label"), panel=self._base + start)
+        block_style = replace(self._block_style("label"), panel=self._base + start)
         label = label_line(
-            self._state.src, token.info, begin=start, base=self._base, look=look, after=self._after
+            self._state.src,
+            token.info,
+            begin=start,
+            base=self._base,
+            block_style=block_style,
+            after=self._after,
         )
         self._add(label)
-        for line in code_lines(token.content, look=look, places=places, after="label"):
+        for line in code_lines(
+            token.content, block_style=block_style, places=places, after="label"
+        ):
             self._add(line)
 
     def _write_table(self, tokens: Sequence[Token]) -> None:
         self._write_marker()
-        rows: list[tuple[Line, ...]] = []
-        cells: list[Line] = []
+        rows: list[tuple[TextLine, ...]] = []
+        cells: list[TextLine] = []
         for index, token in enumerate(tokens):
             match token.type:
                 case "tr_open":
@@ -393,21 +421,23 @@ class _Builder:
                     rows.append(tuple(cells))
                 case "inline":
                     cells.append(self._cell(token, tokens[index - 1], column=len(cells)))
-        self._add(Table(self._look("text"), tuple(rows)))
+        self._add(Table(self._block_style("text"), tuple(rows)))
 
-    def _cell(self, token: Token, opening: Token, *, column: int) -> Line:
+    def _cell(self, token: Token, opening: Token, *, column: int) -> TextLine:
         style = str(opening.attrGet("style") or "")
         alignment = cast(Alignment, style.removeprefix("text-align:"))
-        look = Look(alignment=alignment)
+        block_style = BlockStyle(alignment=alignment)
         columns = _cells(token.meta["text"])
         if not token.content or column >= len(columns):
-            return Line(look, ())
+            return TextLine(block_style, ())
         text, places = columns[column]
         before = text.index(token.content)
         start = self._base + token.meta["places"][0][1]
         moved = tuple((at - before, start + place) for at, place in places)
         bold = Style(bold=opening.type == "th_open")
-        return Line(look, tuple(located(inline_runs(self._md, token.content, bold), moved)))
+        return TextLine(
+            block_style, tuple(located(inline_runs(self._md, token.content, bold), moved))
+        )
 
 
 def _cells(row: str) -> list[tuple[str, Places]]:

@@ -18,54 +18,57 @@ from app.markdown.copying import block_text
 from app.markdown.formats import JOINED, Formats
 from app.markdown.highlight import highlight, panel_blocks
 from app.markdown.page import (
-    Ghost,
     Item,
-    Line,
-    Run,
+    RejectedSpan,
     SourceMap,
     Style,
     Table,
+    TextLine,
+    TextRun,
     end_of,
-    haunted,
     utf16,
+    with_rejected,
 )
-from app.markdown.streaming import Growth, Place, PlainGrowth
+from app.markdown.streaming import ReadingPlace, StreamingMarkdown, StreamingPlainText
 
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
     """How to get back to where the document was: its end, and whether that was an empty block.
 
-    `haunted`: so many ghosts were written.
+    `rejected`: so many rejected spans were written.
     """
 
     position: int
     fresh: bool
     spans: int
-    haunted: int
+    rejected: int
 
 
 class TextDocument:
     """Writes into `document`, which must be empty and is nobody else's to change.
 
-    `growth` says how the text is read. What follows from that is the same however it arrives.
+    `stream` says how the text is read. What follows from that is the same however it arrives.
     """
 
     def __init__(
-        self, document: QTextDocument, formats: Formats, growth: Growth | PlainGrowth
+        self,
+        document: QTextDocument,
+        formats: Formats,
+        stream: StreamingMarkdown | StreamingPlainText,
     ) -> None:
         self.document = document
         self._formats = formats
-        self._growth = growth
+        self._stream = stream
         self._map = SourceMap()
-        self._place = Place()
-        self._passed: list[tuple[Place, _Mark]] = [(self._place, _Mark(0, True, 0, 0))]
+        self._place = ReadingPlace()
+        self._passed: list[tuple[ReadingPlace, _Mark]] = [(self._place, _Mark(0, True, 0, 0))]
         self._tail: list[tuple[Item, _Mark]] = []
         self._fresh = True
         self._stale = False
         self._complete = False
-        self._given_ghosts: list[Ghost] = []
-        self._ghosts: list[Ghost] = []  # at their places in `text`
+        self._given_rejected: list[RejectedSpan] = []
+        self._rejected: list[RejectedSpan] = []  # at their places in `text`
         self._panels: dict[int, tuple[int, str]] = {}  # where its label stands, its language
         self._to_colour: deque[int] = deque()
         self._coloured: set[int] = set()
@@ -78,34 +81,34 @@ class TextDocument:
     @property
     def text(self) -> str:
         """The text, with all its line ends alike."""
-        return self._growth.text
+        return self._stream.text
 
     def append(self, delta: str) -> None:
         """More text; shown by `step`."""
-        self._growth.append(delta)
+        self._stream.append(delta)
         self._stale = True
 
     def finish(self) -> None:
         """No more text comes: code that was not closed is coloured too."""
         self._complete = self._stale = True
 
-    def set_ghosts(self, ghosts: list[Ghost]) -> None:
+    def set_rejected(self, rejected: list[RejectedSpan]) -> None:
         """Show these among the text, in the order of their places in the text that was given.
 
         What stands before the first that is new or gone stays as it is.
         """
-        old = self._given_ghosts
+        old = self._given_rejected
         same = len(old)
-        if ghosts[:same] != old:
-            same = next(n for n, (a, b) in enumerate(zip_longest(old, ghosts)) if a != b)
-        if same == len(ghosts) == len(old):
+        if rejected[:same] != old:
+            same = next(n for n, (a, b) in enumerate(zip_longest(old, rejected)) if a != b)
+        if same == len(rejected) == len(old):
             return
-        place_of = self._growth.place_of
-        gone = self._ghosts[same:]
-        new = [replace(ghost, source=place_of(ghost.source)) for ghost in ghosts[same:]]
-        self._given_ghosts = list(ghosts)
-        self._ghosts[same:] = new
-        self._rewind(min(ghost.source for ghost in (*gone, *new)))
+        place_of = self._stream.place_of
+        gone = self._rejected[same:]
+        new = [replace(span, source=place_of(span.source)) for span in rejected[same:]]
+        self._given_rejected = list(rejected)
+        self._rejected[same:] = new
+        self._rewind(min(span.source for span in (*gone, *new)))
         self._stale = True
 
     def set_formats(self, formats: Formats) -> None:
@@ -117,25 +120,28 @@ class TextDocument:
 
     def step(self) -> bool:
         """Do a piece of what is to be done. False where nothing is left."""
-        part = self._growth.finished(self._place)
+        part = self._stream.finished(self._place)
         if part is not None:
             mark = self._passed[-1][1]
             if part.items:
                 # Those behind its last character belong to what comes, whatever that will be.
                 written = bisect_right(
-                    self._ghosts, end_of(part.items) or -1, mark.haunted, key=attrgetter("source")
+                    self._rejected,
+                    end_of(part.items) or -1,
+                    mark.rejected,
+                    key=attrgetter("source"),
                 )
-                self._write(haunted(part.items, self._ghosts[mark.haunted : written]))
+                self._write(with_rejected(part.items, self._rejected[mark.rejected : written]))
                 self._tail.clear()
-                mark = self._mark(haunted=written)
+                mark = self._mark(rejected=written)
             self._place, self._stale = part.next, True
             self._passed.append((self._place, mark))
             self._to_colour += part.closed
             return True
         if self._stale:
             self._stale = False
-            ghosts = self._ghosts[self._passed[-1][1].haunted :]
-            self._write(haunted(self._growth.tail(self._place), ghosts))
+            rejected = self._rejected[self._passed[-1][1].rejected :]
+            self._write(with_rejected(self._stream.tail(self._place), rejected))
             if self._complete:
                 waiting = {*self._to_colour, *self._coloured}
                 self._to_colour += [panel for panel in self._panels if panel not in waiting]
@@ -149,21 +155,21 @@ class TextDocument:
 
     def ranges(self, start: int, end: int) -> list[tuple[int, int]]:
         """Where in the document the characters from `start` to `end` of the given text stand."""
-        place_of = self._growth.place_of
+        place_of = self._stream.place_of
         return self._map.ranges(place_of(start), place_of(end))
 
     def source_at(self, position: int) -> int | None:
         """Which character of the given text is shown at this place of the document."""
         place = self._map.source_at(position)
-        return None if place is None else self._growth.given_at(place)
+        return None if place is None else self._stream.given_at(place)
 
     def source_before(self, position: int) -> int:
         """Where the given text stands that was shown up to this place of the document."""
-        return self._growth.given_at(self._map.source_before(position))
+        return self._stream.given_at(self._map.source_before(position))
 
     def settled_until(self) -> int:
         """All of the given text before this place is in the document for good."""
-        return self._growth.given_at(self._place.source)
+        return self._stream.given_at(self._place.source)
 
     def panels(self) -> dict[int, int]:
         """The code blocks, by a number of their own, and where in the document they begin."""
@@ -178,8 +184,8 @@ class TextDocument:
             text += ("" if block.blockFormat().property(JOINED) else "\n") + block_text(block)
         return text.removeprefix("\n")
 
-    def _mark(self, *, haunted: int) -> _Mark:
-        return _Mark(self.document.characterCount() - 1, self._fresh, len(self._map), haunted)
+    def _mark(self, *, rejected: int) -> _Mark:
+        return _Mark(self.document.characterCount() - 1, self._fresh, len(self._map), rejected)
 
     def _rewind(self, source: int) -> None:
         """Take back what was written from the part on that this place is in."""
@@ -226,7 +232,11 @@ class TextDocument:
         if same < len(self._tail):
             old, mark = self._tail[same]
             new_item = items[same] if same < len(items) else None
-            if isinstance(old, Line) and isinstance(new_item, Line) and old.look == new_item.look:
+            if (
+                isinstance(old, TextLine)
+                and isinstance(new_item, TextLine)
+                and old.block == new_item.block
+            ):
                 if same + 1 < len(self._tail):
                     self._truncate(self._tail[same + 1][1])
                 self._map.drop(mark.spans)
@@ -247,8 +257,8 @@ class TextDocument:
                 self._truncate(mark)
                 del self._tail[same:]
         for item in items[same:]:
-            self._tail.append((item, self._mark(haunted=self._passed[-1][1].haunted)))
-            if isinstance(item, Line):
+            self._tail.append((item, self._mark(rejected=self._passed[-1][1].rejected)))
+            if isinstance(item, TextLine):
                 self._write_line(item)
             else:
                 self._write_table(item)
@@ -257,7 +267,7 @@ class TextDocument:
     def _line_start(self, mark: _Mark) -> int:
         return mark.position if mark.fresh else mark.position + 1
 
-    def _amend(self, old: Line, new: Line, position: int) -> None:
+    def _amend(self, old: TextLine, new: TextLine, position: int) -> None:
         """Change one line, the document's last, into another with the same look."""
         cursor = QTextCursor(self.document)
         count = 0
@@ -272,7 +282,7 @@ class TextDocument:
             grown = rest.pop(0)
             cursor.setPosition(position + utf16(old.runs[count].text))
             cursor.movePosition(QTextCursor.MoveOperation.End, QTextCursor.MoveMode.KeepAnchor)
-            cursor.insertText(grown.text[kept:], self._formats.characters(grown.style, new.look))
+            cursor.insertText(grown.text[kept:], self._formats.characters(grown.style, new.block))
             position = self._map.append(grown, position)
         else:
             cursor.setPosition(position)
@@ -280,30 +290,30 @@ class TextDocument:
             cursor.removeSelectedText()
         self._write_runs(cursor, new, rest, position)
 
-    def _write_line(self, line: Line) -> None:
+    def _write_line(self, line: TextLine) -> None:
         cursor = QTextCursor(self.document)
         cursor.movePosition(QTextCursor.MoveOperation.End)
-        block = self._formats.block(line.look)
-        characters = self._formats.characters(Style(code=line.look.shape == "code"), line.look)
+        block = self._formats.block(line.block)
+        characters = self._formats.characters(Style(code=line.block.shape == "code"), line.block)
         if self._fresh:
             cursor.setBlockFormat(block)
             cursor.setBlockCharFormat(characters)
         else:
             cursor.insertBlock(block, characters)  # an empty line is as high as others
         self._fresh = False
-        if line.look.shape == "label" and line.look.panel is not None:
+        if line.block.shape == "label" and line.block.panel is not None:
             language = line.runs[0].text if line.runs and line.runs[0].length else ""
-            self._panels[line.look.panel] = (cursor.position(), language)
+            self._panels[line.block.panel] = (cursor.position(), language)
         self._write_runs(cursor, line, line.runs, cursor.position())
 
     def _write_runs(
-        self, cursor: QTextCursor, line: Line, runs: Sequence[Run], position: int
+        self, cursor: QTextCursor, line: TextLine, runs: Sequence[TextRun], position: int
     ) -> None:
         for run in runs:
-            cursor.insertText(run.text, self._formats.characters(run.style, line.look))
+            cursor.insertText(run.text, self._formats.characters(run.style, line.block))
             position = self._map.append(run, position)
 
-    def _note_runs(self, runs: Sequence[Run], position: int) -> None:
+    def _note_runs(self, runs: Sequence[TextRun], position: int) -> None:
         for run in runs:
             position = self._map.append(run, position)
 
@@ -315,15 +325,15 @@ class TextDocument:
             cursor.setBlockFormat(block)
             cursor.setBlockCharFormat(characters)
         made = cursor.insertTable(
-            len(table.rows), len(table.rows[0]), self._formats.table(table.look)
+            len(table.rows), len(table.rows[0]), self._formats.table(table.block)
         )
         for number, row in enumerate(table.rows):
             for column, line in enumerate(row):
                 cell = made.cellAt(number, column)
                 if number == 0:
-                    look = cell.format()
-                    look.setBackground(self._formats.header())
-                    cell.setFormat(look)
+                    cell_format = cell.format()
+                    cell_format.setBackground(self._formats.header())
+                    cell.setFormat(cell_format)
                 self._write_cell(cell, line)
         cursor.movePosition(QTextCursor.MoveOperation.End)
         block, characters = self._formats.gap()
@@ -348,12 +358,12 @@ class TextDocument:
                 else:
                     self._note_runs(line.runs, cell.firstPosition())
 
-    def _write_cell(self, cell: QTextTableCell, line: Line) -> None:
+    def _write_cell(self, cell: QTextTableCell, line: TextLine) -> None:
         """Let a cell hold one line, whatever it held."""
         inside = cell.firstCursorPosition()
         inside.setPosition(cell.lastPosition(), QTextCursor.MoveMode.KeepAnchor)
         inside.removeSelectedText()
-        inside.setBlockFormat(self._formats.block(line.look))
+        inside.setBlockFormat(self._formats.block(line.block))
         self._write_runs(inside, line, line.runs, inside.position())
 
     def _colour(self) -> bool:
@@ -381,14 +391,14 @@ def _rows_grew(old: Table, new: Table) -> bool:
     """Whether a table has only more rows, and another last one; not counting its header."""
     kept = max(1, len(old.rows) - 1)
     return (
-        old.look == new.look
+        old.block == new.block
         and len(old.rows[0]) == len(new.rows[0])
         and len(old.rows) <= len(new.rows)
         and old.rows[:kept] == new.rows[:kept]
     )
 
 
-def _grew(old: Run, new: Run) -> bool:
+def _grew(old: TextRun, new: TextRun) -> bool:
     """Whether a run only became longer."""
     return (
         old.style == new.style

@@ -20,15 +20,15 @@ from PySide6.QtGui import (
     QTextTableFormat,
 )
 
-from app.markdown.page import Look, Role, Style
-from app.theme.chat_colours import ChatColours
+from app.markdown.page import BlockStyle, Role, Style
+from app.theme.palette import Palette
 
 ROLE = int(QTextFormat.Property.UserProperty) + 1  # of characters: their Role
 SHAPE = ROLE + 1  # of blocks, as in their Look
 PANEL = ROLE + 2
 JOINED = ROLE + 3
 BARS = ROLE + 4
-GHOST = ROLE + 5  # of characters: which ghost they are
+REJECTED = ROLE + 5  # of characters: which ghost they are
 TOKEN = ROLE + 6  # of what is laid over a line: that it tells a token's kind
 
 CODE_PADDING = 12  # pixels
@@ -39,7 +39,7 @@ _HANG = 20  # pixels from a list's marker to its text
 class Formats:
     """The formats for one font and one set of colours; each kind is made once."""
 
-    def __init__(self, font: QFont, colours: ChatColours) -> None:
+    def __init__(self, font: QFont, colours: Palette) -> None:
         self.font = font
         self.colours = colours
         self._fixed = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont)
@@ -47,44 +47,48 @@ class Formats:
         self._tab = 4 * QFontMetricsF(self._code_font()).horizontalAdvance(" ")
         self._characters: dict[tuple[Style, int, bool], QTextCharFormat] = {}
 
-    def characters(self, style: Style, look: Look) -> QTextCharFormat:
+    def characters(self, style: Style, block_style: BlockStyle) -> QTextCharFormat:
         """How characters of this style look in a line."""
-        if look.shape == "rule":
+        if block_style.shape == "rule":
             return self.gap()[1]
-        key = (style, look.level if look.shape == "heading" else 0, look.panel is not None)
+        key = (
+            style,
+            block_style.level if block_style.shape == "heading" else 0,
+            block_style.panel is not None,
+        )
         known = self._characters.get(key)
         if known is None:
             known = self._characters[key] = self._make(style, level=key[1], inside_panel=key[2])
         return known
 
-    def block(self, look: Look) -> QTextBlockFormat:
+    def block(self, block_style: BlockStyle) -> QTextBlockFormat:
         """How a line stands."""
         made = QTextBlockFormat()
-        made.setProperty(SHAPE, look.shape)
-        made.setTopMargin(look.above)
-        left = float(look.left)
-        if look.panel is not None:
-            made.setProperty(PANEL, look.panel)
+        made.setProperty(SHAPE, block_style.shape)
+        made.setTopMargin(block_style.above)
+        left = float(block_style.left)
+        if block_style.panel is not None:
+            made.setProperty(PANEL, block_style.panel)
             made.setRightMargin(CODE_PADDING)
             left += CODE_PADDING
-        if look.bars:
-            made.setProperty(BARS, " ".join(str(bar) for bar in look.bars))
-        if look.joined:
+        if block_style.bars:
+            made.setProperty(BARS, " ".join(str(bar) for bar in block_style.bars))
+        if block_style.joined:
             made.setProperty(JOINED, True)
-        if look.shape == "code":
+        if block_style.shape == "code":
             made.setTabPositions(
                 [QTextOption.Tab(self._tab * n, QTextOption.TabType.LeftTab) for n in range(1, 40)]
             )
-        if look.shape in ("text", "code"):
+        if block_style.shape in ("text", "code"):
             made.setLineHeight(118, QTextBlockFormat.LineHeightTypes.ProportionalHeight.value)
-        if look.shape == "heading":
-            made.setHeadingLevel(look.level)
-        if look.hanging:
+        if block_style.shape == "heading":
+            made.setHeadingLevel(block_style.level)
+        if block_style.hanging:
             made.setTextIndent(-_HANG)
             # A stop counts from where the block's first line begins.
             made.setTabPositions([QTextOption.Tab(_HANG, QTextOption.TabType.LeftTab)])
         made.setLeftMargin(left)
-        match look.alignment:
+        match block_style.alignment:
             case "center":
                 made.setAlignment(Qt.AlignmentFlag.AlignHCenter)
             case "right":
@@ -100,7 +104,7 @@ class Formats:
         characters.setFontPointSize(1)
         return block, characters
 
-    def table(self, look: Look) -> QTextTableFormat:
+    def table(self, block_style: BlockStyle) -> QTextTableFormat:
         """How a table stands."""
         made = QTextTableFormat()
         made.setBorder(1)
@@ -109,9 +113,9 @@ class Formats:
         made.setBorderBrush(QBrush(QColor(self.colours.edge)))
         made.setCellPadding(6)
         made.setCellSpacing(0)
-        made.setTopMargin(max(6, look.above))
+        made.setTopMargin(max(6, block_style.above))
         made.setBottomMargin(6)
-        made.setLeftMargin(look.left)
+        made.setLeftMargin(block_style.left)
         made.setHeaderRowCount(1)
         made.setWidth(QTextLength())
         return made
@@ -143,8 +147,8 @@ class Formats:
             made.setAnchorHref(style.href)
             made.setForeground(QColor(colours.link))
             made.setFontUnderline(True)
-        if style.ghost >= 0:
-            made.setProperty(GHOST, style.ghost)
+        if style.rejected >= 0:
+            made.setProperty(REJECTED, style.rejected)
         self._add_role(made, style.role)
         return made
 
@@ -161,8 +165,8 @@ class Formats:
                 made.setForeground(QColor(colours.warning))
                 made.setBackground(QColor(colours.code))
                 made.setFontPointSize(self._size * 0.8)
-            case "ghost":
-                made.setForeground(QColor(colours.kinds.rejected))
+            case "rejected":
+                made.setForeground(QColor(colours.rejected))
                 made.setFontPointSize(self._size * 0.8)
                 made.setFontStrikeOut(True)
 

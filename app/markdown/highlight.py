@@ -18,7 +18,7 @@ from PySide6.QtGui import QColor, QTextBlock, QTextCharFormat, QTextDocument, QT
 from app.markdown.copying import fragments
 from app.markdown.formats import PANEL, ROLE, SHAPE, TOKEN
 from app.markdown.page import utf16
-from app.theme.chat_colours import Syntax
+from app.theme.palette import Syntax
 
 USUAL = ("python", "bash", "json", "javascript", "html", "c", "yaml", "sql", "java", "rust", "go")
 LONGEST = 60_000  # characters; longer code stays plain

@@ -16,7 +16,7 @@ from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 from markdown_it.utils import EnvType
 
-from app.markdown.page import BREAK, Run, Style, shown
+from app.markdown.page import BREAK, Style, TextRun, shown
 
 _Rule = Callable[[StateInline, bool], bool]
 
@@ -26,7 +26,7 @@ def is_web(address: str) -> bool:
     return address.lower().startswith(("http://", "https://"))
 
 
-def inline_runs(md: MarkdownIt, content: str, style: Style) -> list[Run]:
+def inline_runs(md: MarkdownIt, content: str, style: Style) -> list[TextRun]:
     """The runs of a paragraph's text; their sources are places in `content`."""
     tokens: list[Token] = []
     md.inline.parse(content, md, {}, tokens)
@@ -101,7 +101,7 @@ def _place(tokens: Sequence[Token], begin: int, end: int) -> None:
             place += len(token.content)
 
 
-def _runs(tokens: Sequence[Token], style: Style, *, base: int) -> Iterator[Run]:
+def _runs(tokens: Sequence[Token], style: Style, *, base: int) -> Iterator[TextRun]:
     bold = italic = struck = 0
     href = style.href
     for token in tokens:
@@ -133,14 +133,14 @@ def _runs(tokens: Sequence[Token], style: Style, *, base: int) -> Iterator[Run]:
                 start = begin + mark + spare // 2
                 yield from shown(token.content, replace(now, code=True), start, len(token.content))
             case "softbreak" | "hardbreak":
-                yield Run(BREAK, replace(now, href=""), begin, end - begin)
+                yield TextRun(BREAK, replace(now, href=""), begin, end - begin)
             case "image":
                 yield from _image(token, now, begin=begin)
 
 
-def _image(token: Token, style: Style, *, begin: int) -> Iterator[Run]:
+def _image(token: Token, style: Style, *, begin: int) -> Iterator[TextRun]:
     linked = replace(style, href=str(token.attrGet("src") or ""))
-    yield Run("image ", replace(linked, role="label"), begin, 0)
+    yield TextRun("image ", replace(linked, role="label"), begin, 0)
     if token.children:
         yield from _runs(token.children, linked, base=begin + 2)
     else:

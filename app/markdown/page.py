@@ -15,17 +15,17 @@ from typing import Literal
 
 from models.in_words import CONTROLS
 
-Role = Literal["text", "marker", "label", "control", "ghost"]
+Role = Literal["text", "marker", "label", "control", "rejected"]
 Shape = Literal["text", "heading", "label", "code", "rule", "plain"]
 Alignment = Literal["", "left", "center", "right"]
 
-_HAIR = "\u200a"  # keeps the ghosts apart
+_HAIR = "\u200a"  # keeps rejected tokens apart
 BREAK = "\u2028"  # a new line within a block, as Qt writes it
 
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How a run looks. `href`: the address that it links to. `ghost`: which ghost it is."""
+    """How a run looks. `href`: the address that it links to. `span`: which ghost it is."""
 
     bold: bool = False
     italic: bool = False
@@ -33,11 +33,11 @@ class Style:
     code: bool = False
     href: str = ""
     role: Role = "text"
-    ghost: int = -1
+    rejected: int = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class TextRun:
     """Text in one style, from `length` characters of the source.
 
     Where the text is as long as that, it stands character for character; else all for all.
@@ -61,7 +61,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class BlockStyle:
     """How a line stands: its shape, and in pixels what is left free `above` and at its `left`.
 
     `level` is a heading's. `bars` are where the bars of the quotes around it stand. `hanging`
@@ -82,26 +82,26 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class TextLine:
     """A paragraph, a heading, a line of code, ..."""
 
-    look: Look
-    runs: tuple[Run, ...]
+    block: BlockStyle
+    runs: tuple[TextRun, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
     """Rows of cells, the header first; each row has as many cells as that."""
 
-    look: Look
-    rows: tuple[tuple[Line, ...], ...]
+    block: BlockStyle
+    rows: tuple[tuple[TextLine, ...], ...]
 
 
-Item = Line | Table
+Item = TextLine | Table
 
 
 @dataclass(frozen=True, slots=True)
-class Ghost:
+class RejectedSpan:
     """Text that was not written: it would have stood at `source`. `number` is its own."""
 
     source: int
@@ -109,23 +109,23 @@ class Ghost:
     number: int
 
 
-def shown(text: str, style: Style, source: int, length: int) -> Iterator[Run]:
+def shown(text: str, style: Style, source: int, length: int) -> Iterator[TextRun]:
     """The runs that show `text`: a control character becomes a visible mark of its own."""
     if CONTROLS.search(text) is None:
-        yield Run(text, style, source, length)
+        yield TextRun(text, style, source, length)
         return
     if length != len(text):
-        yield Run(CONTROLS.sub(lambda found: _name(found[0]), text), style, source, length)
+        yield TextRun(CONTROLS.sub(lambda found: _name(found[0]), text), style, source, length)
         return
     begin = 0
     for found in CONTROLS.finditer(text):
         place = found.start()
         if place > begin:
-            yield Run(text[begin:place], style, source + begin, place - begin)
-        yield Run(_name(found[0]), replace(style, role="control"), source + place, 1)
+            yield TextRun(text[begin:place], style, source + begin, place - begin)
+        yield TextRun(_name(found[0]), replace(style, role="control"), source + place, 1)
         begin = found.end()
     if begin < len(text):
-        yield Run(text[begin:], style, source + begin, len(text) - begin)
+        yield TextRun(text[begin:], style, source + begin, len(text) - begin)
 
 
 def _name(control: str) -> str:
@@ -133,34 +133,37 @@ def _name(control: str) -> str:
     return f"[U+{ord(control):04X}]"
 
 
-def all_runs(items: Iterable[Item]) -> Iterator[Run]:
+def all_runs(items: Iterable[Item]) -> Iterator[TextRun]:
     """The runs of a page, in reading order."""
     for item in items:
-        for line in [item] if isinstance(item, Line) else (c for row in item.rows for c in row):
+        for line in [item] if isinstance(item, TextLine) else (c for row in item.rows for c in row):
             yield from line.runs
 
 
-def haunted(items: Sequence[Item], ghosts: Sequence[Ghost]) -> list[Item]:
-    """`items` with all `ghosts` among them, each behind the last character before its place, or
+def with_rejected(items: Sequence[Item], rejected: Sequence[RejectedSpan]) -> list[Item]:
+    """`items` with all `rejected` among them, each behind the last character before its place, or
     in front of the next where that is on another line.
 
-    `ghosts` are in the order of their places.
+    `rejected` are in the order of their places.
     """
-    if not ghosts:
+    if not rejected:
         return list(items)
     last = end_of(items)
-    waiting = list(reversed(ghosts))
+    waiting = list(reversed(rejected))
     placed: list[Item] = []
     for item in items:
-        if isinstance(item, Line):
-            placed.append(_haunted_line(item, waiting, last=last))
+        if isinstance(item, TextLine):
+            placed.append(_line_with_rejected(item, waiting, last=last))
         else:
             rows = tuple(
-                tuple(_haunted_line(cell, waiting, last=last) for cell in row) for row in item.rows
+                tuple(_line_with_rejected(cell, waiting, last=last) for cell in row)
+                for row in item.rows
             )
-            placed.append(Table(item.look, rows))
+            placed.append(Table(item.block, rows))
     if waiting:  # nothing here shows a character
-        placed.append(Line(Look(), tuple(_ghost_run(ghost) for ghost in reversed(waiting))))
+        placed.append(
+            TextLine(BlockStyle(), tuple(_rejected_run(span) for span in reversed(waiting)))
+        )
     return placed
 
 
@@ -170,41 +173,43 @@ def end_of(items: Iterable[Item]) -> int | None:
     return max(ends, default=None)
 
 
-def _haunted_line(line: Line, waiting: list[Ghost], *, last: int | None) -> Line:
+def _line_with_rejected(
+    line: TextLine, waiting: list[RejectedSpan], *, last: int | None
+) -> TextLine:
     """The line with those of `waiting` (the next one last) that belong into it taken out."""
     if not waiting or not line.runs:
         return line
-    runs: list[Run] = []
+    runs: list[TextRun] = []
     for run in line.runs:
         if run.length and run.style.role != "marker":
             _release(waiting, runs, until=run.source)
             while waiting and run.exact and run.source < waiting[-1].source < run.end:
                 cut = waiting[-1].source - run.source
-                runs.append(Run(run.text[:cut], run.style, run.source, cut))
-                run = Run(run.text[cut:], run.style, run.source + cut, run.length - cut)
+                runs.append(TextRun(run.text[:cut], run.style, run.source, cut))
+                run = TextRun(run.text[cut:], run.style, run.source + cut, run.length - cut)
                 _release(waiting, runs, until=run.source)
             runs.append(run)
             _release(waiting, runs, until=None if run.end == last else run.end)
         else:
             runs.append(run)
-    return Line(line.look, tuple(runs))
+    return TextLine(line.block, tuple(runs))
 
 
-def _release(waiting: list[Ghost], runs: list[Run], *, until: int | None) -> None:
-    """Move the ghosts whose places are not behind `until` into the line."""
+def _release(waiting: list[RejectedSpan], runs: list[TextRun], *, until: int | None) -> None:
+    """Move the rejected tokens whose places are not behind `until` into the line."""
     while waiting and (until is None or waiting[-1].source <= until):
-        ghost = waiting.pop()
-        runs += [_ghost_run(ghost), Run(_HAIR, Style(role="label"), ghost.source, 0)]
+        span = waiting.pop()
+        runs += [_rejected_run(span), TextRun(_HAIR, Style(role="label"), span.source, 0)]
 
 
-def _ghost_run(ghost: Ghost) -> Run:
-    visible = ghost.text.replace("\n", "\u21b5").replace("\t", "\u21e5") or "\u2205"
+def _rejected_run(span: RejectedSpan) -> TextRun:
+    visible = span.text.replace("\n", "\u21b5").replace("\t", "\u21e5") or "\u2205"
     text = "".join(run.text for run in shown(visible, Style(), 0, len(visible)))
-    return Run(text, Style(role="ghost", ghost=ghost.number), ghost.source, 0)
+    return TextRun(text, Style(role="rejected", rejected=span.number), span.source, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class MappedSpan:
     """`length` characters of the source stand in `size` places of the document from `position`.
 
     A place is a UTF-16 unit. Equal lengths: character for character; else all for all.
@@ -224,26 +229,26 @@ class SourceMap:
     """
 
     def __init__(self) -> None:
-        self._spans: list[Span] = []
+        self._spans: list[MappedSpan] = []
         self._sources: list[int] = []
         self._positions: list[int] = []
 
     def __len__(self) -> int:
         return len(self._spans)
 
-    def append(self, run: Run, position: int) -> int:
+    def append(self, run: TextRun, position: int) -> int:
         """Say that `run` was written at `position`; returns where it ends."""
         if not run.length:
             return position + utf16(run.text)
         if not run.exact or run.text.isascii() or utf16(run.text) == run.length:
-            return self._append(Span(run.source, run.length, position, utf16(run.text)))
+            return self._append(MappedSpan(run.source, run.length, position, utf16(run.text)))
         source = run.source
         for text in re.findall(r"[\U00010000-\U0010ffff]|[^\U00010000-\U0010ffff]+", run.text):
-            position = self._append(Span(source, len(text), position, utf16(text)))
+            position = self._append(MappedSpan(source, len(text), position, utf16(text)))
             source += len(text)
         return position
 
-    def _append(self, span: Span) -> int:
+    def _append(self, span: MappedSpan) -> int:
         self._spans.append(span)
         self._sources.append(span.source)
         self._positions.append(span.position)

@@ -14,8 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise, takewhile
 
 from app.markdown.blocks import After, Block, BlockReader, code_lines, label_line, plain_lines
-from app.markdown.growing_text import GrowingText
-from app.markdown.page import Item, Look
+from app.markdown.page import BlockStyle, Item
 
 LONGEST_BLOCK = 6_000  # characters
 GLANCE = 2_000
@@ -37,7 +36,7 @@ class OpenFence:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ReadingPlace:
     """Where the reading stands: `source` is the first character that is not in a finished part.
 
     `after`: what stands above it. `joined`: within a line that was cut.
@@ -50,30 +49,33 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class FinishedPart:
     """Items, and where the reading goes on behind them.
 
     `closed` are code blocks that ended here: nothing will be added to them.
     """
 
     items: tuple[Item, ...]
-    next: Place
+    next: ReadingPlace
     closed: tuple[int, ...] = ()
 
 
-class _Text:
+class _StreamingText:
     """The text so far, and its characters' places: only carriage returns are left out."""
 
     def __init__(self) -> None:
-        self._text = GrowingText()
+        # Joined when it is read: adding to one string would copy it at each of a thousand pieces.
+        self._parts = [""]
         self._returns: list[int] = []  # in the text that was given, those before a "\n"
         self._given = 0
         self._held = ""
 
     @property
     def text(self) -> str:
-        """With all its line ends alike."""
-        return str(self._text)
+        """The text, with all its line ends alike."""
+        if len(self._parts) > 1:
+            self._parts = ["".join(self._parts)]
+        return self._parts[0]
 
     def append(self, delta: str) -> None:
         """More text. A last carriage return waits for what it is."""
@@ -82,7 +84,7 @@ class _Text:
             delta, self._held = delta[:-1], "\r"
         self._returns += [self._given + found.start() for found in re.finditer("\r\n", delta)]
         self._given += len(delta)
-        self._text.append(delta.replace("\r\n", "\n").replace("\r", "\n"))
+        self._parts.append(delta.replace("\r\n", "\n").replace("\r", "\n"))
 
     def place_of(self, given: int) -> int:
         """Where in `text` the character stands that was given at this place."""
@@ -93,10 +95,10 @@ class _Text:
         return place + sum(given - n <= place for n, given in enumerate(self._returns))
 
 
-class PlainGrowth(_Text):
+class StreamingPlainText(_StreamingText):
     """Text that is shown as it is: what a person wrote."""
 
-    def finished(self, place: Place) -> Part | None:
+    def finished(self, place: ReadingPlace) -> FinishedPart | None:
         """The next part that no more text can change; None where there is none yet."""
         begin = place.source
         if len(self.text) - begin <= GLANCE:
@@ -104,9 +106,9 @@ class PlainGrowth(_Text):
         end = self.text.rfind("\n", begin, begin + GLANCE) + 1 or begin + GLANCE
         row = self.text[begin:end]
         items = plain_lines(row, base=begin, after=place.after, joined=place.joined)
-        return Part(tuple(items), Place(end, "plain", joined=not row.endswith("\n")))
+        return FinishedPart(tuple(items), ReadingPlace(end, "plain", joined=not row.endswith("\n")))
 
-    def tail(self, place: Place) -> tuple[Item, ...]:
+    def tail(self, place: ReadingPlace) -> tuple[Item, ...]:
         """What stands behind the finished parts. For when there is no next."""
         text = self.text[place.source :]
         if not text:
@@ -114,15 +116,15 @@ class PlainGrowth(_Text):
         return tuple(plain_lines(text, base=place.source, after=place.after, joined=place.joined))
 
 
-class Growth(_Text):
+class StreamingMarkdown(_StreamingText):
     """Text that is read as Markdown."""
 
     def __init__(self) -> None:
         super().__init__()
         self._reader = BlockReader()
-        self._last: tuple[str, Place, list[Block]] = ("", Place(), [])
+        self._last: tuple[str, ReadingPlace, list[Block]] = ("", ReadingPlace(), [])
 
-    def finished(self, place: Place) -> Part | None:
+    def finished(self, place: ReadingPlace) -> FinishedPart | None:
         """The next part that no more text can change; None where there is none yet."""
         text, begin = self.text, place.source
         if place.fence:
@@ -130,16 +132,16 @@ class Growth(_Text):
         if place.joined:
             return self._finished_row(place)
         if blank := _BLANK.match(text, begin):
-            return Part((), replace(place, source=blank.end()))
+            return FinishedPart((), replace(place, source=blank.end()))
         opening = _FENCE.match(text, begin)
         if opening and not (opening[2][0] == "`" and "`" in opening[3]):
             if opening.end() == len(text):
                 return None
             fence = OpenFence(opening[2], len(opening[1]), begin, opening[3].strip(), begun=False)
-            return Part((), replace(place, source=opening.end() + 1, fence=fence))
+            return FinishedPart((), replace(place, source=opening.end() + 1, fence=fence))
         return self._finished_blocks(place)
 
-    def tail(self, place: Place) -> tuple[Item, ...]:
+    def tail(self, place: ReadingPlace) -> tuple[Item, ...]:
         """What stands behind the finished parts, as it looks now. For when there is no next."""
         text = self.text[place.source :]
         if place.fence:
@@ -152,7 +154,7 @@ class Growth(_Text):
         blocks = self._read(text, place)
         return tuple(item for block in blocks for item in block.items)
 
-    def _finished_blocks(self, place: Place) -> Part | None:
+    def _finished_blocks(self, place: ReadingPlace) -> FinishedPart | None:
         """Looks at little, and at more only where that holds no finished block."""
         left = len(self.text) - place.source
         for size in (GLANCE, LONGEST_BLOCK):
@@ -170,10 +172,12 @@ class Growth(_Text):
                 return None
             blocks = list(takewhile(lambda block: not block.fence, self._read(window, place)))
             fences = [block.begin for block in self._read(window, place) if block.fence]
-            return _part(blocks, Place(min(fences, default=end), place.after))
+            return _part(blocks, ReadingPlace(min(fences, default=end), place.after))
         return self._finished_plain(place, window)
 
-    def _finished_within(self, window: str, place: Place, *, cut: bool) -> Part | None:
+    def _finished_within(
+        self, window: str, place: ReadingPlace, *, cut: bool
+    ) -> FinishedPart | None:
         settled = window.count("\n") - _SETTLING_LINES  # the last line where a block may begin
         if settled < 0:
             return None
@@ -184,30 +188,32 @@ class Growth(_Text):
                 break
             count += 1
         if count:
-            return _part(blocks[:count], Place(blocks[count].begin, place.after))
+            return _part(blocks[:count], ReadingPlace(blocks[count].begin, place.after))
         # Nobody sees where a long list is cut: its markers are those of the source.
         stops = [line for line in blocks[0].entries[1:] if line <= settled] if cut else []
         if not stops:
             return None
         end = sum(len(row) + 1 for row in window.split("\n")[: stops[-1]])
         blocks = self._reader.read(window[:end], base=place.source, after=place.after)
-        part = _part(blocks, Place(place.source + end))
+        part = _part(blocks, ReadingPlace(place.source + end))
         return replace(part, next=replace(part.next, after="item"))
 
-    def _read(self, text: str, place: Place) -> list[Block]:
+    def _read(self, text: str, place: ReadingPlace) -> list[Block]:
         """The blocks of `text`; where nothing in it is finished, it is at once the tail."""
         if self._last[:2] != (text, place):
             blocks = self._reader.read(text, base=place.source, after=place.after)
             self._last = (text, place, blocks)
         return self._last[2]
 
-    def _finished_plain(self, place: Place, window: str) -> Part:
+    def _finished_plain(self, place: ReadingPlace, window: str) -> FinishedPart:
         """A block that is too much, as far as it is looked at."""
         items = plain_lines(window, base=place.source, after=place.after)
         end = place.source + len(window)
-        return Part(tuple(items), Place(end, "plain", joined=not window.endswith("\n")))
+        return FinishedPart(
+            tuple(items), ReadingPlace(end, "plain", joined=not window.endswith("\n"))
+        )
 
-    def _finished_row(self, place: Place) -> Part | None:
+    def _finished_row(self, place: ReadingPlace) -> FinishedPart | None:
         """The rest of a line that was cut, or as much of it as is looked at once."""
         begin = place.source
         # Of such a line every character may be a run of its own.
@@ -215,32 +221,41 @@ class Growth(_Text):
         if not end and len(self.text) - begin <= GLANCE:
             return None
         row = self.text[begin : end or begin + GLANCE]
-        next = Place(begin + len(row), "plain", joined=not end)
-        return Part(tuple(_row_items(row, place)), next)
+        next = ReadingPlace(begin + len(row), "plain", joined=not end)
+        return FinishedPart(tuple(_row_items(row, place)), next)
 
-    def _finished_fence(self, place: Place, fence: OpenFence) -> Part | None:
+    def _finished_fence(self, place: ReadingPlace, fence: OpenFence) -> FinishedPart | None:
         text, begin = self.text, place.source
         limit = begin + LONGEST_BLOCK
         end, lines = begin, 0
         while lines < FENCE_LINES and (stop := text.find("\n", end, limit)) >= 0:
             if not (place.joined and end == begin) and _closes(fence, text[end:stop]):
                 items = self._fence_items(text[begin:end], place, fence)
-                after = items[-1].look.shape if items else place.after
-                return Part(items, Place(stop + 1, after), (fence.panel,))
+                after = items[-1].block.shape if items else place.after
+                return FinishedPart(items, ReadingPlace(stop + 1, after), (fence.panel,))
             end, lines = stop + 1, lines + 1
         if lines < FENCE_LINES and len(text) <= limit:
             return None
         joined = end == begin  # one line, longer than what is looked at
         end = limit if joined else end
         items = self._fence_items(text[begin:end], place, fence)
-        return Part(items, Place(end, "code", fence=replace(fence, begun=True), joined=joined))
+        return FinishedPart(
+            items, ReadingPlace(end, "code", fence=replace(fence, begun=True), joined=joined)
+        )
 
-    def _fence_items(self, text: str, place: Place, fence: OpenFence) -> tuple[Item, ...]:
-        look, after = Look(panel=fence.panel), place.after
+    def _fence_items(self, text: str, place: ReadingPlace, fence: OpenFence) -> tuple[Item, ...]:
+        block_style, after = BlockStyle(panel=fence.panel), place.after
         items: list[Item] = []
         if not fence.begun:
             items.append(
-                label_line(self.text, fence.info, begin=fence.panel, base=0, look=look, after=after)
+                label_line(
+                    self.text,
+                    fence.info,
+                    begin=fence.panel,
+                    base=0,
+                    block_style=block_style,
+                    after=after,
+                )
             )
             after = "label"
         content, places, at = "", [], place.source
@@ -252,15 +267,19 @@ class Growth(_Text):
             at += len(row) + 1
         content = content.removesuffix("\n")  # what split found behind the last line's end
         joined = place.joined
-        items += code_lines(content, look=look, places=tuple(places), after=after, joined=joined)
+        items += code_lines(
+            content, block_style=block_style, places=tuple(places), after=after, joined=joined
+        )
         return tuple(items)
 
 
-def _part(blocks: Sequence[Block], next: Place) -> Part:
+def _part(blocks: Sequence[Block], next: ReadingPlace) -> FinishedPart:
     items = tuple(item for block in blocks for item in block.items)
-    panels = (item.look.panel for item in items if item.look.shape == "label")
+    panels = (item.block.panel for item in items if item.block.shape == "label")
     closed = tuple(panel for panel in panels if panel is not None)
-    return Part(items, replace(next, after=items[-1].look.shape if items else next.after), closed)
+    return FinishedPart(
+        items, replace(next, after=items[-1].block.shape if items else next.after), closed
+    )
 
 
 def _closes(fence: OpenFence, row: str) -> bool:
@@ -271,5 +290,5 @@ def _closes(fence: OpenFence, row: str) -> bool:
     return closing and indent < 4 and row[indent : indent + 1] == fence.mark[0]
 
 
-def _row_items(row: str, place: Place) -> list[Item]:
+def _row_items(row: str, place: ReadingPlace) -> list[Item]:
     return plain_lines(row, base=place.source, after=place.after, joined=True) if row else []

@@ -30,8 +30,8 @@ from PySide6.QtWidgets import QFrame, QSizePolicy, QTextBrowser, QToolTip
 from app.markdown.copying import written_text
 from app.markdown.document import TextDocument
 from app.markdown.formats import BARS, CODE_PADDING, PANEL, SHAPE, Formats
-from app.markdown.streaming import Growth, PlainGrowth
-from app.theme.hover_button import QuietButton
+from app.markdown.streaming import StreamingMarkdown, StreamingPlainText
+from app.theme.hover_button import HoverButton
 from models.in_words import clean
 
 _PADDING = 7  # pixels between code and the edge of its paper
@@ -52,7 +52,7 @@ class TextView(QTextBrowser):
     code_copied = Signal()
     seen_changed = Signal()
 
-    def __init__(self, formats: Formats, growth: Growth | PlainGrowth) -> None:
+    def __init__(self, formats: Formats, stream: StreamingMarkdown | StreamingPlainText) -> None:
         super().__init__()
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -66,11 +66,11 @@ class TextView(QTextBrowser):
         )
         self.setWordWrapMode(self.wordWrapMode().WrapAtWordBoundaryOrAnywhere)
         self.viewport().setAutoFillBackground(False)
-        self.text = TextDocument(self.document(), formats, growth)
+        self.text = TextDocument(self.document(), formats, stream)
         self.tip: Callable[[int], str] = lambda position: ""  # for a place of the document
         self._formats = formats
         self._seen = QRect()
-        self._buttons: dict[int, QuietButton] = {}
+        self._buttons: dict[int, HoverButton] = {}
         self._show_colours()
         self.anchorClicked.connect(self._ask)
         self.document().documentLayout().documentSizeChanged.connect(self._fit)
@@ -190,19 +190,19 @@ class TextView(QTextBrowser):
             rect = layout.blockBoundingRect(block)
             if rect.top() - 40 > clip.bottom():
                 break
-            look = block.blockFormat()
-            panel = look.property(PANEL)
+            block_format = block.blockFormat()
+            panel = block_format.property(PANEL)
             if paper and panel != paper[0]:
                 self._paint_paper(painter, paper[1])
                 paper = None
             if panel is not None:
-                left = look.leftMargin() - CODE_PADDING
+                left = block_format.leftMargin() - CODE_PADDING
                 here = QRectF(left, rect.top(), self.viewport().width() - left, rect.height())
                 paper = (panel, paper[1].united(here) if paper else here)
             self._paint_bars(painter, block, rect)
-            if look.property(SHAPE) == "rule":
+            if block_format.property(SHAPE) == "rule":
                 middle = round(rect.center().y())
-                left, width = round(look.leftMargin()), self.viewport().width()
+                left, width = round(block_format.leftMargin()), self.viewport().width()
                 colour = QColor(self._formats.colours.edge)
                 painter.fillRect(QRect(left, middle, width - left, 1), colour)
             block = block.next()
@@ -235,8 +235,10 @@ class TextView(QTextBrowser):
     def _ask(self, address: QUrl) -> None:
         self.link_asked.emit(bytes(address.toEncoded().data()).decode("ascii", "replace"))
 
-    def _make_button(self, panel: int) -> QuietButton:
-        button = QuietButton("Copy", parent=self.viewport(), formats=self._formats)
+    def _make_button(self, panel: int) -> HoverButton:
+        button = HoverButton(
+            "Copy", parent=self.viewport(), font=self._formats.font, colours=self._formats.colours
+        )
         button.setAccessibleName("Copy this code")
         button.clicked.connect(lambda: self._copy(panel))
         button.show()

@@ -166,7 +166,7 @@ class PairCard(QWidget):
         colours = shown_colours(self)
         with QPainter(self) as painter:
             painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-            painter.setBrush(QColor(colours.kinds.card))
+            painter.setBrush(QColor(colours.card))
             painter.setPen(QColor(colours.edge))
             painter.drawRoundedRect(self.rect().toRectF().adjusted(0.5, 0.5, -0.5, -0.5), 10, 10)
 

@@ -22,7 +22,7 @@ from PySide6.QtWidgets import (
 from app.choice_box import Choice, ChoiceBox
 from app.models.words import target_name
 from app.status_line import StatusLine
-from app.theme.chat_colours import chat_colours
+from app.theme.palette import palette_for
 from models.records import Candidate, Installed
 
 PairStatus = Literal["empty", "loading", "loaded", "failed"]
@@ -206,7 +206,7 @@ class PairBar(QWidget):
         self._progress.setGeometry(0, self.height() - 3, self.width(), 3)
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        colours = chat_colours(self.palette().color(QPalette.ColorRole.Window).name())
+        colours = palette_for(self.palette().color(QPalette.ColorRole.Window).name())
         with QPainter(self) as painter:
             painter.setPen(colours.edge)
             painter.drawLine(0, self.height() - 1, self.width(), self.height() - 1)

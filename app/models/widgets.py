@@ -6,7 +6,7 @@ from PySide6.QtCore import QEvent, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFont, QPainter, QPaintEvent, QPalette, QResizeEvent
 from PySide6.QtWidgets import QLabel, QProgressBar, QSizePolicy, QWidget
 
-from app.theme.chat_colours import ChatColours, chat_colours
+from app.theme.palette import Palette, palette_for
 from models.in_words import clean
 
 _PARTS = 1000
@@ -54,7 +54,7 @@ class ToneLabel(QLabel):
         ink = {
             "text": colours.text,
             "muted": colours.muted,
-            "good": colours.kinds.accepted,
+            "good": colours.accepted,
             "warning": colours.warning,
         }[self._tone]
         palette = self.palette()
@@ -114,7 +114,7 @@ class ThinBar(QProgressBar):
 
     def paintEvent(self, event: QPaintEvent) -> None:
         colours = shown_colours(self)
-        ink = colours.link if self._ink == "link" else colours.kinds.accepted
+        ink = colours.link if self._ink == "link" else colours.accepted
         whole = QRectF(self.rect())
         part = QRectF(whole)
         part.setWidth(whole.width() * self.value() / _PARTS)
@@ -129,6 +129,6 @@ class ThinBar(QProgressBar):
                 painter.drawRoundedRect(part, 3, 3)
 
 
-def shown_colours(widget: QWidget) -> ChatColours:
+def shown_colours(widget: QWidget) -> Palette:
     """The colours that suit a widget's background."""
-    return chat_colours(widget.palette().window().color().name())
+    return palette_for(widget.palette().window().color().name())

@@ -21,7 +21,7 @@ from app.rounds.charts import figures_font
 from app.rounds.lane import DraftLane
 from app.rounds.marks import marked
 from app.status_line import StatusLine
-from app.theme.chat_colours import chat_colours
+from app.theme.palette import palette_for
 from engine.events import Prefill, Stats, Text
 from engine.request import ChatMessage, Request
 from engine.rounds import EventOrRound, Round, Token
@@ -196,7 +196,7 @@ class RaceTrack(QWidget):
             self._recolour()
 
     def _recolour(self) -> None:
-        colours = chat_colours(self.palette().window().color().name())
+        colours = palette_for(self.palette().window().color().name())
         for label in (self._title, self.figures):
             palette = label.palette()
             palette.setColor(QPalette.ColorRole.WindowText, QColor(colours.muted))

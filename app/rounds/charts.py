@@ -8,7 +8,7 @@ from PySide6.QtGui import QBrush, QColor, QFont, QFontMetricsF, QHelpEvent, QPai
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
 from app.rounds.figures import Column, Part, percent, seconds
-from app.theme.round_colours import RoundColours, round_colours
+from app.theme.palette import Palette, palette_for
 
 _PLOT_HEIGHT = 64.0
 _WIDEST_COLUMN = 34.0
@@ -49,11 +49,11 @@ class PositionChart(QWidget):
         return ""
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        colours = round_colours(self.palette().window().color().name())
+        colours = palette_for(self.palette().window().color().name())
         with QPainter(self) as painter:
             painter.setRenderHint(QPainter.RenderHint.Antialiasing)
             base = self._small_height() + _PLOT_HEIGHT + 2
-            painter.setPen(QColor(colours.hairline))
+            painter.setPen(QColor(colours.edge))
             for y in (base, base - _PLOT_HEIGHT):  # none and all
                 painter.drawLine(QPointF(0, y + 0.5), QPointF(self.width(), y + 0.5))
             if not self._columns:
@@ -64,23 +64,23 @@ class PositionChart(QWidget):
                 self._paint_column(painter, colours, column, box)
 
     def _paint_column(
-        self, painter: QPainter, colours: RoundColours, column: Column, box: QRectF
+        self, painter: QPainter, colours: Palette, column: Column, box: QRectF
     ) -> None:
         base = self._small_height() + _PLOT_HEIGHT + 2
         height = max(1.0, column.rate * _PLOT_HEIGHT)
         gap = min(4.0, box.width() / 6)
         bar = QRectF(box.left() + gap, base - height, box.width() - 2 * gap, height)
-        painter.fillRect(bar, QColor(colours.bar))
+        painter.fillRect(bar, QColor(colours.accepted))
         painter.setFont(self._value_font(box.width()))
         middle = Qt.AlignmentFlag.AlignHCenter
         above = QRectF(box.left(), bar.top() - self._small_height(), box.width(), 0.0)
         above.setHeight(self._small_height())
-        painter.setPen(QColor(colours.ink))
+        painter.setPen(QColor(colours.text))
         # The title says that these are per cent: sixteen signs would leave no room for figures.
         value = f"{column.rate * 100:.0f}"
         place = middle | Qt.AlignmentFlag.AlignBottom
         written = painter.boundingRect(above, place, value)
-        painter.fillRect(written.adjusted(-2, 2, 2, -1), QColor(colours.kinds.paper))  # no line
+        painter.fillRect(written.adjusted(-2, 2, 2, -1), QColor(colours.paper))  # no line
         painter.drawText(above, place, value)
         below = QRectF(box.left(), base + 3, box.width(), self._small_height())
         painter.setPen(QColor(colours.muted))
@@ -126,11 +126,11 @@ class SplitBar(QWidget):
         return QSize(220, round(_BAR_HEIGHT + 6 + 3 * self._line_height()))
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        colours = round_colours(self.palette().window().color().name())
+        colours = palette_for(self.palette().window().color().name())
         with QPainter(self) as painter:
             painter.setRenderHint(QPainter.RenderHint.Antialiasing)
             bar = QRectF(0, 0, self.width(), _BAR_HEIGHT)
-            painter.fillRect(bar, QColor(colours.hairline))
+            painter.fillRect(bar, QColor(colours.edge))
             left = 0.0
             for index, part in enumerate(self._parts):
                 width = part.share * self.width()
@@ -146,13 +146,13 @@ class SplitBar(QWidget):
                     "not measured yet",
                 )
 
-    def _paint_line(self, painter: QPainter, colours: RoundColours, part: Part, index: int) -> None:
+    def _paint_line(self, painter: QPainter, colours: Palette, part: Part, index: int) -> None:
         height = self._line_height()
         top = _BAR_HEIGHT + 6 + index * height
         swatch = QRectF(0, top + (height - 9) / 2, 9, 9)
         _fill(painter, colours, part.name, swatch)
         painter.setFont(figures_font(self.font()))
-        painter.setPen(QColor(colours.ink))
+        painter.setPen(QColor(colours.text))
         middle = Qt.AlignmentFlag.AlignVCenter
         line = QRectF(0, top, self.width(), height)
         painter.drawText(line.adjusted(16, 0, 0, 0), middle | Qt.AlignmentFlag.AlignLeft, part.name)
@@ -166,15 +166,15 @@ class SplitBar(QWidget):
         return QFontMetricsF(self.font()).height() + 3
 
 
-def _fill(painter: QPainter, colours: RoundColours, name: str, box: QRectF) -> None:
+def _fill(painter: QPainter, colours: Palette, name: str, box: QRectF) -> None:
     """A part of the time, plain or hatched."""
     colour, pattern = {
         "drafting": (colours.drafting, Qt.BrushStyle.BDiagPattern),
         "verifying": (colours.verifying, Qt.BrushStyle.SolidPattern),
-    }.get(name, (colours.rest, Qt.BrushStyle.Dense6Pattern))
+    }.get(name, (colours.faded, Qt.BrushStyle.Dense6Pattern))
     painter.fillRect(box, QColor(colour))
     if pattern != Qt.BrushStyle.SolidPattern:
-        painter.fillRect(box, QBrush(QColor(colours.kinds.paper), pattern))
+        painter.fillRect(box, QBrush(QColor(colours.paper), pattern))
 
 
 def small_font(font: QFont) -> QFont:

@@ -19,7 +19,7 @@ from app.rounds.layout import Plan, Ruler, plan
 from app.rounds.marks import marked
 from app.rounds.pace import Pace, Shown
 from app.rounds.strokes import Strokes
-from app.theme.round_colours import RoundColours, round_colours
+from app.theme.palette import Palette, palette_for
 from engine.rounds import Round
 
 _FRAME_MS = 16
@@ -168,7 +168,7 @@ class DraftLane(QWidget):
             self.updateGeometry()
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        colours = round_colours(self.palette().window().color().name())
+        colours = palette_for(self.palette().window().color().name())
         ruler = self._ruler()
         with QPainter(self) as painter:
             painter.setRenderHint(QPainter.RenderHint.Antialiasing)
@@ -215,7 +215,7 @@ class DraftLane(QWidget):
             if verdict > 0.0 and label.left + label.width - found.shift <= found.width:
                 strokes.label(label, verdict=verdict, shift=found.shift)
 
-    def _paint_side(self, painter: QPainter, colours: RoundColours, width: float) -> None:
+    def _paint_side(self, painter: QPainter, colours: Palette, width: float) -> None:
         """Which round this is, and how many were passed over."""
         small = _small(self.font())
         painter.setFont(small)

@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QSizePolicy, QVBoxLay
 from app.rounds import figures
 from app.rounds.charts import PositionChart, SplitBar, figures_font, small_font
 from app.rounds.figures import Figure
-from app.theme.round_colours import round_colours
+from app.theme.palette import palette_for
 from engine.events import Event, Prefill, Stats, Verdict
 from engine.rounds import EventOrRound, Round
 from engine.stats import tally, update
@@ -122,18 +122,18 @@ class RoundsPanel(QWidget):
             self._recolour()
 
     def _recolour(self) -> None:
-        colours = round_colours(self.palette().window().color().name())
+        colours = palette_for(self.palette().window().color().name())
         for title in self._titles:
             _colour(title, colours.muted)
         for rule in self._rules:
-            _colour(rule, colours.hairline)
+            _colour(rule, colours.edge)
         for view in self._figures.values():
-            view.recolour(ink=colours.ink, muted=colours.muted)
+            view.recolour(ink=colours.text, muted=colours.muted)
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        colours = round_colours(self.palette().window().color().name())
+        colours = palette_for(self.palette().window().color().name())
         with QPainter(self) as painter:
-            painter.fillRect(self.rect(), QColor(colours.kinds.paper))
+            painter.fillRect(self.rect(), QColor(colours.paper))
 
 
 class FigureView(QWidget):

@@ -12,8 +12,7 @@ from PySide6.QtWidgets import QFrame, QTextEdit, QWidget
 from app.rounds.marks import flat, marked
 from app.rounds.replay import Replay
 from app.rounds.trace import Kind, Piece
-from app.theme.colours import kind_line
-from app.theme.round_colours import LIGHT, RoundColours, tinted
+from app.theme.palette import LIGHT, Palette, line_of, tinted
 
 _UNDERLINES = {
     "solid": QTextCharFormat.UnderlineStyle.SingleUnderline,
@@ -83,12 +82,12 @@ class ReplayText(QTextEdit):
         self.setTextCursor(cursor)
         self.ensureCursorVisible()
 
-    def recolour(self, colours: RoundColours) -> None:
+    def recolour(self, colours: Palette) -> None:
         """Use these colours from now on."""
         self._colours = colours
         for kind in _KINDS:
-            shape, line = QTextCharFormat(), kind_line(kind)
-            shape.setForeground(QColor(colours.kinds.of(kind)))
+            shape, line = QTextCharFormat(), line_of(kind)
+            shape.setForeground(QColor(colours.of(kind)))
             if line == "strike":
                 shape.setFontStrikeOut(True)
                 shape.setFontPointSize(max(7.0, self.font().pointSizeF() * 0.85))
@@ -98,8 +97,8 @@ class ReplayText(QTextEdit):
                 shape.setFontWeight(QFont.Weight.DemiBold)
             self._formats[kind] = shape
         palette = QPalette()  # all that is not set here stays what the window says
-        palette.setColor(QPalette.ColorRole.Base, QColor(colours.kinds.paper))
-        palette.setColor(QPalette.ColorRole.Text, QColor(colours.ink))
+        palette.setColor(QPalette.ColorRole.Base, QColor(colours.paper))
+        palette.setColor(QPalette.ColorRole.Text, QColor(colours.text))
         palette.setColor(QPalette.ColorRole.PlaceholderText, QColor(colours.muted))
         self.setPalette(palette)
         self._empty()
@@ -119,7 +118,7 @@ class ReplayText(QTextEdit):
         selection.cursor = QTextCursor(self.document())
         selection.cursor.setPosition(self._starts[first])
         selection.cursor.setPosition(self._starts[-1], QTextCursor.MoveMode.KeepAnchor)
-        tint = tinted(self._colours.kinds.paper, self._colours.ink)
+        tint = tinted(self._colours.paper, self._colours.text)
         selection.format.setBackground(QColor(tint))
         self.setExtraSelections([selection])
 

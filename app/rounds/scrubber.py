@@ -26,13 +26,13 @@ from app.rounds.lane import DraftLane
 from app.rounds.replay import Replay
 from app.rounds.replay_text import ReplayText
 from app.rounds.trace import to_document
-from app.theme.player_icons import Shape, icon
-from app.theme.round_colours import RoundColours, round_colours
+from app.theme.icons import Sign, sign_icon
+from app.theme.palette import Palette, palette_for
 from engine.events import Event
 from engine.rounds import Round
 
 _PLAY_MS = 700
-_BUTTONS: tuple[tuple[Shape, str], ...] = (
+_BUTTONS: tuple[tuple[Sign, str], ...] = (
     ("first", "To the beginning"),
     ("back", "One round back"),
     ("play", "Play"),
@@ -92,7 +92,7 @@ class Scrubber(QWidget):
         layout.addWidget(self._lane)
         layout.addWidget(self._text, 1)
 
-    def _button(self, shape: Shape, name: str) -> QToolButton:
+    def _button(self, shape: Sign, name: str) -> QToolButton:
         button = QToolButton()
         button.setAutoRaise(True)
         button.setToolTip(name)
@@ -174,7 +174,7 @@ class Scrubber(QWidget):
         if self.place == len(self._replay):
             self.pause()
 
-    def _press(self, shape: Shape) -> None:
+    def _press(self, shape: Sign) -> None:
         if shape == "play":
             self.pause() if self.playing else self.play()
             return
@@ -199,7 +199,7 @@ class Scrubber(QWidget):
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """The slider has its own; these are for when something else here has the focus."""
-        keys: dict[int, Shape] = {
+        keys: dict[int, Sign] = {
             Qt.Key.Key_Space: "play",
             Qt.Key.Key_Left: "back",
             Qt.Key.Key_Right: "forward",
@@ -227,22 +227,22 @@ class Scrubber(QWidget):
         self._draw_icons()
         self._text.recolour(self._colours())
         palette = QPalette()
-        palette.setColor(QPalette.ColorRole.WindowText, QColor(self._colours().ink))
+        palette.setColor(QPalette.ColorRole.WindowText, QColor(self._colours().text))
         self._counter.setPalette(palette)
 
     def _draw_icons(self) -> None:
         colours = self._colours()
         for shape, button in self._buttons.items():
-            shown: Shape = "pause" if shape == "play" and self.playing else shape
-            button.setIcon(icon(shown, ink=colours.ink, faint=colours.hairline))
+            shown: Sign = "pause" if shape == "play" and self.playing else shape
+            button.setIcon(sign_icon(shown, ink=colours.text, faint=colours.edge))
 
-    def _colours(self) -> RoundColours:
-        return round_colours(self.palette().window().color().name())
+    def _colours(self) -> Palette:
+        return palette_for(self.palette().window().color().name())
 
     def paintEvent(self, event: QPaintEvent) -> None:
         colours = self._colours()
         with QPainter(self) as painter:
-            painter.fillRect(self.rect(), QColor(colours.kinds.paper))
+            painter.fillRect(self.rect(), QColor(colours.paper))
 
 
 def _counted(place: int, total: int) -> str:

@@ -24,7 +24,7 @@ from app.rounds.panel import RoundsPanel
 from app.rounds.replay import Replay
 from app.rounds.scrubber import Scrubber
 from app.steps import Stepper, Steps, in_thread
-from app.theme.round_colours import round_colours
+from app.theme.palette import palette_for
 from engine.events import Event, Stats
 from engine.rounds import EventOrRound
 
@@ -173,7 +173,7 @@ class RoundsSide(QWidget):
             self._recolour()
 
     def _recolour(self) -> None:
-        colours = round_colours(self.palette().window().color().name())
+        colours = palette_for(self.palette().window().color().name())
         palette = QPalette()
         palette.setColor(QPalette.ColorRole.WindowText, QColor(colours.muted))
         self._heading.setPalette(palette)

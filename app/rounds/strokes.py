@@ -5,8 +5,7 @@ from PySide6.QtGui import QColor, QPainter, QPen
 
 from app.rounds.layout import Cell, Label, Ruler, beyond_width
 from app.rounds.marks import marked, runs
-from app.theme.colours import kind_line
-from app.theme.round_colours import RoundColours, tinted
+from app.theme.palette import Palette, line_of, tinted
 from engine.rounds import Fate
 
 _RADIUS = 4.0
@@ -22,13 +21,13 @@ _STYLES = {
 class Strokes:
     """Draws on one painter, for one frame."""
 
-    def __init__(self, painter: QPainter, colours: RoundColours, ruler: Ruler) -> None:
+    def __init__(self, painter: QPainter, colours: Palette, ruler: Ruler) -> None:
         self._painter, self._colours, self.ruler = painter, colours, ruler
 
     def card(self, whole: QRectF) -> None:
         """The lane's own surface."""
-        self._painter.setPen(QPen(QColor(self._colours.hairline), 1.0))
-        self._painter.setBrush(QColor(self._colours.kinds.card))
+        self._painter.setPen(QPen(QColor(self._colours.edge), 1.0))
+        self._painter.setBrush(QColor(self._colours.card))
         self._painter.drawRoundedRect(whole.adjusted(0.5, 0.5, -0.5, -0.5), 6, 6)
 
     def token(self, cell: Cell, *, verdict: float, shift: float = 0.0) -> None:
@@ -38,10 +37,10 @@ class Strokes:
             return
         look = cell.look if verdict > 0.0 else "drafted"
         box = cell.box(self.ruler, verdict, shift)
-        colour, surface = QColor(self._ink(look)), self._surface(look)
+        colour, surface = QColor(self._colours.of(look)), self._surface(look)
         outer = painter.opacity()
         painter.setOpacity(outer * (verdict if cell.own else 1.0))
-        painter.setPen(QPen(QColor(self._colours.hairline if look != "discarded" else surface), 1))
+        painter.setPen(QPen(QColor(self._colours.edge if look != "discarded" else surface), 1))
         painter.setBrush(QColor(surface))
         painter.drawRoundedRect(box, _RADIUS, _RADIUS)
         self._text(cell.text, box, colour)
@@ -55,7 +54,7 @@ class Strokes:
         painter.setFont(ruler.small_font)
         painter.setOpacity(max(0.0, 2 * verdict - 1.0))  # when the tokens have left its place
         muted = label.look in ("discarded", "plain")
-        painter.setPen(QColor(self._colours.muted if muted else self._ink(label.look)))
+        painter.setPen(QColor(self._colours.muted if muted else self._colours.of(label.look)))
         left = max(label.left - shift, 0.0) if label.row == 1 else label.left - shift
         box = QRectF(left, top, label.width + 2, ruler.label)
         painter.drawText(
@@ -71,16 +70,11 @@ class Strokes:
         box = QRectF(left, ruler.row, beyond_width(ruler), ruler.row)
         painter.drawText(box, Qt.AlignmentFlag.AlignCenter, f"+{count}")
 
-    def _ink(self, look: Fate) -> str:
-        if look == "drafted":
-            return self._colours.muted
-        return self._colours.faded if look == "discarded" else self._colours.kinds.of(look)
-
     def _surface(self, look: Fate) -> str:
-        card = self._colours.kinds.card
+        card = self._colours.card
         if look in ("drafted", "discarded", "plain"):
-            return self._colours.kinds.paper if look != "discarded" else card
-        return tinted(card, self._ink(look))
+            return self._colours.paper if look != "discarded" else card
+        return tinted(card, self._colours.of(look))
 
     def _text(self, text: str, box: QRectF, colour: QColor) -> None:
         """White space in muted signs, so that a dot in the text is told from a space."""
@@ -97,9 +91,7 @@ class Strokes:
 
     def _line(self, look: Fate, box: QRectF, colour: QColor, verdict: float) -> None:
         """The line of the token's kind; a strike grows as the verdict comes in."""
-        if look == "drafted" or look == "discarded":
-            return
-        line = kind_line(look)
+        line = line_of(look)
         width = 1.4 if line == "strike" else 1.6
         pen = QPen(colour, width, _STYLES[line])
         pen.setCapStyle(Qt.PenCapStyle.FlatCap)

@@ -24,9 +24,8 @@ from PySide6.QtWidgets import (
 
 from app.conversations.records import Excerpt, Hit
 from app.sidebar.conversation_model import CONVERSATION, HIT, SECTION, SHOWN, UNTITLED, Index
-from app.theme.chat_colours import ChatColours, chat_colours
 from app.theme.icons import draw_sign
-from app.theme.round_colours import tinted
+from app.theme.palette import Palette, palette_for, tinted
 from models.in_words import clean
 
 MORE_WIDTH = 28  # of the menu button at the right of a line
@@ -132,7 +131,7 @@ def line_box(row: QRect, font: QFont) -> QRect:
 
 
 def _excerpt_layout(
-    excerpts: tuple[Excerpt, ...], font: QFont, width: int, colours: ChatColours
+    excerpts: tuple[Excerpt, ...], font: QFont, width: int, colours: Palette
 ) -> QTextLayout:
     """A few lines with the match in bold."""
     text, formats = "", []
@@ -170,7 +169,7 @@ def _excerpt_layout(
 def _draw_ground(
     painter: QPainter,
     box: QRect,
-    colours: ChatColours,
+    colours: Palette,
     *,
     option: QStyleOptionViewItem,
     shown: bool,
@@ -185,8 +184,8 @@ def _draw_ground(
     painter.drawRoundedRect(box.toRectF().adjusted(4.5, 1.5, -4.5, -1.5), 6, 6)
 
 
-def _colours(option: QStyleOptionViewItem) -> ChatColours:
-    return chat_colours(option.palette.color(QPalette.ColorRole.Window).name())
+def _colours(option: QStyleOptionViewItem) -> Palette:
+    return palette_for(option.palette.color(QPalette.ColorRole.Window).name())
 
 
 def _small(font: QFont, *, bold: bool = False) -> QFont:

@@ -25,8 +25,8 @@ from app.sidebar.conversation_list import ConversationList, FlatList
 from app.sidebar.conversation_model import HIT, ConversationModel, HitModel, title_of
 from app.sidebar.conversation_rows import ConversationRows, HitRows
 from app.sidebar.undo_bar import UndoBar
-from app.theme.chat_colours import chat_colours
 from app.theme.icons import sign_icon
+from app.theme.palette import palette_for
 
 _SEARCH_AFTER_MILLISECONDS = 150  # after the last key
 
@@ -340,12 +340,12 @@ class Sidebar(QWidget):
             self._recolour()
 
     def _recolour(self) -> None:
-        colours = chat_colours(self.palette().window().color().name())
+        colours = palette_for(self.palette().window().color().name())
         self._new.setIcon(sign_icon("new", ink=colours.text, faint=colours.edge))
         self._more.setIcon(sign_icon("more", ink=colours.text, faint=colours.edge))
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        colours = chat_colours(self.palette().window().color().name())
+        colours = palette_for(self.palette().window().color().name())
         with QPainter(self) as painter:
             painter.fillRect(self.rect(), colours.code)
             painter.setPen(colours.edge)

@@ -1,19 +1,19 @@
-"""A small button that is not seen until it is wanted, and can always be reached by keyboard."""
+"""A small button that is hidden until the pointer comes near; the keyboard always reaches it."""
 
 from PySide6.QtCore import QSize, Qt
-from PySide6.QtGui import QColor, QPainter, QPaintEvent
+from PySide6.QtGui import QColor, QFont, QPainter, QPaintEvent
 from PySide6.QtWidgets import QToolButton, QWidget
 
-from app.markdown.formats import Formats
+from app.theme.palette import Palette
 
 
-class QuietButton(QToolButton):
-    """Text that can be pressed. Not painted while it is asleep, unless it has the focus.
+class HoverButton(QToolButton):
+    """A text that can be pressed. It is painted only while it is awake or has the focus.
 
-    It keeps its place while it is not painted, so that nothing moves when it comes.
+    It keeps its place while it is not painted, so that nothing moves when it appears.
     """
 
-    def __init__(self, text: str, *, parent: QWidget, formats: Formats) -> None:
+    def __init__(self, text: str, *, parent: QWidget, font: QFont, colours: Palette) -> None:
         super().__init__(parent)
         self.setText(text)
         self.setAccessibleName(text)
@@ -21,28 +21,28 @@ class QuietButton(QToolButton):
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self._awake = True
         self._raised = False
-        self.set_formats(formats)
+        self.set_appearance(font, colours)
 
-    def set_formats(self, formats: Formats) -> None:
-        """Other colours or another font."""
-        self._colours = formats.colours
-        font = formats.font.__class__(formats.font)
-        font.setPointSizeF(font.pointSizeF() * 0.85)
-        self.setFont(font)
+    def set_appearance(self, font: QFont, colours: Palette) -> None:
+        """Use these colours, and this font, a little smaller."""
+        self._colours = colours
+        small = QFont(font)
+        small.setPointSizeF(font.pointSizeF() * 0.85)
+        self.setFont(small)
         self.resize(self.sizeHint())
         self.update()
 
     @property
     def awake(self) -> bool:
-        """Whether it is painted."""
+        """Whether the button is painted."""
         return self._awake or self.hasFocus()
 
     def set_raised(self) -> None:
-        """Give it a paper and an edge: for a button that lies over text."""
+        """Give the button a surface and an edge, because it lies over text."""
         self._raised = True
 
     def set_awake(self, awake: bool) -> None:
-        """Paint it, or not."""
+        """Paint the button, or do not."""
         if awake != self._awake:
             self._awake = awake
             self.update()

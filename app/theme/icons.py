@@ -1,14 +1,18 @@
-"""The signs on the window's buttons, drawn: fonts and styles have them in any shape, or none."""
+"""The signs on the window's buttons. They are drawn here, because fonts and styles draw them in
+any shape, or not at all."""
 
 from typing import Literal
 
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QIcon, QPainter, QPen, QPixmap, QPolygonF
 
-Sign = Literal["send", "stop", "new", "search", "pin", "close", "more", "check", "warning"]
+Sign = Literal[
+    "send", "stop", "new", "search", "pin", "close", "more", "check", "warning",
+    "first", "back", "play", "pause", "forward", "last",
+]  # fmt: skip
 
-SIDE = 16.0  # what they are drawn in, before scaling
-_SCALE = 4  # drawn larger, for displays of any density
+_SIDE = 16.0  # the square that signs are drawn in, before scaling
+_SCALE = 4  # signs are drawn larger, for displays of any density
 
 
 def sign_icon(sign: Sign, *, ink: str, faint: str) -> QIcon:
@@ -27,7 +31,7 @@ def draw_sign(painter: QPainter, sign: Sign, box: QRectF, colour: str) -> None:
     painter.save()
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     painter.translate(box.center() - QPointF(side / 2, side / 2))
-    painter.scale(side / SIDE, side / SIDE)
+    painter.scale(side / _SIDE, side / _SIDE)
     painter.setPen(with_pen)
     painter.setBrush(Qt.BrushStyle.NoBrush)
     match sign:
@@ -62,11 +66,33 @@ def draw_sign(painter: QPainter, sign: Sign, box: QRectF, colour: str) -> None:
             painter.drawPolygon(_line((8, 2.2), (14.3, 13.4), (1.7, 13.4)))
             painter.drawLine(QPointF(8, 6.4), QPointF(8, 9.4))
             painter.drawPoint(QPointF(8, 11.5))
+        case "first" | "back" | "play" | "pause" | "forward" | "last":
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(QColor(colour))
+            _draw_player_sign(painter, sign)
     painter.restore()
 
 
+def _draw_player_sign(painter: QPainter, sign: Sign) -> None:
+    if sign in ("first", "back"):  # "last" and "forward", seen in a mirror
+        painter.translate(_SIDE, 0)
+        painter.scale(-1, 1)
+    match sign:
+        case "play":
+            painter.drawPolygon(_line((4.5, 2.5), (13, 8), (4.5, 13.5)))
+        case "pause":
+            painter.drawRect(QRectF(4, 3, 3, 10))
+            painter.drawRect(QRectF(9, 3, 3, 10))
+        case "first" | "last":
+            painter.drawPolygon(_line((3, 3.5), (9, 8), (3, 12.5)))
+            painter.drawRect(QRectF(10.5, 3.5, 2, 9))
+        case "back" | "forward":
+            painter.drawRect(QRectF(4, 3.5, 2, 9))
+            painter.drawPolygon(_line((7, 3.5), (13, 8), (7, 12.5)))
+
+
 def _pixmap(sign: Sign, colour: str) -> QPixmap:
-    side = round(SIDE * _SCALE)
+    side = round(_SIDE * _SCALE)
     pixmap = QPixmap(side, side)
     pixmap.fill(Qt.GlobalColor.transparent)
     with QPainter(pixmap) as painter:

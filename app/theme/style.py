@@ -1,5 +1,5 @@
 """Light and dark, as the system has it, and the font of the chat. Knows the application's palette;
-not the widgets that are drawn with it."""
+nothing of the widgets that are drawn with it."""
 
 import sys
 from collections.abc import Callable
@@ -8,15 +8,14 @@ from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QColor, QFont, QGuiApplication, QPalette
 from PySide6.QtWidgets import QApplication, QToolTip
 
-from app.markdown.formats import Formats
 from app.settings import LEAST_FONT_POINTS, MOST_FONT_POINTS, Settings
-from app.theme.chat_colours import DARK_CHAT, LIGHT_CHAT, ChatColours
+from app.theme.palette import DARK, LIGHT, Palette
 
 STYLE_SHEET = """
 QSplitter::handle { background: palette(mid); }
 QToolTip { padding: 4px; }
 """
-if sys.platform != "darwin":  # there scroll bars are slim by themselves
+if sys.platform != "darwin":  # a Mac's scroll bars are slim by themselves
     STYLE_SHEET += """
 QScrollBar:vertical { background: transparent; width: 12px; margin: 0; }
 QScrollBar::handle:vertical {
@@ -31,11 +30,11 @@ QScrollBar::add-page, QScrollBar::sub-page { background: none; }
 class Theme(QObject):
     """Colours the application, now and whenever the system changes between light and dark.
 
-    Attributes: `formats`, for the chat. Signals: `changed(Formats)`, after the application's
-    palette has.
+    Attributes: `font` and `colours` of the chat. Signals: `changed()`, after either became another
+    and the application has its palette.
     """
 
-    changed = Signal(object)
+    changed = Signal()
 
     def __init__(
         self,
@@ -49,12 +48,8 @@ class Theme(QObject):
         self._application, self._settings = application, settings
         self._dark = dark or system_is_dark
         self._own_points = application.font().pointSizeF()
-        self.formats = self._apply()
+        self.colours, self.font = self._apply()
         QGuiApplication.styleHints().colorSchemeChanged.connect(self.refresh)
-
-    @property
-    def colours(self) -> ChatColours:
-        return self.formats.colours
 
     @property
     def points(self) -> float:
@@ -68,17 +63,17 @@ class Theme(QObject):
         self.refresh()
 
     def refresh(self) -> None:
-        """Look at the system and the settings again."""
-        self.formats = self._apply()
-        self.changed.emit(self.formats)
+        """Follow the system and the settings again."""
+        self.colours, self.font = self._apply()
+        self.changed.emit()
 
-    def _apply(self) -> Formats:
-        colours = DARK_CHAT if self._dark() else LIGHT_CHAT
-        self._application.setPalette(palette(colours))
-        QToolTip.setPalette(palette(colours))
+    def _apply(self) -> tuple[Palette, QFont]:
+        colours = DARK if self._dark() else LIGHT
+        self._application.setPalette(qt_palette(colours))
+        QToolTip.setPalette(qt_palette(colours))
         font = QFont(self._application.font())
         font.setPointSizeF(self.points)
-        return Formats(font, colours)
+        return colours, font
 
 
 def system_is_dark() -> bool:
@@ -86,21 +81,21 @@ def system_is_dark() -> bool:
     return QGuiApplication.styleHints().colorScheme() == Qt.ColorScheme.Dark
 
 
-def palette(colours: ChatColours) -> QPalette:
+def qt_palette(colours: Palette) -> QPalette:
     """The palette of a window in these colours."""
     roles = QPalette.ColorRole
-    made = QPalette(QColor(colours.kinds.card), QColor(colours.paper))
+    made = QPalette(QColor(colours.card), QColor(colours.paper))
     for role, colour in {
         roles.Window: colours.paper,
         roles.Base: colours.paper,
-        roles.AlternateBase: colours.kinds.card,
-        roles.Button: colours.kinds.card,
+        roles.AlternateBase: colours.card,
+        roles.Button: colours.card,
         roles.WindowText: colours.text,
         roles.Text: colours.text,
         roles.ButtonText: colours.text,
         roles.BrightText: colours.warning,
         roles.PlaceholderText: colours.muted,
-        roles.ToolTipBase: colours.kinds.card,
+        roles.ToolTipBase: colours.card,
         roles.ToolTipText: colours.text,
         roles.Link: colours.link,
         roles.LinkVisited: colours.link,

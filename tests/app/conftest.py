@@ -8,8 +8,8 @@ from PySide6.QtGui import QFont, QPalette
 from PySide6.QtWidgets import QApplication, QToolTip
 from pytestqt.qtbot import QtBot
 
-from app.clipboard import leave_texts
 from app.engine_client.engine_process import Patience
+from app.housekeeping import leave_texts
 from app.models.loader import OpenTarget
 from app.window import Window
 from tests.support.app.engine_listener import TIMEOUT_SECONDS

@@ -11,9 +11,8 @@ from pytestqt.qtbot import QtBot
 from app.menus import COMMANDS, Command, KeysDialog, Menus
 from app.notices import Notices, Offer
 from app.settings import LEAST_FONT_POINTS, MOST_FONT_POINTS, Settings
-from app.theme.chat_colours import DARK_CHAT, LIGHT_CHAT, ChatColours
-from app.theme.colours import contrast
-from app.theme.style import Theme, palette
+from app.theme.palette import DARK, LIGHT, Palette, contrast
+from app.theme.style import Theme, qt_palette
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
@@ -29,14 +28,14 @@ def test_it_turns_dark_when_the_system_does(
 ) -> None:
     dark = [False]
     theme = Theme(plain_application, settings, dark=lambda: dark[0])
-    assert theme.colours is LIGHT_CHAT
-    changes: list[object] = []
-    theme.changed.connect(changes.append)
+    assert theme.colours is LIGHT
+    changes: list[Palette] = []
+    theme.changed.connect(lambda: changes.append(theme.colours))
     dark[0] = True
     theme.refresh()
-    assert theme.colours is DARK_CHAT
-    assert plain_application.palette().window().color().name() == DARK_CHAT.paper
-    assert changes == [theme.formats]
+    assert theme.colours is DARK
+    assert plain_application.palette().window().color().name() == DARK.paper
+    assert changes == [DARK]
 
 
 def test_text_sizes_stay_in_bounds_and_are_remembered(
@@ -46,7 +45,7 @@ def test_text_sizes_stay_in_bounds_and_are_remembered(
     own = theme.points
     for _ in range(60):
         theme.zoom(+1.0)
-    assert theme.points == theme.formats.font.pointSizeF() == MOST_FONT_POINTS
+    assert theme.points == theme.font.pointSizeF() == MOST_FONT_POINTS
     assert Theme(plain_application, settings).points == MOST_FONT_POINTS
     for _ in range(60):
         theme.zoom(-1.0)
@@ -55,9 +54,9 @@ def test_text_sizes_stay_in_bounds_and_are_remembered(
     assert theme.points == own
 
 
-@pytest.mark.parametrize("colours", [LIGHT_CHAT, DARK_CHAT])
-def test_text_can_be_read_on_its_ground(colours: ChatColours) -> None:
-    made = palette(colours)
+@pytest.mark.parametrize("colours", [LIGHT, DARK])
+def test_text_can_be_read_on_its_ground(colours: Palette) -> None:
+    made = qt_palette(colours)
     roles = QPalette.ColorRole
     for ink, ground in (
         (roles.WindowText, roles.Window),

@@ -8,16 +8,16 @@ from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.markdown.formats import Formats
-from app.markdown.streaming import Growth
+from app.markdown.streaming import StreamingMarkdown
 from app.markdown.view import TextView
-from app.theme.chat_colours import LIGHT_CHAT
+from app.theme.palette import LIGHT
 
 
 @pytest.fixture
 def formats(qapp: QApplication) -> Formats:
     font = QFont("DejaVu Sans")
     font.setPointSizeF(10)
-    return Formats(font, LIGHT_CHAT)
+    return Formats(font, LIGHT)
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def show(qtbot: QtBot, formats: Formats) -> Callable[[str], TextView]:
         windows.append(window)
         qtbot.addWidget(window)
         window.resize(700, 900)
-        view = TextView(formats, Growth())
+        view = TextView(formats, StreamingMarkdown())
         view.setParent(window)
         view.resize(700, 400)
         window.show()

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QAbstractButton, QLabel, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.chat.composer import Composer, RoundButton
-from app.theme.chat_colours import DARK_CHAT
+from app.theme.palette import DARK
 
 
 class Heard:
@@ -188,7 +188,7 @@ def test_everything_has_a_name_and_takes_no_text_for_html(composer: Composer) ->
 
 def test_it_follows_a_dark_window(composer: Composer) -> None:
     palette = QPalette()
-    palette.setColor(QPalette.ColorRole.Window, QColor(DARK_CHAT.paper))
+    palette.setColor(QPalette.ColorRole.Window, QColor(DARK.paper))
     composer.setPalette(palette)
-    assert composer.field.palette().text().color().name() == DARK_CHAT.text
-    assert QColor(composer.grab().toImage().pixel(300, 20)).name() == DARK_CHAT.paper
+    assert composer.field.palette().text().color().name() == DARK.text
+    assert QColor(composer.grab().toImage().pixel(300, 20)).name() == DARK.paper

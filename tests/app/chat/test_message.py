@@ -10,8 +10,8 @@ from pytestqt.qtbot import QtBot
 
 from app.chat.message import End, Ending, Message, Writer
 from app.markdown.formats import Formats
-from app.theme.chat_colours import DARK_CHAT
-from app.theme.hover_button import QuietButton
+from app.theme.hover_button import HoverButton
+from app.theme.palette import DARK
 
 Make = Callable[..., Message]
 
@@ -38,8 +38,8 @@ def make(qtbot: QtBot, formats: Formats) -> Make:
     return made
 
 
-def button(message: QWidget, words: str) -> QuietButton:
-    return next(b for b in message.findChildren(QuietButton) if words in b.accessibleName())
+def button(message: QWidget, words: str) -> HoverButton:
+    return next(b for b in message.findChildren(HoverButton) if words in b.accessibleName())
 
 
 def texts(message: Message) -> list[str]:
@@ -76,7 +76,7 @@ def test_copying_its_code(make: Make) -> None:
     message = make("```py\na = 1\n```\n\n```\nb\n```\n")
     told: list[str] = []
     message.copied.connect(told.append)
-    copies = [b for b in message.findChildren(QuietButton) if "this code" in b.accessibleName()]
+    copies = [b for b in message.findChildren(HoverButton) if "this code" in b.accessibleName()]
     assert len(copies) == 2
     copies[0].click()
     assert QGuiApplication.clipboard().text() == "a = 1"
@@ -188,11 +188,11 @@ def test_the_wheel_goes_on_to_the_transcript(make: Make) -> None:
 
 def test_in_other_colours(make: Make, formats: Formats) -> None:
     message = make("a\n\n```py\nx = 1\n```\n")
-    message.set_formats(Formats(formats.font, DARK_CHAT))
+    message.set_formats(Formats(formats.font, DARK))
     while message.step():
         pass
     message.refresh()
     colour = message.view.document().find("a").charFormat().foreground().color()
-    assert colour.name() == DARK_CHAT.text
+    assert colour.name() == DARK.text
     dark = message.view.grab().toImage().pixelColor(300, message.view.height() - 12)
-    assert dark.name() == DARK_CHAT.code
+    assert dark.name() == DARK.code

@@ -15,10 +15,10 @@ from pytestqt.qtbot import QtBot
 from app.chat.provenance import Legend, Provenance, describe, laid_over
 from app.markdown.copying import written_text
 from app.markdown.formats import ROLE, Formats
-from app.markdown.streaming import Growth
+from app.markdown.streaming import StreamingMarkdown
 from app.markdown.view import TextView
 from app.rounds.trace import Kind, Piece
-from app.theme.chat_colours import DARK_CHAT, LIGHT_CHAT
+from app.theme.palette import DARK, LIGHT
 from tests.support.app.markdown_texts import cut_places, split
 
 Show = Callable[[str], TextView]
@@ -58,7 +58,7 @@ PIECES = (
 
 
 def overlaid(view: TextView, text: str = TABLE, pieces: tuple[Piece, ...] = PIECES) -> Provenance:
-    made = Provenance(view, LIGHT_CHAT.kinds)
+    made = Provenance(view, LIGHT)
     made.set_pieces(pieces)
     made.set_shown(True)
     view.text.settle()
@@ -77,7 +77,7 @@ def laid(view: TextView) -> list[tuple[str, Underline, str]]:
 def test_tokens_in_a_table_and_in_code(show: Show) -> None:
     view = show(TABLE)
     overlaid(view)
-    kinds = LIGHT_CHAT.kinds
+    kinds = LIGHT
     found = laid(view)
     assert ("one", Underline.SingleUnderline, kinds.accepted) in found
     assert ("two", Underline.DotLine, kinds.bonus) in found
@@ -93,7 +93,7 @@ def test_rejected_tokens_stand_where_they_would_have_been(show: Show) -> None:
     overlaid(view)
     struck = view.document().find("|three")
     assert struck.charFormat().fontStrikeOut()
-    assert struck.charFormat().property(ROLE) == "ghost"
+    assert struck.charFormat().property(ROLE) == "rejected"
     assert struck.charFormat().fontPointSize() < view.font().pointSizeF()
     assert struck.currentTable() is not None
     lines = [line.replace("\u200a", "") for line in view.toPlainText().split("\n")]
@@ -177,13 +177,13 @@ def test_live_as_at_once(
     text = "".join(p.text for p in pieces if p.kind != "rejected")
     window = QWidget()
     qtbot.addWidget(window)
-    live, whole = TextView(formats, Growth()), TextView(formats, Growth())
+    live, whole = TextView(formats, StreamingMarkdown()), TextView(formats, StreamingMarkdown())
     for view in (live, whole):
         view.setParent(window)
         view.resize(400, 300)
     window.resize(500, 500)
     window.show()
-    made = Provenance(live, LIGHT_CHAT.kinds)
+    made = Provenance(live, LIGHT)
     made.set_shown(True)
     written = ""
     for part in split(text, cuts):
@@ -209,7 +209,7 @@ def test_live_as_at_once(
 
 def test_what_is_written_later_belongs_to_no_earlier_token(show: Show) -> None:
     view = show("")
-    made = Provenance(view, LIGHT_CHAT.kinds)
+    made = Provenance(view, LIGHT)
     made.set_shown(True)
     made.set_pieces((piece("a", "accepted"), piece(" b", "accepted")))
     for text in ("a", " b", " c", " d\n\nnew", " line"):
@@ -221,7 +221,7 @@ def test_what_is_written_later_belongs_to_no_earlier_token(show: Show) -> None:
 
 def test_a_token_at_the_end_of_a_frame_stays_as_long(show: Show) -> None:
     view = show("")
-    made = Provenance(view, LIGHT_CHAT.kinds)
+    made = Provenance(view, LIGHT)
     made.set_shown(True)
     made.set_pieces(tuple(piece(text, "accepted") for text in ("a", " b", "\n\n")))
     view.text.append("a b\n\n" + "x " * 900 + "\n\n" + "y " * 900 + "\n\n")
@@ -258,10 +258,10 @@ def test_a_long_text_is_only_laid_over_where_it_is_seen(show: Show) -> None:
     pieces = tuple(piece(w, "accepted") for w in re.findall(r"\w+|\s+", view.text.text))
     made = overlaid(view, pieces=pieces)
     assert 0 < len(laid(view)) < len(pieces) // 2
-    made.set_colours(DARK_CHAT.kinds)
+    made.set_colours(DARK)
     view.text.settle()
     made.refresh()
-    assert {colour for _, _, colour in laid(view)} == {DARK_CHAT.kinds.accepted}
+    assert {colour for _, _, colour in laid(view)} == {DARK.accepted}
 
 
 @pytest.mark.parametrize("coloured_first", [True, False])
@@ -290,7 +290,7 @@ def test_code_keeps_its_colours_under_the_tokens(show: Show, coloured_first: boo
 
 
 def test_the_legend_has_words(qtbot: QtBot, formats: Formats) -> None:
-    legend = Legend(formats)
+    legend = Legend(formats.font, formats.colours)
     qtbot.addWidget(legend)
     for word in ("accepted", "correction", "bonus", "plain", "rejected"):
         assert word in legend.accessibleName()

@@ -9,7 +9,7 @@ from app.chat.provenance import laid_over
 from app.chat.transcript import Transcript
 from app.markdown.formats import Formats
 from app.rounds.trace import Kind, Piece
-from app.theme.chat_colours import DARK_CHAT
+from app.theme.palette import DARK
 
 LONG = "A paragraph of some words.\n\n" * 60
 
@@ -192,7 +192,7 @@ def test_provenance_of_all_messages(transcript: Transcript, qtbot: QtBot) -> Non
 
 def test_it_looks_as_it_is_told(transcript: Transcript, formats: Formats) -> None:
     transcript.add("person", name="You", text="q", ending=Ending())
-    transcript.set_formats(Formats(formats.font, DARK_CHAT))
+    transcript.set_formats(Formats(formats.font, DARK))
     transcript.settle()
     picture = transcript.grab().toImage()
-    assert picture.pixelColor(2, 2).name() == DARK_CHAT.paper
+    assert picture.pixelColor(2, 2).name() == DARK.paper

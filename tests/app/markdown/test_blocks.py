@@ -3,7 +3,7 @@
 import pytest
 
 from app.markdown.blocks import BlockReader
-from app.markdown.page import Item, Line, Run, Table
+from app.markdown.page import Item, Table, TextLine, TextRun
 
 
 def read(text: str) -> list[Item]:
@@ -11,13 +11,13 @@ def read(text: str) -> list[Item]:
     return [item for block in blocks for item in block.items]
 
 
-def line(text: str) -> Line:
+def line(text: str) -> TextLine:
     (item,) = read(text)
-    assert isinstance(item, Line)
+    assert isinstance(item, TextLine)
     return item
 
 
-def words(item: Line) -> str:
+def words(item: TextLine) -> str:
     return "".join(run.text for run in item.runs)
 
 
@@ -29,9 +29,9 @@ def styled(text: str, **style: object) -> list[str]:
 
 def sources(text: str) -> list[tuple[str, str]]:
     """What is shown, and what it was written as."""
-    runs: list[Run] = []
+    runs: list[TextRun] = []
     for item in read(text):
-        lines = [item] if isinstance(item, Line) else [c for row in item.rows for c in row]
+        lines = [item] if isinstance(item, TextLine) else [c for row in item.rows for c in row]
         runs += [run for one in lines for run in one.runs]
     return [(run.text, text[run.source : run.end]) for run in runs]
 
@@ -48,12 +48,12 @@ def test_styles() -> None:
 @pytest.mark.parametrize("level", range(1, 7))
 def test_headings(level: int) -> None:
     heading = line("#" * level + " Head *line* ##")
-    assert (heading.look.shape, heading.look.level) == ("heading", level)
+    assert (heading.block.shape, heading.block.level) == ("heading", level)
     assert words(heading) == "Head line"
 
 
 def test_headings_with_a_line_below() -> None:
-    assert line("Head\n====").look.level == 1
+    assert line("Head\n====").block.level == 1
     assert sources("Head\n---") == [("Head", "Head")]
 
 
@@ -85,7 +85,7 @@ def test_line_ends() -> None:
 
 def test_lists() -> None:
     items = read("3. a\n4. b\n   - c\n     * d\n\n      e\n5. [x] f\n6. [ ] g\n7.")
-    assert [words(item) for item in items if isinstance(item, Line)] == [
+    assert [words(item) for item in items if isinstance(item, TextLine)] == [
         "3.\ta",
         "4.\tb",
         "\u25e6\tc",
@@ -95,17 +95,17 @@ def test_lists() -> None:
         "\u2610\tg",
         "7.\t",
     ]
-    assert [item.look.left for item in items] == [24, 24, 48, 72, 48, 24, 24, 24]
-    assert [item.look.hanging for item in items] == [True] * 4 + [False] + [True] * 3
+    assert [item.block.left for item in items] == [24, 24, 48, 72, 48, 24, 24, 24]
+    assert [item.block.hanging for item in items] == [True] * 4 + [False] + [True] * 3
 
 
 def test_tight_and_loose_lists() -> None:
     tight, loose = read("- a\n- b"), read("- a\n\n- b")
-    assert tight[1].look.above < loose[1].look.above
+    assert tight[1].block.above < loose[1].block.above
 
 
 def test_a_list_after_a_marker() -> None:
-    assert [words(item) for item in read("- - a\n- > b") if isinstance(item, Line)] == [
+    assert [words(item) for item in read("- - a\n- > b") if isinstance(item, TextLine)] == [
         "\u2022\t",
         "\u25e6\ta",
         "\u2022\t",
@@ -115,22 +115,22 @@ def test_a_list_after_a_marker() -> None:
 
 def test_quotes() -> None:
     items = read("> a\n> > b\n\nc")
-    assert [item.look.bars for item in items] == [(0,), (0, 16), ()]
-    assert [item.look.left for item in items] == [16, 32, 0]
+    assert [item.block.bars for item in items] == [(0,), (0, 16), ()]
+    assert [item.block.left for item in items] == [16, 32, 0]
 
 
 def test_code_blocks() -> None:
     items = read("```py title\na\n\n  b\n```")
-    assert [words(item) for item in items if isinstance(item, Line)] == ["py", "a", "", "  b"]
-    assert [item.look.shape for item in items] == ["label", "code", "code", "code"]
-    assert {item.look.panel for item in items} == {0}
-    assert [words(i) for i in read("    a\n\tb") if isinstance(i, Line)] == ["code", "a", "b"]
+    assert [words(item) for item in items if isinstance(item, TextLine)] == ["py", "a", "", "  b"]
+    assert [item.block.shape for item in items] == ["label", "code", "code", "code"]
+    assert {item.block.panel for item in items} == {0}
+    assert [words(i) for i in read("    a\n\tb") if isinstance(i, TextLine)] == ["code", "a", "b"]
     assert sources("> ```\n> x = 1\n> ```\n")[1] == ("x = 1", "x = 1")
     assert sources("- ~~~ c\n  x\n  ~~~\n")[-2:] == [("c", "c"), ("x", "x")]
 
 
 def test_two_code_blocks_are_two_panels() -> None:
-    panels = [item.look.panel for item in read("```\n```\n```\n```")]
+    panels = [item.block.panel for item in read("```\n```\n```\n```")]
     assert len(panels) == len(set(panels)) == 2
 
 
@@ -142,12 +142,12 @@ def test_tables() -> None:
         ["1", ""],
         ["2", ""],
     ]
-    assert [cell.look.alignment for cell in table.rows[1]] == ["left", "right"]
+    assert [cell.block.alignment for cell in table.rows[1]] == ["left", "right"]
     assert all(run.style.bold for cell in table.rows[0] for run in cell.runs)
 
 
 def test_rules() -> None:
-    assert line("***").look.shape == "rule"
+    assert line("***").block.shape == "rule"
 
 
 def test_control_characters_are_marks() -> None:
@@ -188,5 +188,5 @@ def test_sources() -> None:
 @pytest.mark.parametrize("deep", ["- " * 10_000 + "x", ">" * 10_000 + "x", "1. " * 99 + "*x*"])
 def test_deep_nesting_is_shown_as_it_is(deep: str) -> None:
     items = read(deep)
-    assert {item.look.shape for item in items} == {"plain"}
-    assert "".join(words(item) for item in items if isinstance(item, Line)) == deep
+    assert {item.block.shape for item in items} == {"plain"}
+    assert "".join(words(item) for item in items if isinstance(item, TextLine)) == deep

@@ -11,10 +11,10 @@ from PySide6.QtGui import QFont, QTextBlock, QTextCursor, QTextDocument, QTextFo
 from app.markdown.copying import fragments, written_text
 from app.markdown.document import TextDocument
 from app.markdown.formats import PANEL, ROLE, SHAPE, Formats
-from app.markdown.page import Ghost
-from app.markdown.streaming import Growth
+from app.markdown.page import RejectedSpan
+from app.markdown.streaming import StreamingMarkdown
 from app.markdown.view import TextView
-from app.theme.chat_colours import DARK_CHAT
+from app.theme.palette import DARK
 from tests.support.app.markdown_texts import cut_places, markdown, split
 
 Show = Callable[[str], TextView]
@@ -50,10 +50,12 @@ def content(document: QTextDocument) -> list[tuple[object, ...]]:
     ]
 
 
-def at_once(text: str, formats: Formats, ghosts: list[Ghost] | None = None) -> TextDocument:
-    made = TextDocument(QTextDocument(), formats, Growth())
+def at_once(
+    text: str, formats: Formats, rejected: list[RejectedSpan] | None = None
+) -> TextDocument:
+    made = TextDocument(QTextDocument(), formats, StreamingMarkdown())
     made.append(text)
-    made.set_ghosts(ghosts or [])
+    made.set_rejected(rejected or [])
     made.settle()
     return made
 
@@ -98,7 +100,7 @@ def test_links_and_tables_and_code(show: Show) -> None:
 @reusing
 @given(text=markdown, cuts=cut_places, steps=st.booleans())
 def test_growing_as_at_once(formats: Formats, text: str, cuts: list[int], steps: bool) -> None:
-    growing = TextDocument(QTextDocument(), formats, Growth())
+    growing = TextDocument(QTextDocument(), formats, StreamingMarkdown())
     for piece in split(text, cuts):
         growing.append(piece)
         if steps:
@@ -118,22 +120,22 @@ def test_growing_as_at_once(formats: Formats, text: str, cuts: list[int], steps:
 def test_ghosts_come_and_go(
     formats: Formats, text: str, places: list[int], cuts: list[int]
 ) -> None:
-    ghosts = [Ghost(place, " no", number) for number, place in enumerate(sorted(places))]
-    growing = TextDocument(QTextDocument(), formats, Growth())
+    rejected = [RejectedSpan(place, " no", number) for number, place in enumerate(sorted(places))]
+    growing = TextDocument(QTextDocument(), formats, StreamingMarkdown())
     for piece in split(text, cuts):
         growing.append(piece)
-        here = [ghost for ghost in ghosts if ghost.source <= len(growing.text)]
-        growing.set_ghosts(here)
+        here = [span for span in rejected if span.source <= len(growing.text)]
+        growing.set_rejected(here)
         growing.settle()
-    growing.set_ghosts(ghosts)
+    growing.set_rejected(rejected)
     growing.settle()
     bare = at_once(text, formats)
-    assert content(growing.document) == content(at_once(text, formats, ghosts).document)
+    assert content(growing.document) == content(at_once(text, formats, rejected).document)
     written = written_text(growing.document, 0, growing.document.characterCount())
     assert (
         written.rstrip() == written_text(bare.document, 0, bare.document.characterCount()).rstrip()
     )
-    growing.set_ghosts([])
+    growing.set_rejected([])
     growing.settle()
     assert content(growing.document) == content(bare.document)
 
@@ -143,15 +145,15 @@ def test_ghosts_come_and_go(
 def test_every_character_stands_where_the_map_says(
     formats: Formats, text: str, places: list[int]
 ) -> None:
-    ghosts = [Ghost(place, "no", number) for number, place in enumerate(sorted(places))]
-    made = at_once(text, formats, ghosts)
+    rejected = [RejectedSpan(place, "no", number) for number, place in enumerate(sorted(places))]
+    made = at_once(text, formats, rejected)
     end = 0
     for place, character in enumerate(text):
         for start, stop in made.ranges(place, place + 1):
             cursor = QTextCursor(made.document)
             cursor.setPosition(start)
             cursor.setPosition(stop, QTextCursor.MoveMode.KeepAnchor)
-            assert cursor.charFormat().property(ROLE) != "ghost"
+            assert cursor.charFormat().property(ROLE) != "rejected"
             exact = character.isalpha() and character.isascii() and stop - start == 1
             if exact and cursor.charFormat().property(ROLE) == "text" and "&" not in text:
                 assert cursor.selectedText() == character
@@ -160,7 +162,7 @@ def test_every_character_stands_where_the_map_says(
 
 
 def test_the_front_stays_while_the_end_grows(formats: Formats) -> None:
-    made = TextDocument(QTextDocument(), formats, Growth())
+    made = TextDocument(QTextDocument(), formats, StreamingMarkdown())
     made.document.documentLayout()  # without one, no changes are told
     made.append("first\n\nsecond\n\nthird *par")
     made.settle()
@@ -179,7 +181,7 @@ def test_a_table_grows_by_its_rows(formats: Formats) -> None:
     text = (
         "before\n\n| a | *b* |\n|---|:-:|\n| 1 | two |\n| 3 | `four` |\n| 5 | \U0001f600 |\n\nafter"
     )
-    made = TextDocument(QTextDocument(), formats, Growth())
+    made = TextDocument(QTextDocument(), formats, StreamingMarkdown())
     made.document.documentLayout()
     made.append(text[: text.index("| 3")])
     made.settle()
@@ -200,10 +202,10 @@ def test_a_table_grows_by_its_rows(formats: Formats) -> None:
 def test_other_colours_and_fonts(formats: Formats, show: Show) -> None:
     view = show("a **b**\n\n```py\ndef f(): pass\n```\n")
     before = view.toPlainText()
-    view.set_formats(Formats(formats.font, DARK_CHAT))
+    view.set_formats(Formats(formats.font, DARK))
     view.text.settle()
     assert view.toPlainText() == before
-    assert view.document().find("b").charFormat().foreground().color().name() == DARK_CHAT.text
+    assert view.document().find("b").charFormat().foreground().color().name() == DARK.text
 
 
 def colours(block: QTextBlock) -> set[str]:
@@ -262,7 +264,7 @@ def test_copying_code(show: Show) -> None:
 
 def test_copying_a_selection(show: Show) -> None:
     view = show("# H\n- **a** b\n\n|x|y|\n|-|-|\n|1|2|\n\n" + "w" * 9_000)
-    view.text.set_ghosts([Ghost(3, "no", 0), Ghost(9, "no", 1)])
+    view.text.set_rejected([RejectedSpan(3, "no", 0), RejectedSpan(9, "no", 1)])
     view.text.settle()
     view.selectAll()
     text = view.createMimeDataFromSelection().text()

@@ -1,64 +1,84 @@
-"""Where characters stand: marks for controls, ghosts among runs, and the map to a document."""
+"""Where characters are: marks for controls, rejected tokens among runs, the map to a document."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.markdown.page import Ghost, Line, Look, Run, SourceMap, Style, haunted, shown, utf16
+from app.markdown.page import (
+    BlockStyle,
+    RejectedSpan,
+    SourceMap,
+    Style,
+    TextLine,
+    TextRun,
+    shown,
+    utf16,
+    with_rejected,
+)
 from models.in_words import clean
 
 PLAIN = Style()
 
 
-def line(*runs: Run) -> Line:
-    return Line(Look(), runs)
+def line(*runs: TextRun) -> TextLine:
+    return TextLine(BlockStyle(), runs)
 
 
-def text_with_ghosts(items: list[Line], ghosts: list[Ghost]) -> list[str]:
-    placed = haunted(items, ghosts)
+def text_with_ghosts(items: list[TextLine], rejected: list[RejectedSpan]) -> list[str]:
+    placed = with_rejected(items, rejected)
     return [
         "".join(
-            f"<{run.text}>" if run.style.role == "ghost" else run.text
+            f"<{run.text}>" if run.style.role == "rejected" else run.text
             for run in item.runs
             if run.style.role != "label"
         )
         for item in placed
-        if isinstance(item, Line)
+        if isinstance(item, TextLine)
     ]
 
 
 def test_ghosts_stand_behind_what_they_followed() -> None:
-    items = [line(Run("abc", PLAIN, 0, 3)), line(Run("de", PLAIN, 5, 2))]
-    ghosts = [
-        Ghost(0, "v", 0),
-        Ghost(2, "w", 1),
-        Ghost(3, "x", 2),
-        Ghost(4, "y", 3),
-        Ghost(7, "z", 4),
+    items = [line(TextRun("abc", PLAIN, 0, 3)), line(TextRun("de", PLAIN, 5, 2))]
+    rejected = [
+        RejectedSpan(0, "v", 0),
+        RejectedSpan(2, "w", 1),
+        RejectedSpan(3, "x", 2),
+        RejectedSpan(4, "y", 3),
+        RejectedSpan(7, "z", 4),
     ]
-    assert text_with_ghosts(items, ghosts) == ["<v>ab<w>c<x>", "<y>de<z>"]
+    assert text_with_ghosts(items, rejected) == ["<v>ab<w>c<x>", "<y>de<z>"]
 
 
 def test_ghosts_of_a_text_that_shows_nothing() -> None:
-    assert text_with_ghosts([Line(Look("rule"), ())], [Ghost(0, "a", 0)]) == ["", "<a>"]
-    assert text_with_ghosts([], [Ghost(9, "a\nb", 0)]) == ["<a\u21b5b>"]
-    assert text_with_ghosts([], [Ghost(9, "", 0)]) == ["<\u2205>"]
+    assert text_with_ghosts([TextLine(BlockStyle("rule"), ())], [RejectedSpan(0, "a", 0)]) == [
+        "",
+        "<a>",
+    ]
+    assert text_with_ghosts([], [RejectedSpan(9, "a\nb", 0)]) == ["<a\u21b5b>"]
+    assert text_with_ghosts([], [RejectedSpan(9, "", 0)]) == ["<\u2205>"]
 
 
 def test_ghosts_stand_behind_a_lists_marker() -> None:
     marker = Style(role="marker")
-    item = line(Run("-", marker, 2, 1), Run("\t", marker, 3, 0), Run("a", PLAIN, 4, 1))
-    assert text_with_ghosts([item], [Ghost(1, "x", 0), Ghost(3, "y", 1)]) == ["-\t<x><y>a"]
+    item = line(TextRun("-", marker, 2, 1), TextRun("\t", marker, 3, 0), TextRun("a", PLAIN, 4, 1))
+    assert text_with_ghosts([item], [RejectedSpan(1, "x", 0), RejectedSpan(3, "y", 1)]) == [
+        "-\t<x><y>a"
+    ]
 
 
 @given(st.text("ab\n😀", min_size=1, max_size=20), st.lists(st.integers(0, 25), max_size=6))
 def test_every_ghost_is_placed_once_and_nothing_lost(text: str, places: list[int]) -> None:
     rows, start = [], 0
     for row in text.split("\n"):
-        rows.append(line(Run(row, PLAIN, start, len(row))) if row else line())
+        rows.append(line(TextRun(row, PLAIN, start, len(row))) if row else line())
         start += len(row) + 1
-    ghosts = [Ghost(place, "x", number) for number, place in enumerate(sorted(places))]
-    runs = [run for item in haunted(rows, ghosts) if isinstance(item, Line) for run in item.runs]
-    assert [run.style.ghost for run in runs if run.style.role == "ghost"] == list(
+    rejected = [RejectedSpan(place, "x", number) for number, place in enumerate(sorted(places))]
+    runs = [
+        run
+        for item in with_rejected(rows, rejected)
+        if isinstance(item, TextLine)
+        for run in item.runs
+    ]
+    assert [run.style.rejected for run in runs if run.style.role == "rejected"] == list(
         range(len(places))
     )
     assert "".join(run.text for run in runs if run.length) == text.replace("\n", "")
@@ -69,7 +89,7 @@ def test_every_character_is_found(parts: list[tuple[str, int]]) -> None:
     spans, document, source = SourceMap(), "", 0
     for text, hidden in parts:
         source += hidden  # marks that are not shown
-        spans.append(Run(text, PLAIN, source, len(text)), utf16(document))
+        spans.append(TextRun(text, PLAIN, source, len(text)), utf16(document))
         for place, character in enumerate(text):
             (found,) = spans.ranges(source + place, source + place + 1)
             start = utf16(document + text[:place])
@@ -82,8 +102,8 @@ def test_every_character_is_found(parts: list[tuple[str, int]]) -> None:
 
 def test_what_is_one_for_several_is_found_whole() -> None:
     spans = SourceMap()
-    spans.append(Run("&", PLAIN, 0, 5), 10)
-    spans.append(Run("a", PLAIN, 5, 1), 11)
+    spans.append(TextRun("&", PLAIN, 0, 5), 10)
+    spans.append(TextRun("a", PLAIN, 5, 1), 11)
     assert spans.ranges(2, 3) == [(10, 11)]
     assert spans.ranges(4, 6) == [(10, 12)]
     assert spans.source_at(10) == 0
@@ -93,8 +113,8 @@ def test_what_is_one_for_several_is_found_whole() -> None:
 
 def test_the_end_can_be_dropped() -> None:
     spans = SourceMap()
-    spans.append(Run("ab", PLAIN, 0, 2), 0)
-    spans.append(Run("cd", PLAIN, 2, 2), 2)
+    spans.append(TextRun("ab", PLAIN, 0, 2), 0)
+    spans.append(TextRun("cd", PLAIN, 2, 2), 2)
     spans.drop(1)
     assert len(spans) == 1
     assert spans.ranges(0, 4) == [(0, 2)]

@@ -6,30 +6,38 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.markdown.page import Item, Line, all_runs
-from app.markdown.streaming import FENCE_LINES, LONGEST_BLOCK, Growth, Place, PlainGrowth
+from app.markdown.page import Item, TextLine, all_runs
+from app.markdown.streaming import (
+    FENCE_LINES,
+    LONGEST_BLOCK,
+    ReadingPlace,
+    StreamingMarkdown,
+    StreamingPlainText,
+)
 from tests.support.app.markdown_texts import cut_places, markdown, split
 from tests.support.mostly_slow import mostly_slow
 
 
-def read(pieces: list[str], growth: Growth | PlainGrowth) -> tuple[list[Item], list[int], Place]:
+def read(
+    pieces: list[str], stream: StreamingMarkdown | StreamingPlainText
+) -> tuple[list[Item], list[int], ReadingPlace]:
     """The page of a text that came in pieces, the size of each part, and where reading stands."""
-    place, items, sizes = Place(), list[Item](), list[int]()
+    place, items, sizes = ReadingPlace(), list[Item](), list[int]()
     for piece in pieces:
-        growth.append(piece)
-        while part := growth.finished(place):
+        stream.append(piece)
+        while part := stream.finished(place):
             assert part.next.source > place.source
             sizes.append(part.next.source - place.source)
             items += part.items
             place = part.next
-        tail = growth.tail(place)
+        tail = stream.tail(place)
     return [*items, *tail], sizes, place
 
 
 @given(markdown, cut_places)
 def test_markdown_is_the_same_however_it_arrives(text: str, cuts: list[int]) -> None:
-    whole, _, end = read([text], Growth())
-    pieces, _, same_end = read(split(text, cuts) or [""], Growth())
+    whole, _, end = read([text], StreamingMarkdown())
+    pieces, _, same_end = read(split(text, cuts) or [""], StreamingMarkdown())
     assert pieces == whole
     assert same_end == end
 
@@ -48,16 +56,18 @@ def test_markdown_is_the_same_however_it_arrives(text: str, cuts: list[int]) -> 
     ],
 )
 def test_a_line_that_becomes_something_else(start: str, rest: str) -> None:
-    assert read([start, rest], Growth())[0] == read([start + rest], Growth())[0]
+    assert (
+        read([start, rest], StreamingMarkdown())[0] == read([start + rest], StreamingMarkdown())[0]
+    )
 
 
 @settings(max_examples=20)
 @given(st.lists(markdown, min_size=3, max_size=6), st.integers(40, 700))
 def test_long_markdown_is_the_same_however_it_arrives(parts: list[str], step: int) -> None:
     text = "\n".join(part * 9 for part in parts)
-    whole, sizes, _ = read([text], Growth())
+    whole, sizes, _ = read([text], StreamingMarkdown())
     cuts = list(range(step, len(text), step))
-    assert read(split(text, cuts) or [""], Growth())[0] == whole
+    assert read(split(text, cuts) or [""], StreamingMarkdown())[0] == whole
     assert max(sizes, default=0) <= max(LONGEST_BLOCK, text.count("\n") + 1)
 
 
@@ -83,55 +93,55 @@ LONG = {
 )
 def test_long_blocks_are_the_same_however_they_arrive(name: str, step: int) -> None:
     text = LONG[name][: 4_000 if step == 83 else None]
-    whole, sizes, _ = read([text], Growth())
-    assert read(split(text, list(range(0, len(text), step))), Growth())[0] == whole
+    whole, sizes, _ = read([text], StreamingMarkdown())
+    assert read(split(text, list(range(0, len(text), step))), StreamingMarkdown())[0] == whole
     assert max(sizes, default=0) <= LONGEST_BLOCK
-    assert max(len(item.runs) for item in whole if isinstance(item, Line)) < LONGEST_BLOCK
+    assert max(len(item.runs) for item in whole if isinstance(item, TextLine)) < LONGEST_BLOCK
 
 
 @pytest.mark.parametrize("name", LONG)
 def test_the_tail_stays_short(name: str) -> None:
-    growth = Growth()
-    growth.append(LONG[name])
-    place = Place()
-    while part := growth.finished(place):
+    stream = StreamingMarkdown()
+    stream.append(LONG[name])
+    place = ReadingPlace()
+    while part := stream.finished(place):
         assert len(part.items) <= LONGEST_BLOCK // 2
         place = part.next
-    assert len(growth.text) - place.source <= LONGEST_BLOCK
+    assert len(stream.text) - place.source <= LONGEST_BLOCK
 
 
 def test_a_fence_comes_in_parts() -> None:
-    growth = Growth()
-    growth.append("```py\n" + "x\n" * 250)
-    place, counts = Place(), []
-    while part := growth.finished(place):
+    stream = StreamingMarkdown()
+    stream.append("```py\n" + "x\n" * 250)
+    place, counts = ReadingPlace(), []
+    while part := stream.finished(place):
         counts.append(len(part.items))
         place = part.next
     assert counts == [0, FENCE_LINES + 1, FENCE_LINES]  # with the label
-    growth.append("```\n")
-    part = growth.finished(place)
+    stream.append("```\n")
+    part = stream.finished(place)
     assert part is not None
     assert part.closed == (0,)
 
 
 @given(markdown)
 def test_runs_are_in_order_and_exact(text: str) -> None:
-    growth = Growth()
-    items, _, _ = read([text], growth)
+    stream = StreamingMarkdown()
+    items, _, _ = read([text], stream)
     end = 0
     for run in all_runs(items):
         assert run.source >= end or not run.length
-        assert run.end <= len(growth.text)
+        assert run.end <= len(stream.text)
         end = max(end, run.end)
         if run.style.role == "text" and run.exact and run.text != "\u2028":
-            written = growth.text[run.source : run.end]
+            written = stream.text[run.source : run.end]
             # A code span's line end is a space.
             assert run.text == (written.replace("\n", " ") if run.style.code else written)
 
 
 @given(markdown)
 def test_no_control_character_is_shown(text: str) -> None:
-    items, _, _ = read([text], Growth())
+    items, _, _ = read([text], StreamingMarkdown())
     for run in all_runs(items):
         for character in run.text:
             assert character in "\t\u2028" or character.isprintable() or ord(character) > 0x9F
@@ -141,28 +151,39 @@ def test_no_control_character_is_shown(text: str) -> None:
 
 @given(st.text(), cut_places)
 def test_plain_text_is_shown_as_it_is(text: str, cuts: list[int]) -> None:
-    growth = PlainGrowth()
-    items, _, _ = read(split(text, cuts) or [""], growth)
+    stream = StreamingPlainText()
+    items, _, _ = read(split(text, cuts) or [""], stream)
     rows: list[str] = []
     for item in items:
-        assert isinstance(item, Line)
-        row = "".join(growth.text[run.source : run.end] for run in item.runs)
-        if item.look.joined:
+        assert isinstance(item, TextLine)
+        row = "".join(stream.text[run.source : run.end] for run in item.runs)
+        if item.block.joined:
             rows[-1] += row
         else:
             rows.append(row)
-    assert "\n".join(rows) == growth.text.removesuffix("\n")
+    assert "\n".join(rows) == stream.text.removesuffix("\n")
 
 
 @given(st.text("ab\r\n", max_size=30), cut_places)
 def test_places_in_the_given_text(text: str, cuts: list[int]) -> None:
-    growth = Growth()
+    stream = StreamingMarkdown()
     for piece in split(text, cuts):
-        growth.append(piece)
-    growth.append("!")  # a last carriage return waited for it
-    assert growth.text == (text + "!").replace("\r\n", "\n").replace("\r", "\n")
+        stream.append(piece)
+    stream.append("!")  # a last carriage return waited for it
+    assert stream.text == (text + "!").replace("\r\n", "\n").replace("\r", "\n")
     for given_place, character in enumerate(text):
         if text[given_place : given_place + 2] != "\r\n":
-            place = growth.place_of(given_place)
-            assert growth.text[place] == character.replace("\r", "\n")
-            assert growth.given_at(place) == given_place
+            place = stream.place_of(given_place)
+            assert stream.text[place] == character.replace("\r", "\n")
+            assert stream.given_at(place) == given_place
+
+
+@given(st.lists(st.one_of(st.none(), st.text())))
+def test_the_text_is_the_sum_of_its_parts_whenever_it_is_read(parts: list[str | None]) -> None:
+    stream, whole = StreamingPlainText(), ""
+    for part in parts:
+        if part is not None:
+            stream.append(part)
+            whole += part
+        given = whole.removesuffix("\r")  # the last one may be the first half of a line end
+        assert stream.text == given.replace("\r\n", "\n").replace("\r", "\n")

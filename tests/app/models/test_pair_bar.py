@@ -12,7 +12,7 @@ from pytestqt.qtbot import QtBot
 from app.choice_box import Choice
 from app.models.pair_bar import PairBar, drafter_choices, target_choices
 from app.models.words import target_name
-from app.theme.chat_colours import DARK_CHAT
+from app.theme.palette import DARK
 from models.records import Candidate
 from tests.support.app.library_samples import CANDIDATES, DRAFTER, INSTALLED, installed
 
@@ -199,10 +199,10 @@ def test_tab_goes_from_left_to_right(bar: PairBar) -> None:
 def test_it_follows_a_dark_window(bar: PairBar) -> None:
     bar.set_failed("<b>No</b>", "")
     palette = QPalette()
-    palette.setColor(QPalette.ColorRole.Window, QColor(DARK_CHAT.paper))
+    palette.setColor(QPalette.ColorRole.Window, QColor(DARK.paper))
     bar.setPalette(palette)
     (label,) = (one for one in bar.findChildren(QLabel) if one.text() == "<b>No</b>")
-    assert label.palette().windowText().color().name() == DARK_CHAT.warning
+    assert label.palette().windowText().color().name() == DARK.warning
     assert {one.textFormat() for one in bar.findChildren(QLabel) if one.text()} == {
         Qt.TextFormat.PlainText
     }

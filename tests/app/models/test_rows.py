@@ -13,7 +13,7 @@ from pytestqt.qtbot import QtBot
 from app.models.row_data import Action, RowData
 from app.models.rows import Rows
 from app.models.widgets import ShortenedLabel
-from app.theme.chat_colours import DARK_CHAT
+from app.theme.palette import DARK
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
@@ -142,8 +142,8 @@ def test_text_is_plain_and_follows_a_dark_window(rows: Rows) -> None:
     assert {one.textFormat() for one in labels} == {Qt.TextFormat.PlainText}
     assert all("\x1b" not in one.text() for one in labels)
     palette = QPalette()
-    palette.setColor(QPalette.ColorRole.Window, QColor(DARK_CHAT.paper))
+    palette.setColor(QPalette.ColorRole.Window, QColor(DARK.paper))
     rows.window().setPalette(palette)
     (line,) = (one for one in labels if one.text() == "small")
-    assert line.palette().windowText().color().name() == DARK_CHAT.muted
+    assert line.palette().windowText().color().name() == DARK.muted
     assert not rows.grab().isNull()

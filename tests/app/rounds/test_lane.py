@@ -7,7 +7,7 @@ from pytestqt.qtbot import QtBot
 
 from app.rounds.lane import DraftLane, describe
 from app.rounds.layout import Cell, Ruler, plan
-from app.theme.colours import DARK, LIGHT, KindColours
+from app.theme.palette import DARK, LIGHT, Palette
 from engine.rounds import Round, joined, judged
 from tests.support.app.traces import made_round, recorded
 
@@ -41,7 +41,7 @@ def lane(qtbot: QtBot, clock: Clock) -> DraftLane:
     return lane
 
 
-def paint_on(lane: DraftLane, colours: KindColours) -> None:
+def paint_on(lane: DraftLane, colours: Palette) -> None:
     palette = QPalette(lane.palette())
     palette.setColor(QPalette.ColorRole.Window, QColor(colours.paper))
     lane.setPalette(palette)
@@ -59,7 +59,7 @@ def seen(lane: DraftLane) -> set[str]:
 
 @pytest.mark.parametrize("colours", [LIGHT, DARK], ids=["light", "dark"])
 def test_a_draft_is_grey_and_its_verdict_is_not(
-    lane: DraftLane, clock: Clock, colours: KindColours
+    lane: DraftLane, clock: Clock, colours: Palette
 ) -> None:
     paint_on(lane, colours)
     kinds = {colours.accepted, colours.rejected, colours.correction, colours.bonus}

@@ -8,8 +8,7 @@ from pytestqt.qtbot import QtBot
 from app.rounds.charts import PositionChart, SplitBar
 from app.rounds.figures import Column, Part
 from app.rounds.panel import RoundsPanel
-from app.theme.colours import DARK
-from app.theme.round_colours import DARK as DARK_ROUNDS
+from app.theme.palette import DARK
 from engine.events import Text
 from engine.rounds import joined, judged
 from engine.stats import tally
@@ -83,7 +82,7 @@ def test_the_panel_follows_a_dark_window(panel: RoundsPanel) -> None:
     palette.setColor(QPalette.ColorRole.Window, QColor(DARK.paper))
     panel.setPalette(palette)
     inks = {label.palette().windowText().color().name() for label in panel.findChildren(QLabel)}
-    assert inks == {DARK_ROUNDS.ink, DARK_ROUNDS.muted}
+    assert inks == {DARK.text, DARK.muted}
     assert QColor(panel.grab().toImage().pixel(2, 2)).name() == DARK.paper
 
 

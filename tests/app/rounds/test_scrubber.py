@@ -14,7 +14,7 @@ from pytestqt.qtbot import QtBot
 from app.rounds.lane import DraftLane
 from app.rounds.replay_text import ReplayText
 from app.rounds.scrubber import Scrubber
-from app.theme.colours import DARK
+from app.theme.palette import DARK
 from engine.events import (
     Draft,
     DraftedToken,

@@ -23,7 +23,7 @@ from app.sidebar.conversation_model import Index
 from app.sidebar.conversation_rows import ConversationRows, HitRows, line_box
 from app.sidebar.sidebar import Sidebar
 from app.sidebar.undo_bar import UndoBar
-from app.theme.chat_colours import DARK_CHAT
+from app.theme.palette import DARK
 from tests.support.app.conversation_samples import NOW, SEVERAL, conversation
 
 HITS = (
@@ -335,11 +335,11 @@ def test_everything_has_a_name(sidebar: Sidebar) -> None:
 def test_it_follows_a_dark_window_and_a_larger_font(sidebar: Sidebar) -> None:
     height = conversations(sidebar).visualRect(index(sidebar, 2)).height()
     palette = QPalette()
-    palette.setColor(QPalette.ColorRole.Window, QColor(DARK_CHAT.paper))
+    palette.setColor(QPalette.ColorRole.Window, QColor(DARK.paper))
     sidebar.setPalette(palette)
     font = sidebar.font()
     font.setPointSizeF(2 * font.pointSizeF())
     sidebar.setFont(font)
     image = sidebar.grab().toImage()
-    assert QColor(image.pixel(2, 2)).name() == DARK_CHAT.code
+    assert QColor(image.pixel(2, 2)).name() == DARK.code
     assert conversations(sidebar).visualRect(index(sidebar, 2)).height() > 1.5 * height - 10

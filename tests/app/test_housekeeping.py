@@ -1,0 +1,108 @@
+"""Garbage is collected while nobody waits; a copy made in the window outlasts the process."""
+
+import gc
+import subprocess
+import sys
+import weakref
+from collections.abc import Iterator
+
+import pytest
+from PySide6.QtGui import QGuiApplication
+from pytestqt.qtbot import QtBot
+
+from app import housekeeping
+from app.housekeeping import GcScheduler
+
+
+class Cycle:
+    """Refers to itself, so that only the collector frees it."""
+
+    def __init__(self) -> None:
+        self.me = self
+
+
+class Busy:
+    """Whether someone would notice."""
+
+    def __init__(self) -> None:
+        self.now = False
+
+
+@pytest.fixture
+def busy() -> Busy:
+    return Busy()
+
+
+@pytest.fixture
+def collector(busy: Busy, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> Iterator[GcScheduler]:
+    monkeypatch.setattr(housekeeping, "_REST_SECONDS", 0.0)
+    made = GcScheduler(lambda: busy.now)
+    yield made
+    made.close()
+    assert gc.isenabled()
+    assert gc.get_freeze_count() == 0
+
+
+def test_python_does_not_collect_by_itself(collector: GcScheduler) -> None:
+    assert not gc.isenabled()
+
+
+def test_young_garbage_goes_at_once_even_while_busy(collector: GcScheduler, busy: Busy) -> None:
+    busy.now = True
+    gone = weakref.ref(Cycle())
+    many = [[] for _ in range(2000)]  # type: ignore[var-annotated]
+    collector.collect()
+    assert gone() is None
+    assert len(many) == 2000
+
+
+def test_old_garbage_waits_until_nobody_would_notice(collector: GcScheduler, busy: Busy) -> None:
+    old = Cycle()
+    gone = weakref.ref(old)
+    gc.collect()  # it is old now
+    del old
+    collector.collect()
+    assert gone() is not None
+    busy.now = True
+    collector.request_full()
+    collector.collect()
+    assert gone() is not None
+    busy.now = False
+    collector.collect()
+    assert gone() is None
+
+
+def test_it_looks_by_itself(collector: GcScheduler, qtbot: QtBot) -> None:
+    collector._timer.setInterval(5)
+    gone = weakref.ref(Cycle())
+    collector.request_full()
+    qtbot.waitUntil(lambda: gone() is None)
+
+
+COPYING = """
+import sys
+from PySide6.QtCore import QMimeData
+from PySide6.QtWidgets import QApplication
+from app.housekeeping import leave_texts
+
+application = QApplication([])
+data = QMimeData()
+data.setText("copied")
+QApplication.clipboard().setMimeData(data)
+if sys.argv[1] == "left":
+    leave_texts()
+assert QApplication.clipboard().text() == "copied"
+"""
+
+
+def copied_and_ended(how: str) -> int:
+    return subprocess.run([sys.executable, "-c", COPYING, how], timeout=60).returncode
+
+
+def test_the_process_ends_in_order() -> None:
+    assert copied_and_ended("left") == 0
+
+
+def test_it_would_not_end_in_order_without() -> None:
+    assert QGuiApplication.platformName() == "offscreen"
+    assert copied_and_ended("held") != 0

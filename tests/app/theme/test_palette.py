@@ -1,0 +1,79 @@
+"""Everything that is written or drawn can be seen, and colour is not all that tells fates apart."""
+
+from itertools import combinations
+from typing import get_args
+
+import pytest
+
+from app.rounds.trace import Kind
+from app.theme.palette import DARK, LIGHT, Palette, contrast, line_of, palette_for, tinted
+
+KINDS: tuple[Kind, ...] = get_args(Kind)
+TEXT, GRAPHICS = 4.5, 3.0  # WCAG 2.2 AA, success criteria 1.4.3 and 1.4.11
+
+both = pytest.mark.parametrize("colours", [LIGHT, DARK], ids=["light", "dark"])
+
+
+@both
+def test_texts(colours: Palette) -> None:
+    texts = [colours.text, colours.muted, colours.link, colours.warning, *colours.syntax.values()]
+    for surface in (colours.paper, colours.code):
+        for text in texts:
+            assert contrast(text, surface) >= TEXT
+    for text in (colours.text, colours.muted, colours.warning, colours.link):
+        assert contrast(text, colours.own) >= TEXT
+    for text in (colours.text, colours.muted):
+        assert contrast(text, colours.card) >= TEXT
+    assert contrast(colours.text, colours.hover) >= TEXT
+
+
+@both
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_can_be_read(colours: Palette, kind: Kind) -> None:
+    for surface in (colours.paper, colours.card, colours.code):
+        assert contrast(colours.of(kind), surface) >= TEXT
+
+
+@both
+def test_no_two_kinds_look_the_same(colours: Palette) -> None:
+    assert len({colours.of(kind) for kind in KINDS}) == len(KINDS)
+    for kind, other in combinations(KINDS, 2):
+        assert line_of(kind) != line_of(other)
+
+
+@both
+@pytest.mark.parametrize("kind", KINDS)
+def test_tokens_can_be_read_on_their_tint(colours: Palette, kind: Kind) -> None:
+    colour = colours.of(kind)
+    tint = tinted(colours.card, colour)
+    assert tint != colours.card
+    assert contrast(colour, tint) >= TEXT
+    assert contrast(colours.muted, tint) >= GRAPHICS  # the signs for white space
+
+
+@both
+def test_lines_and_bars_that_mean_something(colours: Palette) -> None:
+    assert contrast(colours.bar, colours.paper) >= GRAPHICS
+    for surface in (colours.paper, colours.card):
+        for graphic in (colours.faded, colours.accepted, colours.drafting, colours.verifying):
+            assert contrast(graphic, surface) >= GRAPHICS, graphic
+
+
+def test_a_tint_is_a_little() -> None:
+    assert tinted("#000000", "#ffffff") == "#1a1a1a"
+    assert tinted("#ffffff", "#000000") == "#e6e6e6"
+
+
+def test_contrast_is_that_of_the_guidelines() -> None:
+    assert contrast("#000000", "#ffffff") == pytest.approx(21.0)
+    assert contrast("#777777", "#ffffff") == pytest.approx(4.478, abs=0.001)
+    assert contrast("#ffffff", "#777777") == contrast("#777777", "#ffffff")
+
+
+def test_the_background_chooses() -> None:
+    for background in ("#ffffff", "#fafafa", "#efefef", LIGHT.paper):
+        assert palette_for(background) is LIGHT
+    for background in ("#202020", "#323232", DARK.paper):
+        assert palette_for(background) is DARK
+    assert DARK.dark
+    assert not LIGHT.dark
