@@ -1,4 +1,4 @@
-"""The shape of the repository: what stands at the top, what is in the wheel, how long the loop is."""
+"""The shape of the repository: what stands at the top and in the wheel, and how long the loop is."""
 
 import ast
 import re
