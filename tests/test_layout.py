@@ -1,4 +1,4 @@
-"""The shape of the repository: what stands at the top and in the wheel, and how long the loop is."""
+"""The shape of the repository: its top folder, the wheel's packages, and the length of the loop."""
 
 import ast
 import re
