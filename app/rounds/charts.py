@@ -8,7 +8,8 @@ from PySide6.QtGui import QBrush, QColor, QFont, QFontMetricsF, QHelpEvent, QPai
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
 from app.rounds.figures import Column, Part, percent, seconds
-from app.theme.palette import Palette, palette_for
+from app.theme.palette import Palette
+from app.theme.style import colours_of, figures_font, small_font
 
 _PLOT_HEIGHT = 64.0
 _WIDEST_COLUMN = 34.0
@@ -49,7 +50,7 @@ class PositionChart(QWidget):
         return ""
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        colours = palette_for(self.palette().window().color().name())
+        colours = colours_of(self)
         with QPainter(self) as painter:
             painter.setRenderHint(QPainter.RenderHint.Antialiasing)
             base = self._small_height() + _PLOT_HEIGHT + 2
@@ -126,7 +127,7 @@ class SplitBar(QWidget):
         return QSize(220, round(_BAR_HEIGHT + 6 + 3 * self._line_height()))
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        colours = palette_for(self.palette().window().color().name())
+        colours = colours_of(self)
         with QPainter(self) as painter:
             painter.setRenderHint(QPainter.RenderHint.Antialiasing)
             bar = QRectF(0, 0, self.width(), _BAR_HEIGHT)
@@ -175,17 +176,3 @@ def _fill(painter: QPainter, colours: Palette, name: str, box: QRectF) -> None:
     painter.fillRect(box, QColor(colour))
     if pattern != Qt.BrushStyle.SolidPattern:
         painter.fillRect(box, QBrush(QColor(colours.paper), pattern))
-
-
-def small_font(font: QFont) -> QFont:
-    """For labels."""
-    small = QFont(font)
-    small.setPointSizeF(max(7.0, font.pointSizeF() * 0.85))
-    return small
-
-
-def figures_font(font: QFont) -> QFont:
-    """`font` with figures that are all of one width, so that they do not jump as they count."""
-    figures = QFont(font)
-    figures.setFeature(QFont.Tag("tnum"), 1)
-    return figures

@@ -11,9 +11,9 @@ from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter, QPaintEvent, QP
 from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
 
 from app.rounds import figures
-from app.rounds.charts import PositionChart, SplitBar, figures_font, small_font
+from app.rounds.charts import PositionChart, SplitBar
 from app.rounds.figures import Figure
-from app.theme.palette import palette_for
+from app.theme.style import colours_of, figures_font, small_font
 from engine.events import Event, Prefill, Stats, Verdict
 from engine.rounds import EventOrRound, Round
 from engine.stats import tally, update
@@ -122,7 +122,7 @@ class RoundsPanel(QWidget):
             self._recolour()
 
     def _recolour(self) -> None:
-        colours = palette_for(self.palette().window().color().name())
+        colours = colours_of(self)
         for title in self._titles:
             _colour(title, colours.muted)
         for rule in self._rules:
@@ -131,7 +131,7 @@ class RoundsPanel(QWidget):
             view.recolour(ink=colours.text, muted=colours.muted)
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        colours = palette_for(self.palette().window().color().name())
+        colours = colours_of(self)
         with QPainter(self) as painter:
             painter.fillRect(self.rect(), QColor(colours.paper))
 

@@ -10,8 +10,7 @@ from PySide6.QtGui import QColor, QFont, QPalette, QTextCharFormat, QTextCursor
 from PySide6.QtWidgets import QFrame, QTextEdit, QWidget
 
 from app.rounds.marks import flat, marked
-from app.rounds.replay import Replay
-from app.rounds.trace import Kind, Piece
+from app.rounds.trace import Kind, Piece, Replay
 from app.theme.palette import LIGHT, Palette, line_of, tinted
 
 _UNDERLINES = {

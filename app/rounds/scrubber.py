@@ -21,13 +21,12 @@ from PySide6.QtWidgets import (
 )
 
 from app.rounds import figures
-from app.rounds.charts import figures_font
 from app.rounds.lane import DraftLane
-from app.rounds.replay import Replay
 from app.rounds.replay_text import ReplayText
-from app.rounds.trace import to_document
+from app.rounds.trace import Replay, to_document
 from app.theme.icons import Sign, sign_icon
-from app.theme.palette import Palette, palette_for
+from app.theme.palette import Palette
+from app.theme.style import colours_of, figures_font
 from engine.events import Event
 from engine.rounds import Round
 
@@ -237,7 +236,7 @@ class Scrubber(QWidget):
             button.setIcon(sign_icon(shown, ink=colours.text, faint=colours.edge))
 
     def _colours(self) -> Palette:
-        return palette_for(self.palette().window().color().name())
+        return colours_of(self)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         colours = self._colours()

@@ -21,10 +21,10 @@ from PySide6.QtWidgets import (
 from app.chat.answers import Answers, Writing
 from app.chat.conversation import OpenConversation
 from app.rounds.panel import RoundsPanel
-from app.rounds.replay import Replay
 from app.rounds.scrubber import Scrubber
+from app.rounds.trace import Replay
 from app.steps import Stepper, Steps, in_thread
-from app.theme.palette import palette_for
+from app.theme.style import colours_of
 from engine.events import Event, Stats
 from engine.rounds import EventOrRound
 
@@ -173,7 +173,7 @@ class RoundsSide(QWidget):
             self._recolour()
 
     def _recolour(self) -> None:
-        colours = palette_for(self.palette().window().color().name())
+        colours = colours_of(self)
         palette = QPalette()
         palette.setColor(QPalette.ColorRole.WindowText, QColor(colours.muted))
         self._heading.setPalette(palette)

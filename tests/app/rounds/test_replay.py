@@ -2,8 +2,7 @@
 
 from hypothesis import given
 
-from app.rounds.replay import Replay
-from app.rounds.trace import pieces
+from app.rounds.trace import Replay, pieces
 from engine.events import Done, Event, Text
 from engine.rounds import judged
 from engine.stats import tally
