@@ -27,7 +27,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 from app.markdown.formats import REJECTED, TOKEN
 from app.markdown.page import RejectedSpan
 from app.markdown.view import TextView
-from app.rounds.trace import Kind, Piece
+from app.rounds.trace import Piece, PieceKind
 from app.theme.palette import LineStyle, Palette, line_of
 
 _UNDERLINES = {
@@ -44,11 +44,11 @@ _PENS: dict[LineStyle, Qt.PenStyle] = {
     "dot": Qt.PenStyle.DotLine,
     "strike": Qt.PenStyle.SolidLine,
 }
-_Stretch = tuple[int, int, Kind]  # from and to: of the document, or of a block
+_Stretch = tuple[int, int, PieceKind]  # from and to: of the document, or of a block
 _LAID = 1  # the state of blocks that kinds are laid over; new ones have another
 _LONGEST = 1_000  # characters; so much is no token, but text of which nothing is known
 _APART = 16  # pixels between the words of the legend
-_MEANINGS: dict[Kind, str] = {
+_MEANINGS: dict[PieceKind, str] = {
     "accepted": "drafted and accepted",
     "correction": "the target\u2019s correction",
     "bonus": "the target\u2019s bonus token",
@@ -243,13 +243,13 @@ class Provenance(QObject):
         ranges = self._view.text.ranges(begin, start + len(piece.text))
         return [(start, end, piece.kind) for start, end in ranges]
 
-    def _range(self, start: int, end: int, kind: Kind) -> QTextLayout.FormatRange:
+    def _range(self, start: int, end: int, kind: PieceKind) -> QTextLayout.FormatRange:
         made = QTextLayout.FormatRange()
         made.start, made.length = start, end - start
         made.format = self._formats[kind]
         return made
 
-    def _format(self, kind: Kind) -> QTextCharFormat:
+    def _format(self, kind: PieceKind) -> QTextCharFormat:
         made = QTextCharFormat()
         colour = QColor(self._colours.of(kind))
         made.setProperty(TOKEN, True)

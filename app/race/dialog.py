@@ -17,11 +17,11 @@ from PySide6.QtWidgets import (
 
 from app.race.race import RACERS, Race, Racer, RaceResult
 from app.rounds import figures
-from app.rounds.charts import figures_font
 from app.rounds.lane import DraftLane
 from app.rounds.marks import marked
 from app.status_line import StatusLine
 from app.theme.palette import palette_for
+from app.theme.style import figures_font
 from engine.events import Prefill, Stats, Text
 from engine.request import ChatMessage, Request
 from engine.rounds import EventOrRound, Round, Token

@@ -1,1 +1,1 @@
-"""The rounds of an answer: what was guessed, what stood, and how it is shown."""
+"""The rounds of an answer: what was drafted, what the target made of it, and how both are shown."""

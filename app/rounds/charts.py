@@ -1,14 +1,15 @@
-"""Two small charts: acceptance by position, and where the time went.
+"""Two small charts: acceptance by position, and where the decoding time went.
 
-Knows figures and colours; nothing of events. Every value stands beside its bar as text.
+Knows figures and colours; nothing of events. Every value is also written beside its bar.
 """
 
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QBrush, QColor, QFont, QFontMetricsF, QHelpEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
-from app.rounds.figures import Column, Part, percent, seconds
-from app.theme.palette import Palette, palette_for
+from app.rounds.figures import PositionAcceptance, TimeShare, percent, seconds
+from app.theme.palette import Palette
+from app.theme.style import colours_of, figures_font, small_font
 
 _PLOT_HEIGHT = 64.0
 _WIDEST_COLUMN = 34.0
@@ -16,19 +17,19 @@ _BAR_HEIGHT = 12.0
 
 
 class PositionChart(QWidget):
-    """A bar for each position in the draft, its height the share that was accepted."""
+    """A bar for each position in the draft, as high as the share that was accepted there."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._columns: tuple[Column, ...] = ()
+        self._columns: tuple[PositionAcceptance, ...] = ()
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setAccessibleName("Acceptance by position")
-        self.show_columns(())
+        self.show_positions(())
 
-    def show_columns(self, columns: tuple[Column, ...]) -> None:
+    def show_positions(self, columns: tuple[PositionAcceptance, ...]) -> None:
         self._columns = columns
-        said = [f"position {c.position}: {percent(c.rate)}" for c in columns]
-        self.setAccessibleDescription(", ".join(said) or "Nothing was drafted.")
+        words = [f"position {c.position}: {percent(c.rate)}" for c in columns]
+        self.setAccessibleDescription(", ".join(words) or "Nothing was drafted.")
         self.update()
 
     def sizeHint(self) -> QSize:
@@ -41,7 +42,7 @@ class PositionChart(QWidget):
         return super().event(event)
 
     def tip_at(self, x: float) -> str:
-        """The counts of the bar at `x`; empty where there is none."""
+        """The counts of the bar at `x`; empty where there is no bar."""
         for column, box in zip(self._columns, self._boxes(), strict=True):
             if box.left() <= x <= box.right():
                 of = f"{column.accepted:,} of {column.proposed:,} accepted"
@@ -49,12 +50,12 @@ class PositionChart(QWidget):
         return ""
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        colours = palette_for(self.palette().window().color().name())
+        colours = colours_of(self)
         with QPainter(self) as painter:
             painter.setRenderHint(QPainter.RenderHint.Antialiasing)
             base = self._small_height() + _PLOT_HEIGHT + 2
             painter.setPen(QColor(colours.edge))
-            for y in (base, base - _PLOT_HEIGHT):  # none and all
+            for y in (base, base - _PLOT_HEIGHT):  # 0 and 100 per cent
                 painter.drawLine(QPointF(0, y + 0.5), QPointF(self.width(), y + 0.5))
             if not self._columns:
                 painter.setPen(QColor(colours.muted))
@@ -64,7 +65,7 @@ class PositionChart(QWidget):
                 self._paint_column(painter, colours, column, box)
 
     def _paint_column(
-        self, painter: QPainter, colours: Palette, column: Column, box: QRectF
+        self, painter: QPainter, colours: Palette, column: PositionAcceptance, box: QRectF
     ) -> None:
         base = self._small_height() + _PLOT_HEIGHT + 2
         height = max(1.0, column.rate * _PLOT_HEIGHT)
@@ -76,24 +77,24 @@ class PositionChart(QWidget):
         above = QRectF(box.left(), bar.top() - self._small_height(), box.width(), 0.0)
         above.setHeight(self._small_height())
         painter.setPen(QColor(colours.text))
-        # The title says that these are per cent: sixteen signs would leave no room for figures.
+        # The title says "per cent": sixteen such signs would leave no room for the figures.
         value = f"{column.rate * 100:.0f}"
         place = middle | Qt.AlignmentFlag.AlignBottom
         written = painter.boundingRect(above, place, value)
-        painter.fillRect(written.adjusted(-2, 2, 2, -1), QColor(colours.paper))  # no line
+        painter.fillRect(written.adjusted(-2, 2, 2, -1), QColor(colours.paper))  # hides the line
         painter.drawText(above, place, value)
         below = QRectF(box.left(), base + 3, box.width(), self._small_height())
         painter.setPen(QColor(colours.muted))
         painter.drawText(below, middle | Qt.AlignmentFlag.AlignTop, str(column.position))
 
     def _boxes(self) -> list[QRectF]:
-        """The room of each column."""
+        """The area of each position."""
         number = max(len(self._columns), 1)
         width = min(_WIDEST_COLUMN, self.width() / number)
         return [QRectF(i * width, 0, width, self.height()) for i in range(len(self._columns))]
 
     def _value_font(self, room: float) -> QFont:
-        """The largest in which "100" has room."""
+        """The largest font in which "100" fits."""
         font = figures_font(small_font(self.font()))
         while QFontMetricsF(font).horizontalAdvance("100") > room and font.pointSizeF() > 5.5:
             font.setPointSizeF(font.pointSizeF() - 0.5)
@@ -103,30 +104,30 @@ class PositionChart(QWidget):
         return QFontMetricsF(small_font(self.font())).height()
 
 
-class SplitBar(QWidget):
-    """One bar in parts, and below it each part's name, time and share.
+class TimeBar(QWidget):
+    """One bar divided into shares, and below it each share's name, time and percentage.
 
-    The parts are hatched differently: their colours are not all that tells them apart.
+    The shares are hatched differently, so that they do not differ by colour alone.
     """
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._parts: tuple[Part, ...] = ()
+        self._parts: tuple[TimeShare, ...] = ()
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.setAccessibleName("Where the time went")
-        self.show_parts(())
+        self.setAccessibleName("Where the decoding time went")
+        self.show_shares(())
 
-    def show_parts(self, parts: tuple[Part, ...]) -> None:
+    def show_shares(self, parts: tuple[TimeShare, ...]) -> None:
         self._parts = parts
-        said = [f"{p.name} {seconds(p.seconds)}, {percent(p.share)}" for p in parts]
-        self.setAccessibleDescription("; ".join(said) or "Nothing was measured yet.")
+        words = [f"{p.name} {seconds(p.seconds)}, {percent(p.share)}" for p in parts]
+        self.setAccessibleDescription("; ".join(words) or "Nothing was measured yet.")
         self.update()
 
     def sizeHint(self) -> QSize:
         return QSize(220, round(_BAR_HEIGHT + 6 + 3 * self._line_height()))
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        colours = palette_for(self.palette().window().color().name())
+        colours = colours_of(self)
         with QPainter(self) as painter:
             painter.setRenderHint(QPainter.RenderHint.Antialiasing)
             bar = QRectF(0, 0, self.width(), _BAR_HEIGHT)
@@ -146,7 +147,7 @@ class SplitBar(QWidget):
                     "not measured yet",
                 )
 
-    def _paint_line(self, painter: QPainter, colours: Palette, part: Part, index: int) -> None:
+    def _paint_line(self, painter: QPainter, colours: Palette, part: TimeShare, index: int) -> None:
         height = self._line_height()
         top = _BAR_HEIGHT + 6 + index * height
         swatch = QRectF(0, top + (height - 9) / 2, 9, 9)
@@ -167,7 +168,7 @@ class SplitBar(QWidget):
 
 
 def _fill(painter: QPainter, colours: Palette, name: str, box: QRectF) -> None:
-    """A part of the time, plain or hatched."""
+    """Fill a share of the bar, plain or hatched."""
     colour, pattern = {
         "drafting": (colours.drafting, Qt.BrushStyle.BDiagPattern),
         "verifying": (colours.verifying, Qt.BrushStyle.SolidPattern),
@@ -175,17 +176,3 @@ def _fill(painter: QPainter, colours: Palette, name: str, box: QRectF) -> None:
     painter.fillRect(box, QColor(colour))
     if pattern != Qt.BrushStyle.SolidPattern:
         painter.fillRect(box, QBrush(QColor(colours.paper), pattern))
-
-
-def small_font(font: QFont) -> QFont:
-    """For labels."""
-    small = QFont(font)
-    small.setPointSizeF(max(7.0, font.pointSizeF() * 0.85))
-    return small
-
-
-def figures_font(font: QFont) -> QFont:
-    """`font` with figures that are all of one width, so that they do not jump as they count."""
-    figures = QFont(font)
-    figures.setFeature(QFont.Tag("tnum"), 1)
-    return figures

@@ -1,4 +1,4 @@
-"""An answer's figures as words, derived from its stats alone. Knows nothing of Qt."""
+"""An answer's figures in words, made from its statistics alone. Knows nothing of Qt."""
 
 from dataclasses import dataclass
 
@@ -12,15 +12,15 @@ NOT_MEASURED = "not measured yet"
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A value, and a remark on what it is made of, of a line or two."""
+    """A value, and a remark of one or two lines on what it is made of."""
 
     value: str
     remark: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """A part of the time. `share` is of the whole, 0 to 1."""
+class TimeShare:
+    """What one kind of work took of the decoding time. `share` is its fraction, from 0 to 1."""
 
     name: str
     seconds: float
@@ -28,8 +28,8 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
-    """How drafted tokens fared at one position, counted from 1."""
+class PositionAcceptance:
+    """How many tokens were drafted and accepted at one position of the draft, counted from 1."""
 
     position: int
     proposed: int
@@ -41,7 +41,10 @@ class Column:
 
 
 def speed(stats: Stats) -> Figure:
-    """Cumulative: a rate of the last moment reads tens of thousands when a draft is accepted."""
+    """The speed over the whole answer.
+
+    A rate of the last moment would jump to tens of thousands whenever a draft is accepted.
+    """
     rate = stats.tokens_per_second
     if rate is None:
         return Figure(NOT_YET, "tokens/s")
@@ -52,7 +55,7 @@ def speed(stats: Stats) -> Figure:
 
 
 def against_plain(answer: Stats, reference: Stats) -> Figure:
-    """The speed-up; `reference` is what measured plain rounds on this machine."""
+    """The speed-up over plain decoding; `reference` has the plain rounds measured here."""
     ratio = ratio_to_plain(answer, reference)
     if ratio is not None:
         return Figure(f"{ratio:.2f}×", f"{count(reference.plain, 'plain round')}\nmeasured here")
@@ -77,7 +80,7 @@ def acceptance_length(stats: Stats) -> Figure:
 
 
 def draft_length(last: Round | None) -> Figure:
-    """The present draft length, and the engine's reason for it."""
+    """The latest draft length, and the engine's reason for it."""
     if last is None or last.verdict is None:
         return Figure(NOT_YET, "no round yet")
     by = f"\nby {last.drafter}" if last.drafter else ""
@@ -85,7 +88,7 @@ def draft_length(last: Round | None) -> Figure:
 
 
 def cache_reuse(stats: Stats) -> Figure:
-    """How much of the prompt was not read again."""
+    """How much of the prompt the cache already had, so that it was not read again."""
     if not stats.prompt_tokens:
         return Figure(NOT_YET, "no prompt yet")
     read = stats.prompt_tokens - stats.reused_tokens
@@ -94,11 +97,11 @@ def cache_reuse(stats: Stats) -> Figure:
     return Figure(percent(stats.reused_tokens / stats.prompt_tokens), remark)
 
 
-def positions(stats: Stats) -> tuple[Column, ...]:
-    """Acceptance by position: of all tokens proposed there, how many stood."""
+def positions(stats: Stats) -> tuple[PositionAcceptance, ...]:
+    """Acceptance by position: how many of the tokens proposed there were accepted."""
     accepted = (*stats.accepted_by_position, *(0,) * len(stats.proposed_by_position))
     return tuple(
-        Column(place, proposed, stood)
+        PositionAcceptance(place, proposed, stood)
         for place, (proposed, stood) in enumerate(
             zip(stats.proposed_by_position, accepted, strict=False), start=1
         )
@@ -106,19 +109,19 @@ def positions(stats: Stats) -> tuple[Column, ...]:
     )
 
 
-def time_split(stats: Stats) -> tuple[Part, ...]:
-    """Where the time of the decoding went; empty before any."""
+def time_split(stats: Stats) -> tuple[TimeShare, ...]:
+    """Where the decoding time went; empty before there is any."""
     whole = stats.decode_seconds
     if whole <= 0.0:
         return ()
-    # The clocks of the parts and of the whole are not the same: never less than nothing.
+    # The parts and the whole are measured by separate clocks, so the rest could be below zero.
     parts = (
         ("drafting", stats.draft_seconds),
         ("verifying", stats.verify_seconds),
         ("other", max(0.0, stats.own_seconds)),
     )
     total = sum(spent for _, spent in parts)
-    return tuple(Part(name, spent, spent / total) for name, spent in parts)
+    return tuple(TimeShare(name, spent, spent / total) for name, spent in parts)
 
 
 def percent(share: float) -> str:
@@ -126,7 +129,7 @@ def percent(share: float) -> str:
 
 
 def seconds(spent: float) -> str:
-    """A time that can be read at a glance: three figures, no more."""
+    """A time that can be read at a glance, with three digits at most."""
     milliseconds = spent * 1000
     if milliseconds < 99.5:
         return f"{milliseconds:.1f} ms" if 0.05 <= milliseconds < 9.95 else f"{milliseconds:.0f} ms"

@@ -2,9 +2,9 @@
 
 Knows rounds and a font. Knows nothing of the answer's text, which never waits for the lane.
 
-Two rows share their columns. A round's drafted tokens stand in the lower one. On the verdict the
-accepted ones slide up into the upper row, which is what the round adds to the text; the first
-rejected is struck where it stood, with the target's own token above it, and the rest fade.
+Two rows share their columns. A round's drafted tokens stand in the lower row. On the verdict the
+accepted tokens slide up into the upper row, which is what the round adds to the text; the first
+rejected token is struck where it stood, with the target's own token above it, and the rest fade.
 """
 
 import time
@@ -12,29 +12,33 @@ from collections.abc import Callable
 from html import escape
 
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, QTimer, Signal
-from PySide6.QtGui import QFont, QHelpEvent, QHideEvent, QPainter, QPaintEvent, QShowEvent
+from PySide6.QtGui import QHelpEvent, QHideEvent, QPainter, QPaintEvent, QShowEvent
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
-from app.rounds.layout import Plan, Ruler, plan
+from app.rounds.drawing import LanePainter, RoundLayout, Ruler, lay_out
 from app.rounds.marks import marked
-from app.rounds.pace import Pace, Shown
-from app.rounds.strokes import Strokes
-from app.theme.palette import Palette, palette_for
+from app.rounds.pace import LanePace, RoundOnShow
+from app.theme.palette import Palette
+from app.theme.style import colours_of, small_font
 from engine.rounds import Round
 
 _FRAME_MS = 16
 _SLIDE_SECONDS = 0.14
-_CALM_ROUND_SECONDS = 0.6  # how long a round shows where motion is reduced
+_CALM_ROUND_SECONDS = 0.6  # how long a round stays while motion is reduced
 _MARGIN = 8
-_SIDE_WIDTH_CHARACTERS = 19
-_NARROWEST_LANE = 420  # in pixels: below it the tokens have the width to themselves
+_SMALL_SCALE = 0.8  # the labels' font
+_SIDE_WIDTH_CHARACTERS = 21
+_WHY_NOT_SHOWN = "rounds come faster than an eye can follow. The text of the answer has them all."
+_NARROWEST_LANE = 420  # pixels; in a narrower lane the tokens take the whole width
 
 
 class DraftLane(QWidget):
     """Shows the newest round, at a rate that can be followed.
 
-    Attributes: `reduce_motion`: nothing slides, and rounds change less often. `skipped`: how many
-    rounds of this answer were passed over. Signals: `rested`, when there is nothing left to move.
+    Attributes: with `reduce_motion` nothing slides, and rounds change less often; `not_shown` is
+    how many rounds of this answer came too fast to be shown.
+
+    Signals: `rested` is sent when nothing is left to move.
     """
 
     rested = Signal()
@@ -44,7 +48,7 @@ class DraftLane(QWidget):
     ) -> None:
         super().__init__(parent)
         self._clock = clock
-        self._pace = Pace()
+        self._pace = LanePace()
         self._quick_seconds = self._pace.round_seconds
         self._reduce_motion = False
         self._timer = QTimer(self)
@@ -64,11 +68,11 @@ class DraftLane(QWidget):
         self._wake()
 
     @property
-    def skipped(self) -> int:
-        return self._pace.skipped
+    def not_shown(self) -> int:
+        return self._pace.not_shown
 
     @property
-    def shown(self) -> Shown | None:
+    def shown(self) -> RoundOnShow | None:
         """The round that is in the lane."""
         return self._pace.shown
 
@@ -77,11 +81,11 @@ class DraftLane(QWidget):
         """Whether the lane's timer runs."""
         return self._timer.isActive()
 
-    def push(self, coming: Round) -> None:
-        """Take one more round of the answer, or the verdict on the last."""
-        before = self._pace.shown
-        self._pace.push(coming, self._clock())
-        if self._pace.shown is not before:
+    def push(self, incoming: Round) -> None:
+        """Take one more drafted round of the answer, or the verdict on the last."""
+        before = self._pace.shown, self._pace.not_shown
+        self._pace.push(incoming, self._clock())
+        if before != (self._pace.shown, self._pace.not_shown):
             self._describe()
         self._wake()
 
@@ -93,18 +97,12 @@ class DraftLane(QWidget):
         self.update()
 
     def show_round(self, judged: Round, *, animated: bool = False) -> None:
-        """Show a round of the past: at once as it ended, or from its draft on."""
-        now = self._clock()
-        before = self._pace.shown if animated else None
-        wait = self._pace.guess_seconds * 3 if animated and judged.drafted else 0.0
-        self._pace.clear()
-        self._pace.before = before
-        began, verdict = (now, now + wait) if animated else (now - 1.0, now - 1.0)
-        self._pace.shown = Shown(judged, began, verdict)
+        """Show a round of the past: at once with its verdict, or from its draft on."""
+        self._pace.show(judged, self._clock(), animated=animated)
         self._describe()
         self._wake()
 
-    # What moves
+    # Motion
 
     def _tick(self) -> None:
         if self._pace.advance(self._clock()):
@@ -113,7 +111,10 @@ class DraftLane(QWidget):
         self._wake()
 
     def _wake(self) -> None:
-        """Run the timer as long as there is something to move or to show, and no longer."""
+        """Run the timer as long as there is something to move or to show, and no longer.
+
+        It runs once a frame while something moves, and else once when the next round is due.
+        """
         self.update()
         now, rest = self._clock(), None
         if self._moving(now):
@@ -132,12 +133,12 @@ class DraftLane(QWidget):
         shown = self._pace.shown
         if shown is None:
             return False
-        moments = [shown.appeared, *([] if shown.judged is None else [shown.judged])]
+        moments = [shown.drafted_at, *([] if shown.judged_at is None else [shown.judged_at])]
         seconds = 0.0 if self._reduce_motion else _SLIDE_SECONDS
         return any(now <= moment + seconds for moment in moments)
 
     def _progress(self, since: float | None) -> float:
-        """0 to 1 from the moment `since` on, fast at first."""
+        """How far a movement that began at `since` has come, from 0 to 1; it is fast at first."""
         if since is None or (elapsed := self._clock() - since) < 0:
             return 0.0
         if self._reduce_motion or elapsed >= _SLIDE_SECONDS:
@@ -153,7 +154,7 @@ class DraftLane(QWidget):
         super().hideEvent(event)
         self._timer.stop()
 
-    # What is seen
+    # Size and painting
 
     def sizeHint(self) -> QSize:
         ruler = self._ruler()
@@ -168,56 +169,59 @@ class DraftLane(QWidget):
             self.updateGeometry()
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        colours = palette_for(self.palette().window().color().name())
+        colours = colours_of(self)
         ruler = self._ruler()
         with QPainter(self) as painter:
             painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-            strokes = Strokes(painter, colours, ruler)
-            strokes.card(QRectF(self.rect()))
+            lane_painter = LanePainter(painter, colours, ruler)
+            lane_painter.surface(QRectF(self.rect()))
             side = self._side_width()
             if side:
                 self._paint_side(painter, colours, side)
             painter.setClipRect(self._token_area().adjusted(-2, -_MARGIN, 2, _MARGIN))
             painter.translate(self._token_area().topLeft())
-            if self._pace.before is not None and self._pace.shown is not None:
-                self._paint_leaving(painter, strokes, self._pace.before)
-            if (found := self._plan()) is not None:
-                self._paint_round(strokes, found)
+            if self._pace.previous is not None and self._pace.shown is not None:
+                self._paint_leaving(painter, lane_painter, self._pace.previous)
+            if (layout := self._layout()) is not None:
+                self._paint_round(lane_painter, layout)
 
-    def _paint_leaving(self, painter: QPainter, strokes: Strokes, before: Shown) -> None:
-        """The round before goes on up, into the text."""
+    def _paint_leaving(
+        self, painter: QPainter, lane_painter: LanePainter, previous: RoundOnShow
+    ) -> None:
+        """Let what the previous round committed move up, into the text."""
         shown = self._pace.shown
-        gone = self._progress(shown.appeared if shown else None)
+        gone = self._progress(shown.drafted_at if shown else None)
         if gone >= 1.0:
             return
-        last = plan(before.round, strokes.ruler, width=self._token_area().width())
+        ruler = lane_painter.ruler
+        layout = lay_out(previous.round, ruler, width=self._token_area().width())
         painter.save()
         painter.setOpacity(1.0 - gone)
-        painter.translate(0, -gone * strokes.ruler.row)
-        for cell in last.cells:
-            if cell.up:
-                strokes.token(cell, verdict=1.0)
+        painter.translate(0, -gone * ruler.row)
+        for box in layout.boxes:
+            if box.committed:
+                lane_painter.token(box, verdict=1.0)
         painter.restore()
 
-    def _paint_round(self, strokes: Strokes, found: Plan) -> None:
+    def _paint_round(self, lane_painter: LanePainter, layout: RoundLayout) -> None:
         shown = self._pace.shown
-        verdict = self._progress(shown.judged if shown else None)
-        shift = found.shift * verdict
-        fitting = found.fitting(strokes.ruler, verdict)
-        for cell in fitting:
-            strokes.token(cell, verdict=verdict, shift=shift)
-        drafted = [cell for cell in fitting if not cell.own]
-        beyond = sum(not cell.own for cell in found.cells) - len(drafted)
-        if beyond:
-            last = max((cell.left + cell.width for cell in drafted), default=0.0)
-            strokes.beyond(beyond, left=last - shift)
-        for label in found.labels:
-            if verdict > 0.0 and label.left + label.width - found.shift <= found.width:
-                strokes.label(label, verdict=verdict, shift=found.shift)
+        verdict = self._progress(shown.judged_at if shown else None)
+        shift = layout.shift * verdict
+        fitting = layout.fitting(lane_painter.ruler, verdict)
+        for box in fitting:
+            lane_painter.token(box, verdict=verdict, shift=shift)
+        drafted = [box for box in fitting if not box.own]
+        overflow = sum(not box.own for box in layout.boxes) - len(drafted)
+        if overflow:
+            last = max((box.left + box.width for box in drafted), default=0.0)
+            lane_painter.overflow(overflow, left=last - shift)
+        for label in layout.labels:
+            if verdict > 0.0 and label.left + label.width - layout.shift <= layout.width:
+                lane_painter.label(label, verdict=verdict, shift=layout.shift)
 
     def _paint_side(self, painter: QPainter, colours: Palette, width: float) -> None:
-        """Which round this is, and how many were passed over."""
-        small = _small(self.font())
+        """Write which round this is, and how many are not shown."""
+        small = small_font(self.font(), scale=_SMALL_SCALE)
         painter.setFont(small)
         painter.setPen(colours.muted)
         box = QRectF(self.width() - _MARGIN - width, _MARGIN, width, self.height() - 2 * _MARGIN)
@@ -228,11 +232,9 @@ class DraftLane(QWidget):
         shown = self._pace.shown
         if shown is None:
             return []
-        drafter = shown.round.drafter or "no draft"
-        skipped = self._pace.skipped
         metrics = self._ruler().small
-        lines = [f"round {shown.round.number:,}", drafter]
-        lines += [f"{skipped:,} skipped"] if skipped else []
+        lines = [f"round {shown.round.number:,}", shown.round.drafter or "no draft"]
+        lines += [not_shown_in_words(self.not_shown)] if self.not_shown else []
         wide = self._side_width()
         return [metrics.elidedText(line, Qt.TextElideMode.ElideMiddle, int(wide)) for line in lines]
 
@@ -248,23 +250,26 @@ class DraftLane(QWidget):
         return whole
 
     def _ruler(self) -> Ruler:
-        return Ruler(self.font(), _small(self.font()))
+        return Ruler(self.font(), small_font(self.font(), scale=_SMALL_SCALE))
 
-    def _plan(self) -> Plan | None:
+    def _layout(self) -> RoundLayout | None:
         if self._pace.shown is None:
             return None
-        return plan(self._pace.shown.round, self._ruler(), width=self._token_area().width())
+        return lay_out(self._pace.shown.round, self._ruler(), width=self._token_area().width())
 
-    # What is said
+    # Words
 
     def _describe(self) -> None:
-        """The round in words, for screen readers; nothing is announced, it changes too fast."""
+        """Describe the round to screen readers. It is not announced: it changes too fast."""
         shown = self._pace.shown
-        self.setAccessibleDescription(describe(shown.round if shown else None))
+        words = describe(shown.round if shown else None)
+        if self.not_shown:
+            words += f" {not_shown_in_words(self.not_shown)}: {_WHY_NOT_SHOWN}"
+        self.setAccessibleDescription(words)
 
     def event(self, event: QEvent) -> bool:
         if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
-            # A tool tip takes text that looks like HTML for HTML, and tokens may look like that.
+            # A tool tip shows text that looks like HTML as HTML, and a token may look like that.
             lines = escape(self.tip_at(QPointF(event.pos()))).replace("\n", "<br>")
             tip = f"<p style='white-space: pre'>{lines}</p>" if lines else ""
             QToolTip.showText(event.globalPos(), tip, self)
@@ -272,32 +277,34 @@ class DraftLane(QWidget):
         return super().event(event)
 
     def tip_at(self, point: QPointF) -> str:
-        """The figures of the token at this place of the lane; empty where there is none."""
-        found, shown = self._plan(), self._pace.shown
-        if found is None or shown is None:
+        """What there is to say of this place: a token's figures, or why rounds are not shown."""
+        layout, shown = self._layout(), self._pace.shown
+        if layout is None or shown is None:
             return ""
-        ruler, verdict = self._ruler(), self._progress(shown.judged)
-        at = point - self._token_area().topLeft()
-        for cell in reversed(found.fitting(ruler, verdict)):
-            if cell.box(ruler, verdict, found.shift * verdict).contains(at):
-                return cell.tip
+        area = self._token_area()
+        if self.not_shown and self._side_width() and point.x() > area.right():
+            return f"{not_shown_in_words(self.not_shown)}: {_WHY_NOT_SHOWN}"
+        ruler, verdict = self._ruler(), self._progress(shown.judged_at)
+        for box in reversed(layout.fitting(ruler, verdict)):
+            place = box.rectangle(ruler, verdict, layout.shift * verdict)
+            if place.contains(point - area.topLeft()):
+                return box.tip
         return ""
 
 
-def describe(shown: Round | None) -> str:
+def not_shown_in_words(rounds: int) -> str:
+    """How many rounds the lane did not show."""
+    return f"{rounds:,} {'round' if rounds == 1 else 'rounds'} not shown"
+
+
+def describe(round: Round | None) -> str:
     """A round in a sentence or two."""
-    if shown is None:
+    if round is None:
         return "No round yet."
-    drafted = " ".join(marked(token.text) for token in shown.drafted)
-    if shown.verdict is None:
-        return f"Round {shown.number}: {shown.drafter} drafts {drafted}."
-    said = f"{shown.verdict.accepted} of {len(shown.drafted)} accepted"
-    own = f"; {shown.own.fate}: {marked(shown.own.text)}" if shown.own else ""
-    told = f"{drafted}: {said}" if drafted else "nothing drafted"
-    return f"Round {shown.number}: {told}{own}."
-
-
-def _small(font: QFont) -> QFont:
-    small = QFont(font)
-    small.setPointSizeF(max(7.0, font.pointSizeF() * 0.8))
-    return small
+    drafted = " ".join(marked(token.text) for token in round.drafted)
+    if round.verdict is None:
+        return f"Round {round.number}: {round.drafter} drafts {drafted}."
+    counts = f"{round.verdict.accepted} of {len(round.drafted)} accepted"
+    draft = f"{drafted}: {counts}" if drafted else "nothing drafted"
+    own = f"; {round.own.fate}: {marked(round.own.text)}" if round.own else ""
+    return f"Round {round.number}: {draft}{own}."

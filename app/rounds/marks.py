@@ -1,6 +1,6 @@
-"""A token's text as it can be seen on one line. Knows characters; nothing of Qt or of tokens.
+"""A token's text made visible on one line. Knows characters; nothing of Qt or of tokens.
 
-What cannot be seen gets a sign; what could reorder or hide the text around it is left out.
+White space is shown by signs; characters that could reorder or hide other text are left out.
 """
 
 import re
@@ -9,18 +9,18 @@ _SIGNS = {" ": "·", "\n": "⏎", "\r": "␍", "\t": "⇥", "\u00a0": "⍽"}
 _NOTHING = "∅"
 _HIDDEN = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"  # C0, DEL, C1
-    "\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff"  # bidi, and of no width
+    "\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff"  # bidirectional controls, zero width
     "\ud800-\udfff]"  # lone surrogates, which no font can draw
 )
 
 
 def marked(text: str) -> str:
-    """`text` on one line, with signs for white space; never empty."""
+    """`text` on one line, with signs for white space; it is never empty."""
     return "".join(_SIGNS.get(letter, letter) for letter in flat(text)) or _NOTHING
 
 
 def runs(text: str) -> list[tuple[str, bool]]:
-    """`marked(text)` in runs, each with whether it is of signs."""
+    """`marked(text)` in runs, each with whether it consists of signs."""
     found: list[tuple[str, bool]] = []
     for letter in flat(text):
         sign = letter in _SIGNS
@@ -33,5 +33,5 @@ def runs(text: str) -> list[tuple[str, bool]]:
 
 
 def flat(text: str) -> str:
-    """`text` without what could reorder or hide text; every end of a line or paragraph is "\\n"."""
+    """`text` without what could reorder or hide text; ends of lines and paragraphs are "\\n"."""
     return re.sub("[\u2028\u2029\x85]", "\n", _HIDDEN.sub("", text))

@@ -1,10 +1,10 @@
 """Which round the draft lane shows, and when: rounds come faster than an eye can follow.
 
-Knows rounds and moments, in seconds of a clock that it is told. Knows nothing of Qt, and nothing
-of the answer's text, which never waits for this.
+Knows rounds, and moments in seconds of a clock that the caller reads. Knows nothing of Qt, and
+nothing of the answer's text, which never waits for the lane.
 
-A round is shown for a moment at least, its draft before its verdict. Of the rounds that come
-meanwhile the newest is shown next; the others are counted, not queued.
+A round is shown for a minimum time, its draft before its verdict. Of the rounds that arrive
+meanwhile only the newest is shown next; the others are counted and dropped.
 """
 
 from dataclasses import dataclass, replace
@@ -13,84 +13,96 @@ from engine.rounds import Round
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """A round in the lane. `appeared` and `judged` are when its draft and its verdict show.
+class RoundOnShow:
+    """A round in the lane. `drafted_at` and `judged_at` are when its draft and its verdict appear.
 
-    `judged` may lie ahead of the present, and is None before there is a verdict.
+    `judged_at` may be in the future; it is None while there is no verdict.
     """
 
     round: Round
-    appeared: float
-    judged: float | None = None
+    drafted_at: float
+    judged_at: float | None = None
 
 
-class Pace:
-    """Takes rounds as they come, drafted and then judged, and says what is on show.
+class LanePace:
+    """Takes rounds as they arrive, drafted and then judged, and chooses the one on show.
 
-    Attributes: `shown`; `before`, what was on show until `shown` came; `skipped`, how many rounds
-    were never shown. `guess_seconds` is how long a draft shows at least, `round_seconds` a round.
+    Attributes: `shown`, the round on show; `previous`, the one on show before it; `not_shown`, how
+    many rounds were dropped. A draft shows for at least `draft_seconds`, a round for at least
+    `round_seconds`.
     """
 
-    def __init__(self, *, guess_seconds: float = 0.07, round_seconds: float = 0.22) -> None:
-        self.guess_seconds = guess_seconds
+    def __init__(self, *, draft_seconds: float = 0.07, round_seconds: float = 0.22) -> None:
+        self.draft_seconds = draft_seconds
         self.round_seconds = round_seconds
         self.clear()
 
     def clear(self) -> None:
-        """Another answer: nothing is on show."""
-        self.shown: Shown | None = None
-        self.before: Shown | None = None
-        self.skipped = 0
-        self._next: Shown | None = None
+        """Forget the answer, so that nothing is on show."""
+        self.shown: RoundOnShow | None = None
+        self.previous: RoundOnShow | None = None
+        self.not_shown = 0
+        self._next: RoundOnShow | None = None
 
-    def push(self, coming: Round, now: float) -> None:
-        """Take one more round of the answer, or the verdict on the last."""
-        if coming.verdict is None:
-            self._offer(Shown(coming, now), now)
-        elif self.shown is not None and _is_draft_of(self.shown, coming):
-            judged = max(now, self.shown.appeared + self.guess_seconds)
-            self.shown = replace(self.shown, round=coming, judged=judged)
-        elif self._next is not None and _is_draft_of(self._next, coming):
-            self._next = replace(self._next, round=coming)
-        else:  # nothing was drafted
-            self._offer(Shown(coming, now), now)
+    def show(self, judged: Round, now: float, *, animated: bool) -> None:
+        """Put a round of the past on show: from its draft on, or at once with its verdict."""
+        previous = self.shown if animated else None
+        self.clear()
+        self.previous = previous
+        draft_seconds = 3 * self.draft_seconds if animated and judged.drafted else 0.0
+        drafted_at = now if animated else float("-inf")
+        self.shown = RoundOnShow(judged, drafted_at, drafted_at + draft_seconds)
+
+    def push(self, incoming: Round, now: float) -> None:
+        """Take one more drafted round of the answer, or the verdict on the last."""
+        if incoming.verdict is None:
+            self._queue(RoundOnShow(incoming, now), now)
+        elif self.shown is not None and _is_draft_of(self.shown, incoming):
+            judged_at = max(now, self.shown.drafted_at + self.draft_seconds)
+            self.shown = replace(self.shown, round=incoming, judged_at=judged_at)
+        elif self._next is not None and _is_draft_of(self._next, incoming):
+            self._next = replace(self._next, round=incoming)
+        else:  # a round without a draft
+            self._queue(RoundOnShow(incoming, now), now)
 
     def advance(self, now: float) -> bool:
-        """Show what waits, if its moment has come; whether it did."""
-        if self._next is None or now < self._leaving():
+        """Show the waiting round if it is time to; returns whether it did."""
+        if self._next is None or now < self._shown_until():
             return False
         self._show(self._next, now)
         self._next = None
         return True
 
     def due(self) -> float | None:
-        """When `advance` will do something; None while nothing waits."""
-        return self._leaving() if self._next is not None else None
+        """When `advance` will show another round; None while none is waiting."""
+        return self._shown_until() if self._next is not None else None
 
-    def _offer(self, coming: Shown, now: float) -> None:
-        if now >= self._leaving():
-            self.skipped += self._next is not None
+    def _queue(self, incoming: RoundOnShow, now: float) -> None:
+        """Show the round now, or let it wait in place of the one that waited before."""
+        self.not_shown += self._next is not None
+        if now >= self._shown_until():
             self._next = None
-            self._show(coming, now)
+            self._show(incoming, now)
         else:
-            self.skipped += self._next is not None
-            self._next = coming
+            self._next = incoming
 
-    def _show(self, coming: Shown, now: float) -> None:
-        judged = None
-        if coming.round.verdict is not None:
-            judged = now + (self.guess_seconds if coming.round.drafted else 0.0)
-        self.before, self.shown = self.shown, replace(coming, appeared=now, judged=judged)
+    def _show(self, incoming: RoundOnShow, now: float) -> None:
+        judged_at = None
+        if incoming.round.verdict is not None:
+            judged_at = now + (self.draft_seconds if incoming.round.drafted else 0.0)
+        self.previous = self.shown
+        self.shown = replace(incoming, drafted_at=now, judged_at=judged_at)
 
-    def _leaving(self) -> float:
+    def _shown_until(self) -> float:
         """When the round on show has been seen long enough."""
         if self.shown is None:
             return float("-inf")
-        seen = self.shown.appeared + self.round_seconds
-        # Its draft may have been long on show when the verdict came: that wants to be seen too.
-        verdict_seconds = self.round_seconds - self.guess_seconds
-        return seen if self.shown.judged is None else max(seen, self.shown.judged + verdict_seconds)
+        until = self.shown.drafted_at + self.round_seconds
+        if self.shown.judged_at is None:
+            return until
+        # A verdict that came late wants its own time on show.
+        return max(until, self.shown.judged_at + self.round_seconds - self.draft_seconds)
 
 
-def _is_draft_of(shown: Shown, judged: Round) -> bool:
+def _is_draft_of(shown: RoundOnShow, judged: Round) -> bool:
     return shown.round.number == judged.number and shown.round.verdict is None

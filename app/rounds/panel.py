@@ -1,7 +1,7 @@
-"""The rounds panel: what an answer's drafting did, in figures and two charts.
+"""The rounds panel: what drafting did for an answer, in figures and two charts.
 
-Takes events and shows what `engine.stats` makes of them; measures nothing itself. Figures are
-drawn at most ten times a second, however fast the rounds are.
+Knows events and what `engine.stats` makes of them; it measures nothing itself. The figures are
+drawn at most ten times a second, however fast the rounds come.
 """
 
 from collections.abc import Iterable
@@ -11,9 +11,9 @@ from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter, QPaintEvent, QP
 from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
 
 from app.rounds import figures
-from app.rounds.charts import PositionChart, SplitBar, figures_font, small_font
+from app.rounds.charts import PositionChart, TimeBar
 from app.rounds.figures import Figure
-from app.theme.palette import palette_for
+from app.theme.style import colours_of, figures_font, small_font
 from engine.events import Event, Prefill, Stats, Verdict
 from engine.rounds import EventOrRound, Round
 from engine.stats import tally, update
@@ -24,13 +24,13 @@ _TITLES = {
     "plain": "Against plain decoding",
     "rate": "Acceptance rate",
     "length": "Acceptance length",
-    "draft": "Draft length now",
-    "cache": "Prompt from the cache",
+    "draft": "Latest draft length",
+    "cache": "Prompt reused from the cache",
 }
 
 
 class RoundsPanel(QWidget):
-    """Attributes: `stats` of the events so far; `last`, the last round that was judged."""
+    """Attributes: `stats` sums up the events so far; `last` is the last round with a verdict."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -40,10 +40,10 @@ class RoundsPanel(QWidget):
         self._timer = QTimer(self, singleShot=True, interval=_REFRESH_MS)
         self._timer.timeout.connect(self.refresh)
         self._figures = {key: FigureView(title) for key, title in _TITLES.items()}
-        self._positions, self._split = PositionChart(), SplitBar()
+        self._positions, self._split = PositionChart(), TimeBar()
         self._titles = [
             _title("Acceptance by position, in per cent"),
-            _title("Time of the decoding"),
+            _title("Where the decoding time went"),
         ]
         self._rules = [Rule() for _ in range(3)]
         self._arrange()
@@ -76,7 +76,7 @@ class RoundsPanel(QWidget):
         layout.addStretch(1)
 
     def push(self, happening: EventOrRound) -> None:
-        """Take one more step of the answer."""
+        """Take one more event or round of the answer."""
         match happening:
             case Prefill():
                 self.stats = update(self.stats, happening)
@@ -86,17 +86,17 @@ class RoundsPanel(QWidget):
             self._timer.start()
 
     def show_trace(self, events: Iterable[Event], last: Round | None = None) -> None:
-        """Show an answer as far as these events go; `last` is its last round that was judged."""
+        """Show an answer as far as these events go; `last` is its last round with a verdict."""
         self.stats, self.last = tally(events), last
         self.refresh()
 
     def compare_with(self, reference: Stats | None) -> None:
-        """What measured plain rounds with this pair on this machine, if more than this answer."""
+        """Compare with the plain rounds in `reference`; with None, with this answer's own."""
         self._reference = reference
         self.refresh()
 
     def refresh(self) -> None:
-        """Draw the figures as they are now."""
+        """Show the present figures."""
         self._timer.stop()
         stats = self.stats
         shown: dict[str, Figure] = {
@@ -109,11 +109,11 @@ class RoundsPanel(QWidget):
         }
         for key, figure in shown.items():
             self._figures[key].show_figure(figure)
-        self._positions.show_columns(figures.positions(stats))
-        self._split.show_parts(figures.time_split(stats))
+        self._positions.show_positions(figures.positions(stats))
+        self._split.show_shares(figures.time_split(stats))
 
     def figure(self, key: str) -> Figure:
-        """What is shown under a key of the panel's figures."""
+        """The figure that is shown under this key."""
         return self._figures[key].figure
 
     def changeEvent(self, event: QEvent) -> None:
@@ -122,7 +122,7 @@ class RoundsPanel(QWidget):
             self._recolour()
 
     def _recolour(self) -> None:
-        colours = palette_for(self.palette().window().color().name())
+        colours = colours_of(self)
         for title in self._titles:
             _colour(title, colours.muted)
         for rule in self._rules:
@@ -131,13 +131,13 @@ class RoundsPanel(QWidget):
             view.recolour(ink=colours.text, muted=colours.muted)
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        colours = palette_for(self.palette().window().color().name())
+        colours = colours_of(self)
         with QPainter(self) as painter:
             painter.fillRect(self.rect(), QColor(colours.paper))
 
 
 class FigureView(QWidget):
-    """A title, a value and a remark, one below the other. Attributes: `figure`, what is shown."""
+    """A title, a value and a remark, one below the other. Attributes: `figure` is on show."""
 
     def __init__(self, title: str) -> None:
         super().__init__()
@@ -146,7 +146,7 @@ class FigureView(QWidget):
         self._name = title
         self._remark.setFont(figures_font(small_font(self.font())))
         self._remark.setWordWrap(True)
-        # As high as it will ever be, so that nothing below jumps while figures come in.
+        # Its final height from the start, so that nothing below jumps while figures come in.
         self._remark.setMinimumHeight(2 * self._remark.fontMetrics().lineSpacing() + 4)
         self._remark.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
         self._value.setMinimumHeight(QFontMetrics(self._value_font("1")).height())
@@ -158,7 +158,7 @@ class FigureView(QWidget):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Minimum)
 
     def show_figure(self, figure: Figure) -> None:
-        """Show this, if it is not what is shown already."""
+        """Show this figure, unless it is on show already."""
         if figure == self.figure:
             return
         self.figure = figure
@@ -174,7 +174,7 @@ class FigureView(QWidget):
             _colour(label, colour)
 
     def _value_font(self, value: str) -> QFont:
-        """Large for numbers; words do not shout."""
+        """A large font for numbers and the usual size for words."""
         font = figures_font(self.font())
         words = value == figures.NOT_MEASURED
         font.setPointSizeF(font.pointSizeF() * (1.0 if words else 1.6))
@@ -205,6 +205,6 @@ def _title(text: str) -> QLabel:
 
 
 def _colour(widget: QWidget, colour: str) -> None:
-    palette = QPalette()  # all that is not set here stays what the window says
+    palette = QPalette()  # whatever is not set here is inherited from the window
     palette.setColor(QPalette.ColorRole.WindowText, QColor(colour))
     widget.setPalette(palette)

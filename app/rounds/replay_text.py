@@ -1,6 +1,6 @@
-"""The text of a replay: every token as it was written, rejected ones struck out in place.
+"""The text of a replay: every token as it was written, rejected tokens struck out in place.
 
-Plain text, not Markdown: each token can be seen. Knows a replay and a place in it.
+The text is plain, not Markdown, so that each token can be seen. Knows a replay and a place in it.
 """
 
 from typing import Any
@@ -10,8 +10,7 @@ from PySide6.QtGui import QColor, QFont, QPalette, QTextCharFormat, QTextCursor
 from PySide6.QtWidgets import QFrame, QTextEdit, QWidget
 
 from app.rounds.marks import flat, marked
-from app.rounds.replay import Replay
-from app.rounds.trace import Kind, Piece
+from app.rounds.trace import Piece, PieceKind, Replay
 from app.theme.palette import LIGHT, Palette, line_of, tinted
 
 _UNDERLINES = {
@@ -19,15 +18,15 @@ _UNDERLINES = {
     "dash": QTextCharFormat.UnderlineStyle.DashUnderline,
     "dot": QTextCharFormat.UnderlineStyle.DotLine,
 }
-_LONGEST_PIECE = 300  # characters of one token; an answer without rounds is a single one
-_LONGEST_LINE = 2_000  # characters: Qt lays out a paragraph as a whole
-_AT_ONCE = 300  # pieces, which take a few milliseconds
-_APART_MS = 10  # in between, the window has its turn
-_KINDS: tuple[Kind, ...] = ("accepted", "correction", "bonus", "plain", "rejected")
+_LONGEST_PIECE = 300  # characters of one piece; an answer without rounds is a single piece
+_LONGEST_LINE = 2_000  # characters; Qt lays out a paragraph as a whole
+_AT_ONCE = 300  # pieces; writing so many takes a few milliseconds
+_APART_MS = 10  # between two batches the window handles its events
+_KINDS: tuple[PieceKind, ...] = ("accepted", "correction", "bonus", "plain", "rejected")
 
 
 class ReplayText(QTextEdit):
-    """Shows the pieces up to a place; going on adds to the document, going back takes away."""
+    """Shows the pieces up to a place. Moving on adds to the document, moving back takes away."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -39,8 +38,8 @@ class ReplayText(QTextEdit):
         self.setPlaceholderText("No answer to replay")
         self.setAccessibleName("The answer up to this round")
         self._replay = Replay(())
-        self._starts = [0]  # of each piece in the document, and the end
-        self._formats: dict[Kind, QTextCharFormat] = {}
+        self._starts = [0]  # where each piece begins in the document, and where the last one ends
+        self._formats: dict[PieceKind, QTextCharFormat] = {}
         self._place = 0
         self._more = QTimer(self, singleShot=True, interval=_APART_MS)
         self._more.timeout.connect(self._go_on)
@@ -48,12 +47,12 @@ class ReplayText(QTextEdit):
         self.recolour(LIGHT)
 
     def show_replay(self, replay: Replay) -> None:
-        """Another answer, at its beginning."""
+        """Show another answer, at its beginning."""
         self._replay, self._place = replay, 0
         self._empty()
 
     def go_to(self, place: int) -> None:
-        """Show the answer after so many rounds, the last of them marked; soon, where it is far."""
+        """Show the answer after so many rounds, and mark the last; a long way takes time."""
         self._place = place
         self._go_on()
 
@@ -96,7 +95,7 @@ class ReplayText(QTextEdit):
             if kind == "correction":
                 shape.setFontWeight(QFont.Weight.DemiBold)
             self._formats[kind] = shape
-        palette = QPalette()  # all that is not set here stays what the window says
+        palette = QPalette()  # whatever is not set here is inherited from the window
         palette.setColor(QPalette.ColorRole.Base, QColor(colours.paper))
         palette.setColor(QPalette.ColorRole.Text, QColor(colours.text))
         palette.setColor(QPalette.ColorRole.PlaceholderText, QColor(colours.muted))
@@ -109,12 +108,12 @@ class ReplayText(QTextEdit):
         self._starts = [0]
 
     def _mark_last(self) -> None:
-        """A tint behind the round that the place is after."""
+        """Tint the background of the last round before the place."""
         self.setExtraSelections([])
         if not self._place:
             return
         first = len(self._replay.pieces_until(self._place - 1))
-        selection: Any = QTextEdit.ExtraSelection()  # its fields are not in the annotations
+        selection: Any = QTextEdit.ExtraSelection()  # the annotations lack its fields
         selection.cursor = QTextCursor(self.document())
         selection.cursor.setPosition(self._starts[first])
         selection.cursor.setPosition(self._starts[-1], QTextCursor.MoveMode.KeepAnchor)
@@ -124,7 +123,7 @@ class ReplayText(QTextEdit):
 
 
 def _shown(piece: Piece) -> str:
-    """A rejected token stays on its line; the others are the text as it is."""
+    """The text to show: a rejected token in visible signs on one line, others as they are."""
     text = piece.text
     if len(text) > _LONGEST_PIECE:
         text = f"{text[:_LONGEST_PIECE]}… ({len(text):,} characters)"

@@ -1,8 +1,8 @@
-"""The scrubber: any answer again, round by round, from its trace.
+"""The scrubber replays any answer round by round, from its trace.
 
-Knows traces. Where they come from, and where an export goes, is for others.
+Knows traces; nothing of where they come from or where an export is saved.
 
-Keys: left and right step, Home and End go to the ends, space plays and stops.
+Keys: Left and Right step, Home and End go to the ends, Space plays and pauses.
 """
 
 from collections.abc import Iterable
@@ -21,13 +21,12 @@ from PySide6.QtWidgets import (
 )
 
 from app.rounds import figures
-from app.rounds.charts import figures_font
 from app.rounds.lane import DraftLane
-from app.rounds.replay import Replay
 from app.rounds.replay_text import ReplayText
-from app.rounds.trace import to_document
+from app.rounds.trace import Replay, to_document
 from app.theme.icons import Sign, sign_icon
-from app.theme.palette import Palette, palette_for
+from app.theme.palette import Palette
+from app.theme.style import colours_of, figures_font
 from engine.events import Event
 from engine.rounds import Round
 
@@ -36,15 +35,15 @@ _BUTTONS: tuple[tuple[Sign, str], ...] = (
     ("first", "To the beginning"),
     ("back", "One round back"),
     ("play", "Play"),
-    ("forward", "One round on"),
+    ("forward", "One round forward"),
     ("last", "To the end"),
 )
 
 
 class Scrubber(QWidget):
-    """Attributes: `place`, after how many rounds the answer is shown; `playing`.
+    """Shows an answer as it was after `place` rounds; `playing` while it goes on by itself.
 
-    Signals: `moved(int)`, with the new place; `export_wanted(str)`, with the trace as JSON.
+    Signals: `moved(int)` carries the new place; `export_wanted(str)` the trace as JSON.
     """
 
     moved = Signal(int)
@@ -112,12 +111,12 @@ class Scrubber(QWidget):
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """The events up to the place shown: what a panel would show of it."""
+        """The events up to the place that is shown."""
         return self._replay.events_until(self.place)
 
     @property
     def round(self) -> Round | None:
-        """The round shown; None at the beginning."""
+        """The round that is shown; None at the beginning."""
         return self._replay.rounds[self.place - 1] if self.place else None
 
     @property
@@ -133,7 +132,7 @@ class Scrubber(QWidget):
         self.show_replay(Replay(events))
 
     def show_replay(self, replay: Replay) -> None:
-        """The same, of a replay that was made elsewhere."""
+        """Show a replay that was made elsewhere, at its end."""
         self.pause()
         self._replay = replay
         total = len(self._replay)
@@ -237,7 +236,7 @@ class Scrubber(QWidget):
             button.setIcon(sign_icon(shown, ink=colours.text, faint=colours.edge))
 
     def _colours(self) -> Palette:
-        return palette_for(self.palette().window().color().name())
+        return colours_of(self)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         colours = self._colours()

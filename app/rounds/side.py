@@ -1,6 +1,7 @@
-"""The side with an answer's rounds: its figures, and below them the answer again.
+"""The side panel with an answer's rounds: its figures, and below them its replay.
 
-Shows the answer that was chosen; one that is being written shows as it comes.
+Knows the open conversation and its answers. Shows the chosen answer; one that is still being
+written is shown as it arrives.
 """
 
 from collections.abc import Callable
@@ -21,21 +22,23 @@ from PySide6.QtWidgets import (
 from app.chat.answers import Answers, Writing
 from app.chat.conversation import OpenConversation
 from app.rounds.panel import RoundsPanel
-from app.rounds.replay import Replay
 from app.rounds.scrubber import Scrubber
+from app.rounds.trace import Replay
 from app.steps import Stepper, Steps, in_thread
-from app.theme.palette import palette_for
+from app.theme.style import colours_of
 from engine.events import Event, Stats
 from engine.rounds import EventOrRound
 
-_MANY_EVENTS = 1_500  # a replay of more is made while the window lives on
+_MANY_EVENTS = (
+    1_500  # the replay of a longer trace is made in a thread, so that the window stays responsive
+)
 
 
 class RoundsSide(QWidget):
-    """Attributes: `panel`, `scrubber`, `parts` (the splitter between them); `answer`, the id of
-    the one that is shown, 0 for none.
+    """Attributes: `panel` and `scrubber`; `parts` is the splitter between them; `answer` is the id
+    of the answer that is shown, 0 for none.
 
-    Signals: `export_wanted(str)`, with a trace as JSON.
+    Signals: `export_wanted(str)` carries a trace as JSON.
     """
 
     export_wanted = Signal(str)
@@ -47,26 +50,26 @@ class RoundsSide(QWidget):
         *,
         reference: Callable[[str], Stats | None],
     ) -> None:
-        """`reference` gives the plain rounds that were measured with a target, by its name."""
+        """`reference` returns the plain rounds that were measured with a target, by its name."""
         super().__init__()
         self.answer = 0
         self._conversation, self._answers, self._reference = conversation, answers, reference
         self._live = False
         self._stepper = Stepper(self)
-        self._heard = 0  # events of the answer that the panel was told as they came
-        self._shows = 0  # counts what was to be shown: late replays are of another answer
+        self._received = 0  # events of the answer that the panel received while it was written
+        self._shows = 0  # counts requests, so that a replay that is finished too late is dropped
         self.panel, self.scrubber = RoundsPanel(), Scrubber()
         self._heading = QLabel()
         self._heading.setTextFormat(Qt.TextFormat.PlainText)
-        self._before = _button("\u2039", "Answer before", lambda: self.step(-1))
-        self._after = _button("\u203a", "Answer after", lambda: self.step(1))
+        self._before = _button("\u2039", "Previous answer", lambda: self.step(-1))
+        self._after = _button("\u203a", "Next answer", lambda: self.step(1))
         self.parts = QSplitter(Qt.Orientation.Vertical)
         self._arrange()
         self._recolour()
         self.setAccessibleName("Rounds and replay")
         self.scrubber.moved.connect(self._on_moved)
         self.scrubber.export_wanted.connect(self.export_wanted)
-        answers.happened.connect(self._hear)
+        answers.happened.connect(self._receive)
         answers.finished.connect(self._on_finished)
         self.show_answer(0)
 
@@ -98,7 +101,7 @@ class RoundsSide(QWidget):
 
     def show_answer(self, answer: int) -> None:
         """Show the rounds of an answer of the branch; 0 for none."""
-        self.answer, self._heard = answer, 0
+        self.answer, self._received = answer, 0
         writing = self._answers.writing(answer)
         self._live = writing is not None and writing.state == "streaming"
         self._head()
@@ -112,7 +115,7 @@ class RoundsSide(QWidget):
             self._show(())
 
     def step(self, by: int) -> None:
-        """Show the answer before or after."""
+        """Show the answer that is `by` places further on in the branch."""
         ids = self._ids()
         if self.answer in ids:
             place = ids.index(self.answer) + by
@@ -143,7 +146,7 @@ class RoundsSide(QWidget):
         if len(events) > _MANY_EVENTS:
             self._stepper.run(self._show_many(events, self._shows), failed=lambda problem: None)
         else:
-            self.scrubber.show_trace(events)  # which says where it is
+            self.scrubber.show_trace(events)
 
     def _show_many(self, events: tuple[Event, ...], number: int) -> Steps:
         replay = yield in_thread(lambda: Replay(events))
@@ -152,18 +155,18 @@ class RoundsSide(QWidget):
 
     def _on_moved(self, place: int) -> None:
         events = self.scrubber.events
-        if self._live or len(events) == self._heard > 0:
+        if self._live or len(events) == self._received > 0:
             return
-        self._heard = 0
+        self._received = 0
         self.panel.show_trace(events, self.scrubber.round)
 
-    def _hear(self, writing: Writing, happening: EventOrRound) -> None:
+    def _receive(self, writing: Writing, happening: EventOrRound) -> None:
         if self._live and writing.message.id == self.answer:
             self.panel.push(happening)
 
     def _on_finished(self, writing: Writing) -> None:
         if writing.message.id == self.answer:
-            self._live, self._heard = False, len(writing.events)
+            self._live, self._received = False, len(writing.events)
             self._compare()
             self._show(tuple(writing.events))
 
@@ -173,7 +176,7 @@ class RoundsSide(QWidget):
             self._recolour()
 
     def _recolour(self) -> None:
-        colours = palette_for(self.palette().window().color().name())
+        colours = colours_of(self)
         palette = QPalette()
         palette.setColor(QPalette.ColorRole.WindowText, QColor(colours.muted))
         self._heading.setPalette(palette)

@@ -1,12 +1,13 @@
-"""The trace of an answer: its events, and the tokens that can be shown of them.
+"""The trace of an answer: its events, the pieces of text that they describe, and their replay.
 
 Knows events. Knows nothing of Qt, of files, or of how anything is drawn.
 
-Laws, checked by the tests on every trace:
+The tests check these laws on every trace:
     the texts of the pieces that were not rejected are, in order, exactly the answer's text
-    a piece's text is what the engine said that its token gave (`engine.events.Span`)
+    a piece's text is what the engine reported that its token gave (`engine.events.Span`)
 """
 
+from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -14,23 +15,23 @@ from typing import Literal
 from engine.events import Done, Event, Failed, Text, Verdict, to_json
 from engine.rounds import EventOrRound, Round, Rounds, Token
 
-Kind = Literal["accepted", "correction", "bonus", "plain", "rejected"]
+PieceKind = Literal["accepted", "correction", "bonus", "plain", "rejected"]
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One token of the answer as it was written; rejected drafts stand where they would have stood.
+    """One token of the answer; a rejected token stands where it would have been.
 
-    `text` is what the token gave to the answer: for half a character that is nothing, and the
-    token that completes it has the whole. A rejected piece has the token's own text.
-    `kind`: "rejected" is the first drafted token that fell, and those behind it in its round.
-    `position` is the place in the draft, from 1; 0 for a token that the target wrote itself, which
-    has no `q` and no `chance` either. `drafter` is empty in a round without a draft. `round` is 0
-    for text of which no token is known: it was there before the first round.
+    `text` is what the token gave to the answer: the first half of a character gives nothing, and
+    the token that completes it gives the whole. A rejected piece has the token's own text.
+    `kind` is "rejected" for the first drafted token that was rejected and for all behind it.
+    `position` is the place in the draft, from 1; it is 0 for a token that the target wrote itself,
+    which has no `q` and no `chance` either. `drafter` is empty in a round without a draft. `round`
+    is 0 for text of which no token is known, because it was there before the first round.
     """
 
     text: str
-    kind: Kind
+    kind: PieceKind
     round: int
     position: int
     p: float | None
@@ -45,9 +46,9 @@ def pieces(events: Iterable[Event]) -> tuple[Piece, ...]:
 
 
 class Trace:
-    """An answer as it comes. Of all that the window shows of rounds this is the one source.
+    """An answer as it arrives: the one source of all that the window shows of rounds.
 
-    Attributes: `events`; `rounds`, those that were judged.
+    Attributes: `events` are all events; `rounds` are the rounds with a verdict.
     """
 
     def __init__(self, events: Iterable[Event] = ()) -> None:
@@ -55,27 +56,27 @@ class Trace:
         self.rounds: list[Round] = []
         self._joined = Rounds()
         self._pieces: list[Piece] = []
-        self._waiting: dict[tuple[int, int], int] = {}  # by round and index: place in `_pieces`
+        self._waiting: dict[tuple[int, int], int] = {}  # (round, index) to a place in `_pieces`
         for event in events:
             self.push(event)
 
     @property
     def committed(self) -> tuple[Token, ...]:
-        """The answer's tokens, in order, the one that ended it included."""
-        return tuple(token for one in self.rounds for token in one.committed)
+        """The answer's tokens, in order, including the one that ended it."""
+        return tuple(token for round in self.rounds for token in round.committed)
 
     @property
     def pieces(self) -> tuple[Piece, ...]:
-        """All pieces so far; a token whose text has not come yet has none."""
+        """All pieces so far; the text of a piece is empty until it has arrived."""
         return tuple(self._pieces)
 
     @property
     def final(self) -> tuple[Piece, ...]:
-        """Those that no event changes any more: up to the first token that waits for its text."""
+        """The pieces that no event can change: those before the first that waits for its text."""
         return tuple(self._pieces[: next(iter(self._waiting.values()), None)])
 
     def push(self, event: Event) -> EventOrRound:
-        """Take one more event; what it says."""
+        """Take one more event; returns it, or the round that it began or ended."""
         self.events.append(event)
         happening = self._joined.push(event)
         match happening:
@@ -85,14 +86,14 @@ class Trace:
             case Text():
                 self._give(happening)
             case Done() | Failed():
-                self._waiting.clear()  # these tokens gave nothing to the text
+                self._waiting.clear()  # the tokens that wait gave nothing to the text
         return happening
 
     def _add(self, judged: Round) -> None:
-        """The round's tokens, in the order in which they would be read."""
+        """Add the round's tokens, in the order in which they would be read."""
         index = 0
         for position, token in enumerate(judged.tokens, start=1):
-            kind: Kind = "rejected"
+            kind: PieceKind = "rejected"
             text = token.text
             match token.fate:
                 case "accepted" | "correction" | "bonus" | "plain" as origin:
@@ -100,7 +101,7 @@ class Trace:
                     self._waiting[judged.number, index] = len(self._pieces)
                     index += 1
                 case _ if judged.own is None:
-                    break  # discarded behind the end of the text: nobody rejected these
+                    break  # behind the end of the text: these were discarded, not rejected
             self._pieces.append(
                 Piece(
                     text=text,
@@ -115,12 +116,12 @@ class Trace:
             )
 
     def _give(self, text: Text) -> None:
-        """Each token its part of the text."""
+        """Give each token its part of the text."""
         start = 0
         for span in text.spans:
             place = self._waiting.pop((span.round, span.index), None)
             if place is None:
-                break  # the engine never sends such a one
+                break  # never sent by the engine
             given = text.delta[start : start + span.length]
             self._pieces[place] = replace(self._pieces[place], text=given)
             start += span.length
@@ -128,6 +129,48 @@ class Trace:
             self._pieces.append(Piece(text.delta[start:], "plain", 0, 0, None, None, None, ""))
 
 
+class Replay:
+    """The rounds of an answer, and how far the answer was after each. Place n is after n rounds.
+
+    Attributes: `events` are all events; `rounds` are the rounds with a verdict; `pieces` are the
+    answer's tokens, each with its final text.
+    """
+
+    def __init__(self, events: Iterable[Event]) -> None:
+        self.events = tuple(events)
+        self._event_ends: list[int] = []
+        trace = Trace()
+        begun: int | None = None  # how many events came before the round's draft
+        for index, event in enumerate(self.events):
+            match trace.push(event):
+                case Round(verdict=None):
+                    begun = index
+                case Round():
+                    # A round lasts until the next begins, so that the text it gave belongs to it.
+                    self._event_ends.append(index if begun is None else begun)
+                    begun = None
+        self.rounds, self.pieces = tuple(trace.rounds), trace.pieces
+        # The last round takes all events that are left, even text that no round gave.
+        self._event_ends.append(len(self.events))
+
+    def __len__(self) -> int:
+        return len(self.rounds)
+
+    def events_until(self, place: int) -> tuple[Event, ...]:
+        """The events up to this place, including the text that its last round gave."""
+        return self.events[: self._event_ends[place]]
+
+    def pieces_until(self, place: int) -> tuple[Piece, ...]:
+        """The tokens written up to this place."""
+        if place == len(self.rounds):
+            return self.pieces
+        return self.pieces[: bisect_left(self.pieces, self.rounds[place].number, key=_round)]
+
+
+def _round(piece: Piece) -> int:
+    return piece.round
+
+
 def to_document(events: Iterable[Event]) -> str:
-    """One JSON array, for other programs; an event a line, so that people can read it too."""
+    """A JSON array for other programs, with one event per line so that people can read it too."""
     return "[\n" + ",\n".join(to_json(event) for event in events) + "\n]\n"

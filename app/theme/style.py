@@ -1,15 +1,17 @@
-"""Light and dark, as the system has it, and the font of the chat. Knows the application's palette;
-nothing of the widgets that are drawn with it."""
+"""Light and dark, as the system has it, and the fonts of the chat, its labels and its figures.
+
+Knows the application's palette; nothing of the widgets that are drawn with it.
+"""
 
 import sys
 from collections.abc import Callable
 
 from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QColor, QFont, QGuiApplication, QPalette
-from PySide6.QtWidgets import QApplication, QToolTip
+from PySide6.QtWidgets import QApplication, QToolTip, QWidget
 
 from app.settings import LEAST_FONT_POINTS, MOST_FONT_POINTS, Settings
-from app.theme.palette import DARK, LIGHT, Palette
+from app.theme.palette import DARK, LIGHT, Palette, palette_for
 
 STYLE_SHEET = """
 QSplitter::handle { background: palette(mid); }
@@ -30,8 +32,8 @@ QScrollBar::add-page, QScrollBar::sub-page { background: none; }
 class Theme(QObject):
     """Colours the application, now and whenever the system changes between light and dark.
 
-    Attributes: `font` and `colours` of the chat. Signals: `changed()`, after either became another
-    and the application has its palette.
+    Attributes: `font` and `colours` of the chat. Signals: `changed()` is sent when either has
+    changed and the application has its new palette.
     """
 
     changed = Signal()
@@ -43,7 +45,7 @@ class Theme(QObject):
         *,
         dark: Callable[[], bool] | None = None,
     ) -> None:
-        """`dark` stands in for the system's own opinion."""
+        """`dark` replaces the system's own setting, for tests."""
         super().__init__(application)
         self._application, self._settings = application, settings
         self._dark = dark or system_is_dark
@@ -57,13 +59,13 @@ class Theme(QObject):
         return self._settings.font_points or self._own_points
 
     def zoom(self, by: float) -> None:
-        """Make the chat's text larger or smaller, by points; 0 for the system's own size."""
+        """Make the chat's text larger or smaller by points; 0 returns to the system's size."""
         points = min(MOST_FONT_POINTS, max(LEAST_FONT_POINTS, self.points + by))
         self._settings.font_points = points if by else None
         self.refresh()
 
     def refresh(self) -> None:
-        """Follow the system and the settings again."""
+        """Read the system's setting and the application's settings again, and apply them."""
         self.colours, self.font = self._apply()
         self.changed.emit()
 
@@ -77,7 +79,7 @@ class Theme(QObject):
 
 
 def system_is_dark() -> bool:
-    """Whether the system shows dark windows now."""
+    """Whether the system shows dark windows at this moment."""
     return QGuiApplication.styleHints().colorScheme() == Qt.ColorScheme.Dark
 
 
@@ -109,3 +111,22 @@ def qt_palette(colours: Palette) -> QPalette:
     for role in (roles.WindowText, roles.Text, roles.ButtonText):
         made.setColor(QPalette.ColorGroup.Disabled, role, QColor(colours.bar))
     return made
+
+
+def colours_of(widget: QWidget) -> Palette:
+    """The colours to paint a widget with: those of the window that it is in."""
+    return palette_for(widget.palette().window().color().name())
+
+
+def small_font(font: QFont, *, scale: float = 0.85) -> QFont:
+    """`font` in a smaller size, for labels."""
+    small = QFont(font)
+    small.setPointSizeF(max(7.0, font.pointSizeF() * scale))
+    return small
+
+
+def figures_font(font: QFont) -> QFont:
+    """`font` with digits that are all equally wide, so that figures do not jump as they count."""
+    figures = QFont(font)
+    figures.setFeature(QFont.Tag("tnum"), 1)
+    return figures

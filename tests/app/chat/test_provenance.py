@@ -17,7 +17,7 @@ from app.markdown.copying import written_text
 from app.markdown.formats import ROLE, Formats
 from app.markdown.streaming import StreamingMarkdown
 from app.markdown.view import TextView
-from app.rounds.trace import Kind, Piece
+from app.rounds.trace import Piece, PieceKind
 from app.theme.palette import DARK, LIGHT
 from tests.support.app.markdown_texts import cut_places, split
 
@@ -25,7 +25,7 @@ Show = Callable[[str], TextView]
 Underline = QTextCharFormat.UnderlineStyle
 
 
-def piece(text: str, kind: Kind, *, position: int = 0, round: int = 1) -> Piece:
+def piece(text: str, kind: PieceKind, *, position: int = 0, round: int = 1) -> Piece:
     drafted = kind in ("accepted", "rejected")
     return Piece(
         text,
@@ -168,7 +168,7 @@ kinds = st.sampled_from(["accepted", "correction", "bonus", "plain", "rejected"]
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
 @given(drawn=st.lists(kinds, min_size=1, max_size=40), cuts=cut_places)
 def test_live_as_at_once(
-    qtbot: QtBot, formats: Formats, drawn: list[Kind], cuts: list[int]
+    qtbot: QtBot, formats: Formats, drawn: list[PieceKind], cuts: list[int]
 ) -> None:
     words = re.findall(r"\s?\w+|\W", TABLE)
     pieces, rest = [], list(words)

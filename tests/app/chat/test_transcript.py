@@ -8,7 +8,7 @@ from app.chat.message import Ending
 from app.chat.provenance import laid_over
 from app.chat.transcript import Transcript
 from app.markdown.formats import Formats
-from app.rounds.trace import Kind, Piece
+from app.rounds.trace import Piece, PieceKind
 from app.theme.palette import DARK
 
 LONG = "A paragraph of some words.\n\n" * 60
@@ -170,7 +170,7 @@ def test_another_branch(transcript: Transcript, qtbot: QtBot) -> None:
 
 def test_provenance_of_all_messages(transcript: Transcript, qtbot: QtBot) -> None:
     message = transcript.add("model", name="m", text="ab", ending=Ending())
-    kinds: tuple[tuple[str, Kind], ...] = (
+    kinds: tuple[tuple[str, PieceKind], ...] = (
         ("a", "accepted"),
         ("x", "rejected"),
         ("b", "correction"),

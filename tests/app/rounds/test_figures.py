@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.rounds import figures
-from app.rounds.figures import Column, Figure
+from app.rounds.figures import Figure, PositionAcceptance
 from engine.events import Event, Stats
 from engine.rounds import judged
 from engine.stats import ratio_to_plain, tally
@@ -52,7 +52,7 @@ def test_an_answer_by_hand() -> None:
     reuse = "1,100 of 1,204 prompt tokens reused\n104 read in 0.25 s"
     assert figures.cache_reuse(stats) == Figure("91\u2009%", reuse)
     assert [column.rate for column in figures.positions(stats)] == [1.0, 0.8, 0.6, 0.0]
-    assert figures.positions(stats)[3] == Column(4, 5, 0)
+    assert figures.positions(stats)[3] == PositionAcceptance(4, 5, 0)
     split = {part.name: part.share for part in figures.time_split(stats)}
     assert split == {"drafting": 0.25, "verifying": 0.5, "other": 0.25}
 

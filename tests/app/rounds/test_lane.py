@@ -5,8 +5,8 @@ from PySide6.QtCore import QPointF
 from PySide6.QtGui import QColor, QPalette
 from pytestqt.qtbot import QtBot
 
+from app.rounds.drawing import Ruler, TokenBox, lay_out
 from app.rounds.lane import DraftLane, describe
-from app.rounds.layout import Cell, Ruler, plan
 from app.theme.palette import DARK, LIGHT, Palette
 from engine.rounds import Round, joined, judged
 from tests.support.app.traces import made_round, recorded
@@ -75,29 +75,29 @@ def test_a_draft_is_grey_and_its_verdict_is_not(
     assert seen(lane) & kinds == {colours.accepted, colours.bonus}
 
 
-def cells(lane: DraftLane, *, width: float = 600.0) -> tuple[tuple[Cell, ...], Ruler]:
+def boxes(lane: DraftLane, *, width: float = 600.0) -> tuple[tuple[TokenBox, ...], Ruler]:
     ruler = Ruler(lane.font(), lane.font())
     assert lane.shown is not None
-    return plan(lane.shown.round, ruler, width=width).cells, ruler
+    return lay_out(lane.shown.round, ruler, width=width).boxes, ruler
 
 
 def test_accepted_tokens_rise_and_the_correction_stands_above_the_rejected(
     lane: DraftLane, clock: Clock
 ) -> None:
     push_round(lane, " one", " two", " three", " four", accepted=2)
-    found, ruler = cells(lane)
-    assert [cell.look for cell in found] == [
+    found, ruler = boxes(lane)
+    assert [box.token.fate for box in found] == [
         "accepted",
         "accepted",
         "rejected",
         "discarded",
         "correction",
     ]
-    before = [cell.box(ruler, 0.0, 0.0) for cell in found[:4]]
-    after = [cell.box(ruler, 1.0, 0.0) for cell in found]
-    assert len({box.top() for box in before}) == 1
-    assert all(box.bottom() < before[0].top() for box in after[:2])
-    assert [box.topLeft() for box in after[2:4]] == [box.topLeft() for box in before[2:]]
+    before = [box.rectangle(ruler, 0.0, 0.0) for box in found[:4]]
+    after = [box.rectangle(ruler, 1.0, 0.0) for box in found]
+    assert len({place.top() for place in before}) == 1
+    assert all(place.bottom() < before[0].top() for place in after[:2])
+    assert [place.topLeft() for place in after[2:4]] == [place.topLeft() for place in before[2:]]
     assert (after[4].left(), after[4].top()) == (after[2].left(), after[0].top())
 
 
@@ -107,7 +107,7 @@ def test_what_became_of_tokens_is_said_in_words(lane: DraftLane, clock: Clock) -
     assert lane.accessibleDescription() == "Round 7: model drafts ·one ·two⏎ ·three ·four."
     lane.push(ended)
     assert lane.shown is not None
-    found = plan(lane.shown.round, Ruler(lane.font(), lane.font()), width=600)
+    found = lay_out(lane.shown.round, Ruler(lane.font(), lane.font()), width=600)
     assert {label.text for label in found.labels} >= {"correction", "rejected", "2 discarded"}
     assert "1 of 4 accepted; correction: ·own" in lane.accessibleDescription()
     assert describe(None) == "No round yet."
@@ -117,17 +117,17 @@ def test_a_long_draft_is_counted_where_it_does_not_fit(lane: DraftLane) -> None:
     push_round(lane, *[f" word{number}" for number in range(16)], accepted=13)
     assert lane.shown is not None
     ruler = Ruler(lane.font(), lane.font())
-    found = plan(lane.shown.round, ruler, width=300)
+    found = lay_out(lane.shown.round, ruler, width=300)
     drafted = found.fitting(ruler, 0.0)
     assert 0 < len(drafted) < 16
-    assert all(cell.left + cell.width <= 300 for cell in drafted)
-    own = next(cell for cell in found.fitting(ruler, 1.0) if cell.own)
+    assert all(box.left + box.width <= 300 for box in drafted)
+    own = next(box for box in found.fitting(ruler, 1.0) if box.own)
     assert own.left + own.width - found.shift <= 300, "the verdict moves into sight"
 
 
 def test_long_tokens_are_elided(lane: DraftLane) -> None:
     lane.push(made_round(1, "x" * 100_000, " short")[0])
-    found, ruler = cells(lane)
+    found, ruler = boxes(lane)
     assert "…" in found[0].text
     assert found[0].width < 20 * ruler.text.averageCharWidth() + 20
     assert found[1].text == " short"
@@ -159,12 +159,15 @@ def test_rounds_that_come_too_fast_are_counted(qtbot: QtBot, lane: DraftLane, cl
     for number in range(1, 11):
         push_round(lane, " one", number=number, accepted=1)
     assert lane.shown is not None
-    assert (lane.shown.round.number, lane.skipped) == (1, 8)
+    assert (lane.shown.round.number, lane.not_shown) == (1, 8)
     clock.now += 1.0
     qtbot.waitUntil(lambda: lane.shown is not None and lane.shown.round.number == 10)
     with qtbot.waitSignal(lane.rested):
         clock.now += 1.0
-    assert lane.skipped == 8
+    assert lane.not_shown == 8
+    assert "8 rounds not shown" in lane.accessibleDescription()
+    assert "8 rounds not shown" in lane.tip_at(QPointF(lane.width() - 20, 20))
+    assert "not shown" not in lane.tip_at(QPointF(20, 20))
 
 
 def test_reduced_motion_leaves_nothing_half_way(lane: DraftLane, clock: Clock) -> None:
@@ -188,10 +191,10 @@ def test_with_motion_the_verdict_slides(lane: DraftLane, clock: Clock) -> None:
 def test_a_tip_has_the_figures(lane: DraftLane, clock: Clock) -> None:
     push_round(lane, " one", " two")
     clock.now += 1.0
-    found, ruler = cells(lane)
-    at = found[0].box(ruler, 1.0, 0.0).center() + QPointF(8, 8)
+    found, ruler = boxes(lane)
+    at = found[0].rectangle(ruler, 1.0, 0.0).center() + QPointF(8, 8)
     assert lane.tip_at(at) == "·one\nrejected, position 1\nq 0.500, p 0.250, chance 50%"
-    own = found[-1].box(ruler, 1.0, 0.0).center() + QPointF(8, 8)
+    own = found[-1].rectangle(ruler, 1.0, 0.0).center() + QPointF(8, 8)
     assert lane.tip_at(own) == "·own\ncorrection, by the target\np 0.500"
     assert lane.tip_at(QPointF(699, 1)) == ""
 
@@ -212,4 +215,4 @@ def test_any_round_may_come(lane: DraftLane) -> None:
             lane.push(happening)
     lane.clear()
     assert lane.shown is None
-    assert lane.skipped == 0
+    assert lane.not_shown == 0

@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.rounds.pace import Pace, Shown
+from app.rounds.pace import LanePace, RoundOnShow
 from engine.rounds import Round
 from tests.support.app.traces import made_round
 
@@ -18,9 +18,9 @@ def verdict(number: int, *, plain: bool = False) -> Round:
     return made_round(number)[1] if plain else made_round(number, "a", "b")[1]
 
 
-def run(times: list[tuple[float, float, bool]], pace: Pace) -> list[tuple[float, Shown]]:
+def run(times: list[tuple[float, float, bool]], pace: LanePace) -> list[tuple[float, RoundOnShow]]:
     """Rounds of so many seconds to the draft and to the verdict; what was shown, and from when."""
-    now, seen = 0.0, list[tuple[float, Shown]]()
+    now, seen = 0.0, list[tuple[float, RoundOnShow]]()
 
     def note() -> None:
         if pace.shown is not None and (
@@ -57,9 +57,9 @@ rounds = st.lists(st.tuples(seconds, seconds, st.booleans()), min_size=1, max_si
 def test_every_round_is_shown_or_counted_and_the_last_is_shown(
     times: list[tuple[float, float, bool]],
 ) -> None:
-    pace = Pace()
+    pace = LanePace()
     seen = run(times, pace)
-    assert len(seen) + pace.skipped == len(times)
+    assert len(seen) + pace.not_shown == len(times)
     numbers = [shown.round.number for _, shown in seen]
     assert numbers == sorted(set(numbers))
     assert numbers[-1] == len(times)
@@ -70,49 +70,49 @@ def test_every_round_is_shown_or_counted_and_the_last_is_shown(
 
 @given(times=rounds)
 def test_a_round_stays_long_enough_to_be_seen(times: list[tuple[float, float, bool]]) -> None:
-    pace = Pace()
+    pace = LanePace()
     for (began, _), (ended, _) in pairwise(run(times, pace)):
         assert ended - began >= pace.round_seconds - 1e-9
 
 
 def test_at_thirty_rounds_a_second_four_or_five_are_seen() -> None:
-    seen = run([(0.01, 0.0233, False)] * 300, Pace())
+    seen = run([(0.01, 0.0233, False)] * 300, LanePace())
     assert 40 <= len(seen) <= 50  # in ten seconds
 
 
 def test_slow_rounds_are_all_seen_at_once() -> None:
-    pace = Pace()
+    pace = LanePace()
     seen = run([(0.5, 0.5, False)] * 10, pace)
-    assert pace.skipped == 0
+    assert pace.not_shown == 0
     assert [began for began, _ in seen] == [0.5 + number for number in range(10)]
 
 
 def test_a_draft_shows_before_its_verdict() -> None:
-    pace = Pace()
+    pace = LanePace()
     pace.push(draft(1), 5.0)
     pace.push(verdict(1), 5.001)
     assert pace.shown is not None
-    assert pace.shown.judged == 5.0 + pace.guess_seconds
+    assert pace.shown.judged_at == 5.0 + pace.draft_seconds
 
 
 def test_a_verdict_of_a_round_that_is_gone_changes_nothing() -> None:
-    pace = Pace()
+    pace = LanePace()
     pace.push(draft(1), 0.0)
     pace.push(verdict(1), 0.1)
     shown = pace.shown
     pace.push(draft(2), 0.11)  # waits
     pace.push(draft(3), 0.12)  # replaces it
     assert pace.shown is shown
-    assert pace.skipped == 1
+    assert pace.not_shown == 1
     pace.push(verdict(3), 0.13)
     assert pace.advance(1.0)
     assert pace.shown is not None
-    assert (pace.shown.round.number, pace.shown.judged) == (3, 1.0 + pace.guess_seconds)
-    assert pace.before is shown
+    assert (pace.shown.round.number, pace.shown.judged_at) == (3, 1.0 + pace.draft_seconds)
+    assert pace.previous is shown
 
 
 def test_clearing_forgets_the_answer() -> None:
-    pace = Pace()
+    pace = LanePace()
     run([(0.01, 0.01, False)] * 20, pace)
     pace.clear()
-    assert (pace.shown, pace.before, pace.skipped, pace.due()) == (None, None, 0, None)
+    assert (pace.shown, pace.previous, pace.not_shown, pace.due()) == (None, None, 0, None)

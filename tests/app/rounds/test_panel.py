@@ -5,8 +5,8 @@ from PySide6.QtGui import QColor, QPalette
 from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
-from app.rounds.charts import PositionChart, SplitBar
-from app.rounds.figures import Column, Part
+from app.rounds.charts import PositionChart, TimeBar
+from app.rounds.figures import PositionAcceptance, TimeShare
 from app.rounds.panel import RoundsPanel
 from app.theme.palette import DARK
 from engine.events import Text
@@ -90,7 +90,7 @@ def test_the_chart_of_positions_is_said_in_words(qtbot: QtBot) -> None:
     chart = PositionChart()
     qtbot.addWidget(chart)
     assert chart.accessibleDescription() == "Nothing was drafted."
-    chart.show_columns((Column(1, 10, 9), Column(2, 8, 0)))
+    chart.show_positions((PositionAcceptance(1, 10, 9), PositionAcceptance(2, 8, 0)))
     chart.resize(chart.sizeHint())
     said = "position 1: 90\u2009%, position 2: 0\u2009%"
     assert chart.accessibleDescription() == said
@@ -104,17 +104,17 @@ def test_the_chart_of_positions_is_said_in_words(qtbot: QtBot) -> None:
 def test_any_number_of_positions_fits(qtbot: QtBot, number: int, width: int) -> None:
     chart = PositionChart()
     qtbot.addWidget(chart)
-    chart.show_columns(tuple(Column(place, 10, 10) for place in range(1, number + 1)))
+    chart.show_positions(tuple(PositionAcceptance(place, 10, 10) for place in range(1, number + 1)))
     chart.resize(width, chart.sizeHint().height())
     assert not chart.grab().isNull()
     assert bool(chart.tip_at(width - 1)) == (number * 34 >= width and number > 0)
 
 
 def test_the_split_of_the_time_is_said_in_words(qtbot: QtBot) -> None:
-    bar = SplitBar()
+    bar = TimeBar()
     qtbot.addWidget(bar)
     assert bar.accessibleDescription() == "Nothing was measured yet."
-    bar.show_parts((Part("drafting", 0.5, 0.25), Part("verifying", 1.5, 0.75)))
+    bar.show_shares((TimeShare("drafting", 0.5, 0.25), TimeShare("verifying", 1.5, 0.75)))
     bar.resize(200, bar.sizeHint().height())
     assert bar.accessibleDescription() == "drafting 0.50 s, 25\u2009%; verifying 1.50 s, 75\u2009%"
     image = bar.grab().toImage()

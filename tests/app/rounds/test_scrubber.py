@@ -141,10 +141,10 @@ def test_keys_work_from_the_scrubber_itself(scrubber: Scrubber) -> None:
 
 
 def test_buttons_step_and_know_the_ends(scrubber: Scrubber) -> None:
-    assert not button(scrubber, "One round on").isEnabled()
+    assert not button(scrubber, "One round forward").isEnabled()
     click(button(scrubber, "One round back"))
     assert scrubber.place == ROUNDS - 1
-    click(button(scrubber, "One round on"))
+    click(button(scrubber, "One round forward"))
     click(button(scrubber, "To the beginning"))
     assert scrubber.place == 0
     assert not button(scrubber, "One round back").isEnabled()

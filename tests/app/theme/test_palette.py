@@ -5,10 +5,10 @@ from typing import get_args
 
 import pytest
 
-from app.rounds.trace import Kind
+from app.rounds.trace import PieceKind
 from app.theme.palette import DARK, LIGHT, Palette, contrast, line_of, palette_for, tinted
 
-KINDS: tuple[Kind, ...] = get_args(Kind)
+KINDS: tuple[PieceKind, ...] = get_args(PieceKind)
 TEXT, GRAPHICS = 4.5, 3.0  # WCAG 2.2 AA, success criteria 1.4.3 and 1.4.11
 
 both = pytest.mark.parametrize("colours", [LIGHT, DARK], ids=["light", "dark"])
@@ -29,7 +29,7 @@ def test_texts(colours: Palette) -> None:
 
 @both
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_can_be_read(colours: Palette, kind: Kind) -> None:
+def test_every_kind_can_be_read(colours: Palette, kind: PieceKind) -> None:
     for surface in (colours.paper, colours.card, colours.code):
         assert contrast(colours.of(kind), surface) >= TEXT
 
@@ -43,7 +43,7 @@ def test_no_two_kinds_look_the_same(colours: Palette) -> None:
 
 @both
 @pytest.mark.parametrize("kind", KINDS)
-def test_tokens_can_be_read_on_their_tint(colours: Palette, kind: Kind) -> None:
+def test_tokens_can_be_read_on_their_tint(colours: Palette, kind: PieceKind) -> None:
     colour = colours.of(kind)
     tint = tinted(colours.card, colour)
     assert tint != colours.card

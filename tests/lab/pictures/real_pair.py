@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from app.race.race_dialog import RaceDialog
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
 
@@ -21,6 +20,7 @@ from app.chat.provenance import laid_over
 from app.commands import CommandRunner
 from app.engine_client.engine_process import host_command
 from app.models.target_process import open_target
+from app.race.dialog import RaceDialog
 from app.start import make_application
 from models.files import HOME_VARIABLE, models_folder
 from tests.support.app.window_maker import make_window
@@ -87,16 +87,16 @@ def _draw(application: QApplication, home: Path, folder: Path, *, dark: bool) ->
     window.menus.actions["race"].trigger()
     race = window.findChild(RaceDialog)
     assert race is not None
-    _until(lambda: race.verdict.standing != "plain")
+    _until(lambda: race.result_line.standing != "plain")
     save("race", race)
     race.reject()
     window.composer.set_text("")
     _until(lambda: window.loader.loaded is not None)
-    window.library.open()
-    assert window.library.dialog is not None
+    window.library_controller.open()
+    assert window.library_controller.dialog is not None
     QTest.qWait(6000)
-    save("library", window.library.dialog)
-    window.library.dialog.close()
+    save("library", window.library_controller.dialog)
+    window.library_controller.dialog.close()
     window.close()
 
 
