@@ -16,6 +16,7 @@ from app.chat.conversation import DEFAULTS, OpenConversation
 from app.chat.message import Message as MessageWidget
 from app.chat.presenter import ShownBranch
 from app.chat.provenance import Legend
+from app.chat.rounds_side import RoundsSide
 from app.chat.transcript import Transcript
 from app.conversations.store import Store
 from app.engine_client.engine_process import EngineProcess
@@ -34,13 +35,12 @@ from app.notices import Notices, Offer
 from app.race.dialog import RaceDialog
 from app.race.race import Race
 from app.rounds.lane import DraftLane
-from app.rounds.side import RoundsSide
 from app.sampling.dialog import SamplingDialog
 from app.sampling.presets import presets_from_json, presets_to_json
 from app.settings import Pair, Settings
+from app.side_panels import SidePanels
 from app.sidebar.controller import SidebarController
 from app.sidebar.sidebar import Sidebar
-from app.sides import Sides
 from app.theme.style import STYLE_SHEET, Theme
 from app.welcome import Welcome
 from engine.events import Done
@@ -133,7 +133,7 @@ class Window(QMainWindow):
         for place in range(self.columns.count()):
             self.columns.setCollapsible(place, False)
         self.columns.setSizes([230, 680, 350])
-        self.sides = Sides(
+        self.sides = SidePanels(
             self.columns,
             {"sidebar": self.sidebar, "rounds": self.rounds},
             middle=middle,

@@ -16,7 +16,7 @@ _COMFORTABLE = 480  # pixels for the conversation, with a side at each side of i
 _NARROW = 400  # the least it ever has
 
 
-class Sides(QObject):
+class SidePanels(QObject):
     """Attributes: `narrowest`, the least width of all that can be seen at a time."""
 
     def __init__(
