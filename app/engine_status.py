@@ -7,7 +7,7 @@ from PySide6.QtCore import QObject
 
 from app.chat.answers import Answers
 from app.chat.composer import Composer
-from app.engine_client.engine_process import EngineProcess, State
+from app.engine_client.engine_process import EngineProcess, EngineState
 from app.models.loader import ModelLoader
 from app.notices import Notices, Offer
 from engine.protocol import Loaded
@@ -16,7 +16,7 @@ from models.errors import Problem
 _RESTART = "Restart the engine"
 
 
-class EngineNews(QObject):
+class EngineStatus(QObject):
     """Holds answers back while there is no model to ask, and blocks the composer where there
     will be none."""
 
@@ -48,7 +48,8 @@ class EngineNews(QObject):
         """Get the engine and its model back."""
         self._composer.set_blocked("")
         self._notices.take_back("engine")
-        if self._engine.state in (State.STOPPED, State.GIVEN_UP) or self._loader.loaded is None:
+        stopped = self._engine.state in (EngineState.STOPPED, EngineState.GIVEN_UP)
+        if stopped or self._loader.loaded is None:
             self._loader.begin()
         else:
             self._engine.restart()
@@ -85,7 +86,7 @@ class EngineNews(QObject):
         )
 
     def _on_died(self, reason: str) -> None:
-        if self._engine.state is State.GIVEN_UP:
+        if self._engine.state is EngineState.GIVEN_UP:
             self._notices.take_back("engine")
             self._composer.set_blocked(
                 f"The engine stopped too often to be started again. {reason}", remedy=_RESTART

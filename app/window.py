@@ -13,15 +13,15 @@ from app import files
 from app.chat.answers import Answers, Writing
 from app.chat.composer import Composer
 from app.chat.conversation import DEFAULTS, OpenConversation
-from app.chat.message import Message as MessageWidget
-from app.chat.presenter import ShownBranch
+from app.chat.message import MessageWidget
+from app.chat.presenter import ConversationPresenter
 from app.chat.provenance import Legend
 from app.chat.rounds_side import RoundsSide
 from app.chat.transcript import Transcript
 from app.conversations.store import Store
 from app.engine_client.engine_process import EngineProcess
 from app.engine_client.token_counter import TokenCounter
-from app.engine_status import EngineNews
+from app.engine_status import EngineStatus
 from app.markdown.formats import Formats
 from app.markdown.links import ask_to_open
 from app.menus import KeysDialog, Menus
@@ -79,9 +79,11 @@ class Window(QMainWindow):
         self.transcript, self.lane = Transcript(Formats(theme.font, theme.colours)), DraftLane()
         self.welcome = Welcome(loader, theme)
         self.transcript.set_empty(self.welcome)
-        self.branch = ShownBranch(self.conversation, self.answers, self.transcript, self.lane)
+        self.presenter = ConversationPresenter(
+            self.conversation, self.answers, self.transcript, self.lane
+        )
         self.rounds = RoundsSide(self.conversation, self.answers, reference=settings.reference)
-        self.news = EngineNews(
+        self.engine_status = EngineStatus(
             engine, loader, self.answers, notices=self.notices, composer=self.composer
         )
         self.sidebar, self.pair_bar = Sidebar(), PairBar()
@@ -171,11 +173,11 @@ class Window(QMainWindow):
         self.tokens.counted.connect(self._on_counted)
         self.loader.loaded_now.connect(lambda loaded: self.tokens.use(Path(loaded.target)))
         self.transcript.added.connect(self._on_message)
-        self.branch.selected.connect(self.rounds.show_answer)
-        self.branch.edit_asked.connect(self.edit)
-        self.branch.link_asked.connect(lambda address: ask_to_open(self, address))
+        self.presenter.selected.connect(self.rounds.show_answer)
+        self.presenter.edit_asked.connect(self.edit)
+        self.presenter.link_asked.connect(lambda address: ask_to_open(self, address))
         self.theme.changed.connect(self._follow_theme)
-        conversation.reached.connect(self.branch.reveal)
+        conversation.reached.connect(self.presenter.reveal)
         self.sidebar.find_action.triggered.connect(lambda: self.sides.show("sidebar"))
         self.sidebar.new_asked.connect(self.new)
         self.sidebar_controller.left.connect(self._leave)
@@ -183,7 +185,7 @@ class Window(QMainWindow):
             lambda line: self.notices.say("done", line, seconds=6.0)
         )
         self.sidebar_controller.failed.connect(self._on_problem)
-        self.pair_controller.retry_asked.connect(self.news.try_again)
+        self.pair_controller.retry_asked.connect(self.engine_status.try_again)
         self.pair_bar.more_targets_asked.connect(self.library_controller.open)
         self.pair_bar.more_drafters_asked.connect(lambda: self.library_controller.open("drafters"))
         self.welcome.library_asked.connect(self.library_controller.open)
@@ -214,7 +216,7 @@ class Window(QMainWindow):
             "after": lambda: self.rounds.step(1),
             "export_trace": self.rounds.scrubber.export,
             "starter": lambda: self.loader.load(type(self.loader.pair)()),
-            "restart": self.news.try_again,
+            "restart": self.engine_status.try_again,
             "sampling": self._configure,
             "race": self.race,
             "about": self._tell_about,
@@ -416,12 +418,12 @@ class Window(QMainWindow):
         self.composer.field.setFont(font)
 
     def _switch_provenance(self) -> None:
-        shown = not self.branch.provenance
+        shown = not self.presenter.provenance
         self._show_provenance(shown)
         self.settings.switch("provenance", shown)
 
     def _show_provenance(self, shown: bool) -> None:
-        self.branch.show_provenance(shown)
+        self.presenter.show_provenance(shown)
         self.legend.setVisible(shown)
         self.menus.actions["provenance"].setChecked(shown)
 

@@ -23,15 +23,15 @@ class Watchdog(QObject):
         self._tick_seconds = tick_seconds
         self._patience_seconds = 0.0
         self._ticks = 0
-        self._barked = False
+        self._timed_out = False
         self._timer = QTimer(self)
         self._timer.setInterval(int(tick_seconds * 1000))
         self._timer.timeout.connect(self._tick)
 
     @property
-    def barked(self) -> bool:
+    def timed_out(self) -> bool:
         """Whether the silence has become too long and still lasts."""
-        return self._barked
+        return self._timed_out
 
     def expect(self, patience_seconds: float) -> None:
         """Something is owed. A silence that already lasts goes on being counted."""
@@ -53,11 +53,11 @@ class Watchdog(QObject):
     def _tick(self) -> None:
         self._ticks += 1
         seconds = self._ticks * self._tick_seconds
-        if seconds >= self._patience_seconds and not self._barked:
-            self._barked = True
+        if seconds >= self._patience_seconds and not self._timed_out:
+            self._timed_out = True
             self.silent.emit(seconds)
 
     def _calm(self) -> None:
-        if self._barked:
-            self._barked = False
+        if self._timed_out:
+            self._timed_out = False
             self.speaking.emit()
