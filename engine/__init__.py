@@ -1,4 +1,4 @@
-"""Lossless speculative decoding. No Qt, no network; `engine.speculate` is the heart."""
+"""Lossless speculative decoding. No Qt; `engine.speculate` is the heart. See README.md."""
 
 from engine.blas import choose_blas
 

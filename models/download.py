@@ -54,7 +54,7 @@ def download(
         raise Problem(
             f"{destination.name} cannot be stored in {destination.parent}: "
             f"{error.strerror or error}.",
-            "Make room on the disk and try again: the download goes on from where it stopped.",
+            "Make room on the disk and try again: the download resumes where it stopped.",
         ) from error
     return destination
 
@@ -81,7 +81,7 @@ def _fetch(
                     raise Problem(
                         f"{partial.stem} cannot be downloaded: {_reason(error)}.",
                         "Check the network connection and try again: "
-                        "the download goes on from where it stopped.",
+                        "the download resumes where it stopped.",
                     ) from error
 
 

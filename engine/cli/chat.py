@@ -32,7 +32,7 @@ _HELP = """\
 /quit                leave (Ctrl-D does, too); Ctrl-C stops an answer"""
 
 
-class Chat:
+class TerminalChat:
     """One conversation on a console.
 
     Attributes: `messages`, all of them so far.

@@ -150,7 +150,7 @@ def chat(
     context: Context = None,
 ) -> None:
     """Chat in the terminal, and watch every drafted token being accepted or struck out."""
-    from engine.cli.chat import Chat
+    from engine.cli.chat import TerminalChat
     from engine.request import Request, Sampling
 
     sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, seed=seed)
@@ -158,7 +158,7 @@ def chat(
     request = Request(sampling=sampling, max_tokens=max_tokens)
     with suppress(ImportError):
         import readline  # noqa: F401  # gives input() its line editing
-    Chat(session, Console(), request, system=system).run(lambda: input("> "))
+    TerminalChat(session, Console(), request, system=system).run(lambda: input("> "))
 
 
 @app.command()

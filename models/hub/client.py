@@ -192,7 +192,7 @@ class Hub:
             return json.loads(body)
         except (ValueError, RecursionError) as error:
             raise Problem(
-                "What answered is not the hub.",
+                "The answer did not come from a Hugging Face hub.",
                 "Check the network connection: it may want you to sign in; or check HF_ENDPOINT.",
             ) from error
 
@@ -204,7 +204,10 @@ class Hub:
             params["filter"] = library
         listed = self._json("/api/models", params, name="the search")
         if not isinstance(listed, list):
-            raise Problem("What answered is not the hub.", "Check its address (HF_ENDPOINT).")
+            raise Problem(
+                "The answer did not come from a Hugging Face hub.",
+                "Check its address (HF_ENDPOINT).",
+            )
         signed_in = bool(self._find_token())
         found = [_found(told, signed_in=signed_in) for told in listed if isinstance(told, dict)]
         return [result for result in found if result is not None]

@@ -87,7 +87,7 @@ def _cannot_store(repository: Repository, storage: Storage, error: OSError) -> P
     remedy = "Make room on the disk" if full else "Check that you may write there"
     return Problem(
         f"{repository.name} cannot be stored in {storage.cache}: {error.strerror or error}.",
-        f"{remedy} and try again: the download goes on from where it stopped.",
+        f"{remedy} and try again: the download resumes where it stopped.",
     )
 
 

@@ -17,7 +17,7 @@ from huggingface_hub.errors import (
 from models.errors import Problem
 
 _RETRIED_STATUSES = (408, 429, 500, 502, 503, 504)
-_TRY_LATER = "Try again later: a download goes on from where it stopped."
+_TRY_LATER = "Try again later: downloads resume where they stopped."
 
 
 def offline_problem() -> Problem:
@@ -62,8 +62,8 @@ def explain(error: Exception, *, name: str, page: str) -> Problem:
             return offline_problem()
         case GatedRepoError():
             return Problem(
-                f"{name} is gated: its owners want to be asked first.",
-                f"Ask on {page}, then sign in with a token of yours: hf auth login",
+                f"{name} is gated: its owners grant access on request.",
+                f"Request access on {page}, then sign in: hf auth login",
             )
         case RepositoryNotFoundError():
             return Problem(
@@ -84,27 +84,27 @@ def explain(error: Exception, *, name: str, page: str) -> Problem:
 def _explain_status(status: int | None, error: Exception, *, name: str) -> Problem:
     if status == 401:
         return Problem(
-            f"The hub does not accept the token it was sent for {name}.",
+            f"The hub rejected the token that was sent for {name}.",
             "Sign in again: hf auth login (or correct HF_TOKEN).",
         )
     if status == 403:
         return Problem(
-            f"The hub does not give {name} to this account.",
+            f"This account has no access to {name}.",
             "Check what the token may read, or sign in with another: hf auth login",
         )
     if status == 429:
         seconds = retry_after_seconds(error)
         wait = "later" if seconds is None else f"in {seconds:.0f} seconds"
         return Problem(
-            "The hub has been asked too often from here.",
+            "The hub limits the number of requests, and refused this one.",
             f"Try again {wait}; signing in raises the limit: hf auth login",
         )
     if status is not None and status >= 500:
-        return Problem(f"The hub is in trouble: it answered {status}.", _TRY_LATER)
+        return Problem(f"The hub has a failure: it answered {status}.", _TRY_LATER)
     if status is not None:
-        return Problem(f"The hub refused: it answered {status}.", _TRY_LATER)
+        return Problem(f"The hub refused the request: it answered {status}.", _TRY_LATER)
     reason = str(error).split("\n", 1)[0] if isinstance(error, httpx2.TransportError) else ""
     return Problem(
         f"The hub cannot be reached: {reason or type(error).__name__}.",
-        "Check the network connection and try again: a download goes on from where it stopped.",
+        "Check the network connection and try again: downloads resume where they stopped.",
     )

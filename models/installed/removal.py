@@ -146,7 +146,7 @@ def _scan(repository: Path) -> HFCacheInfo:
     if not mine:
         said = [str(warning) for warning in info.warnings if repository.name in str(warning)]
         raise Problem(
-            f"The Hugging Face cache is not as it should be: {(said or ['no repository'])[0]}",
+            f"The Hugging Face cache is damaged: {(said or ['no repository'])[0]}",
             f"Look into {repository}, and delete it yourself.",
         )
     return dataclasses.replace(info, repos=mine)

@@ -80,7 +80,7 @@ def resolve_target(
         return open_model(found, imports=models_folder(home), progress=progress)
     if found.record.role != "chat" or isinstance(found.folder, HeadFolder):
         raise Problem(
-            f"{found.record.name} only drafts for another model.",
+            f"{found.record.name} is a drafter, and cannot answer by itself.",
             f"Name it as the drafter: --drafter {text}",
         )
     return _usable(found.folder, home, progress)

@@ -103,7 +103,7 @@ def remove(model: Installed, *, home: Path | None = None, cache: Path | None = N
     """
     path, models = Path(model.path), models_folder(home)
     if not path.exists():
-        raise Problem(f"{model.name} is gone already.", _SEE)
+        raise Problem(f"{model.name} does not exist any more.", _SEE)
     freed = None
     for place in (models, models.parent / "drafters"):
         if path.parent.resolve() == place.resolve():
@@ -264,7 +264,7 @@ def _refuse_while_downloading(repository: CachedRepository, home: Path | None) -
 def _not_ours(model: Installed) -> Problem:
     if model.origin == "folder":
         return Problem(
-            f"{model.name} lies in a folder that you added, so it is not deleted here.",
-            "Delete it there, or have the folder left out: slipstream models folders --remove PATH",
+            f"{model.name} is in a folder that you added, so Slipstream does not delete it.",
+            "Delete it yourself, or remove the folder: slipstream models folders --remove PATH",
         )
-    return Problem(f"{model.name} comes with Slipstream, and stays.", _SEE)
+    return Problem(f"{model.name} comes with Slipstream and cannot be removed.", _SEE)

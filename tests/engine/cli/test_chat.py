@@ -11,7 +11,7 @@ import mlx.core as mx
 import pytest
 from rich.console import Console
 
-from engine.cli.chat import Chat, save
+from engine.cli.chat import TerminalChat, save
 from engine.draft_length.policy import Automatic, Fixed
 from engine.events import Done, Draft, Event, Prefill, Text, Verdict
 from engine.loading import LoadedModel, load
@@ -87,7 +87,9 @@ class Table:
         self.session = Watched(target, **options)
         self.file = StringIO()
         console = Console(file=self.file, width=200)
-        self.chat = Chat(self.session, console, Request(max_tokens=max_tokens), system=system)
+        self.chat = TerminalChat(
+            self.session, console, Request(max_tokens=max_tokens), system=system
+        )
 
     def say(self, *lines: str | type[BaseException]) -> str:
         """Run the chat on these lines, then the end of the input; returns what it printed."""
@@ -200,7 +202,7 @@ def test_regenerate_keeps_one_copy(table: Table) -> None:
 
 def test_regenerate_draws_another_answer_when_sampling(target: LoadedModel) -> None:
     table = Table(target)
-    table.chat = Chat(
+    table.chat = TerminalChat(
         table.session,
         Console(file=table.file, width=200),
         Request(sampling=Sampling(temperature=1.0), max_tokens=12),
@@ -446,7 +448,7 @@ def test_an_empty_answer_leaves_a_conversation(folder: Path, tmp_path: Path) -> 
     table.say("hello")
     stop = table.messages[1].content[0]
     request = Request(max_tokens=12, stops=(stop,))
-    table.chat = Chat(table.session, Console(file=table.file, width=200), request)
+    table.chat = TerminalChat(table.session, Console(file=table.file, width=200), request)
     table.say("hello")
     assert table.done.reason == "stop"
     assert not any(event.delta for event in table.session.answers[-1] if isinstance(event, Text))

@@ -100,9 +100,9 @@ def test_a_revision_that_is_none_is_not_asked_for(server: HubServer, hub: Hub, r
 @pytest.mark.parametrize(
     ("refusal", "message", "remedy"),
     [
-        (Refusal(401), "does not accept the token", "hf auth login"),
+        (Refusal(401), "rejected the token", "hf auth login"),
         (Refusal(401, headers={"X-Error-Code": "RepoNotFound"}), "There is no", "private"),
-        (Refusal(403), "does not give", "hf auth login"),
+        (Refusal(403), "no access", "hf auth login"),
         (Refusal(403, headers={"X-Error-Code": "GatedRepo"}), "is gated", "hf auth login"),
         (
             Refusal(403, headers={"X-Error-Message": "Access to this resource is disabled."}),
@@ -110,11 +110,11 @@ def test_a_revision_that_is_none_is_not_asked_for(server: HubServer, hub: Hub, r
             "another model",
         ),
         (Refusal(404), "answered 404", "later"),
-        (Refusal(429), "asked too often", "later"),
-        (Refusal(429, headers={"Retry-After": "77"}), "asked too often", "in 77 seconds"),
+        (Refusal(429), "limits the number", "later"),
+        (Refusal(429, headers={"Retry-After": "77"}), "limits the number", "in 77 seconds"),
         (Refusal(500), "answered 500", "later"),
         (Refusal(503, body=b"<html>"), "answered 503", "later"),
-        (Refusal(200, body=b"<html>sign in</html>"), "not the hub", "sign in"),
+        (Refusal(200, body=b"<html>sign in</html>"), "not come from", "sign in"),
         (Refusal(200, body=b"{}"), "cannot be understood", "HF_ENDPOINT"),
     ],
     ids=lambda value: str(getattr(value, "status", ""))[:30],

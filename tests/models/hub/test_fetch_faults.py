@@ -109,7 +109,7 @@ def test_the_hub_says_how_long_to_wait(client: Client, pauses: list[float]):
 
 def test_a_long_wait_is_left_to_the_person(client: Client, pauses: list[float]):
     client.server.refusals["/cdn/"] = Refusal(429, headers={"Retry-After": "4000"})
-    assert "in 4000 seconds" in fails(client, "asked too often").remedy
+    assert "in 4000 seconds" in fails(client, "limits the number").remedy
     assert pauses == []
     client.server.refusals.clear()
     recovers(client)
@@ -118,13 +118,13 @@ def test_a_long_wait_is_left_to_the_person(client: Client, pauses: list[float]):
 @pytest.mark.parametrize(
     ("status", "headers", "message"),
     [
-        (401, {}, "does not accept the token"),
-        (403, {}, "does not give"),
+        (401, {}, "rejected the token"),
+        (403, {}, "no access"),
         (403, {"X-Error-Code": "GatedRepo"}, "is gated"),
         (404, {"X-Error-Code": "EntryNotFound"}, "a file is gone"),
         (404, {"X-Error-Code": "RevisionNotFound"}, "no such revision"),
         (410, {}, "answered 410"),
-        (429, {}, "asked too often"),
+        (429, {}, "limits the number"),
         (500, {}, "answered 500"),
     ],
 )

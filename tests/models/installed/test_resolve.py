@@ -209,7 +209,7 @@ def test_heads_and_what_only_drafts(home: Path, cache: Path):
         assert resolve_drafter(text, home=home, cache=cache).path == path
     for text in ("own", "eagle", "org/eagle"):
         problem = refusal(text, home, cache)
-        assert "only drafts" in problem.message
+        assert "is a drafter" in problem.message
         assert f"--drafter {text}" in problem.remedy
 
 
