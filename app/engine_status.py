@@ -1,6 +1,6 @@
-"""What a person is told of the engine and the disk, and what is offered.
+"""Tells the person about trouble with the engine and the disk, and offers remedies.
 
-Knows which event calls for which line; not how lines are shown.
+Knows which event calls for which notice, nothing of how notices are shown.
 """
 
 from PySide6.QtCore import QObject
@@ -45,7 +45,7 @@ class EngineStatus(QObject):
         composer.remedy_asked.connect(self.try_again)
 
     def try_again(self) -> None:
-        """Get the engine and its model back."""
+        """Start the engine and load its model again."""
         self._composer.set_blocked("")
         self._notices.take_back("engine")
         stopped = self._engine.state in (EngineState.STOPPED, EngineState.GIVEN_UP)
@@ -81,7 +81,7 @@ class EngineStatus(QObject):
     def _on_hung(self, seconds: float) -> None:
         self._notices.say(
             "silence",
-            f"The engine has said nothing for {seconds:.0f} seconds. It may still be at work.",
+            f"The engine has not responded for {seconds:.0f} seconds. It may still be working.",
             offer=Offer(_RESTART, self._engine.restart),
         )
 
@@ -89,10 +89,13 @@ class EngineStatus(QObject):
         if self._engine.state is EngineState.GIVEN_UP:
             self._notices.take_back("engine")
             self._composer.set_blocked(
-                f"The engine stopped too often to be started again. {reason}", remedy=_RESTART
+                f"The engine stopped too often to be restarted. {reason}", remedy=_RESTART
             )
         else:
-            self._notices.say("engine", f"The engine stopped and is started again. {reason}")
+            self._notices.say("engine", f"The engine stopped and is being restarted. {reason}")
 
     def _on_unsaved(self, problem: Problem) -> None:
-        self._notices.say("disk", f"{problem} The answer is kept here and saved as soon as it can.")
+        self._notices.say(
+            "disk",
+            f"{problem} The answer is kept in memory and saved as soon as possible.",
+        )

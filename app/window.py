@@ -1,6 +1,6 @@
-"""The window: its parts in their places, joined to the open conversation.
+"""The window: places its parts and connects them to the open conversation.
 
-Knows who hears whom. What a conversation, an answer or a pair is, is known elsewhere.
+Knows which part listens to which, nothing of how a conversation, an answer or a pair works.
 """
 
 from pathlib import Path
@@ -102,7 +102,7 @@ class Window(QMainWindow):
         self.library_controller = LibraryController(library, loader, parent=self)
         self.tokens = TokenCounter(self)
         self._race = Race(engine, loader, parent=self)
-        self.editing = 0  # the message that is said otherwise; 0 for none
+        self.editing = 0  # the id of the message that is being edited; 0 for none
         self._painted = False
         self._unsent = QTimer(self, singleShot=True, interval=_KEEP_UNSENT_MS)
         self._unsent.timeout.connect(self._keep_unsent)
@@ -230,13 +230,13 @@ class Window(QMainWindow):
     # What is said
 
     def new(self) -> None:
-        """An empty conversation."""
+        """Begin an empty conversation."""
         self._leave()
         self.conversation.new()
         self.composer.setFocus()
 
     def edit(self, message: int) -> None:
-        """Take a message back into the composer, to say it otherwise."""
+        """Put a message back into the composer, to send another version of it."""
         found = self.conversation.message(message)
         if found is None or found.role != "user":
             return
@@ -269,13 +269,13 @@ class Window(QMainWindow):
         self._show_unsent()
 
     def _leave(self) -> None:
-        """Before another conversation is opened."""
+        """Keep the unsent text before another conversation is opened."""
         if self.editing:
             self._end_edit()
         self._keep_unsent()
 
     def _count(self) -> None:
-        """How much of the context is full; shown when it is known."""
+        """Count how much of the context is used; the composer shows it once it is known."""
         record = self.conversation.record
         said = [message.content for message in self.conversation.branch]
         self.tokens.count((record.system_prompt if record else "", *said, self.composer.text))
@@ -311,7 +311,7 @@ class Window(QMainWindow):
             self.conversation.go_on(self.conversation.branch[-1].id)
 
     def race(self) -> None:
-        """Plain against speculative decoding: with what is written, or the last question."""
+        """Race plain against speculative decoding, on the composer's text or the last message."""
         lines = self.conversation.asked(self.composer.text)
         if not lines:
             self._on_problem(Problem("There is nothing to race with.", "Write a message first."))
@@ -329,7 +329,7 @@ class Window(QMainWindow):
             dialog.open()
 
     def _configure(self) -> None:
-        """How this conversation is answered."""
+        """Let the person choose the system prompt and the sampling of this conversation."""
         record, settings = self.conversation.record, self.settings
         dialog = SamplingDialog(
             record.system_prompt if record else "",
@@ -384,7 +384,7 @@ class Window(QMainWindow):
         files.ask_to_save(self, "Export the trace", "trace.json", write)
 
     def _on_refused(self, text: str, problem: Problem) -> None:
-        """What could not be stored goes back to where it was written."""
+        """Put a text that could not be stored back into the composer."""
         self.composer.set_text("\n\n".join(filter(None, (text, self.composer.text))))
         self._on_problem(problem)
 
@@ -431,7 +431,7 @@ class Window(QMainWindow):
         self.setWindowState(self.windowState() ^ Qt.WindowState.WindowFullScreen)
 
     def _restore(self) -> None:
-        """As it was when it was closed."""
+        """Restore the window as it was when it was closed."""
         self.restoreGeometry(self.settings.place("window"))
         self.rounds.parts.restoreState(self.settings.place("rounds"))
         self.sides.restore()
@@ -439,7 +439,7 @@ class Window(QMainWindow):
         self._show_provenance(self.settings.switched("provenance", default=False))
 
     def begin(self) -> None:
-        """Open what was open last, and get the engine its model."""
+        """Open the conversation that was open last, and have the engine load its model."""
         if self.store.notice:
             self.notices.say("store", self.store.notice)
         if self.settings.conversation is not None:
@@ -463,7 +463,7 @@ class Window(QMainWindow):
         self.sides.fit()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Esc, where no part has its own use for it."""
+        """Handle Esc where no part of the window has its own use for it."""
         if event.key() == Qt.Key.Key_Escape and self.editing:
             self._end_edit()
         elif event.key() == Qt.Key.Key_Escape and self.conversation.writing is not None:
@@ -472,7 +472,7 @@ class Window(QMainWindow):
             super().keyPressEvent(event)
 
     def closeEvent(self, event: QCloseEvent) -> None:
-        """Everything is on the disk, and the engine is gone, before the window is."""
+        """Save everything and stop the engine before the window goes."""
         self._leave()
         self.settings.keep_place("window", self.saveGeometry())
         self.sides.keep()
@@ -489,7 +489,7 @@ class Window(QMainWindow):
 
 
 def _given(sidebar: Sidebar) -> dict[str, QAction]:
-    """The commands that the sidebar has made."""
+    """The actions that the sidebar has made, by the command's name."""
     return {
         "new": sidebar.new_action,
         "search": sidebar.find_action,

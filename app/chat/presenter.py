@@ -1,7 +1,7 @@
-"""The open conversation in the transcript: its messages, the answer as it comes, its provenance.
+"""Shows the open conversation in the transcript: messages, the running answer, provenance.
 
-Knows conversation and transcript, and keeps one in step with the other; what is asked for at a
-message goes out as signals.
+Knows the conversation and the transcript, and keeps them in step. What a person asks for at a
+message is emitted as a signal.
 """
 
 from functools import partial
@@ -67,7 +67,7 @@ class ConversationPresenter(QObject):
             self._fetch_pieces()
 
     def reveal(self, id: int) -> None:
-        """Bring a message into sight."""
+        """Scroll to a message and give it the focus."""
         widget = self._widget(id)
         if widget is not None:
             self._transcript.write_all()
@@ -131,7 +131,7 @@ class ConversationPresenter(QObject):
         widget.view.installEventFilter(self)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """An answer that gets the focus is the one to look into."""
+        """Select an answer when it gets the focus."""
         if event.type() == QEvent.Type.FocusIn:
             for message, widget in zip(self._shown, self._transcript.messages, strict=False):
                 if widget.view is watched and message.role == "assistant":
@@ -196,7 +196,7 @@ class ConversationPresenter(QObject):
             self._fetch_pieces()
 
     def _tell_failure(self, widget: MessageWidget, id: int, events: tuple[Event, ...]) -> None:
-        """What was wrong stands in the trace."""
+        """Show the reason for a failure, which is in the trace."""
         last = events[-1] if events else None
         if isinstance(last, Failed) and self._widget(id) is widget:
             widget.end(Ending("failed", last.message, last.remedy))

@@ -49,7 +49,7 @@ _NOT_RUNNING = "The engine is not running."
 
 
 class EngineState(Enum):
-    """What the engine is doing, as far as the window need know."""
+    """What the engine is doing, as far as the window needs to know."""
 
     STOPPED = "stopped"  # no process, and none is wanted
     STARTING = "starting"  # it has not greeted yet
@@ -70,9 +70,9 @@ class Patience:
 
 
 def host_command() -> tuple[str, ...]:
-    """What starts the engine; in a bundle `sys.executable` is the Python inside it.
+    """The command that starts the engine; in a bundle `sys.executable` is the Python inside it.
 
-    That one hears no PYTHON* variables: that a crash tells where is said here.
+    That Python ignores PYTHON* variables, so the fault handler is an option here.
     """
     return (sys.executable, "-X", "faulthandler", "-m", "engine", "host")
 
@@ -155,7 +155,7 @@ class EngineProcess(QObject):
 
     @property
     def hanging(self) -> bool:
-        """Whether `hung` was said, and `responsive` not since."""
+        """Whether `hung` was emitted, and `responsive` has not been since."""
         return self._watchdog.timed_out
 
     @property
@@ -189,7 +189,7 @@ class EngineProcess(QObject):
         return command.id
 
     def use_drafting(self, *, drafter: str | None = None, draft_length: str | None = None) -> str:
-        """Draft otherwise from the next answer on; None leaves a thing as it is.
+        """Change the drafter or draft length from the next answer on; None keeps what is set.
 
         Returns the id that `loading`, `loaded` or `failed` will carry.
         """
@@ -269,7 +269,7 @@ class EngineProcess(QObject):
             self._child.write(line)
 
     def _soon(self, tell: Callable[[], None]) -> None:
-        """Not before the caller knows the id."""
+        """Call `tell` once the caller knows the id."""
         QTimer.singleShot(0, self, tell)
 
     # The life of a process
@@ -291,7 +291,7 @@ class EngineProcess(QObject):
         self._update_state()
 
     def _abandon(self) -> None:
-        """Hear no more of the present process, and kill it where it has not ended."""
+        """Disconnect from the present process, and kill it if it still runs."""
         if (child := self._child) is None:
             return
         self._child = None
@@ -315,7 +315,7 @@ class EngineProcess(QObject):
         self._lose(reason)
 
     def _lose(self, reason: str, *, remedy: str = "") -> None:
-        """The present process has died, or is as good as dead; for good if there is a remedy."""
+        """Handle the death of the present process. With a `remedy` it is not restarted."""
         if self._resting is EngineState.STOPPED:
             return  # as it should
         self._log.note(f"died: {reason}")
@@ -396,7 +396,7 @@ class EngineProcess(QObject):
     # Watching
 
     def _update_state(self) -> None:
-        """Bring the watchdog up to date, and tell of a new state."""
+        """Update the watchdog, and emit `state_changed` if the state is another."""
         seconds = self._patience_seconds()
         if self._child is None or seconds is None:
             self._watchdog.rest()
@@ -407,7 +407,7 @@ class EngineProcess(QObject):
             self.state_changed.emit(state)
 
     def _patience_seconds(self) -> float | None:
-        """For what the engine is at; None where it owes nothing."""
+        """How long the engine may be silent at its present work; None where it owes nothing."""
         if not self._work.greeted:
             return self._patience.starting_seconds
         match self._work.next:

@@ -1,7 +1,7 @@
-"""Notices that something owes an answer and says nothing.
+"""Notices when a response is expected and nothing is received.
 
-Knows neither who it is nor what the answer would be. Counts ticks of a timer and not the clock:
-a machine that slept, or a window that was held up, is no silence of the other side.
+Knows nothing of the other side or of its response. Counts the ticks of a timer and does not read
+the clock, so that a machine that slept, or a window that was busy, is not taken for silence.
 """
 
 from PySide6.QtCore import QObject, QTimer, Signal
@@ -34,19 +34,19 @@ class Watchdog(QObject):
         return self._timed_out
 
     def expect(self, patience_seconds: float) -> None:
-        """Something is owed. A silence that already lasts goes on being counted."""
+        """Expect a response. A silence that already lasts goes on being counted."""
         self._patience_seconds = patience_seconds
         if not self._timer.isActive():
             self._ticks = 0
             self._timer.start()
 
     def heard(self) -> None:
-        """The silence is broken."""
+        """Something was received, which ends the silence."""
         self._ticks = 0
         self._calm()
 
     def rest(self) -> None:
-        """Nothing is owed."""
+        """Expect nothing until the next `expect`."""
         self._timer.stop()
         self.heard()
 

@@ -127,7 +127,6 @@ class TestFullDisk:
         ballast = fill(folder)
         until(lambda: "disk" in window.notices.texts)
         assert "disk is full" in window.notices.texts["disk"]
-        assert "The answer is kept here" in window.notices.texts["disk"]
         until(lambda: not window.answers.busy)
         answer = window.conversation.branch[-1]
         window.transcript.write_all()
