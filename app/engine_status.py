@@ -1,13 +1,13 @@
-"""What a person is told of the engine and the disk, and what is offered.
+"""Tells the person about trouble with the engine and the disk, and offers remedies.
 
-Knows which event calls for which line; not how lines are shown.
+Knows which event calls for which notice, nothing of how notices are shown.
 """
 
 from PySide6.QtCore import QObject
 
 from app.chat.answers import Answers
 from app.chat.composer import Composer
-from app.engine_client.engine_process import EngineProcess, State
+from app.engine_client.engine_process import EngineProcess, EngineState
 from app.models.loader import ModelLoader
 from app.notices import Notices, Offer
 from engine.protocol import Loaded
@@ -16,7 +16,7 @@ from models.errors import Problem
 _RESTART = "Restart the engine"
 
 
-class EngineNews(QObject):
+class EngineStatus(QObject):
     """Holds answers back while there is no model to ask, and blocks the composer where there
     will be none."""
 
@@ -45,10 +45,11 @@ class EngineNews(QObject):
         composer.remedy_asked.connect(self.try_again)
 
     def try_again(self) -> None:
-        """Get the engine and its model back."""
+        """Start the engine and load its model again."""
         self._composer.set_blocked("")
         self._notices.take_back("engine")
-        if self._engine.state in (State.STOPPED, State.GIVEN_UP) or self._loader.loaded is None:
+        stopped = self._engine.state in (EngineState.STOPPED, EngineState.GIVEN_UP)
+        if stopped or self._loader.loaded is None:
             self._loader.begin()
         else:
             self._engine.restart()
@@ -80,18 +81,21 @@ class EngineNews(QObject):
     def _on_hung(self, seconds: float) -> None:
         self._notices.say(
             "silence",
-            f"The engine has said nothing for {seconds:.0f} seconds. It may still be at work.",
+            f"The engine has not responded for {seconds:.0f} seconds. It may still be working.",
             offer=Offer(_RESTART, self._engine.restart),
         )
 
     def _on_died(self, reason: str) -> None:
-        if self._engine.state is State.GIVEN_UP:
+        if self._engine.state is EngineState.GIVEN_UP:
             self._notices.take_back("engine")
             self._composer.set_blocked(
-                f"The engine stopped too often to be started again. {reason}", remedy=_RESTART
+                f"The engine stopped too often to be restarted. {reason}", remedy=_RESTART
             )
         else:
-            self._notices.say("engine", f"The engine stopped and is started again. {reason}")
+            self._notices.say("engine", f"The engine stopped and is being restarted. {reason}")
 
     def _on_unsaved(self, problem: Problem) -> None:
-        self._notices.say("disk", f"{problem} The answer is kept here and saved as soon as it can.")
+        self._notices.say(
+            "disk",
+            f"{problem} The answer is kept in memory and saved as soon as possible.",
+        )

@@ -27,8 +27,9 @@ Keys = QKeySequence.StandardKey | str | None
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """`role` is for the menu of the application on a Mac. Some commands are actions that a part
-    of the window has made: what those have, text and keys, holds.
+    """A command of the window. `role` places it in the application's menu on a Mac.
+
+    Where a part of the window has made the action itself, that action's text and keys are used.
     """
 
     menu: str
@@ -40,7 +41,7 @@ class Command:
 
 
 _KEY = QKeySequence.StandardKey
-COMMANDS: tuple[Command | str, ...] = (  # a text alone: a line in that menu
+COMMANDS: tuple[Command | str, ...] = (  # a text alone is a separator in that menu
     Command("File", "new", "New conversation"),
     Command("File", "import", "Import conversations…", _KEY.Open),
     Command("File", "export_markdown", "Export as Markdown…", _KEY.Save),
@@ -94,7 +95,7 @@ COMMANDS: tuple[Command | str, ...] = (  # a text alone: a line in that menu
     "Help",
     Command("Help", "about", "About Slipstream", role=QAction.MenuRole.AboutRole),
 )
-# Keys of parts of the window, which have no command of their own.
+# Keys that parts of the window handle themselves.
 _OTHER_KEYS = (
     ("In the message", "Send", "Enter"),
     ("In the message", "Begin a line", "Shift+Enter"),
@@ -110,7 +111,7 @@ class Menus:
     """Attributes: `actions`, by the command's name."""
 
     def __init__(self, window: QMainWindow, *, given: Mapping[str, QAction]) -> None:
-        """`given` are commands that are actions already."""
+        """`given` holds the actions that parts of the window have made, by the command's name."""
         self.actions: dict[str, QAction] = {}
         menus: dict[str, QMenu] = {}
         for command in COMMANDS:
@@ -141,7 +142,7 @@ _EDITING = {
 
 
 def _edit(method: str) -> None:
-    """Have the field with the focus do it, if it can."""
+    """Call the method of the field that has the focus, if it has that method."""
     edit = getattr(QApplication.focusWidget(), method, None)
     if callable(edit):
         edit()
@@ -159,7 +160,7 @@ def key_text(action: QAction) -> str:
 
 
 class KeysDialog(QDialog):
-    """All that has a key, by menu."""
+    """Lists every command that has a key, by menu."""
 
     def __init__(self, menus: Menus, parent: QWidget) -> None:
         super().__init__(parent)

@@ -1,4 +1,4 @@
-"""Lines that tell a person something, each with what can be done about it. Knows no causes."""
+"""Notices to the person, each with a remedy if there is one. Knows nothing of their causes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class Offer:
 
 
 class Notices(QWidget):
-    """One line for each matter that is open; empty it takes no room."""
+    """Shows one notice for each open matter; takes no room while there is none."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class Notices(QWidget):
 
     @property
     def texts(self) -> dict[str, str]:
-        """What is said, by matter."""
+        """The text of each notice, by matter."""
         return {matter: line.text for matter, line in self._lines.items()}
 
     def say(
@@ -45,9 +45,9 @@ class Notices(QWidget):
         seconds: float = 0.0,
         lasting: bool = False,
     ) -> None:
-        """Say something on a matter, in place of what was said on it; for so long, if given.
+        """Show a notice on a matter in place of an earlier one, for `seconds` if they are given.
 
-        With an offer or without, the line can be dismissed, unless it is `lasting`.
+        The person can dismiss the notice unless it is `lasting`.
         """
         self.take_back(matter)
         line = Notice(text, offer, dismiss=lambda: self.take_back(matter), lasting=lasting)
@@ -60,7 +60,7 @@ class Notices(QWidget):
             QTimer.singleShot(int(seconds * 1000), line, lambda: self._expire(matter, line))
 
     def take_back(self, matter: str) -> None:
-        """It is settled."""
+        """Remove the notice on a matter, if there is one."""
         line = self._lines.pop(matter, None)
         if line is not None:
             self._column.removeWidget(line)
@@ -69,7 +69,7 @@ class Notices(QWidget):
         self.setVisible(bool(self._lines))
 
     def press(self, matter: str) -> None:
-        """Do what is offered on a matter."""
+        """Do what the notice on a matter offers."""
         self._lines[matter].press()
 
     def _expire(self, matter: str, line: "Notice") -> None:
@@ -78,7 +78,7 @@ class Notices(QWidget):
 
 
 class Notice(QWidget):
-    """One line: what is the matter, and a button for what is offered."""
+    """A line of text, with a button for what is offered."""
 
     def __init__(
         self, text: str, offer: Offer | None, *, dismiss: Callable[[], None], lasting: bool
@@ -107,7 +107,7 @@ class Notice(QWidget):
         self.setAccessibleName(self.text)
 
     def press(self) -> None:
-        """Do what is offered; the matter is settled by that."""
+        """Remove the notice and do what it offers."""
         self._dismiss()
         if self._offer is not None:
             self._offer.act()

@@ -1,6 +1,6 @@
-"""The window: its parts in their places, joined to the open conversation.
+"""The window: places its parts and connects them to the open conversation.
 
-Knows who hears whom. What a conversation, an answer or a pair is, is known elsewhere.
+Knows which part listens to which, nothing of how a conversation, an answer or a pair works.
 """
 
 from pathlib import Path
@@ -13,14 +13,15 @@ from app import files
 from app.chat.answers import Answers, Writing
 from app.chat.composer import Composer
 from app.chat.conversation import DEFAULTS, OpenConversation
-from app.chat.message import Message as MessageWidget
-from app.chat.presenter import ShownBranch
+from app.chat.message import MessageWidget
+from app.chat.presenter import ConversationPresenter
 from app.chat.provenance import Legend
+from app.chat.rounds_side import RoundsSide
 from app.chat.transcript import Transcript
 from app.conversations.store import Store
 from app.engine_client.engine_process import EngineProcess
 from app.engine_client.token_counter import TokenCounter
-from app.engine_status import EngineNews
+from app.engine_status import EngineStatus
 from app.markdown.formats import Formats
 from app.markdown.links import ask_to_open
 from app.menus import KeysDialog, Menus
@@ -34,13 +35,12 @@ from app.notices import Notices, Offer
 from app.race.dialog import RaceDialog
 from app.race.race import Race
 from app.rounds.lane import DraftLane
-from app.rounds.side import RoundsSide
 from app.sampling.dialog import SamplingDialog
 from app.sampling.presets import presets_from_json, presets_to_json
 from app.settings import Pair, Settings
+from app.side_panels import SidePanels
 from app.sidebar.controller import SidebarController
 from app.sidebar.sidebar import Sidebar
-from app.sides import Sides
 from app.theme.style import STYLE_SHEET, Theme
 from app.welcome import Welcome
 from engine.events import Done
@@ -79,9 +79,11 @@ class Window(QMainWindow):
         self.transcript, self.lane = Transcript(Formats(theme.font, theme.colours)), DraftLane()
         self.welcome = Welcome(loader, theme)
         self.transcript.set_empty(self.welcome)
-        self.branch = ShownBranch(self.conversation, self.answers, self.transcript, self.lane)
+        self.presenter = ConversationPresenter(
+            self.conversation, self.answers, self.transcript, self.lane
+        )
         self.rounds = RoundsSide(self.conversation, self.answers, reference=settings.reference)
-        self.news = EngineNews(
+        self.engine_status = EngineStatus(
             engine, loader, self.answers, notices=self.notices, composer=self.composer
         )
         self.sidebar, self.pair_bar = Sidebar(), PairBar()
@@ -100,7 +102,7 @@ class Window(QMainWindow):
         self.library_controller = LibraryController(library, loader, parent=self)
         self.tokens = TokenCounter(self)
         self._race = Race(engine, loader, parent=self)
-        self.editing = 0  # the message that is said otherwise; 0 for none
+        self.editing = 0  # the id of the message that is being edited; 0 for none
         self._painted = False
         self._unsent = QTimer(self, singleShot=True, interval=_KEEP_UNSENT_MS)
         self._unsent.timeout.connect(self._keep_unsent)
@@ -133,7 +135,7 @@ class Window(QMainWindow):
         for place in range(self.columns.count()):
             self.columns.setCollapsible(place, False)
         self.columns.setSizes([230, 680, 350])
-        self.sides = Sides(
+        self.sides = SidePanels(
             self.columns,
             {"sidebar": self.sidebar, "rounds": self.rounds},
             middle=middle,
@@ -171,11 +173,11 @@ class Window(QMainWindow):
         self.tokens.counted.connect(self._on_counted)
         self.loader.loaded_now.connect(lambda loaded: self.tokens.use(Path(loaded.target)))
         self.transcript.added.connect(self._on_message)
-        self.branch.selected.connect(self.rounds.show_answer)
-        self.branch.edit_asked.connect(self.edit)
-        self.branch.link_asked.connect(lambda address: ask_to_open(self, address))
+        self.presenter.selected.connect(self.rounds.show_answer)
+        self.presenter.edit_asked.connect(self.edit)
+        self.presenter.link_asked.connect(lambda address: ask_to_open(self, address))
         self.theme.changed.connect(self._follow_theme)
-        conversation.reached.connect(self.branch.reveal)
+        conversation.reached.connect(self.presenter.reveal)
         self.sidebar.find_action.triggered.connect(lambda: self.sides.show("sidebar"))
         self.sidebar.new_asked.connect(self.new)
         self.sidebar_controller.left.connect(self._leave)
@@ -183,7 +185,7 @@ class Window(QMainWindow):
             lambda line: self.notices.say("done", line, seconds=6.0)
         )
         self.sidebar_controller.failed.connect(self._on_problem)
-        self.pair_controller.retry_asked.connect(self.news.try_again)
+        self.pair_controller.retry_asked.connect(self.engine_status.try_again)
         self.pair_bar.more_targets_asked.connect(self.library_controller.open)
         self.pair_bar.more_drafters_asked.connect(lambda: self.library_controller.open("drafters"))
         self.welcome.library_asked.connect(self.library_controller.open)
@@ -214,7 +216,7 @@ class Window(QMainWindow):
             "after": lambda: self.rounds.step(1),
             "export_trace": self.rounds.scrubber.export,
             "starter": lambda: self.loader.load(type(self.loader.pair)()),
-            "restart": self.news.try_again,
+            "restart": self.engine_status.try_again,
             "sampling": self._configure,
             "race": self.race,
             "about": self._tell_about,
@@ -228,13 +230,13 @@ class Window(QMainWindow):
     # What is said
 
     def new(self) -> None:
-        """An empty conversation."""
+        """Begin an empty conversation."""
         self._leave()
         self.conversation.new()
         self.composer.setFocus()
 
     def edit(self, message: int) -> None:
-        """Take a message back into the composer, to say it otherwise."""
+        """Put a message back into the composer, to send another version of it."""
         found = self.conversation.message(message)
         if found is None or found.role != "user":
             return
@@ -267,13 +269,13 @@ class Window(QMainWindow):
         self._show_unsent()
 
     def _leave(self) -> None:
-        """Before another conversation is opened."""
+        """Keep the unsent text before another conversation is opened."""
         if self.editing:
             self._end_edit()
         self._keep_unsent()
 
     def _count(self) -> None:
-        """How much of the context is full; shown when it is known."""
+        """Count how much of the context is used; the composer shows it once it is known."""
         record = self.conversation.record
         said = [message.content for message in self.conversation.branch]
         self.tokens.count((record.system_prompt if record else "", *said, self.composer.text))
@@ -309,7 +311,7 @@ class Window(QMainWindow):
             self.conversation.go_on(self.conversation.branch[-1].id)
 
     def race(self) -> None:
-        """Plain against speculative decoding: with what is written, or the last question."""
+        """Race plain against speculative decoding, on the composer's text or the last message."""
         lines = self.conversation.asked(self.composer.text)
         if not lines:
             self._on_problem(Problem("There is nothing to race with.", "Write a message first."))
@@ -327,7 +329,7 @@ class Window(QMainWindow):
             dialog.open()
 
     def _configure(self) -> None:
-        """How this conversation is answered."""
+        """Let the person choose the system prompt and the sampling of this conversation."""
         record, settings = self.conversation.record, self.settings
         dialog = SamplingDialog(
             record.system_prompt if record else "",
@@ -382,7 +384,7 @@ class Window(QMainWindow):
         files.ask_to_save(self, "Export the trace", "trace.json", write)
 
     def _on_refused(self, text: str, problem: Problem) -> None:
-        """What could not be stored goes back to where it was written."""
+        """Put a text that could not be stored back into the composer."""
         self.composer.set_text("\n\n".join(filter(None, (text, self.composer.text))))
         self._on_problem(problem)
 
@@ -416,12 +418,12 @@ class Window(QMainWindow):
         self.composer.field.setFont(font)
 
     def _switch_provenance(self) -> None:
-        shown = not self.branch.provenance
+        shown = not self.presenter.provenance
         self._show_provenance(shown)
         self.settings.switch("provenance", shown)
 
     def _show_provenance(self, shown: bool) -> None:
-        self.branch.show_provenance(shown)
+        self.presenter.show_provenance(shown)
         self.legend.setVisible(shown)
         self.menus.actions["provenance"].setChecked(shown)
 
@@ -429,7 +431,7 @@ class Window(QMainWindow):
         self.setWindowState(self.windowState() ^ Qt.WindowState.WindowFullScreen)
 
     def _restore(self) -> None:
-        """As it was when it was closed."""
+        """Restore the window as it was when it was closed."""
         self.restoreGeometry(self.settings.place("window"))
         self.rounds.parts.restoreState(self.settings.place("rounds"))
         self.sides.restore()
@@ -437,7 +439,7 @@ class Window(QMainWindow):
         self._show_provenance(self.settings.switched("provenance", default=False))
 
     def begin(self) -> None:
-        """Open what was open last, and get the engine its model."""
+        """Open the conversation that was open last, and have the engine load its model."""
         if self.store.notice:
             self.notices.say("store", self.store.notice)
         if self.settings.conversation is not None:
@@ -461,7 +463,7 @@ class Window(QMainWindow):
         self.sides.fit()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Esc, where no part has its own use for it."""
+        """Handle Esc where no part of the window has its own use for it."""
         if event.key() == Qt.Key.Key_Escape and self.editing:
             self._end_edit()
         elif event.key() == Qt.Key.Key_Escape and self.conversation.writing is not None:
@@ -470,7 +472,7 @@ class Window(QMainWindow):
             super().keyPressEvent(event)
 
     def closeEvent(self, event: QCloseEvent) -> None:
-        """Everything is on the disk, and the engine is gone, before the window is."""
+        """Save everything and stop the engine before the window goes."""
         self._leave()
         self.settings.keep_place("window", self.saveGeometry())
         self.sides.keep()
@@ -487,7 +489,7 @@ class Window(QMainWindow):
 
 
 def _given(sidebar: Sidebar) -> dict[str, QAction]:
-    """The commands that the sidebar has made."""
+    """The actions that the sidebar has made, by the command's name."""
     return {
         "new": sidebar.new_action,
         "search": sidebar.find_action,

@@ -10,15 +10,14 @@ from dataclasses import replace
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from app.conversations.records import Message, State
+from app.conversations.records import Message, MessageState
 from app.conversations.store import Store
 from app.engine_client.engine_process import EngineProcess
 from app.rounds.trace import Piece, Trace
 from app.steps import Failed as Fail
 from app.steps import Stepper, Steps
 from engine.events import Done, Draft, Event, Failed, Text, Verdict
-from engine.request import ChatMessage as Line
-from engine.request import Request
+from engine.request import ChatMessage, Request
 from engine.rounds import EventOrRound, Round
 from models.errors import Problem
 
@@ -37,7 +36,7 @@ class Writing:
         self.message = message
         self.generation = ""
         self._trace = Trace()
-        self.state: State = "streaming"
+        self.state: MessageState = "streaming"
         self.failure: Failed | None = None
         self.saving = False  # a flush or the end is on its way to the disk
         self.saved = 0  # events
@@ -103,7 +102,7 @@ class Answers(QObject):
         self._store, self._engine = store, engine
         self._stepper = Stepper(self)
         self._writings: dict[int, Writing] = {}  # by message
-        self._waiting: dict[int, tuple[tuple[Line, ...], Request]] = {}  # for `release`
+        self._waiting: dict[int, tuple[tuple[ChatMessage, ...], Request]] = {}  # for `release`
         self._held = False
         self._closing = False
         self._over = False
@@ -124,7 +123,7 @@ class Answers(QObject):
     def begin(
         self,
         question: int,
-        lines: Sequence[Line],
+        lines: Sequence[ChatMessage],
         request: Request,
         *,
         names: tuple[str, str],
@@ -201,7 +200,7 @@ class Answers(QObject):
                 writing.saving = True
                 self._stepper.run(self._save(writing), failed=lambda problem: None)
 
-    def _start(self, writing: Writing, lines: tuple[Line, ...], request: Request) -> None:
+    def _start(self, writing: Writing, lines: tuple[ChatMessage, ...], request: Request) -> None:
         self._writings[writing.message.id] = writing
         self._timer.start()
         if self._held:
@@ -210,7 +209,7 @@ class Answers(QObject):
             self._ask(writing, lines, request)
         self.begun.emit(writing)
 
-    def _ask(self, writing: Writing, lines: tuple[Line, ...], request: Request) -> None:
+    def _ask(self, writing: Writing, lines: tuple[ChatMessage, ...], request: Request) -> None:
         conversation = str(writing.message.conversation)
         writing.generation = self._engine.generate(conversation, lines, request)
 
@@ -225,7 +224,7 @@ class Answers(QObject):
         if writing.state != "streaming":
             self._end(writing, "interrupted" if self._closing else writing.state)
 
-    def _end(self, writing: Writing, state: State) -> None:
+    def _end(self, writing: Writing, state: MessageState) -> None:
         writing.state = state
         self.finished.emit(writing)
         if not writing.saving:
@@ -275,7 +274,7 @@ def _renumbered(event: Event, before: int) -> Event:
             return event
 
 
-def _state(done: Done) -> State:
+def _state(done: Done) -> MessageState:
     match done.reason:
         case "stop":
             return "complete"

@@ -16,8 +16,7 @@ from app.conversations.records import Conversation, Message
 from app.conversations.store import Store
 from app.steps import Stepper, Steps
 from engine.events import Done, Event, Failed, Text
-from engine.request import ChatMessage as Line
-from engine.request import Request
+from engine.request import ChatMessage, Request
 from models.errors import Problem
 
 DEFAULTS = Request(max_tokens=1024)
@@ -85,10 +84,10 @@ class OpenConversation(QObject):
         """How it is answered."""
         return self.record.settings if self.record and self.record.settings else DEFAULTS
 
-    def asked(self, text: str) -> tuple[Line, ...]:
+    def asked(self, text: str) -> tuple[ChatMessage, ...]:
         """The chat as it would be with one more message; or up to the last there is, for none."""
         if text.strip():
-            return (*_lines(self.record, self.branch), Line("user", text))
+            return (*_lines(self.record, self.branch), ChatMessage("user", text))
         said = [message.id for message in self.branch if message.role == "user"]
         return self._lines(until=said[-1]) if said else ()
 
@@ -107,8 +106,7 @@ class OpenConversation(QObject):
         visit = self._visit
 
         def steps() -> Steps:
-            record = yield self._store.conversation(conversation)
-            branch = yield self._store.branch(conversation)
+            record, branch = yield self._store.shown(conversation)
             if at is not None and at not in [message.id for message in branch]:
                 branch = yield self._store.switch(at)
             if visit == self._visit:
@@ -180,7 +178,7 @@ class OpenConversation(QObject):
         question = found.parent
         if question is None:
             return
-        lines = (*self._lines(until=question), Line("assistant", found.content))
+        lines = (*self._lines(until=question), ChatMessage("assistant", found.content))
 
         def steps() -> Steps:
             trace = yield self._store.trace(message)
@@ -250,8 +248,7 @@ class OpenConversation(QObject):
 
     def _follow(self, question: Message) -> Steps:
         """Show the branch that ends in a new message, and answer it."""
-        record = yield self._store.conversation(question.conversation)
-        branch = yield self._store.branch(question.conversation)
+        record, branch = yield self._store.shown(question.conversation)
         if self.record is not None and self.record.id == record.id:
             self.record = record
             self._show(branch)
@@ -262,7 +259,7 @@ class OpenConversation(QObject):
         self,
         record: Conversation,
         question: int,
-        lines: Sequence[Line],
+        lines: Sequence[ChatMessage],
         *,
         content: str = "",
         before: Sequence[Event] = (),
@@ -315,7 +312,7 @@ class OpenConversation(QObject):
         self.branch = branch
         self.changed.emit(kept)
 
-    def _lines(self, *, until: int) -> tuple[Line, ...]:
+    def _lines(self, *, until: int) -> tuple[ChatMessage, ...]:
         """The chat as the engine is told it, up to a message."""
         count = next(n for n, message in enumerate(self.branch) if message.id == until) + 1
         return _lines(self.record, self.branch[:count])
@@ -333,10 +330,10 @@ def can_go_on(message: Message) -> bool:
     return message.role == "assistant" and bool(message.content) and message.state in _GONE_ON
 
 
-def _lines(record: Conversation | None, branch: Sequence[Message]) -> tuple[Line, ...]:
+def _lines(record: Conversation | None, branch: Sequence[Message]) -> tuple[ChatMessage, ...]:
     prompt = record.system_prompt if record else ""
-    system = [Line("system", prompt)] if prompt else []
-    return (*system, *(Line(message.role, message.content) for message in branch))
+    system = [ChatMessage("system", prompt)] if prompt else []
+    return (*system, *(ChatMessage(message.role, message.content) for message in branch))
 
 
 def _same(one: Message, other: Message) -> bool:

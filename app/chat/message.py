@@ -5,50 +5,48 @@ Knows how a message looks, not what becomes of what is asked for: that goes out 
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 from PySide6.QtCore import QEvent, QObject, Qt, Signal
 from PySide6.QtGui import QColor, QEnterEvent, QGuiApplication, QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from app.chat.provenance import Provenance
+from app.conversations.records import MessageState
 from app.markdown.formats import Formats
 from app.markdown.streaming import StreamingMarkdown, StreamingPlainText
 from app.markdown.view import TextView
 from app.theme.hover_button import HoverButton
+from engine.request import Role
 from models.in_words import clean
 
-Writer = Literal["person", "model"]
-End = Literal["complete", "interrupted", "cancelled", "failed", "length"]
-
-_MARKS: dict[End, str] = {
+_CUT = "Interrupted: the answer ends where Slipstream or its engine stopped."
+_ENDINGS: dict[MessageState, str] = {
     "complete": "",
-    "interrupted": "Interrupted: the answer ends where Slipstream or its engine stopped.",
-    "cancelled": "Stopped by you.",
+    "streaming": _CUT,  # as the store has it after a crash
+    "interrupted": _CUT,
+    "cancelled": "You stopped this answer.",
     "failed": "The answer failed.",
-    "length": "Cut: the answer reached the most tokens it may have.",
+    "length": "The answer was cut off: it reached the most tokens that it may have.",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How an answer ended. `message` and `remedy`: for a failure, what is wrong and what to do."""
+    """How an answer ended. After a failure, `message` says what is wrong, `remedy` what to do."""
 
-    end: End = "complete"
+    state: MessageState = "complete"
     message: str = ""
     remedy: str = ""
 
     @property
     def text(self) -> str:
-        """In words; nothing for an answer that is complete."""
-        if self.end != "failed":
-            return _MARKS[self.end]
-        return clean(
-            " ".join(part for part in (self.message or _MARKS["failed"], self.remedy) if part)
-        )
+        """The ending in words; empty for an answer that is complete."""
+        if self.state != "failed":
+            return _ENDINGS[self.state]
+        return clean(" ".join(filter(None, (self.message or _ENDINGS["failed"], self.remedy))))
 
 
-class Message(QWidget):
+class MessageWidget(QWidget):
     """A message in the transcript.
 
     Signals:
@@ -65,14 +63,14 @@ class Message(QWidget):
     link_asked = Signal(str)
     copied = Signal(str)
 
-    def __init__(self, writer: Writer, *, name: str, formats: Formats) -> None:
+    def __init__(self, role: Role, *, name: str, formats: Formats) -> None:
         super().__init__()
-        self.writer = writer
+        self.role = role
         self.name = name
         self._formats = formats
         self._branch = (1, 1)
         self.view = TextView(
-            formats, StreamingPlainText() if writer == "person" else StreamingMarkdown()
+            formats, StreamingPlainText() if role != "assistant" else StreamingMarkdown()
         )
         self.provenance = Provenance(self.view, formats.colours)
         self.view.setAccessibleName(f"{name}: message")
@@ -129,7 +127,7 @@ class Message(QWidget):
         self._mark.setText(ending.text)
         self._mark.setAccessibleName(ending.text)
         self._mark.setVisible(bool(ending.text))
-        cut = self.writer == "model" and ending.end != "complete" and self.written != ""
+        cut = self.role == "assistant" and ending.state != "complete" and self.written != ""
         self.go_on.setVisible(cut)
 
     def set_branches(self, number: int, count: int) -> None:
@@ -173,7 +171,7 @@ class Message(QWidget):
         return super().eventFilter(watched, event)
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        if self.writer == "person":
+        if self.role != "assistant":
             painter = QPainter(self)
             painter.setRenderHint(QPainter.RenderHint.Antialiasing)
             painter.setPen(Qt.PenStyle.NoPen)
@@ -194,7 +192,7 @@ class Message(QWidget):
         self._versions = QLabel()
         self._versions.setTextFormat(Qt.TextFormat.PlainText)
         copy = make("Copy", f"Copy the message by {self.name}", self.copy)
-        if self.writer == "person":
+        if self.role != "assistant":
             more = make("Edit", "Edit this message and send it again", self.edit_asked.emit)
         else:
             more = make("Regenerate", "Write this answer again", self.regenerate_asked.emit)
@@ -213,7 +211,7 @@ class Message(QWidget):
         for button in self.buttons[2:]:
             header.addWidget(button)
         column = QVBoxLayout(self)
-        person = self.writer == "person"
+        person = self.role != "assistant"
         column.setContentsMargins(*((14, 6, 8, 12) if person else (14, 4, 8, 8)))
         column.setSpacing(4)
         column.addLayout(header)

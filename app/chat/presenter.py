@@ -1,7 +1,7 @@
-"""The open conversation in the transcript: its messages, the answer as it comes, its provenance.
+"""Shows the open conversation in the transcript: messages, the running answer, provenance.
 
-Knows conversation and transcript, and keeps one in step with the other; what is asked for at a
-message goes out as signals.
+Knows the conversation and the transcript, and keeps them in step. What a person asks for at a
+message is emitted as a signal.
 """
 
 from functools import partial
@@ -12,10 +12,9 @@ from PySide6.QtWidgets import QWidget
 from app.chat.announce import Announcer
 from app.chat.answers import Answers, Writing
 from app.chat.conversation import OpenConversation
-from app.chat.message import End, Ending
-from app.chat.message import Message as MessageWidget
+from app.chat.message import Ending, MessageWidget
 from app.chat.transcript import FRAME_MILLISECONDS, Transcript
-from app.conversations.records import Message, State
+from app.conversations.records import Message
 from app.rounds.lane import DraftLane
 from app.rounds.trace import pieces
 from engine.events import Event, Failed, Text
@@ -24,7 +23,7 @@ from engine.rounds import EventOrRound, Round
 PERSON = "You"
 
 
-class ShownBranch(QObject):
+class ConversationPresenter(QObject):
     """Attributes: `provenance`, whether tokens are told apart.
 
     Signals:
@@ -68,10 +67,10 @@ class ShownBranch(QObject):
             self._fetch_pieces()
 
     def reveal(self, id: int) -> None:
-        """Bring a message into sight."""
+        """Scroll to a message and give it the focus."""
         widget = self._widget(id)
         if widget is not None:
-            self._transcript.settle()
+            self._transcript.write_all()
             self._transcript.ensureWidgetVisible(widget, 0, 40)
             widget.view.setFocus()
 
@@ -93,14 +92,13 @@ class ShownBranch(QObject):
 
     def _add(self, message: Message) -> None:
         writing = self._answers.writing(message.id)
-        text, ending = message.content, Ending(_end(message.state))
+        text, ending = message.content, Ending(message.state)
         if writing is not None:
             text, ending = writing.text, _ending(writing)
         streaming = writing is not None and writing.state == "streaming"
-        person = message.role != "assistant"
         widget = self._transcript.add(
-            "person" if person else "model",
-            name=PERSON if person else message.target or "Model",
+            message.role,
+            name=(message.target or "Model") if message.role == "assistant" else PERSON,
             text=text,
             ending=None if streaming else ending,
         )
@@ -133,7 +131,7 @@ class ShownBranch(QObject):
         widget.view.installEventFilter(self)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """An answer that gets the focus is the one to look into."""
+        """Select an answer when it gets the focus."""
         if event.type() == QEvent.Type.FocusIn:
             for message, widget in zip(self._shown, self._transcript.messages, strict=False):
                 if widget.view is watched and message.role == "assistant":
@@ -198,7 +196,7 @@ class ShownBranch(QObject):
             self._fetch_pieces()
 
     def _tell_failure(self, widget: MessageWidget, id: int, events: tuple[Event, ...]) -> None:
-        """What was wrong stands in the trace."""
+        """Show the reason for a failure, which is in the trace."""
         last = events[-1] if events else None
         if isinstance(last, Failed) and self._widget(id) is widget:
             widget.end(Ending("failed", last.message, last.remedy))
@@ -213,9 +211,4 @@ class ShownBranch(QObject):
 def _ending(writing: Writing) -> Ending:
     if writing.failure is not None:
         return Ending("failed", writing.failure.message, writing.failure.remedy)
-    return Ending(_end(writing.state))
-
-
-def _end(state: State) -> End:
-    """One that is `streaming` and that nobody writes was interrupted."""
-    return "interrupted" if state == "streaming" else state
+    return Ending(writing.state)

@@ -11,10 +11,11 @@ from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QPalette, QResizeEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QScrollArea, QVBoxLayout, QWidget
 
-from app.chat.message import Ending, Message, Writer
+from app.chat.message import Ending, MessageWidget
 from app.markdown.formats import Formats
 from app.rounds.trace import Piece
 from app.theme.hover_button import HoverButton
+from engine.request import Role
 
 FRAME_MILLISECONDS = 33
 _BUDGET_SECONDS = 0.008  # of writing in a frame
@@ -27,18 +28,18 @@ class Transcript(QScrollArea):
 
     Signals:
         added: a message was put in; connect to what it asks for.
-        settled: all that had come is written.
+        all_written: all that had come is written.
     """
 
-    added = Signal(Message)
-    settled = Signal()
+    added = Signal(MessageWidget)
+    all_written = Signal()
 
     def __init__(self, formats: Formats) -> None:
         super().__init__()
         self._formats = formats
-        self._messages: list[Message] = []
-        self._waiting: list[Message] = []  # have text to write; the last is written first
-        self._streaming: Message | None = None
+        self._messages: list[MessageWidget] = []
+        self._waiting: list[MessageWidget] = []  # have text to write; the last is written first
+        self._streaming: MessageWidget | None = None
         self._slot: QWidget | None = None
         self._pinned = True
         self._rest_until = 0.0
@@ -83,7 +84,7 @@ class Transcript(QScrollArea):
         self._show_formats()
 
     @property
-    def messages(self) -> tuple[Message, ...]:
+    def messages(self) -> tuple[MessageWidget, ...]:
         """From the oldest to the newest."""
         return tuple(self._messages)
 
@@ -93,13 +94,13 @@ class Transcript(QScrollArea):
         return self._pinned
 
     @property
-    def streaming(self) -> Message | None:
+    def streaming(self) -> MessageWidget | None:
         """The message that is being written."""
         return self._streaming
 
-    def add(self, writer: Writer, *, name: str, text: str, ending: Ending | None) -> Message:
+    def add(self, role: Role, *, name: str, text: str, ending: Ending | None) -> MessageWidget:
         """A new message at the end. Without an ending it is the one being written."""
-        message = Message(writer, name=name, formats=self._formats)
+        message = MessageWidget(role, name=name, formats=self._formats)
         self._messages.append(message)
         self._column.insertWidget(self._column.count() - 1, message)
         self._empty.hide()
@@ -121,7 +122,7 @@ class Transcript(QScrollArea):
             self._streaming.append(delta)
             self._write_soon(self._streaming)
 
-    def set_pieces(self, message: Message, pieces: tuple[Piece, ...]) -> None:
+    def set_pieces(self, message: MessageWidget, pieces: tuple[Piece, ...]) -> None:
         """The tokens of a message, for its provenance; shown with the next frame."""
         message.provenance.set_pieces(pieces)
         self._write_soon(message)
@@ -192,7 +193,7 @@ class Transcript(QScrollArea):
         if begin < self._rest_until:
             return
         top = self.verticalScrollBar().value()
-        touched: dict[Message, int] = {}
+        touched: dict[MessageWidget, int] = {}
         while self._waiting and time.monotonic() - begin < _BUDGET_SECONDS:
             message = self._waiting[-1]
             touched.setdefault(message, message.height())
@@ -210,9 +211,9 @@ class Transcript(QScrollArea):
         self._rest_until = begin + 3 * took if took > 2 * _BUDGET_SECONDS else 0.0
         if not self._waiting:
             self._timer.stop()
-            self.settled.emit()
+            self.all_written.emit()
 
-    def settle(self) -> None:
+    def write_all(self) -> None:
         """Write all that is waiting, now."""
         while self._waiting:
             self._rest_until = 0.0
@@ -222,7 +223,7 @@ class Transcript(QScrollArea):
         super().resizeEvent(event)
         self._place_over()
 
-    def _write_soon(self, message: Message) -> None:
+    def _write_soon(self, message: MessageWidget) -> None:
         if message not in self._waiting:
             self._waiting.append(message)
         if not self._timer.isActive():

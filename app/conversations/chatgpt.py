@@ -7,14 +7,14 @@ gave are left out, and what followed them hangs on what came before.
 from typing import Any
 
 from app.conversations.reading import Unreadable, moment, parts, text
-from app.conversations.records import Chat, Entry
+from app.conversations.records import Entry, ExportedChat
 from engine.request import Role
 
 _ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant"}
 _KINDS = {"text", "multimodal_text", "code"}
 
 
-def read(value: dict[str, Any]) -> Chat:
+def read(value: dict[str, Any]) -> ExportedChat:
     """The chat in one conversation of the export. Raises Unreadable."""
     mapping = value.get("mapping")
     if not isinstance(mapping, dict):
@@ -29,7 +29,7 @@ def read(value: dict[str, Any]) -> Chat:
             if entry is not None:
                 entries.append(entry)
     leaf = index_of.get(text(value.get("current_node")))
-    return Chat(
+    return ExportedChat(
         title=text(value.get("title")),
         entries=tuple(entries),
         leaf=leaf if leaf is not None or not entries else len(entries) - 1,

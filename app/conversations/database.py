@@ -28,8 +28,8 @@ class Damaged(Problem):
 def connect(path: Path) -> sqlite3.Connection:
     """An exclusive connection that has not written anything yet, nor will when it is closed.
 
-    `settle` makes it one that may write. The file is made where there is none, readable by its
-    owner only. Raises Problem.
+    `make_writable` lets it write. The file is made where there is none, readable by its owner
+    only. Raises Problem.
     """
     with problems():
         try:
@@ -50,8 +50,8 @@ def connect(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def settle(connection: sqlite3.Connection) -> None:
-    """Make the connection one that writes, and writes safely."""
+def make_writable(connection: sqlite3.Connection) -> None:
+    """Let the connection write, and have SQLite write safely."""
     connection.setconfig(sqlite3.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, False)
     for pragma in _PRAGMAS:
         connection.execute(f"PRAGMA {pragma}")

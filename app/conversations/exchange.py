@@ -13,7 +13,7 @@ from typing import Any
 
 from app.conversations import chatgpt, openai, slipstream_json
 from app.conversations.reading import Unreadable, at
-from app.conversations.records import Chat, Entry, clean
+from app.conversations.records import Entry, ExportedChat, clean
 from models.errors import Problem
 
 LARGEST_BYTES = 256 << 20
@@ -23,7 +23,7 @@ _STATES = {"interrupted": "interrupted", "failed": "failed", "cancelled": "stopp
 _ROLES = {"system": "System", "user": "User", "assistant": "Assistant"}
 
 
-def read_chats(path: Path) -> tuple[Chat, ...]:
+def read_chats(path: Path) -> tuple[ExportedChat, ...]:
     """The chats in the file at `path`. Raises Problem."""
     try:
         with path.open("rb") as file:
@@ -36,7 +36,7 @@ def read_chats(path: Path) -> tuple[Chat, ...]:
     return parse(data)
 
 
-def parse(data: bytes) -> tuple[Chat, ...]:
+def parse(data: bytes) -> tuple[ExportedChat, ...]:
     """The chats in a file's bytes, at least one. Raises Problem."""
     if len(data) > LARGEST_BYTES:
         raise Problem(
@@ -60,12 +60,12 @@ def parse(data: bytes) -> tuple[Chat, ...]:
     return chats
 
 
-def to_json(chat: Chat) -> str:
+def to_json(chat: ExportedChat) -> str:
     """The whole chat as JSON: the branch that is shown as `messages`, the tree as `tree`."""
     return json.dumps(slipstream_json.write(chat), ensure_ascii=False, indent=1) + "\n"
 
 
-def to_markdown(chat: Chat) -> str:
+def to_markdown(chat: ExportedChat) -> str:
     """The branch that is shown, to be read by people."""
     parts = [f"# {' '.join(chat.title.split()) or 'Conversation'}"]
     if chat.system_prompt:
@@ -81,7 +81,7 @@ def _heading(entry: Entry) -> str:
     return " ".join(f"## {_ROLES[entry.role]}{notes}".split())
 
 
-def _chats(value: Any) -> tuple[Chat, ...]:
+def _chats(value: Any) -> tuple[ExportedChat, ...]:
     if isinstance(value, list) and not openai.is_messages(value):
         found = []
         for index, item in enumerate(value):
@@ -92,7 +92,7 @@ def _chats(value: Any) -> tuple[Chat, ...]:
     return tuple(chat for chat in found if chat.entries)
 
 
-def _chat(value: Any) -> Chat:
+def _chat(value: Any) -> ExportedChat:
     if isinstance(value, dict) and slipstream_json.FORMAT in value:
         return slipstream_json.read(value)
     if isinstance(value, dict) and "mapping" in value:

@@ -7,7 +7,7 @@ are left out: there are none here to go on with.
 from typing import Any
 
 from app.conversations.reading import Unreadable, at, moment, parts, text
-from app.conversations.records import Chat, Entry
+from app.conversations.records import Entry, ExportedChat
 from engine.request import Role
 
 ROLES: dict[str, Role] = {
@@ -24,7 +24,7 @@ def is_messages(value: list[Any]) -> bool:
     return any(isinstance(item, dict) and "role" in item for item in value)
 
 
-def read(value: Any) -> Chat:
+def read(value: Any) -> ExportedChat:
     """The chat in a list of messages, or in an object that has one. Raises Unreadable."""
     about = value if isinstance(value, dict) else {}
     messages = about.get("messages") if isinstance(value, dict) else value
@@ -40,7 +40,7 @@ def read(value: Any) -> Chat:
         elif role is not None and content:
             parent = len(entries) - 1 if entries else None
             entries.append(Entry(parent=parent, role=role, content=content))
-    return Chat(
+    return ExportedChat(
         title=text(about.get("title")),
         entries=tuple(entries),
         leaf=len(entries) - 1 if entries else None,

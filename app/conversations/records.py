@@ -14,7 +14,7 @@ from engine.request import Request, Role
 from models.errors import Problem
 from models.typed_json import decode
 
-State = Literal["complete", "streaming", "interrupted", "failed", "cancelled", "length"]
+MessageState = Literal["complete", "streaming", "interrupted", "failed", "cancelled", "length"]
 """How a message stands. Only an answer is ever anything but complete.
 
 `streaming` while it is written; `interrupted` where the app died meanwhile; `length` where it
@@ -57,7 +57,7 @@ class Message:
     parent: int | None
     role: Role
     content: str
-    state: State
+    state: MessageState
     target: str
     drafter: str
     created: datetime
@@ -85,12 +85,12 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A message of a `Chat`. `parent` is the index of an earlier entry, None for a first one."""
+    """A message of an `ExportedChat`. `parent` is the index of an earlier entry, or None."""
 
     parent: int | None
     role: Role
     content: str
-    state: State = "complete"
+    state: MessageState = "complete"
     target: str = ""
     drafter: str = ""
     created: datetime | None = None
@@ -101,7 +101,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Chat:
+class ExportedChat:
     """A whole conversation apart from any store, as it is exported and imported.
 
     `entries` are its tree, parents first. `leaf` is the index of the last entry of the branch

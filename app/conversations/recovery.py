@@ -10,7 +10,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from app.conversations import backup, schema
-from app.conversations.database import Damaged, check_sound, connect, damaged, problems, settle
+from app.conversations.database import (
+    Damaged,
+    check_sound,
+    connect,
+    damaged,
+    make_writable,
+    problems,
+)
 from models.errors import Problem
 
 
@@ -45,7 +52,7 @@ def _open(path: Path, *, backups: Path) -> sqlite3.Connection:
             check_sound(connection)
             if lacking := schema.lacking(connection):
                 raise damaged(f"it lacks {min(lacking)}")
-            settle(connection)
+            make_writable(connection)
             schema.migrate(
                 connection,
                 back_up=lambda: backup.make_backup(connection, backups, now=datetime.now(UTC)),

@@ -12,9 +12,9 @@ from typing import Any, get_args
 
 from app.conversations.reading import Unreadable, at, moment, text
 from app.conversations.records import (
-    Chat,
     Entry,
-    State,
+    ExportedChat,
+    MessageState,
     clean,
     settings_from_json,
     settings_to_json,
@@ -25,7 +25,7 @@ FORMAT = "slipstream"
 _VERSION = 1
 
 
-def write(chat: Chat) -> dict[str, Any]:
+def write(chat: ExportedChat) -> dict[str, Any]:
     """The chat as plain JSON values."""
     messages = [{"role": entry.role, "content": clean(entry.content)} for entry in chat.branch()]
     if chat.system_prompt:
@@ -45,7 +45,7 @@ def write(chat: Chat) -> dict[str, Any]:
     }
 
 
-def read(value: dict[str, Any]) -> Chat:
+def read(value: dict[str, Any]) -> ExportedChat:
     """The chat that `write` gave. Raises Unreadable."""
     if value.get(FORMAT) != _VERSION:
         raise Unreadable("A newer version of Slipstream wrote this")
@@ -60,7 +60,7 @@ def read(value: dict[str, Any]) -> Chat:
     if leaf is not None and not (type(leaf) is int and 0 <= leaf < len(entries)):
         raise Unreadable("The leaf is not in the tree")
     settings = value.get("settings")
-    return Chat(
+    return ExportedChat(
         title=text(value.get("title")),
         entries=tuple(entries),
         leaf=leaf,
@@ -85,7 +85,7 @@ def _entry(value: Any, index: int) -> Entry:
     parent: Any = value.get("parent")
     if role not in get_args(Role):
         raise Unreadable("The role is none of " + ", ".join(get_args(Role)))
-    states = [state for state in get_args(State) if state != "streaming"]
+    states = [state for state in get_args(MessageState) if state != "streaming"]
     if state not in states:
         raise Unreadable("The state is none of " + ", ".join(states))
     if parent is not None and not (type(parent) is int and 0 <= parent < index):

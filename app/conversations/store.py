@@ -21,9 +21,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Concatenate, Self
 
-from app.conversations import backup, recovery, schema, search, shelf, traces, tree
+from app.conversations import backup, conversation_table, recovery, schema, search, traces, tree
 from app.conversations.database import problems, transaction
-from app.conversations.records import Chat, Conversation, Hit, Message, State, to_milliseconds
+from app.conversations.records import (
+    Conversation,
+    ExportedChat,
+    Hit,
+    Message,
+    MessageState,
+    to_milliseconds,
+)
 from engine.events import Event
 from engine.request import Request
 from models.errors import Problem
@@ -99,7 +106,7 @@ class Store:
     ) -> Future[Conversation]:
         """A new, empty one. Without a title it takes one from its first message."""
         return self._do(
-            shelf.create,
+            conversation_table.create,
             title=title,
             system_prompt=system_prompt,
             settings=settings,
@@ -108,46 +115,56 @@ class Store:
 
     def conversations(self) -> Future[tuple[Conversation, ...]]:
         """All that are not deleted: pinned ones first, then the latest first."""
-        return self._do(shelf.listed)
+        return self._do(conversation_table.listed)
 
     def conversation(self, conversation: int) -> Future[Conversation]:
-        return self._do(shelf.get, conversation)
+        """The record of one conversation."""
+        return self._do(conversation_table.get, conversation)
 
     def rename(self, conversation: int, title: str) -> Future[None]:
-        return self._do(shelf.rename, conversation, title)
+        return self._do(conversation_table.rename, conversation, title)
 
     def pin(self, conversation: int, pinned: bool) -> Future[None]:
-        return self._do(shelf.pin, conversation, pinned)
+        return self._do(conversation_table.pin, conversation, pinned)
 
     def configure(
         self, conversation: int, *, system_prompt: str, settings: Request | None
     ) -> Future[None]:
         """Choose how this conversation is answered; None for the app's own defaults."""
         return self._do(
-            shelf.configure, conversation, system_prompt=system_prompt, settings=settings
+            conversation_table.configure,
+            conversation,
+            system_prompt=system_prompt,
+            settings=settings,
         )
 
     def keep_unsent(self, conversation: int, text: str) -> Future[None]:
         """Keep what stands in the composer. Sending a message empties it."""
-        return self._do(shelf.keep_unsent, conversation, text)
+        return self._do(conversation_table.keep_unsent, conversation, text)
 
     def delete(self, conversation: int) -> Future[None]:
         """Hide it from the list and from the search, until `restore` or `purge`."""
-        return self._do(shelf.delete, conversation, now_ms=self._now_ms())
+        return self._do(conversation_table.delete, conversation, now_ms=self._now_ms())
 
     def restore(self, conversation: int) -> Future[Conversation]:
         """Undo `delete`."""
-        return self._do(shelf.restore, conversation)
+        return self._do(conversation_table.restore, conversation)
 
     def purge(self, *, older_than: timedelta = UNDO_FOR) -> Future[int]:
         """Take away for good what was deleted longer ago than that. How many."""
-        return self._do(shelf.purge, before_ms=to_milliseconds(self._clock() - older_than))
+        return self._do(
+            conversation_table.purge, before_ms=to_milliseconds(self._clock() - older_than)
+        )
 
     # Messages
 
     def branch(self, conversation: int) -> Future[tuple[Message, ...]]:
         """The messages that are shown, from the first to the leaf."""
         return self._do(tree.branch, conversation)
+
+    def shown(self, conversation: int) -> Future[tuple[Conversation, tuple[Message, ...]]]:
+        """The record of a conversation and its shown branch, as they were at one moment."""
+        return self._do(tree.shown, conversation)
 
     def message(self, message: int) -> Future[Message]:
         return self._do(tree.get, message)
@@ -192,7 +209,7 @@ class Store:
         return self._do(tree.flush, answer, content, tuple(events))
 
     def finish_answer(
-        self, answer: int, content: str, events: Sequence[Event], *, state: State
+        self, answer: int, content: str, events: Sequence[Event], *, state: MessageState
     ) -> Future[Message]:
         """Save the whole answer and how it ended. Asked for again where it failed."""
         return self._do(tree.finish, answer, content, tuple(events), state=state)
@@ -210,11 +227,11 @@ class Store:
         """
         return self._do(search.search, text, limit=limit)
 
-    def chat(self, conversation: int) -> Future[Chat]:
+    def chat(self, conversation: int) -> Future[ExportedChat]:
         """The whole conversation, for `exchange` to write."""
         return self._do(tree.chat, conversation)
 
-    def add(self, chats: Iterable[Chat]) -> Future[tuple[Conversation, ...]]:
+    def add(self, chats: Iterable[ExportedChat]) -> Future[tuple[Conversation, ...]]:
         """Add what `exchange` read: all of it or none."""
         return self._do(_add, tuple(chats), now_ms=self._now_ms())
 
@@ -278,6 +295,6 @@ def _open(path: Path) -> tuple[sqlite3.Connection, str | None]:
 
 
 def _add(
-    connection: sqlite3.Connection, chats: tuple[Chat, ...], *, now_ms: int
+    connection: sqlite3.Connection, chats: tuple[ExportedChat, ...], *, now_ms: int
 ) -> tuple[Conversation, ...]:
     return tuple(tree.add(connection, chat, now_ms=now_ms) for chat in chats)

@@ -8,13 +8,13 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
-from app.conversations import shelf, traces
+from app.conversations import conversation_table, traces
 from app.conversations.records import (
-    Chat,
     Conversation,
     Entry,
+    ExportedChat,
     Message,
-    State,
+    MessageState,
     clean,
     from_milliseconds,
     settings_to_json,
@@ -55,9 +55,16 @@ def branch(connection: sqlite3.Connection, conversation: int) -> tuple[Message, 
         )
         {_MESSAGE} JOIN up ON m.id = up.id ORDER BY up.depth DESC
         """,
-        (shelf.get(connection, conversation).id,),
+        (conversation_table.get(connection, conversation).id,),
     )
     return tuple(map(_message, rows))
+
+
+def shown(
+    connection: sqlite3.Connection, conversation: int
+) -> tuple[Conversation, tuple[Message, ...]]:
+    """The record of a conversation, and the messages that are shown."""
+    return conversation_table.get(connection, conversation), branch(connection, conversation)
 
 
 def siblings(connection: sqlite3.Connection, message: int) -> tuple[Message, ...]:
@@ -86,16 +93,16 @@ def switch(connection: sqlite3.Connection, message: int) -> tuple[Message, ...]:
         """,
         (found.id, found.conversation),
     ).fetchone()
-    shelf.show(connection, found.conversation, leaf)
+    conversation_table.show(connection, found.conversation, leaf)
     return branch(connection, found.conversation)
 
 
 def say(connection: sqlite3.Connection, conversation: int, content: str, *, now_ms: int) -> Message:
     """A user's message at the end of the branch that is shown; what was unsent is sent by it."""
-    found = shelf.get(connection, conversation)
-    shelf.keep_unsent(connection, conversation, "")
+    found = conversation_table.get(connection, conversation)
+    conversation_table.keep_unsent(connection, conversation, "")
     if not found.title:
-        shelf.rename(connection, conversation, title_from(content))
+        conversation_table.rename(connection, conversation, title_from(content))
     return _add(
         connection,
         conversation=conversation,
@@ -156,7 +163,7 @@ def finish(
     content: str,
     events: Sequence[Event],
     *,
-    state: State,
+    state: MessageState,
 ) -> Message:
     """The whole answer and its trace, once. Raises Problem where it is finished already."""
     if state == "streaming":
@@ -174,9 +181,9 @@ def interrupt(connection: sqlite3.Connection) -> int:
     ).rowcount
 
 
-def chat(connection: sqlite3.Connection, conversation: int) -> Chat:
+def chat(connection: sqlite3.Connection, conversation: int) -> ExportedChat:
     """The whole conversation, all branches, apart from the store."""
-    found = shelf.get(connection, conversation)
+    found = conversation_table.get(connection, conversation)
     rows = connection.execute(f"{_MESSAGE} WHERE m.conversation = ? ORDER BY m.id", (found.id,))
     messages = tuple(map(_message, rows))
     place = {message.id: index for index, message in enumerate(messages)}
@@ -192,7 +199,7 @@ def chat(connection: sqlite3.Connection, conversation: int) -> Chat:
         )
         for message in messages
     )
-    return Chat(
+    return ExportedChat(
         title=found.title,
         entries=entries,
         leaf=None if found.leaf is None else place[found.leaf],
@@ -204,7 +211,7 @@ def chat(connection: sqlite3.Connection, conversation: int) -> Chat:
     )
 
 
-def add(connection: sqlite3.Connection, chat: Chat, *, now_ms: int) -> Conversation:
+def add(connection: sqlite3.Connection, chat: ExportedChat, *, now_ms: int) -> Conversation:
     """A conversation as it was exported, beside those that there are."""
     title = chat.title or next((title_from(e.content) for e in chat.entries if e.content), "")
     created_ms = now_ms if chat.created is None else to_milliseconds(chat.created)
@@ -239,11 +246,13 @@ def add(connection: sqlite3.Connection, chat: Chat, *, now_ms: int) -> Conversat
             )
         )
     if chat.leaf is not None:
-        shelf.show(connection, conversation, ids[chat.leaf])
-    return shelf.get(connection, conversation)
+        conversation_table.show(connection, conversation, ids[chat.leaf])
+    return conversation_table.get(connection, conversation)
 
 
-def _write(connection: sqlite3.Connection, answer: int, *, content: str, state: State) -> None:
+def _write(
+    connection: sqlite3.Connection, answer: int, *, content: str, state: MessageState
+) -> None:
     changed = connection.execute(
         "UPDATE messages SET content = ?, state = ? WHERE id = ? AND state = 'streaming'",
         (clean(content), state, answer),
@@ -263,7 +272,7 @@ def _add(
     parent: int | None,
     role: Role,
     content: str,
-    state: State = "complete",
+    state: MessageState = "complete",
     target: str = "",
     drafter: str = "",
     now_ms: int,
@@ -279,7 +288,7 @@ def _add(
         drafter=drafter,
         now_ms=now_ms,
     )
-    shelf.touch(connection, conversation, leaf=message, now_ms=now_ms)
+    conversation_table.touch(connection, conversation, leaf=message, now_ms=now_ms)
     return get(connection, message)
 
 
@@ -290,7 +299,7 @@ def _insert(
     parent: int | None,
     role: Role,
     content: str,
-    state: State,
+    state: MessageState,
     target: str,
     drafter: str,
     now_ms: int,

@@ -48,8 +48,8 @@ _DELAYS_SECONDS = (0.2, 1.0, 4.0, 10.0)
 _NOT_RUNNING = "The engine is not running."
 
 
-class State(Enum):
-    """What the engine is doing, as far as the window need know."""
+class EngineState(Enum):
+    """What the engine is doing, as far as the window needs to know."""
 
     STOPPED = "stopped"  # no process, and none is wanted
     STARTING = "starting"  # it has not greeted yet
@@ -70,9 +70,9 @@ class Patience:
 
 
 def host_command() -> tuple[str, ...]:
-    """What starts the engine; in a bundle `sys.executable` is the Python inside it.
+    """The command that starts the engine; in a bundle `sys.executable` is the Python inside it.
 
-    That one hears no PYTHON* variables: that a crash tells where is said here.
+    That Python ignores PYTHON* variables, so the fault handler is an option here.
     """
     return (sys.executable, "-X", "faulthandler", "-m", "engine", "host")
 
@@ -84,7 +84,7 @@ class EngineProcess(QObject):
     forgotten once a generation is done, or when a person asks for `restart` or `load`.
 
     Signals:
-        state_changed(State): see the property `state`. Comes before the signal that says why.
+        state_changed(EngineState): see the property `state`. Comes before the signal that says why.
         ready(Ready): a process greets; nothing is loaded in it yet.
         loading(Loading), loaded(Loaded): also when it loads again what was loaded before a death.
         unloaded(): there is no model any more, until the next `loaded`.
@@ -97,7 +97,7 @@ class EngineProcess(QObject):
             nothing is loaded until the next `loaded`. Not said of `restart` and `stop`.
     """
 
-    state_changed = Signal(State)
+    state_changed = Signal(EngineState)
     ready = Signal(Ready)
     loading = Signal(Loading)
     loaded = Signal(Loaded)
@@ -129,8 +129,8 @@ class EngineProcess(QObject):
         self._complained = False
         self._work = EngineWork()
         self._deaths = 0
-        self._resting = State.STOPPED  # the state where there is no child
-        self._told = State.STOPPED
+        self._resting = EngineState.STOPPED  # the state where there is no child
+        self._told = EngineState.STOPPED
         self._restarter = QTimer(self, singleShot=True)
         self._restarter.timeout.connect(self._launch)
         self._watchdog = Watchdog(parent=self)
@@ -138,15 +138,15 @@ class EngineProcess(QObject):
         self._watchdog.speaking.connect(self.responsive)
 
     @property
-    def state(self) -> State:
+    def state(self) -> EngineState:
         """What the engine is doing."""
-        if self._child is None or self._resting is State.STOPPED:
+        if self._child is None or self._resting is EngineState.STOPPED:
             return self._resting
         if not self._work.greeted:
-            return State.STARTING
+            return EngineState.STARTING
         if self._work.loading:
-            return State.LOADING
-        return State.LOADED if self._work.loaded else State.EMPTY
+            return EngineState.LOADING
+        return EngineState.LOADED if self._work.loaded else EngineState.EMPTY
 
     @property
     def answering(self) -> bool:
@@ -155,8 +155,8 @@ class EngineProcess(QObject):
 
     @property
     def hanging(self) -> bool:
-        """Whether `hung` was said, and `responsive` not since."""
-        return self._watchdog.barked
+        """Whether `hung` was emitted, and `responsive` has not been since."""
+        return self._watchdog.timed_out
 
     @property
     def pid(self) -> int:
@@ -185,11 +185,11 @@ class EngineProcess(QObject):
             self._launch()
         else:
             self._send(command)
-            self._settle()
+            self._update_state()
         return command.id
 
     def use_drafting(self, *, drafter: str | None = None, draft_length: str | None = None) -> str:
-        """Draft otherwise from the next answer on; None leaves a thing as it is.
+        """Change the drafter or draft length from the next answer on; None keeps what is set.
 
         Returns the id that `loading`, `loaded` or `failed` will carry.
         """
@@ -233,12 +233,12 @@ class EngineProcess(QObject):
         What it still says is told meanwhile, so that an answer may end as `cancelled`.
         """
         self._restarter.stop()
-        self._resting = State.STOPPED
+        self._resting = EngineState.STOPPED
         for child in (*self._abandoned, *([self._child] if self._child else [])):
             child.close()
         self._abandon()
         lost = self._work.lose(keep_loads=False)
-        self._settle()
+        self._update_state()
         self._fail(lost, "The engine was stopped before it was done.", "Start it again.")
         self._log.note("stopped")
         self._log.close()
@@ -247,33 +247,36 @@ class EngineProcess(QObject):
 
     def _ask(self, command: SetDrafter | Generate, refuse: Callable[[Failed], None]) -> str:
         problem = None
-        if self.state in (State.STOPPED, State.GIVEN_UP):
+        if self.state in (EngineState.STOPPED, EngineState.GIVEN_UP):
             problem = Failed(command.id, _NOT_RUNNING, "Restart the engine.")
-        elif len(_line(command)) > LONGEST_LINE_BYTES:
+        elif len(line := _line(command)) > LONGEST_LINE_BYTES:
             message = f"The conversation is over {LONGEST_LINE_BYTES >> 20} MB."
             problem = Failed(command.id, message, "Send less, or start a new conversation.")
         if problem:
             self._soon(lambda: refuse(problem))
         else:
             self._work.ask(command)
-            self._send(command)
-            self._settle()
+            self._write(line)
+            self._update_state()
         return command.id
 
     def _send(self, command: Command) -> None:
-        """To the present process; the next one is sent all that is owed when it starts."""
+        self._write(_line(command))
+
+    def _write(self, line: bytes) -> None:
+        """Write to the present process; the next one is sent all that is owed when it starts."""
         if self._child is not None:
-            self._child.write(_line(command))
+            self._child.write(line)
 
     def _soon(self, tell: Callable[[], None]) -> None:
-        """Not before the caller knows the id."""
+        """Call `tell` once the caller knows the id."""
         QTimer.singleShot(0, self, tell)
 
     # The life of a process
 
     def _launch(self) -> None:
         self._restarter.stop()
-        self._resting = State.WAITING
+        self._resting = EngineState.WAITING
         self._complained = False
         self._child = child = ChildProcess(
             self._command, folder=_FOLDER, limit=LONGEST_LINE_BYTES, parent=self
@@ -285,10 +288,10 @@ class EngineProcess(QObject):
         self._log.note(f"started, process {child.pid}")
         for work in self._work.begin():
             self._send(work)
-        self._settle()
+        self._update_state()
 
     def _abandon(self) -> None:
-        """Hear no more of the present process, and kill it where it has not ended."""
+        """Disconnect from the present process, and kill it if it still runs."""
         if (child := self._child) is None:
             return
         self._child = None
@@ -297,12 +300,12 @@ class EngineProcess(QObject):
         child.ended.disconnect(self._on_end)
         if child.running:
             self._abandoned.append(child)
-            child.ended.connect(lambda: self._bury(child))
+            child.ended.connect(lambda: self._reap(child))
             child.kill()
         else:
             child.deleteLater()
 
-    def _bury(self, child: ChildProcess) -> None:
+    def _reap(self, child: ChildProcess) -> None:
         self._abandoned.remove(child)
         child.deleteLater()
 
@@ -312,18 +315,18 @@ class EngineProcess(QObject):
         self._lose(reason)
 
     def _lose(self, reason: str, *, remedy: str = "") -> None:
-        """The present process has died, or is as good as dead; for good if there is a remedy."""
-        if self._resting is State.STOPPED:
+        """Handle the death of the present process. With a `remedy` it is not restarted."""
+        if self._resting is EngineState.STOPPED:
             return  # as it should
         self._log.note(f"died: {reason}")
         self._abandon()
         self._deaths += 1
         given_up = remedy != "" or self._deaths > len(self._delays_seconds)
         lost = self._work.lose(keep_loads=not given_up)
-        self._resting = State.GIVEN_UP if given_up else State.WAITING
+        self._resting = EngineState.GIVEN_UP if given_up else EngineState.WAITING
         if not given_up:
             self._restarter.start(int(self._delays_seconds[self._deaths - 1] * 1000))
-        self._settle()
+        self._update_state()
         again = "Restart the engine and try again" if given_up else "Try again"
         self._fail(
             lost,
@@ -371,7 +374,7 @@ class EngineProcess(QObject):
         if isinstance(answer, Done):
             self._deaths = 0
         about = self._work.take(answer)
-        self._settle()
+        self._update_state()
         if about == "generation":
             self.happened.emit(answer)
         elif about == "process":
@@ -392,8 +395,8 @@ class EngineProcess(QObject):
 
     # Watching
 
-    def _settle(self) -> None:
-        """Bring the watchdog up to date, and tell of a new state."""
+    def _update_state(self) -> None:
+        """Update the watchdog, and emit `state_changed` if the state is another."""
         seconds = self._patience_seconds()
         if self._child is None or seconds is None:
             self._watchdog.rest()
@@ -404,7 +407,7 @@ class EngineProcess(QObject):
             self.state_changed.emit(state)
 
     def _patience_seconds(self) -> float | None:
-        """For what the engine is at; None where it owes nothing."""
+        """How long the engine may be silent at its present work; None where it owes nothing."""
         if not self._work.greeted:
             return self._patience.starting_seconds
         match self._work.next:

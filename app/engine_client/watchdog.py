@@ -1,7 +1,7 @@
-"""Notices that something owes an answer and says nothing.
+"""Notices when a response is expected and nothing is received.
 
-Knows neither who it is nor what the answer would be. Counts ticks of a timer and not the clock:
-a machine that slept, or a window that was held up, is no silence of the other side.
+Knows nothing of the other side or of its response. Counts the ticks of a timer and does not read
+the clock, so that a machine that slept, or a window that was busy, is not taken for silence.
 """
 
 from PySide6.QtCore import QObject, QTimer, Signal
@@ -23,41 +23,41 @@ class Watchdog(QObject):
         self._tick_seconds = tick_seconds
         self._patience_seconds = 0.0
         self._ticks = 0
-        self._barked = False
+        self._timed_out = False
         self._timer = QTimer(self)
         self._timer.setInterval(int(tick_seconds * 1000))
         self._timer.timeout.connect(self._tick)
 
     @property
-    def barked(self) -> bool:
+    def timed_out(self) -> bool:
         """Whether the silence has become too long and still lasts."""
-        return self._barked
+        return self._timed_out
 
     def expect(self, patience_seconds: float) -> None:
-        """Something is owed. A silence that already lasts goes on being counted."""
+        """Expect a response. A silence that already lasts goes on being counted."""
         self._patience_seconds = patience_seconds
         if not self._timer.isActive():
             self._ticks = 0
             self._timer.start()
 
     def heard(self) -> None:
-        """The silence is broken."""
+        """Something was received, which ends the silence."""
         self._ticks = 0
         self._calm()
 
     def rest(self) -> None:
-        """Nothing is owed."""
+        """Expect nothing until the next `expect`."""
         self._timer.stop()
         self.heard()
 
     def _tick(self) -> None:
         self._ticks += 1
         seconds = self._ticks * self._tick_seconds
-        if seconds >= self._patience_seconds and not self._barked:
-            self._barked = True
+        if seconds >= self._patience_seconds and not self._timed_out:
+            self._timed_out = True
             self.silent.emit(seconds)
 
     def _calm(self) -> None:
-        if self._barked:
-            self._barked = False
+        if self._timed_out:
+            self._timed_out = False
             self.speaking.emit()

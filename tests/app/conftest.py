@@ -1,16 +1,20 @@
-"""Windows for tests: opened on a folder of their own, and closed again."""
+"""Windows for tests, opened on a folder of their own and closed again; and views of Markdown."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from PySide6.QtGui import QFont, QPalette
-from PySide6.QtWidgets import QApplication, QToolTip
+from PySide6.QtWidgets import QApplication, QToolTip, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.engine_client.engine_process import Patience
 from app.housekeeping import leave_texts
+from app.markdown.formats import Formats
+from app.markdown.streaming import StreamingMarkdown
+from app.markdown.view import TextView
 from app.models.loader import OpenTarget
+from app.theme.palette import LIGHT
 from app.window import Window
 from tests.support.app.engine_listener import TIMEOUT_SECONDS
 from tests.support.app.talk import Begin, Talk
@@ -83,3 +87,34 @@ def begin(qtbot: QtBot, tmp_path: Path) -> Iterator[Begin]:
     yield begin
     for talk in talks:
         talk.close()
+
+
+@pytest.fixture
+def formats(qapp: QApplication) -> Formats:
+    font = QFont("DejaVu Sans")
+    font.setPointSizeF(10)
+    return Formats(font, LIGHT)
+
+
+@pytest.fixture
+def show(qtbot: QtBot, formats: Formats) -> Callable[[str], TextView]:
+    """A view with a finished Markdown text, on the screen."""
+
+    windows: list[QWidget] = []  # qtbot does not keep them
+
+    def make(text: str) -> TextView:
+        window = QWidget()
+        windows.append(window)
+        qtbot.addWidget(window)
+        window.resize(700, 900)
+        view = TextView(formats, StreamingMarkdown())
+        view.setParent(window)
+        view.resize(700, 400)
+        window.show()
+        view.text.append(text)
+        view.text.finish()
+        view.text.settle()
+        view.place_buttons()
+        return view
+
+    return make

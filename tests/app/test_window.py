@@ -127,7 +127,7 @@ def test_everything_is_there_after_a_restart(
     assert texts(again) == ["go", TEXT]
     assert again.composer.text == "unsent"
     assert not again.rounds.isVisible()
-    assert again.branch.provenance
+    assert again.presenter.provenance
     until(lambda: laid_over(again.transcript.messages[1].view.document()))
     until(lambda: len(again.rounds.scrubber.events) == len(events))
 
@@ -251,7 +251,7 @@ def test_an_engine_that_cannot_start_blocks_sending_with_a_remedy(
     send(window, "go")
     assert texts(window) == []
     assert window.composer.text == "go"
-    window.news.try_again()
+    window.engine_status.try_again()
     until(lambda: window.loader.loaded)
     assert window.composer.blocked == ""
 
@@ -260,7 +260,7 @@ def test_a_model_that_cannot_be_loaded(open_window: Open, until: Until) -> None:
     window = open_window("ready take failed take load serve")
     until(lambda: window.composer.blocked)
     assert "Do otherwise." in window.pair_bar.status_text
-    window.news.try_again()
+    window.engine_status.try_again()
     until(lambda: window.loader.loaded)
     assert window.pair_bar.status == "loaded"
 

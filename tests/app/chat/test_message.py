@@ -8,23 +8,25 @@ from PySide6.QtGui import QEnterEvent, QGuiApplication, QWheelEvent
 from PySide6.QtWidgets import QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.chat.message import End, Ending, Message, Writer
+from app.chat.message import Ending, MessageWidget
+from app.conversations.records import MessageState
 from app.markdown.formats import Formats
 from app.theme.hover_button import HoverButton
 from app.theme.palette import DARK
+from engine.request import Role
 
-Make = Callable[..., Message]
+Make = Callable[..., MessageWidget]
 
 
 @pytest.fixture
 def make(qtbot: QtBot, formats: Formats) -> Make:
     windows: list[QWidget] = []
 
-    def made(text: str, *, writer: Writer = "model") -> Message:
+    def made(text: str, *, role: Role = "assistant") -> MessageWidget:
         window = QWidget()
         qtbot.addWidget(window)
         windows.append(window)
-        message = Message(writer, name="Qwen", formats=formats)
+        message = MessageWidget(role, name="Qwen", formats=formats)
         message.setParent(window)
         window.resize(700, 600)
         message.resize(600, 400)
@@ -42,14 +44,14 @@ def button(message: QWidget, words: str) -> HoverButton:
     return next(b for b in message.findChildren(HoverButton) if words in b.accessibleName())
 
 
-def texts(message: Message) -> list[str]:
+def texts(message: MessageWidget) -> list[str]:
     return [label.text() for label in message.findChildren(QLabel) if label.isVisible()]
 
 
 def test_markdown_for_the_model_only(make: Make) -> None:
     text = "# a\n**b** \u202e\n"
     assert make(text).view.toPlainText() == "a\nb [U+202E]"
-    assert make(text, writer="person").view.toPlainText() == "# a\n**b** [U+202E]"
+    assert make(text, role="user").view.toPlainText() == "# a\n**b** [U+202E]"
 
 
 def test_it_is_as_high_as_its_text(make: Make) -> None:
@@ -86,7 +88,7 @@ def test_copying_its_code(make: Make) -> None:
 
 
 def test_what_can_be_asked_for(make: Make, qtbot: QtBot) -> None:
-    answer, question = make("a"), make("b", writer="person")
+    answer, question = make("a"), make("b", role="user")
     with qtbot.waitSignal(answer.regenerate_asked):
         button(answer, "Write this answer again").click()
     with qtbot.waitSignal(question.edit_asked):
@@ -107,38 +109,36 @@ def test_versions(make: Make) -> None:
     assert not button(message, "Version after").isEnabled()
 
 
-@pytest.mark.parametrize(
-    ("end", "words"),
-    [
-        ("interrupted", "Interrupted"),
-        ("cancelled", "Stopped"),
-        ("length", "Cut"),
-        ("failed", "fail"),
-    ],
-)
-def test_how_it_ended(make: Make, end: End, words: str) -> None:
+CUT: tuple[MessageState, ...] = ("interrupted", "cancelled", "length", "failed")
+
+
+@pytest.mark.parametrize("state", CUT)
+def test_how_it_ended(make: Make, state: MessageState) -> None:
     message = make("a")
     before = texts(message)
     message.end(Ending("complete"))
     assert texts(message) == before
     assert not message.go_on.isVisible()
-    message.end(Ending(end))
+    message.end(Ending(state))
     (mark,) = set(texts(message)) - set(before)
-    assert words in mark
+    assert mark == Ending(state).text
+    assert [Ending(other).text for other in CUT].count(mark) == 1
 
 
-@pytest.mark.parametrize("end", ["interrupted", "cancelled", "length", "failed"])
-def test_an_answer_that_was_cut_can_be_gone_on_with(make: Make, qtbot: QtBot, end: End) -> None:
+@pytest.mark.parametrize("state", CUT)
+def test_an_answer_that_was_cut_can_be_gone_on_with(
+    make: Make, qtbot: QtBot, state: MessageState
+) -> None:
     answer = make("a")
     assert not answer.go_on.isVisible()
-    answer.end(Ending(end))
+    answer.end(Ending(state))
     assert answer.go_on.isVisible()
     assert answer.go_on.awake  # without being looked for
     assert answer.go_on in answer.stops
     with qtbot.waitSignal(answer.go_on_asked):
         button(answer, "Continue this answer").click()
-    for other in (make(""), make("a", writer="person")):
-        other.end(Ending(end))
+    for other in (make(""), make("a", role="user")):
+        other.end(Ending(state))
         assert not other.go_on.isVisible()
 
 

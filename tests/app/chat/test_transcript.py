@@ -37,13 +37,13 @@ def jump(transcript: Transcript) -> QWidget:
 
 
 def test_a_stream_is_written_by_frames(transcript: Transcript, qtbot: QtBot) -> None:
-    message = transcript.add("model", name="m", text="", ending=None)
-    with qtbot.waitSignal(transcript.settled):
+    message = transcript.add("assistant", name="m", text="", ending=None)
+    with qtbot.waitSignal(transcript.all_written):
         transcript.append("a **b")
         transcript.append("** c")
     assert message.view.toPlainText() == "a b c"
     assert transcript.streaming is message
-    with qtbot.waitSignal(transcript.settled):
+    with qtbot.waitSignal(transcript.all_written):
         transcript.end(Ending("cancelled"))
     assert transcript.streaming is None
     transcript.append("late")
@@ -53,8 +53,8 @@ def test_a_stream_is_written_by_frames(transcript: Transcript, qtbot: QtBot) -> 
 def test_many_deltas_are_one_frame(
     transcript: Transcript, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    message = transcript.add("model", name="m", text="", ending=None)
-    transcript.settle()
+    message = transcript.add("assistant", name="m", text="", ending=None)
+    transcript.write_all()
     changes: list[int] = []
     message.view.document().contentsChange.connect(lambda *_: changes.append(1))
     for _ in range(500):
@@ -66,10 +66,10 @@ def test_many_deltas_are_one_frame(
 
 
 def test_it_follows_the_newest_line_only_from_there(transcript: Transcript, qtbot: QtBot) -> None:
-    transcript.add("model", name="m", text=LONG, ending=None)
+    transcript.add("assistant", name="m", text=LONG, ending=None)
     qtbot.waitUntil(lambda: at_end(transcript))
     transcript.append(LONG)
-    transcript.settle()
+    transcript.write_all()
     qtbot.waitUntil(lambda: transcript.verticalScrollBar().maximum() > 1_500)
     qtbot.waitUntil(lambda: at_end(transcript))
     assert not jump(transcript).isVisible()
@@ -78,7 +78,7 @@ def test_it_follows_the_newest_line_only_from_there(transcript: Transcript, qtbo
     assert jump(transcript).isVisible()
     before = transcript.verticalScrollBar().maximum()
     transcript.append(LONG)
-    transcript.settle()
+    transcript.write_all()
     qtbot.waitUntil(lambda: transcript.verticalScrollBar().maximum() > before)
     assert transcript.verticalScrollBar().value() == 200
     transcript.jump_to_newest()
@@ -86,13 +86,13 @@ def test_it_follows_the_newest_line_only_from_there(transcript: Transcript, qtbo
     assert not jump(transcript).isVisible()
     before = transcript.verticalScrollBar().maximum()
     transcript.append(LONG)
-    transcript.settle()
+    transcript.write_all()
     qtbot.waitUntil(lambda: transcript.verticalScrollBar().maximum() > before)
     qtbot.waitUntil(lambda: at_end(transcript))
 
 
 def test_scrolling_to_the_end_pins_again(transcript: Transcript, qtbot: QtBot) -> None:
-    transcript.add("model", name="m", text=LONG, ending=None)
+    transcript.add("assistant", name="m", text=LONG, ending=None)
     qtbot.waitUntil(lambda: at_end(transcript))
     bar = transcript.verticalScrollBar()
     bar.setValue(0)
@@ -102,24 +102,24 @@ def test_scrolling_to_the_end_pins_again(transcript: Transcript, qtbot: QtBot) -
 
 
 def test_a_page_that_grows_long_stays_as_wide(transcript: Transcript, qtbot: QtBot) -> None:
-    message = transcript.add("model", name="m", text="short", ending=None)
-    transcript.settle()
+    message = transcript.add("assistant", name="m", text="short", ending=None)
+    transcript.write_all()
     qtbot.waitUntil(lambda: 300 < message.width() < transcript.viewport().width())
     before = message.view.width()
     transcript.append(LONG)
-    transcript.settle()
+    transcript.write_all()
     qtbot.waitUntil(lambda: at_end(transcript))
     assert message.view.width() == before
 
 
 def test_the_newest_message_is_written_first(transcript: Transcript) -> None:
     for number in range(200):
-        transcript.add("model", name="m", text=f"number {number}\n\n" + LONG, ending=Ending())
+        transcript.add("assistant", name="m", text=f"number {number}\n\n" + LONG, ending=Ending())
     transcript.write_frame()
     written = [bool(m.view.toPlainText()) for m in transcript.messages]
     assert written[-1]
     assert not written[0]
-    transcript.settle()
+    transcript.write_all()
     assert all(
         message.view.toPlainText().startswith(f"number {number}")
         for number, message in enumerate(transcript.messages)
@@ -130,9 +130,9 @@ def test_the_slot_is_under_the_message_being_written(transcript: Transcript, qtb
     lane = QLabel("lane")
     transcript.set_slot(lane)
     assert not lane.isVisible()
-    transcript.add("person", name="You", text="q", ending=Ending())
+    transcript.add("user", name="You", text="q", ending=Ending())
     assert not lane.isVisible()
-    answer = transcript.add("model", name="m", text="a", ending=None)
+    answer = transcript.add("assistant", name="m", text="a", ending=None)
     qtbot.waitUntil(lambda: lane.isVisible() and lane.y() > answer.geometry().bottom())
     transcript.end(Ending())
     assert not lane.isVisible()
@@ -149,7 +149,7 @@ def test_the_empty_page(transcript: Transcript) -> None:
     welcome = QLabel("Welcome")
     transcript.set_empty(welcome)
     assert welcome.isVisible()
-    transcript.add("person", name="You", text="q", ending=Ending())
+    transcript.add("user", name="You", text="q", ending=Ending())
     assert not welcome.isVisible()
     transcript.cut(0)
     assert welcome.isVisible()
@@ -157,19 +157,19 @@ def test_the_empty_page(transcript: Transcript) -> None:
 
 
 def test_another_branch(transcript: Transcript, qtbot: QtBot) -> None:
-    first = transcript.add("person", name="You", text="q", ending=Ending())
-    transcript.add("model", name="m", text="a", ending=None)
+    first = transcript.add("user", name="You", text="q", ending=Ending())
+    transcript.add("assistant", name="m", text="a", ending=None)
     transcript.cut(1)
     assert transcript.messages == (first,)
     assert transcript.streaming is None
     transcript.append("late")
-    transcript.add("model", name="m", text="b", ending=Ending())
-    transcript.settle()
+    transcript.add("assistant", name="m", text="b", ending=Ending())
+    transcript.write_all()
     assert [m.view.toPlainText() for m in transcript.messages] == ["q", "b"]
 
 
 def test_provenance_of_all_messages(transcript: Transcript, qtbot: QtBot) -> None:
-    message = transcript.add("model", name="m", text="ab", ending=Ending())
+    message = transcript.add("assistant", name="m", text="ab", ending=Ending())
     kinds: tuple[tuple[str, PieceKind], ...] = (
         ("a", "accepted"),
         ("x", "rejected"),
@@ -180,19 +180,19 @@ def test_provenance_of_all_messages(transcript: Transcript, qtbot: QtBot) -> Non
     )
     transcript.show_provenance(True)
     transcript.set_pieces(message, pieces)
-    transcript.settle()
+    transcript.write_all()
     assert message.view.toPlainText().replace("\u200a", "") == "axb"
     qtbot.waitUntil(lambda: len(laid_over(message.view.document())) == 2)
-    later = transcript.add("model", name="m", text="later", ending=Ending())
+    later = transcript.add("assistant", name="m", text="later", ending=Ending())
     assert later.provenance.shown
     transcript.show_provenance(False)
-    transcript.settle()
+    transcript.write_all()
     assert message.view.toPlainText() == "ab"
 
 
 def test_it_looks_as_it_is_told(transcript: Transcript, formats: Formats) -> None:
-    transcript.add("person", name="You", text="q", ending=Ending())
+    transcript.add("user", name="You", text="q", ending=Ending())
     transcript.set_formats(Formats(formats.font, DARK))
-    transcript.settle()
+    transcript.write_all()
     picture = transcript.grab().toImage()
     assert picture.pixelColor(2, 2).name() == DARK.paper

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.conversations.exchange import parse, to_json
-from app.conversations.records import Chat
+from app.conversations.records import ExportedChat
 from app.conversations.store import Store
 from models.errors import Problem
 from tests.support.app.store_samples import contents
@@ -26,7 +26,7 @@ def export(mapping: dict[str, Any], **more: Any) -> bytes:
     return json.dumps([{"title": "A chat", "mapping": mapping, **more}]).encode()
 
 
-def one(data: bytes) -> Chat:
+def one(data: bytes) -> ExportedChat:
     (chat,) = parse(data)
     return chat
 

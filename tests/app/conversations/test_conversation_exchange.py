@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.conversations.exchange import parse, read_chats, to_json, to_markdown
-from app.conversations.records import Chat, Entry
+from app.conversations.records import Entry, ExportedChat
 from app.conversations.store import Store
 from engine.request import Request, Sampling
 from models.errors import Problem
@@ -22,7 +22,7 @@ moments = st.none() | st.datetimes(
 
 
 @st.composite
-def chats(draw: st.DrawFn) -> Chat:
+def chats(draw: st.DrawFn) -> ExportedChat:
     count = draw(st.integers(1, 8))
     entries = tuple(
         Entry(
@@ -36,7 +36,7 @@ def chats(draw: st.DrawFn) -> Chat:
         )
         for index in range(count)
     )
-    return Chat(
+    return ExportedChat(
         title=draw(st.text(max_size=20)),
         entries=entries,
         leaf=draw(st.none() | st.integers(0, count - 1)),
@@ -48,18 +48,18 @@ def chats(draw: st.DrawFn) -> Chat:
     )
 
 
-def openai(value: Any) -> Chat:
+def openai(value: Any) -> ExportedChat:
     (chat,) = parse(json.dumps(value).encode())
     return chat
 
 
 @given(chats())
-def test_our_own_json_comes_back_as_it_was(chat: Chat) -> None:
+def test_our_own_json_comes_back_as_it_was(chat: ExportedChat) -> None:
     assert parse(to_json(chat).encode()) == (chat,)
 
 
 @given(chats())
-def test_others_read_the_branch_in_our_json(chat: Chat) -> None:
+def test_others_read_the_branch_in_our_json(chat: ExportedChat) -> None:
     messages = json.loads(to_json(chat))["messages"]
     prompt = [{"role": "system", "content": chat.system_prompt}] if chat.system_prompt else []
     shown = [{"role": entry.role, "content": entry.content} for entry in chat.branch()]
@@ -88,8 +88,11 @@ def test_a_chat_goes_out_of_a_store_and_into_another(store: Store, tmp_path: Pat
 
 
 def test_an_import_is_all_or_nothing(store: Store) -> None:
-    good = Chat(title="good", entries=(Entry(parent=None, role="user", content="x"),), leaf=0)
-    bad = Chat(title="bad", entries=(Entry(parent=None, role="tool", content="x"),))  # type: ignore[arg-type]
+    good = ExportedChat(
+        title="good", entries=(Entry(parent=None, role="user", content="x"),), leaf=0
+    )
+    wrong = Entry(parent=None, role="tool", content="x")  # type: ignore[arg-type]
+    bad = ExportedChat(title="bad", entries=(wrong,))
     with pytest.raises(Exception, match="CHECK"):
         store.add([good, bad]).result()
     assert store.conversations().result() == ()
@@ -110,7 +113,7 @@ def test_markdown_is_the_branch_that_is_shown(store: Store) -> None:
 
 
 @given(chats())
-def test_any_chat_can_be_written_as_markdown(chat: Chat) -> None:
+def test_any_chat_can_be_written_as_markdown(chat: ExportedChat) -> None:
     text = to_markdown(chat)
     assert text.startswith("# ")
     assert all(entry.content in text for entry in chat.branch())

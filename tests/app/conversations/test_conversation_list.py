@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from app.conversations.records import (
     LONGEST_TITLE,
-    Chat,
     Entry,
+    ExportedChat,
     clean,
     settings_from_json,
     settings_to_json,
@@ -100,7 +100,7 @@ def test_purging_takes_only_what_was_deleted_long_ago(store: Store, clock: Clock
         Entry(parent=index - 1 if index else None, role="user", content="on")
         for index in range(1500)
     )
-    (old,) = store.add([Chat(title="old", entries=entries, leaf=1499)]).result()
+    (old,) = store.add([ExportedChat(title="old", entries=entries, leaf=1499)]).result()
     assert old.leaf is not None
     store.delete(old.id).result()
     clock.now += timedelta(days=31)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.conversations import schema, search, shelf, tree
+from app.conversations import conversation_table, schema, search, tree
 from app.conversations.records import Hit
 from app.conversations.store import Store
 from tests.support.app.store_samples import answered, asked, raw
@@ -146,7 +146,9 @@ def filled() -> Iterator[sqlite3.Connection]:
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         schema.migrate(connection, back_up=lambda: None)
         for content in ("Why is the sky blue?", "a\0b \x02c\x03", "日本語 🎉 NEAR(x, y)", "", "\n"):
-            chat = shelf.create(connection, title="", system_prompt="", settings=None, now_ms=1)
+            chat = conversation_table.create(
+                connection, title="", system_prompt="", settings=None, now_ms=1
+            )
             tree.say(connection, chat.id, content, now_ms=1)
         yield connection
 
@@ -166,7 +168,9 @@ def test_anything_may_be_typed(filled: sqlite3.Connection, text: str) -> None:
 def test_a_message_is_found_by_its_own_words(filled: sqlite3.Connection, text: str) -> None:
     filled.execute("BEGIN")
     try:
-        chat = shelf.create(filled, title="t", system_prompt="", settings=None, now_ms=1)
+        chat = conversation_table.create(
+            filled, title="t", system_prompt="", settings=None, now_ms=1
+        )
         said = tree.say(filled, chat.id, f"before {text} after", now_ms=1)
         assert said.id in [hit.message for hit in search.search(filled, text, limit=9)]
     finally:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from app.conversations.records import Chat, Entry, State
+from app.conversations.records import Entry, ExportedChat, MessageState
 from app.conversations.store import Store
 from engine.events import Event
 from models.errors import Problem
@@ -87,7 +87,7 @@ def test_what_the_caller_adds_to_its_list_later_is_not_in_the_flush(store: Store
 
 
 @pytest.mark.parametrize("state", ["complete", "failed", "cancelled", "length", "interrupted"])
-def test_a_finished_answer_is_never_written_again(store: Store, state: State) -> None:
+def test_a_finished_answer_is_never_written_again(store: Store, state: MessageState) -> None:
     answer = store.begin_answer(asked(store).id, target="t", drafter="d").result()
     done = store.finish_answer(answer.id, "Done.", round_of(0), state=state).result()
     for late in (
@@ -158,7 +158,9 @@ def test_a_long_branch_is_read_and_switched(store: Store) -> None:
         Entry(parent=index - 1 if index else None, role="user", content=str(index))
         for index in range(5000)
     )
-    (conversation,) = store.add([Chat(title="long", entries=tuple(entries), leaf=4999)]).result()
+    (conversation,) = store.add(
+        [ExportedChat(title="long", entries=tuple(entries), leaf=4999)]
+    ).result()
     branch = store.branch(conversation.id).result()
     assert contents(branch) == [str(index) for index in range(5000)]
     store.edit(branch[0].id, "otherwise").result()

@@ -9,7 +9,7 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from app.engine_client.engine_log import EngineLog
-from app.engine_client.engine_process import EngineProcess, Patience, State
+from app.engine_client.engine_process import EngineProcess, EngineState, Patience
 from engine.events import Done, Failed, Stats, Text
 from engine.protocol import LONGEST_LINE_BYTES
 from engine.request import ChatMessage, Request
@@ -51,7 +51,7 @@ def start(qtbot: QtBot, tmp_path: Path, log: EngineLog) -> Iterator[Start]:
     for heard in started:
         heard.engine.stop()
         heard.check()
-        assert heard.engine.state is State.STOPPED
+        assert heard.engine.state is EngineState.STOPPED
         assert heard.engine.pid == 0
 
 
@@ -61,7 +61,7 @@ def ask(listener: Listener) -> str:
 
 def test_the_order_of_things(start: Start) -> None:
     heard = start("ready serve")
-    assert heard.engine.state is State.STARTING
+    assert heard.engine.state is EngineState.STARTING
     load = heard.engine.load(MODEL, drafter="lookup", draft_length="4")
     id = ask(heard)
     assert heard.end_of(id) == Done(id, "stop", Stats())
@@ -167,7 +167,7 @@ def test_an_answer_between_deaths_makes_them_forgotten(start: Start) -> None:
     for count in range(1, 7):
         assert isinstance(heard.end_of(ask(heard)), Done)
         heard.until_told("died", count)
-    assert heard.engine.state is not State.GIVEN_UP
+    assert heard.engine.state is not EngineState.GIVEN_UP
 
 
 def test_a_model_that_kills_is_not_loaded_again(start: Start) -> None:
@@ -181,7 +181,7 @@ def test_a_model_that_kills_is_not_loaded_again(start: Start) -> None:
     assert "smaller" in failed.remedy
     heard.until_told("loaded", 2)
     assert [loaded.target for loaded in heard.all("loaded")] == ["/models/good"] * 2
-    assert heard.engine.state is State.LOADED
+    assert heard.engine.state is EngineState.LOADED
 
 
 def test_a_program_that_is_missing(qtbot: QtBot, log: EngineLog) -> None:
@@ -191,7 +191,7 @@ def test_a_program_that_is_missing(qtbot: QtBot, log: EngineLog) -> None:
     failed = heard.until_told("failed", 2)
     assert [failure.generation for failure in heard.all("failed")] == [load, ""]
     assert "could not be started" in failed.message
-    assert engine.state is State.GIVEN_UP
+    assert engine.state is EngineState.GIVEN_UP
     engine.stop()
 
 
@@ -206,7 +206,7 @@ def test_another_version_is_refused_at_once(
     assert f"version {host}" in failed.message
     assert f"version {window}" in failed.message
     assert failed.remedy == "Install Slipstream again."
-    assert heard.engine.state is State.GIVEN_UP
+    assert heard.engine.state is EngineState.GIVEN_UP
     assert not heard.all("ready")
 
 
@@ -260,7 +260,7 @@ def test_garbage_as_last_words_does_not_bring_it_back(start: Start) -> None:
     id = ask(heard)
     heard.until(lambda: heard.of(id))
     heard.engine.stop()
-    assert heard.engine.state is State.STOPPED
+    assert heard.engine.state is EngineState.STOPPED
     assert not heard.all("died")
 
 
@@ -280,14 +280,14 @@ def test_a_failure_of_a_load_carries_its_id(start: Start) -> None:
     heard.until_told("failed", 3)
     assert [failed.generation for failed in heard.all("failed")] == [load, "", drafting]
     assert len(heard.all("unloaded")) == 1
-    assert heard.engine.state is State.EMPTY
+    assert heard.engine.state is EngineState.EMPTY
     assert heard.all("happened") == []
 
 
 def test_cancelling_what_was_never_sent(start: Start) -> None:
     heard = start("ready kill -- ready serve", delays=(0.5,))
     heard.until_told("died")
-    assert heard.engine.state is State.WAITING
+    assert heard.engine.state is EngineState.WAITING
     id = ask(heard)
     heard.engine.cancel(id)
     assert heard.of(id) == []
@@ -322,7 +322,7 @@ def test_one_may_act_from_within_an_event(start: Start) -> None:
     assert heard.text(id) == "ab"
     heard.until(lambda: heard.of(followers[0]))
     heard.end_of(followers[0])
-    assert heard.engine.state is State.STOPPED
+    assert heard.engine.state is EngineState.STOPPED
 
 
 def test_asking_while_it_stops_is_answered(start: Start) -> None:

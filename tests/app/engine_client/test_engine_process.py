@@ -15,7 +15,7 @@ from PySide6.QtCore import QTimer
 from pytestqt.qtbot import QtBot
 
 from app.engine_client.engine_log import EngineLog
-from app.engine_client.engine_process import EngineProcess, Patience, State, host_command
+from app.engine_client.engine_process import EngineProcess, EngineState, Patience, host_command
 from engine.events import Done, Draft, Failed, Prefill, Text, Verdict
 from engine.request import ChatMessage, Request, Sampling
 from engine.stats import tally
@@ -108,7 +108,7 @@ def test_what_cannot_be_loaded(start: Start, tmp_path: Path) -> None:
     answer = heard.end_of(ask(heard))
     assert isinstance(answer, Failed)
     assert answer.message == "No model is loaded."
-    assert heard.engine.state is State.EMPTY
+    assert heard.engine.state is EngineState.EMPTY
 
 
 def test_an_answer_can_be_cancelled(start: Start, folder: Path) -> None:

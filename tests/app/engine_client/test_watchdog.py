@@ -43,9 +43,9 @@ def test_it_barks_once(dog: Watchdog, heard: list[str], tick: Callable[[int], No
     assert heard == []
     tick(5)
     assert heard == ["silent 3"]
-    assert dog.barked
+    assert dog.timed_out
     dog.heard()
-    assert not dog.barked
+    assert not dog.timed_out
     tick(2)
     assert heard == ["silent 3", "speaking"]
     tick(1)

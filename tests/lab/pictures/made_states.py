@@ -75,7 +75,7 @@ class Photographer:
         window.rounds.scrubber.go_to(12)
         view = window.transcript.messages[-1].view
         self._until(lambda: laid_over(view.document()))
-        window.transcript.settle()
+        window.transcript.write_all()
         self._rest()
         save("provenance", lambda path: _grab(window, path))
         window.composer.set_text(RACE_QUESTION)

@@ -1,7 +1,7 @@
-"""The two sides of the window, beside the conversation: which are wanted, and which have room.
+"""The two panels beside the conversation: which ones the person wants, and which have room.
 
 A window that is too narrow for both shows the one that was asked for last; the other comes back
-with the room. Knows widths and the settings; not what stands in a side.
+when there is room again. Knows widths and the settings, nothing of what the panels show.
 """
 
 from collections.abc import Mapping
@@ -16,8 +16,8 @@ _COMFORTABLE = 480  # pixels for the conversation, with a side at each side of i
 _NARROW = 400  # the least it ever has
 
 
-class Sides(QObject):
-    """Attributes: `narrowest`, the least width of all that can be seen at a time."""
+class SidePanels(QObject):
+    """Attributes: `narrowest`, the least width at which one panel and the conversation fit."""
 
     def __init__(
         self,
@@ -44,28 +44,28 @@ class Sides(QObject):
         self._roomy = sum(widths) + _COMFORTABLE + handles
 
     def restore(self) -> None:
-        """As they were when the window was closed."""
+        """Show the panels as they were when the window was closed."""
         self._columns.restoreState(self._settings.place("columns"))
         self._wanted = {name for name in self._sides if self._settings.switched(name, default=True)}
 
     def keep(self) -> None:
-        """For `restore`."""
+        """Save the widths for `restore`."""
         self._settings.keep_place("columns", self._columns.saveState())
 
     def switch(self, name: str) -> None:
-        """Show a side that is not shown, or hide it; remembered."""
+        """Show a hidden panel or hide a shown one, and remember it."""
         if self._sides[name].isHidden():
             self.show(name)
         else:
             self._want(name, False)
 
     def show(self, name: str) -> None:
-        """Show a side, in place of the other where there is no room for both."""
+        """Show a panel, in place of the other where there is no room for both."""
         self._first = name
         self._want(name, True)
 
     def fit(self) -> None:
-        """Show what there is room for. For after the window has got another width."""
+        """Show the wanted panels that have room. Call this when the width of the window changes."""
         room = self._columns.window().width() >= self._roomy
         for name, side in self._sides.items():
             shown = name in self._wanted and (

@@ -1,6 +1,6 @@
-"""The list of conversations, in SQL: each function runs inside one transaction.
+"""The table of conversations, in SQL: each function runs inside its caller's transaction.
 
-Deleting only hides; `purge` is what takes away. Knows messages only as the tree that goes along.
+Deleting only hides; `purge` removes. Knows nothing of messages, which go with their conversation.
 """
 
 import sqlite3

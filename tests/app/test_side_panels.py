@@ -10,17 +10,17 @@ from PySide6.QtWidgets import QSplitter, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.settings import Settings
-from app.sides import Sides
+from app.side_panels import SidePanels
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 WIDE, NARROW = 1200, 720
-Make = Callable[[], tuple[QSplitter, Sides, Callable[[], str]]]
+Make = Callable[[], tuple[QSplitter, SidePanels, Callable[[], str]]]
 
 
 @pytest.fixture
 def make(qtbot: QtBot, tmp_path: Path) -> Make:
-    def made() -> tuple[QSplitter, Sides, Callable[[], str]]:
+    def made() -> tuple[QSplitter, SidePanels, Callable[[], str]]:
         settings = Settings(QSettings(str(tmp_path / "s.ini"), QSettings.Format.IniFormat))
         columns = QSplitter()
         qtbot.addWidget(columns)
@@ -31,7 +31,7 @@ def make(qtbot: QtBot, tmp_path: Path) -> Make:
         actions = {name: QAction(name) for name in ("left", "right")}
         for action in actions.values():
             action.setCheckable(True)
-        sides = Sides(
+        sides = SidePanels(
             columns,
             {"left": left, "right": right},
             middle=middle,
