@@ -60,6 +60,9 @@ def choose_blas() -> MatrixLibrary:
     wanted = "" if _ANY_KERNELS in os.environ else _KERNELS[machine]
     if wanted:
         os.environ["OPENBLAS_CORETYPE"] = wanted  # whatever the shell says
+    # A thread without work sleeps at once: where there are few cores, its spinning keeps the
+    # others, this program's and everybody's, from working.
+    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")  # 2 to this power of clock ticks
     for path, prefix in _candidates():
         with suppress(OSError, AttributeError):  # it is not there, or is something else
             openblas = ctypes.CDLL(path)

@@ -105,8 +105,8 @@ class MessageWidget(QWidget):
 
     @property
     def written(self) -> str:
-        """The text as it was given, with all its line ends alike."""
-        return self.view.text.text
+        """The text as it was given."""
+        return self.view.text.given
 
     def append(self, delta: str) -> None:
         """More text; shown by `step`."""

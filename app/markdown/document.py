@@ -79,9 +79,9 @@ class TextDocument:
         self._truncate(self._passed[0][1])
 
     @property
-    def text(self) -> str:
-        """The text, with all its line ends alike."""
-        return self._stream.text
+    def given(self) -> str:
+        """The text as it was given."""
+        return self._stream.given
 
     def append(self, delta: str) -> None:
         """More text; shown by `step`."""

@@ -67,6 +67,7 @@ class _StreamingText:
         # Joined when it is read: adding to one string would copy it at each of a thousand pieces.
         self._parts = [""]
         self._returns: list[int] = []  # in the text that was given, those before a "\n"
+        self._lone: list[int] = []  # in the text that was given, those without one
         self._given = 0
         self._held = ""
 
@@ -77,12 +78,23 @@ class _StreamingText:
             self._parts = ["".join(self._parts)]
         return self._parts[0]
 
+    @property
+    def given(self) -> str:
+        """The text as it was given, with the line ends that it had."""
+        characters = list(self.text)
+        for lone in self._lone:
+            characters[self.place_of(lone)] = "\r"
+        for place in map(self.place_of, self._returns):
+            characters[place] = "\r\n"
+        return "".join(characters) + self._held
+
     def append(self, delta: str) -> None:
         """More text. A last carriage return waits for what it is."""
         delta, self._held = self._held + delta, ""
         if delta.endswith("\r"):
             delta, self._held = delta[:-1], "\r"
-        self._returns += [self._given + found.start() for found in re.finditer("\r\n", delta)]
+        for found in re.finditer("\r(\n?)", delta):
+            (self._returns if found[1] else self._lone).append(self._given + found.start())
         self._given += len(delta)
         self._parts.append(delta.replace("\r\n", "\n").replace("\r", "\n"))
 

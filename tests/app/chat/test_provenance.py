@@ -255,7 +255,7 @@ def test_other_tokens_in_their_place(show: Show) -> None:
 def test_a_long_text_is_only_laid_over_where_it_is_seen(show: Show) -> None:
     text = "word " * 9_000
     view = show("\n\n".join(text[n : n + 500] for n in range(0, len(text), 500)))
-    pieces = tuple(piece(w, "accepted") for w in re.findall(r"\w+|\s+", view.text.text))
+    pieces = tuple(piece(w, "accepted") for w in re.findall(r"\w+|\s+", view.text.given))
     made = overlaid(view, pieces=pieces)
     assert 0 < len(laid(view)) < len(pieces) // 2
     made.set_colours(DARK)

@@ -124,7 +124,7 @@ def test_ghosts_come_and_go(
     growing = TextDocument(QTextDocument(), formats, StreamingMarkdown())
     for piece in split(text, cuts):
         growing.append(piece)
-        here = [span for span in rejected if span.source <= len(growing.text)]
+        here = [span for span in rejected if span.source <= len(growing.given)]
         growing.set_rejected(here)
         growing.settle()
     growing.set_rejected(rejected)

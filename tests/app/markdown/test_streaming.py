@@ -178,12 +178,13 @@ def test_places_in_the_given_text(text: str, cuts: list[int]) -> None:
             assert stream.given_at(place) == given_place
 
 
-@given(st.lists(st.one_of(st.none(), st.text())))
+@given(st.lists(st.one_of(st.none(), st.text(), st.text("a\r\n"))))
 def test_the_text_is_the_sum_of_its_parts_whenever_it_is_read(parts: list[str | None]) -> None:
     stream, whole = StreamingPlainText(), ""
     for part in parts:
         if part is not None:
             stream.append(part)
             whole += part
+        assert stream.given == whole
         given = whole.removesuffix("\r")  # the last one may be the first half of a line end
         assert stream.text == given.replace("\r\n", "\n").replace("\r", "\n")
