@@ -264,3 +264,14 @@ def test_block_of_tokens_is_its_tokens_in_a_long_context(context: int) -> None:
 @pytest.mark.parametrize("dtype", [mx.bfloat16, mx.float16])
 def test_block_of_halves_is_its_tokens_in_a_long_context(dtype: mx.Dtype) -> None:
     assert differing(600, rows=9, dtype=dtype) == 0
+
+
+@linux
+@pytest.mark.parametrize(
+    ("preset", "ticks"), [({}, "14"), ({"OPENBLAS_THREAD_TIMEOUT": "20"}, "20")]
+)
+def test_idle_threads_sleep_soon_unless_the_environment_says_otherwise(
+    preset: dict[str, str], ticks: str
+) -> None:
+    (found,) = run("import engine, os; print(os.environ['OPENBLAS_THREAD_TIMEOUT'])", **preset)
+    assert found == ticks
