@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from engine.events import Done, Draft, Failed, Prefill, Text, Verdict
 from engine.request import ChatMessage, Request, Sampling
 from engine.stats import tally
 from tests.support.app.engine_listener import ROOT, TIMEOUT_SECONDS, Listener
+from tests.support.mostly_slow import mostly_slow
 
 QUESTION = [ChatMessage("user", "Tell me a story, and a long one.")]
 WITHOUT_END = Sampling(logit_bias={256: -1000.0})
@@ -176,9 +177,11 @@ def test_stopping_a_stopped_engine(start: Start, folder: Path) -> None:
     assert isinstance(heard.end_of(id), Failed)
 
 
-@pytest.mark.parametrize("kills", [5, pytest.param(100, marks=pytest.mark.slow)])
-def test_kills_at_random_moments(kills: int, start: Start, folder: Path) -> None:
-    heard, draw = start(), random.Random(kills)
+@pytest.mark.parametrize(
+    ("kills", "seed"), mostly_slow([(5, 5), *product([25], range(4))], quick=[(5, 5)])
+)
+def test_kills_at_random_moments(kills: int, seed: int, start: Start, folder: Path) -> None:
+    heard, draw = start(), random.Random(seed)
     heard.engine.load(folder, drafter="early-exit", draft_length="3")
     whole = ask(heard, 300)
     heard.end_of(whole)
