@@ -234,7 +234,8 @@ class DraftLane(QWidget):
             return []
         metrics = self._ruler().small
         lines = [f"round {shown.round.number:,}", shown.round.drafter or "no draft"]
-        lines += [not_shown_in_words(self.not_shown)] if self.not_shown else []
+        # Below the number of the round: it need not say of what, and has little room.
+        lines += [f"{self.not_shown:,} not shown"] if self.not_shown else []
         wide = self._side_width()
         return [metrics.elidedText(line, Qt.TextElideMode.ElideMiddle, int(wide)) for line in lines]
 

@@ -29,7 +29,6 @@ QUESTIONS = (
     "Give me three tips for a good night's sleep, as a numbered list.",
     "Write a Python function that counts the vowels in a word, and show how to use it.",
 )
-RACE_QUESTION = "Why is the sky blue?"
 _PATIENCE_SECONDS = 240
 
 
@@ -74,7 +73,7 @@ def _draw(application: QApplication, home: Path, folder: Path, *, dark: bool) ->
         window.composer.send()
         _until(lambda: window.answers.busy)
         if number:
-            _until(lambda: window.rounds.panel.stats.rounds > 40 or not window.answers.busy)
+            _until(lambda: window.rounds.panel.stats.rounds > 14 or not window.answers.busy)
             window.grab().save(str(folder / f"stream-{name}.png"))
         _until(lambda: not window.answers.busy)
     save("answer")
@@ -83,7 +82,7 @@ def _draw(application: QApplication, home: Path, folder: Path, *, dark: bool) ->
     _until(lambda: laid_over(window.transcript.messages[-1].view.document()))
     save("provenance")
     window.menus.actions["provenance"].trigger()
-    window.composer.set_text(RACE_QUESTION)
+    window.composer.set_text(QUESTIONS[1])
     window.menus.actions["race"].trigger()
     race = window.findChild(RaceDialog)
     assert race is not None
