@@ -82,6 +82,7 @@ def _draw(application: QApplication, home: Path, folder: Path, *, dark: bool) ->
     _until(lambda: laid_over(window.transcript.messages[-1].view.document()))
     save("provenance")
     window.menus.actions["provenance"].trigger()
+    window.menus.actions["new"].trigger()  # where the answer stands already, lookup copies it
     window.composer.set_text(QUESTIONS[1])
     window.menus.actions["race"].trigger()
     race = window.findChild(RaceDialog)
