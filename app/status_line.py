@@ -7,7 +7,7 @@ from PySide6.QtGui import QColor, QPalette, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QWidget
 
 from app.theme.icons import Sign, sign_icon
-from app.theme.palette import palette_for
+from app.theme.style import colours_of
 
 Standing = Literal["plain", "good", "warning"]
 
@@ -65,7 +65,7 @@ class StatusLine(QWidget):
             self._words.setText(shown)
 
     def _recolour(self) -> None:
-        colours = palette_for(self.palette().window().color().name())
+        colours = colours_of(self)
         warns = self.standing == "warning"
         words = colours.warning if warns else colours.muted
         palette = self._words.palette()

@@ -272,12 +272,12 @@ class Session:
                 if cancelled():
                     ending = "cancelled"
                     break
-        self.disturbed = self._measured is not None and contention.heavy
-        if not self.disturbed:
-            self._store()
         delta, lengths = text.finish()
         if lengths:
             yield written(delta, lengths)
+        self.disturbed = self._measured is not None and contention.heavy
+        if not self.disturbed:
+            self._store()
         yield Done(generation, "stop" if text.stopped else ending, stats, cut=text.cut)
 
     def _prefill(self, prompt: list[int], generation: str) -> Iterator[Prefill]:

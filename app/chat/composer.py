@@ -26,7 +26,8 @@ from PySide6.QtWidgets import (
 
 from app.chat.prompt_edit import PromptEdit
 from app.theme.icons import Sign, draw_sign
-from app.theme.palette import Palette, palette_for
+from app.theme.palette import Palette
+from app.theme.style import colours_of
 
 _NEARLY_FULL = 0.9  # of the context
 _RADIUS = 14.0
@@ -244,7 +245,7 @@ class Composer(QWidget):
         self.update()
 
     def _colours(self) -> Palette:
-        return palette_for(self.palette().window().color().name())
+        return colours_of(self)
 
 
 class RoundButton(QAbstractButton):
@@ -253,7 +254,7 @@ class RoundButton(QAbstractButton):
     def __init__(self) -> None:
         super().__init__()
         self._sign: Sign = "send"
-        self._colours = palette_for(self.palette().window().color().name())
+        self._colours = colours_of(self)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.setFixedSize(self.sizeHint())

@@ -27,7 +27,8 @@ from app.models.offers import (
 )
 from app.models.row_data import RowData
 from app.models.rows import Rows
-from app.models.widgets import ShortenedLabel, ThinBar, ToneLabel, shown_colours
+from app.models.widgets import ShortenedLabel, ThinBar, ToneLabel
+from app.theme.style import colours_of
 from models.errors import Problem
 
 _LONGEST_SEARCH = 200
@@ -163,7 +164,7 @@ class PairCard(QWidget):
             self.update()
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        colours = shown_colours(self)
+        colours = colours_of(self)
         with QPainter(self) as painter:
             painter.setRenderHint(QPainter.RenderHint.Antialiasing)
             painter.setBrush(QColor(colours.card))
@@ -175,7 +176,7 @@ class PairCard(QWidget):
             self.asked.emit(self._offer_state.key, self._offer_state.action.name)
 
     def _recolour(self) -> None:
-        colours, roles = shown_colours(self), QPalette.ColorRole
+        colours, roles = colours_of(self), QPalette.ColorRole
         palette = self.button.palette()
         if palette.color(QPalette.ColorGroup.Active, roles.Button).name() == colours.link:
             return

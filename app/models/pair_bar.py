@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from PySide6.QtCore import QEvent, Qt, Signal
-from PySide6.QtGui import QPainter, QPaintEvent, QPalette, QResizeEvent
+from PySide6.QtGui import QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QHBoxLayout,
     QLabel,
@@ -22,7 +22,7 @@ from PySide6.QtWidgets import (
 from app.choice_box import Choice, ChoiceBox
 from app.models.words import target_name
 from app.status_line import StatusLine
-from app.theme.palette import palette_for
+from app.theme.style import colours_of
 from models.records import Candidate, Installed
 
 PairStatus = Literal["empty", "loading", "loaded", "failed"]
@@ -206,7 +206,7 @@ class PairBar(QWidget):
         self._progress.setGeometry(0, self.height() - 3, self.width(), 3)
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        colours = palette_for(self.palette().color(QPalette.ColorRole.Window).name())
+        colours = colours_of(self)
         with QPainter(self) as painter:
             painter.setPen(colours.edge)
             painter.drawLine(0, self.height() - 1, self.width(), self.height() - 1)

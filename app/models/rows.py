@@ -16,7 +16,8 @@ from PySide6.QtWidgets import (
 )
 
 from app.models.row_data import RowData
-from app.models.widgets import ShortenedLabel, ThinBar, ToneLabel, shown_colours
+from app.models.widgets import ShortenedLabel, ThinBar, ToneLabel
+from app.theme.style import colours_of
 
 
 class LibraryRow(QWidget):
@@ -109,7 +110,7 @@ class LibraryRow(QWidget):
         self.update()
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        colours = shown_colours(self)
+        colours = colours_of(self)
         with QPainter(self) as painter:
             painter.setPen(QColor(colours.edge))
             painter.drawLine(10, self.height() - 1, self.width() - 10, self.height() - 1)

@@ -4,9 +4,9 @@ from typing import Literal
 
 from PySide6.QtCore import QEvent, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFont, QPainter, QPaintEvent, QPalette, QResizeEvent
-from PySide6.QtWidgets import QLabel, QProgressBar, QSizePolicy, QWidget
+from PySide6.QtWidgets import QLabel, QProgressBar, QSizePolicy
 
-from app.theme.palette import Palette, palette_for
+from app.theme.style import colours_of
 from models.in_words import clean
 
 _PARTS = 1000
@@ -50,7 +50,7 @@ class ToneLabel(QLabel):
         self.setText(self.words)
 
     def _recolour(self) -> None:
-        colours = shown_colours(self)
+        colours = colours_of(self)
         ink = {
             "text": colours.text,
             "muted": colours.muted,
@@ -113,7 +113,7 @@ class ThinBar(QProgressBar):
         self.update()
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        colours = shown_colours(self)
+        colours = colours_of(self)
         ink = colours.link if self._ink == "link" else colours.accepted
         whole = QRectF(self.rect())
         part = QRectF(whole)
@@ -127,8 +127,3 @@ class ThinBar(QProgressBar):
                 part.setWidth(max(part.width(), whole.height()))
                 painter.setBrush(QColor(colours.warning if self._over else ink))
                 painter.drawRoundedRect(part, 3, 3)
-
-
-def shown_colours(widget: QWidget) -> Palette:
-    """The colours that suit a widget's background."""
-    return palette_for(widget.palette().window().color().name())

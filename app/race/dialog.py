@@ -20,8 +20,7 @@ from app.rounds import figures
 from app.rounds.lane import DraftLane
 from app.rounds.marks import marked
 from app.status_line import StatusLine
-from app.theme.palette import palette_for
-from app.theme.style import figures_font
+from app.theme.style import colours_of, figures_font
 from engine.events import Prefill, Stats, Text
 from engine.request import ChatMessage, Request
 from engine.rounds import EventOrRound, Round, Token
@@ -196,7 +195,7 @@ class RaceTrack(QWidget):
             self._recolour()
 
     def _recolour(self) -> None:
-        colours = palette_for(self.palette().window().color().name())
+        colours = colours_of(self)
         for label in (self._title, self.figures):
             palette = label.palette()
             palette.setColor(QPalette.ColorRole.WindowText, QColor(colours.muted))

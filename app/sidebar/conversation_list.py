@@ -9,7 +9,7 @@ from PySide6.QtGui import QKeyEvent, QMouseEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QAbstractItemDelegate, QFrame, QListView, QWidget
 
 from app.sidebar.conversation_rows import MORE_WIDTH, line_box
-from app.theme.palette import palette_for
+from app.theme.style import colours_of
 
 
 class FlatList(QListView):
@@ -49,7 +49,7 @@ class FlatList(QListView):
     def paintEvent(self, event: QPaintEvent) -> None:
         super().paintEvent(event)
         if self.empty_text and not self.model().rowCount():
-            colours = palette_for(self.palette().window().color().name())
+            colours = colours_of(self)
             with QPainter(self.viewport()) as painter:
                 painter.setPen(colours.muted)
                 box = self.viewport().rect().adjusted(16, 24, -16, 0)

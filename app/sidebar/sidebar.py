@@ -26,7 +26,7 @@ from app.sidebar.conversation_model import HIT, ConversationModel, HitModel, tit
 from app.sidebar.conversation_rows import ConversationRows, HitRows
 from app.sidebar.undo_bar import UndoBar
 from app.theme.icons import sign_icon
-from app.theme.palette import palette_for
+from app.theme.style import colours_of
 
 _SEARCH_AFTER_MILLISECONDS = 150  # after the last key
 
@@ -340,12 +340,12 @@ class Sidebar(QWidget):
             self._recolour()
 
     def _recolour(self) -> None:
-        colours = palette_for(self.palette().window().color().name())
+        colours = colours_of(self)
         self._new.setIcon(sign_icon("new", ink=colours.text, faint=colours.edge))
         self._more.setIcon(sign_icon("more", ink=colours.text, faint=colours.edge))
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        colours = palette_for(self.palette().window().color().name())
+        colours = colours_of(self)
         with QPainter(self) as painter:
             painter.fillRect(self.rect(), colours.code)
             painter.setPen(colours.edge)

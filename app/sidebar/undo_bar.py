@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QHBoxLayout, QPushButton, QToolButton, QWidget
 
 from app.status_line import StatusLine
 from app.theme.icons import sign_icon
-from app.theme.palette import palette_for
+from app.theme.style import colours_of
 
 
 class UndoBar(QWidget):
@@ -74,7 +74,7 @@ class UndoBar(QWidget):
             self._recolour()
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        colours = palette_for(self.palette().window().color().name())
+        colours = colours_of(self)
         with QPainter(self) as painter:
             painter.setPen(QColor(colours.edge))
             painter.drawLine(0, 0, self.width(), 0)
@@ -90,5 +90,5 @@ class UndoBar(QWidget):
         self.show()
 
     def _recolour(self) -> None:
-        colours = palette_for(self.palette().window().color().name())
+        colours = colours_of(self)
         self._close.setIcon(sign_icon("close", ink=colours.muted, faint=colours.edge))
