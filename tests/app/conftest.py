@@ -1,5 +1,7 @@
 """Windows for tests, opened on a folder of their own and closed again; and views of Markdown."""
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,7 +18,7 @@ from app.markdown.view import TextView
 from app.models.loader import OpenTarget
 from app.theme.palette import LIGHT
 from app.window import Window
-from tests.support.app.engine_listener import TIMEOUT_SECONDS
+from tests.support.app.engine_listener import ROOT, TIMEOUT_SECONDS
 from tests.support.app.talk import Begin, Talk
 from tests.support.app.window_maker import Open, Until, fake_host, make_window
 
@@ -26,6 +28,18 @@ def clipboard_outlasts_python(qapp: QApplication) -> Iterator[None]:
     """As at the end of the application; else the process would end with a fault."""
     yield
     leave_texts()
+
+
+@pytest.fixture(scope="session")
+def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny model's, made by another process: the window's tests need no MLX."""
+    path = tmp_path_factory.mktemp("models") / "llama"
+    program = (
+        "import sys; from pathlib import Path; from tests.support.engine.tiny import write_folder;"
+        "write_folder('llama', Path(sys.argv[1]))"
+    )
+    subprocess.run([sys.executable, "-c", program, str(path)], cwd=ROOT, check=True)
+    return path
 
 
 @pytest.fixture

@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,27 +16,15 @@ from app.window import Window
 from engine.request import Request, Sampling
 from engine.stats import tally
 from tests.support.app.traces import text_of
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, ROOT, Until, make_window
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Until, make_window
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 WITHOUT_END = Request(sampling=Sampling(logit_bias={256: -1000.0}), max_tokens=60)
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Made by another process: the window's tests need no MLX."""
-    path = tmp_path_factory.mktemp("models") / "llama"
-    program = (
-        "import sys; from pathlib import Path; from tests.support.engine.tiny import write_folder;"
-        "write_folder('llama', Path(sys.argv[1]))"
-    )
-    subprocess.run([sys.executable, "-c", program, str(path)], cwd=ROOT, check=True)
-    return path
-
-
 @pytest.fixture
-def window(plain_application: QApplication, model: Path, tmp_path: Path) -> Iterator[Window]:
-    window = make_window(plain_application, tmp_path, host_command(), target=model)
+def window(plain_application: QApplication, tiny_folder: Path, tmp_path: Path) -> Iterator[Window]:
+    window = make_window(plain_application, tmp_path, host_command(), target=tiny_folder)
     window.show()
     window.begin()
     yield window

@@ -1,7 +1,9 @@
 """For the engine's tests."""
 
+from collections.abc import Iterator
 from typing import Any
 
+import mlx.core as mx
 import pytest
 from mlx_lm.tokenizer_utils import load as load_tokenizer
 
@@ -22,6 +24,15 @@ class Calm(Contention):
 def calm(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is remembered must not depend on what runs beside the tests."""
     monkeypatch.setattr("engine.session.Contention", Calm)
+
+
+@pytest.fixture
+def on_the_cpu() -> Iterator[None]:
+    """The CPU, where greedy texts are equal to the letter."""
+    before = mx.default_device()
+    mx.set_default_device(mx.cpu)
+    yield
+    mx.set_default_device(before)
 
 
 @pytest.fixture(scope="module")

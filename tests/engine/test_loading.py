@@ -1,7 +1,7 @@
 """What a folder's weights become, and that every bad folder is a `Problem`."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +22,7 @@ PLENTY = 1 << 40
 TOKENS = mx.array([[72, 101, 108, 108, 111, 258, 7, 0]])
 
 
-@pytest.fixture(autouse=True)
-def on_the_cpu() -> Iterator[None]:
-    before = mx.default_device()
-    mx.set_default_device(mx.cpu)
-    yield
-    mx.set_default_device(before)
+pytestmark = pytest.mark.usefixtures("on_the_cpu")
 
 
 @pytest.fixture(autouse=True)

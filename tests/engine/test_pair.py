@@ -2,11 +2,9 @@
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import mlx.core as mx
 import pytest
 from mlx_lm.utils import save_model
 
@@ -28,13 +26,7 @@ from models.model_folder import ModelFolder
 from tests.support.engine import tiny
 from tests.support.engine.heads import untrained
 
-
-@pytest.fixture(autouse=True)
-def on_the_cpu() -> Iterator[None]:
-    before = mx.default_device()
-    mx.set_default_device(mx.cpu)
-    yield
-    mx.set_default_device(before)
+pytestmark = pytest.mark.usefixtures("on_the_cpu")
 
 
 @pytest.fixture(scope="module")

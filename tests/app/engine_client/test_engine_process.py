@@ -29,18 +29,6 @@ LONG = 3000  # tokens, several seconds' worth
 Start = Callable[..., Listener]
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny model's, made by another process: the window's tests need no MLX."""
-    path = tmp_path_factory.mktemp("models") / "llama"
-    program = (
-        "import sys; from pathlib import Path; from tests.support.engine.tiny import write_folder;"
-        "write_folder('llama', Path(sys.argv[1]))"
-    )
-    subprocess.run([sys.executable, "-c", program, str(path)], cwd=ROOT, check=True)
-    return path
-
-
 @pytest.fixture
 def start(qtbot: QtBot, tmp_path: Path) -> Iterator[Start]:
     """Starts the engine. Options as of EngineProcess."""
@@ -72,9 +60,9 @@ def streaming(heard: Listener, tokens: int = LONG) -> str:
     return id
 
 
-def test_an_answer_obeys_the_laws(start: Start, folder: Path) -> None:
+def test_an_answer_obeys_the_laws(start: Start, tiny_folder: Path) -> None:
     heard = start()
-    heard.engine.load(folder, drafter="early-exit", draft_length="3")
+    heard.engine.load(tiny_folder, drafter="early-exit", draft_length="3")
     id = ask(heard, 64)
     done = heard.end_of(id)
     assert isinstance(done, Done)
@@ -91,7 +79,11 @@ def test_an_answer_obeys_the_laws(start: Start, folder: Path) -> None:
             assert after.round == event.round
     assert heard.text(id)
     loaded = heard.all("loaded")[0]
-    assert (loaded.target, loaded.drafter, loaded.draft_length) == (str(folder), "early-exit", "3")
+    assert (loaded.target, loaded.drafter, loaded.draft_length) == (
+        str(tiny_folder),
+        "early-exit",
+        "3",
+    )
 
     heard.engine.use_drafting(drafter="none")
     heard.until_told("loaded", 2)
@@ -112,9 +104,9 @@ def test_what_cannot_be_loaded(start: Start, tmp_path: Path) -> None:
     assert heard.engine.state is EngineState.EMPTY
 
 
-def test_an_answer_can_be_cancelled(start: Start, folder: Path) -> None:
+def test_an_answer_can_be_cancelled(start: Start, tiny_folder: Path) -> None:
     heard = start()
-    heard.engine.load(folder)
+    heard.engine.load(tiny_folder)
     id, waiting = streaming(heard), ask(heard)
     heard.engine.cancel(id)
     heard.engine.cancel(waiting)
@@ -130,9 +122,9 @@ def test_an_answer_can_be_cancelled(start: Start, folder: Path) -> None:
     heard.end_of(id)
 
 
-def test_a_stopped_engine_is_noticed_and_may_come_back(start: Start, folder: Path) -> None:
+def test_a_stopped_engine_is_noticed_and_may_come_back(start: Start, tiny_folder: Path) -> None:
     heard = start(patience=Patience(answering_seconds=1.0))
-    heard.engine.load(folder)
+    heard.engine.load(tiny_folder)
     id = streaming(heard)
     heard.signal(signal.SIGSTOP)
     heard.until(lambda: heard.engine.hanging)
@@ -143,9 +135,9 @@ def test_a_stopped_engine_is_noticed_and_may_come_back(start: Start, folder: Pat
     assert isinstance(heard.end_of(id), Done)
 
 
-def test_a_stopped_engine_can_be_replaced(start: Start, folder: Path) -> None:
+def test_a_stopped_engine_can_be_replaced(start: Start, tiny_folder: Path) -> None:
     heard = start()
-    heard.engine.load(folder)
+    heard.engine.load(tiny_folder)
     id, pid = streaming(heard), heard.engine.pid
     heard.signal(signal.SIGSTOP)
     heard.engine.restart()
@@ -155,9 +147,9 @@ def test_a_stopped_engine_can_be_replaced(start: Start, folder: Path) -> None:
     assert len(heard.all("loaded")) == 2
 
 
-def test_stopping_ends_the_answer_too(start: Start, folder: Path) -> None:
+def test_stopping_ends_the_answer_too(start: Start, tiny_folder: Path) -> None:
     heard = start()
-    heard.engine.load(folder)
+    heard.engine.load(tiny_folder)
     id, pid = streaming(heard), heard.engine.pid
     heard.engine.stop()
     assert not psutil.pid_exists(pid)
@@ -167,9 +159,9 @@ def test_stopping_ends_the_answer_too(start: Start, folder: Path) -> None:
     assert not heard.all("died")
 
 
-def test_stopping_a_stopped_engine(start: Start, folder: Path) -> None:
+def test_stopping_a_stopped_engine(start: Start, tiny_folder: Path) -> None:
     heard = start()
-    heard.engine.load(folder)
+    heard.engine.load(tiny_folder)
     id, pid = streaming(heard), heard.engine.pid
     heard.signal(signal.SIGSTOP)
     heard.engine.stop()
@@ -180,9 +172,9 @@ def test_stopping_a_stopped_engine(start: Start, folder: Path) -> None:
 @pytest.mark.parametrize(
     ("kills", "seed"), mostly_slow([(5, 5), *product([25], range(4))], quick=[(5, 5)])
 )
-def test_kills_at_random_moments(kills: int, seed: int, start: Start, folder: Path) -> None:
+def test_kills_at_random_moments(kills: int, seed: int, start: Start, tiny_folder: Path) -> None:
     heard, draw = start(), random.Random(seed)
-    heard.engine.load(folder, drafter="early-exit", draft_length="3")
+    heard.engine.load(tiny_folder, drafter="early-exit", draft_length="3")
     whole = ask(heard, 300)
     heard.end_of(whole)
     expected = heard.text(whole)
@@ -209,10 +201,10 @@ def test_kills_at_random_moments(kills: int, seed: int, start: Start, folder: Pa
 
 
 @pytest.mark.slow
-def test_kills_at_any_time_at_all(start: Start, folder: Path) -> None:
+def test_kills_at_any_time_at_all(start: Start, tiny_folder: Path) -> None:
     # While it starts, greets, loads and answers: by the clock, not by what was told.
     heard, draw = start(delays_seconds=[0.1] * 9), random.Random(1)
-    heard.engine.load(folder)
+    heard.engine.load(tiny_folder)
     heard.until_told("loaded")
 
     def kill() -> None:
@@ -227,7 +219,7 @@ def test_kills_at_any_time_at_all(start: Start, folder: Path) -> None:
     assert isinstance(heard.end_of(ask(heard)), Done)
 
 
-def test_it_does_not_outlive_a_window_that_is_killed(folder: Path, tmp_path: Path) -> None:
+def test_it_does_not_outlive_a_window_that_is_killed(tiny_folder: Path, tmp_path: Path) -> None:
     program = (
         "import sys\n"
         "from pathlib import Path\n"
@@ -246,7 +238,7 @@ def test_it_does_not_outlive_a_window_that_is_killed(folder: Path, tmp_path: Pat
         "application.exec()\n"
     )
     with subprocess.Popen(
-        [sys.executable, "-c", program, str(folder), str(tmp_path)],
+        [sys.executable, "-c", program, str(tiny_folder), str(tmp_path)],
         stdout=subprocess.PIPE,
         cwd=ROOT,
     ) as window:
@@ -257,9 +249,9 @@ def test_it_does_not_outlive_a_window_that_is_killed(folder: Path, tmp_path: Pat
         engine.wait(TIMEOUT_SECONDS)
 
 
-def test_text_arrives_while_it_is_written(start: Start, folder: Path) -> None:
+def test_text_arrives_while_it_is_written(start: Start, tiny_folder: Path) -> None:
     heard = start()
-    heard.engine.load(folder)
+    heard.engine.load(tiny_folder)
     id = streaming(heard)
     assert heard.engine.answering
     assert not any(isinstance(event, Done) for event in heard.of(id))

@@ -1,10 +1,8 @@
 """The command line, called in this process, on tiny models."""
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
-import mlx.core as mx
 import pytest
 from mlx_lm.utils import save_model
 
@@ -18,16 +16,12 @@ from tests.support.engine.ended import (
 
 
 @pytest.fixture(autouse=True)
-def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, on_the_cpu: None) -> None:
     """The CPU, where texts are equal to the letter; models kept apart; no terminal's settings."""
     monkeypatch.setenv("SLIPSTREAM_HOME", str(tmp_path / "home"))
     for name in ("FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("COLUMNS", "200")
-    before = mx.default_device()
-    mx.set_default_device(mx.cpu)
-    yield
-    mx.set_default_device(before)
 
 
 @pytest.fixture(scope="module")

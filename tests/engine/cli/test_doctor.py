@@ -2,11 +2,9 @@
 
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import mlx.core as mx
 import pytest
 from rich.console import Console
 
@@ -45,16 +43,6 @@ Pages speculative:                         5000.
 Pages purgeable:                           1000.
 "Translation faults":                 999999999.
 """
-
-
-@pytest.fixture(autouse=True)
-def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The CPU; a home of its own, where no starter model is."""
-    monkeypatch.setenv("SLIPSTREAM_HOME", str(tmp_path / "home"))
-    before = mx.default_device()
-    mx.set_default_device(mx.cpu)
-    yield
-    mx.set_default_device(before)
 
 
 @pytest.fixture(scope="module")

@@ -1,18 +1,18 @@
 """A signed feed on a loopback server, which counts who asks and misbehaves on request."""
 
 import socket
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 from nacl.signing import SigningKey
 
 from app.updates.check import sign_text
 from app.updates.feed import Feed, Release, feed_to_text
+from tests.support.loopback import serving_on_loopback
 
 KEY = SigningKey(bytes(range(32)))
 PUBLIC_KEY = bytes(KEY.verify_key)
@@ -77,17 +77,9 @@ def serving(data: bytes) -> Iterator[FeedServer]:
         def log_message(self, *parts: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = False  # so that closing the server waits for them
-    served.address = f"http://127.0.0.1:{server.server_port}/feed.json"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
+    with serving_on_loopback(Handler) as address:
+        served.address = f"{address}/feed.json"
         yield served
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 def nobody_there() -> str:

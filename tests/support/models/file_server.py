@@ -1,11 +1,12 @@
 """A loopback server for one file, which can resume, break off, or misbehave on request."""
 
 import re
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
+
+from tests.support.loopback import serving_on_loopback
 
 
 @dataclass
@@ -57,14 +58,6 @@ def serving(data: bytes) -> Iterator[FileServer]:
         def log_message(self, *parts: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = False  # so that closing the server waits for them
-    served.url = f"http://127.0.0.1:{server.server_port}/file.whl"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
+    with serving_on_loopback(Handler) as address:
+        served.url = f"{address}/file.whl"
         yield served
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()

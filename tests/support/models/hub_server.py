@@ -11,9 +11,11 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qs, quote, unquote, urlsplit
+
+from tests.support.loopback import serving_on_loopback
 
 LARGE_BYTES = 1_000  # from here on, and by their endings, files are large
 LARGE_SUFFIXES = (".safetensors", ".gguf", ".bin")
@@ -117,18 +119,11 @@ def serving_hub(repositories: dict[str, dict[str, bytes]]) -> Iterator[HubServer
     class Handler(_Handler):
         hub = served
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = False  # so that closing the server waits for them
-    served.endpoint = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield served
-    finally:
-        served.release.set()
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with serving_on_loopback(Handler) as served.endpoint:
+        try:
+            yield served
+        finally:
+            served.release.set()
 
 
 class _Handler(BaseHTTPRequestHandler):

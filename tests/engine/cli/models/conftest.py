@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-import mlx.core as mx
 import pytest
 from huggingface_hub import constants
 
@@ -14,7 +13,7 @@ from tests.support.models.hub_server import HubServer, serving_hub
 
 
 @pytest.fixture
-def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, on_the_cpu: None) -> Path:
     """The folder under which everything lies, home/ and hub/. On the CPU, and in no terminal."""
     monkeypatch.setenv("SLIPSTREAM_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))  # for child processes
@@ -24,10 +23,7 @@ def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pa
     monkeypatch.setenv("HF_TOKEN_PATH", str(tmp_path / "no-token"))
     monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "no-token"))
     monkeypatch.setenv("COLUMNS", "120")
-    before = mx.default_device()
-    mx.set_default_device(mx.cpu)
-    yield tmp_path
-    mx.set_default_device(before)
+    return tmp_path
 
 
 @pytest.fixture
