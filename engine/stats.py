@@ -69,9 +69,9 @@ def pass_seconds(stats: Stats) -> float | None:
 def against_plain(answer: Stats, plain_pass: float | None = None) -> float | NoRatio:
     """How many times as fast as plain decoding `answer` was, or why that cannot be said.
 
-    `plain_pass` is what a plain pass took at that time, in seconds, where it was measured apart, as
-    in a race; else the answer's own plain passes count. Its plain rounds count as what they took
-    without interruption, so that an interruption neither adds to a speed-up nor hides one.
+    `plain_pass` is what a plain pass took meanwhile, in seconds, in a race or a benchmark. Without
+    it the answer's own plain passes count: its plain rounds, as what they take without
+    interruption, so that an interruption neither adds to a speed-up nor hides one.
 
     A pass over a draft reads more rows than a plain one and is never cheaper. So the ratio is at
     most the tokens per pass, times the share of the time that did not go into drafting; what is
@@ -79,12 +79,13 @@ def against_plain(answer: Stats, plain_pass: float | None = None) -> float | NoR
     """
     if not answer.proposed:
         return NoRatio.NOTHING_DRAFTED
-    plain_pass = pass_seconds(answer) if plain_pass is None else plain_pass
-    length, whole = answer.acceptance_length, answer.decode_seconds
-    with_drafts = whole - answer.plain_seconds
-    if not plain_pass or not length or with_drafts <= 0.0:
+    spent = whole = answer.decode_seconds
+    if plain_pass is None and (plain_pass := pass_seconds(answer)) is not None:
+        spent += answer.plain * plain_pass - answer.plain_seconds
+    length = answer.acceptance_length
+    if not plain_pass or not length or spent <= 0.0:
         return NoRatio.NOT_MEASURED
-    ratio = answer.committed * plain_pass / (with_drafts + answer.plain * plain_pass)
+    ratio = answer.committed * plain_pass / spent
     highest = length * max(0.0, whole - answer.draft_seconds) / whole
     return min(ratio, highest) if ratio <= _SLACK * highest else NoRatio.NOT_COMPARABLE
 

@@ -162,9 +162,7 @@ class RoundsSide(QWidget):
         if self._live or len(events) == self._received > 0:
             return
         self._received = 0
-        self.panel.show_trace(
-            events, self.scrubber.round, plain_pass=self.scrubber.replay.plain_pass
-        )
+        self.panel.show_trace(events, self.scrubber.round, ended=self.scrubber.at_end)
 
     def _receive(self, writing: Writing, happening: EventOrRound) -> None:
         if self._live and writing.message.id == self.answer:

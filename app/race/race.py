@@ -18,7 +18,7 @@ from engine.events import Done, Event, Failed, Stats, Verdict
 from engine.protocol import rival_of
 from engine.request import ChatMessage, Request, Sampling
 from engine.rounds import Token
-from engine.stats import NoRatio, against_plain, pass_seconds, tally
+from engine.stats import ENOUGH_PLAIN_ROUNDS, NoRatio, against_plain, tally
 from models.errors import Problem
 
 Racer = Literal["plain", "speculative"]
@@ -70,8 +70,9 @@ def compare_answers(plain: Trace, speculative: Trace) -> RaceResult:
             break
         tokens += 1
     fast = tally(speculative.events)
-    meanwhile = pass_seconds(tally(_until(fast.decode_seconds, plain.events)))
-    ratio = against_plain(fast, meanwhile or 0.0)
+    meanwhile = tally(_until(fast.decode_seconds, plain.events))
+    enough = meanwhile.plain >= ENOUGH_PLAIN_ROUNDS
+    ratio = against_plain(fast, meanwhile.plain_seconds / meanwhile.plain if enough else 0.0)
     return RaceResult(tokens, difference, tally(plain.events), fast, ratio)
 
 

@@ -60,10 +60,9 @@ def speed(stats: Stats) -> Figure:
     )
 
 
-def against_plain(stats: Stats, *, plain_pass: float | None = None, ended: bool = True) -> Figure:
-    """The speed-up over plain decoding. `plain_pass` is what a plain pass took near this answer,
-    where `stats` are of a part of it; before it has `ended`, it may still be measured."""
-    ratio = ratio_to_plain(stats, plain_pass)
+def against_plain(stats: Stats, *, ended: bool = True) -> Figure:
+    """The speed-up over plain decoding; before the answer has `ended`, it may be measured yet."""
+    ratio = ratio_to_plain(stats)
     if ratio is NoRatio.NOT_MEASURED and not ended:
         return Figure(NOT_YET, "measured when\nthe answer ends")
     if isinstance(ratio, NoRatio):

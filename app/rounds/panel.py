@@ -34,7 +34,6 @@ class RoundsPanel(QWidget):
         super().__init__(parent)
         self.stats = Stats()
         self.last: Round | None = None
-        self._plain_pass: float | None = None
         self._ended = True
         self._timer = QTimer(self, singleShot=True, interval=_REFRESH_MS)
         self._timer.timeout.connect(self.refresh)
@@ -87,20 +86,13 @@ class RoundsPanel(QWidget):
             self._timer.start()
 
     def show_trace(
-        self,
-        events: Iterable[Event],
-        last: Round | None = None,
-        *,
-        plain_pass: float | None = None,
-        ended: bool = True,
+        self, events: Iterable[Event], last: Round | None = None, *, ended: bool = True
     ) -> None:
         """Show an answer as far as these events go; `last` is its last round with a verdict.
 
-        `plain_pass` is what a plain pass took near the whole answer, in seconds. One that has not
-        `ended` goes on with `push`.
+        More follows with `push` where it has not `ended`.
         """
-        self.stats, self.last = tally(events), last
-        self._plain_pass, self._ended = plain_pass, ended
+        self.stats, self.last, self._ended = tally(events), last, ended
         self.refresh()
 
     def refresh(self) -> None:
@@ -109,7 +101,7 @@ class RoundsPanel(QWidget):
         stats = self.stats
         shown: dict[str, Figure] = {
             "speed": figures.speed(stats),
-            "plain": figures.against_plain(stats, plain_pass=self._plain_pass, ended=self._ended),
+            "plain": figures.against_plain(stats, ended=self._ended),
             "rate": figures.acceptance_rate(stats),
             "length": figures.acceptance_length(stats),
             "draft": figures.draft_length(self.last),

@@ -43,4 +43,4 @@ class ReplayDialog(QDialog):
 
     def _on_moved(self, place: int) -> None:
         shown = self.scrubber
-        self.panel.show_trace(shown.events, shown.round, plain_pass=shown.replay.plain_pass)
+        self.panel.show_trace(shown.events, shown.round, ended=shown.at_end)

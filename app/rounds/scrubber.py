@@ -130,6 +130,11 @@ class Scrubber(QWidget):
         return self._slider.value()
 
     @property
+    def at_end(self) -> bool:
+        """Whether the whole answer is shown."""
+        return self.place == len(self.replay)
+
+    @property
     def playing(self) -> bool:
         return self._timer.isActive()
 
@@ -183,7 +188,7 @@ class Scrubber(QWidget):
         """Show round after round; from the beginning, if this is the end."""
         if not len(self.replay):
             return
-        if self.place == len(self.replay):
+        if self.at_end:
             self.go_to(0)
         self._timer.start()
         self._name_play()
@@ -202,7 +207,7 @@ class Scrubber(QWidget):
 
     def _play_on(self) -> None:
         self.go_to(self.place + 1)
-        if self.place == len(self.replay):
+        if self.at_end:
             self.pause()
 
     def _press(self, shape: Sign) -> None:

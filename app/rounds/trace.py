@@ -14,7 +14,6 @@ from typing import Literal
 
 from engine.events import Done, Event, Failed, Text, Verdict, to_json
 from engine.rounds import EventOrRound, Round, Rounds, Token
-from engine.stats import pass_seconds, tally
 
 PieceKind = Literal["accepted", "correction", "bonus", "plain", "rejected", "discarded"]
 
@@ -142,8 +141,7 @@ class Replay:
     """The rounds of an answer, and how far the answer was after each. Place n is after n rounds.
 
     Attributes: `events` are all events; `rounds` are the rounds with a verdict; `pieces` are the
-    answer's tokens, each with its final text; `plain_pass` is what a plain pass took near this
-    answer, in seconds, None where that was not measured.
+    answer's tokens, each with its final text.
     """
 
     def __init__(self, events: Iterable[Event]) -> None:
@@ -160,7 +158,6 @@ class Replay:
                     self._event_ends.append(index if begun is None else begun)
                     begun = None
         self.rounds, self.pieces = tuple(trace.rounds), trace.pieces
-        self.plain_pass = pass_seconds(tally(self.events))
         # The last round takes all events that are left, even text that no round gave.
         self._event_ends.append(len(self.events))
 

@@ -40,7 +40,7 @@ def test_the_same_tokens_are_identical_however_they_were_drafted() -> None:
     assert result.difference is None
     assert result.tokens == tally(PLAIN).committed == tally(SPECULATIVE).committed
     fast = tally(SPECULATIVE)
-    passes = ROUND_SECONDS * fast.committed
+    passes = ROUND_SECONDS * fast.committed  # what plain decoding takes for as many tokens
     assert result.ratio == pytest.approx(passes / fast.decode_seconds)
     assert f"{result.tokens} tokens" in result_text(result)
 

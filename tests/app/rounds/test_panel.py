@@ -66,17 +66,6 @@ def test_the_speed_up_comes_with_the_end_of_the_answer(panel: RoundsPanel) -> No
     assert panel.figure("plain").value.endswith("×")
 
 
-def test_a_part_of_an_answer_is_compared_with_the_same_passes(panel: RoundsPanel) -> None:
-    events = recorded("stories_early_exit.jsonl")
-    stats = tally(events)
-    panel.show_trace(events[: len(events) // 2])
-    assert panel.figure("plain").value == "–"
-    panel.show_trace(
-        events[: len(events) // 2], plain_pass=0.5 * stats.verify_seconds / stats.rounds
-    )
-    assert panel.figure("plain").value.endswith("×")
-
-
 def test_every_figure_is_explained(panel: RoundsPanel) -> None:
     assert set(FIGURES) == set(FIGURE_NAMES)
     shown = {view.toolTip() for view in panel.findChildren(QWidget)}

@@ -52,6 +52,10 @@ def part[T: QWidget](scrubber: Scrubber, kind: type[T]) -> T:
     return found
 
 
+def push_button(scrubber: Scrubber, words: str) -> QPushButton:
+    return next(b for b in scrubber.findChildren(QPushButton) if b.text() == words)
+
+
 def text(scrubber: Scrubber) -> str:
     return part(scrubber, ReplayText).toPlainText()
 
@@ -173,7 +177,7 @@ def test_playing_from_the_end_begins_again(scrubber: Scrubber) -> None:
 def test_the_export_is_the_whole_trace(qtbot: QtBot, scrubber: Scrubber) -> None:
     scrubber.go_to(3)
     with qtbot.waitSignal(scrubber.export_wanted) as signal:
-        part(scrubber, QPushButton).click()
+        push_button(scrubber, "Export…").click()
     assert isinstance(signal.args, list)
     values = json.loads(signal.args[0])
     assert len(values) == len(EVENTS)
@@ -184,7 +188,8 @@ def test_without_an_answer_there_is_nothing_to_press(scrubber: Scrubber) -> None
     scrubber.show_trace(())
     assert text(scrubber) == ""
     assert not any(b.isEnabled() for b in scrubber.findChildren(QToolButton))
-    assert not part(scrubber, QPushButton).isEnabled()
+    assert not push_button(scrubber, "Export…").isEnabled()
+    assert not push_button(scrubber, "Enlarge…").isEnabled()
     scrubber.play()
     assert not scrubber.playing
     assert "no rounds" in [label.text() for label in scrubber.findChildren(QLabel)]
@@ -250,7 +255,7 @@ def test_a_replay_in_a_window_of_its_own_begins_where_the_small_one_was(
     scrubber.go_to(7)
     asked: list[bool] = []
     scrubber.room_wanted.connect(lambda: asked.append(True))
-    next(b for b in scrubber.findChildren(QPushButton) if b.text() == "Enlarge…").click()
+    push_button(scrubber, "Enlarge…").click()
     assert asked == [True]
     large = ReplayDialog(scrubber.replay, place=scrubber.place)
     qtbot.addWidget(large)
