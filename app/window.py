@@ -43,7 +43,6 @@ from app.sidebar.controller import SidebarController
 from app.sidebar.sidebar import Sidebar
 from app.theme.style import STYLE_SHEET, Theme
 from app.welcome import Welcome
-from engine.events import Done
 from models.errors import Problem
 
 _KEEP_UNSENT_MS = 600
@@ -82,7 +81,7 @@ class Window(QMainWindow):
         self.presenter = ConversationPresenter(
             self.conversation, self.answers, self.transcript, self.lane
         )
-        self.rounds = RoundsSide(self.conversation, self.answers, reference=settings.reference)
+        self.rounds = RoundsSide(self.conversation, self.answers)
         self.engine_status = EngineStatus(
             engine, loader, self.answers, notices=self.notices, composer=self.composer
         )
@@ -101,7 +100,7 @@ class Window(QMainWindow):
         self.library = library
         self.library_controller = LibraryController(library, loader, parent=self)
         self.tokens = TokenCounter(self)
-        self._race = Race(engine, loader, parent=self)
+        self._race = Race(engine, parent=self)
         self.editing = 0  # the id of the message that is being edited; 0 for none
         self._painted = False
         self._unsent = QTimer(self, singleShot=True, interval=_KEEP_UNSENT_MS)
@@ -167,9 +166,6 @@ class Window(QMainWindow):
         self.composer.stopped.connect(conversation.stop)
         self.composer.changed.connect(lambda text: self._unsent.start())
         self.composer.field.textChanged.connect(self._count)
-        self._race.finished.connect(
-            lambda result: self.settings.measure(self.loader.names[0], result.plain)
-        )
         self.tokens.counted.connect(self._on_counted)
         self.loader.loaded_now.connect(lambda loaded: self.tokens.use(Path(loaded.target)))
         self.transcript.added.connect(self._on_message)
@@ -196,6 +192,7 @@ class Window(QMainWindow):
             lambda line: self.notices.say("library", line, seconds=8.0)
         )
         self.rounds.export_wanted.connect(self._ask_to_export_trace)
+        self.legend.explanation_asked.connect(self.rounds.explain)
 
     def _connect_commands(self) -> None:
         commands = {
@@ -214,6 +211,7 @@ class Window(QMainWindow):
             "go_on": self._go_on_with_last,
             "before": lambda: self.rounds.step(-1),
             "after": lambda: self.rounds.step(1),
+            "explain_rounds": self.rounds.explain,
             "export_trace": self.rounds.scrubber.export,
             "starter": lambda: self.loader.load(type(self.loader.pair)()),
             "restart": self.engine_status.try_again,
@@ -316,7 +314,7 @@ class Window(QMainWindow):
         if not lines:
             self._on_problem(Problem("There is nothing to race with.", "Write a message first."))
         elif self.answers.busy or self._race.running or self.loader.loaded is None:
-            self._on_problem(Problem("The engine is not free yet.", "Wait for it, then race."))
+            self._on_problem(Problem("The engine is busy.", "Wait for it, then race."))
         else:
             dialog = RaceDialog(
                 self._race,
@@ -363,9 +361,6 @@ class Window(QMainWindow):
 
     def _on_finished(self, writing: Writing) -> None:
         self.composer.set_answering(self.conversation.writing is not None)
-        last = writing.events[-1] if writing.events else None
-        if isinstance(last, Done):
-            self.settings.measure(self.loader.names[0], last.stats)
 
     def _on_ready(self, pair: Pair) -> None:
         use = Offer("Use it", lambda: self.pair_controller.use(pair))

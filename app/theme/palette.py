@@ -14,7 +14,7 @@ from engine.rounds import Fate
 Syntax = Literal[
     "keyword", "name", "text", "number", "comment", "operator", "inserted", "deleted", "heading"
 ]
-LineStyle = Literal["none", "solid", "dash", "dot", "strike"]
+LineStyle = Literal["none", "solid", "dash", "dot", "strike", "dash strike"]
 
 TINT = 0.10  # how much of a token's colour is in the surface behind it
 
@@ -88,7 +88,7 @@ LIGHT = Palette(
     bonus="#7a3db8",
     plain="#24272b",
     rejected="#b9252c",
-    faded="#868a91",
+    faded="#64686f",
     drafting="#b26a00",
     verifying="#2f6db5",
     syntax={
@@ -122,7 +122,7 @@ DARK = Palette(
     bonus="#c8a2ff",
     plain="#e4e5e7",
     rejected="#ff8a80",
-    faded="#7d8188",
+    faded="#979ca4",
     drafting="#e0a040",
     verifying="#6aa5e8",
     syntax={
@@ -155,7 +155,9 @@ def line_of(fate: Fate) -> LineStyle:
             return "dot"
         case "rejected":
             return "strike"
-        case "plain" | "discarded" | "drafted":
+        case "discarded":
+            return "dash strike"
+        case "plain" | "drafted":
             return "none"
 
 
