@@ -13,7 +13,6 @@ from app import files
 from app.chat.answers import Answers, Writing
 from app.chat.composer import Composer
 from app.chat.conversation import DEFAULTS, OpenConversation
-from app.chat.message import MessageWidget
 from app.chat.presenter import ConversationPresenter
 from app.chat.provenance import Legend
 from app.chat.rounds_side import RoundsSide
@@ -172,7 +171,6 @@ class Window(QMainWindow):
         )
         self.tokens.counted.connect(self._on_counted)
         self.loader.loaded_now.connect(lambda loaded: self.tokens.use(Path(loaded.target)))
-        self.transcript.added.connect(self._on_message)
         self.presenter.selected.connect(self.rounds.show_answer)
         self.presenter.edit_asked.connect(self.edit)
         self.presenter.link_asked.connect(lambda address: ask_to_open(self, address))
@@ -370,9 +368,6 @@ class Window(QMainWindow):
     def _on_ready(self, pair: Pair) -> None:
         use = Offer("Use it", lambda: self.pair_controller.use(pair))
         self.notices.say("library", f"{target_name(pair.target)} finished downloading.", offer=use)
-
-    def _on_message(self, message: MessageWidget) -> None:
-        message.copied.connect(lambda what: self.notices.say("copied", f"{what}.", seconds=2.0))
 
     def _ask_to_export_trace(self, document: str) -> None:
         def write(path: Path) -> None:

@@ -62,7 +62,9 @@ class TextDocument:
         self._stream = stream
         self._map = SourceMap()
         self._place = ReadingPlace()
-        self._passed: list[tuple[ReadingPlace, DocumentMark]] = [(self._place, DocumentMark(0, True, 0, 0))]
+        self._passed: list[tuple[ReadingPlace, DocumentMark]] = [
+            (self._place, DocumentMark(0, True, 0, 0))
+        ]
         self._tail: list[tuple[Item, DocumentMark]] = []
         self._fresh = True
         self._stale = False
@@ -187,7 +189,9 @@ class TextDocument:
         return text.removeprefix("\n")
 
     def _mark(self, *, rejected: int) -> DocumentMark:
-        return DocumentMark(self.document.characterCount() - 1, self._fresh, len(self._map), rejected)
+        return DocumentMark(
+            self.document.characterCount() - 1, self._fresh, len(self._map), rejected
+        )
 
     def _rewind(self, source: int) -> None:
         """Take back what was written from the part on that this place is in."""

@@ -160,7 +160,9 @@ def test_actions_wake_with_the_mouse_and_the_focus(make: Make) -> None:
     assert not copy.awake
     message.eventFilter(message.view, QEvent(QEvent.Type.FocusIn))
     assert copy.awake
-    assert copy.focusPolicy() & Qt.FocusPolicy.TabFocus
+    reached = [b for b in message.stops if "Copy the message" in b.accessibleName()]
+    assert len(reached) == 1
+    assert reached[0].focusPolicy() & Qt.FocusPolicy.TabFocus
 
 
 def test_asleep_or_not_is_seen_and_moves_nothing(make: Make) -> None:
