@@ -124,6 +124,7 @@ class Window(QMainWindow):
         column = QVBoxLayout(middle)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
+        column.addWidget(self.presenter.finder.bar)
         column.addWidget(self.transcript, 1)
         column.addLayout(below)
         self.columns.addWidget(self.sidebar)
@@ -175,7 +176,10 @@ class Window(QMainWindow):
         self.presenter.edit_asked.connect(self.edit)
         self.presenter.link_asked.connect(lambda address: ask_to_open(self, address))
         self.theme.changed.connect(self._follow_theme)
-        conversation.reached.connect(self.presenter.reveal)
+        conversation.reached.connect(
+            lambda message: self.presenter.reveal(message, self.sidebar.query)
+        )
+        self.rounds.stepped.connect(self.presenter.show_answer)
         self.sidebar.find_action.triggered.connect(lambda: self.sides.show("sidebar"))
         self.sidebar.new_asked.connect(self.new)
         self.sidebar_controller.left.connect(self._leave)
@@ -205,6 +209,9 @@ class Window(QMainWindow):
             "smaller": lambda: self.theme.zoom(-1.0),
             "own_size": lambda: self.theme.zoom(0.0),
             "full_screen": self._switch_full_screen,
+            "find": self.presenter.finder.open,
+            "find_next": lambda: self.presenter.finder.step(1),
+            "find_previous": lambda: self.presenter.finder.step(-1),
             "send": self.composer.send,
             "stop": self.conversation.stop,
             "edit": self._edit_last,

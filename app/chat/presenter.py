@@ -11,6 +11,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from app.chat.announce import Announcer
 from app.chat.answers import Answers, Writing
 from app.chat.conversation import OpenConversation
+from app.chat.finder import Finder
 from app.chat.message import Ending
 from app.chat.message_row import MessageRow
 from app.chat.transcript import FRAME_MILLISECONDS, Transcript
@@ -24,7 +25,7 @@ PERSON = "You"
 
 
 class ConversationPresenter(QObject):
-    """Attributes: `provenance`, whether tokens are told apart.
+    """Attributes: `provenance`, whether tokens are told apart; `finder`, and its bar.
 
     Signals:
         edit_asked(int): a message of the person's, by its id.
@@ -47,6 +48,7 @@ class ConversationPresenter(QObject):
         self.provenance = False
         self._conversation, self._answers = conversation, answers
         self._transcript, self._lane = transcript, lane
+        self.finder = Finder(transcript)
         self._announcer = Announcer(transcript)
         self._shown: list[Message] = []
         self._asked: set[int] = set()  # answers whose traces were asked for
@@ -68,12 +70,20 @@ class ConversationPresenter(QObject):
             self._show_pieces()  # of an answer that is known already, and has grown since
             self._fetch_pieces()
 
-    def reveal(self, id: int) -> None:
-        """Scroll to a message, and give it the focus where it is an answer."""
+    def reveal(self, id: int, words: str = "") -> None:
+        """Scroll to a message, and give it the focus; to the first of these words in it, which
+        are marked, where it has any."""
+        row = self._row(id)
+        if row is not None:
+            if not self.finder.show_words(row, words):
+                self._transcript.reveal(row)
+            row.view.setFocus()
+
+    def show_answer(self, id: int) -> None:
+        """Scroll to an answer that is looked at elsewhere."""
         row = self._row(id)
         if row is not None:
             self._transcript.reveal(row)
-            row.view.setFocus()
 
     def _follow(self, kept: int) -> None:
         """Show the branch as it is now; `kept` messages are shown already."""

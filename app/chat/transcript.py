@@ -15,7 +15,7 @@ from bisect import bisect_right
 from datetime import datetime
 from operator import attrgetter
 
-from PySide6.QtCore import QEvent, Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, QRectF, Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QFontMetricsF, QPalette, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QFrame, QLabel, QScrollArea, QWidget
 
@@ -218,15 +218,27 @@ class Transcript(QScrollArea):
 
     def in_sight(self, row: MessageRow, place: int) -> bool:
         """Whether the line with the character at `place` of a message's text can be seen."""
-        if row.widget is None or row in self._waiting:
-            return False
-        line = row.view.line_of(place)
-        top = row.top + row.view.y() + line.top() - self.verticalScrollBar().value()
-        return 0 <= top <= self.viewport().height() - line.height()
+        line = self._line_of(row, place)
+        return line is not None and 0 <= line.top() <= self.viewport().height() - line.height()
+
+    def is_above(self, row: MessageRow, place: int) -> bool:
+        """Whether that line is above what can be seen."""
+        line = self._line_of(row, place)
+        if line is None:
+            return row.top < self.verticalScrollBar().value()
+        return line.top() < 0
 
     def first_in_sight(self) -> int:
         """The number of the message at the upper edge."""
         return self._number_at(self.verticalScrollBar().value())
+
+    def _line_of(self, row: MessageRow, place: int) -> QRectF | None:
+        """Where the line with that character is in what can be seen; None while it is not laid
+        out."""
+        if row.widget is None or row in self._waiting:
+            return None
+        down = row.top + row.view.y() - self.verticalScrollBar().value()
+        return row.view.line_of(place).translated(0, down)
 
     # Writing
 
