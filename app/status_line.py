@@ -23,7 +23,6 @@ class StatusLine(QWidget):
         self.text = ""
         self._wraps = wraps
         self._sign = QLabel()
-        self._sign.setTextFormat(Qt.TextFormat.PlainText)
         self._words = QLabel()
         self._words.setTextFormat(Qt.TextFormat.PlainText)
         self._words.setWordWrap(wraps)

@@ -18,6 +18,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QMenu, QVBoxLayout, QWidget
 
+from app.chat.figures_line import FiguresLine, in_words
 from app.chat.message_actions import MessageActions
 from app.chat.provenance import Provenance
 from app.conversations.answer_figures import AnswerFigures
@@ -25,9 +26,8 @@ from app.conversations.records import MessageState
 from app.markdown.formats import Formats
 from app.markdown.streaming import StreamingMarkdown, StreamingPlainText
 from app.markdown.view import TextView
-from app.status_line import StatusLine
 from app.theme.hover_button import HoverButton
-from app.theme.style import figures_font, small_font
+from app.theme.style import small_font
 from engine.request import Role
 from models.in_words import clean
 
@@ -111,7 +111,7 @@ class MessageWidget(QWidget):
         self.go_on.setAccessibleName("Continue this answer where it ends")
         self.go_on.clicked.connect(self.go_on_asked)
         self.go_on.hide()
-        self.figures_line = StatusLine()
+        self.figures_line = FiguresLine(formats)
         self._actions = [self._make_actions()]
         if answer:
             self._actions.append(self._make_actions())
@@ -195,6 +195,7 @@ class MessageWidget(QWidget):
         for actions in self._actions:
             actions.set_formats(formats)
         self.go_on.set_appearance(formats.font, formats.colours)
+        self.figures_line.set_formats(formats)
         self._show_formats()
         self.update()
 
@@ -218,7 +219,9 @@ class MessageWidget(QWidget):
         address = self.view.anchorAt(self.view.viewport().mapFromGlobal(place))
         if address:
             clipboard = QGuiApplication.clipboard()
-            menu.addAction("Copy the link's address", lambda: clipboard.setText(clean(address)))
+            menu.addAction(
+                "Copy the link\u2019s address", lambda: clipboard.setText(clean(address))
+            )
         menu.addAction("Copy the answer" if answer else "Copy the message", self.copy)
         menu.addSeparator()
         if answer:
@@ -290,35 +293,20 @@ class MessageWidget(QWidget):
                 button.setFocusPolicy(Qt.FocusPolicy.NoFocus)
 
     def _show_figures(self) -> None:
-        self.figures_line.say(self._figures_in_words())
+        words = ""  # where no figures are known: the title has the name
+        if self._figures is not None:
+            words = in_words(self._figures, complete=self._complete, target=clean(self.name))
+        self.figures_line.say(words)
         if self._created is not None:
             local = QDateTime.fromSecsSinceEpoch(int(self._created.timestamp()))
             when = QLocale().toString(local, QLocale.FormatType.LongFormat)
             self._title.setToolTip(when)
             self.figures_line.setToolTip(when)
 
-    def _figures_in_words(self) -> str:
-        """The answer's figures and who wrote it. How one ended that is not complete has a line of
-        its own; where no figures are known, the title has the name."""
-        figures = self._figures
-        if figures is None:
-            return ""
-        found = [f"{figures.tokens:,} token{'' if figures.tokens == 1 else 's'}"]
-        if (speed := figures.tokens_per_second) is not None:
-            found.append(f"{speed:.1f} tokens/s")
-        if figures.first_token_seconds is not None:
-            found.append(f"first after {figures.first_token_seconds:.2f} s")
-        if self._complete and figures.stop_reason == "end":
-            found.append("ended by the model")
-        elif self._complete and figures.stop_reason == "stop string":
-            found.append("ended at a stop sequence")
-        return " \u00b7 ".join((*found, clean(self.name)))
-
     def _show_formats(self) -> None:
         colours = self._formats.colours
         small = small_font(self._formats.font, scale=0.9)
         self._ending.setFont(small)
-        self.figures_line.setFont(figures_font(small_font(self._formats.font)))
         for label, colour in (
             (self._title, colours.muted),
             (self._ending, colours.warning),

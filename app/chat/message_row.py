@@ -17,7 +17,7 @@ from app.markdown.view import TextMark, TextView
 from app.rounds.trace import Piece
 from engine.request import Role
 
-_AROUND = 74  # pixels of a message that are not its text, about
+_AROUND, _AROUND_ANSWER = 40, 66  # pixels of a message that are not its text, about
 
 
 class MessageRow:
@@ -167,7 +167,10 @@ class MessageRow:
         if self._estimate[:2] != (width, metrics.height()):
             a_row = max(8.0, (width - 40) / metrics.averageCharWidth())
             text = self.written
-            rows = text.count("\n") + 1 + 0.8 * len(text) / a_row
-            height = _AROUND + math.ceil(rows * 1.2 * metrics.height())
+            blank = text.count("\n\n")
+            lines = text.count("\n") + 1 - blank
+            rows = lines + 0.4 * blank + max(0.0, len(text) / a_row - 0.6 * lines)
+            around = _AROUND_ANSWER if self.role == "assistant" else _AROUND
+            height = around + math.ceil(rows * 1.16 * metrics.height())
             self._estimate = (width, metrics.height(), height)
         return self._estimate[2]
