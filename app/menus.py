@@ -103,6 +103,8 @@ _OTHER_KEYS = (
     ("In the message", "Send", "Enter"),
     ("In the message", "Begin a line", "Shift+Enter"),
     ("In the message", "Stop the answer", "Esc"),
+    ("In the find bar", "Next, previous", "Enter, Shift+Enter"),
+    ("In the find bar", "Close", "Esc"),
     ("In the replay", "One round back, on", "Left, Right"),
     ("In the replay", "To the ends", "Home, End"),
     ("In the replay", "Play and pause", "Space"),

@@ -14,7 +14,9 @@ from PySide6.QtCore import QObject, QTimer
 from app.chat.find_bar import FindBar
 from app.chat.message_row import MessageRow
 from app.chat.transcript import Transcript
+from app.markdown.blocks import BlockReader
 from app.markdown.searching import FoundText, SearchedText, pattern_of, pattern_of_any
+from app.markdown.streaming import StreamingMarkdown, StreamingPlainText
 from app.markdown.view import TextMark
 
 _SLICE_SECONDS = 0.008
@@ -28,6 +30,7 @@ class Finder(QObject):
         super().__init__(transcript)
         self.bar = FindBar()
         self._transcript = transcript
+        self._reader = BlockReader()
         self._wanted: re.Pattern[str] | None = None
         self._rows: tuple[MessageRow, ...] = ()
         self._texts: dict[MessageRow, SearchedText] = {}
@@ -170,7 +173,9 @@ class Finder(QObject):
     def _text_of(self, row: MessageRow) -> SearchedText:
         text = self._texts.get(row)
         if text is None:
-            text = self._texts[row] = SearchedText(markdown=row.role == "assistant")
+            answer = row.role == "assistant"
+            stream = StreamingMarkdown(self._reader) if answer else StreamingPlainText()
+            text = self._texts[row] = SearchedText(stream)
         text.grow(row.written)
         return text
 

@@ -23,6 +23,7 @@ from app.chat.message_actions import MessageActions
 from app.chat.provenance import Provenance
 from app.conversations.answer_figures import AnswerFigures
 from app.conversations.records import MessageState
+from app.markdown.blocks import BlockReader
 from app.markdown.formats import Formats
 from app.markdown.streaming import StreamingMarkdown, StreamingPlainText
 from app.markdown.view import TextView
@@ -84,6 +85,7 @@ class MessageWidget(QWidget):
         name: str,
         formats: Formats,
         created: datetime | None = None,
+        reader: BlockReader | None = None,
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
@@ -95,7 +97,7 @@ class MessageWidget(QWidget):
         self._figures: AnswerFigures | None = None
         self._complete = False
         answer = role == "assistant"
-        self.view = TextView(formats, StreamingMarkdown() if answer else StreamingPlainText())
+        self.view = TextView(formats, StreamingMarkdown(reader) if answer else StreamingPlainText())
         self.provenance = Provenance(self.view, formats.colours)
         self.view.setAccessibleName(f"{name}: message")
         self.setAccessibleName(f"Message by {name}")
@@ -113,8 +115,6 @@ class MessageWidget(QWidget):
         self.go_on.hide()
         self.figures_line = FiguresLine(formats)
         self._actions = [self._make_actions()]
-        if answer:
-            self._actions.append(self._make_actions())
         self._arrange()
         self._show_formats()
         self._show_figures()
@@ -126,14 +126,15 @@ class MessageWidget(QWidget):
 
     @property
     def buttons(self) -> tuple[HoverButton, ...]:
-        """What can be done with the message; for an answer once above it and once below."""
+        """What can be done with the message; for an answer below it, and once the pointer has
+        been there, above it too."""
         return tuple(button for actions in self._actions for button in actions.buttons)
 
     @property
     def stops(self) -> tuple[QWidget, ...]:
         """Where Tab stops, in turn: at each action once."""
-        if len(self._actions) > 1:
-            return (self.view, self.go_on, *self._actions[1].buttons)
+        if self.role == "assistant":
+            return (self.view, self.go_on, *self._actions[0].buttons)
         return (*self._actions[0].buttons, self.view, self.go_on)
 
     @property
@@ -238,6 +239,8 @@ class MessageWidget(QWidget):
         self.menu(event.globalPos()).popup(event.globalPos())
 
     def enterEvent(self, event: QEnterEvent) -> None:
+        if self.role == "assistant" and len(self._actions) == 1:
+            self._add_actions_above()
         self._wake(True)
 
     def leaveEvent(self, event: QEvent) -> None:
@@ -269,15 +272,14 @@ class MessageWidget(QWidget):
         return made
 
     def _arrange(self) -> None:
-        header = QHBoxLayout()
-        header.addWidget(self._title)
-        header.addStretch(1)
-        header.addWidget(self._actions[0])
-        column = self._column = QVBoxLayout(self)
         answer = self.role == "assistant"
+        self._head = QHBoxLayout()
+        self._head.addWidget(self._title)
+        self._head.addStretch(1)
+        column = self._column = QVBoxLayout(self)
         column.setContentsMargins(*((14, 4, 8, 4) if answer else (14, 6, 8, 12)))
         column.setSpacing(4)
-        column.addLayout(header)
+        column.addLayout(self._head)
         column.addWidget(self.view)
         ending = QHBoxLayout()
         ending.setSpacing(10)
@@ -287,10 +289,21 @@ class MessageWidget(QWidget):
         if answer:
             footer = QHBoxLayout()
             footer.addWidget(self.figures_line, 1)
-            footer.addWidget(self._actions[1])
+            footer.addWidget(self._actions[0])
             column.addLayout(footer)
-            for button in self._actions[0].buttons:  # those below are where Tab stops
-                button.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+            # As high as it will be with actions in it.
+            self._title.setMinimumHeight(self._actions[0].sizeHint().height())
+        else:
+            self._head.addWidget(self._actions[0])
+
+    def _add_actions_above(self) -> None:
+        """Those in the head of an answer, for the pointer: Tab stops at those below."""
+        above = self._make_actions()
+        for button in above.buttons:
+            button.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        above.set_branches(*self._branch)
+        self._actions.append(above)
+        self._head.addWidget(above)
 
     def _show_figures(self) -> None:
         words = ""  # where no figures are known: the title has the name

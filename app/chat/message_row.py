@@ -128,7 +128,8 @@ class MessageRow:
     def fill(self, widget: MessageWidget) -> None:
         """Let a new widget show all that there is; its text follows by `step`."""
         self.widget = widget
-        widget.provenance.set_shown(self.provenance)
+        if self.provenance:
+            widget.provenance.set_shown(True)
         if self.written:
             widget.append(self.written)
         if self.pieces is not None:

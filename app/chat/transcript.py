@@ -21,6 +21,7 @@ from PySide6.QtWidgets import QFrame, QLabel, QScrollArea, QWidget
 
 from app.chat.message import Ending, MessageWidget
 from app.chat.message_row import MessageRow
+from app.markdown.blocks import BlockReader
 from app.markdown.formats import Formats
 from app.rounds.trace import Piece
 from app.theme.hover_button import HoverButton
@@ -29,6 +30,7 @@ from engine.request import Role
 FRAME_MILLISECONDS = 33
 _BUDGET_SECONDS = 0.008  # of writing in a frame
 _FIRST_BUDGET_SECONDS = 0.08  # before a conversation is painted for the first time
+_LONGEST_SECONDS = 0.2  # of writing a message that the person asked for
 _WIDEST = 820  # pixels
 _ABOVE, _BETWEEN, _BELOW, _BESIDE = 16, 14, 24, 16  # pixels around the messages
 _NEAR = 24  # pixels from the bottom that still count as there
@@ -52,6 +54,7 @@ class Transcript(QScrollArea):
         super().__init__()
         self._formats = formats
         self._metrics = QFontMetricsF(formats.font)
+        self._reader = BlockReader()
         self._rows: list[MessageRow] = []
         self._waiting: list[MessageRow] = []  # have text to write; the last is written first
         self._streaming: MessageRow | None = None
@@ -202,8 +205,8 @@ class Transcript(QScrollArea):
 
     def reveal(self, row: MessageRow, *, place: int | None = None) -> None:
         """Show a message from its beginning, or the line with the character at `place` of its
-        text, a third of the way down. All of its text is written at once."""
-        self._write_out(row)
+        text, a third of the way down. Its text is written at once, at least up to there."""
+        self._write_out(row, place or 0)
         bar, height = self.verticalScrollBar(), self.viewport().height()
         if place is None:
             target = row.top - _ABOVE
@@ -235,7 +238,9 @@ class Transcript(QScrollArea):
     def _line_of(self, row: MessageRow, place: int) -> QRectF | None:
         """Where the line with that character is in what can be seen; None while it is not laid
         out."""
-        if row.widget is None or row in self._waiting:
+        if row.widget is None:
+            return None
+        if row in self._waiting and row.view.text.settled_until() <= place:
             return None
         down = row.top + row.view.y() - self.verticalScrollBar().value()
         return row.view.line_of(place).translated(0, down)
@@ -309,12 +314,14 @@ class Transcript(QScrollArea):
                 return row
         return None
 
-    def _write_out(self, row: MessageRow) -> None:
-        """Write all of one message, now."""
+    def _write_out(self, row: MessageRow, place: int) -> None:
+        """Write a message, now; of a very long one no more than up to `place`."""
         widget = row.widget or self._build(row)
-        while row.step():
-            pass
-        if row in self._waiting:
+        until = time.monotonic() + _LONGEST_SECONDS
+        while more := row.step():
+            if time.monotonic() > until and row.view.text.settled_until() > place:
+                break
+        if row in self._waiting and not more:
             self._waiting.remove(row)
         self._place()
         widget.refresh()
@@ -326,6 +333,7 @@ class Transcript(QScrollArea):
             name=row.name,
             formats=self._formats,
             created=row.created,
+            reader=self._reader,
             parent=self._page,
         )
         row.measured = False

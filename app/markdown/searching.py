@@ -28,8 +28,9 @@ class FoundText:
 class SearchedText:
     """A text that may grow, to be searched again and again; what is finished is read once."""
 
-    def __init__(self, *, markdown: bool) -> None:
-        self._stream = StreamingMarkdown() if markdown else StreamingPlainText()
+    def __init__(self, stream: StreamingMarkdown | StreamingPlainText) -> None:
+        """`stream`, which nobody else reads, says how the text is read."""
+        self._stream = stream
         self._place = ReadingPlace()
         self._lines: list[_ShownLine] = []  # of the finished parts
         self._tail: tuple[_ShownLine, ...] | None = None

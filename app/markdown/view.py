@@ -145,7 +145,7 @@ class TextView(QTextBrowser):
     def line_of(self, start: int) -> QRectF:
         """Where the line is that shows the character at `start` of the given text, or the next
         one that is shown."""
-        ranges = self.text.ranges(start, max(start + 1, len(self.text.given)))
+        ranges = self.text.ranges(start, start + 1) or self.text.ranges(start, start + 1000)
         cursor = QTextCursor(self.document())
         cursor.setPosition(ranges[0][0] if ranges else 0)
         return QRectF(self.cursorRect(cursor))

@@ -219,6 +219,16 @@ def test_revealing_shows_the_same_place_again(transcript: Transcript) -> None:
     assert 0 <= on_screen(transcript, row) < 40
 
 
+def test_of_a_very_long_message_no_more_is_written_than_is_needed(
+    transcript: Transcript, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.chat.transcript._LONGEST_SECONDS", 0.0)
+    row = transcript.add("user", name="You", text="words and words\n" * 20_000, ending=Ending())
+    transcript.reveal(row, place=20_000)
+    assert 20_000 < row.view.document().characterCount() < 100_000
+    assert transcript.in_sight(row, 20_000)
+
+
 def test_the_way_to_the_end_is_offered_only_out_of_its_sight(transcript: Transcript) -> None:
     rows = [transcript.add("user", name="You", text=f"{n}", ending=Ending()) for n in range(4)]
     settle(transcript)

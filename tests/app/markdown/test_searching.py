@@ -5,11 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.markdown.searching import FoundText, SearchedText, pattern_of, pattern_of_any
+from app.markdown.streaming import StreamingMarkdown, StreamingPlainText
 from tests.support.app.markdown_texts import cut_places, markdown, split
 
 
 def read(text: str, *, plain: bool = False) -> SearchedText:
-    made = SearchedText(markdown=not plain)
+    made = SearchedText(StreamingPlainText() if plain else StreamingMarkdown())
     made.grow(text)
     while made.step():
         pass
@@ -67,7 +68,7 @@ def test_any_word_where_one_begins() -> None:
 def test_growing_as_at_once(text: str, cuts: list[int], words: str) -> None:
     wanted = pattern_of(words)
     assert wanted is not None
-    growing, so_far = SearchedText(markdown=True), ""
+    growing, so_far = SearchedText(StreamingMarkdown()), ""
     for piece in split(text, cuts):
         so_far += piece
         growing.grow(so_far)
