@@ -13,7 +13,6 @@ from app import files
 from app.chat.answers import Answers, Writing
 from app.chat.composer import Composer
 from app.chat.conversation import DEFAULTS, OpenConversation
-from app.chat.message import MessageWidget
 from app.chat.presenter import ConversationPresenter
 from app.chat.provenance import Legend
 from app.chat.rounds_side import RoundsSide
@@ -124,6 +123,7 @@ class Window(QMainWindow):
         column = QVBoxLayout(middle)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
+        column.addWidget(self.presenter.finder.bar)
         column.addWidget(self.transcript, 1)
         column.addLayout(below)
         self.columns.addWidget(self.sidebar)
@@ -168,12 +168,14 @@ class Window(QMainWindow):
         self.composer.field.textChanged.connect(self._count)
         self.tokens.counted.connect(self._on_counted)
         self.loader.loaded_now.connect(lambda loaded: self.tokens.use(Path(loaded.target)))
-        self.transcript.added.connect(self._on_message)
         self.presenter.selected.connect(self.rounds.show_answer)
         self.presenter.edit_asked.connect(self.edit)
         self.presenter.link_asked.connect(lambda address: ask_to_open(self, address))
         self.theme.changed.connect(self._follow_theme)
-        conversation.reached.connect(self.presenter.reveal)
+        conversation.reached.connect(
+            lambda message: self.presenter.reveal(message, self.sidebar.query)
+        )
+        self.rounds.stepped.connect(self.presenter.show_answer)
         self.sidebar.find_action.triggered.connect(lambda: self.sides.show("sidebar"))
         self.sidebar.new_asked.connect(self.new)
         self.sidebar_controller.left.connect(self._leave)
@@ -204,6 +206,9 @@ class Window(QMainWindow):
             "smaller": lambda: self.theme.zoom(-1.0),
             "own_size": lambda: self.theme.zoom(0.0),
             "full_screen": self._switch_full_screen,
+            "find": self.presenter.finder.open,
+            "find_next": lambda: self.presenter.finder.step(1),
+            "find_previous": lambda: self.presenter.finder.step(-1),
             "send": self.composer.send,
             "stop": self.conversation.stop,
             "edit": self._edit_last,
@@ -365,9 +370,6 @@ class Window(QMainWindow):
     def _on_ready(self, pair: Pair) -> None:
         use = Offer("Use it", lambda: self.pair_controller.use(pair))
         self.notices.say("library", f"{target_name(pair.target)} finished downloading.", offer=use)
-
-    def _on_message(self, message: MessageWidget) -> None:
-        message.copied.connect(lambda what: self.notices.say("copied", f"{what}.", seconds=2.0))
 
     def _ask_to_export_trace(self, document: str) -> None:
         def write(path: Path) -> None:

@@ -131,9 +131,10 @@ class StreamingPlainText(_StreamingText):
 class StreamingMarkdown(_StreamingText):
     """Text that is read as Markdown."""
 
-    def __init__(self) -> None:
+    def __init__(self, reader: BlockReader | None = None) -> None:
+        """`reader` may be that of other texts, too: it takes a millisecond to make."""
         super().__init__()
-        self._reader = BlockReader()
+        self._reader = reader or BlockReader()
         self._last: tuple[str, ReadingPlace, list[Block]] = ("", ReadingPlace(), [])
 
     def finished(self, place: ReadingPlace) -> FinishedPart | None:
