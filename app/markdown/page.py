@@ -16,22 +16,32 @@ from typing import Literal
 from models.in_words import CONTROLS
 
 Role = Literal["text", "marker", "label", "control", "rejected"]
-Shape = Literal["text", "heading", "label", "code", "rule", "plain"]
+Shape = Literal["text", "heading", "label", "code", "rule", "plain", "formula"]
+Script = Literal["", "above", "below"]
 Alignment = Literal["", "left", "center", "right"]
 
 _HAIR = "\u200a"  # keeps rejected tokens apart
 BREAK = "\u2028"  # a new line within a block, as Qt writes it
+OBJECT = "\ufffc"  # the character where Qt draws something else, a formula
 
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How a run looks. `href`: the address that it links to. `span`: which ghost it is."""
+    """How a run looks.
+
+    `href`: the address that it links to. `script`: whether it is small and above or below the
+    line. `key`: whether it names a key of a keyboard. `formula`: what was written for the formula
+    that the run is. `rejected`: the number of the rejected token that the run shows.
+    """
 
     bold: bool = False
     italic: bool = False
     struck: bool = False
     code: bool = False
     href: str = ""
+    script: Script = ""
+    key: bool = False
+    formula: str = ""
     role: Role = "text"
     rejected: int = -1
 

@@ -196,7 +196,7 @@ class StreamingMarkdown(_StreamingText):
         blocks = self._read(window, place)
         count = 0
         for block, follower in pairwise(blocks):
-            if follower.first > settled or block.fence:
+            if follower.first > settled or block.fence or block.open or follower.open:
                 break
             count += 1
         if count:
