@@ -33,6 +33,7 @@ from app.markdown.page import (
     TextLine,
     TextRun,
     shown,
+    source_runs,
 )
 
 LONGEST_LINE = 1_000  # characters; a longer one of code or plain text is cut into several
@@ -133,19 +134,6 @@ def plain_lines(
             after, joined = shape, False
         place += len(row) + 1
     return items
-
-
-def source_runs(text: str) -> list[TextRun]:
-    """The source of a formula within a line; its runs' sources are places in `text`."""
-    runs: list[TextRun] = []
-    place = 0
-    for row in text.split("\n"):
-        if place:
-            runs.append(TextRun(BREAK, Style(), place - 1, 1))
-        if row:
-            runs += shown(row, Style(code=True), place, len(row))
-        place += len(row) + 1
-    return runs
 
 
 def code_lines(
@@ -407,19 +395,16 @@ class _Builder:
 
     def _add_lines(self, block_style: BlockStyle, runs: Sequence[TextRun]) -> None:
         """A paragraph, in which each formula that is set apart gets a line of its own."""
-        joined = False
         if not runs:
             self._add(TextLine(block_style, ()))
         while runs:
             apart = next((n for n, run in enumerate(runs) if _is_apart(run)), len(runs))
-            if text := _without_breaks(runs[:apart]):
-                self._add(TextLine(replace(block_style, joined=joined), tuple(text)))
-                joined = True
+            if text := _trimmed(runs[:apart]):
+                self._add(TextLine(block_style, tuple(text)))
             if apart < len(runs):
-                line_style = replace(self._formula_style(), joined=joined)
-                self._add(TextLine(line_style, (runs[apart],)))
+                self._add(TextLine(self._formula_style(), (runs[apart],)))
             block_style = replace(self._block_style(block_style.shape), level=block_style.level)
-            runs, joined = runs[apart + 1 :], True
+            runs = runs[apart + 1 :]
 
     def _formula_style(self) -> BlockStyle:
         return replace(self._block_style("formula"), alignment="center")
@@ -503,13 +488,19 @@ def _is_apart(run: TextRun) -> bool:
     return bool(run.style.formula) and rules.latex_of(run.style.formula)[1]
 
 
-def _without_breaks(runs: Sequence[TextRun]) -> Sequence[TextRun]:
-    """What is left of a line whose first or last characters were tags, or beside a formula."""
-    while runs and runs[0].text == BREAK:
-        runs = runs[1:]
-    while runs and runs[-1].text == BREAK:
-        runs = runs[:-1]
-    return runs
+def _trimmed(runs: Sequence[TextRun]) -> Sequence[TextRun]:
+    """What is left of a line that begins or ends with a tag, or beside a formula."""
+    first, end = 0, len(runs)
+    while first < end and runs[first].text == BREAK:
+        first += 1
+    while first < end and runs[end - 1].text == BREAK:
+        end -= 1
+    kept = list(runs[first:end])
+    if kept and kept[0].exact and kept[0].style.role == "text" and not kept[0].style.code:
+        text = kept[0].text.lstrip(" ")
+        spare = len(kept[0].text) - len(text)
+        kept[0] = TextRun(text, kept[0].style, kept[0].source + spare, len(text))
+    return kept if any(run.text for run in kept) else []
 
 
 def _cells(row: str) -> list[tuple[str, Places]]:

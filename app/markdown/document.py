@@ -1,8 +1,8 @@
 """A growing text in a Qt document: what is finished stays, only the tail is written anew.
 
 Also of the tail only what differs from before is written. `step` does a bounded piece of work, so
-that no text, however long or however made, keeps the window waiting. Knows pages and documents;
-no widgets, no time. Where the characters of the text stand in the document, `ranges` tells.
+that no text, however long or however made, keeps the window waiting. `ranges` says where in the
+document the characters of the text are. Knows pages and documents; no widgets, no time.
 """
 
 from bisect import bisect_right
@@ -16,8 +16,10 @@ from PySide6.QtGui import QTextCharFormat, QTextCursor, QTextDocument, QTextTabl
 
 from app.markdown.copying import block_text
 from app.markdown.formats import JOINED, Formats
+from app.markdown.formulas import FORMULA, laid_out_format
 from app.markdown.highlight import highlight, panel_blocks
 from app.markdown.page import (
+    OBJECT,
     Item,
     RejectedSpan,
     SourceMap,
@@ -27,6 +29,7 @@ from app.markdown.page import (
     TextRun,
     end_of,
     utf16,
+    with_formulas_as_source,
     with_rejected,
 )
 from app.markdown.streaming import ReadingPlace, StreamingMarkdown, StreamingPlainText
@@ -69,6 +72,8 @@ class TextDocument:
         self._complete = False
         self._given_rejected: list[RejectedSpan] = []
         self._rejected: list[RejectedSpan] = []  # at their places in `text`
+        self._formulas_drawn = True
+        self._formulas: set[str] = set()  # those that are in the document, as written
         self._panels: dict[int, tuple[int, str]] = {}  # where its label stands, its language
         self._to_colour: deque[int] = deque()
         self._coloured: set[int] = set()
@@ -111,6 +116,26 @@ class TextDocument:
         self._rewind(min(span.source for span in (*gone, *new)))
         self._stale = True
 
+    def show_formulas(self, drawn: bool) -> None:
+        """Draw the formulas, or show them as they were written: so each token can be seen."""
+        if drawn != self._formulas_drawn:
+            self._formulas_drawn = drawn
+            self._rewind(0)
+            self._stale = True
+
+    def refresh_formulas(self, laid_out: frozenset[str]) -> bool:
+        """Give the formulas room whose outlines are known now. False where there are none."""
+        layouts = self._formats.formulas
+        if layouts is None or self._formulas.isdisjoint(laid_out):
+            return False
+        cursor = self.document.find(OBJECT)
+        while not cursor.isNull():
+            characters = cursor.charFormat()
+            if characters.property(FORMULA) in laid_out:
+                cursor.setCharFormat(laid_out_format(characters, layouts))
+            cursor = self.document.find(OBJECT, cursor)
+        return True
+
     def set_formats(self, formats: Formats) -> None:
         """Write all of it anew, in other colours or another font."""
         self._formats = formats
@@ -131,7 +156,8 @@ class TextDocument:
                     mark.rejected,
                     key=attrgetter("source"),
                 )
-                self._write(with_rejected(part.items, self._rejected[mark.rejected : written]))
+                items = self._visible(part.items)
+                self._write(with_rejected(items, self._rejected[mark.rejected : written]))
                 self._tail.clear()
                 mark = self._mark(rejected=written)
             self._place, self._stale = part.next, True
@@ -141,7 +167,8 @@ class TextDocument:
         if self._stale:
             self._stale = False
             rejected = self._rejected[self._passed[-1][1].rejected :]
-            self._write(with_rejected(self._stream.tail(self._place), rejected))
+            items = self._visible(self._stream.tail(self._place))
+            self._write(with_rejected(items, rejected))
             if self._complete:
                 waiting = {*self._to_colour, *self._coloured}
                 self._to_colour += [panel for panel in self._panels if panel not in waiting]
@@ -183,6 +210,10 @@ class TextDocument:
         for block in panel_blocks(self.document, self._panels[panel][0]):
             text += ("" if block.blockFormat().property(JOINED) else "\n") + block_text(block)
         return text.removeprefix("\n")
+
+    def _visible(self, items: Sequence[Item]) -> Sequence[Item]:
+        drawn = self._formulas_drawn and self._formats.formulas is not None
+        return items if drawn else with_formulas_as_source(items)
 
     def _mark(self, *, rejected: int) -> _Mark:
         return _Mark(self.document.characterCount() - 1, self._fresh, len(self._map), rejected)
@@ -310,8 +341,15 @@ class TextDocument:
         self, cursor: QTextCursor, line: TextLine, runs: Sequence[TextRun], position: int
     ) -> None:
         for run in runs:
-            cursor.insertText(run.text, self._formats.characters(run.style, line.block))
+            cursor.insertText(run.text, self._characters(run, line))
             position = self._map.append(run, position)
+
+    def _characters(self, run: TextRun, line: TextLine) -> QTextCharFormat:
+        layouts = self._formats.formulas
+        if not run.style.formula or layouts is None:
+            return self._formats.characters(run.style, line.block)
+        self._formulas.add(run.style.formula)
+        return self._formats.formula(run.style, line.block, layouts=layouts)
 
     def _note_runs(self, runs: Sequence[TextRun], position: int) -> None:
         for run in runs:

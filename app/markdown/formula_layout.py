@@ -29,8 +29,8 @@ _KNOWN = re.compile(
 # What models write and latex2mathml does not know, in words that it knows.
 _SAME = (
     (re.compile(r"\\(?:begin|end)\{(?:equation|displaymath|math)\*?\}"), ""),
-    (re.compile(r"\\begin\{aligned?at\*?\}\{\d+\}"), r"\\begin{align*}"),
-    (re.compile(r"\\(begin|end)\{(?:split|aligned|aligned?at|eqnarray)\*?\}"), r"\\\1{align*}"),
+    (re.compile(r"\\begin\{align(?:ed)?at\*?\}\{\d+\}"), r"\\begin{align*}"),
+    (re.compile(r"\\(begin|end)\{(?:split|aligned|align(?:ed)?at|eqnarray)\*?\}"), r"\\\1{align*}"),
     (re.compile(r"\\(begin|end)\{(?:gather|gathered|multline)\*?\}"), r"\\\1{matrix}"),
     (re.compile(r"\\(?:bm|mathbfit|pmb)\b"), r"\\boldsymbol"),
     (re.compile(r"\\(?:label|tag)\*?\{[^{}]*\}"), ""),

@@ -30,6 +30,7 @@ from PySide6.QtWidgets import QFrame, QSizePolicy, QTextBrowser, QToolTip
 from app.markdown.copying import written_text
 from app.markdown.document import TextDocument
 from app.markdown.formats import BARS, CODE_PADDING, PANEL, SHAPE, Formats
+from app.markdown.formulas import FormulaObjects
 from app.markdown.streaming import StreamingMarkdown, StreamingPlainText
 from app.theme.hover_button import HoverButton
 from models.in_words import clean
@@ -71,6 +72,9 @@ class TextView(QTextBrowser):
         self._formats = formats
         self._seen = QRect()
         self._buttons: dict[int, HoverButton] = {}
+        if formats.formulas is not None:
+            FormulaObjects(formats.formulas, self.document())
+            formats.formulas.laid_out.connect(self._show_formulas)
         self._show_colours()
         self.anchorClicked.connect(self._ask)
         self.document().documentLayout().documentSizeChanged.connect(self._fit)
@@ -231,6 +235,11 @@ class TextView(QTextBrowser):
         height += _PADDING if panel is not None else 0
         if height != self.height():
             self.setFixedHeight(max(1, height))
+
+    def _show_formulas(self, laid_out: frozenset[str]) -> None:
+        if self.text.refresh_formulas(laid_out):
+            self._fit()
+            self.place_buttons()
 
     def _ask(self, address: QUrl) -> None:
         self.link_asked.emit(bytes(address.toEncoded().data()).decode("ascii", "replace"))
