@@ -27,12 +27,21 @@ from app.markdown.page import (
     Table,
     TextLine,
     TextRun,
+    all_runs,
     end_of,
     utf16,
     with_formulas_as_source,
     with_rejected,
 )
-from app.markdown.streaming import ReadingPlace, StreamingMarkdown, StreamingPlainText
+from app.markdown.streaming import (
+    ReadingPlace,
+    ReasoningSpan,
+    StreamingMarkdown,
+    StreamingPlainText,
+)
+
+REASONING_ADDRESS = "reasoning:"  # of the link that folds it
+_FOLDED, _UNFOLDED = "\u25b8", "\u25be"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +81,9 @@ class TextDocument:
         self._complete = False
         self._given_rejected: list[RejectedSpan] = []
         self._rejected: list[RejectedSpan] = []  # at their places in `text`
+        self._reasoning_title = ""
+        self._reasoning_figures = ""
+        self._reasoning_folded: bool | None = None  # as the person wants it
         self._formulas_drawn = True
         self._formulas: set[str] = set()  # those that are in the document, as written
         self._panels: dict[int, tuple[int, str]] = {}  # where its label stands, its language
@@ -116,6 +128,26 @@ class TextDocument:
         self._rewind(min(span.source for span in (*gone, *new)))
         self._stale = True
 
+    @property
+    def answer(self) -> str:
+        """The text as it was given, without the reasoning before it."""
+        return self._stream.answer
+
+    @property
+    def reasoning(self) -> ReasoningSpan | None:
+        """Where in the given text the model's reasoning is; None where there is none."""
+        return self._stream.reasoning
+
+    def set_reasoning_figures(self, *, tokens: int, seconds: float | None = None) -> None:
+        """Tell in the header of the reasoning how long it was; shown when it has ended."""
+        took = "" if seconds is None else f", {seconds:.0f} s"
+        self._reasoning_figures = f", {tokens:,} {'token' if tokens == 1 else 'tokens'}{took}"
+
+    def fold_reasoning(self) -> None:
+        """Hide the reasoning but for its header, or show it; follows with the next steps."""
+        span = self._stream.reasoning
+        self._reasoning_folded = span is not None and not self._is_folded(span)
+
     def show_formulas(self, drawn: bool) -> None:
         """Draw the formulas, or show them as they were written: so each token can be seen."""
         if drawn != self._formulas_drawn:
@@ -145,6 +177,10 @@ class TextDocument:
 
     def step(self) -> bool:
         """Do a piece of what is to be done. False where nothing is left."""
+        if (title := self._title_of_reasoning()) != self._reasoning_title:
+            self._reasoning_title = title
+            self._rewind(0)
+            self._stale = True
         part = self._stream.finished(self._place)
         if part is not None:
             mark = self._passed[-1][1]
@@ -211,9 +247,34 @@ class TextDocument:
             text += ("" if block.blockFormat().property(JOINED) else "\n") + block_text(block)
         return text.removeprefix("\n")
 
+    def _title_of_reasoning(self) -> str:
+        """The header of the reasoning, which also says whether it is folded; empty without one."""
+        span = self._stream.reasoning
+        if span is None:
+            return ""
+        ended = span.closed or self._complete
+        words = f"Reasoning{self._reasoning_figures}" if ended else "Reasoning\u2026"
+        return f"{_FOLDED if self._is_folded(span) else _UNFOLDED} {words}"
+
+    def _is_folded(self, span: ReasoningSpan) -> bool:
+        return span.closed if self._reasoning_folded is None else self._reasoning_folded
+
     def _visible(self, items: Sequence[Item]) -> Sequence[Item]:
+        """`items` as they are shown: without reasoning that is folded, and with its header."""
+        if any(item.block.reasoning for item in items):
+            folded = self._reasoning_title.startswith(_FOLDED)
+            items = [
+                self._header(item) if item.block.shape == "reasoning" else item
+                for item in items
+                if item.block.shape == "reasoning" or not (item.block.reasoning and folded)
+            ]
         drawn = self._formulas_drawn and self._formats.formulas is not None
         return items if drawn else with_formulas_as_source(items)
+
+    def _header(self, item: Item) -> TextLine:
+        run = next(all_runs([item]))
+        style = replace(run.style, href=REASONING_ADDRESS)
+        return TextLine(item.block, (replace(run, text=self._reasoning_title, style=style),))
 
     def _mark(self, *, rejected: int) -> _Mark:
         return _Mark(self.document.characterCount() - 1, self._fresh, len(self._map), rejected)

@@ -55,7 +55,7 @@ class Formats:
         self._fixed = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont)
         self._size = font.pointSizeF() if font.pointSizeF() > 0 else 11.0
         self._tab = 4 * QFontMetricsF(self._code_font()).horizontalAdvance(" ")
-        self._characters: dict[tuple[Style, int, bool], QTextCharFormat] = {}
+        self._characters: dict[tuple[Style, int, bool, bool], QTextCharFormat] = {}
 
     def characters(self, style: Style, block_style: BlockStyle) -> QTextCharFormat:
         """How characters of this style look in a line."""
@@ -65,10 +65,16 @@ class Formats:
             style,
             block_style.level if block_style.shape == "heading" else 0,
             block_style.panel is not None,
+            block_style.reasoning,
         )
         known = self._characters.get(key)
         if known is None:
-            known = self._characters[key] = self._make(style, level=key[1], inside_panel=key[2])
+            known = self._make(style, level=key[1], inside_panel=key[2])
+            if block_style.reasoning:
+                known.setForeground(QColor(self.colours.muted))
+                if not known.hasProperty(_POINTS):
+                    known.setFontPointSize(self._size * 0.9)
+            self._characters[key] = known
         return known
 
     def formula(

@@ -16,7 +16,7 @@ from typing import Literal
 from models.in_words import CONTROLS
 
 Role = Literal["text", "marker", "label", "control", "rejected"]
-Shape = Literal["text", "heading", "label", "code", "rule", "plain", "formula"]
+Shape = Literal["text", "heading", "label", "code", "rule", "plain", "formula", "reasoning"]
 Script = Literal["", "above", "below"]
 Alignment = Literal["", "left", "center", "right"]
 
@@ -77,7 +77,7 @@ class BlockStyle:
     `level` is a heading's. `bars` are the places of the bars of the quotes around it. `hanging`
     lines begin with a list's marker, in the free space at the left. Lines of one `panel` (the
     source place of a code block) have one background. `joined`: the line before goes on here, cut
-    for being long.
+    for being long. `reasoning`: a part of it; a line of that shape is its header.
     """
 
     shape: Shape = "text"
@@ -89,6 +89,7 @@ class BlockStyle:
     alignment: Alignment = ""
     panel: int | None = None
     joined: bool = False
+    reasoning: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,6 +84,14 @@ markdown = st.builds(
     st.lists(breaks, max_size=14),
 )
 
+reasoning = st.builds(
+    lambda opening, inside, closing, rest: opening + inside + closing + rest,
+    st.sampled_from(["<think>", "\n<think>\n", "<think", "", "[THINK]"]),
+    markdown,
+    st.sampled_from(["</think>", "</think>\n", "\n</think>\n\n", "</thi", "", "[/THINK]"]),
+    markdown,
+)
+
 
 def split(text: str, cuts: list[int]) -> list[str]:
     """`text` in pieces, cut at these places."""
