@@ -22,6 +22,7 @@ from app.engine_client.engine_process import EngineProcess
 from app.engine_client.token_counter import TokenCounter
 from app.engine_status import EngineStatus
 from app.markdown.formats import Formats
+from app.markdown.formulas import FormulaLayouts
 from app.markdown.links import ask_to_open
 from app.menus import KeysDialog, Menus
 from app.models.controller import LibraryController
@@ -74,7 +75,9 @@ class Window(QMainWindow):
         )
         self.notices, self.composer = Notices(), Composer()
         self.legend = Legend(theme.font, theme.colours)
-        self.transcript, self.lane = Transcript(Formats(theme.font, theme.colours)), DraftLane()
+        self._formulas = FormulaLayouts(self)
+        formats = Formats(theme.font, theme.colours, formulas=self._formulas)
+        self.transcript, self.lane = Transcript(formats), DraftLane()
         self.welcome = Welcome(loader, theme)
         self.transcript.set_empty(self.welcome)
         self.presenter = ConversationPresenter(
@@ -410,7 +413,7 @@ class Window(QMainWindow):
 
     def _follow_theme(self) -> None:
         font, colours = self.theme.font, self.theme.colours
-        self.transcript.set_formats(Formats(font, colours))
+        self.transcript.set_formats(Formats(font, colours, formulas=self._formulas))
         self.legend.set_appearance(font, colours)
         self.composer.field.setFont(font)
 
@@ -476,6 +479,7 @@ class Window(QMainWindow):
         self.settings.keep_place("rounds", self.rounds.parts.saveState())
         self.settings.save()
         self.hide()  # at once: the engine may take a moment
+        self._formulas.close()
         self.library_controller.close()
         self.answers.close()
         self.engine.stop()

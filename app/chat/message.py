@@ -201,8 +201,8 @@ class MessageWidget(QWidget):
         self.update()
 
     def copy(self) -> None:
-        """Put the whole text, as it was written, on the clipboard."""
-        QGuiApplication.clipboard().setText(clean(self.written))
+        """Put the text, as it was written, on the clipboard; not the reasoning before it."""
+        QGuiApplication.clipboard().setText(clean(self.view.text.answer))
         for actions in self._actions:
             actions.acknowledge_copy()
         self.copied.emit("Message copied")

@@ -1,8 +1,8 @@
 """A growing text in a Qt document: what is finished stays, only the tail is written anew.
 
 Also of the tail only what differs from before is written. `step` does a bounded piece of work, so
-that no text, however long or however made, keeps the window waiting. Knows pages and documents;
-no widgets, no time. Where the characters of the text stand in the document, `ranges` tells.
+that no text, however long or however made, keeps the window waiting. `ranges` says where in the
+document the characters of the text are. Knows pages and documents; no widgets, no time.
 """
 
 from bisect import bisect_right
@@ -16,8 +16,10 @@ from PySide6.QtGui import QTextCharFormat, QTextCursor, QTextDocument, QTextTabl
 
 from app.markdown.copying import block_text
 from app.markdown.formats import JOINED, PANEL, Formats
+from app.markdown.formulas import FORMULA, laid_out_format
 from app.markdown.highlight import highlight, panel_blocks
 from app.markdown.page import (
+    OBJECT,
     Item,
     RejectedSpan,
     SourceMap,
@@ -25,11 +27,21 @@ from app.markdown.page import (
     Table,
     TextLine,
     TextRun,
+    all_runs,
     end_of,
     utf16,
+    with_formulas_as_source,
     with_rejected,
 )
-from app.markdown.streaming import ReadingPlace, StreamingMarkdown, StreamingPlainText
+from app.markdown.streaming import (
+    ReadingPlace,
+    ReasoningSpan,
+    StreamingMarkdown,
+    StreamingPlainText,
+)
+
+REASONING_ADDRESS = "reasoning:"  # of the link that folds it
+_FOLDED, _UNFOLDED = "\u25b8", "\u25be"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +83,11 @@ class TextDocument:
         self._complete = False
         self._given_rejected: list[RejectedSpan] = []
         self._rejected: list[RejectedSpan] = []  # at their places in `text`
+        self._reasoning_title = ""
+        self._reasoning_figures = ""
+        self._reasoning_folded: bool | None = None  # as the person wants it
+        self._formulas_drawn = True
+        self._formulas: set[str] = set()  # those that are in the document, as written
         self._panels: dict[int, tuple[int, str]] = {}  # where its label stands, its language
         self._to_colour: deque[int] = deque()
         self._coloured: set[int] = set()
@@ -113,6 +130,46 @@ class TextDocument:
         self._rewind(min(span.source for span in (*gone, *new)))
         self._stale = True
 
+    @property
+    def answer(self) -> str:
+        """The text as it was given, without the reasoning before it."""
+        return self._stream.answer
+
+    @property
+    def reasoning(self) -> ReasoningSpan | None:
+        """Where in the given text the model's reasoning is; None where there is none."""
+        return self._stream.reasoning
+
+    def set_reasoning_figures(self, *, tokens: int, seconds: float | None = None) -> None:
+        """Tell in the header of the reasoning how long it was; shown when it has ended."""
+        took = "" if seconds is None else f", {seconds:.0f} s"
+        self._reasoning_figures = f", {tokens:,} {'token' if tokens == 1 else 'tokens'}{took}"
+
+    def fold_reasoning(self) -> None:
+        """Hide the reasoning but for its header, or show it; follows with the next steps."""
+        span = self._stream.reasoning
+        self._reasoning_folded = span is not None and not self._is_folded(span)
+
+    def show_formulas(self, drawn: bool) -> None:
+        """Draw the formulas, or show them as they were written: so each token can be seen."""
+        if drawn != self._formulas_drawn:
+            self._formulas_drawn = drawn
+            self._rewind(0)
+            self._stale = True
+
+    def refresh_formulas(self, laid_out: frozenset[str]) -> bool:
+        """Give the formulas room whose outlines are known now. False where there are none."""
+        layouts = self._formats.formulas
+        if layouts is None or self._formulas.isdisjoint(laid_out):
+            return False
+        cursor = self.document.find(OBJECT)
+        while not cursor.isNull():
+            characters = cursor.charFormat()
+            if characters.property(FORMULA) in laid_out:
+                cursor.setCharFormat(laid_out_format(characters, layouts))
+            cursor = self.document.find(OBJECT, cursor)
+        return True
+
     def set_formats(self, formats: Formats) -> None:
         """Write all of it anew, in other colours or another font."""
         self._formats = formats
@@ -122,6 +179,10 @@ class TextDocument:
 
     def step(self) -> bool:
         """Do a piece of what is to be done. False where nothing is left."""
+        if (title := self._title_of_reasoning()) != self._reasoning_title:
+            self._reasoning_title = title
+            self._rewind(0)
+            self._stale = True
         part = self._stream.finished(self._place)
         if part is not None:
             mark = self._passed[-1][1]
@@ -133,7 +194,8 @@ class TextDocument:
                     mark.rejected,
                     key=attrgetter("source"),
                 )
-                self._write(with_rejected(part.items, self._rejected[mark.rejected : written]))
+                items = self._visible(part.items)
+                self._write(with_rejected(items, self._rejected[mark.rejected : written]))
                 self._tail.clear()
                 mark = self._mark(rejected=written)
             self._place, self._stale = part.next, True
@@ -143,7 +205,8 @@ class TextDocument:
         if self._stale:
             self._stale = False
             rejected = self._rejected[self._passed[-1][1].rejected :]
-            self._write(with_rejected(self._stream.tail(self._place), rejected))
+            items = self._visible(self._stream.tail(self._place))
+            self._write(with_rejected(items, rejected))
             if self._complete:
                 waiting = {*self._to_colour, *self._coloured}
                 if self._colouring is not None:
@@ -187,6 +250,35 @@ class TextDocument:
         for block in panel_blocks(self.document, self._panels[panel][0]):
             text += ("" if block.blockFormat().property(JOINED) else "\n") + block_text(block)
         return text.removeprefix("\n")
+
+    def _title_of_reasoning(self) -> str:
+        """The header of the reasoning, which also says whether it is folded; empty without one."""
+        span = self._stream.reasoning
+        if span is None:
+            return ""
+        ended = span.closed or self._complete
+        words = f"Reasoning{self._reasoning_figures}" if ended else "Reasoning\u2026"
+        return f"{_FOLDED if self._is_folded(span) else _UNFOLDED} {words}"
+
+    def _is_folded(self, span: ReasoningSpan) -> bool:
+        return span.closed if self._reasoning_folded is None else self._reasoning_folded
+
+    def _visible(self, items: Sequence[Item]) -> Sequence[Item]:
+        """`items` as they are shown: without reasoning that is folded, and with its header."""
+        if any(item.block.reasoning for item in items):
+            folded = self._reasoning_title.startswith(_FOLDED)
+            items = [
+                self._header(item) if item.block.shape == "reasoning" else item
+                for item in items
+                if item.block.shape == "reasoning" or not (item.block.reasoning and folded)
+            ]
+        drawn = self._formulas_drawn and self._formats.formulas is not None
+        return items if drawn else with_formulas_as_source(items)
+
+    def _header(self, item: Item) -> TextLine:
+        run = next(all_runs([item]))
+        style = replace(run.style, href=REASONING_ADDRESS)
+        return TextLine(item.block, (replace(run, text=self._reasoning_title, style=style),))
 
     def _mark(self, *, rejected: int) -> DocumentMark:
         return DocumentMark(
@@ -320,8 +412,15 @@ class TextDocument:
         self, cursor: QTextCursor, line: TextLine, runs: Sequence[TextRun], position: int
     ) -> None:
         for run in runs:
-            cursor.insertText(run.text, self._formats.characters(run.style, line.block))
+            cursor.insertText(run.text, self._characters(run, line))
             position = self._map.append(run, position)
+
+    def _characters(self, run: TextRun, line: TextLine) -> QTextCharFormat:
+        layouts = self._formats.formulas
+        if not run.style.formula or layouts is None:
+            return self._formats.characters(run.style, line.block)
+        self._formulas.add(run.style.formula)
+        return self._formats.formula(run.style, line.block, layouts=layouts)
 
     def _note_runs(self, runs: Sequence[TextRun], position: int) -> None:
         for run in runs:

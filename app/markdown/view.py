@@ -6,12 +6,13 @@ what a message is.
 """
 
 import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from PySide6.QtCore import QEvent, QMimeData, QPoint, QRect, QRectF, QSize, Qt, QUrl, Signal
+from PySide6.QtCore import QEvent, QMimeData, QPoint, QRect, QRectF, QSize, Qt, QTimer, QUrl, Signal
 from PySide6.QtGui import (
     QColor,
     QContextMenuEvent,
@@ -31,8 +32,9 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QFrame, QSizePolicy, QTextBrowser, QTextEdit, QToolTip
 
 from app.markdown.copying import written_text
-from app.markdown.document import TextDocument
+from app.markdown.document import REASONING_ADDRESS, TextDocument
 from app.markdown.formats import BARS, CODE_PADDING, PANEL, SHAPE, Formats
+from app.markdown.formulas import FormulaObjects
 from app.markdown.streaming import StreamingMarkdown, StreamingPlainText
 from app.theme.hover_button import HoverButton
 from models.in_words import clean
@@ -40,6 +42,7 @@ from models.in_words import clean
 _PADDING = 7  # pixels between code and the edge of its paper
 _BAR = 3
 _NARROWEST = 160
+_REWRITE_SECONDS = 0.006
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +88,11 @@ class TextView(QTextBrowser):
         self._seen = QRect()
         self._marks: tuple[TextMark, ...] = ()
         self._buttons: dict[int, HoverButton] = {}
+        self._rewriting = QTimer(self, interval=0)
+        self._rewriting.timeout.connect(self._rewrite)
+        if formats.formulas is not None:
+            FormulaObjects(formats.formulas, self.document())
+            formats.formulas.laid_out.connect(self._show_formulas)
         self._show_colours()
         self.anchorClicked.connect(self._ask)
         self.document().documentLayout().documentSizeChanged.connect(self._fit)
@@ -222,7 +230,8 @@ class TextView(QTextBrowser):
 
     def _show_tip(self, event: QHelpEvent) -> None:
         tip = self.tip(self.position_at(event.pos()))
-        if address := self.anchorAt(event.pos()):
+        address = self.anchorAt(event.pos())
+        if address and address != REASONING_ADDRESS:
             tip = f"{tip}\n{address}" if tip else address
         # Qt would take what looks like HTML for it.
         text = f'<p style="white-space: pre-wrap">{escape(clean(tip))}</p>' if tip else ""
@@ -297,7 +306,26 @@ class TextView(QTextBrowser):
         if height != self.height():
             self.setFixedHeight(max(1, height))
 
+    def _show_formulas(self, laid_out: frozenset[str]) -> None:
+        if self.text.refresh_formulas(laid_out):
+            self._fit()
+            self.place_buttons()
+
+    def _rewrite(self) -> None:
+        """Write for as long as a frame may take; for what changes without a frame of its own."""
+        end = time.monotonic() + _REWRITE_SECONDS
+        while self.step():
+            if time.monotonic() > end:
+                return
+        self._rewriting.stop()
+        self.place_buttons()
+        self.seen_changed.emit()
+
     def _ask(self, address: QUrl) -> None:
+        if address.toString() == REASONING_ADDRESS:
+            self.text.fold_reasoning()
+            self._rewriting.start()
+            return
         self.link_asked.emit(bytes(address.toEncoded().data()).decode("ascii", "replace"))
 
     def _make_button(self, panel: int) -> HoverButton:
