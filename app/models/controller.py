@@ -18,7 +18,7 @@ from app.models.row_data import ActionName, LoadedPair
 from app.settings import Pair
 from models import in_words
 from models.errors import Problem
-from models.records import Installed, PairOffer
+from models.records import Download, Installed, PairOffer
 
 _FOLLOW_MS = 3000  # between two looks at the downloads of another process
 
@@ -48,6 +48,7 @@ class LibraryController(QObject):
         self._pair_before = Pair()
         self._loading = ""  # the name of what was chosen here and is being loaded
         library.downloads.completed.connect(self._on_completed)
+        library.downloads.broke.connect(self._on_broken)
         library.inventory.changed.connect(self._on_inventory)
         library.done.connect(self._on_done)
         library.failed.connect(self._on_failed)
@@ -96,8 +97,8 @@ class LibraryController(QObject):
         dialog.drafters.retry_asked.connect(self._refresh_candidates)
         dialog.downloads.retry_asked.connect(library.refresh)
         dialog.disk.retry_asked.connect(library.refresh)
-        dialog.pause_all.clicked.connect(lambda: self._for_all(("queued", "running"), "pause"))
-        dialog.resume_all.clicked.connect(lambda: self._for_all(("paused", "failed"), "resume"))
+        dialog.pause_all.clicked.connect(lambda: self._for_all("pause"))
+        dialog.resume_all.clicked.connect(lambda: self._for_all("resume"))
         dialog.add_folder.clicked.connect(self._ask_for_folder)
 
     # Requests
@@ -152,10 +153,19 @@ class LibraryController(QObject):
             case "forget":
                 self._library.remove_folder(path)
 
-    def _for_all(self, statuses: tuple[str, ...], action: ActionName) -> None:
-        for download in self._library.downloads.all:
-            if download.status in statuses:
-                self._on_download(download.repository, action)
+    def _for_all(self, action: ActionName) -> None:
+        """Do this to every download that offers it now."""
+        assert self.dialog is not None
+        names = [
+            row.data.key
+            for row in self.dialog.downloads.rows.rows
+            if any(one.name == action and not one.reason for one in row.data.actions)
+        ]
+        if action == "resume":
+            self._library.downloads.pull(*names)
+        else:
+            for name in names:
+                self._library.downloads.pause(name)
 
     def _ask_for_folder(self) -> None:
         if self.dialog is not None:
@@ -191,6 +201,13 @@ class LibraryController(QObject):
     def _on_completed(self, repository: str) -> None:
         if self.pending_offer is None or repository not in _repositories(self.pending_offer):
             self._say(f"{repository} finished downloading.")
+
+    def _on_broken(self, download: Download) -> None:
+        """Say that a download failed; why is in its row where the Library's window is open."""
+        if self.dialog is None or not self.dialog.isVisible():
+            self.reported.emit(f"{download.repository}: {download.problem} {download.remedy}")
+        elif self.dialog.page != "downloads":
+            self.dialog.line.say(f"{download.repository} failed. See Downloads.", "warning")
 
     def _on_inventory(self) -> None:
         """Use the pending offer if its models are on this machine now."""

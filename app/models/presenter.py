@@ -113,12 +113,13 @@ class LibraryPresenter(QObject):
 
     def _show_downloads(self) -> None:
         downloads, inventory = self._library.downloads, self._library.inventory
-        statuses = {download.status for download in downloads.all}
-        self._dialog.pause_all.setEnabled(bool(statuses & {"queued", "running"}))
-        self._dialog.resume_all.setEnabled(bool(statuses & {"paused", "failed"}))
+        rows = download_rows(downloads.all)
+        offered = {action.name for row in rows for action in row.actions if not action.reason}
+        self._dialog.pause_all.setEnabled("pause" in offered)
+        self._dialog.resume_all.setEnabled("resume" in offered)
         self._dialog.downloads.set_title("Current downloads" if downloads.all else "")
         self._dialog.downloads.show_rows(
-            download_rows(downloads.all, pending=downloads.pending),
+            rows,
             asking="Reading the download queue…"
             if inventory.asking and not inventory.answered
             else "",

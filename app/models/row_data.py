@@ -6,11 +6,10 @@ Pure functions from records to text; knows no widgets.
 import re
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from app.models import words
-from app.models.downloads import PendingRequest
 from models import in_words
 from models.records import Candidate, Download, Incomplete, Installed, Inventory, SearchResult
 
@@ -135,17 +134,19 @@ def _found_row(
     )
 
 
-def download_rows(
-    downloads: Sequence[Download], *, pending: dict[str, PendingRequest]
-) -> tuple[RowData, ...]:
-    """The queue, in order; `pending` are requests that have not been applied yet."""
-    return tuple(
-        _download_row(download, pending.get(download.repository)) for download in downloads
-    )
+def download_rows(downloads: Sequence[Download]) -> tuple[RowData, ...]:
+    """The queue, in order. What failed for the same reason as one before does not repeat it."""
+    reasons: set[str] = set()
+    rows = []
+    for download in downloads:
+        row = _download_row(download)
+        rows.append(replace(row, reason="") if row.reason in reasons else row)
+        reasons.add(row.reason)
+    return tuple(rows)
 
 
-def _download_row(download: Download, request: PendingRequest | None) -> RowData:
-    wait = {"pause": "Pausing…", "cancel": "Cancelling…", None: ""}[request]
+def _download_row(download: Download) -> RowData:
+    wait = {"pause": "Pausing…", "cancel": "Cancelling…", "": ""}[download.request]
     done = in_words.share(download.done_bytes, download.total_bytes) if download.total_bytes else ""
     first = Action("pause", "Pause", wait)
     facts = [_STATUS[download.status], done]
@@ -334,6 +335,7 @@ _STATUS = {
     "paused": "Paused",
     "failed": "Failed",
     "done": "Done",
+    "cancelled": "Cancelled",
 }
 
 

@@ -76,7 +76,7 @@ def test_a_full_name_can_be_downloaded_though_the_search_did_not_find_it() -> No
 
 
 def test_downloads_of_every_status() -> None:
-    running, queued, paused, failed = download_rows(DOWNLOADS, pending={})
+    running, queued, paused, failed = download_rows(DOWNLOADS)
     assert running.line == "1.24 of 2.28 GB · 31.4 MB/s · 35 s left"
     assert actions(running) == {"pause": True, "cancel": True}
     assert queued.line == "Waiting · 0 bytes of 351 MB"
@@ -86,10 +86,10 @@ def test_downloads_of_every_status() -> None:
     assert failed.reasons.endswith("choose another model meanwhile.")
     assert actions(failed) == {"resume": True, "cancel": True}
     assert failed.line.startswith("Failed")
-    (waits,) = download_rows(DOWNLOADS[:1], pending={TARGET: "pause"})
+    (waits,) = download_rows((replace(DOWNLOADS[0], request="pause"),))
     assert waits.line == waits.actions[0].reason
     assert actions(waits) == {"pause": False, "cancel": False}
-    (begins,) = download_rows((Download("a/b", "", "running", 0, 0),), pending={})
+    (begins,) = download_rows((Download("a/b", "", "running", 0, 0),))
     assert (bool(begins.line), begins.progress) == (True, 0.0)
 
 
@@ -249,7 +249,7 @@ def test_nothing_is_greyed_out_without_a_reason(
         *candidate_rows(candidates, loaded, inventory=inventory, downloads=going),
         *offer_rows(states),
         *disk_rows(inventory, loaded),
-        *download_rows(going, pending={}),
+        *download_rows(going),
     )
     for row in rows:
         assert row.title in row.accessible_text
