@@ -192,7 +192,9 @@ class PairOffer:
 
     `drafter` is empty where the pair needs no drafting model; `drafter_kinds` are the ways to
     draft; `memory_class_gb` is the smallest unified memory that it is meant for; `download_bytes`
-    are still to be fetched. `verified` is false where names or sizes could not be looked up.
+    are still to be fetched. `needed_bytes` is what it takes with `needed_context` tokens read, and
+    `largest_context` the longest that fits; `expanded` is whether the weights are held as float32.
+    `caution` is what to know of a pair that fits. `verified` is false where names or sizes could not be looked up.
     `reason` says why it cannot be chosen; empty where it can.
     """
 
@@ -211,3 +213,7 @@ class PairOffer:
     recommended: bool
     verified: bool
     reason: str = ""
+    needed_context: int = 4096
+    largest_context: int = 0
+    expanded: bool = False
+    caution: str = ""

@@ -76,6 +76,7 @@ class LoadedPair:
     drafter: str = ""
 
 
+_IN_USE = "This model is loaded. To delete it, choose another model first."
 _GET, _USE = Action("get", "Download"), Action("use", "Use")
 _GETTING = Action("get", "Download", "It is already downloading; see Downloads.")
 
@@ -110,7 +111,7 @@ def _found_row(
     facts = [
         "" if found.size_bytes is None else in_words.size(found.size_bytes),
         f"{words.count(found.downloads)} downloads",
-        found.licence or "licence not stated",
+        words.licence(found.licence),
         "consent required" if found.gated else "",
         f"updated {found.updated[:10]}" if found.updated else "",
     ]
@@ -223,7 +224,7 @@ def _installed_row(model: Installed, loaded: LoadedPair, now: float) -> RowData:
 def _why_kept(model: Installed, *, in_use: bool) -> str:
     """Why a model cannot be deleted; empty where it can."""
     if in_use:
-        return "This model is loaded. Choose another model first."
+        return _IN_USE
     if model.removable:
         return ""
     if model.origin == "starter":
@@ -238,7 +239,7 @@ def _use_actions(model: Installed, *, in_use: bool = False) -> tuple[Action, ...
     if model.problem:
         reason = model.problem
     elif in_use:
-        reason = "This model is already loaded."
+        reason = _IN_USE
     elif model.role == "drafter":
         reason = "This model only drafts for other models."
     return (Action("use", "Use", reason),)

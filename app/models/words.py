@@ -1,6 +1,24 @@
 """Counts and names as a person reads them; sizes and times are in `models.in_words`."""
 
+import re
 from pathlib import Path
+
+_LICENCE_WORD = re.compile(r"[A-Za-z]+|[\d.]+")
+_LICENCE_NAMES = {
+    "apache": "Apache",
+    "bsd": "BSD",
+    "cc": "CC",
+    "by": "BY",
+    "nc": "NC",
+    "sa": "SA",
+    "nd": "ND",
+    "gemma": "Gemma",
+    "lfm": "LFM",
+    "llama": "Llama",
+    "mistral": "Mistral",
+    "mit": "MIT",
+    "qwen": "Qwen",
+}
 
 
 def count(number: int) -> str:
@@ -13,9 +31,17 @@ def count(number: int) -> str:
 
 
 def context(tokens: int) -> str:
-    """A context length: "context of 32k tokens"."""
+    """A context length: "Context: 32k tokens"."""
     number = f"{round(tokens / 1024)}k" if tokens >= 1024 else str(tokens)
-    return f"context of {number} tokens"
+    return f"Context: {number} tokens"
+
+
+def licence(identifier: str) -> str:
+    """A licence as the hub writes it, for a person: "License: Apache 2.0" of "apache-2.0"."""
+    if not identifier:
+        return "License: not stated"
+    words = _LICENCE_WORD.findall(identifier)
+    return "License: " + " ".join(_LICENCE_NAMES.get(word.lower(), word) for word in words)
 
 
 def short_name(repository: str) -> str:

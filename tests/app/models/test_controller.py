@@ -234,8 +234,10 @@ def test_without_a_network(opened: Opened, page: PageName) -> None:
     (asked,) = (
         one for one in opened.commands.started if word in one.words and "--target" not in one.words
     )
-    asked.fail("The hub cannot be reached.", "Connect, and try again.")
-    assert opened.see(page).status.text == "The hub cannot be reached. Connect, and try again."
+    asked.fail("There is no connection to the hub.", "Connect, and try again.")
+    assert (
+        opened.see(page).status.text == "There is no connection to the hub. Connect, and try again."
+    )
 
 
 def test_an_empty_result_is_explained(opened: Opened) -> None:

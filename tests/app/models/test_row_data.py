@@ -269,11 +269,43 @@ def test_nothing_is_greyed_out_without_a_reason(
         (words.count(9_120), "9.1 k"),
         (words.count(182_400), "182 k"),
         (words.count(2_310_000), "2.3 M"),
-        (words.context(40_960), "context of 40k tokens"),
-        (words.context(512), "context of 512 tokens"),
+        (words.context(40_960), "Context: 40k tokens"),
+        (words.context(512), "Context: 512 tokens"),
+        (words.licence("apache-2.0"), "License: Apache 2.0"),
+        (words.licence("lfm1.0"), "License: LFM 1.0"),
+        (words.licence("llama3.2"), "License: Llama 3.2"),
+        (words.licence("cc-by-nc-4.0"), "License: CC BY NC 4.0"),
+        (words.licence("mistral-research"), "License: Mistral research"),
+        (words.licence(""), "License: not stated"),
         (words.short_name("a/b"), "b"),
         (words.short_name("b"), "b"),
     ],
 )
 def test_counts_and_names_in_words(said: str, expected: str) -> None:
     assert said == expected
+
+
+def test_the_same_failure_is_explained_once() -> None:
+    rows = download_rows(
+        tuple(
+            Download(name, "", "failed", 1, 4, problem="There is no connection.", remedy="Wait.")
+            for name in ("a/a", "b/b")
+        )
+    )
+    assert [row.reasons for row in rows] == ["There is no connection. Wait.", ""]
+    assert all(row.line.startswith("Failed") for row in rows)
+
+
+def test_a_model_in_use_says_so_once() -> None:
+    (row,) = disk_rows(Inventory((INSTALLED[1],)), LoadedPair(INSTALLED[1].path))
+    assert row.reasons.count("loaded") == 1
+
+
+def test_a_pair_for_larger_machines_is_offered_with_a_warning() -> None:
+    tight = replace(OFFERS[0], caution="It is meant for 36 GB of memory.", recommended=False)
+    states = offer_states(
+        (tight,), inventory=Inventory(), downloads=(), loaded=LoadedPair(), pending=""
+    )
+    (row,) = offer_rows(states)
+    assert (row.warns, row.reasons) == (True, tight.caution)
+    assert actions(row) == {"get": True}
