@@ -171,8 +171,7 @@ def offers(
     All are computed at one `context`, in tokens, so that their memory can be compared; it must fit
     beside the weights. `free_bytes`, on the disk, where known.
     Exactly one is recommended: the best with a drafter of its own that leaves room, else the
-    starter pair. On the CPU it is one whose weights are expanded: drafting never pays with quantized
-    ones there.
+    starter pair. On the CPU its weights are expanded: drafting never pays with quantized ones.
     """
     here = {model.name for model in installed if not model.problem}
     seen = [_see(pair, machine, here, context, free_bytes) for pair in catalog.pairs]

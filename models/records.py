@@ -194,7 +194,8 @@ class PairOffer:
     draft; `memory_class_gb` is the smallest unified memory that it is meant for; `download_bytes`
     are still to be fetched. `needed_bytes` is what it takes with `needed_context` tokens read, and
     `largest_context` the longest that fits; `expanded` is whether the weights are held as float32.
-    `caution` is what to know of a pair that fits. `verified` is false where names or sizes could not be looked up.
+    `caution` is what to know of a pair that fits. `verified` is false where names or sizes could
+    not be looked up.
     `reason` says why it cannot be chosen; empty where it can.
     """
 

@@ -96,7 +96,7 @@ class Queue:
             return fresh
 
     def pause(self, repository: str) -> Download:
-        """Hold back `repository`, or ask its runner to. Raises Problem if it is not in the queue."""
+        """Hold back `repository`, or ask its runner to. Raises Problem if it is not queued."""
         return self._change(repository, _pausing)
 
     def resume(self, repository: str) -> Download:
@@ -138,7 +138,8 @@ class Queue:
         `fetch(download, report, cancelled)` fetches one, reports how far it is, and raises soon
         after `cancelled()`. A Problem is kept with the failed download, and the next one begins;
         any other exception is kept as well, and raised to the caller.
-        `report` receives each change, `cancelled` as the last one of a download that is gone. Raises QueueBusy where another process runs it, and other
+        `report` receives each change, `cancelled` as the last one of a download that is gone.
+        Raises QueueBusy where another process runs it, and other
         Problems where the queue cannot be used.
         """
         with self._changing() as downloads:
