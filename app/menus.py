@@ -86,6 +86,7 @@ COMMANDS: tuple[Command | str, ...] = (  # a text alone is a separator in that m
     Command("Engine", "library", "Library…", "Ctrl+L"),
     "Engine",
     Command("Engine", "load", "Load a model folder…", "Ctrl+Shift+O"),
+    Command("Engine", "load_file", "Load a GGUF file…"),
     Command("Engine", "starter", "Load the starter model"),
     Command("Engine", "restart", "Restart the engine"),
     Command("Help", "keys", "Keyboard", _KEY.HelpContents),

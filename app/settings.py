@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 
 from PySide6.QtCore import QByteArray, QSettings
 
@@ -60,6 +61,15 @@ class Settings:
         """Offer it from now on."""
         known = [path, *(known for known in self.paths(kind) if known != path)]
         self._stored.setValue(f"paths/{kind}", "\n".join(known[:_MOST_PATHS]))
+
+    def opened_paths(self, kind: str) -> tuple[str, ...]:
+        """Those of `paths` that are still there."""
+        return tuple(path for path in self.paths(kind) if Path(path).exists())
+
+    def forget_path(self, kind: str, path: str) -> None:
+        """Offer it no longer."""
+        kept = [known for known in self.paths(kind) if known != path]
+        self._stored.setValue(f"paths/{kind}", "\n".join(kept))
 
     @property
     def presets(self) -> str:

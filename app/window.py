@@ -99,7 +99,7 @@ class Window(QMainWindow):
             library=library,
         )
         self.library = library
-        self.library_controller = LibraryController(library, loader, parent=self)
+        self.library_controller = LibraryController(library, loader, settings=settings, parent=self)
         self.tokens = TokenCounter(self)
         self._race = Race(engine, loader, parent=self)
         self.editing = 0  # the id of the message that is being edited; 0 for none
@@ -191,6 +191,7 @@ class Window(QMainWindow):
         self.welcome.library_asked.connect(self.library_controller.open)
         self.library_controller.chosen.connect(self.pair_controller.use)
         self.library_controller.drafter_chosen.connect(self.pair_controller.use_drafter)
+        self.library_controller.forgotten.connect(self.pair_controller.show_choices)
         self.library_controller.ready.connect(self._on_ready)
         self.library_controller.reported.connect(
             lambda line: self.notices.say("library", line, seconds=8.0)
@@ -221,7 +222,8 @@ class Window(QMainWindow):
             "race": self.race,
             "about": self._tell_about,
             "library": self.library_controller.open,
-            "load": self.pair_controller.ask_for_target,
+            "load": self.pair_controller.ask_for_folder,
+            "load_file": self.pair_controller.ask_for_file,
             "keys": lambda: KeysDialog(self.menus, self).open(),
         }
         for name, act in commands.items():

@@ -15,7 +15,7 @@ from app.models.loader import ModelLoader
 from app.models.offers import offer_key, offer_title
 from app.models.presenter import LibraryPresenter
 from app.models.row_data import ActionName, LoadedPair
-from app.settings import Pair
+from app.settings import Pair, Settings
 from models import in_words
 from models.errors import Problem
 from models.records import Download, Installed, PairOffer
@@ -30,18 +30,23 @@ class LibraryController(QObject):
     Signals:
         chosen(Pair): load this.
         drafter_chosen(str): draft with this, as `--drafter` takes it.
+        forgotten(): a folder that a person opened is to be listed no longer.
         ready(Pair): this finished downloading, but another pair was chosen in the meantime.
         reported(str): something happened while the Library's window was closed.
     """
 
     chosen = Signal(object)
     drafter_chosen = Signal(str)
+    forgotten = Signal()
     ready = Signal(object)
     reported = Signal(str)
 
-    def __init__(self, library: Library, loader: ModelLoader, *, parent: QWidget) -> None:
+    def __init__(
+        self, library: Library, loader: ModelLoader, *, settings: Settings, parent: QWidget
+    ) -> None:
         super().__init__(parent)
         self._library, self._loader, self._window = library, loader, parent
+        self._settings = settings
         self.dialog: LibraryDialog | None = None
         self._presenter: LibraryPresenter | None = None
         self.pending_offer: PairOffer | None = None
@@ -66,6 +71,7 @@ class LibraryController(QObject):
                 self._library,
                 self.dialog,
                 loaded=self._loaded,
+                opened=self._settings.opened_paths,
                 pending_key=lambda: offer_key(self.pending_offer) if self.pending_offer else "",
             )
         self._watch.start()
@@ -122,10 +128,20 @@ class LibraryController(QObject):
             self._use(repository)
 
     def _on_drafter(self, drafter: str, action: ActionName) -> None:
-        if action == "get":
-            self._library.downloads.pull(drafter)
-        else:
-            self.drafter_chosen.emit(drafter)
+        match action:
+            case "get":
+                self._library.downloads.pull(drafter)
+            case "forget":
+                self._forget("drafters", drafter)
+            case _:
+                self.drafter_chosen.emit(drafter)
+
+    def _forget(self, kind: str, path: str) -> None:
+        """List what a person opened no longer."""
+        self._settings.forget_path(kind, path)
+        self.forgotten.emit()
+        if self._presenter is not None:
+            self._presenter.refresh()
 
     def _on_download(self, repository: str, action: ActionName) -> None:
         downloads = self._library.downloads
@@ -150,6 +166,8 @@ class LibraryController(QObject):
                 self._ask_to_delete(path)
             case "clean":
                 self._library.clean(path)
+            case "forget" if path in self._settings.paths("targets"):
+                self._forget("targets", path)
             case "forget":
                 self._library.remove_folder(path)
 
@@ -235,6 +253,9 @@ class LibraryController(QObject):
         installed = self._find(name)
         if installed is not None:
             self._load(self._pair(installed), words.short_name(installed.name))
+        elif name in self._settings.paths("targets"):
+            length = self._loader.pair.draft_length
+            self._load(Pair(name, "auto", length), words.target_name(name))
 
     def _load(self, pair: Pair, name: str) -> None:
         self._loading = name

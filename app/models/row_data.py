@@ -76,6 +76,9 @@ class LoadedPair:
     drafter: str = ""
 
 
+_AUTOMATIC = Candidate(
+    "auto", "automatic", True, "Picks the best of the drafters that need no choice."
+)
 _IN_USE = "This model is loaded. To delete it, choose another model first."
 _GET, _USE = Action("get", "Download"), Action("use", "Use")
 _GETTING = Action("get", "Download", "It is already downloading; see Downloads.")
@@ -175,12 +178,19 @@ def _download_row(download: Download) -> RowData:
 
 
 def disk_rows(
-    inventory: Inventory, loaded: LoadedPair, *, now: float | None = None
+    inventory: Inventory,
+    loaded: LoadedPair,
+    *,
+    opened: Sequence[str] = (),
+    now: float | None = None,
 ) -> tuple[RowData, ...]:
-    """What is on this machine: models, what interrupted downloads left, added folders."""
+    """What is on this machine: models, those that a person `opened` from elsewhere, what
+    interrupted downloads left, added folders."""
     now = time.time() if now is None else now
+    known = {model.path for model in inventory.installed}
     return (
         *(_installed_row(model, loaded, now) for model in inventory.installed),
+        *(_opened_row(path, in_use=path == loaded.target) for path in opened if path not in known),
         *(_incomplete_row(left) for left in inventory.incomplete),
         *(_folder_row(folder) for folder in inventory.folders),
     )
@@ -282,14 +292,41 @@ def candidate_rows(
     *,
     inventory: Inventory,
     downloads: Sequence[Download],
+    opened: Sequence[str] = (),
 ) -> tuple[RowData, ...]:
-    """What can draft for the target, and why the rest cannot."""
+    """What can draft for the target, and why the rest cannot.
+
+    `opened` are folders of drafters that a person chose.
+    """
+    if not candidates:
+        return ()
     under_way = {download.repository: download for download in downloads}
     model = inventory.find(loaded.drafter)
     in_use = {loaded.drafter, *((model.name, model.path) if model else ())}
-    return tuple(
-        _candidate_row(candidate, in_use, under_way.get(candidate.drafter))
-        for candidate in candidates
+    known = {candidate.drafter for candidate in candidates}
+    return (
+        _candidate_row(_AUTOMATIC, in_use, None),
+        *(
+            _candidate_row(candidate, in_use, under_way.get(candidate.drafter))
+            for candidate in candidates
+        ),
+        *(_opened_row(path, in_use=path in in_use) for path in opened if path not in known),
+    )
+
+
+def _opened_row(path: str, *, in_use: bool) -> RowData:
+    """A folder that a person opened, and can take off the list."""
+    return RowData(
+        f"opened:{path}",
+        words.target_name(path),
+        path,
+        badge="In use" if in_use else "",
+        actions=(
+            Action("use", "Use", "It is already in use." if in_use else ""),
+            Action("forget", "Remove from the list"),
+        ),
+        heading="Chosen by you",
+        subject=path,
     )
 
 
@@ -313,7 +350,7 @@ def _candidate_row(candidate: Candidate, in_use: set[str], download: Download | 
         badge, action = "In use", Action("use", "Use", "This drafter is already in use.")
     return RowData(
         candidate.drafter,
-        drafter_title(candidate.drafter),
+        words.drafter_name(candidate.drafter),
         DOT.join(filter(None, (kind, size))),
         remark=candidate.reason if candidate.works else "",
         reason=reason,
@@ -322,12 +359,6 @@ def _candidate_row(candidate: Candidate, in_use: set[str], download: Download | 
         actions=(action,),
         heading=heading,
     )
-
-
-def drafter_title(drafter: str) -> str:
-    """A drafter's name for a person; of a folder or repository, the last part."""
-    own = {"lookup": "Lookup", "early-exit": "Early exit", "head": "Head", "none": "None"}
-    return own.get(drafter) or words.short_name(drafter)
 
 
 _STATUS = {

@@ -3,6 +3,13 @@
 import re
 from pathlib import Path
 
+_DRAFTERS = {
+    "auto": "Automatic",
+    "lookup": "Lookup",
+    "head": "Head",
+    "early-exit": "Early exit",
+    "none": "None",
+}
 _LICENCE_WORD = re.compile(r"[A-Za-z]+|[\d.]+")
 _LICENCE_NAMES = {
     "apache": "Apache",
@@ -47,6 +54,17 @@ def licence(identifier: str) -> str:
 def short_name(repository: str) -> str:
     """A repository's name without its owner."""
     return repository.rstrip("/").rpartition("/")[2] or repository
+
+
+def drafter_name(drafter: str) -> str:
+    """A drafter for a person, given as `--drafter` takes it: "Lookup, then Head"."""
+    return ", then ".join(_part_name(part.strip()) for part in drafter.split("+"))
+
+
+def _part_name(part: str) -> str:
+    word, _, layers = part.partition(":")
+    name = _DRAFTERS.get(word) or target_name(part)
+    return f"{name} ({layers} layers)" if layers and word == "early-exit" else name
 
 
 def target_name(target: str) -> str:

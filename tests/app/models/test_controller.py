@@ -234,10 +234,8 @@ def test_without_a_network(opened: Opened, page: PageName) -> None:
     (asked,) = (
         one for one in opened.commands.started if word in one.words and "--target" not in one.words
     )
-    asked.fail("There is no connection to the hub.", "Connect, and try again.")
-    assert (
-        opened.see(page).status.text == "There is no connection to the hub. Connect, and try again."
-    )
+    asked.fail("There is no connection.", "Connect, and try again.")
+    assert opened.see(page).status.text == "There is no connection. Connect, and try again."
 
 
 def test_an_empty_result_is_explained(opened: Opened) -> None:
@@ -386,7 +384,7 @@ def test_drafters_are_shown_with_reasons_and_chosen(opened: Opened) -> None:
     opened.window.pair_bar.more_drafters_asked.emit()
     assert opened.dialog.page == "drafters"
     rows = opened.see("drafters").rows
-    assert len(rows.rows) == len(CANDIDATES)
+    assert [row.data.key for row in rows.rows] == ["auto", *(one.drafter for one in CANDIDATES)]
     opened.press("drafters", DRAFTER, "use")
     loader = opened.window.loader
     opened.until(lambda: loader.loaded and loader.loaded.drafter == DRAFTER)

@@ -55,7 +55,8 @@ def test_search_results_become_rows() -> None:
     large = rows["mlx-community/Qwen3-235B-A22B-4bit"]
     assert large.reasons == "Needs 139 GB of memory; models can use 12.0 GB here."
     assert actions(large) == {"get": False}
-    assert "132 GB · 9.1 k downloads · apache-2.0 · updated 2025-05-01" in large.accessible_text
+    assert large.line == "132 GB · 9.1 k downloads · License: Apache 2.0 · updated 2025-05-01"
+    assert large.line in large.accessible_text
     alone = found_rows(FOUND[:1], inventory=Inventory(), downloads=())
     assert actions(alone[0]) == {"get": True}
 
@@ -129,10 +130,10 @@ def test_candidates_with_their_reasons() -> None:
     missing = rows["mlx-community/Qwen3-1.7B-4bit"]
     assert (actions(missing), missing.reasons) == ({"get": True}, "")
     reworded = replace(CANDIDATES[4], reason="It can be downloaded.")
-    (row,) = candidate_rows((reworded,), LoadedPair(), inventory=INVENTORY, downloads=())
+    _, row = candidate_rows((reworded,), LoadedPair(), inventory=INVENTORY, downloads=())
     assert actions(row) == {"get": True}
     too_large = replace(CANDIDATES[4], reason="It has no room.", obstacle="no room")
-    (row,) = candidate_rows((too_large,), LoadedPair(), inventory=INVENTORY, downloads=())
+    _, row = candidate_rows((too_large,), LoadedPair(), inventory=INVENTORY, downloads=())
     assert actions(row) == {"get": False}
     path = LoadedPair("/t", f"/models/{DRAFTER}")
     assert by_key(candidate_rows(CANDIDATES, path, inventory=INVENTORY, downloads=()))[
