@@ -189,6 +189,7 @@ class Window(QMainWindow):
         self.pair_bar.more_targets_asked.connect(self.library_controller.open)
         self.pair_bar.more_drafters_asked.connect(lambda: self.library_controller.open("drafters"))
         self.welcome.library_asked.connect(self.library_controller.open)
+        self.welcome.asked.connect(self._compose)
         self.library_controller.chosen.connect(self.pair_controller.use)
         self.library_controller.drafter_chosen.connect(self.pair_controller.use_drafter)
         self.library_controller.forgotten.connect(self.pair_controller.show_choices)
@@ -253,6 +254,11 @@ class Window(QMainWindow):
             offer=Offer("Do not edit", self._end_edit),
             lasting=True,
         )
+
+    def _compose(self, text: str) -> None:
+        """Put a text into the composer, to be sent or changed."""
+        self.composer.set_text(text)
+        self.composer.setFocus()
 
     def _send(self, text: str) -> None:
         self._unsent.stop()
