@@ -149,6 +149,11 @@ class EngineProcess(QObject):
         return EngineState.LOADED if self._work.loaded else EngineState.EMPTY
 
     @property
+    def log_path(self) -> Path | None:
+        """The file of the log; None where it cannot be written."""
+        return self._log.path
+
+    @property
     def answering(self) -> bool:
         """Whether a generation is not over."""
         return self._work.generating

@@ -115,6 +115,7 @@ class CombineDialog(QDialog):
             "With a fixed draft length, the first of these that has something to propose drafts a "
             "round. With an automatic one, the one that is expected to gain most does."
         )
+        self.list.setSpacing(2)
         self.list.setAccessibleName("Drafters, in the order in which they are asked")
         self.layers.setAccessibleName("Layers of early exit")
         moves = QVBoxLayout()

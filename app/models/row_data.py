@@ -245,12 +245,10 @@ def _why_kept(model: Installed, *, in_use: bool) -> str:
 def _use_actions(model: Installed, *, in_use: bool = False) -> tuple[Action, ...]:
     if model.role == "head":
         return ()  # it comes with its target
-    reason = ""
-    if model.problem:
-        reason = model.problem
-    elif in_use:
-        reason = _IN_USE
-    elif model.role == "drafter":
+    if in_use:
+        return ()  # its badge says so
+    reason = model.problem
+    if not reason and model.role == "drafter":
         reason = "This model only drafts for other models."
     return (Action("use", "Use", reason),)
 
@@ -321,10 +319,7 @@ def _opened_row(path: str, *, in_use: bool) -> RowData:
         words.target_name(path),
         path,
         badge="In use" if in_use else "",
-        actions=(
-            Action("use", "Use", "It is already in use." if in_use else ""),
-            Action("forget", "Remove from the list"),
-        ),
+        actions=(*(() if in_use else (_USE,)), Action("forget", "Remove from the list")),
         heading="Chosen by you",
         subject=path,
     )
@@ -346,17 +341,16 @@ def _candidate_row(candidate: Candidate, in_use: set[str], download: Download | 
         action = Action("get", "Download", reason)
     elif not candidate.works:
         action = Action("use", "Use", reason)
-    elif candidate.drafter in in_use:
-        badge, action = "In use", Action("use", "Use", "This drafter is already in use.")
+    in_use_now = candidate.works and candidate.drafter in in_use
     return RowData(
         candidate.drafter,
         words.drafter_name(candidate.drafter),
         DOT.join(filter(None, (kind, size))),
         remark=candidate.reason if candidate.works else "",
         reason=reason,
-        badge=badge,
+        badge="In use" if in_use_now else badge,
         progress=progress,
-        actions=(action,),
+        actions=() if in_use_now else (action,),
         heading=heading,
     )
 

@@ -235,7 +235,10 @@ def doctor(
     *,
     target: Target = None,
     drafter: Drafter = _DEFAULT_DRAFTER,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")] = False,
+    pair: Annotated[
+        bool, typer.Option(help="Try a pair too; without it, only the machine is looked at.")
+    ] = True,
+    json: Annotated[bool, typer.Option("--json", help="Print one line of JSON instead.")] = False,
 ) -> None:
     """Say what this machine has, whether a pair runs well on it, and what to change."""
     from json import dumps
@@ -243,13 +246,14 @@ def doctor(
     from engine.cli.doctor import diagnose, show_check, starter_if_here
 
     console = Console()
+    find = starter_if_here if target is None else lambda: _folder(target)
     found = diagnose(
-        starter_if_here if target is None else lambda: _folder(target),
+        find if pair else None,
         drafter,
         show=lambda check: None if json else show_check(check, console),
     )
     if json:
-        print(dumps(found.to_json(), indent=1))
+        print(dumps(found.to_json()))
     raise typer.Exit(0 if found.usable else 1)
 
 

@@ -99,7 +99,7 @@ def test_what_is_on_the_disk() -> None:
     rows = {row.title: row for row in disk_rows(INVENTORY, loaded)}
     answers = rows[INSTALLED[1].name]
     assert answers.badge == "Target in use"
-    assert actions(answers) == {"use": False, "delete": False}
+    assert actions(answers) == {"delete": False}  # and its badge says why there is no other
     assert answers.reasons
     assert rows[INSTALLED[2].name].badge == "Drafter in use"
     assert actions(rows[INSTALLED[0].name]) == {"use": True, "delete": True}
