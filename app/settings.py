@@ -7,6 +7,8 @@ from pathlib import Path
 from PySide6.QtCore import QByteArray, QSettings
 
 from engine.events import Stats
+from engine.protocol import Memory
+from models.errors import Problem
 
 STARTER_NAME = "smollm2-135m-instruct"  # importing it from models.starter would take long
 LEAST_FONT_POINTS, MOST_FONT_POINTS = 7.0, 32.0
@@ -43,6 +45,27 @@ class Settings:
         self._stored.setValue("pair/target", pair.target)
         self._stored.setValue("pair/drafter", pair.drafter)
         self._stored.setValue("pair/draft_length", pair.draft_length)
+
+    def memory(self, target: str) -> Memory:
+        """What a conversation with this target may take; as the model allows where not chosen."""
+        context, _, bits = self._text(f"memory/{_key(target)}", "").partition(" ")
+        try:
+            return Memory(int(context), int(bits))
+        except (ValueError, Problem):
+            return Memory()
+
+    def keep_memory(self, target: str, memory: Memory) -> None:
+        self._stored.setValue(f"memory/{_key(target)}", f"{memory.context} {memory.cache_bits}")
+
+    @property
+    def unload_minutes(self) -> int:
+        """How long a model that is not asked stays loaded; 0 for as long as the window is open."""
+        text = self._text("unload_minutes", "0")
+        return int(text) if text.isdecimal() else 0
+
+    @unload_minutes.setter
+    def unload_minutes(self, minutes: int) -> None:
+        self._stored.setValue("unload_minutes", str(minutes))
 
     @property
     def starter_name(self) -> str:
@@ -192,5 +215,6 @@ class Settings:
 
 
 def _key(target: str) -> str:
-    """A key of one level, whatever is in the name."""
-    return "".join(letter if letter.isalnum() or letter in "-._" else "_" for letter in target)
+    """A key of one level, whatever is in the name; the starter model has none."""
+    letters = (letter if letter.isalnum() or letter in "-._" else "_" for letter in target)
+    return "".join(letters) or "starter"

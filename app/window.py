@@ -29,6 +29,7 @@ from app.menus import KeysDialog, Menus
 from app.models.controller import LibraryController
 from app.models.library import Library
 from app.models.loader import ModelLoader
+from app.models.memory_dialog import MemoryDialog
 from app.models.pair_bar import PairBar
 from app.models.pair_controller import PairController
 from app.models.words import target_name
@@ -226,6 +227,9 @@ class Window(QMainWindow):
             "after": lambda: self.rounds.step(1),
             "export_trace": self.rounds.scrubber.export,
             "starter": lambda: self.loader.load(type(self.loader.pair)()),
+            "memory": lambda: MemoryDialog(self.loader, self.settings, parent=self).open(),
+            "measure": self.loader.measure_again,
+            "unload": self.loader.unload,
             "restart": self.engine_status.try_again,
             "sampling": self._configure,
             "race": self.race,

@@ -177,6 +177,11 @@ class PairBar(QWidget):
         """Show that no model is loaded or being loaded."""
         self._show("empty", _NO_MODEL)
 
+    def set_resting(self) -> None:
+        """Show that the model was unloaded until it is asked again."""
+        self._show("empty", "Unloaded")
+        self._status.setToolTip("The model is loaded again with the next message.")
+
     def set_loading(self, what: str) -> None:
         """Show that `what`, the name of a model or drafter, is being loaded."""
         self._show("loading", f"Loading {what}…")

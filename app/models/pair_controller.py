@@ -63,6 +63,7 @@ class PairController(QObject):
         loader.failed.connect(self._on_failed)
         engine.loading.connect(self._on_loading)
         engine.died.connect(lambda reason: bar.set_empty())
+        loader.rested.connect(bar.set_resting)
 
     def ask_for_folder(self) -> None:
         """Let a person choose a model's folder."""
