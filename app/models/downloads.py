@@ -1,8 +1,8 @@
 """The downloads as the queue on the disk has them, and the commands that ask it for something.
 
-The queue is the owner of what stands there: what waits, what failed and why, what was asked of a
-running one. Here is only what it told last, and on top of that, as long as a command of this window
-has not been answered, what that command asks for. Knows `models pull` and its lines.
+The queue is the owner: it knows what waits, what failed and why, and what was asked of a running
+one. Here is only what it told last, and, as long as a command of this window has not been answered,
+what that command asks for. Knows `models pull` and its lines.
 """
 
 from dataclasses import dataclass, replace

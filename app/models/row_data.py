@@ -33,7 +33,7 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class RowData:
-    """What a row shows. `heading` stands above it where the row before has another one.
+    """What a row shows. `heading` is shown above it where the row before has another one.
 
     `key` is unique on a page; `subject` is what the actions are about, the key where it is empty.
     `line` explains, `remark` adds to it. `reason` says why it cannot be chosen, or what is wrong,
@@ -243,14 +243,9 @@ def _why_kept(model: Installed, *, in_use: bool) -> str:
 
 
 def _use_actions(model: Installed, *, in_use: bool = False) -> tuple[Action, ...]:
-    if model.role == "head":
-        return ()  # it comes with its target
-    if in_use:
-        return ()  # its badge says so
-    reason = model.problem
-    if not reason and model.role == "drafter":
-        reason = "This model only drafts for other models."
-    return (Action("use", "Use", reason),)
+    if in_use or model.role != "chat":
+        return ()  # the row says so: a drafter is chosen among the drafters
+    return (Action("use", "Use", model.problem),)
 
 
 def _incomplete_row(left: Incomplete) -> RowData:

@@ -1,7 +1,7 @@
 """The queue of downloads: what is to be fetched, in which order, and how far each is.
 
 A JSON file in the data folder, so that every process sees the same queue and a restart loses
-nothing. It alone knows how each download stands: what failed and why, and what was asked of a
+nothing. It alone knows the state of each download: what failed and why, and what was asked of a
 running one (pause, cancel). One process at a time runs the queue; it notices what others ask
 between two blocks of a download, and only then the request is carried out. Knows the names of
 repositories only: the caller of `run` fetches them.

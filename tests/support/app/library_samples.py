@@ -206,7 +206,7 @@ CANDIDATES = (
         "lookup",
         "lookup",
         True,
-        "Copies what stood in the text before: needs no model, and costs nothing.",
+        "Copies what followed the same words before: needs no model, and costs next to nothing.",
         0.0,
     ),
     Candidate(
