@@ -44,6 +44,7 @@ from app.sidebar.sidebar import Sidebar
 from app.theme.style import STYLE_SHEET, Theme
 from app.welcome import Welcome
 from engine.events import Done
+from engine.rounds import EventOrRound, Round
 from models.errors import Problem
 
 _KEEP_UNSENT_MS = 600
@@ -161,6 +162,7 @@ class Window(QMainWindow):
         conversation.refused.connect(self._on_refused)
         conversation.failed.connect(self._on_problem)
         self.answers.begun.connect(self._on_changed)
+        self.answers.happened.connect(self._on_happened)
         self.answers.finished.connect(self._on_finished)
         self.answers.saved.connect(lambda message: self._count())
         self.composer.sent.connect(self._send)
@@ -277,8 +279,16 @@ class Window(QMainWindow):
     def _count(self) -> None:
         """Count how much of the context is used; the composer shows it once it is known."""
         record = self.conversation.record
-        said = [message.content for message in self.conversation.branch]
-        self.tokens.count((record.system_prompt if record else "", *said, self.composer.text))
+        branch = self.conversation.branch
+        texts = (record.system_prompt if record else "", *(message.content for message in branch))
+        writing = self.answers.writing(branch[-1].id) if branch else None
+        self.tokens.count(
+            (*texts, self.composer.text), written=writing.tokens if writing is not None else 0
+        )
+
+    def _on_happened(self, writing: Writing, happening: EventOrRound) -> None:
+        if isinstance(happening, Round) and happening.verdict is not None:
+            self._count()
 
     def _on_counted(self, tokens: int) -> None:
         loaded = self.loader.loaded

@@ -9,6 +9,7 @@ from functools import partial
 from PySide6.QtCore import QEvent, QObject, QTimer, Signal
 from PySide6.QtWidgets import QWidget
 
+from app.chat.activity import Reading, in_a_line
 from app.chat.announce import Announcer
 from app.chat.answers import Answers, Writing
 from app.chat.conversation import OpenConversation
@@ -56,6 +57,7 @@ class ConversationPresenter(QObject):
         transcript.set_slot(lane)
         conversation.changed.connect(self._follow)
         answers.happened.connect(self._hear)
+        answers.activity_changed.connect(self._show_activity)
         answers.finished.connect(self._finish)
 
     def show_provenance(self, shown: bool) -> None:
@@ -107,9 +109,10 @@ class ConversationPresenter(QObject):
         self._order(widget)
         widget.set_branches(message.place, message.siblings)
         widget.provenance.set_shown(self.provenance)
-        if streaming:
+        if writing is not None and streaming:
             self._writing = writing
             self._lane.clear()
+            self._show_activity(writing)
             self._frame.start()
         elif message.state == "failed" and writing is None:
             self._conversation.trace(message.id, partial(self._tell_failure, widget, message.id))
@@ -151,6 +154,13 @@ class ConversationPresenter(QObject):
                     self._frame.start()
             case Round():
                 self._lane.push(happening)
+
+    def _show_activity(self, writing: Writing) -> None:
+        """Say in the lane's place what is done before there are rounds."""
+        if writing is not self._writing or (activity := writing.activity) is None:
+            return
+        share = activity.share if isinstance(activity, Reading) else None
+        self._lane.say(in_a_line(activity), share=share)
 
     def _finish(self, writing: Writing) -> None:
         if writing is not self._writing:

@@ -4,7 +4,7 @@ Knows the store's records, not the store: requests go out as signals, and their 
 new list. A deletion can be undone at once.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
 from PySide6.QtCore import QEvent, QModelIndex, QPoint, Qt, QTimer, Signal
@@ -20,6 +20,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.chat.activity import Activity
 from app.conversations.records import Conversation, Hit
 from app.sidebar.conversation_list import ConversationList, FlatList
 from app.sidebar.conversation_model import HIT, ConversationModel, HitModel, title_of
@@ -186,6 +187,10 @@ class Sidebar(QWidget):
         if index.isValid():
             self._list.setCurrentIndex(index)
         self._enable()
+
+    def set_activities(self, activities: Mapping[int, Activity]) -> None:
+        """Mark the conversations in which there is something to wait for, by their ids."""
+        self._model.set_activities(activities)
 
     def set_hits(self, text: str, hits: tuple[Hit, ...]) -> None:
         """Show the hits for `text`, unless the search has changed since."""

@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QApplication, QLabel, QListView
 from app.chat.provenance import laid_over
 from app.engine_client.engine_process import Patience
 from app.window import Window
+from engine.events import Prefill
 from tests.support.app.made_traces import made_trace
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until, events_file
 
@@ -55,7 +56,7 @@ def test_the_context_is_counted_with_the_answer(
 ) -> None:
     window = open_window()
     counted: list[tuple[str, ...]] = []
-    monkeypatch.setattr(window.tokens, "count", counted.append)
+    monkeypatch.setattr(window.tokens, "count", lambda texts, *, written: counted.append(texts))
     send(window, "hello")
     until(lambda: counted and counted[-1] == ("", "hello", "served", ""))
 
@@ -83,6 +84,34 @@ def test_the_answer_streams_with_the_lane(open_window: Open, until: Until, tmp_p
     assert window.rounds.panel.stats.rounds > 0
     assert not window.rounds.scrubber.events
     assert not window.pair_bar._target.isEnabled()
+
+
+def test_what_is_being_done_is_shown_at_three_places(
+    open_window: Open, until: Until, tmp_path: Path
+) -> None:
+    reading = [Prefill("", 0, 5447, 0, 0.0), Prefill("", 1920, 5447, 0, 26.0)]
+    path = events_file(tmp_path, reading)
+    window = open_window(f"ready take load take part:2:{path} take hang")
+    until(lambda: window.loader.loaded)
+    ready = window.pair_bar.status_text
+    send(window, "first")
+    until(lambda: "1,920" in window.lane.line)
+    assert window.lane.isVisible()
+    assert window.pair_bar.status_text not in ("", ready)
+    window.menus.actions["new"].trigger()
+    send(window, "second")
+    until(lambda: "first" in window.lane.line)
+    model = visible_list(window).model()
+    until(lambda: model.rowCount() == 2)
+    spoken = [model.index(row, 0).data(Qt.ItemDataRole.AccessibleTextRole) for row in range(2)]
+    assert any("1,920" in line for line in spoken)
+    assert any("Waiting" in line for line in spoken)
+    window.conversation.stop()
+    until(lambda: not window.lane.isVisible())
+    assert not any(
+        "Waiting" in model.index(row, 0).data(Qt.ItemDataRole.AccessibleTextRole)
+        for row in range(2)
+    )
 
 
 def test_an_answer_can_be_looked_into(open_window: Open, until: Until, tmp_path: Path) -> None:
