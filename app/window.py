@@ -7,7 +7,15 @@ from pathlib import Path
 
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QAction, QCloseEvent, QKeyEvent, QPaintEvent, QResizeEvent
-from PySide6.QtWidgets import QMainWindow, QMessageBox, QSplitter, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QApplication,
+    QHBoxLayout,
+    QMainWindow,
+    QMessageBox,
+    QSplitter,
+    QVBoxLayout,
+    QWidget,
+)
 
 from app import files
 from app.chat.answers import Answers, Writing
@@ -17,7 +25,7 @@ from app.chat.message import MessageWidget
 from app.chat.presenter import ConversationPresenter
 from app.chat.provenance import Legend
 from app.chat.rounds_side import RoundsSide
-from app.chat.transcript import Transcript
+from app.chat.transcript import WIDEST_TEXT, Transcript
 from app.conversations.store import Store
 from app.engine_client.engine_process import EngineProcess
 from app.engine_client.token_counter import TokenCounter
@@ -31,7 +39,7 @@ from app.models.loader import ModelLoader
 from app.models.pair_bar import PairBar
 from app.models.pair_controller import PairController
 from app.models.words import target_name
-from app.notices import Notices, Offer
+from app.notices import Notices, Offer, Toast
 from app.race.dialog import RaceDialog
 from app.race.race import Race
 from app.rounds.lane import DraftLane
@@ -80,6 +88,7 @@ class Window(QMainWindow):
         self.transcript, self.lane = Transcript(Formats(theme.font, theme.colours)), DraftLane()
         self.welcome = Welcome(loader, theme)
         self.transcript.set_empty(self.welcome)
+        self.toast = Toast(self.transcript)
         self.presenter = ConversationPresenter(
             self.conversation, self.answers, self.transcript, self.lane
         )
@@ -117,17 +126,26 @@ class Window(QMainWindow):
 
     def _arrange(self) -> None:
         below = QVBoxLayout()
-        below.setContentsMargins(16, 0, 16, 14)
+        below.setContentsMargins(0, 0, 0, 14)
         below.setSpacing(8)
         below.addWidget(self.legend, 0, Qt.AlignmentFlag.AlignHCenter)
         below.addWidget(self.notices)
         below.addWidget(self.composer)
+        inner = QWidget()
+        inner.setMaximumWidth(WIDEST_TEXT)
+        inner.setLayout(below)
+        beside = self.transcript.verticalScrollBar().sizeHint().width()
+        under = QHBoxLayout()  # in line with the messages above
+        under.setContentsMargins(16, 0, 16 + beside, 0)
+        under.addStretch(1)
+        under.addWidget(inner, 100)
+        under.addStretch(1)
         middle = QWidget()
         column = QVBoxLayout(middle)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
         column.addWidget(self.transcript, 1)
-        column.addLayout(below)
+        column.addLayout(under)
         self.columns.addWidget(self.sidebar)
         self.columns.addWidget(middle)
         self.columns.addWidget(self.rounds)
@@ -184,7 +202,7 @@ class Window(QMainWindow):
         self.sidebar.new_asked.connect(self.new)
         self.sidebar_controller.left.connect(self._leave)
         self.sidebar_controller.reported.connect(
-            lambda line: self.notices.say("done", line, seconds=6.0)
+            lambda line: self.notices.say("done", line, "good", seconds=6.0)
         )
         self.sidebar_controller.failed.connect(self._on_problem)
         self.pair_controller.retry_asked.connect(self.engine_status.try_again)
@@ -250,7 +268,7 @@ class Window(QMainWindow):
         self.notices.say(
             "edit",
             "Sending writes another version of your message; this one stays.",
-            offer=Offer("Do not edit", self._end_edit),
+            offer=Offer("Cancel", self._end_edit),
             lasting=True,
         )
 
@@ -326,7 +344,7 @@ class Window(QMainWindow):
         if not lines:
             self._on_problem(Problem("There is nothing to race with.", "Write a message first."))
         elif self.answers.busy or self._race.running or self.loader.loaded is None:
-            self._on_problem(Problem("The engine is not free yet.", "Wait for it, then race."))
+            self._on_problem(Problem("The engine is busy.", "Race when the answer has finished."))
         else:
             dialog = RaceDialog(
                 self._race,
@@ -362,6 +380,7 @@ class Window(QMainWindow):
     def _on_opened(self) -> None:
         record = self.conversation.record
         self.settings.conversation = None if record is None else record.id
+        self.notices.leave_conversation()
         self._show_unsent()
         self._name()
 
@@ -379,10 +398,12 @@ class Window(QMainWindow):
 
     def _on_ready(self, pair: Pair) -> None:
         use = Offer("Use it", lambda: self.pair_controller.use(pair))
-        self.notices.say("library", f"{target_name(pair.target)} finished downloading.", offer=use)
+        self.notices.say(
+            "library", f"{target_name(pair.target)} finished downloading.", "good", offer=use
+        )
 
     def _on_message(self, message: MessageWidget) -> None:
-        message.copied.connect(lambda what: self.notices.say("copied", f"{what}.", seconds=2.0))
+        message.copied.connect(self.toast.say)
 
     def _ask_to_export_trace(self, document: str) -> None:
         def write(path: Path) -> None:
@@ -399,7 +420,7 @@ class Window(QMainWindow):
         self._on_problem(problem)
 
     def _on_problem(self, problem: Problem) -> None:
-        self.notices.say("problem", str(problem))
+        self.notices.say("problem", str(problem), "warning", of_conversation=True)
 
     def _tell_about(self) -> None:
         about = QMessageBox(self)
@@ -451,7 +472,7 @@ class Window(QMainWindow):
     def begin(self) -> None:
         """Open the conversation that was open last, and have the engine load its model."""
         if self.store.notice:
-            self.notices.say("store", self.store.notice)
+            self.notices.say("store", self.store.notice, "warning")
         if self.settings.conversation is not None:
             self.conversation.open(self.settings.conversation)
         else:
@@ -461,6 +482,14 @@ class Window(QMainWindow):
         self.sidebar_controller.refresh()
         self.loader.begin()
         self.composer.setFocus()
+
+    def come_forward(self) -> None:
+        """Show the window in front of others, as far as the system lets it."""
+        self.setWindowState(self.windowState() & ~Qt.WindowState.WindowMinimized)
+        self.show()
+        self.raise_()
+        self.activateWindow()
+        QApplication.alert(self)  # where it was not let
 
     def paintEvent(self, event: QPaintEvent) -> None:
         super().paintEvent(event)

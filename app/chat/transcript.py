@@ -19,7 +19,7 @@ from engine.request import Role
 
 FRAME_MILLISECONDS = 33
 _BUDGET_SECONDS = 0.008  # of writing in a frame
-_WIDEST = 820  # pixels
+WIDEST_TEXT = 820  # pixels
 _NEAR = 24  # pixels from the bottom that still count as there
 
 
@@ -59,7 +59,7 @@ class Transcript(QScrollArea):
         self._column.setSpacing(14)
         self._column.addStretch(1)
         inner = QWidget()
-        inner.setMaximumWidth(_WIDEST)
+        inner.setMaximumWidth(WIDEST_TEXT)
         inner.setLayout(self._column)
         row = QHBoxLayout(self._page)
         row.setContentsMargins(16, 0, 16, 0)

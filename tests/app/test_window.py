@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import Qt, QTimer
+from PySide6.QtCore import QPoint, Qt, QTimer
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLabel, QListView
 
@@ -84,6 +84,32 @@ def test_the_answer_streams_with_the_lane(open_window: Open, until: Until, tmp_p
     assert window.rounds.panel.stats.rounds > 0
     assert not window.rounds.scrubber.events
     assert not window.pair_bar._target.isEnabled()
+
+
+def test_the_composer_is_as_wide_as_the_messages(open_window: Open, until: Until) -> None:
+    window = open_window()
+    send(window, "hello")
+    until(answered(window, 2))
+    for width in (1600, 1000):
+        window.resize(width, 900)
+        window.transcript.write_all()
+        QApplication.processEvents()
+        message = window.transcript.messages[0]
+        left = message.mapTo(window, QPoint(0, 0)).x()
+        assert window.composer.width() == message.width()
+        assert abs(window.composer.mapTo(window, QPoint(0, 0)).x() - left) <= 1
+
+
+def test_copying_moves_nothing(open_window: Open, until: Until) -> None:
+    window = open_window()
+    send(window, "hello")
+    until(answered(window, 2))
+    before = window.composer.geometry()
+    window.transcript.messages[0].copy()
+    QApplication.processEvents()
+    assert window.toast.isVisible()
+    assert window.composer.geometry() == before
+    assert window.notices.texts == {}
 
 
 def test_what_is_being_done_is_shown_at_three_places(
