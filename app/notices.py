@@ -3,16 +3,15 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from PySide6.QtCore import QEvent, QObject, Qt, QTimer
+from PySide6.QtCore import QEvent, Qt, QTimer
 from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QColor, QPainter, QPaintEvent
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
 from app.status_line import Standing, StatusLine
 from app.theme.style import colours_of
 from models.in_words import clean
 
 _MOST_SHOWN = 2  # at once: more would cover what is being written
-_TOAST_MS = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,55 +173,6 @@ class Notice(QWidget):
             painter.setBrush(QColor(colours.card))
             painter.setPen(QColor(colours.edge))
             painter.drawRoundedRect(self.rect().toRectF().adjusted(0.5, 0.5, -0.5, -0.5), 8, 8)
-
-
-class Toast(QLabel):
-    """A word on what was just done, over the lower edge of its parent for two seconds.
-
-    Nothing moves when it appears, and it cannot be clicked.
-    """
-
-    def __init__(self, parent: QWidget) -> None:
-        super().__init__(parent)
-        self.setTextFormat(Qt.TextFormat.PlainText)
-        self.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
-        self.setContentsMargins(14, 6, 14, 6)
-        self._end = QTimer(self, singleShot=True, interval=_TOAST_MS)
-        self._end.timeout.connect(self.hide)
-        parent.installEventFilter(self)
-        self.hide()
-
-    def say(self, text: str) -> None:
-        """Show this for a moment, in place of what is shown."""
-        self.setText(clean(text))
-        self._place()
-        self.raise_()
-        self.show()
-        self._end.start()
-        _announce(self, text)
-
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        if event.type() == QEvent.Type.Resize:
-            self._place()
-        return super().eventFilter(watched, event)
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        colours = colours_of(self)
-        with QPainter(self) as painter:
-            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-            painter.setBrush(QColor(colours.text))
-            painter.setPen(Qt.PenStyle.NoPen)
-            radius = self.height() / 2
-            painter.drawRoundedRect(self.rect().toRectF(), radius, radius)
-            painter.setPen(QColor(colours.paper))
-            painter.drawText(self.rect(), Qt.AlignmentFlag.AlignCenter, self.text())
-
-    def _place(self) -> None:
-        self.adjustSize()
-        parent = self.parentWidget()
-        left = (parent.width() - self.width()) // 2
-        self.move(left, parent.height() - self.height() - 14)
 
 
 def _announce(widget: QWidget, text: str) -> None:

@@ -20,12 +20,12 @@ from PySide6.QtWidgets import (
 from app import files
 from app.chat.answers import Answers, Writing
 from app.chat.composer import Composer
-from app.chat.conversation import DEFAULTS, OpenConversation
-from app.chat.message import MessageWidget
+from app.chat.conversation import DEFAULTS, OpenConversation, can_go_on
 from app.chat.presenter import ConversationPresenter
 from app.chat.provenance import Legend
 from app.chat.rounds_side import RoundsSide
 from app.chat.transcript import WIDEST_TEXT, Transcript
+from app.conversations.records import Message
 from app.conversations.store import Store
 from app.engine_client.engine_process import EngineProcess
 from app.engine_client.token_counter import TokenCounter
@@ -39,7 +39,7 @@ from app.models.loader import ModelLoader
 from app.models.pair_bar import PairBar
 from app.models.pair_controller import PairController
 from app.models.words import target_name
-from app.notices import Notices, Offer, Toast
+from app.notices import Notices, Offer
 from app.race.dialog import RaceDialog
 from app.race.race import Race
 from app.rounds.lane import DraftLane
@@ -88,7 +88,6 @@ class Window(QMainWindow):
         self.transcript, self.lane = Transcript(Formats(theme.font, theme.colours)), DraftLane()
         self.welcome = Welcome(loader, theme)
         self.transcript.set_empty(self.welcome)
-        self.toast = Toast(self.transcript)
         self.presenter = ConversationPresenter(
             self.conversation, self.answers, self.transcript, self.lane
         )
@@ -123,6 +122,7 @@ class Window(QMainWindow):
         self._connect_commands()
         self._restore()
         self._follow_theme()
+        self._enable_commands()
 
     def _arrange(self) -> None:
         below = QVBoxLayout()
@@ -134,9 +134,7 @@ class Window(QMainWindow):
         inner = QWidget()
         inner.setMaximumWidth(WIDEST_TEXT)
         inner.setLayout(below)
-        beside = self.transcript.verticalScrollBar().sizeHint().width()
-        under = QHBoxLayout()  # in line with the messages above
-        under.setContentsMargins(16, 0, 16 + beside, 0)
+        under = QHBoxLayout()
         under.addStretch(1)
         under.addWidget(inner, 100)
         under.addStretch(1)
@@ -169,6 +167,9 @@ class Window(QMainWindow):
         rows.addWidget(self.columns, 1)
         self.setCentralWidget(whole)
         self.setStyleSheet(STYLE_SHEET)
+        bar = self.transcript.verticalScrollBar()
+        bar.ensurePolished()  # else it would have another width than it is shown with
+        under.setContentsMargins(16, 0, 16 + bar.sizeHint().width(), 0)  # in line with the messages
         self.setMinimumWidth(max(self.sides.narrowest, self.pair_bar.minimumSizeHint().width()))
         self.resize(1280, 840)
 
@@ -190,9 +191,16 @@ class Window(QMainWindow):
         self._race.finished.connect(
             lambda result: self.settings.measure(self.loader.names[0], result.plain)
         )
+        for change in (
+            conversation.changed,
+            self.answers.begun,
+            self.answers.finished,
+            self.answers.saved,
+            self.rounds.scrubber.moved,
+        ):
+            change.connect(lambda *_: self._enable_commands())
         self.tokens.counted.connect(self._on_counted)
         self.loader.loaded_now.connect(lambda loaded: self.tokens.use(Path(loaded.target)))
-        self.transcript.added.connect(self._on_message)
         self.presenter.selected.connect(self.rounds.show_answer)
         self.presenter.edit_asked.connect(self.edit)
         self.presenter.link_asked.connect(lambda address: ask_to_open(self, address))
@@ -232,6 +240,14 @@ class Window(QMainWindow):
             "edit": self._edit_last,
             "regenerate": self._regenerate_last,
             "go_on": self._go_on_with_last,
+            "copy_answer": self._copy_last_answer,
+            "previous_version": lambda: self._turn_last_answer(-1),
+            "next_version": lambda: self._turn_last_answer(+1),
+            "next_conversation": lambda: self.sidebar.step(+1),
+            "previous_conversation": lambda: self.sidebar.step(-1),
+            "go_to_conversations": self._go_to_conversations,
+            "go_to_messages": self._go_to_messages,
+            "go_to_composer": lambda: self.composer.setFocus(Qt.FocusReason.ShortcutFocusReason),
             "before": lambda: self.rounds.step(-1),
             "after": lambda: self.rounds.step(1),
             "export_trace": self.rounds.scrubber.export,
@@ -338,6 +354,26 @@ class Window(QMainWindow):
         if self.conversation.branch:
             self.conversation.go_on(self.conversation.branch[-1].id)
 
+    def _last_answer(self) -> Message | None:
+        answers = [found for found in self.conversation.branch if found.role == "assistant"]
+        return answers[-1] if answers else None
+
+    def _copy_last_answer(self) -> None:
+        if (answer := self._last_answer()) is not None:
+            self.presenter.copy(answer.id)
+
+    def _turn_last_answer(self, by: int) -> None:
+        if (answer := self._last_answer()) is not None:
+            self.conversation.switch(answer.id, answer.place + by)
+
+    def _go_to_conversations(self) -> None:
+        self.sides.show("sidebar")
+        self.sidebar.focus_list()
+
+    def _go_to_messages(self) -> None:
+        if self.conversation.branch:
+            self.presenter.reveal(self.conversation.branch[-1].id)
+
     def race(self) -> None:
         """Race plain against speculative decoding, on the composer's text or the last message."""
         lines = self.conversation.asked(self.composer.text)
@@ -390,6 +426,27 @@ class Window(QMainWindow):
         if self.conversation.record:
             self.settings.conversation = self.conversation.record.id
 
+    def _enable_commands(self) -> None:
+        """Disable the commands for which there is nothing to act on."""
+        conversation, branch = self.conversation, self.conversation.branch
+        free, answer = not conversation.busy, self._last_answer()
+        answers = sum(message.role == "assistant" for message in branch)
+        self.menus.enable(
+            {
+                "stop": conversation.writing is not None,
+                "edit": free and any(message.role == "user" for message in branch),
+                "regenerate": free and bool(branch),
+                "go_on": free and bool(branch) and can_go_on(branch[-1]),
+                "copy_answer": answer is not None,
+                "previous_version": answer is not None and answer.place > 1,
+                "next_version": answer is not None and answer.place < answer.siblings,
+                "before": answers > 1,
+                "after": answers > 1,
+                "export_trace": bool(self.rounds.scrubber.events),
+                "go_to_messages": bool(branch),
+            }
+        )
+
     def _on_finished(self, writing: Writing) -> None:
         self.composer.set_answering(self.conversation.writing is not None)
         last = writing.events[-1] if writing.events else None
@@ -401,9 +458,6 @@ class Window(QMainWindow):
         self.notices.say(
             "library", f"{target_name(pair.target)} finished downloading.", "good", offer=use
         )
-
-    def _on_message(self, message: MessageWidget) -> None:
-        message.copied.connect(self.toast.say)
 
     def _ask_to_export_trace(self, document: str) -> None:
         def write(path: Path) -> None:

@@ -58,7 +58,7 @@ class Composer(QWidget):
         self._warned = False
         self.field = PromptEdit()
         self.field.setAccessibleName("Message")
-        self.field.setAccessibleDescription("Enter sends, Shift and Enter begin a line.")
+        self.field.setAccessibleDescription("Enter sends; Shift and Enter begin a new line.")
         self._notice = _line()
         self._notice.setWordWrap(True)
         self._remedy = QPushButton()

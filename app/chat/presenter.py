@@ -76,6 +76,12 @@ class ConversationPresenter(QObject):
             self._transcript.ensureWidgetVisible(widget, 0, 40)
             widget.view.setFocus()
 
+    def copy(self, id: int) -> None:
+        """Put a message on the clipboard."""
+        widget = self._widget(id)
+        if widget is not None:
+            widget.copy()
+
     def _follow(self, kept: int) -> None:
         """Show the branch as it is now; `kept` messages are shown already."""
         for message in self._shown[kept:]:

@@ -99,11 +99,11 @@ class Sidebar(QWidget):
         self.delete_action = make(
             "Delete", self._delete, QKeySequence(Qt.Key.Key_Delete), QKeySequence("Ctrl+Backspace")
         )
-        self.undo_action = make("Undo delete", self._undo.undo, QKeySequence(standard.Undo))
+        self.undo_action = make("Undo delete", self._undo.undo)
         self.export_markdown_action = make("Export as Markdown…", lambda: self._export("markdown"))
         self.export_json_action = make("Export as JSON…", lambda: self._export("json"))
         self.addActions([self.new_action, self.find_action])
-        for action in (self.rename_action, self.delete_action, self.undo_action):
+        for action in (self.rename_action, self.delete_action):
             # These keys have other meanings elsewhere in the window.
             action.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
             self._list.addAction(action)
@@ -204,6 +204,20 @@ class Sidebar(QWidget):
     def query(self) -> str:
         """The text of the search; empty where the list is shown."""
         return self._search.text().strip()
+
+    def focus_list(self) -> None:
+        """Give the list the focus: the conversations, or the hits of a search."""
+        self._pages.currentWidget().setFocus(Qt.FocusReason.ShortcutFocusReason)
+
+    def step(self, by: int) -> None:
+        """Show the conversation before (-1) or after (+1) the one that is shown."""
+        row = self._model.index_of(self._model.shown).row() + by
+        while 0 <= row < self._model.rowCount():
+            conversation = self._model.conversation(self._model.index(row))
+            if conversation is not None:
+                self.chosen.emit(conversation.id)
+                return
+            row += by
 
     def begin_search(self) -> None:
         """Put the cursor into the search field."""

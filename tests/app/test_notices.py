@@ -1,11 +1,10 @@
 """Notices offer remedies, warnings come first, and nothing piles up."""
 
 import pytest
-from PySide6.QtCore import QSize
-from PySide6.QtWidgets import QLabel, QPushButton, QWidget
+from PySide6.QtWidgets import QLabel, QPushButton
 from pytestqt.qtbot import QtBot
 
-from app.notices import Notices, Offer, Toast
+from app.notices import Notices, Offer
 from app.status_line import StatusLine
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
 
@@ -81,17 +80,3 @@ def test_what_is_about_a_conversation_leaves_with_it(qtbot: QtBot) -> None:
     notices.say("engine", "The engine is restarting.", "warning")
     notices.leave_conversation()
     assert list(notices.texts) == ["engine"]
-
-
-def test_a_toast_lies_over_its_parent_for_a_moment(qtbot: QtBot) -> None:
-    parent = QWidget()
-    qtbot.addWidget(parent)
-    parent.resize(600, 400)
-    parent.show()
-    toast = Toast(parent)
-    assert not toast.isVisible()
-    toast.say("Code copied")
-    assert parent.rect().contains(toast.geometry())
-    parent.resize(QSize(300, 200))
-    assert parent.rect().contains(toast.geometry())
-    qtbot.waitUntil(lambda: not toast.isVisible())
