@@ -148,7 +148,8 @@ class Menus:
                 action.setShortcuts(_sequences(command.keys))
             menus[command.menu].addAction(action)
             self.actions[command.name] = action
-        for menu in (self._bar, *menus.values()):
+        mark_letters(self._bar)
+        for menu in menus.values():
             mark_letters(menu)
         for name, method in _EDITING.items():
             self.actions[name].triggered.connect(lambda checked=False, m=method: _edit(m))

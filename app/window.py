@@ -18,6 +18,7 @@ from PySide6.QtWidgets import (
 )
 
 from app import files
+from app.attention import Attention
 from app.chat.answers import Answers, Writing
 from app.chat.composer import Composer
 from app.chat.conversation import DEFAULTS, OpenConversation, can_go_on
@@ -95,6 +96,7 @@ class Window(QMainWindow):
         self.engine_status = EngineStatus(
             engine, loader, self.answers, notices=self.notices, composer=self.composer
         )
+        self.attention = Attention(self, self.answers)
         self.sidebar, self.pair_bar = Sidebar(), PairBar()
         self.sidebar_controller = SidebarController(
             self.sidebar, store, self.conversation, self.answers
@@ -208,6 +210,7 @@ class Window(QMainWindow):
         conversation.reached.connect(self.presenter.reveal)
         self.sidebar.find_action.triggered.connect(lambda: self.sides.show("sidebar"))
         self.sidebar.new_asked.connect(self.new)
+        self.attention.chosen.connect(self._come_to)
         self.sidebar_controller.left.connect(self._leave)
         self.sidebar_controller.reported.connect(
             lambda line: self.notices.say("done", line, "good", seconds=6.0)
@@ -536,6 +539,11 @@ class Window(QMainWindow):
         self.sidebar_controller.refresh()
         self.loader.begin()
         self.composer.setFocus()
+
+    def _come_to(self, conversation: int) -> None:
+        self.come_forward()
+        self._leave()
+        self.conversation.open(conversation)
 
     def come_forward(self) -> None:
         """Show the window in front of others, as far as the system lets it."""

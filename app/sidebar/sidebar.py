@@ -207,7 +207,8 @@ class Sidebar(QWidget):
 
     def focus_list(self) -> None:
         """Give the list the focus: the conversations, or the hits of a search."""
-        self._pages.currentWidget().setFocus(Qt.FocusReason.ShortcutFocusReason)
+        searches = self._pages.currentWidget() is self._hits
+        (self._hits if searches else self._list).setFocus(Qt.FocusReason.ShortcutFocusReason)
 
     def step(self, by: int) -> None:
         """Show the conversation before (-1) or after (+1) the one that is shown."""
