@@ -2,10 +2,18 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 from PySide6.QtCore import QEvent, Qt, QTimer
 from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QColor, QPainter, QPaintEvent
-from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QHBoxLayout,
+    QPushButton,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
 
 from app.status_line import Standing, StatusLine
 from app.theme.style import colours_of
@@ -30,8 +38,7 @@ class Notices(QWidget):
         super().__init__()
         self._lines: dict[str, Notice] = {}
         self._all = False  # the person wants to see all of them
-        self._more = QPushButton()
-        self._more.setFlat(True)
+        self._more = _quiet_button()
         self._more.clicked.connect(self._show_all)
         self._column = QVBoxLayout(self)
         self._column.setContentsMargins(0, 0, 0, 0)
@@ -73,6 +80,8 @@ class Notices(QWidget):
         line.of_conversation = of_conversation
         self._lines[matter] = line
         self._column.insertWidget(self._column.count() - 1, line)
+        for before, after in pairwise((self._more, *line.buttons)):
+            QWidget.setTabOrder(before, after)  # else Tab would come to it last of all
         self._choose()
         _announce(self, text)
         if seconds:
@@ -120,7 +129,8 @@ class Notices(QWidget):
 class Notice(QWidget):
     """A line of text, with a button for what is offered.
 
-    Attributes: `text`; `urgent`, whether it warns or asks for a decision; `of_conversation`.
+    Attributes: `text`; `urgent`, whether it warns or asks for a decision; `of_conversation`,
+    whether it leaves with the conversation; `buttons`.
     """
 
     def __init__(
@@ -143,16 +153,19 @@ class Notice(QWidget):
         row.setContentsMargins(12, 6, 6, 6)
         row.setSpacing(8)
         row.addWidget(line, 1)
+        self.buttons: list[QAbstractButton] = []  # in the order of Tab
         if offer is not None:
             button = QPushButton(offer.label)
             button.clicked.connect(self.press)
             row.addWidget(button)
+            self.buttons.append(button)
         if not lasting:
-            close = QPushButton("Dismiss")
-            close.setFlat(True)
+            close = _quiet_button()
+            close.setText("Dismiss")
             close.setAccessibleName("Dismiss this notice")
             close.clicked.connect(lambda: dismiss())
             row.addWidget(close)
+            self.buttons.append(close)
         self.setAccessibleName(self.text)
 
     def press(self) -> None:
@@ -173,6 +186,13 @@ class Notice(QWidget):
             painter.setBrush(QColor(colours.card))
             painter.setPen(QColor(colours.edge))
             painter.drawRoundedRect(self.rect().toRectF().adjusted(0.5, 0.5, -0.5, -0.5), 8, 8)
+
+
+def _quiet_button() -> QToolButton:
+    """A button without a frame until it is pointed at or has the focus."""
+    button = QToolButton()
+    button.setAutoRaise(True)
+    return button
 
 
 def _announce(widget: QWidget, text: str) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QAction, QCloseEvent, QKeyEvent, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import (
+    QAbstractScrollArea,
     QApplication,
     QHBoxLayout,
     QMainWindow,
@@ -50,6 +51,7 @@ from app.settings import Pair, Settings
 from app.side_panels import SidePanels
 from app.sidebar.controller import SidebarController
 from app.sidebar.sidebar import Sidebar
+from app.theme.focus_ring import FocusRing
 from app.theme.style import STYLE_SHEET, Theme
 from app.welcome import Welcome
 from engine.events import Done
@@ -168,6 +170,8 @@ class Window(QMainWindow):
         rows.addWidget(self.pair_bar)
         rows.addWidget(self.columns, 1)
         self.setCentralWidget(whole)
+        for part in (self.transcript, *self.rounds.findChildren(QAbstractScrollArea)):
+            FocusRing(part)
         self.setStyleSheet(STYLE_SHEET)
         bar = self.transcript.verticalScrollBar()
         bar.ensurePolished()  # else it would have another width than it is shown with
