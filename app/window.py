@@ -33,6 +33,7 @@ from app.engine_client.engine_process import EngineProcess
 from app.engine_client.token_counter import TokenCounter
 from app.engine_status import EngineStatus
 from app.markdown.formats import Formats
+from app.markdown.formulas import FormulaLayouts
 from app.markdown.links import ask_to_open
 from app.menus import KeysDialog, Menus
 from app.models.controller import LibraryController
@@ -54,7 +55,6 @@ from app.sidebar.sidebar import Sidebar
 from app.theme.focus_ring import FocusRing
 from app.theme.style import STYLE_SHEET, Theme
 from app.welcome import Welcome
-from engine.events import Done
 from engine.rounds import EventOrRound, Round
 from models.errors import Problem
 
@@ -88,13 +88,15 @@ class Window(QMainWindow):
         )
         self.notices, self.composer = Notices(), Composer()
         self.legend = Legend(theme.font, theme.colours)
-        self.transcript, self.lane = Transcript(Formats(theme.font, theme.colours)), DraftLane()
+        self._formulas = FormulaLayouts(self)
+        formats = Formats(theme.font, theme.colours, formulas=self._formulas)
+        self.transcript, self.lane = Transcript(formats), DraftLane()
         self.welcome = Welcome(loader, theme)
         self.transcript.set_empty(self.welcome)
         self.presenter = ConversationPresenter(
             self.conversation, self.answers, self.transcript, self.lane
         )
-        self.rounds = RoundsSide(self.conversation, self.answers, reference=settings.reference)
+        self.rounds = RoundsSide(self.conversation, self.answers)
         self.engine_status = EngineStatus(
             engine, loader, self.answers, notices=self.notices, composer=self.composer
         )
@@ -114,7 +116,7 @@ class Window(QMainWindow):
         self.library = library
         self.library_controller = LibraryController(library, loader, parent=self)
         self.tokens = TokenCounter(self)
-        self._race = Race(engine, loader, parent=self)
+        self._race = Race(engine, parent=self)
         self.editing = 0  # the id of the message that is being edited; 0 for none
         self._painted = False
         self._unsent = QTimer(self, singleShot=True, interval=_KEEP_UNSENT_MS)
@@ -139,6 +141,7 @@ class Window(QMainWindow):
         inner.setMaximumWidth(WIDEST_TEXT)
         inner.setLayout(below)
         under = QHBoxLayout()
+        under.setSpacing(0)
         under.addStretch(1)
         under.addWidget(inner, 100)
         under.addStretch(1)
@@ -146,6 +149,7 @@ class Window(QMainWindow):
         column = QVBoxLayout(middle)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
+        column.addWidget(self.presenter.finder.bar)
         column.addWidget(self.transcript, 1)
         column.addLayout(under)
         self.columns.addWidget(self.sidebar)
@@ -170,7 +174,7 @@ class Window(QMainWindow):
         rows.addWidget(self.pair_bar)
         rows.addWidget(self.columns, 1)
         self.setCentralWidget(whole)
-        for part in (self.transcript, *self.rounds.findChildren(QAbstractScrollArea)):
+        for part in self.rounds.findChildren(QAbstractScrollArea):
             FocusRing(part)
         self.setStyleSheet(STYLE_SHEET)
         bar = self.transcript.verticalScrollBar()
@@ -194,9 +198,6 @@ class Window(QMainWindow):
         self.composer.stopped.connect(conversation.stop)
         self.composer.changed.connect(lambda text: self._unsent.start())
         self.composer.field.textChanged.connect(self._count)
-        self._race.finished.connect(
-            lambda result: self.settings.measure(self.loader.names[0], result.plain)
-        )
         for change in (
             conversation.changed,
             self.answers.begun,
@@ -211,7 +212,10 @@ class Window(QMainWindow):
         self.presenter.edit_asked.connect(self.edit)
         self.presenter.link_asked.connect(lambda address: ask_to_open(self, address))
         self.theme.changed.connect(self._follow_theme)
-        conversation.reached.connect(self.presenter.reveal)
+        conversation.reached.connect(
+            lambda message: self.presenter.reveal(message, self.sidebar.query)
+        )
+        self.rounds.stepped.connect(self.presenter.show_answer)
         self.sidebar.find_action.triggered.connect(lambda: self.sides.show("sidebar"))
         self.sidebar.new_asked.connect(self.new)
         self.attention.chosen.connect(self._come_to)
@@ -231,6 +235,7 @@ class Window(QMainWindow):
             lambda line: self.notices.say("library", line, seconds=8.0)
         )
         self.rounds.export_wanted.connect(self._ask_to_export_trace)
+        self.legend.explanation_asked.connect(self.rounds.explain)
 
     def _connect_commands(self) -> None:
         commands = {
@@ -242,6 +247,9 @@ class Window(QMainWindow):
             "smaller": lambda: self.theme.zoom(-1.0),
             "own_size": lambda: self.theme.zoom(0.0),
             "full_screen": self._switch_full_screen,
+            "find": self.presenter.finder.open,
+            "find_next": lambda: self.presenter.finder.step(1),
+            "find_previous": lambda: self.presenter.finder.step(-1),
             "send": self.composer.send,
             "stop": self.conversation.stop,
             "edit": self._edit_last,
@@ -257,6 +265,7 @@ class Window(QMainWindow):
             "go_to_composer": lambda: self.composer.setFocus(Qt.FocusReason.ShortcutFocusReason),
             "before": lambda: self.rounds.step(-1),
             "after": lambda: self.rounds.step(1),
+            "explain_rounds": self.rounds.explain,
             "export_trace": self.rounds.scrubber.export,
             "starter": lambda: self.loader.load(type(self.loader.pair)()),
             "restart": self.engine_status.try_again,
@@ -456,9 +465,6 @@ class Window(QMainWindow):
 
     def _on_finished(self, writing: Writing) -> None:
         self.composer.set_answering(self.conversation.writing is not None)
-        last = writing.events[-1] if writing.events else None
-        if isinstance(last, Done):
-            self.settings.measure(self.loader.names[0], last.stats)
 
     def _on_ready(self, pair: Pair) -> None:
         use = Offer("Use it", lambda: self.pair_controller.use(pair))
@@ -505,7 +511,7 @@ class Window(QMainWindow):
 
     def _follow_theme(self) -> None:
         font, colours = self.theme.font, self.theme.colours
-        self.transcript.set_formats(Formats(font, colours))
+        self.transcript.set_formats(Formats(font, colours, formulas=self._formulas))
         self.legend.set_appearance(font, colours)
         self.composer.field.setFont(font)
 
@@ -584,6 +590,7 @@ class Window(QMainWindow):
         self.settings.keep_place("rounds", self.rounds.parts.saveState())
         self.settings.save()
         self.hide()  # at once: the engine may take a moment
+        self._formulas.close()
         self.library_controller.close()
         self.answers.close()
         self.engine.stop()
