@@ -69,6 +69,8 @@ class PairBar(QWidget):
         super().__init__(parent)
         self.status: PairStatus = "empty"
         self._answering = False
+        self._activity = self._activity_tip = ""
+        self._loaded_tip = ""
         self._target = ChoiceBox("Target model")
         self._drafter = ChoiceBox("Drafter")
         self._length = ChoiceBox("Draft length")
@@ -195,10 +197,15 @@ class PairBar(QWidget):
 
     def set_loaded(self, *, precision: str, context_length: int) -> None:
         """Show that the pair is ready. `precision` in words; `context_length` in tokens."""
-        self._show("loaded", "Ready")
-        tip = f"Weights: {precision}\nContext: {context_length:,} tokens"
-        self._status.setToolTip(tip)
-        self._status.setAccessibleDescription(tip.replace("\n", ". "))
+        self._loaded_tip = f"Weights: {precision}\nContext: {context_length:,} tokens"
+        self._show_loaded()
+
+    def set_activity(self, word: str, *, tip: str = "") -> None:
+        """Show what the loaded pair is doing; nothing: it is ready. `tip` says more about it."""
+        if (word, tip) != (self._activity, self._activity_tip):
+            self._activity, self._activity_tip = word, tip
+            if self.status == "loaded":
+                self._show_loaded()
 
     def set_failed(self, message: str, remedy: str, *, retry: bool = True) -> None:
         """Show that loading failed, with a button where it can be tried again."""
@@ -233,9 +240,16 @@ class PairBar(QWidget):
         words = self._status.fontMetrics()
         self._status.setMinimumWidth(words.horizontalAdvance(_NO_MODEL) + 2 * words.height())
 
+    def _show_loaded(self) -> None:
+        self._show("loaded", self._activity or "Ready")
+        tip = "\n".join(filter(None, (self._activity_tip, self._loaded_tip)))
+        self._status.setToolTip(tip)
+        self._status.setAccessibleDescription(tip.replace("\n", ". "))
+
     def _show(self, status: PairStatus, text: str) -> None:
         self.status = status
-        self._status.say(text, "good" if status == "loaded" else "plain")
+        ready = status == "loaded" and not self._activity
+        self._status.say(text, "good" if ready else "plain")
         self._status.setToolTip(text if status == "loading" else "")
         self._status.setAccessibleDescription("")
         self._progress.setVisible(status == "loading")

@@ -8,6 +8,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Signal
 
 from app import files
+from app.chat.activity import in_a_line, in_a_word
 from app.chat.answers import Answers
 from app.choice_box import Choice
 from app.engine_client.engine_process import EngineProcess
@@ -54,6 +55,7 @@ class PairController(QObject):
         bar.retry_asked.connect(self.retry_asked)
         answers.begun.connect(self._mark_answering)
         answers.finished.connect(self._mark_answering)
+        answers.activity_changed.connect(self._show_activity)
         library.inventory.changed.connect(self._on_library)
         library.candidates.changed.connect(self._on_library)
         loader.fetch_began.connect(self._on_fetch_began)
@@ -149,6 +151,15 @@ class PairController(QObject):
     def _mark_answering(self) -> None:
         self._bar.set_answering(self._answers.busy)
         self._load_next()
+
+    def _show_activity(self) -> None:
+        current = self._answers.current
+        if current is None or current.activity is None:
+            self._bar.set_activity("")
+        else:
+            line = in_a_line(current.activity)
+            tip = f"{line}\nConversation: {current.title}" if current.title else line
+            self._bar.set_activity(in_a_word(current.activity), tip=tip)
 
     def _on_fetch_began(self) -> None:
         self._bar.set_loading(target_name(self._loader.pair.target))
