@@ -33,7 +33,7 @@ from engine.protocol import Generate, Load, Memory, Response, SetDrafter, Unload
 from engine.session import Session
 from models.errors import Problem
 from models.installed.last_used import mark_used
-from models.installed.resolve import resolve_drafters, resolve_target
+from models.installed.resolve import Drafters, resolve_drafters, resolve_target
 from models.memory.fit import DEFAULT_CONTEXT
 from models.memory.shape import read_shape
 from models.model_folder import ModelFolder
@@ -160,13 +160,7 @@ class Host:
         policy = make_policy(command.draft_length)
         drafters = resolve_drafters(command.drafter, folder)
         caches = quantized_caches(folder, command.memory)
-        require_pair(
-            folder,
-            drafters,
-            context=command.memory.context or DEFAULT_CONTEXT,
-            cache_bits=command.memory.cache_bits or None,
-            freed_bytes=held_bytes(),
-        )
+        require_room(folder, drafters, command.memory)
         loading = protocol.Loading(
             command.id, command.target, command.drafter, command.draft_length, measured=0.0
         )
@@ -206,13 +200,7 @@ class Host:
         folder = session.target.folder
         drafters = None if command.drafter is None else resolve_drafters(drafter, folder)
         if drafters is not None:
-            require_pair(
-                folder,
-                drafters,
-                context=self._memory.context or DEFAULT_CONTEXT,
-                cache_bits=self._memory.cache_bits or None,
-                freed_bytes=held_bytes(),
-            )
+            require_room(folder, drafters, self._memory)
         loading = protocol.Loading(command.id, str(folder.path), drafter, length, measured=0.0)
         self._send(loading)
         if drafters is not None:
@@ -291,6 +279,18 @@ class Host:
                 memory=self._memory,
             )
         )
+
+
+def require_room(folder: ModelFolder, drafters: Drafters, memory: Memory) -> None:
+    """Raise Problem unless there is room for a pair and its conversation, once what this process
+    holds is freed."""
+    require_pair(
+        folder,
+        drafters,
+        context=memory.context or DEFAULT_CONTEXT,
+        cache_bits=memory.cache_bits or None,
+        freed_bytes=held_bytes(),
+    )
 
 
 def quantized_caches(folder: ModelFolder, memory: Memory) -> QuantizedCaches | None:
