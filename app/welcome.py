@@ -72,6 +72,7 @@ class Welcome(QWidget):
         for card in self.examples:
             card.asked.connect(self.asked)
         self._explain.clicked.connect(self.explanation_asked)
+        self._legend.explanation_asked.connect(self.explanation_asked)
         self._library.clicked.connect(self.library_asked)
         self._model.setText("The engine is being started.")
         loader.fetch_began.connect(self._on_fetch)

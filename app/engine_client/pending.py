@@ -19,6 +19,7 @@ from engine.protocol import (
     SetDrafter,
     Unload,
     Unloaded,
+    command_of,
 )
 
 Work = Load | SetDrafter | Generate | Unload
@@ -68,8 +69,8 @@ class EngineWork:
         return True
 
     def owes(self, generation: str) -> bool:
-        """Whether a generation is not over."""
-        return isinstance(self._owed.get(generation), Generate)
+        """Whether a generation is not over; in a race the plain one is over with the other."""
+        return isinstance(self._owed.get(command_of(generation)), Generate)
 
     def finish(self, id: str) -> None:
         """Cross it off."""

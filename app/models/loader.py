@@ -62,7 +62,6 @@ class ModelLoader(QObject):
         self._idle = QTimer(self, singleShot=True)
         self._idle.timeout.connect(self._rest_if_idle)
         engine.happened.connect(lambda event: self._wait_for_rest())
-        self._overridden = False
         engine.loaded.connect(self._on_loaded)
         engine.unloaded.connect(self._on_unloaded)
         engine.unloaded.connect(self._on_rested)
@@ -162,22 +161,6 @@ class ModelLoader(QObject):
         if self.resting:
             self.rested.emit()
 
-    def override(self) -> None:
-        """Let someone else change the drafter for a while; the chosen pair stays the same."""
-        self._overridden = True
-
-    def restore(self) -> None:
-        """Go back to the chosen drafter and draft length, if the engine has others."""
-        self._overridden = False
-        loaded = self.loaded
-        if loaded is not None and (loaded.drafter, loaded.draft_length) != (
-            self.pair.drafter,
-            self.pair.draft_length,
-        ):
-            self._engine.use_drafting(
-                drafter=self.pair.drafter, draft_length=self.pair.draft_length
-            )
-
     def _prepare(self, target: str) -> Steps:
         folder = yield in_thread(lambda: self._opening(target, self._report_progress))
         self.fetching = self.fetching and target != ""
@@ -209,8 +192,7 @@ class ModelLoader(QObject):
     def _on_loaded(self, loaded: Loaded) -> None:
         self.loaded = loaded
         self._wait_for_rest()
-        if not self._overridden:
-            self._last_loaded = Pair(self.pair.target, loaded.drafter, loaded.draft_length)
+        self._last_loaded = Pair(self.pair.target, loaded.drafter, loaded.draft_length)
         if self.starter:
             self._settings.starter_name = target_name(loaded.target)
         self.loaded_now.emit(loaded)
