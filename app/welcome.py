@@ -60,8 +60,8 @@ class Welcome(QWidget):
         )
         self._legend = Legend(theme.font, theme.colours)
         self._meaning.setText(
-            "Accepted and rejected tokens are the drafter\u2019s; all others are the model\u2019s "
-            "own."
+            "Accepted, rejected and discarded tokens are the drafter\u2019s; all others are the "
+            "model\u2019s own."
         )
         self._explain = QPushButton("What am I looking at?")
         self._explain.setFlat(True)
