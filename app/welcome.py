@@ -60,8 +60,8 @@ class Welcome(QWidget):
         )
         self._legend = Legend(theme.font, theme.colours)
         self._meaning.setText(
-            "Accepted and rejected tokens are the drafter\u2019s; all others are the model\u2019s "
-            "own."
+            "Accepted, rejected and discarded tokens are the drafter\u2019s; all others are the "
+            "model\u2019s own."
         )
         self._explain = QPushButton("What am I looking at?")
         self._explain.setFlat(True)
@@ -72,12 +72,14 @@ class Welcome(QWidget):
         for card in self.examples:
             card.asked.connect(self.asked)
         self._explain.clicked.connect(self.explanation_asked)
+        self._legend.explanation_asked.connect(self.explanation_asked)
         self._library.clicked.connect(self.library_asked)
         self._model.setText("The engine is being started.")
         loader.fetch_began.connect(self._on_fetch)
         loader.fetch_progress.connect(self._on_progress)
         loader.load_requested.connect(self._on_asked)
         loader.loaded_now.connect(self._on_loaded)
+        loader.rested.connect(self._on_rested)
         loader.failed.connect(self._on_failed)
         theme.changed.connect(self._follow_theme)
         self._follow_theme()
@@ -87,20 +89,26 @@ class Welcome(QWidget):
         cards.setSpacing(10)
         for number, card in enumerate(self.examples):
             cards.addWidget(card, number // 2, number % 2)
+        links = QHBoxLayout()
+        links.setSpacing(12)
+        links.addStretch(1)
+        links.addWidget(self._library)
+        links.addWidget(self._explain)
+        links.addStretch(1)
         column = QVBoxLayout()
-        column.setSpacing(12)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(10)
         column.addStretch(2)
         column.addWidget(self._title)
         column.addWidget(self._words)
-        column.addSpacing(6)
+        column.addSpacing(4)
         column.addLayout(cards)
-        column.addSpacing(6)
+        column.addSpacing(4)
         column.addWidget(self._legend, 0, Qt.AlignmentFlag.AlignHCenter)
         column.addWidget(self._meaning)
-        column.addWidget(self._explain, 0, Qt.AlignmentFlag.AlignHCenter)
-        column.addSpacing(6)
+        column.addSpacing(4)
         column.addWidget(self._model)
-        column.addWidget(self._library, 0, Qt.AlignmentFlag.AlignHCenter)
+        column.addLayout(links)
         column.addStretch(3)
         inner = QWidget()
         inner.setMaximumWidth(_WIDEST)
@@ -126,6 +134,9 @@ class Welcome(QWidget):
 
     def _on_loaded(self, loaded: Loaded) -> None:
         self._model.setText(f"{target_name(loaded.target)} is ready, {loaded.precision}.")
+
+    def _on_rested(self) -> None:
+        self._model.setText("The model is unloaded, and is loaded again with the next message.")
 
     def _on_failed(self, problem: Problem) -> None:
         if self._loader.loaded is None:
@@ -174,7 +185,7 @@ class ExampleCard(QAbstractButton):
         """Use these colours, and this font."""
         self._colours = colours
         self.setFont(font)
-        self.updateGeometry()
+        self.setMinimumHeight(self.sizeHint().height())
         self.update()
 
     def sizeHint(self) -> QSize:

@@ -231,6 +231,7 @@ class Window(QMainWindow):
         self.pair_bar.more_drafters_asked.connect(lambda: self.library_controller.open("drafters"))
         self.welcome.library_asked.connect(self.library_controller.open)
         self.welcome.asked.connect(self._compose)
+        self.welcome.explanation_asked.connect(self.rounds.explain)
         self.library_controller.chosen.connect(self.pair_controller.use)
         self.library_controller.drafter_chosen.connect(self.pair_controller.use_drafter)
         self.library_controller.forgotten.connect(self.pair_controller.show_choices)

@@ -34,7 +34,7 @@ from engine.session import Session
 from engine.turns import Racer, TurnClock, in_turns
 from models.errors import Problem
 from models.installed.last_used import mark_used
-from models.installed.resolve import resolve_drafters, resolve_target
+from models.installed.resolve import Drafters, resolve_drafters, resolve_target
 from models.memory.fit import DEFAULT_CONTEXT
 from models.memory.shape import read_shape
 from models.model_folder import ModelFolder
@@ -166,13 +166,7 @@ class Host:
         policy = make_policy(command.draft_length)
         drafters = resolve_drafters(command.drafter, folder)
         caches = quantized_caches(folder, command.memory)
-        require_pair(
-            folder,
-            drafters,
-            context=command.memory.context or DEFAULT_CONTEXT,
-            cache_bits=command.memory.cache_bits or None,
-            freed_bytes=held_bytes(),
-        )
+        require_room(folder, drafters, command.memory)
         loading = protocol.Loading(
             command.id, command.target, command.drafter, command.draft_length, measured=0.0
         )
@@ -212,13 +206,7 @@ class Host:
         folder = session.target.folder
         drafters = None if command.drafter is None else resolve_drafters(drafter, folder)
         if drafters is not None:
-            require_pair(
-                folder,
-                drafters,
-                context=self._memory.context or DEFAULT_CONTEXT,
-                cache_bits=self._memory.cache_bits or None,
-                freed_bytes=held_bytes(),
-            )
+            require_room(folder, drafters, self._memory)
         loading = protocol.Loading(command.id, str(folder.path), drafter, length, measured=0.0)
         self._send(loading)
         if drafters is not None:
@@ -273,7 +261,8 @@ class Host:
             return Racer(events, clock)
 
         if command.race:
-            plain = Session(session.target)
+            caches = quantized_caches(session.target.folder, self._memory)
+            plain = Session(session.target, quantized=caches)
             rivals = racer(plain, protocol.rival_of(command.id)), racer(session, command.id)
             return in_turns(*rivals, settle=mx.synchronize)
         return session.answer(
@@ -321,6 +310,18 @@ class Host:
                 memory=self._memory,
             )
         )
+
+
+def require_room(folder: ModelFolder, drafters: Drafters, memory: Memory) -> None:
+    """Raise Problem unless there is room for a pair and its conversation, once what this process
+    holds is freed."""
+    require_pair(
+        folder,
+        drafters,
+        context=memory.context or DEFAULT_CONTEXT,
+        cache_bits=memory.cache_bits or None,
+        freed_bytes=held_bytes(),
+    )
 
 
 def quantized_caches(folder: ModelFolder, memory: Memory) -> QuantizedCaches | None:

@@ -3,7 +3,14 @@ caches hold, and when it is unloaded. Knows the loader and the settings.
 """
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QDialog, QDialogButtonBox, QFormLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QDialog,
+    QDialogButtonBox,
+    QFormLayout,
+    QSizePolicy,
+    QVBoxLayout,
+    QWidget,
+)
 
 from app.choice_box import Choice, ChoiceBox
 from app.models.loader import ModelLoader
@@ -56,6 +63,8 @@ class MemoryDialog(QDialog):
         rows.setSpacing(10)
         rows.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.ExpandingFieldsGrow)
         for box in (self.context, self.caches, self.rest):
+            box.setMinimumContentsLength(20)
+            box.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
             rows.addRow(box.accessibleName(), box)
         buttons = QDialogButtonBox(
             QDialogButtonBox.StandardButton.Ok | QDialogButtonBox.StandardButton.Cancel
