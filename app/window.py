@@ -381,7 +381,9 @@ class Window(QMainWindow):
             except Problem as problem:
                 self._on_problem(problem)
 
-        files.ask_to_save(self, "Export the trace", "trace.json", write)
+        record = self.conversation.record
+        name = f"{record.title if record else ''} trace.json"
+        files.ask_to_save(self, "Export the trace", name, write)
 
     def _on_refused(self, text: str, problem: Problem) -> None:
         """Put a text that could not be stored back into the composer."""
@@ -432,6 +434,7 @@ class Window(QMainWindow):
 
     def _restore(self) -> None:
         """Restore the window as it was when it was closed."""
+        files.set_last_folder(self.settings.last_folder)
         self.restoreGeometry(self.settings.place("window"))
         self.rounds.parts.restoreState(self.settings.place("rounds"))
         self.sides.restore()
@@ -477,6 +480,7 @@ class Window(QMainWindow):
         self.settings.keep_place("window", self.saveGeometry())
         self.sides.keep()
         self.settings.keep_place("rounds", self.rounds.parts.saveState())
+        self.settings.last_folder = files.last_folder()
         self.settings.save()
         self.hide()  # at once: the engine may take a moment
         self.library_controller.close()
@@ -495,9 +499,12 @@ def _given(sidebar: Sidebar) -> dict[str, QAction]:
         "search": sidebar.find_action,
         "rename": sidebar.rename_action,
         "pin": sidebar.pin_action,
+        "archive": sidebar.archive_action,
+        "new_folder": sidebar.new_folder_action,
         "delete": sidebar.delete_action,
         "restore": sidebar.undo_action,
         "import": sidebar.import_action,
+        "export_all": sidebar.export_all_action,
         "export_markdown": sidebar.export_markdown_action,
         "export_json": sidebar.export_json_action,
     }

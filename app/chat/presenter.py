@@ -66,8 +66,8 @@ class ConversationPresenter(QObject):
             self._show_pieces()  # of an answer that is known already, and has grown since
             self._fetch_pieces()
 
-    def reveal(self, id: int) -> None:
-        """Scroll to a message and give it the focus."""
+    def reveal(self, id: int, words: str = "") -> None:
+        """Scroll to a message and give it the focus. `words` were searched for."""
         widget = self._widget(id)
         if widget is not None:
             self._transcript.write_all()

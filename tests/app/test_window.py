@@ -188,7 +188,7 @@ def test_searching_opens_what_was_found(open_window: Open, until: Until) -> None
     until(lambda: visible_list(window).accessibleName() == "Found")
     hits = visible_list(window)
     until(lambda: hits.model().rowCount() >= 1)
-    window.sidebar.hit_chosen.emit(1, 1)
+    window.sidebar.hit_chosen.emit(1, 1, "needle")
     until(lambda: len(texts(window)) == 2)
 
 

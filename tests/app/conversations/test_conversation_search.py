@@ -94,10 +94,16 @@ def test_an_excerpt_of_what_stands_inside_a_word(store: Store) -> None:
 
 def test_what_is_deleted_is_not_found_until_it_is_restored(store: Store, sky: int) -> None:
     before = found(store, "blue")
-    store.delete(sky).result()
+    deletion = store.delete(sky).result()
     for text in ("blue", "weather", "🎉"):
         assert found(store, text) == []
-    store.restore(sky).result()
+    store.undo(deletion).result()
+    assert found(store, "blue") == before != []
+
+
+def test_what_is_archived_is_found(store: Store, sky: int) -> None:
+    before = found(store, "blue")
+    store.archive(sky, archived=True).result()
     assert found(store, "blue") == before != []
 
 
