@@ -17,6 +17,7 @@ from app.chat.message import MessageWidget
 from app.chat.presenter import ConversationPresenter
 from app.chat.provenance import Legend
 from app.chat.rounds_side import RoundsSide
+from app.chat.titles import TitleWriter
 from app.chat.transcript import Transcript
 from app.conversations.store import Store
 from app.engine_client.engine_process import EngineProcess
@@ -90,6 +91,15 @@ class Window(QMainWindow):
         self.sidebar_controller = SidebarController(
             self.sidebar, store, self.conversation, self.answers
         )
+        self.titles = TitleWriter(
+            store,
+            engine,
+            self.answers,
+            wanted=lambda: settings.switched("titles", default=True),
+            target=lambda: Path(loader.loaded.target) if loader.loaded else None,
+            parent=self,
+        )
+        self.titles.titled.connect(self.sidebar_controller.show_title)
         self.pair_controller = PairController(
             self.pair_bar,
             loader,
@@ -485,6 +495,7 @@ class Window(QMainWindow):
         self.hide()  # at once: the engine may take a moment
         self.library_controller.close()
         self.answers.close()
+        self.titles.close()
         self.engine.stop()
         self.answers.save()
         self.sidebar_controller.close()

@@ -91,6 +91,13 @@ class SidebarController(QObject):
 
         self._run(steps())
 
+    def show_title(self, conversation: int) -> None:
+        """Show the new title of a conversation."""
+        self.refresh()
+        record = self._conversation.record
+        if record is not None and record.id == conversation:
+            self._conversation.describe()
+
     def export(self, conversation: int, form: str, path: Path) -> None:
         """Write a conversation to a file; `form` is "markdown" or "json"."""
 

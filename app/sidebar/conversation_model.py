@@ -28,8 +28,8 @@ CONVERSATION = int(Qt.ItemDataRole.UserRole)  # the record; None for a group
 SECTION = CONVERSATION + 1  # the heading above the first line of a section; empty for other lines
 SHOWN = CONVERSATION + 2  # whether the transcript shows it
 HIT = CONVERSATION + 3
-GROUP = CONVERSATION + 4  # a folder's line, or the archive's; None for a conversation
-INSIDE = CONVERSATION + 5  # whether the line belongs to the group above it
+GROUP = CONVERSATION + 5  # a folder's line, or the archive's; None for a conversation
+INSIDE = CONVERSATION + 6  # whether the line belongs to the group above it
 
 UNTITLED = "New conversation"
 ARCHIVE = "Archived"
