@@ -98,7 +98,8 @@ class ConversationRows(QStyledItemDelegate):
     def updateEditorGeometry(
         self, editor: QWidget, option: QStyleOptionViewItem, index: Index
     ) -> None:
-        editor.setGeometry(line_box(option.rect, option.font).adjusted(4, 1, -4, -1))
+        indent = _INDENT if index.data(GROUP) or index.data(INSIDE) else 0
+        editor.setGeometry(line_box(option.rect, option.font).adjusted(4 + indent, 1, -4, -1))
 
     def _draw_heading(self, painter: QPainter, option: QStyleOptionViewItem, heading: str) -> None:
         painter.setFont(_small(option.font, bold=True))
