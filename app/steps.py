@@ -32,6 +32,7 @@ class Stepper(QObject):
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
+        self._closed = False
         # Queued, so that steps never go on inside the call that began them.
         self._arrived.connect(self._go_on, Qt.ConnectionType.QueuedConnection)
 
@@ -39,7 +40,14 @@ class Stepper(QObject):
         """Begin at once; return when the first future is waited for."""
         self._advance(steps, failed, lambda: next(steps))
 
+    def close(self) -> None:
+        """Drop all steps that wait: what they would ask next is about to close."""
+        self._closed = True
+
     def _go_on(self, steps: Steps, failed: Failed, future: Future[Any]) -> None:
+        if self._closed:
+            steps.close()
+            return
         error = future.exception()
         if error is None:
             self._advance(steps, failed, lambda: steps.send(future.result()))

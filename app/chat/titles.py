@@ -107,6 +107,7 @@ class TitleWriter(QObject):
     def close(self) -> None:
         """Ask for nothing any more, as the store is about to close."""
         self._give_up()
+        self._stepper.close()
 
     def _on_saved(self, message: Message) -> None:
         if message.state in ("complete", "length") and self._wanted():

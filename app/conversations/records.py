@@ -121,6 +121,14 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
+class SearchFilter:
+    """What is searched: what is not older than `since`, and answers of the model `target` only."""
+
+    since: datetime | None = None
+    target: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
     """A message of an `ExportedChat`. `parent` is the index of an earlier entry, or None."""
 

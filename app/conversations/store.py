@@ -39,6 +39,7 @@ from app.conversations.records import (
     Hit,
     Message,
     MessageState,
+    SearchFilter,
     Undo,
     to_milliseconds,
 )
@@ -47,6 +48,7 @@ from engine.request import Request
 from models.errors import Problem
 
 UNDO_FOR = timedelta(days=30)
+_ALL = SearchFilter()
 
 
 def now_utc() -> datetime:
@@ -286,12 +288,18 @@ class Store:
 
     # Finding, taking out, bringing in
 
-    def search(self, text: str, *, limit: int = 50) -> Future[tuple[Hit, ...]]:
+    def search(
+        self, text: str, *, limit: int = 50, among: SearchFilter = _ALL
+    ) -> Future[tuple[Hit, ...]]:
         """What holds all words of `text`, the last of which may be only begun.
 
         Any text will do. Titles come first, then messages, newest first, `limit` of each.
         """
-        return self._do(search.search, text, limit=limit)
+        return self._do(search.search, text, limit=limit, among=among)
+
+    def targets(self) -> Future[tuple[str, ...]]:
+        """The models that wrote answers, by name."""
+        return self._do(search.targets)
 
     def chat(self, conversation: int) -> Future[ExportedChat]:
         """The whole conversation, for `exchange` to write."""

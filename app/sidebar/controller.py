@@ -18,7 +18,7 @@ from app.chat.answers import Answers
 from app.chat.conversation import OpenConversation
 from app.conversations import exchange
 from app.conversations.chat_archive import ChatArchive
-from app.conversations.records import Undo
+from app.conversations.records import SearchFilter, Undo
 from app.conversations.store import Store
 from app.sidebar.sidebar import Sidebar
 from app.steps import Stepper, Steps, in_thread
@@ -78,8 +78,9 @@ class SidebarController(QObject):
         sidebar.search_changed.connect(self._search)
 
     def close(self) -> None:
-        """Stop the backups, as the store is about to close."""
+        """Stop the backups and whatever is being done, as the store is about to close."""
         self._backups.stop()
+        self._stepper.close()
 
     def refresh(self) -> None:
         """Show the list of the store."""
@@ -218,9 +219,10 @@ class SidebarController(QObject):
 
         self._run(steps())
 
-    def _search(self, text: str) -> None:
+    def _search(self, text: str, among: SearchFilter) -> None:
         def steps() -> Steps:
-            self._sidebar.set_hits(text, (yield self._store.search(text)))
+            self._sidebar.set_targets((yield self._store.targets()))
+            self._sidebar.set_hits(text, (yield self._store.search(text, among=among)))
 
         self._run(steps())
 

@@ -4,8 +4,8 @@ Knows the store's records, not the store: requests go out as signals, and their 
 new list. Deleting, archiving and moving can be undone at once.
 """
 
-from collections.abc import Callable, Collection
-from datetime import UTC, datetime
+from collections.abc import Callable, Collection, Sequence
+from datetime import UTC, datetime, timedelta
 
 from PySide6.QtCore import (
     QEvent,
@@ -18,6 +18,7 @@ from PySide6.QtCore import (
 )
 from PySide6.QtGui import QAction, QKeyEvent, QKeySequence, QPainter, QPaintEvent
 from PySide6.QtWidgets import (
+    QComboBox,
     QHBoxLayout,
     QLineEdit,
     QMenu,
@@ -28,7 +29,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.conversations.records import Conversation, Folder, Hit, Undo
+from app.conversations.records import Conversation, Folder, Hit, SearchFilter, Undo
 from app.sidebar.conversation_list import ConversationList, FlatList
 from app.sidebar.conversation_model import GROUP, HIT, ConversationModel, Group, HitModel
 from app.sidebar.conversation_rows import ConversationRows, HitRows
@@ -38,6 +39,9 @@ from app.theme.style import colours_of
 from models.in_words import one_line
 
 _SEARCH_AFTER_MILLISECONDS = 150  # after the last key
+_TIMES = (("Any time", None), ("Past day", 1), ("Past week", 7), ("Past month", 30),
+          ("Past year", 365))  # fmt: skip
+_ANY_MODEL = "Any model"
 
 
 class Sidebar(QWidget):
@@ -61,7 +65,7 @@ class Sidebar(QWidget):
         export_asked(int, str): "markdown" or "json".
         export_many_asked(object): export them as one file; all there are for None.
         import_asked: ask for a file.
-        search_changed(str): search, then `set_hits`; not emitted for an empty text.
+        search_changed(str, SearchFilter): search, then `set_hits`; not emitted for an empty text.
     """
 
     chosen = Signal(int)
@@ -80,7 +84,7 @@ class Sidebar(QWidget):
     export_asked = Signal(int, str)
     export_many_asked = Signal(object)
     import_asked = Signal()
-    search_changed = Signal(str)
+    search_changed = Signal(str, SearchFilter)
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -90,6 +94,8 @@ class Sidebar(QWidget):
         self._list = ConversationList(self._model)
         self._hits = FlatList("Found")
         self._search = QLineEdit()
+        self._when, self._by = QComboBox(), QComboBox()
+        self._filters = QWidget()
         self._new = QPushButton("New conversation")
         self._more = QToolButton()
         self._undo = UndoBar()
@@ -150,6 +156,19 @@ class Sidebar(QWidget):
         self._more.setAccessibleName("More commands")
         self._more.setToolTip("Import, export and more")
         self._more.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        for text, days in _TIMES:
+            self._when.addItem(text, days)
+        self._when.setAccessibleName("How old")
+        self._by.addItem(_ANY_MODEL, "")
+        self._by.setAccessibleName("Which model")
+        filters = QHBoxLayout(self._filters)
+        filters.setContentsMargins(0, 0, 0, 0)
+        filters.setSpacing(6)
+        for box in (self._when, self._by):
+            box.setMinimumContentsLength(6)
+            box.setSizeAdjustPolicy(box.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+            filters.addWidget(box, 1)
+        self._filters.hide()
         top = QHBoxLayout()
         top.setSpacing(6)
         top.addWidget(self._new, 1)
@@ -159,6 +178,7 @@ class Sidebar(QWidget):
         head.setSpacing(8)
         head.addLayout(top)
         head.addWidget(self._search)
+        head.addWidget(self._filters)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 1, 0)
         column.setSpacing(0)
@@ -172,6 +192,8 @@ class Sidebar(QWidget):
         self._more.clicked.connect(self._show_more)
         self._search.textChanged.connect(self._on_typed)
         self._timer.timeout.connect(self._ask)
+        self._when.activated.connect(lambda: self._ask())
+        self._by.activated.connect(lambda: self._ask())
         self._model.renamed.connect(self.renamed)
         self._model.folder_renamed.connect(self.folder_renamed)
         self._list.chosen.connect(self._choose)
@@ -263,6 +285,18 @@ class Sidebar(QWidget):
         self._found.set_hits(hits)
         self._hits.say_when_empty(f"No results for “{text}”.")
         self._pages.setCurrentWidget(self._hits)
+
+    def set_targets(self, targets: Sequence[str]) -> None:
+        """Offer to search the answers of these models only."""
+        known = [self._by.itemData(place) for place in range(1, self._by.count())]
+        if known == list(targets):
+            return
+        chosen = self._by.currentData()
+        self._by.clear()
+        self._by.addItem(_ANY_MODEL, "")
+        for target in targets:
+            self._by.addItem(one_line(target), target)
+        self._by.setCurrentIndex(max(0, self._by.findData(chosen)))
 
     @property
     def query(self) -> str:
@@ -471,6 +505,7 @@ class Sidebar(QWidget):
     # Search
 
     def _on_typed(self) -> None:
+        self._filters.setVisible(bool(self.query))
         if self.query:
             self._timer.start()
         else:
@@ -480,7 +515,9 @@ class Sidebar(QWidget):
 
     def _ask(self) -> None:
         if self.query:
-            self.search_changed.emit(self.query)
+            days: int | None = self._when.currentData()
+            since = None if days is None else datetime.now(UTC) - timedelta(days=days)
+            self.search_changed.emit(self.query, SearchFilter(since, self._by.currentData()))
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Keys that the search field does not use itself."""

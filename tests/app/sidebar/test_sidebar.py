@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import (
     QAbstractButton,
     QApplication,
+    QComboBox,
     QLabel,
     QLineEdit,
     QMenu,
@@ -27,7 +29,7 @@ from PySide6.QtWidgets import (
 )
 from pytestqt.qtbot import QtBot
 
-from app.conversations.records import Excerpt, Filing, Folder, Hit, Undo
+from app.conversations.records import Excerpt, Filing, Folder, Hit, SearchFilter, Undo
 from app.sidebar.conversation_list import ConversationList, FlatList
 from app.sidebar.conversation_model import Index
 from app.sidebar.conversation_rows import ConversationRows, HitRows, line_box
@@ -443,7 +445,7 @@ def test_a_search_is_requested_once_and_its_hits_are_shown(sidebar: Sidebar, qtb
     assert field.hasFocus()
     QTest.keyClicks(field, " boats ")
     qtbot.waitUntil(lambda: bool(asked))
-    assert asked == ["boats"]
+    assert asked == [("boats", SearchFilter())]
     sidebar.set_hits("boat", HITS)
     assert not found(sidebar).isVisible(), "the answer to an earlier question"
     sidebar.set_hits("boats", HITS)
@@ -460,6 +462,26 @@ def test_a_search_is_requested_once_and_its_hits_are_shown(sidebar: Sidebar, qtb
     QTest.keyClick(field, Qt.Key.Key_Escape)
     assert conversations(sidebar).isVisible()
     assert field.text() == ""
+
+
+def test_a_search_is_narrowed_by_age_and_model(sidebar: Sidebar) -> None:
+    age, model = (part(sidebar, QComboBox, name) for name in ("How old", "Which model"))
+    assert not age.isVisible()
+    asked = listen(sidebar.search_changed)
+    search(sidebar).setText("boats")
+    assert age.isVisible()
+    sidebar.set_targets(("Qwen3", "tiny"))
+    model.setCurrentIndex(2)
+    model.activated.emit(2)
+    age.setCurrentIndex(2)
+    sidebar.set_targets(("new", "Qwen3", "tiny"))
+    age.activated.emit(2)
+    (_, first), (_, second) = asked
+    assert first == SearchFilter(None, "tiny")
+    assert second.target == "tiny"
+    assert timedelta(0) <= datetime.now(UTC) - second.since - timedelta(days=7) < timedelta(hours=1)
+    search(sidebar).clear()
+    assert not age.isVisible()
 
 
 def test_empty_lists_are_explained(sidebar: Sidebar) -> None:
