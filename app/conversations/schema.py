@@ -92,6 +92,9 @@ _SEARCH: Step = (
     *_indexed("title_words", "conversations", "title"),
 )
 
+# As `app.conversations.answer_figures` writes them; NULL for answers from before this step.
+_FIGURES: Step = ("ALTER TABLE messages ADD COLUMN figures TEXT",)
+
 # The titles that there are count as given, so that the model replaces none of them.
 _FOLDERS: Step = (
     """
@@ -106,7 +109,7 @@ _FOLDERS: Step = (
     "ALTER TABLE conversations ADD COLUMN titled INTEGER NOT NULL DEFAULT 1",
 )
 
-STEPS: tuple[Step, ...] = (_CONVERSATIONS, _SEARCH, _FOLDERS)
+STEPS: tuple[Step, ...] = (_CONVERSATIONS, _SEARCH, _FIGURES, _FOLDERS)
 
 
 def version(connection: sqlite3.Connection) -> int:
