@@ -38,10 +38,11 @@ class Stepper(QObject):
 
     def run(self, steps: Steps, *, failed: Failed) -> None:
         """Begin at once; return when the first future is waited for."""
-        self._advance(steps, failed, lambda: next(steps))
+        if not self._closed:
+            self._advance(steps, failed, lambda: next(steps))
 
     def close(self) -> None:
-        """Drop all steps that wait: what they would ask next is about to close."""
+        """Drop all steps that wait, and run no others: what they would ask is about to close."""
         self._closed = True
 
     def _go_on(self, steps: Steps, failed: Failed, future: Future[Any]) -> None:

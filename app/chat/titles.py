@@ -19,9 +19,9 @@ from app.steps import Stepper, Steps, in_thread
 from engine.events import Done, Event, Failed, Text
 from engine.request import ChatMessage, Request, Sampling
 from models.errors import Problem
+from models.files import read_json_object
 from models.in_words import one_line
-from models.memory.model_size import count_values, weigh
-from models.model_folder import inspect
+from models.memory.parameters import count_parameters
 
 REQUEST = "Write a title of two to five words for this conversation. Answer with the title only."
 SHORTEST, LONGEST = 2, 60  # characters
@@ -61,9 +61,10 @@ def _bare(text: str) -> str:
 def parameters_in(folder: Path) -> int:
     """How many parameters the model in a folder has; 0 where that cannot be read."""
     try:
-        return count_values(weigh(inspect(folder)))
+        counts = count_parameters(read_json_object(folder / "config.json"))
     except Problem:
         return 0
+    return 0 if counts is None else counts.total
 
 
 class TitleWriter(QObject):

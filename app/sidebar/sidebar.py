@@ -310,16 +310,13 @@ class Sidebar(QWidget):
 
     def begin_rename(self, conversation: int) -> None:
         """Open the editor for a title, in the list."""
-        index = self._model.index_of(conversation)
-        if index.isValid():
-            self._search.clear()
-            self._list.go_to(index)
-            self._list.setFocus()
-            self._list.edit(index)
+        self._edit(self._model.index_of(conversation))
 
     def begin_folder_rename(self, folder: int) -> None:
         """Open the editor for a folder's name, in the list."""
-        index = self._model.index_of_folder(folder)
+        self._edit(self._model.index_of_folder(folder))
+
+    def _edit(self, index: QModelIndex) -> None:
         if index.isValid():
             self._search.clear()
             self._list.go_to(index)

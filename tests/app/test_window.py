@@ -211,7 +211,7 @@ def test_what_was_found_is_led_to_and_marked(open_window: Open, until: Until) ->
     QTest.keyClicks(field, "needle 30")
     places = []
     for _ in range(2):
-        window.sidebar.hit_chosen.emit(1, 31)
+        window.sidebar.hit_chosen.emit(1, 31, "needle")
         until(lambda: len(texts(window)) == 60 and window.transcript.messages[30].marks)
         row = window.transcript.messages[30]
         with_hit = row.written.index("needle")

@@ -1,12 +1,20 @@
 """The model's titles: asked for while nothing else is, checked, and never in a person's way."""
 
+import json
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.chat.titles import FEWEST_PARAMETERS, LONGEST, REQUEST, TitleWriter, title_in
+from app.chat.titles import (
+    FEWEST_PARAMETERS,
+    LONGEST,
+    REQUEST,
+    TitleWriter,
+    parameters_in,
+    title_in,
+)
 from engine.events import Done, Stats, Text
 from engine.request import ChatMessage, Request
 from tests.support.app.talk import Begin, Talk
@@ -45,6 +53,16 @@ def test_whatever_is_written_gives_a_short_line_or_none(written: str, question: 
     if title is not None:
         assert 2 <= len(title) <= LONGEST
         assert title.splitlines() == [title] == [title.strip()]
+
+
+def test_parameters_are_counted_from_the_config(tmp_path: Path) -> None:
+    assert parameters_in(tmp_path) == 0
+    config = {"hidden_size": 2048, "vocab_size": 49_152, "num_hidden_layers": 24,
+              "intermediate_size": 8192, "num_attention_heads": 32}  # fmt: skip
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    assert parameters_in(tmp_path) > FEWEST_PARAMETERS
+    (tmp_path / "config.json").write_text("{}")
+    assert parameters_in(tmp_path) == 0
 
 
 def writes(folder: Path, text: str, *, name: str) -> str:
