@@ -275,7 +275,9 @@ class OpenConversation(QObject):
             self.record = record
             self._show(tuple(said))
             self.described.emit()
-        self._answers.start(answer, _lines(record, said), record.settings or DEFAULTS)
+        self._answers.start(
+            answer, _lines(record, said), record.settings or DEFAULTS, title=record.title
+        )
 
     def _ask(
         self,
@@ -291,6 +293,7 @@ class OpenConversation(QObject):
             lines,
             record.settings or DEFAULTS,
             names=self._names(),
+            title=record.title,
             content=content,
             before=before,
             failed=self._give_up,

@@ -15,7 +15,6 @@ from PySide6.QtGui import (
     QDropEvent,
     QFocusEvent,
     QKeyEvent,
-    QKeySequence,
     QMouseEvent,
     QPainter,
     QPaintEvent,
@@ -102,7 +101,6 @@ class ConversationList(FlatList):
     menu_asked(QPoint): show a menu at this place on the screen, for what is selected.
     edited: the editor of a title was closed.
     left: the person went on to another part of the window.
-    undo_asked: Undo was pressed.
     dropped(object, QModelIndex): conversations, by their ids, were dropped at a line; the index is
         invalid below the last one.
     """
@@ -110,7 +108,6 @@ class ConversationList(FlatList):
     menu_asked = Signal(QPoint)
     edited = Signal()
     left = Signal()
-    undo_asked = Signal()
     dropped = Signal(object, QModelIndex)
 
     def __init__(self, model: ConversationModel, parent: QWidget | None = None) -> None:
@@ -135,10 +132,6 @@ class ConversationList(FlatList):
         """Make a line the current one, and select it alone whatever keys are held."""
         select = QItemSelectionModel.SelectionFlag.ClearAndSelect
         self.selectionModel().setCurrentIndex(index, select)
-
-    def undo(self) -> None:
-        """Undo what was done in the list; the window calls this where the list has the focus."""
-        self.undo_asked.emit()
 
     def closeEditor(self, editor: QWidget, hint: QAbstractItemDelegate.EndEditHint) -> None:
         super().closeEditor(editor, hint)
@@ -170,8 +163,6 @@ class ConversationList(FlatList):
         opens, closes = event.key() == Qt.Key.Key_Right, event.key() == Qt.Key.Key_Left
         if self.editing:
             super().keyPressEvent(event)
-        elif event.matches(QKeySequence.StandardKey.Undo):
-            self.undo()
         elif group is not None and (
             event.key() == Qt.Key.Key_Space or (group.open and closes) or (opens and not group.open)
         ):

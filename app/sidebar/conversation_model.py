@@ -4,7 +4,7 @@ Knows the store's records and Qt's models; not how a line looks.
 """
 
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from typing import Any
@@ -19,6 +19,7 @@ from PySide6.QtCore import (
     Signal,
 )
 
+from app.chat.activity import Activity, in_a_line
 from app.conversations.records import Conversation, Folder, Hit
 from models.in_words import one_line
 
@@ -28,6 +29,7 @@ CONVERSATION = int(Qt.ItemDataRole.UserRole)  # the record; None for a group
 SECTION = CONVERSATION + 1  # the heading above the first line of a section; empty for other lines
 SHOWN = CONVERSATION + 2  # whether the transcript shows it
 HIT = CONVERSATION + 3
+ACTIVITY = CONVERSATION + 4  # what is being done for an answer in it; None for nothing
 GROUP = CONVERSATION + 5  # a folder's line, or the archive's; None for a conversation
 INSIDE = CONVERSATION + 6  # whether the line belongs to the group above it
 
@@ -89,6 +91,7 @@ class ConversationModel(QAbstractListModel):
         self._rows: list[SidebarRow] = []
         self._row_of: dict[int, int] = {}
         self._shown: int | None = None
+        self._activities: dict[int, Activity] = {}
 
     @property
     def shown(self) -> int | None:
@@ -134,6 +137,14 @@ class ConversationModel(QAbstractListModel):
                 for folder in self._folders
             )
         self._arrange()
+
+    def set_activities(self, activities: Mapping[int, Activity]) -> None:
+        """Mark the conversations in which there is something to wait for, by their ids."""
+        before, self._activities = self._activities, dict(activities)
+        for id in before.keys() | activities.keys():
+            index = self.index_of(id)
+            if index.isValid() and before.get(id) != activities.get(id):
+                self.dataChanged.emit(index, index, [ACTIVITY])
 
     def index_of(self, conversation: int | None) -> QModelIndex:
         """Its index; an invalid one where it has no line."""
@@ -188,6 +199,7 @@ class ConversationModel(QAbstractListModel):
                 CONVERSATION: row.conversation,
                 GROUP: row.group,
                 INSIDE: row.inside,
+                ACTIVITY: self._activities.get(row.conversation.id) if row.conversation else None,
                 SHOWN: row.conversation is not None and row.conversation.id == self._shown,
             }.get(role)
         if row.group is not None:
@@ -202,10 +214,15 @@ class ConversationModel(QAbstractListModel):
                 return conversation.title
             case Qt.ItemDataRole.AccessibleTextRole:
                 shown = ", shown" if conversation.id == self._shown else ""
-                return title_of(conversation) + (", pinned" if conversation.pinned else "") + shown
+                activity = self._activities.get(conversation.id)
+                doing = f". {in_a_line(activity)}" if activity else ""
+                pinned = ", pinned" if conversation.pinned else ""
+                return title_of(conversation) + pinned + shown + doing
             case Qt.ItemDataRole.ToolTipRole:
                 changed = conversation.updated.astimezone()
-                return f"{title_of(conversation)}\n{changed.day} {changed:%B %Y, %H:%M}"
+                activity = self._activities.get(conversation.id)
+                doing = f"\n{in_a_line(activity)}" if activity else ""
+                return f"{title_of(conversation)}\n{changed.day} {changed:%B %Y, %H:%M}{doing}"
         return None
 
     def setData(self, index: Index, value: Any, role: int = Qt.ItemDataRole.EditRole) -> bool:

@@ -11,6 +11,7 @@ from PySide6.QtGui import (
     QFontMetrics,
     QPainter,
     QPalette,
+    QPen,
     QTextCharFormat,
     QTextLayout,
     QTextOption,
@@ -23,8 +24,10 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.chat.activity import Activity, AwaitingModel, AwaitingTurn
 from app.conversations.records import Excerpt, Hit
 from app.sidebar.conversation_model import (
+    ACTIVITY,
     CONVERSATION,
     GROUP,
     HIT,
@@ -74,6 +77,9 @@ class ConversationRows(QStyledItemDelegate):
             words.setRight(words.right() - MORE_WIDTH + 4)
         elif group is not None:
             words.setRight(_draw_count(painter, words, option, group=group))
+        elif (activity := index.data(ACTIVITY)) is not None:
+            _draw_activity(painter, sign, activity, colours)
+            words.setRight(words.right() - MORE_WIDTH + 4)
         elif index.data(CONVERSATION).pinned:
             draw_sign(painter, "pin", sign, colours.muted)
             words.setRight(words.right() - MORE_WIDTH + 4)
@@ -215,6 +221,14 @@ def _draw_count(
         count,
     )
     return words.right() - QFontMetrics(font).horizontalAdvance(count) - 10
+
+
+def _draw_activity(painter: QPainter, box: QRectF, activity: Activity, colours: Palette) -> None:
+    """A dot while the engine is at an answer, a ring while the answer waits for its turn."""
+    waits = isinstance(activity, AwaitingModel | AwaitingTurn)
+    painter.setPen(QPen(QColor(colours.link), 1.6))
+    painter.setBrush(Qt.BrushStyle.NoBrush if waits else QColor(colours.link))
+    painter.drawEllipse(box.center(), 3.6, 3.6)
 
 
 def _draw_ground(

@@ -4,7 +4,7 @@ Knows the store's records, not the store: requests go out as signals, and their 
 new list. Deleting, archiving and moving can be undone at once.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from PySide6.QtCore import (
@@ -29,6 +29,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.chat.activity import Activity
 from app.conversations.records import Conversation, Folder, Hit, SearchFilter, Undo
 from app.sidebar.conversation_list import ConversationList, FlatList
 from app.sidebar.conversation_model import GROUP, HIT, ConversationModel, Group, HitModel
@@ -128,7 +129,7 @@ class Sidebar(QWidget):
         self.delete_action = make(
             "Delete", self._delete, QKeySequence(Qt.Key.Key_Delete), QKeySequence("Ctrl+Backspace")
         )
-        self.undo_action = make("Undo delete or move", self._undo.undo)  # its key is the list's own
+        self.undo_action = make("Undo delete or move", self._undo.undo)
         self.export_markdown_action = make("Export as Markdown…", lambda: self._export("markdown"))
         self.export_json_action = make("Export as JSON…", lambda: self._export("json"))
         self.export_all_action = make(
@@ -201,7 +202,6 @@ class Sidebar(QWidget):
         self._list.edited.connect(self._on_edited)
         self._list.left_upwards.connect(self._search.setFocus)
         self._list.left.connect(self._on_left)
-        self._list.undo_asked.connect(self._undo.undo)
         self._list.dropped.connect(self._on_dropped)
         self._list.selectionModel().selectionChanged.connect(lambda: self._enable())
         self._hits.chosen.connect(self._choose_hit)
@@ -278,6 +278,10 @@ class Sidebar(QWidget):
         around = (*listed[place:], *reversed(listed[:place]))
         return next((id for id in around if id not in conversations), None)
 
+    def set_activities(self, activities: Mapping[int, Activity]) -> None:
+        """Mark the conversations in which there is something to wait for, by their ids."""
+        self._model.set_activities(activities)
+
     def set_hits(self, text: str, hits: tuple[Hit, ...]) -> None:
         """Show the hits for `text`, unless the search has changed since."""
         if text != self.query or not text:
@@ -302,6 +306,21 @@ class Sidebar(QWidget):
     def query(self) -> str:
         """The text of the search; empty where the list is shown."""
         return self._search.text().strip()
+
+    def focus_list(self) -> None:
+        """Give the list the focus: the conversations, or the hits of a search."""
+        searches = self._pages.currentWidget() is self._hits
+        (self._hits if searches else self._list).setFocus(Qt.FocusReason.ShortcutFocusReason)
+
+    def step(self, by: int) -> None:
+        """Show the conversation before (-1) or after (+1) the one that is shown."""
+        row = self._model.index_of(self._model.shown).row() + by
+        while 0 <= row < self._model.rowCount():
+            conversation = self._model.conversation(self._model.index(row))
+            if conversation is not None:
+                self.chosen.emit(conversation.id)
+                return
+            row += by
 
     def begin_search(self) -> None:
         """Put the cursor into the search field."""
