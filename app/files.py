@@ -1,16 +1,18 @@
-"""Asking a person for a file, and writing one. Nothing here waits: the answer comes later."""
+"""Asking a person for a file, and writing one. Nothing here waits: the answer comes later.
+
+A dialog starts in the folder that was chosen last, in Documents at first.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
 
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QFileDialog, QWidget
+from PySide6.QtCore import QStandardPaths, Qt
+from PySide6.QtWidgets import QApplication, QFileDialog, QWidget
 
 from models import files
 from models.errors import Problem
-from models.in_words import one_line
 
-_NOT_IN_NAMES = '<>:"/\\|?*'
+_LAST_FOLDER = "last folder"  # a property of the application
 
 
 def ask_to_open(parent: QWidget, title: str, kinds: str, then: Callable[[Path], None]) -> None:
@@ -55,13 +57,29 @@ def write_text(path: Path, text: str) -> None:
 def file_name(suggestion: str) -> str:
     """A name that every file system takes, its suffix kept."""
     stem, _, suffix = suggestion.rpartition(".")
-    kept = "".join(" " if c in _NOT_IN_NAMES else c for c in stem)
-    return (one_line(kept).strip(". ")[:80] or "Conversation") + f".{suffix}"
+    return f"{files.file_stem(stem) or 'Conversation'}.{suffix}"
+
+
+def last_folder() -> str:
+    """The folder that the next dialog starts in."""
+    application = QApplication.instance()
+    last = str(application.property(_LAST_FOLDER) or "") if application else ""
+    places = QStandardPaths.StandardLocation
+    documents = QStandardPaths.writableLocation(places.DocumentsLocation)
+    home = QStandardPaths.writableLocation(places.HomeLocation)
+    return next((folder for folder in (last, documents) if folder and Path(folder).is_dir()), home)
+
+
+def set_last_folder(folder: str) -> None:
+    """Start the next dialog in this folder, if it is there then."""
+    if application := QApplication.instance():
+        application.setProperty(_LAST_FOLDER, folder)
 
 
 def _dialog(parent: QWidget, title: str, kinds: str) -> QFileDialog:
-    dialog = QFileDialog(parent, title)
+    dialog = QFileDialog(parent, title, last_folder())
     dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+    dialog.fileSelected.connect(lambda path: set_last_folder(str(Path(path).parent)))
     if kinds:
         dialog.setNameFilter(kinds)
     return dialog

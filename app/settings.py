@@ -135,6 +135,15 @@ class Settings:
         self._stored.setValue("unsent", text)
 
     @property
+    def last_folder(self) -> str:
+        """The folder that was chosen last in a file dialog; empty for none."""
+        return self._text("last_folder", "")
+
+    @last_folder.setter
+    def last_folder(self, folder: str) -> None:
+        self._stored.setValue("last_folder", folder)
+
+    @property
     def automatic_updates(self) -> bool:
         """Whether the app may ask by itself whether there is a newer version."""
         return self._text("updates/automatic", "True") == "True"

@@ -32,14 +32,23 @@ class Stepper(QObject):
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
+        self._closed = False
         # Queued, so that steps never continue inside the call that began them.
         self._arrived.connect(self._go_on, Qt.ConnectionType.QueuedConnection)
 
     def run(self, steps: Steps, *, failed: Failed) -> None:
         """Begin at once, and return when the steps wait for their first future."""
-        self._advance(steps, failed, lambda: next(steps))
+        if not self._closed:
+            self._advance(steps, failed, lambda: next(steps))
+
+    def close(self) -> None:
+        """Drop all steps that wait, and run no others: what they would ask is about to close."""
+        self._closed = True
 
     def _go_on(self, steps: Steps, failed: Failed, future: Future[Any]) -> None:
+        if self._closed:
+            steps.close()
+            return
         error = future.exception()
         if error is None:
             self._advance(steps, failed, lambda: steps.send(future.result()))

@@ -26,6 +26,7 @@ from app.chat.conversation import DEFAULTS, OpenConversation, can_go_on
 from app.chat.presenter import ConversationPresenter
 from app.chat.provenance import Legend
 from app.chat.rounds_side import RoundsSide
+from app.chat.titles import TitleWriter
 from app.chat.transcript import WIDEST_TEXT, Transcript
 from app.conversations.records import Message
 from app.conversations.store import Store
@@ -106,6 +107,15 @@ class Window(QMainWindow):
         self.sidebar_controller = SidebarController(
             self.sidebar, store, self.conversation, self.answers
         )
+        self.titles = TitleWriter(
+            store,
+            engine,
+            self.answers,
+            wanted=lambda: settings.switched("titles", default=True),
+            target=lambda: Path(loader.loaded.target) if loader.loaded else None,
+            parent=self,
+        )
+        self.titles.titled.connect(self.sidebar_controller.show_title)
         self.pair_controller = PairController(
             self.pair_bar,
             loader,
@@ -214,9 +224,7 @@ class Window(QMainWindow):
         self.presenter.edit_asked.connect(self.edit)
         self.presenter.link_asked.connect(lambda address: ask_to_open(self, address))
         self.theme.changed.connect(self._follow_theme)
-        conversation.reached.connect(
-            lambda message: self.presenter.reveal(message, self.sidebar.query)
-        )
+        conversation.reached.connect(self.presenter.reveal)
         self.rounds.stepped.connect(self.presenter.show_answer)
         self.sidebar.find_action.triggered.connect(lambda: self.sides.show("sidebar"))
         self.sidebar.new_asked.connect(self.new)
@@ -504,7 +512,9 @@ class Window(QMainWindow):
             except Problem as problem:
                 self._on_problem(problem)
 
-        files.ask_to_save(self, "Export the trace", "trace.json", write)
+        record = self.conversation.record
+        name = f"{record.title if record else ''} trace.json"
+        files.ask_to_save(self, "Export the trace", name, write)
 
     def _on_refused(self, text: str, problem: Problem) -> None:
         """Put a text that could not be stored back into the composer."""
@@ -558,6 +568,7 @@ class Window(QMainWindow):
 
     def _restore(self) -> None:
         """Restore the window as it was when it was closed."""
+        files.set_last_folder(self.settings.last_folder)
         self.restoreGeometry(self.settings.place("window"))
         self.rounds.parts.restoreState(self.settings.place("rounds"))
         self.sides.restore()
@@ -616,12 +627,14 @@ class Window(QMainWindow):
         self.settings.keep_place("window", self.saveGeometry())
         self.sides.keep()
         self.settings.keep_place("rounds", self.rounds.parts.saveState())
+        self.settings.last_folder = files.last_folder()
         self.settings.save()
         self.hide()  # at once: the engine may take a moment
         self._formulas.close()
         self.library_controller.close()
         self.report.close()
         self.answers.close()
+        self.titles.close()
         self.engine.stop()
         self.answers.save()
         self.sidebar_controller.close()
@@ -636,9 +649,12 @@ def _given(sidebar: Sidebar) -> dict[str, QAction]:
         "search": sidebar.find_action,
         "rename": sidebar.rename_action,
         "pin": sidebar.pin_action,
+        "archive": sidebar.archive_action,
+        "new_folder": sidebar.new_folder_action,
         "delete": sidebar.delete_action,
         "restore": sidebar.undo_action,
         "import": sidebar.import_action,
+        "export_all": sidebar.export_all_action,
         "export_markdown": sidebar.export_markdown_action,
         "export_json": sidebar.export_json_action,
     }

@@ -17,10 +17,13 @@ from filelock import FileLock, Timeout
 from platformdirs import user_data_path
 
 from models.errors import Problem
+from models.in_words import one_line
 
 HOME_VARIABLE = "SLIPSTREAM_HOME"
 MAXIMUM_CONFIG_BYTES = 16_000_000
 _BUILDING = ".building"
+_NOT_IN_NAMES = '<>:"/\\|?*'
+_LONGEST_STEM = 80
 
 
 def data_folder(home: Path | None = None) -> Path:
@@ -67,6 +70,12 @@ def write_json(path: Path, value: object) -> None:
             f"{path.name} cannot be written in {path.parent}: {error.strerror or error}.",
             "Make room on the disk, and check that you may write there.",
         ) from error
+
+
+def file_stem(title: str) -> str:
+    """`title` as a file's name without a suffix, one that every file system takes; or empty."""
+    kept = "".join(" " if letter in _NOT_IN_NAMES else letter for letter in title)
+    return one_line(kept).strip(". ")[:_LONGEST_STEM].rstrip(". ")
 
 
 def write_text(path: Path, text: str) -> None:

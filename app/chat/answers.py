@@ -188,9 +188,32 @@ class Answers(QObject):
             message = yield self._store.begin_answer(
                 question, target=target, drafter=drafter, content=content
             )
-            self._start(Writing(message, before=before, title=title), tuple(lines), request)
+            self.start(message, lines, request, title=title, before=before)
 
         self._stepper.run(steps(), failed=failed)
+
+    def start(
+        self,
+        message: Message,
+        lines: Sequence[ChatMessage],
+        request: Request,
+        *,
+        title: str = "",
+        before: Sequence[Event] = (),
+    ) -> None:
+        """Have the engine write the answer `message`, which the store has begun.
+
+        `title` is its conversation's.
+        """
+        writing = Writing(message, before=before, title=title)
+        self._writings[message.id] = writing
+        self._timer.start()
+        if self._held:
+            self._waiting[message.id] = (tuple(lines), request)
+        else:
+            self._ask(writing, tuple(lines), request)
+        self._review()
+        self.begun.emit(writing)
 
     def cancel(self, message: int) -> None:
         """End an answer; nothing happens to one that has ended."""
@@ -252,16 +275,6 @@ class Answers(QObject):
             ):
                 writing.saving = True
                 self._stepper.run(self._save(writing), failed=lambda problem: None)
-
-    def _start(self, writing: Writing, lines: tuple[ChatMessage, ...], request: Request) -> None:
-        self._writings[writing.message.id] = writing
-        self._timer.start()
-        if self._held:
-            self._waiting[writing.message.id] = (lines, request)
-        else:
-            self._ask(writing, lines, request)
-        self._review()
-        self.begun.emit(writing)
 
     def _ask(self, writing: Writing, lines: tuple[ChatMessage, ...], request: Request) -> None:
         conversation = str(writing.message.conversation)

@@ -1,7 +1,7 @@
 """The conversation that is open: its branch, and what can be done with it.
 
-Every change is in the store before it is told, and what cannot be stored is given back. Knows
-the store and the answers; no widget, and not how the engine gets a model.
+Every change is in the store before it is shown, and a text that cannot be stored is given back.
+Knows the store and the answers; no widget, and not how the engine gets a model.
 """
 
 from collections.abc import Callable, Generator, Sequence
@@ -29,8 +29,9 @@ class OpenConversation(QObject):
     """Attributes: `record`, None while it is new and empty; `branch`, the messages shown.
 
     Signals:
-        opened(): another conversation; the branch is told by `changed` right after.
-        reached(int): a message that was looked for is on the branch.
+        opened(): another conversation; `changed` follows, for its branch.
+        reached(int, str): a message that was looked for is on the branch; the words that were
+            searched for, if any.
         changed(int): the branch is another; so many messages at its front are the same.
         described(): the record changed: its title, its settings.
         refused(str, Problem): a text could not be stored. Give it back to the person.
@@ -38,7 +39,7 @@ class OpenConversation(QObject):
     """
 
     opened = Signal()
-    reached = Signal(int)
+    reached = Signal(int, str)
     changed = Signal(int)
     described = Signal()
     refused = Signal(str, Problem)
@@ -76,7 +77,7 @@ class OpenConversation(QObject):
         return self._sending or self.writing is not None
 
     def message(self, id: int) -> Message | None:
-        """One of the branch."""
+        """The message with this id, if it is on the branch."""
         return next((message for message in self.branch if message.id == id), None)
 
     @property
@@ -85,7 +86,7 @@ class OpenConversation(QObject):
         return self.record.settings if self.record and self.record.settings else DEFAULTS
 
     def asked(self, text: str) -> tuple[ChatMessage, ...]:
-        """The chat as it would be with one more message; or up to the last there is, for none."""
+        """The chat with one more message; without a text, up to the last question."""
         if text.strip():
             return (*_lines(self.record, self.branch), ChatMessage("user", text))
         said = [message.id for message in self.branch if message.role == "user"]
@@ -94,13 +95,16 @@ class OpenConversation(QObject):
     # Which one
 
     def new(self) -> None:
-        """An empty one, which is in the store from its first message on."""
+        """Show an empty one, which is in the store from its first message on."""
         self._visit += 1
         self.record, self._made, self._sending = None, None, False
         self._show_all(())
 
-    def open(self, conversation: int, *, at: int | None = None) -> None:
-        """Another one; with the branch that the message `at` is on, which is then `reached`."""
+    def open(self, conversation: int, *, at: int | None = None, words: str = "") -> None:
+        """Show another one, with the branch that the message `at` is on, which is then `reached`.
+
+        `words` are those that a search found in that message.
+        """
         self._visit += 1
         self._made, self._sending = None, False
         visit = self._visit
@@ -113,7 +117,7 @@ class OpenConversation(QObject):
                 self.record = record
                 self._show_all(branch)
                 if at is not None:
-                    self.reached.emit(at)
+                    self.reached.emit(at, words)
 
         self._run(steps())
 
@@ -122,7 +126,7 @@ class OpenConversation(QObject):
         self._run(self._read_record())
 
     def configure(self, *, system_prompt: str, settings: Request | None) -> None:
-        """How it is answered from now on."""
+        """Choose how it is answered from now on."""
 
         def steps() -> Steps:
             conversation = yield from self._stored()
@@ -134,34 +138,52 @@ class OpenConversation(QObject):
         self._run(steps())
 
     def keep_unsent(self, text: str) -> None:
-        """Keep what stands in the composer."""
+        """Keep the text in the composer."""
         if self.record is not None:
             self.record = replace(self.record, unsent=text)
             self._store.keep_unsent(self.record.id, text)
 
-    # What is said
+    # Messages and answers
 
     def say(self, text: str) -> None:
         """Send a message, and have it answered."""
 
         def steps() -> Steps:
-            conversation = yield from self._stored()
-            question = yield self._store.say(conversation, text)
-            yield from self._follow(question)
+            conversation = (yield from self._stored()) if self.record or self._made else None
+            target, drafter = self._names()
+            asked = self._store.ask(conversation, text, target=target, drafter=drafter)
+            if conversation is None:
+                self._made = _record_of(asked)
+            visit = self._visit
+            try:
+                record, branch = yield asked
+            except Problem:
+                if visit == self._visit:
+                    self._made = None
+                raise
+            if conversation is None and visit == self._visit:
+                self.record = record
+            self._follow(record, branch)
 
         self._send(steps(), text)
 
     def edit(self, message: int, text: str) -> None:
-        """Say a message otherwise, beside what was said, and have it answered."""
+        """Send another version of a message, beside it, and have it answered."""
+        record = self.record
+        if record is None:
+            return
 
         def steps() -> Steps:
-            question = yield self._store.edit(message, text)
-            yield from self._follow(question)
+            target, drafter = self._names()
+            asked = yield self._store.ask(
+                record.id, text, instead_of=message, target=target, drafter=drafter
+            )
+            self._follow(*asked)
 
         self._send(steps(), text)
 
     def regenerate(self, message: int) -> None:
-        """Another answer beside this one; or the first, to a message that has none."""
+        """Ask for another answer beside this one; or for the first, to a message that has none."""
         record, found = self.record, self.message(message)
         if record is None or found is None or self.busy:
             return
@@ -171,7 +193,7 @@ class OpenConversation(QObject):
             self._ask(record, question, self._lines(until=question))
 
     def go_on(self, message: int) -> None:
-        """Go on with an answer that was cut, in another beside it."""
+        """Continue an answer that was cut, in another one beside it."""
         record, found = self.record, self.message(message)
         if record is None or found is None or self.busy or not can_go_on(found):
             return
@@ -209,7 +231,7 @@ class OpenConversation(QObject):
             self._answers.cancel(self.branch[-1].id)
 
     def trace(self, message: int, then: Callable[[tuple[Event, ...]], None]) -> None:
-        """Hand an answer's events to `then`, soon; those so far where it is being written."""
+        """Give an answer's events to `then`, soon; those so far while it is being written."""
         writing = self._answers.writing(message)
         if writing is not None:
             then(tuple(writing.events))
@@ -246,14 +268,16 @@ class OpenConversation(QObject):
                 self.record = record
                 self.described.emit()
 
-    def _follow(self, question: Message) -> Steps:
-        """Show the branch that ends in a new message, and answer it."""
-        record, branch = yield self._store.shown(question.conversation)
+    def _follow(self, record: Conversation, branch: tuple[Message, ...]) -> None:
+        """Show the branch that ends in a new message and the answer to it, which is now written."""
+        *said, answer = branch
         if self.record is not None and self.record.id == record.id:
             self.record = record
-            self._show(branch)
+            self._show(tuple(said))
             self.described.emit()
-        self._ask(record, question.id, _lines(record, branch))
+        self._answers.start(
+            answer, _lines(record, said), record.settings or DEFAULTS, title=record.title
+        )
 
     def _ask(
         self,
@@ -314,7 +338,7 @@ class OpenConversation(QObject):
         self.changed.emit(kept)
 
     def _lines(self, *, until: int) -> tuple[ChatMessage, ...]:
-        """The chat as the engine is told it, up to a message."""
+        """The chat as the engine is sent it, up to a message."""
         count = next(n for n, message in enumerate(self.branch) if message.id == until) + 1
         return _lines(self.record, self.branch[:count])
 
@@ -326,8 +350,24 @@ class OpenConversation(QObject):
         self.failed.emit(problem)
 
 
+def _record_of(
+    asked: Future[tuple[Conversation, tuple[Message, ...]]],
+) -> Future[Conversation]:
+    """The record alone, when it is there."""
+    record: Future[Conversation] = Future()
+
+    def pass_on(done: Future[tuple[Conversation, tuple[Message, ...]]]) -> None:
+        if (error := done.exception()) is not None:
+            record.set_exception(error)
+        else:
+            record.set_result(done.result()[0])
+
+    asked.add_done_callback(pass_on)
+    return record
+
+
 def can_go_on(message: Message) -> bool:
-    """Whether there is an answer that was cut."""
+    """Whether the message is an answer that was cut."""
     return message.role == "assistant" and bool(message.content) and message.state in _GONE_ON
 
 

@@ -7,7 +7,7 @@ gave are left out, and what followed them hangs on what came before.
 from typing import Any
 
 from app.conversations.reading import Unreadable, moment, parts, text
-from app.conversations.records import Entry, ExportedChat
+from app.conversations.records import Entry, ExportedChat, without_marks
 from engine.request import Role
 
 _ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant"}
@@ -30,7 +30,7 @@ def read(value: dict[str, Any]) -> ExportedChat:
                 entries.append(entry)
     leaf = index_of.get(text(value.get("current_node")))
     return ExportedChat(
-        title=text(value.get("title")),
+        title=without_marks(text(value.get("title"))),
         entries=tuple(entries),
         leaf=leaf if leaf is not None or not entries else len(entries) - 1,
         created=moment(value.get("create_time")),

@@ -1,9 +1,11 @@
 """The table of conversations, in SQL: each function runs inside its caller's transaction.
 
-Deleting only hides; `purge` removes. Knows nothing of messages, which go with their conversation.
+Knows nothing of messages, which go with their conversation, nor of deleting: see `filing`.
 """
 
+import json
 import sqlite3
+from collections.abc import Sequence
 from typing import Any
 
 from app.conversations.records import (
@@ -16,7 +18,10 @@ from app.conversations.records import (
 from engine.request import Request
 from models.errors import Problem
 
-_COLUMNS = "id, title, pinned, system_prompt, settings, unsent, leaf, created_ms, updated_ms"
+_COLUMNS = (
+    "id, title, pinned, system_prompt, settings, unsent, leaf, created_ms, updated_ms, "
+    "folder, archived, titled"
+)
 
 
 def create(
@@ -29,9 +34,17 @@ def create(
 ) -> Conversation:
     """A new conversation without messages."""
     cursor = connection.execute(
-        "INSERT INTO conversations (title, system_prompt, settings, created_ms, updated_ms) "
-        "VALUES (?, ?, ?, ?, ?)",
-        (clean(title), clean(system_prompt), settings_to_json(settings), now_ms, now_ms),
+        "INSERT INTO conversations "
+        "(title, titled, system_prompt, settings, created_ms, updated_ms) "
+        "VALUES (?, ?, ?, ?, ?, ?)",
+        (
+            clean(title),
+            int(title != ""),
+            clean(system_prompt),
+            settings_to_json(settings),
+            now_ms,
+            now_ms,
+        ),
     )
     return get(connection, cursor.lastrowid or 0)
 
@@ -43,12 +56,12 @@ def get(connection: sqlite3.Connection, conversation: int) -> Conversation:
         (conversation,),
     ).fetchone()
     if row is None:
-        raise _gone()
+        raise gone()
     return _conversation(row)
 
 
 def listed(connection: sqlite3.Connection) -> tuple[Conversation, ...]:
-    """All that are not deleted: pinned ones first, then by the latest message."""
+    """All that are not deleted, archived ones too: pinned first, then by the latest message."""
     rows = connection.execute(
         f"SELECT {_COLUMNS} FROM conversations WHERE deleted_ms IS NULL "
         "ORDER BY pinned DESC, updated_ms DESC, id DESC"
@@ -57,11 +70,32 @@ def listed(connection: sqlite3.Connection) -> tuple[Conversation, ...]:
 
 
 def rename(connection: sqlite3.Connection, conversation: int, title: str) -> None:
+    """Give it a person's title, which stays."""
+    _set(connection, conversation, title=clean(title), titled=1)
+
+
+def title_for_now(connection: sqlite3.Connection, conversation: int, title: str) -> None:
+    """Give it a title until it gets a better one."""
     _set(connection, conversation, title=clean(title))
 
 
-def pin(connection: sqlite3.Connection, conversation: int, pinned: bool) -> None:
-    _set(connection, conversation, pinned=int(pinned))
+def settle_title(connection: sqlite3.Connection, conversation: int, title: str | None) -> bool:
+    """Give it the model's title, or keep the one it has, for good. A title that was given already
+    stays. Returns whether the title is another."""
+    changed = connection.execute(
+        "UPDATE conversations SET titled = 1, title = coalesce(?, title) "
+        "WHERE id = ? AND titled = 0 AND deleted_ms IS NULL",
+        (None if title is None else clean(title), conversation),
+    ).rowcount
+    return bool(changed) and title is not None
+
+
+def pin(connection: sqlite3.Connection, conversations: Sequence[int], *, pinned: bool) -> None:
+    """Pin these, or none of them any longer."""
+    connection.execute(
+        "UPDATE conversations SET pinned = ? WHERE id IN (SELECT value FROM json_each(?))",
+        (int(pinned), json.dumps(list(conversations))),
+    )
 
 
 def configure(
@@ -85,25 +119,8 @@ def show(connection: sqlite3.Connection, conversation: int, leaf: int) -> None:
 
 
 def touch(connection: sqlite3.Connection, conversation: int, *, leaf: int, now_ms: int) -> None:
-    """A message came: its branch is shown, and the conversation is the latest."""
-    _set(connection, conversation, leaf=leaf, updated_ms=now_ms)
-
-
-def delete(connection: sqlite3.Connection, conversation: int, *, now_ms: int) -> None:
-    _set(connection, conversation, deleted_ms=now_ms)
-
-
-def restore(connection: sqlite3.Connection, conversation: int) -> Conversation:
-    """Undo a deletion. Raises Problem where it was purged; one not deleted stays as it is."""
-    connection.execute("UPDATE conversations SET deleted_ms = NULL WHERE id = ?", (conversation,))
-    return get(connection, conversation)
-
-
-def purge(connection: sqlite3.Connection, *, before_ms: int) -> int:
-    """Take away for good what was deleted before then, messages and all. How many."""
-    return connection.execute(
-        "DELETE FROM conversations WHERE deleted_ms < ?", (before_ms,)
-    ).rowcount
+    """A message came: its branch is shown; the conversation is the latest, and not archived."""
+    _set(connection, conversation, leaf=leaf, updated_ms=now_ms, archived=0)
 
 
 def _set(connection: sqlite3.Connection, conversation: int, **values: Any) -> None:
@@ -113,17 +130,19 @@ def _set(connection: sqlite3.Connection, conversation: int, **values: Any) -> No
         (*values.values(), conversation),
     ).rowcount
     if not changed:
-        raise _gone()
+        raise gone()
 
 
-def _gone() -> Problem:
+def gone() -> Problem:
+    """What to raise where a conversation was deleted or purged."""
     return Problem(
         "This conversation is not there any more.", "Undo its deletion, or choose another."
     )
 
 
 def _conversation(row: tuple[Any, ...]) -> Conversation:
-    id, title, pinned, system_prompt, settings, unsent, leaf, created_ms, updated_ms = row
+    *fields, created_ms, updated_ms, folder, archived, titled = row
+    id, title, pinned, system_prompt, settings, unsent, leaf = fields
     return Conversation(
         id=id,
         title=title,
@@ -134,4 +153,7 @@ def _conversation(row: tuple[Any, ...]) -> Conversation:
         leaf=leaf,
         created=from_milliseconds(created_ms),
         updated=from_milliseconds(updated_ms),
+        folder=folder,
+        archived=bool(archived),
+        titled=bool(titled),
     )

@@ -7,7 +7,7 @@ are left out: there are none here to go on with.
 from typing import Any
 
 from app.conversations.reading import Unreadable, at, moment, parts, text
-from app.conversations.records import Entry, ExportedChat
+from app.conversations.records import Entry, ExportedChat, without_marks
 from engine.request import Role
 
 ROLES: dict[str, Role] = {
@@ -41,7 +41,7 @@ def read(value: Any) -> ExportedChat:
             parent = len(entries) - 1 if entries else None
             entries.append(Entry(parent=parent, role=role, content=content))
     return ExportedChat(
-        title=text(about.get("title")),
+        title=without_marks(text(about.get("title"))),
         entries=tuple(entries),
         leaf=len(entries) - 1 if entries else None,
         system_prompt="\n\n".join(filter(None, system)),

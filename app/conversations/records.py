@@ -6,6 +6,7 @@ that there is one opinion on what may be asked for.
 
 import dataclasses
 import json
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
@@ -23,6 +24,9 @@ was cut at the most tokens it might have.
 """
 
 LONGEST_TITLE = 60
+_LINK = re.compile(r"!?\[([^\[\]]+)\]\([^()\s]*\)")
+_EMPHASIS = re.compile(r"(?<!\w)(\*{1,3}|~~|`+)(?=[^\s*])(.+?)(?<=[^\s*])\1(?!\w)")
+_BEFORE_A_LINE = re.compile(r"^(#{1,6}|>|[-*+]|\d{1,3}[.)])\s+")
 _LATEST_MILLISECONDS = 253_370_764_800_000  # the year 9999
 
 
@@ -30,8 +34,10 @@ _LATEST_MILLISECONDS = 253_370_764_800_000  # the year 9999
 class Conversation:
     """One line of the sidebar, and what holds for the whole chat.
 
-    `settings` is None where the app's own defaults are meant. `unsent` is what stands in the
-    composer. `leaf` is the last message of the branch that is shown, None while it is empty.
+    `settings` is None where the app's own defaults are meant. `unsent` is the text that waits in
+    the composer. `leaf` is the last message of the branch that is shown, None while it is empty.
+    `folder` is the id of the folder that it is in, if any. `titled` says whether the title was
+    given by a person or the model; the first words of the question are a title until then.
     """
 
     id: int
@@ -43,6 +49,37 @@ class Conversation:
     leaf: int | None
     created: datetime
     updated: datetime
+    folder: int | None = None
+    archived: bool = False
+    titled: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A folder of the sidebar. `open` says whether its conversations are listed."""
+
+    id: int
+    name: str
+    open: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Filing:
+    """Where a conversation is: in which folder, in the archive, deleted at some time."""
+
+    conversation: int
+    folder: int | None
+    archived: bool
+    deleted_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Undo:
+    """What `Store.undo` needs to take a change back: where the conversations were before, and the
+    folder that was deleted, if one was."""
+
+    filings: tuple[Filing, ...]
+    folder: Folder | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +124,14 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
+class SearchFilter:
+    """What is searched: what is not older than `since`, and answers of the model `target` only."""
+
+    since: datetime | None = None
+    target: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
     """A message of an `ExportedChat`. `parent` is the index of an earlier entry, or None."""
 
@@ -108,7 +153,8 @@ class ExportedChat:
     """A whole conversation apart from any store, as it is exported and imported.
 
     `entries` are its tree, parents first. `leaf` is the index of the last entry of the branch
-    that is shown, None where there is none. Traces do not travel.
+    that is shown, None where there is none. `folder` is the name of its folder. Traces are not
+    exported.
     """
 
     title: str
@@ -119,6 +165,8 @@ class ExportedChat:
     pinned: bool = False
     created: datetime | None = None
     updated: datetime | None = None
+    folder: str = ""
+    archived: bool = False
 
     def __post_init__(self) -> None:
         for index, entry in enumerate(self.entries):
@@ -165,10 +213,18 @@ def clean(text: str) -> str:
     return text
 
 
+def without_marks(line: str) -> str:
+    """A line without Markdown's marks, except where nothing else is in it."""
+    bare = _LINK.sub(r"\1", line)
+    bare = _EMPHASIS.sub(r"\2", _EMPHASIS.sub(r"\2", bare))
+    bare = _BEFORE_A_LINE.sub("", bare)
+    return bare.strip() or line
+
+
 def title_from(content: str) -> str:
     """A title from the first line of a message, cut at a word."""
     line = next((line for line in map(str.strip, content.splitlines()) if line), "")
-    line = " ".join(line.split())
+    line = " ".join(without_marks(line).split())
     if len(line) <= LONGEST_TITLE:
         return line
     cut = line[: LONGEST_TITLE - 1]

@@ -95,7 +95,21 @@ _SEARCH: Step = (
 # As `app.conversations.answer_figures` writes them; NULL for answers from before this step.
 _FIGURES: Step = ("ALTER TABLE messages ADD COLUMN figures TEXT",)
 
-STEPS: tuple[Step, ...] = (_CONVERSATIONS, _SEARCH, _FIGURES)
+# The titles that there are count as given, so that the model replaces none of them.
+_FOLDERS: Step = (
+    """
+    CREATE TABLE folders (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        name TEXT NOT NULL,
+        open INTEGER NOT NULL DEFAULT 1
+    ) STRICT
+    """,
+    "ALTER TABLE conversations ADD COLUMN folder INTEGER REFERENCES folders ON DELETE SET NULL",
+    "ALTER TABLE conversations ADD COLUMN archived INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE conversations ADD COLUMN titled INTEGER NOT NULL DEFAULT 1",
+)
+
+STEPS: tuple[Step, ...] = (_CONVERSATIONS, _SEARCH, _FIGURES, _FOLDERS)
 
 
 def version(connection: sqlite3.Connection) -> int:

@@ -9,7 +9,7 @@ import re
 import sqlite3
 from collections.abc import Iterator
 
-from app.conversations.records import Excerpt, Hit
+from app.conversations.records import Excerpt, Hit, SearchFilter, to_milliseconds
 from models.in_words import one_line
 
 _LONGEST_QUERY = 500
@@ -20,38 +20,64 @@ _START, _END = "\x02", "\x03"  # no text shows these
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
                        "\uac00-\ud7af\U00020000-\U0003ffff]")  # fmt: skip
 
+_MESSAGES = "AND m.created_ms >= ? AND (? IN ('', m.target))"
+_TITLES = (
+    "AND c.updated_ms >= ? AND (? = '' OR EXISTS "
+    "(SELECT 1 FROM messages a WHERE a.conversation = c.id AND a.target = ?))"
+)
 _IN_MESSAGES = f"""
     SELECT m.conversation, m.id, c.title,
         snippet(message_words, 0, '{_START}', '{_END}', '…', 16)
     FROM message_words
     JOIN messages m ON m.id = message_words.rowid
     JOIN conversations c ON c.id = m.conversation
-    WHERE message_words MATCH ? AND c.deleted_ms IS NULL
+    WHERE message_words MATCH ? AND c.deleted_ms IS NULL {_MESSAGES}
     ORDER BY message_words.rowid DESC LIMIT ?
 """
 _IN_TITLES = f"""
     SELECT c.id, NULL, c.title, highlight(title_words, 0, '{_START}', '{_END}')
     FROM title_words
     JOIN conversations c ON c.id = title_words.rowid
-    WHERE title_words MATCH ? AND c.deleted_ms IS NULL
+    WHERE title_words MATCH ? AND c.deleted_ms IS NULL {_TITLES}
     ORDER BY c.updated_ms DESC LIMIT ?
 """
 
 
-def search(connection: sqlite3.Connection, text: str, *, limit: int) -> tuple[Hit, ...]:
-    """Titles first, then messages, the newest first; at most `limit` of each."""
+def search(
+    connection: sqlite3.Connection, text: str, *, limit: int, among: SearchFilter
+) -> tuple[Hit, ...]:
+    """Titles first, then messages, the newest first; at most `limit` of each.
+
+    Among titles, a filter's model means that it wrote an answer in the conversation.
+    """
     words = _words(text)
     if not words:
         return ()
     hits: list[Hit] = []
     expression = _expression(words)
     if expression is not None:
-        for query in (_IN_TITLES, _IN_MESSAGES):
+        for query, values in ((_IN_TITLES, _of_title(among)), (_IN_MESSAGES, _of_message(among))):
             for conversation, message, title, marked in connection.execute(
-                query, (expression, limit)
+                query, (expression, *values, limit)
             ):
                 hits.append(Hit(conversation, message, title, tuple(_unmark(marked))))
-    return tuple(hits or _look_through(connection, words, limit=limit))
+    return tuple(hits or _look_through(connection, words, limit=limit, among=among))
+
+
+def targets(connection: sqlite3.Connection) -> tuple[str, ...]:
+    """The models that wrote answers, by name."""
+    rows = connection.execute("SELECT DISTINCT target FROM messages WHERE target != ''")
+    return tuple(sorted((target for (target,) in rows), key=str.casefold))
+
+
+def _of_message(among: SearchFilter) -> tuple[int | str, ...]:
+    """The values of `_MESSAGES`."""
+    return (0 if among.since is None else to_milliseconds(among.since), among.target)
+
+
+def _of_title(among: SearchFilter) -> tuple[int | str, ...]:
+    """The values of `_TITLES`."""
+    return (*_of_message(among), among.target)
 
 
 def _words(text: str) -> list[str]:
@@ -72,22 +98,30 @@ def _expression(words: list[str]) -> str | None:
     return " ".join('"{}"'.format(word.replace('"', '""')) for word in known) + "*"
 
 
-def _look_through(connection: sqlite3.Connection, words: list[str], *, limit: int) -> Iterator[Hit]:
-    """Find the words as they stand, anywhere: slower, as every text is read."""
+def _look_through(
+    connection: sqlite3.Connection, words: list[str], *, limit: int, among: SearchFilter
+) -> Iterator[Hit]:
+    """Find the words as they are written, anywhere: slower, as every text is read."""
     patterns = [f"%{re.sub(r'([\\%_])', r'\\\1', word)}%" for word in words]
-    for query in (
-        """
-        SELECT id, NULL, title, title AS content FROM conversations c
-        WHERE deleted_ms IS NULL AND {} ORDER BY updated_ms DESC LIMIT ?
-        """,
-        """
-        SELECT m.conversation, m.id, c.title, m.content
-        FROM messages m JOIN conversations c ON c.id = m.conversation
-        WHERE c.deleted_ms IS NULL AND {} ORDER BY m.id DESC LIMIT ?
-        """,
+    for query, values in (
+        (
+            f"""
+            SELECT id, NULL, title, title AS content FROM conversations c
+            WHERE deleted_ms IS NULL AND {{}} {_TITLES} ORDER BY updated_ms DESC LIMIT ?
+            """,
+            _of_title(among),
+        ),
+        (
+            f"""
+            SELECT m.conversation, m.id, c.title, m.content
+            FROM messages m JOIN conversations c ON c.id = m.conversation
+            WHERE c.deleted_ms IS NULL AND {{}} {_MESSAGES} ORDER BY m.id DESC LIMIT ?
+            """,
+            _of_message(among),
+        ),
     ):
         like = " AND ".join([r"content LIKE ? ESCAPE '\'"] * len(words))
-        rows = connection.execute(query.format(like), (*patterns, limit))
+        rows = connection.execute(query.format(like), (*patterns, *values, limit))
         for conversation, message, title, content in rows:
             yield Hit(conversation, message, title, _excerpts(content, words))
 

@@ -1,7 +1,7 @@
 """Our own JSON for one chat. Others find OpenAI's messages in it, and we the whole tree.
 
 {"slipstream": 1, "title", "pinned", "system_prompt", "settings", "created", "updated",
- "messages": [{"role", "content"}, ...], "leaf": 3,
+ "folder", "archived", "messages": [{"role", "content"}, ...], "leaf": 3,
  "tree": [{"parent", "role", "content", "state", "target", "drafter", "created"}, ...]}
 """
 
@@ -35,6 +35,8 @@ def write(chat: ExportedChat) -> dict[str, Any]:
         FORMAT: _VERSION,
         "title": clean(chat.title),
         "pinned": chat.pinned,
+        "archived": chat.archived,
+        "folder": clean(chat.folder),
         "created": _date(chat.created),
         "updated": _date(chat.updated),
         "system_prompt": clean(chat.system_prompt),
@@ -69,6 +71,8 @@ def read(value: dict[str, Any]) -> ExportedChat:
         pinned=value.get("pinned") is True,
         created=moment(value.get("created")),
         updated=moment(value.get("updated")),
+        folder=text(value.get("folder")),
+        archived=value.get("archived") is True,
     )
 
 

@@ -1,4 +1,4 @@
-"""The front door: every conversation, in one SQLite file, each change safe before it is told.
+"""The front door: every conversation, in one SQLite file, each change safe before it is reported.
 
 One thread owns the only connection. Every method, reading ones too, puts its work in that
 thread's queue and returns a future at once, so the window never waits for a disk. Work is done
@@ -21,14 +21,26 @@ from pathlib import Path
 from types import TracebackType
 from typing import Concatenate, Self
 
-from app.conversations import backup, conversation_table, recovery, schema, search, traces, tree
+from app.conversations import (
+    backup,
+    conversation_table,
+    filing,
+    recovery,
+    schema,
+    search,
+    traces,
+    tree,
+)
 from app.conversations.database import problems, transaction
 from app.conversations.records import (
     Conversation,
     ExportedChat,
+    Folder,
     Hit,
     Message,
     MessageState,
+    SearchFilter,
+    Undo,
     to_milliseconds,
 )
 from engine.events import Event
@@ -36,6 +48,7 @@ from engine.request import Request
 from models.errors import Problem
 
 UNDO_FOR = timedelta(days=30)
+_ALL = SearchFilter()
 
 
 def now_utc() -> datetime:
@@ -114,18 +127,28 @@ class Store:
         )
 
     def conversations(self) -> Future[tuple[Conversation, ...]]:
-        """All that are not deleted: pinned ones first, then the latest first."""
+        """All that are not deleted, archived ones too: pinned ones first, then the latest first."""
         return self._do(conversation_table.listed)
+
+    def folders(self) -> Future[tuple[Folder, ...]]:
+        """All folders, by name."""
+        return self._do(filing.folders)
 
     def conversation(self, conversation: int) -> Future[Conversation]:
         """The record of one conversation."""
         return self._do(conversation_table.get, conversation)
 
     def rename(self, conversation: int, title: str) -> Future[None]:
+        """Give it a title, which the model does not replace."""
         return self._do(conversation_table.rename, conversation, title)
 
-    def pin(self, conversation: int, pinned: bool) -> Future[None]:
-        return self._do(conversation_table.pin, conversation, pinned)
+    def settle_title(self, conversation: int, title: str | None) -> Future[bool]:
+        """Give it the model's title unless a title was given before; None keeps the first words of
+        the question for good. Returns whether the title is another."""
+        return self._do(conversation_table.settle_title, conversation, title)
+
+    def pin(self, *conversations: int, pinned: bool) -> Future[None]:
+        return self._do(conversation_table.pin, conversations, pinned=pinned)
 
     def configure(
         self, conversation: int, *, system_prompt: str, settings: Request | None
@@ -139,22 +162,43 @@ class Store:
         )
 
     def keep_unsent(self, conversation: int, text: str) -> Future[None]:
-        """Keep what stands in the composer. Sending a message empties it."""
+        """Keep the text in the composer. Sending a message empties it."""
         return self._do(conversation_table.keep_unsent, conversation, text)
 
-    def delete(self, conversation: int) -> Future[None]:
-        """Hide it from the list and from the search, until `restore` or `purge`."""
-        return self._do(conversation_table.delete, conversation, now_ms=self._now_ms())
+    def delete(self, *conversations: int) -> Future[Undo]:
+        """Hide these from the list and from the search, until `undo` or `purge`."""
+        return self._do(filing.delete, conversations, now_ms=self._now_ms())
 
-    def restore(self, conversation: int) -> Future[Conversation]:
-        """Undo `delete`."""
-        return self._do(conversation_table.restore, conversation)
+    def archive(self, *conversations: int, archived: bool) -> Future[Undo]:
+        """Put these into the archive, where they are searched still, or take them out of it."""
+        return self._do(filing.archive, conversations, archived=archived)
+
+    def move(self, *conversations: int, folder: int | None) -> Future[Undo]:
+        """Put these into a folder, or into none; and out of the archive."""
+        return self._do(filing.move, conversations, folder=folder)
+
+    def make_folder(self, name: str) -> Future[Folder]:
+        """A new, empty folder."""
+        return self._do(filing.make_folder, name)
+
+    def rename_folder(self, folder: int, name: str) -> Future[None]:
+        return self._do(filing.rename_folder, folder, name)
+
+    def open_folder(self, folder: int, *, opened: bool) -> Future[None]:
+        """List the folder's conversations from now on, or only its name."""
+        return self._do(filing.open_folder, folder, opened=opened)
+
+    def delete_folder(self, folder: int) -> Future[Undo]:
+        """Remove a folder; its conversations stay."""
+        return self._do(filing.delete_folder, folder)
+
+    def undo(self, change: Undo) -> Future[None]:
+        """Take back `delete`, `archive`, `move` or `delete_folder`."""
+        return self._do(filing.undo, change)
 
     def purge(self, *, older_than: timedelta = UNDO_FOR) -> Future[int]:
-        """Take away for good what was deleted longer ago than that. How many."""
-        return self._do(
-            conversation_table.purge, before_ms=to_milliseconds(self._clock() - older_than)
-        )
+        """Remove for good what was deleted longer ago than that. Returns how many."""
+        return self._do(filing.purge, before_ms=to_milliseconds(self._clock() - older_than))
 
     # Messages
 
@@ -178,17 +222,41 @@ class Store:
         return self._do(tree.switch, message)
 
     def say(self, conversation: int, content: str) -> Future[Message]:
-        """Add a user's message at the end of the branch that is shown."""
+        """Add a user's message at the end of the branch that is shown, without an answer."""
         return self._do(tree.say, conversation, content, now_ms=self._now_ms())
 
     def edit(self, message: int, content: str) -> Future[Message]:
-        """Say it otherwise: a new sibling. `message` and all that followed it stay."""
+        """Add another version of a message, as its sibling. `message` and what followed it stay."""
         return self._do(tree.edit, message, content, now_ms=self._now_ms())
+
+    def ask(
+        self,
+        conversation: int | None,
+        content: str,
+        *,
+        instead_of: int | None = None,
+        target: str,
+        drafter: str,
+    ) -> Future[tuple[Conversation, tuple[Message, ...]]]:
+        """Add a user's message and begin the answer to it, both or neither.
+
+        None makes a new conversation for them. With `instead_of` the message is another version of
+        that one. Returns the record and the branch, whose last message is the answer.
+        """
+        return self._do(
+            tree.ask,
+            conversation,
+            content,
+            instead_of=instead_of,
+            target=target,
+            drafter=drafter,
+            now_ms=self._now_ms(),
+        )
 
     def begin_answer(
         self, parent: int, *, target: str, drafter: str, content: str = ""
     ) -> Future[Message]:
-        """Begin an answer to `parent`; another answer to the same is a sibling of the first.
+        """Begin an answer to `parent`; another answer to the same question is its sibling.
 
         To go on with one that was cut, begin its sibling with its `content`.
         """
@@ -220,16 +288,26 @@ class Store:
 
     # Finding, taking out, bringing in
 
-    def search(self, text: str, *, limit: int = 50) -> Future[tuple[Hit, ...]]:
+    def search(
+        self, text: str, *, limit: int = 50, among: SearchFilter = _ALL
+    ) -> Future[tuple[Hit, ...]]:
         """What holds all words of `text`, the last of which may be only begun.
 
         Any text will do. Titles come first, then messages, newest first, `limit` of each.
         """
-        return self._do(search.search, text, limit=limit)
+        return self._do(search.search, text, limit=limit, among=among)
+
+    def targets(self) -> Future[tuple[str, ...]]:
+        """The models that wrote answers, by name."""
+        return self._do(search.targets)
 
     def chat(self, conversation: int) -> Future[ExportedChat]:
         """The whole conversation, for `exchange` to write."""
         return self._do(tree.chat, conversation)
+
+    def chats(self, conversations: Iterable[int]) -> Future[tuple[ExportedChat, ...]]:
+        """Those of these conversations that are there, as `chat` gives one."""
+        return self._do(_chats, tuple(conversations))
 
     def add(self, chats: Iterable[ExportedChat]) -> Future[tuple[Conversation, ...]]:
         """Add what `exchange` read: all of it or none."""
@@ -292,6 +370,13 @@ def _open(path: Path) -> tuple[sqlite3.Connection, str | None]:
     except Problem as problem:  # a full disk: what is there can be read all the same
         notice = f"{notice} {problem}" if notice else str(problem)
     return connection, notice
+
+
+def _chats(
+    connection: sqlite3.Connection, conversations: tuple[int, ...]
+) -> tuple[ExportedChat, ...]:
+    there = {conversation.id for conversation in conversation_table.listed(connection)}
+    return tuple(tree.chat(connection, id) for id in conversations if id in there)
 
 
 def _add(

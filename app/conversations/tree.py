@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
-from app.conversations import conversation_table, traces
+from app.conversations import conversation_table, filing, traces
 from app.conversations.answer_figures import figures_from_json, figures_of, figures_to_json
 from app.conversations.records import (
     Conversation,
@@ -103,7 +103,7 @@ def say(connection: sqlite3.Connection, conversation: int, content: str, *, now_
     found = conversation_table.get(connection, conversation)
     conversation_table.keep_unsent(connection, conversation, "")
     if not found.title:
-        conversation_table.rename(connection, conversation, title_from(content))
+        conversation_table.title_for_now(connection, conversation, title_from(content))
     return _add(
         connection,
         conversation=conversation,
@@ -150,6 +150,32 @@ def begin(
     )
 
 
+def ask(
+    connection: sqlite3.Connection,
+    conversation: int | None,
+    content: str,
+    *,
+    instead_of: int | None,
+    target: str,
+    drafter: str,
+    now_ms: int,
+) -> tuple[Conversation, tuple[Message, ...]]:
+    """A user's message and the answer to it, which is begun; the record and the branch they end.
+
+    None makes a new conversation. The message stands beside the message `instead_of`, if any.
+    """
+    if instead_of is not None:
+        question = edit(connection, instead_of, content, now_ms=now_ms)
+    else:
+        if conversation is None:
+            conversation = conversation_table.create(
+                connection, title="", system_prompt="", settings=None, now_ms=now_ms
+            ).id
+        question = say(connection, conversation, content, now_ms=now_ms)
+    begin(connection, question.id, target=target, drafter=drafter, content="", now_ms=now_ms)
+    return shown(connection, question.conversation)
+
+
 def flush(
     connection: sqlite3.Connection, answer: int, content: str, events: Sequence[Event]
 ) -> None:
@@ -189,12 +215,18 @@ def interrupt(connection: sqlite3.Connection) -> int:
 def chat(connection: sqlite3.Connection, conversation: int) -> ExportedChat:
     """The whole conversation, all branches, apart from the store."""
     found = conversation_table.get(connection, conversation)
+    folder = next((f.name for f in filing.folders(connection) if f.id == found.folder), "")
     rows = connection.execute(f"{_MESSAGE} WHERE m.conversation = ? ORDER BY m.id", (found.id,))
     messages = tuple(map(_message, rows))
     place = {message.id: index for index, message in enumerate(messages)}
+
+    def above(message: Message) -> int | None:
+        parent = -1 if message.parent is None else place.get(message.parent, -1)
+        return parent if 0 <= parent < place[message.id] else None  # others are damage
+
     entries = tuple(
         Entry(
-            parent=None if message.parent is None else place[message.parent],
+            parent=above(message),
             role=message.role,
             content=message.content,
             state="interrupted" if message.state == "streaming" else message.state,
@@ -207,12 +239,14 @@ def chat(connection: sqlite3.Connection, conversation: int) -> ExportedChat:
     return ExportedChat(
         title=found.title,
         entries=entries,
-        leaf=None if found.leaf is None else place[found.leaf],
+        leaf=None if found.leaf is None else place.get(found.leaf),
         system_prompt=found.system_prompt,
         settings=found.settings,
         pinned=found.pinned,
         created=found.created,
         updated=found.updated,
+        folder=folder,
+        archived=found.archived,
     )
 
 
@@ -223,11 +257,13 @@ def add(connection: sqlite3.Connection, chat: ExportedChat, *, now_ms: int) -> C
     updated_ms = now_ms if chat.updated is None else to_milliseconds(chat.updated)
     cursor = connection.execute(
         "INSERT INTO conversations "
-        "(title, pinned, system_prompt, settings, created_ms, updated_ms) "
-        "VALUES (?, ?, ?, ?, ?, ?)",
+        "(title, pinned, folder, archived, system_prompt, settings, created_ms, updated_ms) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         (
             clean(title),
             int(chat.pinned),
+            filing.folder_named(connection, chat.folder).id if chat.folder else None,
+            int(chat.archived),
             clean(chat.system_prompt),
             settings_to_json(chat.settings),
             created_ms,

@@ -3,22 +3,29 @@
 Knows the store and the open conversation; not how the list looks.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
+from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtWidgets import QProgressDialog
 
 from app import files
 from app.chat.answers import Answers
 from app.chat.conversation import OpenConversation
 from app.conversations import exchange
+from app.conversations.chat_archive import ChatArchive
+from app.conversations.records import SearchFilter, Undo
 from app.conversations.store import Store
 from app.sidebar.sidebar import Sidebar
 from app.steps import Stepper, Steps, in_thread
 from models.errors import Problem
 
 _BACK_UP_MS = 5 * 60 * 1000
+_AT_A_TIME = 50  # conversations of an export
 
 
 class SidebarController(QObject):
@@ -51,25 +58,47 @@ class SidebarController(QObject):
         sidebar.chosen.connect(self._open)
         sidebar.hit_chosen.connect(self._open_hit)
         sidebar.renamed.connect(lambda id, title: self._do(store.rename, id, title))
-        sidebar.pinned.connect(lambda id, pinned: self._do(store.pin, id, pinned))
+        sidebar.pinned.connect(lambda ids, pinned: self._do(store.pin, *ids, pinned=pinned))
         sidebar.deleted.connect(self._delete)
-        sidebar.restored.connect(self._restore)
+        sidebar.archived.connect(self._archive)
+        sidebar.moved.connect(
+            lambda ids, folder: self._file(lambda: store.move(*ids, folder=folder), "Moved")
+        )
+        sidebar.folder_wanted.connect(self._make_folder)
+        sidebar.folder_renamed.connect(lambda id, name: self._do(store.rename_folder, id, name))
+        sidebar.folder_opened.connect(
+            lambda id, opened: self._do(store.open_folder, id, opened=opened)
+        )
+        sidebar.folder_deleted.connect(
+            lambda id: self._file(lambda: store.delete_folder(id), "Deleted")
+        )
+        sidebar.undone.connect(self._undo)
         sidebar.export_asked.connect(self._ask_to_export)
+        sidebar.export_many_asked.connect(self._ask_to_export_many)
         sidebar.import_asked.connect(self._ask_to_import)
         sidebar.search_changed.connect(self._search)
 
     def close(self) -> None:
-        """Stop the backups, as the store is about to close."""
+        """Stop the backups and whatever is being done, as the store is about to close."""
         self._backups.stop()
+        self._stepper.close()
 
     def refresh(self) -> None:
         """Show the list of the store."""
 
         def steps() -> Steps:
-            self._sidebar.set_conversations((yield self._store.conversations()))
+            conversations = yield self._store.conversations()
+            self._sidebar.set_conversations(conversations, (yield self._store.folders()))
             self._mark()
 
         self._run(steps())
+
+    def show_title(self, conversation: int) -> None:
+        """Show the new title of a conversation."""
+        self.refresh()
+        record = self._conversation.record
+        if record is not None and record.id == conversation:
+            self._conversation.describe()
 
     def export(self, conversation: int, form: str, path: Path) -> None:
         """Write a conversation to a file; `form` is "markdown" or "json"."""
@@ -82,14 +111,43 @@ class SidebarController(QObject):
 
         self._run(steps())
 
+    def export_many(self, conversations: Sequence[int] | None, path: Path) -> None:
+        """Write conversations, all there are for None, to a .zip, whole or not at all.
+
+        A dialog shows how far it has come where it takes long, and can cancel it.
+        """
+
+        def steps() -> Steps:
+            ids = conversations
+            if ids is None:
+                ids = [found.id for found in (yield self._store.conversations())]
+            progress = QProgressDialog("Exporting…", "Cancel", 0, len(ids), self._sidebar)
+            progress.setWindowTitle("Export conversations")
+            archive = ChatArchive(path)
+            try:
+                for begin in range(0, len(ids), _AT_A_TIME):
+                    chats = yield self._store.chats(ids[begin : begin + _AT_A_TIME])
+                    yield in_thread(partial(archive.add, chats))
+                    progress.setValue(begin + len(chats))
+                    if progress.wasCanceled():
+                        self.reported.emit("The export was cancelled. No file was written.")
+                        return
+                yield in_thread(archive.finish)
+                self.reported.emit(f"Exported {_conversations(archive.count)} to {path}.")
+            finally:
+                archive.close()
+                with suppress(RuntimeError):  # it is gone with its window
+                    progress.deleteLater()
+
+        self._run(steps())
+
     def import_file(self, path: Path) -> None:
         """Import the conversations in a file."""
 
         def steps() -> Steps:
             chats = yield in_thread(lambda: exchange.read_chats(path))
             added = yield self._store.add(chats)
-            count = len(added)
-            self.reported.emit(f"Imported {count:,} conversation{'' if count == 1 else 's'}.")
+            self.reported.emit(f"Imported {_conversations(len(added))}.")
             self.refresh()
             self._open(added[-1].id)
 
@@ -99,37 +157,73 @@ class SidebarController(QObject):
         self.left.emit()
         self._conversation.open(conversation)
 
-    def _open_hit(self, conversation: int, message: int | None) -> None:
+    def _open_hit(self, conversation: int, message: int | None, words: str) -> None:
         self.left.emit()
-        self._conversation.open(conversation, at=message)
+        self._conversation.open(conversation, at=message, words=words)
 
-    def _delete(self, conversation: int) -> None:
-        def steps() -> Steps:
-            try:
-                yield self._store.delete(conversation)
-            except Problem:
-                self._sidebar.withdraw_undo(conversation)
-                raise
-            self.refresh()
+    def _delete(self, conversations: tuple[int, ...]) -> None:
+        self._leave(conversations, stop=True)
+        self._file(lambda: self._store.delete(*conversations), "Deleted")
 
+    def _archive(self, conversations: tuple[int, ...], archived: bool) -> None:
+        if archived:
+            self._leave(conversations)
+        what = "Archived" if archived else "Unarchived"
+        self._file(lambda: self._store.archive(*conversations, archived=archived), what)
+
+    def _leave(self, conversations: tuple[int, ...], *, stop: bool = False) -> None:
+        """Show a neighbour if the conversation that is open is among these."""
         record = self._conversation.record
-        if record is not None and record.id == conversation:
+        if record is None or record.id not in conversations:
+            return
+        if stop:
             self._conversation.stop()
+        neighbour = self._sidebar.neighbour(conversations)
+        if neighbour is None:
             self.left.emit()
             self._conversation.new()
+        else:
+            self._open(neighbour)
+
+    def _file(self, change: Callable[[], Future[Undo]], what: str) -> None:
+        """Delete, archive or move conversations, and offer to undo it."""
+
+        def steps() -> Steps:
+            try:
+                self._sidebar.offer_undo((yield change()), what)
+            finally:
+                self.refresh()
+            self._conversation.describe()
+
         self._run(steps())
 
-    def _restore(self, conversation: int) -> None:
+    def _undo(self, change: Undo) -> None:
         def steps() -> Steps:
-            yield self._store.restore(conversation)
+            yield self._store.undo(change)
             self.refresh()
-            self._open(conversation)
+            if len(change.filings) == 1 and change.folder is None:
+                self._open(change.filings[0].conversation)
 
         self._run(steps())
 
-    def _search(self, text: str) -> None:
+    def _make_folder(self, conversations: tuple[int, ...]) -> None:
+        """Make a folder, put these into it, and let the person name it."""
+
         def steps() -> Steps:
-            self._sidebar.set_hits(text, (yield self._store.search(text)))
+            folder = yield self._store.make_folder("New folder")
+            if conversations:
+                change = yield self._store.move(*conversations, folder=folder.id)
+                self._sidebar.offer_undo(change, "Moved")
+            listed = yield self._store.conversations()
+            self._sidebar.set_conversations(listed, (yield self._store.folders()))
+            self._sidebar.begin_folder_rename(folder.id)
+
+        self._run(steps())
+
+    def _search(self, text: str, among: SearchFilter) -> None:
+        def steps() -> Steps:
+            self._sidebar.set_targets((yield self._store.targets()))
+            self._sidebar.set_hits(text, (yield self._store.search(text, among=among)))
 
         self._run(steps())
 
@@ -146,9 +240,23 @@ class SidebarController(QObject):
 
         self._run(steps())
 
+    def _ask_to_export_many(self, conversations: tuple[int, ...] | None) -> None:
+        name = "Slipstream conversations"
+        if conversations is None:
+            name = f"All {name} {datetime.now():%Y-%m-%d}"
+        files.ask_to_save(
+            self._sidebar,
+            "Export conversations",
+            f"{name}.zip",
+            lambda path: self.export_many(conversations, path),
+        )
+
     def _ask_to_import(self) -> None:
         files.ask_to_open(
-            self._sidebar, "Import conversations", "Conversations (*.json)", self.import_file
+            self._sidebar,
+            "Import conversations",
+            "Conversations (*.json *.zip)",
+            self.import_file,
         )
 
     def _mark(self) -> None:
@@ -158,7 +266,7 @@ class SidebarController(QObject):
     def _do[**P](
         self, change: Callable[P, Future[None]], *arguments: P.args, **options: P.kwargs
     ) -> None:
-        """Ask the store for a change, and refresh the list in any case."""
+        """Have the store make a change, and refresh the list in any case."""
 
         def steps() -> Steps:
             try:
@@ -171,3 +279,7 @@ class SidebarController(QObject):
 
     def _run(self, steps: Steps) -> None:
         self._stepper.run(steps, failed=self.failed.emit)
+
+
+def _conversations(count: int) -> str:
+    return f"{count:,} conversation{'' if count == 1 else 's'}"

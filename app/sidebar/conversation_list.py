@@ -1,15 +1,37 @@
-"""The list of conversations: how one is chosen, and how titles are edited in place.
+"""The list of conversations: how lines are chosen, selected, dragged, and edited in place.
 
-Knows keys and the mouse. Arrows only move the current line; a click or Enter opens it, so that
-moving through a long list loads nothing.
+Knows keys and the mouse. Arrows only move the selection; a click or Enter opens a conversation, so
+that moving through a long list loads nothing. Ctrl and Shift select several.
 """
 
-from PySide6.QtCore import QModelIndex, QPoint, Qt, Signal
-from PySide6.QtGui import QKeyEvent, QMouseEvent, QPainter, QPaintEvent
+import json
+
+from PySide6.QtCore import QItemSelectionModel, QModelIndex, QPoint, QRect, Qt, Signal
+from PySide6.QtGui import (
+    QColor,
+    QDragEnterEvent,
+    QDragLeaveEvent,
+    QDragMoveEvent,
+    QDropEvent,
+    QFocusEvent,
+    QKeyEvent,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+)
 from PySide6.QtWidgets import QAbstractItemDelegate, QFrame, QListView, QWidget
 
-from app.sidebar.conversation_rows import MORE_WIDTH, line_box
+from app.sidebar.conversation_model import DRAGGED, GROUP, INSIDE, ConversationModel, Group
+from app.sidebar.conversation_rows import MORE_WIDTH, has_menu, line_box
 from app.theme.style import colours_of
+
+_TO_SELECT = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.ShiftModifier
+_LEFT_FOR_GOOD = (
+    Qt.FocusReason.MouseFocusReason,
+    Qt.FocusReason.TabFocusReason,
+    Qt.FocusReason.BacktabFocusReason,
+    Qt.FocusReason.ShortcutFocusReason,
+)
 
 
 class FlatList(QListView):
@@ -35,13 +57,24 @@ class FlatList(QListView):
         self.setEditTriggers(self.EditTrigger.NoEditTriggers)
         self.setMouseTracking(True)  # the line under the pointer shows its menu button
         self.viewport().setAutoFillBackground(False)
-        self.clicked.connect(self.chosen)
+        self.clicked.connect(self._on_clicked)
+        self._modifiers = Qt.KeyboardModifier.NoModifier
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        self._modifiers = event.modifiers()
+        super().mousePressEvent(event)
+
+    def _on_clicked(self, index: QModelIndex) -> None:
+        if not self._modifiers & _TO_SELECT:
+            self.chosen.emit(index)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         index = self.currentIndex()
-        if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and index.isValid():
+        if self.state() == self.State.EditingState:
+            event.ignore()  # the editor has used it, and passes it on
+        elif event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and index.isValid():
             self.chosen.emit(index)
-        elif event.key() == Qt.Key.Key_Up and index.row() <= 0:
+        elif event.key() == Qt.Key.Key_Up and index.row() <= 0 and not event.modifiers():
             self.left_upwards.emit()
         else:
             super().keyPressEvent(event)
@@ -65,16 +98,28 @@ class FlatList(QListView):
 
 class ConversationList(FlatList):
     """Signals:
-    menu_asked(QPoint): show a menu at this place on the screen, for the current line.
+    menu_asked(QPoint): show a menu at this place on the screen, for what is selected.
     edited: the editor of a title was closed.
+    left: the person went on to another part of the window.
+    dropped(object, QModelIndex): conversations, by their ids, were dropped at a line; the index is
+        invalid below the last one.
     """
 
     menu_asked = Signal(QPoint)
     edited = Signal()
+    left = Signal()
+    dropped = Signal(object, QModelIndex)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
+    def __init__(self, model: ConversationModel, parent: QWidget | None = None) -> None:
         super().__init__("Conversations", parent)
-        self.setEditTriggers(self.EditTrigger.DoubleClicked)
+        self._model = model
+        self._dropping: range | None = None  # the rows that a drop now would be put among
+        self.setModel(model)
+        self.setSelectionMode(self.SelectionMode.ExtendedSelection)
+        self.doubleClicked.connect(self._on_double_clicked)
+        self.setDragEnabled(True)
+        self.setAcceptDrops(True)
+        self.setDropIndicatorShown(False)
         self.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
         self.customContextMenuRequested.connect(self._on_menu)
 
@@ -83,9 +128,18 @@ class ConversationList(FlatList):
         """Whether a title is being edited."""
         return self.state() == self.State.EditingState
 
+    def go_to(self, index: QModelIndex) -> None:
+        """Make a line the current one, and select it alone whatever keys are held."""
+        select = QItemSelectionModel.SelectionFlag.ClearAndSelect
+        self.selectionModel().setCurrentIndex(index, select)
+
     def closeEditor(self, editor: QWidget, hint: QAbstractItemDelegate.EndEditHint) -> None:
         super().closeEditor(editor, hint)
         self.edited.emit()
+
+    def _on_double_clicked(self, index: QModelIndex) -> None:
+        if index.data(GROUP) is None:  # a group was opened or closed by the first click
+            self.edit(index)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         place = event.position().toPoint()
@@ -94,17 +148,98 @@ class ConversationList(FlatList):
             line = line_box(self.visualRect(index), self.font())
             if not line.contains(place):
                 return  # a heading
-            if event.button() == Qt.MouseButton.LeftButton and (
-                place.x() > line.right() - MORE_WIDTH
+            if (
+                event.button() == Qt.MouseButton.LeftButton
+                and place.x() > line.right() - MORE_WIDTH
+                and has_menu(index)
             ):
-                self.setCurrentIndex(index)
-                self.menu_asked.emit(self.viewport().mapToGlobal(place))
+                self._ask_for_menu(index, place)
                 return
         super().mousePressEvent(event)
 
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        index = self.currentIndex()
+        group: Group | None = index.data(GROUP) if index.isValid() else None
+        opens, closes = event.key() == Qt.Key.Key_Right, event.key() == Qt.Key.Key_Left
+        if self.editing:
+            super().keyPressEvent(event)
+        elif group is not None and (
+            event.key() == Qt.Key.Key_Space or (group.open and closes) or (opens and not group.open)
+        ):
+            self.chosen.emit(index)
+        elif closes and index.isValid() and index.data(INSIDE):
+            self.go_to(self._model.index(self._model.lines_of(index).start))
+        elif not (opens or closes):
+            super().keyPressEvent(event)
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        super().focusOutEvent(event)
+        if event.reason() in _LEFT_FOR_GOOD and not self.editing:
+            self.left.emit()
+
+    # Dropping
+
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
+        if event.mimeData().hasFormat(DRAGGED):
+            event.acceptProposedAction()
+        else:
+            event.ignore()
+
+    def dragMoveEvent(self, event: QDragMoveEvent) -> None:
+        super().dragMoveEvent(event)  # which scrolls near the edges
+        if event.mimeData().hasFormat(DRAGGED):
+            self._mark(self._model.lines_of(self.indexAt(event.position().toPoint())))
+            event.acceptProposedAction()
+        else:
+            event.ignore()
+
+    def dragLeaveEvent(self, event: QDragLeaveEvent) -> None:
+        super().dragLeaveEvent(event)
+        self._mark(None)
+
+    def dropEvent(self, event: QDropEvent) -> None:
+        self._mark(None)
+        self.setState(self.State.NoState)
+        if not event.mimeData().hasFormat(DRAGGED):
+            event.ignore()
+            return
+        event.acceptProposedAction()
+        ids = tuple(json.loads(bytes(event.mimeData().data(DRAGGED).data())))
+        self.dropped.emit(ids, self.indexAt(event.position().toPoint()))
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        super().paintEvent(event)
+        if self._dropping is None:
+            return
+        colours = colours_of(self)
+        with QPainter(self.viewport()) as painter:
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            painter.setPen(QColor(colours.link))
+            painter.drawRoundedRect(self._around(self._dropping).toRectF(), 6, 6)
+
+    def _around(self, rows: range) -> QRect:
+        """What a drop's outline goes around: these rows, or where there are none, the list."""
+        if not rows:
+            return self.viewport().rect().adjusted(3, 3, -4, -4)
+        first = self.visualRect(self._model.index(rows.start))
+        last = self.visualRect(self._model.index(rows.stop - 1))
+        line = line_box(first, self.font())
+        return QRect(line.topLeft(), last.bottomRight()).adjusted(4, 0, -4, 0)
+
+    def _mark(self, rows: range | None) -> None:
+        if rows != self._dropping:
+            self._dropping = rows
+            self.viewport().update()
+
+    # The menu
+
     def _on_menu(self, place: QPoint) -> None:
         index = self.indexAt(place)
-        if not index.isValid():
-            return
-        self.setCurrentIndex(index)
+        if index.isValid() and has_menu(index):
+            self._ask_for_menu(index, place)
+
+    def _ask_for_menu(self, index: QModelIndex, place: QPoint) -> None:
+        """Ask for a menu about all that is selected, or about this line where it is not."""
+        if not self.selectionModel().isSelected(index):
+            self.go_to(index)
         self.menu_asked.emit(self.viewport().mapToGlobal(place))

@@ -1,15 +1,17 @@
-"""The models of the sidebar's lists: the conversations in sections, and the hits of a search.
+"""The models of the sidebar's lists: the conversations in folders and sections, and search hits.
 
 Knows the store's records and Qt's models; not how a line looks.
 """
 
-from collections.abc import Mapping
-from dataclasses import replace
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from typing import Any
 
 from PySide6.QtCore import (
     QAbstractListModel,
+    QMimeData,
     QModelIndex,
     QObject,
     QPersistentModelIndex,
@@ -18,34 +20,76 @@ from PySide6.QtCore import (
 )
 
 from app.chat.activity import Activity, in_a_line
-from app.conversations.records import Conversation, Hit
-from models.in_words import clean
+from app.conversations.records import Conversation, Folder, Hit
+from models.in_words import one_line
 
 type Index = QModelIndex | QPersistentModelIndex
 
-CONVERSATION = int(Qt.ItemDataRole.UserRole)  # the record
+CONVERSATION = int(Qt.ItemDataRole.UserRole)  # the record; None for a group
 SECTION = CONVERSATION + 1  # the heading above the first line of a section; empty for other lines
 SHOWN = CONVERSATION + 2  # whether the transcript shows it
 HIT = CONVERSATION + 3
 ACTIVITY = CONVERSATION + 4  # what is being done for an answer in it; None for nothing
+GROUP = CONVERSATION + 5  # a folder's line, or the archive's; None for a conversation
+INSIDE = CONVERSATION + 6  # whether the line belongs to the group above it
 
 UNTITLED = "New conversation"
+ARCHIVE = "Archived"
+DRAGGED = "application/x-slipstream-conversations"
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A line that opens and closes: a folder, or the archive, which has no `folder`.
+
+    `count` is how many conversations are in it.
+    """
+
+    folder: Folder | None
+    count: int
+    open: bool
+
+    @property
+    def name(self) -> str:
+        return (one_line(self.folder.name) or "Folder") if self.folder else ARCHIVE
+
+
+@dataclass(frozen=True, slots=True)
+class SidebarRow:
+    """A line of the list: a conversation or a group."""
+
+    conversation: Conversation | None = None
+    group: Group | None = None
+    heading: str = ""
+    inside: bool = False
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Rows with equal keys stand for the same thing, in the same place."""
+        folder = self.group.folder.id if self.group and self.group.folder else None
+        conversation = self.conversation.id if self.conversation else None
+        return (conversation, folder, self.group is None, self.heading, self.inside)
 
 
 class ConversationModel(QAbstractListModel):
-    """The conversations, in the given order.
+    """The conversations: pinned ones, folders, the others by date, and the archive at the end.
 
     Signals:
         renamed(int, str): a title was edited; the line shows the new one already.
+        folder_renamed(int, str): the same for a folder's name.
     """
 
     renamed = Signal(int, str)
+    folder_renamed = Signal(int, str)
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._conversations: list[Conversation] = []
-        self._sections: list[str] = []
-        self._rows: dict[int, int] = {}
+        self._conversations: tuple[Conversation, ...] = ()
+        self._folders: tuple[Folder, ...] = ()
+        self._archive_open = False
+        self._today = date.min
+        self._rows: list[SidebarRow] = []
+        self._row_of: dict[int, int] = {}
         self._shown: int | None = None
         self._activities: dict[int, Activity] = {}
 
@@ -54,25 +98,26 @@ class ConversationModel(QAbstractListModel):
         """The conversation that the transcript shows."""
         return self._shown
 
-    def set_conversations(self, conversations: tuple[Conversation, ...], now: datetime) -> None:
-        """Show these from now on. `now` has a time zone."""
-        today = now.astimezone().date()
-        sections = [_section(conversation, today) for conversation in conversations]
-        headings = [
-            "" if row and section == sections[row - 1] else section
-            for row, section in enumerate(sections)
-        ]
-        same = [c.id for c in conversations] == [c.id for c in self._conversations]
-        if same and headings == self._sections:
-            self._conversations = list(conversations)
-            if conversations:
-                self.dataChanged.emit(self.index(0), self.index(len(conversations) - 1))
-            return
-        self.beginResetModel()
-        self._conversations = list(conversations)
-        self._sections = headings
-        self._rows = {conversation.id: row for row, conversation in enumerate(conversations)}
-        self.endResetModel()
+    @property
+    def folders(self) -> tuple[Folder, ...]:
+        return self._folders
+
+    @property
+    def listed(self) -> tuple[Conversation, ...]:
+        """The conversations that have a line, from the top."""
+        return tuple(row.conversation for row in self._rows if row.conversation)
+
+    def set_conversations(
+        self,
+        conversations: Sequence[Conversation],
+        now: datetime,
+        *,
+        folders: Sequence[Folder] = (),
+    ) -> None:
+        """Show these from now on, in the given order. `now` has a time zone."""
+        self._conversations, self._folders = tuple(conversations), tuple(folders)
+        self._today = now.astimezone().date()
+        self._arrange()
 
     def set_shown(self, conversation: int | None) -> None:
         """Mark the conversation that the transcript shows, if any."""
@@ -81,6 +126,17 @@ class ConversationModel(QAbstractListModel):
             index = self.index_of(id)
             if index.isValid():
                 self.dataChanged.emit(index, index, [SHOWN])
+
+    def set_open(self, group: Group, opened: bool) -> None:
+        """List the conversations of a group, or only its name."""
+        if group.folder is None:
+            self._archive_open = opened
+        else:
+            self._folders = tuple(
+                replace(folder, open=opened) if folder.id == group.folder.id else folder
+                for folder in self._folders
+            )
+        self._arrange()
 
     def set_activities(self, activities: Mapping[int, Activity]) -> None:
         """Mark the conversations in which there is something to wait for, by their ids."""
@@ -91,21 +147,66 @@ class ConversationModel(QAbstractListModel):
                 self.dataChanged.emit(index, index, [ACTIVITY])
 
     def index_of(self, conversation: int | None) -> QModelIndex:
-        """Its index; an invalid one where it is not in the list."""
-        row = self._rows.get(conversation, -1) if conversation is not None else -1
+        """Its index; an invalid one where it has no line."""
+        row = self._row_of.get(conversation, -1) if conversation is not None else -1
         return self.index(row) if row >= 0 else QModelIndex()
+
+    def index_of_folder(self, folder: int | None) -> QModelIndex:
+        """The index of a folder's line; of the archive's for None."""
+        for number, row in enumerate(self._rows):
+            if row.group and (row.group.folder.id if row.group.folder else None) == folder:
+                return self.index(number)
+        return QModelIndex()
+
+    def lines_of(self, index: Index) -> range:
+        """The rows that what is dropped at `index` is put among: its group, or all outside."""
+        row = self._rows[index.row()] if index.isValid() else None
+        first = last = index.row()
+        if row is None or not (row.inside or row.group):
+            outside = [n for n, r in enumerate(self._rows) if not (r.inside or r.group)]
+            return range(outside[0], outside[-1] + 1) if outside else range(0)
+        while self._rows[first].inside:
+            first -= 1
+        while last + 1 < len(self._rows) and self._rows[last + 1].inside:
+            last += 1
+        return range(first, last + 1)
+
+    def group_around(self, index: Index) -> Group | None:
+        """The group that a line is or is in; None for one outside."""
+        if not index.isValid():
+            return None
+        row = self._rows[index.row()]
+        return self._rows[self.lines_of(index).start].group if row.inside else row.group
 
     def conversation(self, index: Index) -> Conversation | None:
         """The conversation at `index`."""
-        return self._conversations[index.row()] if index.isValid() else None
+        return self._rows[index.row()].conversation if index.isValid() else None
+
+    def titles(self, conversations: Collection[int]) -> list[str]:
+        """The titles of these, whether they have a line or not."""
+        return [title_of(found) for found in self._conversations if found.id in conversations]
 
     def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008
-        return 0 if parent.isValid() else len(self._conversations)
+        return 0 if parent.isValid() else len(self._rows)
 
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
         if not index.isValid():
             return None
-        conversation = self._conversations[index.row()]
+        row = self._rows[index.row()]
+        if role >= CONVERSATION:
+            return {
+                SECTION: row.heading,
+                CONVERSATION: row.conversation,
+                GROUP: row.group,
+                INSIDE: row.inside,
+                ACTIVITY: self._activities.get(row.conversation.id) if row.conversation else None,
+                SHOWN: row.conversation is not None and row.conversation.id == self._shown,
+            }.get(role)
+        if row.group is not None:
+            return _group_data(row.group, role)
+        return None if row.conversation is None else self._data(row.conversation, role)
+
+    def _data(self, conversation: Conversation, role: int) -> Any:
         match role:
             case Qt.ItemDataRole.DisplayRole:
                 return title_of(conversation)
@@ -122,31 +223,91 @@ class ConversationModel(QAbstractListModel):
                 activity = self._activities.get(conversation.id)
                 doing = f"\n{in_a_line(activity)}" if activity else ""
                 return f"{title_of(conversation)}\n{changed.day} {changed:%B %Y, %H:%M}{doing}"
-        if role == SECTION:
-            return self._sections[index.row()]
-        if role == SHOWN:
-            return conversation.id == self._shown
-        if role == ACTIVITY:
-            return self._activities.get(conversation.id)
-        return conversation if role == CONVERSATION else None
+        return None
 
     def setData(self, index: Index, value: Any, role: int = Qt.ItemDataRole.EditRole) -> bool:
-        title = " ".join(str(value).split())
-        conversation = self.conversation(index)
-        if (
-            conversation is None
-            or role != Qt.ItemDataRole.EditRole
-            or not title
-            or title == conversation.title
-        ):
+        """Give a conversation a title, or a folder a name; an empty one changes nothing."""
+        text = " ".join(str(value).split())
+        if not index.isValid() or role != Qt.ItemDataRole.EditRole or not text:
             return False
-        self._conversations[index.row()] = replace(conversation, title=title)
-        self.dataChanged.emit(index, index)
-        self.renamed.emit(conversation.id, title)
-        return True
+        row = self._rows[index.row()]
+        if row.group is not None and row.group.folder is not None and text != row.group.folder.name:
+            folder = replace(row.group.folder, name=text)
+            self._rows[index.row()] = replace(row, group=replace(row.group, folder=folder))
+            self.dataChanged.emit(index, index)
+            self.folder_renamed.emit(folder.id, text)
+            return True
+        if row.conversation is not None and text != row.conversation.title:
+            self._rows[index.row()] = replace(
+                row, conversation=replace(row.conversation, title=text)
+            )
+            self.dataChanged.emit(index, index)
+            self.renamed.emit(row.conversation.id, text)
+            return True
+        return False
 
     def flags(self, index: Index) -> Qt.ItemFlag:
-        return super().flags(index) | Qt.ItemFlag.ItemIsEditable
+        flags = Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsDropEnabled
+        row = self._rows[index.row()] if index.isValid() else SidebarRow()
+        if row.conversation is not None:
+            flags |= Qt.ItemFlag.ItemIsSelectable | Qt.ItemFlag.ItemIsDragEnabled
+        if row.conversation is not None or (row.group is not None and row.group.folder is not None):
+            flags |= Qt.ItemFlag.ItemIsEditable
+        return flags
+
+    # Dragging
+
+    def mimeTypes(self) -> list[str]:
+        return [DRAGGED]
+
+    def mimeData(self, indexes: Sequence[QModelIndex]) -> QMimeData:
+        ids = [row.id for index in indexes if (row := self.conversation(index))]
+        data = QMimeData()
+        data.setData(DRAGGED, json.dumps(ids).encode())
+        return data
+
+    def supportedDragActions(self) -> Qt.DropAction:
+        return Qt.DropAction.MoveAction
+
+    def _arrange(self) -> None:
+        rows = list(self._make_rows())
+        if [row.key for row in rows] == [row.key for row in self._rows]:
+            self._rows = rows
+            if rows:
+                self.dataChanged.emit(self.index(0), self.index(len(rows) - 1))
+            return
+        self.beginResetModel()
+        self._rows = rows
+        self._row_of = {
+            row.conversation.id: number for number, row in enumerate(rows) if row.conversation
+        }
+        self.endResetModel()
+
+    def _make_rows(self) -> Iterable[SidebarRow]:
+        inside: dict[int, list[Conversation]] = {folder.id: [] for folder in self._folders}
+        outside: list[Conversation] = []
+        archived: list[Conversation] = []
+        for conversation in self._conversations:
+            if conversation.archived:
+                archived.append(conversation)
+            elif conversation.folder in inside:
+                inside[conversation.folder].append(conversation)
+            else:
+                outside.append(conversation)
+        before = ""
+        pinned = [conversation for conversation in outside if conversation.pinned]
+        for number, conversation in enumerate(pinned):
+            yield SidebarRow(conversation, heading="" if number else "Pinned")
+        for number, folder in enumerate(self._folders):
+            group = Group(folder, len(inside[folder.id]), folder.open)
+            yield from _rows_of(group, inside[folder.id], heading="" if number else "Folders")
+        for conversation in outside[len(pinned) :]:
+            section = _section(conversation, self._today)
+            yield SidebarRow(conversation, heading="" if section == before else section)
+            before = section
+        if archived:
+            group = Group(None, len(archived), self._archive_open)
+            yield from _rows_of(group, archived, heading=" ")
 
 
 class HitModel(QAbstractListModel):
@@ -172,20 +333,38 @@ class HitModel(QAbstractListModel):
         if role == HIT:
             return hit
         if role in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.AccessibleTextRole):
-            text = " ".join(clean("".join(part.text for part in hit.excerpts)).split())
-            return text if hit.message is None else f"{clean(hit.title) or UNTITLED}: {text}"
+            text = one_line("".join(part.text for part in hit.excerpts))
+            return text if hit.message is None else f"{one_line(hit.title) or UNTITLED}: {text}"
         return None
 
 
 def title_of(conversation: Conversation) -> str:
     """Its title in one line."""
-    return " ".join(clean(conversation.title).split()) or UNTITLED
+    return one_line(conversation.title) or UNTITLED
+
+
+def _rows_of(
+    group: Group, conversations: Sequence[Conversation], *, heading: str
+) -> Iterable[SidebarRow]:
+    yield SidebarRow(group=group, heading=heading)
+    if group.open:
+        for conversation in conversations:
+            yield SidebarRow(conversation, inside=True)
+
+
+def _group_data(group: Group, role: int) -> Any:
+    match role:
+        case Qt.ItemDataRole.DisplayRole | Qt.ItemDataRole.EditRole:
+            return group.name
+        case Qt.ItemDataRole.AccessibleTextRole:
+            kind = "Folder " if group.folder else ""
+            conversations = f"{group.count:,} conversation{'' if group.count == 1 else 's'}"
+            return f"{kind}{group.name}, {conversations}, {'open' if group.open else 'closed'}"
+    return None
 
 
 def _section(conversation: Conversation, today: date) -> str:
     """The heading of its section."""
-    if conversation.pinned:
-        return "Pinned"
     day = conversation.updated.astimezone().date()
     for section, days in (("Today", 0), ("Yesterday", 1), ("Past week", 7), ("Past month", 30)):
         if day >= today - timedelta(days=days):

@@ -1,6 +1,7 @@
-"""Draws the lines of the sidebar: conversations, and the hits of a search.
+"""Draws the lines of the sidebar: conversations, folders, and the hits of a search.
 
-Knows records and how they are drawn. The match in a hit is bold and tinted.
+Knows records and how they are drawn. The conversation that is shown is bold, and those that a
+command is about are tinted. The match in a hit is bold and tinted.
 """
 
 from PySide6.QtCore import QPointF, QRect, QRectF, QSize, Qt
@@ -28,10 +29,13 @@ from app.conversations.records import Excerpt, Hit
 from app.sidebar.conversation_model import (
     ACTIVITY,
     CONVERSATION,
+    GROUP,
     HIT,
+    INSIDE,
     SECTION,
     SHOWN,
     UNTITLED,
+    Group,
     Index,
 )
 from app.theme.icons import draw_sign
@@ -41,11 +45,12 @@ from models.in_words import clean
 MORE_WIDTH = 28  # of the menu button at the right of a line
 _HIT_LINES = 2
 _PAD = 12
+_INDENT = 16  # of a conversation in a folder
 _LONGEST_EXCERPT = 400  # characters: more than two lines ever show
 
 
 class ConversationRows(QStyledItemDelegate):
-    """A title, below the heading where it is the first of its section."""
+    """A title or a folder's name, below the heading where it is the first of its section."""
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
         heading = _heading_height(option.font) if index.data(SECTION) else 0
@@ -61,11 +66,17 @@ class ConversationRows(QStyledItemDelegate):
         hovered = bool(option.state & QStyle.StateFlag.State_MouseOver)
         shown = bool(index.data(SHOWN))
         _draw_ground(painter, line, colours, option=option, shown=shown)
-        words = line.adjusted(_PAD, 0, -8, 0)
+        words = line.adjusted(_PAD + (_INDENT if index.data(INSIDE) else 0), 0, -8, 0)
         sign = QRectF(line.right() - MORE_WIDTH + 5, line.center().y() - 6, 14, 14)
-        if hovered:
+        group: Group | None = index.data(GROUP)
+        if group is not None:
+            _draw_arrow(painter, words, colours, group=group)
+            words.setLeft(words.left() + _INDENT)
+        if hovered and has_menu(index):
             draw_sign(painter, "more", sign, colours.text)
             words.setRight(words.right() - MORE_WIDTH + 4)
+        elif group is not None:
+            words.setRight(_draw_count(painter, words, option, group=group))
         elif (activity := index.data(ACTIVITY)) is not None:
             _draw_activity(painter, sign, activity, colours)
             words.setRight(words.right() - MORE_WIDTH + 4)
@@ -86,14 +97,15 @@ class ConversationRows(QStyledItemDelegate):
         self, parent: QWidget, option: QStyleOptionViewItem, index: Index
     ) -> QLineEdit:
         editor = QLineEdit(parent)
-        editor.setAccessibleName("New title")
+        editor.setAccessibleName("New name" if index.data(GROUP) else "New title")
         editor.setMaxLength(200)
         return editor
 
     def updateEditorGeometry(
         self, editor: QWidget, option: QStyleOptionViewItem, index: Index
     ) -> None:
-        editor.setGeometry(line_box(option.rect, option.font).adjusted(4, 1, -4, -1))
+        indent = _INDENT if index.data(GROUP) or index.data(INSIDE) else 0
+        editor.setGeometry(line_box(option.rect, option.font).adjusted(4 + indent, 1, -4, -1))
 
     def _draw_heading(self, painter: QPainter, option: QStyleOptionViewItem, heading: str) -> None:
         painter.setFont(_small(option.font, bold=True))
@@ -135,6 +147,12 @@ class HitRows(QStyledItemDelegate):
             end = QPointF(last.naturalTextWidth(), last.y() + last.ascent())
             painter.drawText(QPointF(box.topLeft()) + end, "…")
         painter.restore()
+
+
+def has_menu(index: Index) -> bool:
+    """Whether there are commands for the line: for all but the archive's."""
+    group: Group | None = index.data(GROUP)
+    return group is None or group.folder is not None
 
 
 def line_box(row: QRect, font: QFont) -> QRect:
@@ -179,6 +197,32 @@ def _excerpt_layout(
     return layout
 
 
+def _draw_arrow(painter: QPainter, words: QRect, colours: Palette, *, group: Group) -> None:
+    """Points down where the group is open, else to the right."""
+    painter.save()
+    painter.translate(words.left() + 4, words.center().y() + 1)
+    if group.open:
+        painter.rotate(90)
+    draw_sign(painter, "play", QRectF(-4.5, -4.5, 9, 9), colours.muted)
+    painter.restore()
+
+
+def _draw_count(
+    painter: QPainter, words: QRect, option: QStyleOptionViewItem, *, group: Group
+) -> int:
+    """Write how many conversations are in the group, at the right; returns where that begins."""
+    font = _small(option.font)
+    painter.setFont(font)
+    painter.setPen(QColor(_colours(option).muted))
+    count = f"{group.count:,}"
+    painter.drawText(
+        words.adjusted(0, 0, -4, 0),
+        Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter,
+        count,
+    )
+    return words.right() - QFontMetrics(font).horizontalAdvance(count) - 10
+
+
 def _draw_activity(painter: QPainter, box: QRectF, activity: Activity, colours: Palette) -> None:
     """A dot while the engine is at an answer, a ring while the answer waits for its turn."""
     waits = isinstance(activity, AwaitingModel | AwaitingTurn)
@@ -195,13 +239,16 @@ def _draw_ground(
     option: QStyleOptionViewItem,
     shown: bool,
 ) -> None:
-    """The background of a line: tinted where shown or hovered, outlined where it has the focus."""
+    """The background of a line: tinted where it is selected, grey where it is shown or hovered; and
+    an outline where the keyboard is at a line that is not selected."""
     hovered = bool(option.state & QStyle.StateFlag.State_MouseOver)
-    focused = bool(option.state & QStyle.StateFlag.State_HasFocus)
-    if not (hovered or focused or shown):
+    selected = bool(option.state & QStyle.StateFlag.State_Selected)
+    outlined = bool(option.state & QStyle.StateFlag.State_HasFocus) and not selected
+    if not (hovered or selected or outlined or shown):
         return
-    painter.setBrush(QColor(colours.hover if shown or hovered else colours.paper))
-    painter.setPen(QColor(colours.link) if focused else Qt.PenStyle.NoPen)
+    ground = colours.hover if shown or hovered else colours.code
+    painter.setBrush(QColor(tinted(colours.hover, colours.link) if selected else ground))
+    painter.setPen(QColor(colours.link) if outlined else Qt.PenStyle.NoPen)
     painter.drawRoundedRect(box.toRectF().adjusted(4.5, 1.5, -4.5, -1.5), 6, 6)
 
 

@@ -1,15 +1,24 @@
-"""The sidebar: all conversations, a search through them, and the commands for one of them.
+"""The sidebar: all conversations, a search through them, and the commands for one or several.
 
 Knows the store's records, not the store: requests go out as signals, and their receiver sets the
-new list. A deletion can be undone at once.
+new list. Deleting, archiving and moving can be undone at once.
 """
 
-from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 
-from PySide6.QtCore import QEvent, QModelIndex, QPoint, Qt, QTimer, Signal
+from PySide6.QtCore import (
+    QEvent,
+    QItemSelectionModel,
+    QModelIndex,
+    QPoint,
+    Qt,
+    QTimer,
+    Signal,
+)
 from PySide6.QtGui import QAction, QKeyEvent, QKeySequence, QPainter, QPaintEvent
 from PySide6.QtWidgets import (
+    QComboBox,
     QHBoxLayout,
     QLineEdit,
     QMenu,
@@ -21,54 +30,73 @@ from PySide6.QtWidgets import (
 )
 
 from app.chat.activity import Activity
-from app.conversations.records import Conversation, Hit
+from app.conversations.records import Conversation, Folder, Hit, SearchFilter, Undo
 from app.sidebar.conversation_list import ConversationList, FlatList
-from app.sidebar.conversation_model import HIT, ConversationModel, HitModel, title_of
+from app.sidebar.conversation_model import GROUP, HIT, ConversationModel, Group, HitModel
 from app.sidebar.conversation_rows import ConversationRows, HitRows
 from app.sidebar.undo_bar import UndoBar
 from app.theme.icons import sign_icon
 from app.theme.style import colours_of
+from models.in_words import one_line
 
 _SEARCH_AFTER_MILLISECONDS = 150  # after the last key
+_TIMES = (("Any time", None), ("Past day", 1), ("Past week", 7), ("Past month", 30),
+          ("Past year", 365))  # fmt: skip
+_ANY_MODEL = "Any model"
 
 
 class Sidebar(QWidget):
     """The conversations. The actions may be put into menus; their shortcuts work here already.
 
-    Attributes: new_action, find_action, rename_action, pin_action, delete_action, undo_action,
-        export_markdown_action, export_json_action, import_action.
+    Attributes: new_action, find_action, rename_action, pin_action, archive_action, delete_action,
+        undo_action, new_folder_action, export_markdown_action, export_json_action,
+        export_all_action, import_action.
 
-    Signals:
+    Signals; `object` is the ids of some conversations, unless it says otherwise:
         chosen(int): show this conversation.
-        hit_chosen(int, object): show this message of this conversation; None for its start.
+        hit_chosen(int, object, str): show this message of this conversation, or its start for None;
+            the words that were searched for.
         new_asked: start a conversation.
-        renamed(int, str), pinned(int, bool), deleted(int): do that, then `set_conversations`.
-        restored(int): undo a deletion.
+        renamed(int, str), pinned(object, bool), archived(object, bool), deleted(object): do that,
+            then `set_conversations`.
+        moved(object, object): put them into a folder, by its id, or into none.
+        folder_wanted(object): make a folder for them, then `begin_folder_rename`.
+        folder_renamed(int, str), folder_opened(int, bool), folder_deleted(int): do that.
+        undone(object): take back the change that `offer_undo` was given.
         export_asked(int, str): "markdown" or "json".
+        export_many_asked(object): export them as one file; all there are for None.
         import_asked: ask for a file.
-        search_changed(str): search, then `set_hits`; not emitted for an empty text.
+        search_changed(str, SearchFilter): search, then `set_hits`; not emitted for an empty text.
     """
 
     chosen = Signal(int)
-    hit_chosen = Signal(int, object)
+    hit_chosen = Signal(int, object, str)
     new_asked = Signal()
     renamed = Signal(int, str)
-    pinned = Signal(int, bool)
-    deleted = Signal(int)
-    restored = Signal(int)
+    pinned = Signal(object, bool)
+    archived = Signal(object, bool)
+    deleted = Signal(object)
+    moved = Signal(object, object)
+    folder_wanted = Signal(object)
+    folder_renamed = Signal(int, str)
+    folder_opened = Signal(int, bool)
+    folder_deleted = Signal(int)
+    undone = Signal(object)
     export_asked = Signal(int, str)
+    export_many_asked = Signal(object)
     import_asked = Signal()
-    search_changed = Signal(str)
+    search_changed = Signal(str, SearchFilter)
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._waiting: tuple[Conversation, ...] | None = None
-        self._menu_open = False  # then commands are about the list's current line
+        self._waiting: tuple[tuple[Conversation, ...], tuple[Folder, ...]] | None = None
         self._model = ConversationModel(self)
         self._found = HitModel(self)
-        self._list = ConversationList()
+        self._list = ConversationList(self._model)
         self._hits = FlatList("Found")
         self._search = QLineEdit()
+        self._when, self._by = QComboBox(), QComboBox()
+        self._filters = QWidget()
         self._new = QPushButton("New conversation")
         self._more = QToolButton()
         self._undo = UndoBar()
@@ -96,12 +124,17 @@ class Sidebar(QWidget):
         self.import_action = make("Import conversations…", self.import_asked.emit)
         self.rename_action = make("Rename", self._rename, QKeySequence(Qt.Key.Key_F2))
         self.pin_action = make("Pin", self._pin)
+        self.archive_action = make("Archive", self._archive)
+        self.new_folder_action = make("New folder", lambda: self.folder_wanted.emit(()))
         self.delete_action = make(
             "Delete", self._delete, QKeySequence(Qt.Key.Key_Delete), QKeySequence("Ctrl+Backspace")
         )
-        self.undo_action = make("Undo delete", self._undo.undo)
+        self.undo_action = make("Undo delete or move", self._undo.undo)
         self.export_markdown_action = make("Export as Markdown…", lambda: self._export("markdown"))
         self.export_json_action = make("Export as JSON…", lambda: self._export("json"))
+        self.export_all_action = make(
+            "Export all conversations…", lambda: self.export_many_asked.emit(None)
+        )
         self.addActions([self.new_action, self.find_action])
         for action in (self.rename_action, self.delete_action):
             # These keys have other meanings elsewhere in the window.
@@ -109,7 +142,6 @@ class Sidebar(QWidget):
             self._list.addAction(action)
 
     def _arrange(self) -> None:
-        self._list.setModel(self._model)
         self._list.setItemDelegate(ConversationRows(self._list))
         self._hits.setModel(self._found)
         self._hits.setItemDelegate(HitRows(self._hits))
@@ -125,6 +157,19 @@ class Sidebar(QWidget):
         self._more.setAccessibleName("More commands")
         self._more.setToolTip("Import, export and more")
         self._more.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        for text, days in _TIMES:
+            self._when.addItem(text, days)
+        self._when.setAccessibleName("How old")
+        self._by.addItem(_ANY_MODEL, "")
+        self._by.setAccessibleName("Which model")
+        filters = QHBoxLayout(self._filters)
+        filters.setContentsMargins(0, 0, 0, 0)
+        filters.setSpacing(6)
+        for box in (self._when, self._by):
+            box.setMinimumContentsLength(6)
+            box.setSizeAdjustPolicy(box.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+            filters.addWidget(box, 1)
+        self._filters.hide()
         top = QHBoxLayout()
         top.setSpacing(6)
         top.addWidget(self._new, 1)
@@ -134,6 +179,7 @@ class Sidebar(QWidget):
         head.setSpacing(8)
         head.addLayout(top)
         head.addWidget(self._search)
+        head.addWidget(self._filters)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 1, 0)
         column.setSpacing(0)
@@ -147,46 +193,90 @@ class Sidebar(QWidget):
         self._more.clicked.connect(self._show_more)
         self._search.textChanged.connect(self._on_typed)
         self._timer.timeout.connect(self._ask)
+        self._when.activated.connect(lambda: self._ask())
+        self._by.activated.connect(lambda: self._ask())
         self._model.renamed.connect(self.renamed)
+        self._model.folder_renamed.connect(self.folder_renamed)
         self._list.chosen.connect(self._choose)
         self._list.menu_asked.connect(self._show_menu)
         self._list.edited.connect(self._on_edited)
         self._list.left_upwards.connect(self._search.setFocus)
+        self._list.left.connect(self._on_left)
+        self._list.dropped.connect(self._on_dropped)
+        self._list.selectionModel().selectionChanged.connect(lambda: self._enable())
         self._hits.chosen.connect(self._choose_hit)
         self._hits.left_upwards.connect(self._search.setFocus)
-        self._undo.undone.connect(self.restored)
+        self._undo.undone.connect(self.undone)
         self._undo.undone.connect(lambda: self._list.setFocus())
+        self._undo.changed.connect(self._enable)
 
     # Contents
 
     def set_conversations(
-        self, conversations: tuple[Conversation, ...], *, now: datetime | None = None
+        self,
+        conversations: tuple[Conversation, ...],
+        folders: tuple[Folder, ...] = (),
+        *,
+        now: datetime | None = None,
     ) -> None:
         """Show these in the given order, pinned ones first. `now` decides the headings.
 
         While a title is being edited, the new list waits.
         """
         if self._list.editing:
-            self._waiting = conversations
+            self._waiting = (conversations, folders)
             return
-        current = self._model.conversation(self._list.currentIndex())
-        scrolled = self._list.verticalScrollBar().value()
-        self._model.set_conversations(conversations, now or datetime.now(UTC))
-        index = self._model.index_of(current.id if current else self._model.shown)
-        if index.isValid() and index != self._list.currentIndex():
-            self._list.setCurrentIndex(index)
-        self._list.doItemsLayout()  # headings may have changed
-        self._list.verticalScrollBar().setValue(scrolled)
+        self._keep_place(
+            lambda: self._model.set_conversations(
+                conversations, now or datetime.now(UTC), folders=folders
+            )
+        )
         self._list.say_when_empty("No conversations yet.")
-        self._enable()
 
     def set_shown(self, conversation: int | None) -> None:
         """Mark the conversation that the transcript shows; None for one that is not listed."""
+        changed = conversation != self._model.shown
         self._model.set_shown(conversation)
-        index = self._model.index_of(conversation)
-        if index.isValid():
-            self._list.setCurrentIndex(index)
+        if changed:
+            self._select_shown()
         self._enable()
+
+    def _keep_place(self, change: Callable[[], None]) -> None:
+        """Change the list, and select and show what was selected and shown before."""
+        current = self._list.currentIndex()
+        conversation = self._model.conversation(current)
+        group = None if conversation else self._model.group_around(current)
+        selected = {found.id for found in self._selected()}
+        scrolled = self._list.verticalScrollBar().value()
+        change()
+        index = self._model.index_of(conversation.id if conversation else self._model.shown)
+        if group is not None:
+            index = self._model.index_of_folder(group.folder.id if group.folder else None)
+        if index.isValid() and index != self._list.currentIndex():
+            self._list.go_to(index)
+        rows = [found for id in selected if (found := self._model.index_of(id)).isValid()]
+        if len(rows) > 1:
+            select = QItemSelectionModel.SelectionFlag.Select
+            for row in rows:
+                self._list.selectionModel().select(row, select)
+        self._list.doItemsLayout()  # headings may have changed
+        self._list.verticalScrollBar().setValue(scrolled)
+        self._enable()
+
+    def _select_shown(self) -> None:
+        index = self._model.index_of(self._model.shown)
+        if index.isValid():
+            self._list.go_to(index)
+        else:
+            self._list.clearSelection()
+
+    def neighbour(self, conversations: Collection[int]) -> int | None:
+        """The conversation to show when these are gone: the next below the one that is shown, or
+        else the next above it."""
+        listed = [found.id for found in self._model.listed if not found.archived]
+        place = listed.index(self._model.shown) if self._model.shown in listed else 0
+        around = (*listed[place:], *reversed(listed[:place]))
+        return next((id for id in around if id not in conversations), None)
 
     def set_activities(self, activities: Mapping[int, Activity]) -> None:
         """Mark the conversations in which there is something to wait for, by their ids."""
@@ -199,6 +289,18 @@ class Sidebar(QWidget):
         self._found.set_hits(hits)
         self._hits.say_when_empty(f"No results for “{text}”.")
         self._pages.setCurrentWidget(self._hits)
+
+    def set_targets(self, targets: Sequence[str]) -> None:
+        """Offer to search the answers of these models only."""
+        known = [self._by.itemData(place) for place in range(1, self._by.count())]
+        if known == list(targets):
+            return
+        chosen = self._by.currentData()
+        self._by.clear()
+        self._by.addItem(_ANY_MODEL, "")
+        for target in targets:
+            self._by.addItem(one_line(target), target)
+        self._by.setCurrentIndex(max(0, self._by.findData(chosen)))
 
     @property
     def query(self) -> str:
@@ -227,100 +329,199 @@ class Sidebar(QWidget):
 
     def begin_rename(self, conversation: int) -> None:
         """Open the editor for a title, in the list."""
-        index = self._model.index_of(conversation)
+        self._edit(self._model.index_of(conversation))
+
+    def begin_folder_rename(self, folder: int) -> None:
+        """Open the editor for a folder's name, in the list."""
+        self._edit(self._model.index_of_folder(folder))
+
+    def _edit(self, index: QModelIndex) -> None:
         if index.isValid():
             self._search.clear()
-            self._list.setCurrentIndex(index)
+            self._list.go_to(index)
             self._list.setFocus()
             self._list.edit(index)
 
-    def withdraw_undo(self, conversation: int) -> None:
-        """Offer no undo for a deletion that failed."""
-        self._undo.remove(conversation)
+    def offer_undo(self, change: Undo, what: str) -> None:
+        """Offer to take back a change, until the bar is closed; `what` was done: "Deleted"."""
+        ids = {filing.conversation for filing in change.filings}
+        if change.folder is not None:
+            self._undo.add(change, f"{what} the folder {one_line(change.folder.name)}")
+        elif len(ids) == 1:
+            self._undo.add(change, f"{what}: {''.join(self._model.titles(ids))}")
+        else:
+            self._undo.add(change, f"{what} {len(ids):,} conversations")
 
     # Requests
 
-    def _subject(self) -> Conversation | None:
-        """The conversation that a command is about: the list's current one, or the one shown."""
-        index = self._list.currentIndex()
-        if not index.isValid() or not (self._list.hasFocus() or self._menu_open):
-            index = self._model.index_of(self._model.shown)
-        return self._model.conversation(index)
+    def _selected(self) -> tuple[Conversation, ...]:
+        """The selected conversations, from the top."""
+        rows = sorted(index.row() for index in self._list.selectedIndexes())
+        found = (self._model.conversation(self._model.index(row)) for row in rows)
+        return tuple(conversation for conversation in found if conversation is not None)
+
+    def _subjects(self) -> tuple[Conversation, ...]:
+        """The conversations that a command is about: the selected ones, or else the one shown."""
+        selected = self._selected()
+        if selected or self._folder() is not None:
+            return selected
+        shown = self._model.conversation(self._model.index_of(self._model.shown))
+        return () if shown is None else (shown,)
+
+    def _folder(self) -> Folder | None:
+        """The folder whose line is the current one, where that is what a command is about."""
+        group: Group | None = self._list.currentIndex().data(GROUP)
+        return None if group is None or self._list.selectedIndexes() else group.folder
+
+    def _ids(self) -> tuple[int, ...]:
+        return tuple(conversation.id for conversation in self._subjects())
 
     def _choose(self, index: QModelIndex) -> None:
+        group: Group | None = index.data(GROUP)
         if (conversation := self._model.conversation(index)) is not None:
             self.chosen.emit(conversation.id)
+        elif group is not None:
+            self._keep_place(lambda: self._model.set_open(group, not group.open))
+            if group.folder is not None:
+                self.folder_opened.emit(group.folder.id, not group.open)
 
     def _choose_hit(self, index: QModelIndex) -> None:
         hit: Hit = index.data(HIT)
-        self.hit_chosen.emit(hit.conversation, hit.message)
+        self.hit_chosen.emit(hit.conversation, hit.message, self.query)
 
     def _rename(self) -> None:
-        if conversation := self._subject():
-            self.begin_rename(conversation.id)
+        subjects = self._subjects()
+        if folder := self._folder():
+            self.begin_folder_rename(folder.id)
+        elif len(subjects) == 1:
+            self.begin_rename(subjects[0].id)
 
     def _pin(self) -> None:
-        if conversation := self._subject():
-            self.pinned.emit(conversation.id, not conversation.pinned)
+        if ids := self._ids():
+            self.pinned.emit(ids, not all(found.pinned for found in self._subjects()))
+
+    def _archive(self) -> None:
+        if ids := self._ids():
+            self.archived.emit(ids, not all(found.archived for found in self._subjects()))
 
     def _delete(self) -> None:
-        if conversation := self._subject():
-            self._undo.add(conversation.id, title_of(conversation))
-            self.deleted.emit(conversation.id)
+        if folder := self._folder():
+            self.folder_deleted.emit(folder.id)
+        elif ids := self._ids():
+            self.deleted.emit(ids)
 
     def _export(self, form: str) -> None:
-        if conversation := self._subject():
-            self.export_asked.emit(conversation.id, form)
+        ids = self._ids()
+        if len(ids) == 1:
+            self.export_asked.emit(ids[0], form)
+        elif ids:
+            self.export_many_asked.emit(ids)
+
+    def _on_dropped(self, ids: tuple[int, ...], index: QModelIndex) -> None:
+        group = self._model.group_around(index)
+        if group is not None and group.folder is None:
+            self.archived.emit(ids, True)
+            return
+        folder = group.folder.id if group and group.folder else None
+        dropped = [found for found in self._model.listed if found.id in ids]
+        if any(found.folder != folder or found.archived for found in dropped):
+            self.moved.emit(ids, folder)
+
+    def _on_left(self) -> None:
+        """Commands are about the conversation that is shown again, unless several are selected."""
+        if len(self._selected()) <= 1:
+            self._select_shown()
 
     def _show_menu(self, place: QPoint) -> None:
-        self._menu_open = True  # the menu may take the focus from the list
-        self._pop_up(self.menu(), place)
+        self._pop_up(self.folder_menu() if self._folder() else self.menu(), place)
 
     def _show_more(self) -> None:
+        self._on_left()
         menu = self.menu()
         menu.addSeparator()
-        menu.addAction(self.import_action)
+        menu.addActions([self.new_folder_action, self.import_action, self.export_all_action])
         self._pop_up(menu, self._more.mapToGlobal(self._more.rect().bottomLeft()))
 
     def _pop_up(self, menu: QMenu, place: QPoint) -> None:
         # Later, as a menu hides before its action is triggered.
-        menu.aboutToHide.connect(lambda: QTimer.singleShot(0, self, lambda: self._forget(menu)))
+        menu.aboutToHide.connect(lambda: QTimer.singleShot(0, menu, menu.deleteLater))
         menu.popup(place)
 
-    def _forget(self, menu: QMenu) -> None:
-        self._menu_open = False
-        menu.deleteLater()
-
     def menu(self) -> QMenu:
-        """The commands for one conversation; the caller deletes the menu."""
+        """The commands for what is selected; the caller deletes the menu."""
         self._enable()
         menu = QMenu(self)
-        menu.addActions([self.rename_action, self.pin_action])
+        many = len(self._subjects()) > 1
+        if not many:
+            menu.addAction(self.rename_action)
+        menu.addAction(self.pin_action)
+        menu.addMenu(self._move_menu(menu))
+        menu.addAction(self.archive_action)
         menu.addSeparator()
-        menu.addActions([self.export_markdown_action, self.export_json_action])
+        if many:
+            export = menu.addAction(f"Export {len(self._subjects()):,} conversations…")
+            export.triggered.connect(lambda: self.export_many_asked.emit(self._ids()))
+        else:
+            menu.addActions([self.export_markdown_action, self.export_json_action])
         menu.addSeparator()
         menu.addAction(self.delete_action)
         return menu
 
+    def folder_menu(self) -> QMenu:
+        """The commands for a folder; the caller deletes the menu."""
+        self._enable()
+        menu = QMenu(self)
+        menu.addActions([self.rename_action, self.delete_action])
+        return menu
+
+    def _move_menu(self, parent: QMenu) -> QMenu:
+        menu = QMenu("Move to", parent)
+        subjects = self._subjects()
+        for folder in self._model.folders:
+            action = menu.addAction(one_line(folder.name).replace("&", "&&") or "Folder")
+            action.setEnabled(any(found.folder != folder.id for found in subjects))
+            action.triggered.connect(
+                lambda checked=False, id=folder.id: self.moved.emit(self._ids(), id)
+            )
+        if self._model.folders:
+            outside = menu.addAction("No folder")
+            outside.setEnabled(any(found.folder is not None for found in subjects))
+            outside.triggered.connect(lambda: self.moved.emit(self._ids(), None))
+            menu.addSeparator()
+        new = menu.addAction("New folder")
+        new.triggered.connect(lambda: self.folder_wanted.emit(self._ids()))
+        menu.setEnabled(bool(subjects))
+        return menu
+
     def _enable(self) -> None:
-        conversation = self._subject()
-        self.pin_action.setText("Unpin" if conversation and conversation.pinned else "Pin")
+        subjects, folder = self._subjects(), self._folder()
+        pinned = bool(subjects) and all(found.pinned for found in subjects)
+        archived = bool(subjects) and all(found.archived for found in subjects)
+        self.pin_action.setText("Unpin" if pinned else "Pin")
+        self.archive_action.setText("Unarchive" if archived else "Archive")
+        self.delete_action.setText("Delete the folder" if folder else "Delete")
+        self.undo_action.setEnabled(bool(self._undo.text))
+        self.rename_action.setEnabled(len(subjects) == 1 or folder is not None)
+        self.delete_action.setEnabled(bool(subjects) or folder is not None)
+        self.export_all_action.setEnabled(self._model.rowCount() > 0)
         for action in (
             self.pin_action,
+            self.archive_action,
             self.export_markdown_action,
             self.export_json_action,
         ):
-            action.setEnabled(conversation is not None)
+            action.setEnabled(bool(subjects))
 
     def _on_edited(self) -> None:
         if self._waiting is not None:
             waiting, self._waiting = self._waiting, None
             # Later, as the list is still closing its editor.
-            QTimer.singleShot(0, self, lambda: self.set_conversations(waiting))
+            QTimer.singleShot(0, self, lambda: self.set_conversations(*waiting))
 
     # Search
 
     def _on_typed(self) -> None:
+        self._filters.setVisible(bool(self.query))
         if self.query:
             self._timer.start()
         else:
@@ -330,7 +531,9 @@ class Sidebar(QWidget):
 
     def _ask(self) -> None:
         if self.query:
-            self.search_changed.emit(self.query)
+            days: int | None = self._when.currentData()
+            since = None if days is None else datetime.now(UTC) - timedelta(days=days)
+            self.search_changed.emit(self.query, SearchFilter(since, self._by.currentData()))
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Keys that the search field does not use itself."""

@@ -1,4 +1,4 @@
-"""Names the conversation that was deleted last, with a button that restores it.
+"""Says what was deleted, archived or moved last, with a button that takes it back.
 
 It stays until it is closed, so that nobody has to be quick.
 """
@@ -13,16 +13,17 @@ from app.theme.style import colours_of
 
 
 class UndoBar(QWidget):
-    """Hidden while there is nothing to undo. The last deletion is undone first.
+    """Hidden while there is nothing to undo. The last change is undone first.
 
-    Signals: `undone(int)`, the id of what to restore.
+    Signals: `undone(object)`, the change to take back; `changed`, when there is another or none.
     """
 
-    undone = Signal(int)
+    undone = Signal(object)
+    changed = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._deleted: list[tuple[int, str]] = []
+        self._changes: list[tuple[object, str]] = []
         self._line = StatusLine()
         self._undo = QPushButton("Undo")
         self._undo.clicked.connect(self.undo)
@@ -37,35 +38,30 @@ class UndoBar(QWidget):
         row.addWidget(self._line, 1)
         row.addWidget(self._undo)
         row.addWidget(self._close)
-        self.setAccessibleName("Deleted")
+        self.setAccessibleName("Undo")
         self._recolour()
         self.hide()
 
     @property
     def text(self) -> str:
-        """The text of the bar."""
-        return self._line.text
+        """What the last change was; empty where there is none."""
+        return self._changes[-1][1] if self._changes else ""
 
-    def add(self, thing: int, title: str) -> None:
-        """Offer to undo this deletion."""
-        self._deleted.append((thing, title))
-        self._refresh()
-
-    def remove(self, thing: int) -> None:
-        """Offer it no longer, as it is still or again there."""
-        self._deleted = [deleted for deleted in self._deleted if deleted[0] != thing]
+    def add(self, change: object, text: str) -> None:
+        """Offer to undo this change; `text` says what it was."""
+        self._changes.append((change, text))
         self._refresh()
 
     def undo(self) -> None:
-        """Ask for the last deletion to be undone."""
-        if self._deleted:
-            thing, _ = self._deleted.pop()
+        """Ask for the last change to be undone."""
+        if self._changes:
+            change, _ = self._changes.pop()
             self._refresh()
-            self.undone.emit(thing)
+            self.undone.emit(change)
 
     def forget(self) -> None:
         """Offer nothing any longer."""
-        self._deleted.clear()
+        self._changes.clear()
         self._refresh()
 
     def changeEvent(self, event: QEvent) -> None:
@@ -80,14 +76,12 @@ class UndoBar(QWidget):
             painter.drawLine(0, 0, self.width(), 0)
 
     def _refresh(self) -> None:
-        if not self._deleted:
-            self.hide()
-            return
-        _, title = self._deleted[-1]
-        self._line.say(f"Deleted: {title}")
-        self._line.setToolTip(title)
-        self._undo.setAccessibleName(f"Undo deleting {title}")
-        self.show()
+        _, text = self._changes[-1] if self._changes else (None, "")
+        self._line.say(text)
+        self._line.setToolTip(text)
+        self._undo.setAccessibleName(f"Undo. {text}")
+        self.setVisible(bool(text))
+        self.changed.emit()
 
     def _recolour(self) -> None:
         colours = colours_of(self)

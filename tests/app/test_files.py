@@ -5,8 +5,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from PySide6.QtCore import QStandardPaths
+from PySide6.QtWidgets import QFileDialog, QWidget
+from pytestqt.qtbot import QtBot
 
-from app.files import file_name, write_text
+from app.files import ask_to_save, file_name, last_folder, set_last_folder, write_text
 from models.errors import Problem
 
 
@@ -24,6 +27,32 @@ def test_any_title_gives_a_name(tmp_path_factory: pytest.TempPathFactory, title:
 def test_a_title_stays_readable() -> None:
     assert file_name("What is 3/4 of 1.5?.md") == "What is 3 4 of 1.5.md"
     assert file_name("...md") == "Conversation.md"
+
+
+@pytest.mark.qt_log_ignore("This plugin does not support")
+def test_a_dialog_starts_in_documents_and_then_where_it_was_last(
+    qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parent = QWidget()
+    qtbot.addWidget(parent)
+    set_last_folder("")
+    folders = {"DocumentsLocation": tmp_path / "Documents", "HomeLocation": tmp_path}
+    monkeypatch.setattr(QStandardPaths, "writableLocation", lambda place: str(folders[place.name]))
+    assert last_folder() == str(tmp_path)
+    documents = str(tmp_path / "Documents")
+    Path(documents).mkdir()
+    chosen: list[Path] = []
+    ask_to_save(parent, "Save", "A title?.md", chosen.append)
+    (dialog,) = parent.findChildren(QFileDialog)
+    assert dialog.directory().absolutePath() == documents
+    assert Path(dialog.selectedFiles()[0]).name == "A title.md"
+    dialog.setDirectory(str(tmp_path))
+    dialog.selectFile("out.md")
+    dialog.accept()
+    assert chosen == [tmp_path / "out.md"]
+    assert last_folder() == str(tmp_path)
+    set_last_folder(str(tmp_path / "gone"))
+    assert last_folder() == documents
 
 
 def test_a_file_is_replaced_whole(tmp_path: Path) -> None:

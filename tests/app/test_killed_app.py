@@ -87,7 +87,7 @@ class Kills:
                 if message.role == "assistant":
                     assert TEXT.startswith(message.content)
                     trace = store.trace(message.id).result()
-                    said = [piece.text for piece in pieces(trace) if piece.kind != "rejected"]
+                    said = [piece.text for piece in pieces(trace) if piece.written]
                     assert "".join(said) == message.content
                     cut = message.state == "interrupted" and message.content != ""
                     found["interrupted with text"] += cut

@@ -107,3 +107,23 @@ def test_what_comes_after_the_end_is_dropped(
     qtbot.wait(10)
     assert seen == []
     assert caplog.text == ""
+
+
+def test_a_closed_stepper_asks_for_nothing_more(qtbot: QtBot) -> None:
+    # A list that was being read when the window closed asked a store that was closed.
+    stepper, seen = Stepper(), []
+    late: Future[int] = Future()
+
+    def steps() -> Steps:
+        try:
+            yield late
+            seen.append("asked")
+        finally:
+            seen.append("closed")
+            stepper.run(steps(), failed=fail)  # as one that refreshes in any case
+
+    stepper.run(steps(), failed=fail)
+    stepper.close()
+    late.set_result(5)
+    qtbot.waitUntil(lambda: bool(seen))
+    assert seen == ["closed"]

@@ -304,7 +304,7 @@ def test_searching_opens_what_was_found(open_window: Open, until: Until) -> None
     until(lambda: visible_list(window).accessibleName() == "Found")
     hits = visible_list(window)
     until(lambda: hits.model().rowCount() >= 1)
-    window.sidebar.hit_chosen.emit(1, 1)
+    window.sidebar.hit_chosen.emit(1, 1, "needle")
     until(lambda: len(texts(window)) == 2)
 
 
@@ -324,7 +324,7 @@ def test_what_was_found_is_led_to_and_marked(open_window: Open, until: Until) ->
     QTest.keyClicks(field, "needle 30")
     places = []
     for _ in range(2):
-        window.sidebar.hit_chosen.emit(1, 31)
+        window.sidebar.hit_chosen.emit(1, 31, "needle 30")
         until(lambda: len(texts(window)) == 60 and window.transcript.messages[30].marks)
         row = window.transcript.messages[30]
         with_hit = row.written.index("needle")

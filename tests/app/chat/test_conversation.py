@@ -2,6 +2,7 @@
 
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -65,6 +66,46 @@ def test_a_new_conversation_is_made_once(begin: Begin) -> None:
     record = talk.conversation.record
     assert record is not None
     assert record.system_prompt == "Be brief."
+
+
+@pytest.mark.parametrize("first", ["say", "configure"])
+def test_a_new_conversation_is_made_once_whoever_needs_it_first(begin: Begin, first: str) -> None:
+    talk = begin(SERVE)
+
+    def configure() -> None:
+        talk.conversation.configure(system_prompt="Be brief.", settings=None)
+
+    if first == "configure":
+        configure()
+    talk.conversation.say("one")
+    if first == "say":
+        configure()
+    talk.until_told("saved")
+    talk.until(lambda: talk.conversation.record and talk.conversation.record.system_prompt)
+    (stored,) = talk.store.conversations().result()
+    assert (stored.title, stored.system_prompt) == ("one", "Be brief.")
+
+
+def test_a_first_message_is_one_piece_of_work_for_the_store(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # They were three: killed between them, an empty conversation or an unanswered question stayed.
+    talk = begin(SERVE)
+    work: list[str] = []
+    do = talk.store._do
+
+    def spy(what: Any, *arguments: Any, **options: Any) -> Any:
+        work.append(what.__name__)
+        return do(what, *arguments, **options)
+
+    monkeypatch.setattr(talk.store, "_do", spy)
+    talk.conversation.say("one")
+    talk.until_told("begun")
+    assert work == ["ask"]
+    talk.until_told("saved")
+    talk.conversation.edit(talk.conversation.branch[0].id, "other")
+    talk.until_told("begun", 2)
+    assert [name for name in work if name not in ("flush", "finish")] == ["ask", "ask"]
 
 
 def test_an_answer_is_flushed_while_it_is_written(begin: Begin, tmp_path: Path) -> None:
@@ -221,9 +262,10 @@ def test_a_message_that_was_found_is_reached_on_its_branch(begin: Begin) -> None
     record = talk.conversation.record
     assert record is not None
     talk.conversation.new()
-    talk.conversation.open(record.id, at=answer.id)
+    talk.conversation.open(record.id, at=answer.id, words="served now")
     talk.until_told("reached")
     assert talk.shown[0][1] == "first"
+    assert talk.words == ["served now"]
 
 
 def test_what_is_gone_cannot_be_opened(begin: Begin) -> None:

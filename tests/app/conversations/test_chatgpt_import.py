@@ -1,14 +1,18 @@
 """The conversations.json of a ChatGPT export: the tree, what is left out, what is hostile."""
 
 import json
+import zipfile
+from contextlib import suppress
 from datetime import UTC, datetime
+from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.conversations.exchange import parse, to_json
+from app.conversations.exchange import LARGEST_BYTES, parse, read_chats, to_json
 from app.conversations.records import ExportedChat
 from app.conversations.store import Store
 from models.errors import Problem
@@ -59,6 +63,55 @@ def test_the_tree_is_kept_and_the_machinery_left_out(store: Store) -> None:
     assert {m.content for m in store.siblings(branch[1].id).result()} == {"First.", "Second."}
     second = next(m for m in store.siblings(branch[1].id).result() if m.content == "Second.")
     assert contents(store.switch(second.id).result()) == ["Why?", "Second.", "[image]\n\nAnd this?"]
+
+
+def zipped(**files: bytes) -> bytes:
+    """A .zip of files, named with `__` for a dot."""
+    data = BytesIO()
+    with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(name.replace("__", "."), content)
+    return data.getvalue()
+
+
+def test_a_zip_is_read_as_it_was_downloaded(tmp_path: Path) -> None:
+    other = {"title": "**Other** `code`", "mapping": MAPPING}
+    path = tmp_path / "export.zip"
+    path.write_bytes(
+        zipped(
+            user__json=b"{}",
+            chat__html=b"<html>",
+            **{
+                "conversations-000__json": export(MAPPING),
+                "conversations-001__json": json.dumps([other]).encode(),
+            },
+        )
+    )
+    assert [chat.title for chat in read_chats(path)] == ["A chat", "Other code"]
+    assert parse(path.read_bytes()) == read_chats(path)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (zipped(readme__txt=b"x"), "holds no conversations"),
+        (zipped(conversations__json=b"[}"), "conversations.json in the .zip: the file is not JSON"),
+        (zipped(conversations__json=b"[]"), "holds no messages"),
+        (zipped(conversations__json=export(MAPPING))[:-40], "damaged"),
+        (zipped(conversations__json=bytes(LARGEST_BYTES + 1)), "larger than 256 MB"),
+    ],
+)
+def test_a_zip_without_conversations_is_a_problem(data: bytes, message: str) -> None:
+    with pytest.raises(Problem, match=f"(?i){message}"):
+        parse(data)
+
+
+@given(st.integers(0, 500), st.binary(min_size=1, max_size=20))
+def test_any_damage_to_a_zip_gives_chats_or_a_problem(start: int, noise: bytes) -> None:
+    data = bytearray(zipped(conversations__json=export(MAPPING)))
+    data[4 + start : 4 + start + len(noise)] = noise
+    with suppress(Problem):
+        assert parse(bytes(data))
 
 
 @pytest.mark.parametrize("current", [None, "nowhere", 7, "root"])

@@ -45,6 +45,8 @@ def chats(draw: st.DrawFn) -> ExportedChat:
         pinned=draw(st.booleans()),
         created=draw(moments),
         updated=draw(moments),
+        folder=draw(st.text(max_size=5)),
+        archived=draw(st.booleans()),
     )
 
 
@@ -72,7 +74,7 @@ def test_a_chat_goes_out_of_a_store_and_into_another(store: Store, tmp_path: Pat
     edited = store.edit(question.id, "Uno?\ud83d").result()
     store.begin_answer(edited.id, target="t", drafter="d").result()
     store.switch(question.id).result()
-    store.pin(question.conversation, True).result()
+    store.pin(question.conversation, pinned=True).result()
     settings = Request(max_tokens=7)
     store.configure(question.conversation, system_prompt="Brief.", settings=settings).result()
     chat = store.chat(question.conversation).result()
@@ -161,10 +163,11 @@ def test_a_later_system_message_stays_in_its_place() -> None:
         (b"", "not JSON"),
         (b"{", "not JSON"),
         (b"\xff\xfe\x00", "not UTF-8"),
-        (b"PK\x03\x04....", "zip archive"),
+        (b"PK\x03\x04....", r"\.zip file is damaged"),
         (b"[" * 10**6, "nested too deeply"),
         (b'{"a":' * 10**6, "nested too deeply"),
-        (b"1" * 10**6, "not JSON"),
+        (b"1" * 10**6, "a number that is too long"),
+        (b'{"a": 1,\n "b" 2}', "line 2 cannot be read from its character 6"),
         (b"null", "No messages"),
         (b"[]", "no messages"),
         (b"{}", "No messages"),

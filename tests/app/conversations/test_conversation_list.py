@@ -30,10 +30,10 @@ def titles(store: Store) -> list[str]:
 def test_pinned_come_first_then_the_latest(store: Store) -> None:
     ids = {title: store.create(title=title).result().id for title in ("a", "b", "c")}
     assert titles(store) == ["c", "b", "a"]
-    store.pin(ids["b"], True).result()
+    store.pin(ids["b"], pinned=True).result()
     store.say(ids["a"], "hello").result()
     assert titles(store) == ["b", "a", "c"]
-    store.pin(ids["b"], False).result()
+    store.pin(ids["b"], pinned=False).result()
     assert titles(store) == ["a", "c", "b"]
 
 
@@ -78,7 +78,7 @@ def test_deleting_can_be_undone(store: Store) -> None:
     question = asked(store)
     answer = answered(store, question)
     before = store.chat(question.conversation).result()
-    store.delete(question.conversation).result()
+    deletion = store.delete(question.conversation).result()
     assert store.conversations().result() == ()
     for attempt in (
         store.conversation(question.conversation),
@@ -89,7 +89,7 @@ def test_deleting_can_be_undone(store: Store) -> None:
     ):
         with pytest.raises(Problem, match="not there any more"):
             attempt.result()
-    store.restore(question.conversation).result()
+    store.undo(deletion).result()
     assert store.chat(question.conversation).result() == before
     assert store.trace(answer.id).result()
 
@@ -102,15 +102,20 @@ def test_purging_takes_only_what_was_deleted_long_ago(store: Store, clock: Clock
     )
     (old,) = store.add([ExportedChat(title="old", entries=entries, leaf=1499)]).result()
     assert old.leaf is not None
-    store.delete(old.id).result()
+    old_deletion = store.delete(old.id).result()
     clock.now += timedelta(days=31)
-    store.delete(recent.conversation).result()
+    deletion = store.delete(recent.conversation).result()
     assert store.purge().result() == 1
+    store.undo(old_deletion).result()  # there is nothing left to put back
     with pytest.raises(Problem, match="not there any more"):
-        store.restore(old.id).result()
+        store.conversation(old.id).result()
     with pytest.raises(Problem, match="message is not there"):
         store.message(old.leaf).result()
-    assert store.restore(recent.conversation).result().id == recent.conversation
+    store.undo(deletion).result()
+    assert [found.id for found in store.conversations().result()] == [
+        kept.conversation,
+        recent.conversation,
+    ]
     assert store.message(kept.id).result() == kept
 
 
@@ -144,6 +149,38 @@ def test_a_title_is_one_short_line(content: str) -> None:
     assert len(title) <= LONGEST_TITLE
     assert title.splitlines() in ([], [title])
     assert bool(title) == bool(content.strip())
+
+
+@pytest.mark.parametrize(
+    ("line", "title"),
+    [
+        ("Explain **everything** about *boats*", "Explain everything about boats"),
+        ("## A heading", "A heading"),
+        ("- `print(x)` fails", "print(x) fails"),
+        ("> see [the page](https://example.org/a_b)", "see the page"),
+        ("__init__ and snake_case_name", "__init__ and snake_case_name"),
+        ("2 * 3 * 4 = 24", "2 * 3 * 4 = 24"),
+        ("***", "***"),
+        ("3. third", "third"),
+    ],
+)
+def test_a_title_has_no_marks_of_markdown(line: str, title: str) -> None:
+    assert title_from(line) == title
+
+
+def test_the_model_replaces_no_title_that_was_given(store: Store) -> None:
+    named, given, kept, late = (
+        store.ask(None, "Why?", target="t", drafter="d").result()[0].id for _ in range(4)
+    )
+    store.rename(given, "Mine").result()
+    assert store.settle_title(named, "The reason").result()
+    assert not store.settle_title(given, "The reason").result()
+    assert not store.settle_title(kept, None).result()
+    assert not store.settle_title(kept, "Too late").result()
+    store.delete(late).result()
+    assert not store.settle_title(late, "Gone").result()
+    found = {c.id: (c.title, c.titled) for c in store.conversations().result()}
+    assert found == {named: ("The reason", True), given: ("Mine", True), kept: ("Why?", True)}
 
 
 def test_a_long_title_is_cut_at_a_word() -> None:

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.conversations import conversation_table, schema, search, tree
-from app.conversations.records import Hit
+from app.conversations.records import Hit, SearchFilter
 from app.conversations.store import Store
+from tests.app.conversations.conftest import Clock
 from tests.support.app.store_samples import answered, asked, raw
 
 
@@ -94,10 +95,38 @@ def test_an_excerpt_of_what_stands_inside_a_word(store: Store) -> None:
 
 def test_what_is_deleted_is_not_found_until_it_is_restored(store: Store, sky: int) -> None:
     before = found(store, "blue")
-    store.delete(sky).result()
+    deletion = store.delete(sky).result()
     for text in ("blue", "weather", "🎉"):
         assert found(store, text) == []
-    store.restore(sky).result()
+    store.undo(deletion).result()
+    assert found(store, "blue") == before != []
+
+
+@pytest.mark.parametrize("text", ["blue", "🎉"])  # by the index, and through the texts
+def test_a_search_is_narrowed_by_age_and_model(store: Store, clock: Clock, text: str) -> None:
+    old = asked(store, f"old {text}")
+    answer = answered(store, old, f"an answer, {text}")
+    clock.now += timedelta(days=10)
+    since = clock.now
+    new = asked(store, f"new {text}")
+
+    def among(among: SearchFilter) -> set[tuple[int, int | None]]:
+        hits = store.search(text, among=among).result()
+        return {(hit.conversation, hit.message) for hit in hits}
+
+    assert among(SearchFilter(since)) == {(new.conversation, None), (new.conversation, new.id)}
+    assert among(SearchFilter(None, "Qwen3")) == {
+        (old.conversation, None),
+        (old.conversation, answer.id),
+    }
+    assert among(SearchFilter(since, "Qwen3")) == set()
+    assert len(among(SearchFilter())) == 5
+    assert store.targets().result() == ("Qwen3",)
+
+
+def test_what_is_archived_is_found(store: Store, sky: int) -> None:
+    before = found(store, "blue")
+    store.archive(sky, archived=True).result()
     assert found(store, "blue") == before != []
 
 
@@ -160,7 +189,7 @@ pieces = st.sampled_from(
 
 @given(text=st.text(st.characters(exclude_categories=[])) | st.lists(pieces).map("".join))
 def test_anything_may_be_typed(filled: sqlite3.Connection, text: str) -> None:
-    for hit in search.search(filled, text, limit=9):
+    for hit in search.search(filled, text, limit=9, among=SearchFilter()):
         assert all(part.text and not set("\x02\x03") & set(part.text) for part in hit.excerpts)
 
 
@@ -172,7 +201,9 @@ def test_a_message_is_found_by_its_own_words(filled: sqlite3.Connection, text: s
             filled, title="t", system_prompt="", settings=None, now_ms=1
         )
         said = tree.say(filled, chat.id, f"before {text} after", now_ms=1)
-        assert said.id in [hit.message for hit in search.search(filled, text, limit=9)]
+        assert said.id in [
+            hit.message for hit in search.search(filled, text, limit=9, among=SearchFilter())
+        ]
     finally:
         filled.execute("ROLLBACK")
 

@@ -34,6 +34,31 @@ def test_editing_makes_a_sibling_and_both_branches_stay(store: Store) -> None:
     assert store.message(question.id).result().siblings == 2
 
 
+def test_a_question_and_its_answer_are_begun_together(store: Store) -> None:
+    record, branch = store.ask(None, "Why?", target="Qwen3", drafter="lookup").result()
+    assert (record.title, record.leaf, record.titled) == ("Why?", branch[-1].id, False)
+    assert [(m.role, m.content, m.state, m.target) for m in branch] == [
+        ("user", "Why?", "complete", ""),
+        ("assistant", "", "streaming", "Qwen3"),
+    ]
+    same, branch = store.ask(record.id, "And?", target="t", drafter="d").result()
+    assert same.id == record.id
+    assert contents(branch) == ["Why?", "", "And?", ""]
+    _, branch = store.ask(
+        record.id, "Who?", instead_of=branch[0].id, target="t", drafter="d"
+    ).result()
+    assert contents(branch) == ["Who?", ""]
+    assert branch[0].siblings == 2
+
+
+def test_where_the_answer_cannot_be_begun_nothing_is_stored(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.conversations.tree.begin", None)
+    assert store.ask(None, "Why?", target="t", drafter="d").exception() is not None
+    assert store.conversations().result() == ()
+
+
 def test_another_answer_is_a_sibling(store: Store) -> None:
     question = asked(store)
     first = answered(store, question, "First.")

@@ -64,6 +64,11 @@ def check(path: Path, acknowledged: dict[int, dict[str, str]]) -> int:
         assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
         for index in ("message_words", "title_words"):
             connection.execute(f"INSERT INTO {index}({index}, rank) VALUES ('integrity-check', 1)")
+        (alone,) = connection.execute(
+            "SELECT count(*) FROM messages q WHERE q.role = 'user' "
+            "AND NOT EXISTS (SELECT 1 FROM messages a WHERE a.parent = q.id)"
+        ).fetchone()
+        assert alone == 0, "a question and its answer are begun together"
     lost = 0
     for id, write in acknowledged.items():
         there = found.get(id)

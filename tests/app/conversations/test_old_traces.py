@@ -34,7 +34,20 @@ def test_an_old_answer_is_shown_as_it_was(answer: str, tmp_path: Path) -> None:
     assert text_of(events) == message.content
     check_laws(events)
     found = [[piece.text, piece.kind, piece.round, piece.position] for piece in pieces(events)]
-    assert found == PIECES[answer]
+    assert found == as_called_today(PIECES[answer])
+
+
+def as_called_today(old: Sequence[Sequence[object]]) -> list[list[object]]:
+    """Its version called all that was not accepted rejected; what is behind the first such token
+    of a round is called discarded now."""
+    called: list[list[object]] = []
+    rounds: set[object] = set()  # that have a rejected token
+    for text, kind, number, position in old:
+        behind = kind == "rejected" and number in rounds
+        if kind == "rejected":
+            rounds.add(number)
+        called.append([text, "discarded" if behind else kind, number, position])
+    return called
 
 
 def check_laws(events: Sequence[Event]) -> None:

@@ -8,6 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, rule
 
+from app.conversations.records import Undo
 from app.conversations.store import Store
 from models.errors import Problem
 
@@ -34,7 +35,7 @@ class Trees(RuleBasedStateMachine):
         self.home: dict[int, int] = {}
         self.nodes: dict[int, Node] = {}
         self.leaves: dict[int, int | None] = {}
-        self.deleted: set[int] = set()
+        self.deleted: dict[int, Undo] = {}
 
     def teardown(self) -> None:
         self.store.close()
@@ -62,6 +63,17 @@ class Trees(RuleBasedStateMachine):
             return multiple()  # type: ignore[return-value]
         node = Node(self.leaves[chat], content, "complete")
         return self._added(chat, attempt.result().id, node)
+
+    @rule(target=messages, chat=chats, content=texts)
+    def ask(self, chat: int, content: str) -> int:
+        attempt = self.store.ask(chat, content, target="t", drafter="d")
+        if self._hidden(chat):
+            assert isinstance(attempt.exception(), Problem)
+            return multiple()  # type: ignore[return-value]
+        _, branch = attempt.result()
+        question = Node(self.leaves[chat], content, "complete")
+        self._added(chat, branch[-2].id, question)
+        return self._added(chat, branch[-1].id, Node(branch[-2].id, "", "streaming"))
 
     @rule(target=messages, message=messages, content=texts)
     def edit(self, message: int, content: str) -> int:
@@ -106,13 +118,15 @@ class Trees(RuleBasedStateMachine):
 
     @rule(chat=chats)
     def delete(self, chat: int) -> None:
-        assert (self.store.delete(chat).exception() is None) != self._hidden(chat)
-        self.deleted.add(chat)
+        attempt = self.store.delete(chat)
+        assert (attempt.exception() is None) != self._hidden(chat)
+        if not self._hidden(chat):
+            self.deleted[chat] = attempt.result()
 
     @rule(chat=chats)
     def restore(self, chat: int) -> None:
-        self.store.restore(chat).result()
-        self.deleted.discard(chat)
+        if (deletion := self.deleted.pop(chat, None)) is not None:
+            self.store.undo(deletion).result()
 
     @rule()
     def reopen(self) -> None:
@@ -129,7 +143,7 @@ class Trees(RuleBasedStateMachine):
         listed = {
             conversation.id: conversation for conversation in self.store.conversations().result()
         }
-        assert set(listed) == set(self.leaves) - self.deleted
+        assert set(listed) == set(self.leaves) - set(self.deleted)
         for chat, conversation in listed.items():
             assert conversation.leaf == self.leaves[chat]
             expected: list[int] = []

@@ -101,7 +101,7 @@ class Photographer:
             one = store.create(title=title).result()
             store.say(one.id, asked).result()
             if number == 1:
-                store.pin(one.id, True).result()
+                store.pin(one.id, pinned=True).result()
 
     def _until(self, holds: Callable[[], object]) -> None:
         deadline = time.monotonic() + _PATIENCE_SECONDS

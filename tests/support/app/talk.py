@@ -31,10 +31,12 @@ class Talk:
             self.store, self.answers, names=lambda: ("tiny", "lookup")
         )
         self.told: list[str] = []
+        self.words: list[str] = []  # of the searches that led to a message
         self.problems: list[Problem] = []
         self.refused: list[str] = []
         for name in ("opened", "changed", "described", "reached"):
             getattr(self.conversation, name).connect(self._teller(name))
+        self.conversation.reached.connect(lambda message, words: self.words.append(words))
         for name in ("begun", "finished", "saved", "saving_again"):
             getattr(self.answers, name).connect(self._teller(name))
         self.conversation.failed.connect(self.problems.append)

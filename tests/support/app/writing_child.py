@@ -31,11 +31,12 @@ def main(path: Path) -> None:
 
     store = Store.open(path, clock=clock)
     tell("opened", 0, store.notice or "")
-    chat = store.create().result().id
+    chat: int | None = None
     for number in count():
-        question = store.say(chat, f"question {number} " * 20).result()
+        asked = store.ask(chat, f"question {number} " * 20, target="t", drafter="d")
+        _, (*_, question, answer) = asked.result()
+        chat = question.conversation
         tell("complete", question.id, question.content)
-        answer = store.begin_answer(question.id, target="t", drafter="d").result()
         tell("streaming", answer.id, "")
         content = ""
         events: list[Event] = []

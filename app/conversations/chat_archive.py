@@ -1,0 +1,80 @@
+"""Writes many chats into one .zip: each as Markdown, to be read, and as JSON, to be imported again.
+
+Written chat by chat, so that it can be cancelled, and whole or not at all. Knows names in a .zip;
+the texts are `exchange`'s.
+"""
+
+import zipfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from itertools import count
+from pathlib import Path
+
+from app.conversations import exchange
+from app.conversations.records import ExportedChat
+from models.errors import Problem
+from models.files import file_stem, publish
+
+
+class ChatArchive:
+    """A .zip that is being written. It is at `path` once `finish` has returned, and not before.
+
+    Used by one thread at a time. Attributes: `count`, how many chats are in it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.count = 0
+        self._path = path
+        self._partial = path.with_name(f".{path.stem}.partial{path.suffix}")
+        self._zip: zipfile.ZipFile | None = None
+        self._names: set[str] = set()
+
+    def add(self, chats: Iterable[ExportedChat]) -> None:
+        """Write these. Raises Problem."""
+        with self._problems():
+            archive = self._begun()
+            for chat in chats:
+                name = self._name(chat)
+                archive.writestr(f"{name}.md", exchange.to_markdown(chat))
+                archive.writestr(f"{name}.json", exchange.to_json(chat))
+                self.count += 1
+
+    def finish(self) -> None:
+        """Give the file its name, in place of another. Raises Problem."""
+        with self._problems():
+            self._begun().close()
+            publish(self._partial, self._path)
+
+    def close(self) -> None:
+        """Remove what was written, unless it was finished."""
+        with suppress(OSError):
+            if self._zip is not None:
+                self._zip.close()
+        with suppress(OSError):
+            self._partial.unlink(missing_ok=True)
+
+    def _begun(self) -> zipfile.ZipFile:
+        if self._zip is None:
+            self._zip = zipfile.ZipFile(self._partial, "w", zipfile.ZIP_DEFLATED)
+        return self._zip
+
+    def _name(self, chat: ExportedChat) -> str:
+        """The path in the .zip, without a suffix: its folder and its title, each once."""
+        place = "Archived/" if chat.archived else ""
+        if chat.folder:
+            place += f"{file_stem(chat.folder) or 'Folder'}/"
+        title = place + (file_stem(chat.title) or "Conversation")
+        numbered = (title if number == 1 else f"{title} {number}" for number in count(1))
+        name = next(name for name in numbered if name.casefold() not in self._names)
+        self._names.add(name.casefold())
+        return name
+
+    @contextmanager
+    def _problems(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise Problem(
+                f"{self._path} cannot be written: {error.strerror or error}.",
+                "Choose another place, or make room there.",
+            ) from error

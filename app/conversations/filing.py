@@ -1,0 +1,126 @@
+"""Where conversations are: in folders, in the archive, deleted. In SQL; each function runs inside
+its caller's transaction.
+
+Each change of many conversations is one statement, and returns what takes it back. Deleting only
+hides; `purge` removes. Knows nothing of titles or messages, which go with their conversation.
+"""
+
+import json
+import sqlite3
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from app.conversations.conversation_table import gone
+from app.conversations.records import Filing, Folder, Undo, clean
+from models.errors import Problem
+
+_AMONG = "id IN (SELECT value FROM json_each(?)) AND deleted_ms IS NULL"
+
+
+def delete(connection: sqlite3.Connection, conversations: Sequence[int], *, now_ms: int) -> Undo:
+    """Hide these. Raises Problem where all are hidden already."""
+    return _file(connection, conversations, deleted_ms=now_ms)
+
+
+def archive(
+    connection: sqlite3.Connection, conversations: Sequence[int], *, archived: bool
+) -> Undo:
+    """Put these into the archive, or take them out of it."""
+    return _file(connection, conversations, archived=int(archived))
+
+
+def move(
+    connection: sqlite3.Connection, conversations: Sequence[int], *, folder: int | None
+) -> Undo:
+    """Put these into a folder, out of the archive; None takes them out of their folders."""
+    if folder is not None:
+        _folder(connection, folder)
+    return _file(connection, conversations, folder=folder, archived=0)
+
+
+def undo(connection: sqlite3.Connection, change: Undo) -> None:
+    """Put everything back where it was. What was purged or removed since then is left out."""
+    if change.folder is not None:
+        connection.execute(
+            "INSERT OR IGNORE INTO folders (id, name, open) VALUES (?, ?, ?)",
+            (change.folder.id, change.folder.name, int(change.folder.open)),
+        )
+    connection.executemany(
+        "UPDATE conversations SET folder = (SELECT id FROM folders WHERE id = ?), archived = ?, "
+        "deleted_ms = ? WHERE id = ?",
+        ((f.folder, int(f.archived), f.deleted_ms, f.conversation) for f in change.filings),
+    )
+
+
+def purge(connection: sqlite3.Connection, *, before_ms: int) -> int:
+    """Remove for good what was deleted before then, messages and all. Returns how many."""
+    return connection.execute(
+        "DELETE FROM conversations WHERE deleted_ms < ?", (before_ms,)
+    ).rowcount
+
+
+def folders(connection: sqlite3.Connection) -> tuple[Folder, ...]:
+    """All folders, by name."""
+    rows = connection.execute("SELECT id, name, open FROM folders").fetchall()
+    found = (Folder(id, name, bool(is_open)) for id, name, is_open in rows)
+    return tuple(sorted(found, key=lambda folder: (folder.name.casefold(), folder.id)))
+
+
+def make_folder(connection: sqlite3.Connection, name: str) -> Folder:
+    """A new, empty folder."""
+    cursor = connection.execute("INSERT INTO folders (name) VALUES (?)", (clean(name),))
+    return _folder(connection, cursor.lastrowid or 0)
+
+
+def folder_named(connection: sqlite3.Connection, name: str) -> Folder:
+    """The first folder of this name, which is made where there is none."""
+    row = connection.execute(
+        "SELECT min(id) FROM folders WHERE name = ?", (clean(name),)
+    ).fetchone()
+    return make_folder(connection, name) if row[0] is None else _folder(connection, row[0])
+
+
+def rename_folder(connection: sqlite3.Connection, folder: int, name: str) -> None:
+    _folder(connection, folder)
+    connection.execute("UPDATE folders SET name = ? WHERE id = ?", (clean(name), folder))
+
+
+def open_folder(connection: sqlite3.Connection, folder: int, *, opened: bool) -> None:
+    """List the conversations in the folder, or only its name."""
+    _folder(connection, folder)
+    connection.execute("UPDATE folders SET open = ? WHERE id = ?", (int(opened), folder))
+
+
+def delete_folder(connection: sqlite3.Connection, folder: int) -> Undo:
+    """Remove the folder; its conversations stay, in none."""
+    found = _folder(connection, folder)
+    filings = _filings(connection, "folder = ?", folder)
+    connection.execute("DELETE FROM folders WHERE id = ?", (folder,))
+    return Undo(filings, found)
+
+
+def _file(connection: sqlite3.Connection, conversations: Sequence[int], **values: Any) -> Undo:
+    ids = json.dumps(list(conversations))
+    before = _filings(connection, _AMONG, ids)
+    if not before:
+        raise gone()
+    names = ", ".join(f"{name} = ?" for name in values)
+    connection.execute(f"UPDATE conversations SET {names} WHERE {_AMONG}", (*values.values(), ids))
+    return Undo(before)
+
+
+def _filings(connection: sqlite3.Connection, among: str, value: Any) -> tuple[Filing, ...]:
+    rows: Iterable[Any] = connection.execute(
+        f"SELECT id, folder, archived, deleted_ms FROM conversations WHERE {among}", (value,)
+    )
+    return tuple(Filing(id, folder, bool(away), deleted) for id, folder, away, deleted in rows)
+
+
+def _folder(connection: sqlite3.Connection, folder: int) -> Folder:
+    row = connection.execute(
+        "SELECT id, name, open FROM folders WHERE id = ?", (folder,)
+    ).fetchone()
+    if row is None:
+        raise Problem("This folder is not there any more.", "Choose another.")
+    id, name, is_open = row
+    return Folder(id, name, bool(is_open))

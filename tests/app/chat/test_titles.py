@@ -1,0 +1,222 @@
+"""The model's titles: asked for while nothing else is, checked, and never in a person's way."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.chat.titles import (
+    FEWEST_PARAMETERS,
+    LONGEST,
+    REQUEST,
+    TitleWriter,
+    parameters_in,
+    title_in,
+)
+from engine.events import Done, Stats, Text
+from engine.request import ChatMessage, Request
+from tests.support.app.talk import Begin, Talk
+from tests.support.app.window_maker import events_file
+
+QUESTION = "Why is the sky blue, and red in the evening?"
+
+
+@pytest.mark.parametrize(
+    ("written", "title"),
+    [
+        ("The Colours of the Sky", "The Colours of the Sky"),
+        (' "Blue and Red Skies."\n', "Blue and Red Skies"),
+        ("**Title:** Rayleigh scattering", "Rayleigh scattering"),
+        ("# Himmelsfarben", "Himmelsfarben"),
+        ("空の色", "空の色"),
+        ("", None),
+        ("x", None),
+        ("The sky\nis blue", None),
+        ("A word " * 12, None),
+        (QUESTION, None),
+        ("why is the sky blue and red in the evening", None),
+        ("I'm sorry, but I can't do that", None),
+        ("Here is a title for you", None),
+        ("1234", None),
+        ('The "sky" is blue', None),
+    ],
+)
+def test_a_title_is_a_few_words_and_nothing_else(written: str, title: str | None) -> None:
+    assert title_in(written, QUESTION) == title
+
+
+@given(st.text(max_size=200), st.text(max_size=80))
+def test_whatever_is_written_gives_a_short_line_or_none(written: str, question: str) -> None:
+    title = title_in(written, question)
+    if title is not None:
+        assert 2 <= len(title) <= LONGEST
+        assert title.splitlines() == [title] == [title.strip()]
+
+
+def test_parameters_are_counted_from_the_config(tmp_path: Path) -> None:
+    assert parameters_in(tmp_path) == 0
+    config = {"hidden_size": 2048, "vocab_size": 49_152, "num_hidden_layers": 24,
+              "intermediate_size": 8192, "num_attention_heads": 32}  # fmt: skip
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    assert parameters_in(tmp_path) > FEWEST_PARAMETERS
+    (tmp_path / "config.json").write_text("{}")
+    assert parameters_in(tmp_path) == 0
+
+
+def writes(folder: Path, text: str, *, name: str) -> str:
+    """The step of a fake host that writes an answer."""
+    events = (Text("g", text), Done("g", "stop", Stats()))
+    return f"take play:{events_file(folder, events, name=name)}"
+
+
+class Titles:
+    """A talk with a writer of titles beside it.
+
+    Attributes: `asked`, what the engine was asked; `titled`, the conversations that got a title;
+    `wanted` and `parameters`, which tests change.
+    """
+
+    def __init__(self, talk: Talk, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.talk, self.wanted, self.parameters = talk, True, FEWEST_PARAMETERS
+        self.looked = 0  # for what could be titled
+        self.asked: list[tuple[str, tuple[ChatMessage, ...], Request]] = []
+        self.titled: list[int] = []
+        self.writer = TitleWriter(
+            talk.store,
+            talk.engine,
+            talk.answers,
+            wanted=lambda: self.wanted,
+            target=self._target,
+            parameters=lambda folder: self.parameters,
+            rest_ms=1,
+        )
+        self.writer.titled.connect(self.titled.append)
+        generate = talk.engine.generate
+
+        def spy(conversation: str, messages: tuple[ChatMessage, ...], request: Request) -> str:
+            self.asked.append((conversation, tuple(messages), request))
+            return generate(conversation, messages, request)
+
+        monkeypatch.setattr(talk.engine, "generate", spy)
+
+    def _target(self) -> Path:
+        self.looked += 1
+        return Path("/models/tiny")
+
+    @property
+    def title(self) -> str:
+        (record,) = self.talk.store.conversations().result()
+        return record.title
+
+    @property
+    def settled(self) -> bool:
+        (record,) = self.talk.store.conversations().result()
+        return record.titled
+
+
+def test_a_title_is_asked_for_in_the_conversation_itself(
+    begin: Begin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = writes(tmp_path, "Because.", name="answer")
+    title = writes(tmp_path, "Colours of the sky", name="title")
+    talk = begin(f"ready take load {answer} {title} {answer} take")
+    titles = Titles(talk, monkeypatch)
+    happened: list[object] = []
+    talk.answers.happened.connect(lambda writing, event: happened.append(event))
+    talk.ask(QUESTION)
+    events = list(happened)
+    talk.until(lambda: titles.titled)
+    record = talk.conversation.record
+    assert record is not None
+    assert titles.titled == [record.id]
+    assert titles.title == "Colours of the sky"
+    (_, said, _), (conversation, lines, request) = titles.asked
+    assert conversation == str(record.id)
+    assert lines == (
+        *said,
+        ChatMessage("assistant", "Because."),
+        ChatMessage("user", REQUEST),
+    )
+    assert request.sampling.greedy
+    assert request.max_tokens == 16
+    assert happened == events, "no answer gets what is written for the title"
+    assert [content for _, content, _ in talk.stored()] == [QUESTION, "Because."]
+    talk.ask("more")
+    talk.until(lambda: len(titles.asked) == 3)
+    talk.answers.flush()
+    assert titles.settled  # and is asked for once only
+    titles.writer.close()
+
+
+def test_what_is_no_title_leaves_the_first_words_for_good(
+    begin: Begin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk = begin(
+        f"ready take load {writes(tmp_path, 'Because.', name='answer')} "
+        f"{writes(tmp_path, 'Sure! Here is one', name='title')} take"
+    )
+    titles = Titles(talk, monkeypatch)
+    talk.ask(QUESTION)
+    talk.until(lambda: titles.settled)
+    assert titles.title == QUESTION
+    assert titles.titled == []
+    titles.writer.close()
+
+
+@pytest.mark.parametrize("reason", ["switched off", "small model", "named"])
+def test_none_is_asked_for(begin: Begin, monkeypatch: pytest.MonkeyPatch, reason: str) -> None:
+    talk = begin("ready take load serve")
+    titles = Titles(talk, monkeypatch)
+    titles.wanted = reason != "switched off"
+    titles.parameters = FEWEST_PARAMETERS - (reason == "small model")
+    talk.conversation.say(QUESTION)
+    talk.until_told("begun")
+    record = talk.conversation.record
+    assert record is not None
+    if reason == "named":
+        talk.store.rename(record.id, "Mine").result()
+    talk.until_told("saved")
+    if titles.wanted:
+        talk.until(lambda: titles.looked)
+    talk.ask("more")  # by then, all that came of that look has happened
+    assert len(titles.asked) == 2
+    assert bool(titles.looked) == titles.wanted
+    titles.writer.close()
+
+
+def test_a_question_ends_the_title_at_once(
+    begin: Begin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = writes(tmp_path, "Because.", name="answer")
+    talk = begin(f"ready take load {answer} take text:Colours {answer} take")
+    titles = Titles(talk, monkeypatch)
+    cancelled: list[str] = []
+    cancel = talk.engine.cancel
+    monkeypatch.setattr(talk.engine, "cancel", lambda id: (cancelled.append(id), cancel(id)))
+    talk.ask(QUESTION)
+    talk.until(lambda: len(titles.asked) == 2)
+    titles.wanted = False
+    talk.ask("more")
+    assert len(cancelled) == 1
+    assert titles.titled == []
+    assert titles.title == QUESTION
+    assert not titles.settled
+    titles.writer.close()
+
+
+def test_a_death_while_a_title_is_written_harms_nothing(
+    begin: Begin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = writes(tmp_path, "Because.", name="answer")
+    talk = begin(f"ready take load {answer} take kill -- ready take load serve")
+    titles = Titles(talk, monkeypatch)
+    talk.ask(QUESTION)
+    talk.until(lambda: len(titles.asked) == 2)
+    titles.wanted = False
+    talk.until(lambda: talk.engine.answering is False)
+    talk.ask("more")
+    assert [state for _, _, state in talk.stored()] == ["complete"] * 4
+    assert talk.problems == []
+    titles.writer.close()

@@ -1,0 +1,150 @@
+"""Folders, the archive and deletions: many at once, and taken back as if nothing had been."""
+
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.conversations.records import Entry, ExportedChat, Undo
+from app.conversations.store import Store
+from models.errors import Problem
+from tests.support.app.store_samples import asked
+
+SAID = (Entry(parent=None, role="user", content="on"),)
+
+
+def made(store: Store, count: int) -> list[int]:
+    """So many conversations, with a message each."""
+    chats = (ExportedChat(title=str(n), entries=SAID, leaf=0) for n in range(count))
+    return [conversation.id for conversation in store.add(chats).result()]
+
+
+def filed(store: Store) -> dict[int, tuple[int | None, bool]]:
+    """Folder and archive of each conversation that is not deleted."""
+    return {c.id: (c.folder, c.archived) for c in store.conversations().result()}
+
+
+def test_folders_hold_conversations_and_are_sorted_by_name(store: Store) -> None:
+    one, two, three = made(store, 3)
+    work, home = store.make_folder("work").result(), store.make_folder("Home").result()
+    store.move(one, three, folder=work.id).result()
+    assert filed(store) == {one: (work.id, False), two: (None, False), three: (work.id, False)}
+    assert [folder.name for folder in store.folders().result()] == ["Home", "work"]
+    store.rename_folder(home.id, "Zoo").result()
+    store.open_folder(work.id, opened=False).result()
+    found = store.folders().result()
+    assert [(folder.name, folder.open) for folder in found] == [("work", False), ("Zoo", True)]
+    store.move(one, folder=None).result()
+    assert filed(store)[one] == (None, False)
+
+
+def test_a_deleted_folder_leaves_its_conversations(store: Store) -> None:
+    one, two = made(store, 2)
+    folder = store.make_folder("Work").result()
+    store.move(one, two, folder=folder.id).result()
+    deletion = store.delete_folder(folder.id).result()
+    assert filed(store) == {one: (None, False), two: (None, False)}
+    assert store.folders().result() == ()
+    store.undo(deletion).result()
+    assert filed(store) == {one: (folder.id, False), two: (folder.id, False)}
+    assert store.folders().result() == (folder,)
+
+
+def test_a_new_message_takes_a_conversation_out_of_the_archive(store: Store) -> None:
+    conversation = asked(store).conversation
+    store.archive(conversation, archived=True).result()
+    assert filed(store) == {conversation: (None, True)}
+    store.say(conversation, "more").result()
+    assert filed(store) == {conversation: (None, False)}
+
+
+def test_2001_are_deleted_and_restored_at_once(store: Store) -> None:
+    ids = made(store, 2_001)
+    deletion = store.delete(*ids).result()
+    assert store.conversations().result() == ()
+    store.undo(deletion).result()
+    assert set(filed(store)) == set(ids)
+    store.pin(*ids, pinned=True).result()
+    assert all(conversation.pinned for conversation in store.conversations().result())
+
+
+def test_a_change_of_many_is_made_whole_or_not_at_all(store: Store) -> None:
+    ids = made(store, 3)
+    with pytest.raises(Problem):
+        store.move(*ids, folder=99).result()
+    assert set(filed(store).values()) == {(None, False)}
+    deletion = store.delete(*ids[:2]).result()
+    assert [filing.conversation for filing in deletion.filings] == ids[:2]
+    later = store.delete(*ids).result()  # two of them are deleted already
+    assert [filing.conversation for filing in later.filings] == ids[2:]
+    for attempt in (store.delete(*ids), store.archive(ids[0], archived=True)):
+        with pytest.raises(Problem, match="not there any more"):
+            attempt.result()
+
+
+def test_the_names_of_folders_are_any_text(store: Store) -> None:
+    folder = store.make_folder("\ud800 <b>").result()
+    assert folder.name == "\ufffd <b>"
+    for attempt in (
+        store.rename_folder(9, "x"),
+        store.open_folder(9, opened=True),
+        store.delete_folder(9),
+    ):
+        with pytest.raises(Problem, match="folder"):
+            attempt.result()
+
+
+def test_folder_and_archive_are_exported(store: Store, tmp_path: Path) -> None:
+    (one,) = made(store, 1)
+    store.move(one, folder=store.make_folder("Work").result().id).result()
+    store.archive(one, archived=True).result()
+    (chat,) = store.chats([one, 99]).result()
+    assert (chat.folder, chat.archived) == ("Work", True)
+    with Store.open(tmp_path / "other.sqlite") as other:
+        for _ in range(2):
+            other.add([chat]).result()
+        (folder,) = other.folders().result()
+        assert set(filed(other).values()) == {(folder.id, True)}
+        assert folder.name == "Work"
+
+
+changes = st.lists(
+    st.tuples(
+        st.sampled_from(["delete", "archive", "unarchive", "move", "delete_folder"]),
+        st.lists(st.integers(1, 4), min_size=1, max_size=4, unique=True),
+        st.none() | st.integers(1, 2),
+    ),
+    max_size=8,
+)
+
+
+@given(changes)
+def test_changes_undone_in_reverse_leave_everything_as_it_was(
+    wanted: list[tuple[str, list[int], int | None]],
+) -> None:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Store.open(Path(folder) / "c.sqlite") as store,
+    ):
+        made(store, 4)
+        for name in ("a", "b"):
+            store.make_folder(name).result()
+        store.move(1, 2, folder=1).result()
+        before = (store.conversations().result(), store.folders().result())
+        done: list[Undo] = []
+        for what, ids, number in wanted:
+            attempts = {
+                "delete": lambda ids=ids: store.delete(*ids),
+                "archive": lambda ids=ids: store.archive(*ids, archived=True),
+                "unarchive": lambda ids=ids: store.archive(*ids, archived=False),
+                "move": lambda ids=ids, number=number: store.move(*ids, folder=number),
+                "delete_folder": lambda number=number: store.delete_folder(number or 1),
+            }
+            future = attempts[what]()
+            if future.exception() is None:
+                done.append(future.result())
+        for change in reversed(done):
+            store.undo(change).result()
+        assert (store.conversations().result(), store.folders().result()) == before

@@ -1,0 +1,138 @@
+"""What is asked for in the sidebar is done in the store, and can be undone."""
+
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QLineEdit, QProgressDialog
+
+from app.conversations.exchange import read_chats
+from app.conversations.records import Conversation, Entry, ExportedChat
+from app.sidebar import controller
+from app.sidebar.conversation_list import ConversationList
+from app.sidebar.undo_bar import UndoBar
+from app.window import Window
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
+
+pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
+CTRL = Qt.KeyboardModifier.ControlModifier
+
+
+@pytest.fixture
+def window(open_window: Open, until: Until) -> Window:
+    """A window with the conversations 1 to 5; 5 is the newest, and 3 is open."""
+    window = open_window("ready take load take")
+    fill(window, 5)
+    window.sidebar_controller.refresh()
+    window.conversation.open(3)
+    until(lambda: shown(window) == 3 and listed(window).model().rowCount() == 5)
+    return window
+
+
+def fill(window: Window, count: int) -> None:
+    said = (Entry(parent=None, role="user", content="on"),)
+    chats = [ExportedChat(title=f"Chat {n}", entries=said, leaf=0) for n in range(1, count + 1)]
+    window.store.add(chats).result()
+
+
+def shown(window: Window) -> int | None:
+    record = window.conversation.record
+    return record.id if record else None
+
+
+def listed(window: Window) -> ConversationList:
+    return window.findChild(ConversationList)  # type: ignore[return-value]
+
+
+def stored(window: Window) -> dict[int, Conversation]:
+    return {record.id: record for record in window.store.conversations().result()}
+
+
+def test_the_neighbour_is_opened_after_a_deletion(window: Window, until: Until) -> None:
+    # An empty conversation was.
+    window.menus.actions["delete"].trigger()
+    until(lambda: shown(window) == 2 and listed(window).model().rowCount() == 4)
+    window.sidebar.deleted.emit((1, 2))
+    until(lambda: shown(window) == 4 and listed(window).model().rowCount() == 2)
+    window.sidebar.deleted.emit((4, 5))
+    until(lambda: shown(window) is None and not stored(window))
+
+
+def test_control_z_in_the_list_undoes_a_deletion(window: Window, until: Until) -> None:
+    # The window and the list both had the key, so that neither was called.
+    window.activateWindow()
+    view = listed(window)
+    view.setFocus()
+    QTest.keyClick(view, Qt.Key.Key_A, CTRL)
+    QTest.keyClick(view, Qt.Key.Key_Delete)
+    until(lambda: shown(window) is None and window.sidebar.undo_action.isEnabled())
+    assert stored(window) == {}
+    view.setFocus()
+    QTest.keyClick(view, Qt.Key.Key_Z, CTRL)
+    until(lambda: len(stored(window)) == 5)
+    until(lambda: view.model().rowCount() == 5)
+
+
+def test_archiving_and_moving_can_be_undone(window: Window, until: Until) -> None:
+    folder = window.store.make_folder("Work").result()
+    window.sidebar.moved.emit((1, 3), folder.id)
+    until(lambda: listed(window).model().index(0, 0).data() == "Work")
+    window.sidebar.archived.emit((3,), True)
+    until(lambda: shown(window) == 1)  # the folder is above the others
+    assert stored(window)[3].archived
+    window.sidebar.folder_deleted.emit(folder.id)
+    bar, undo = window.findChild(UndoBar), window.menus.actions["restore"]
+    assert isinstance(bar, UndoBar)
+    until(lambda: "folder" in bar.text)
+    assert window.store.folders().result() == ()
+    undo.trigger()
+    until(lambda: window.store.folders().result() == (folder,))
+    undo.trigger()
+    until(lambda: not stored(window)[3].archived and shown(window) == 3)
+    undo.trigger()
+    until(lambda: stored(window)[1].folder is None)
+
+
+def test_a_new_folder_is_named_at_once(window: Window, until: Until) -> None:
+    window.sidebar.folder_wanted.emit((2, 4))
+    until(lambda: listed(window).editing)
+    (editor,) = (e for e in window.findChildren(QLineEdit) if e.accessibleName() == "New name")
+    QTest.keyClicks(editor, "Work")
+    QTest.keyClick(editor, Qt.Key.Key_Return)
+    until(lambda: [folder.name for folder in window.store.folders().result()] == ["Work"])
+    (folder,) = window.store.folders().result()
+    assert [id for id, record in stored(window).items() if record.folder == folder.id] == [4, 2]
+
+
+def test_everything_is_exported_as_one_file(window: Window, until: Until, tmp_path: Path) -> None:
+    path = tmp_path / "all.zip"
+    window.sidebar_controller.export_many(None, path)
+    until(lambda: str(path) in window.notices.texts.get("done", ""))
+    assert sorted(chat.title for chat in read_chats(path)) == [f"Chat {n}" for n in range(1, 6)]
+    window.sidebar_controller.import_file(path)
+    until(lambda: len(stored(window)) == 10)
+    window.sidebar_controller.export_many((1, 4), path)
+    until(lambda: len(read_chats(path)) == 2)
+
+
+def test_an_export_that_is_cancelled_leaves_no_file(
+    window: Window, until: Until, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(controller, "_AT_A_TIME", 1)
+    fill(window, 50)
+    path = tmp_path / "out" / "all.zip"
+    path.parent.mkdir()
+    window.sidebar_controller.export_many(None, path)
+    until(lambda: window.findChildren(QProgressDialog))
+    (progress,) = window.findChildren(QProgressDialog)
+    until(lambda: progress.value() > 2)
+    assert progress.maximum() == 55
+    progress.cancel()
+    until(lambda: "cancelled" in window.notices.texts.get("done", ""))
+    assert list(path.parent.iterdir()) == []
+
+
+def test_an_export_that_fails_says_so(window: Window, until: Until, tmp_path: Path) -> None:
+    window.sidebar_controller.export_many(None, tmp_path / "missing" / "all.zip")
+    until(lambda: "problem" in window.notices.texts)
