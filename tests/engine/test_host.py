@@ -448,6 +448,25 @@ def test_it_is_usable_after_a_failed_generation(
     assert written(last) == written(first)
 
 
+@pytest.mark.parametrize("waiting", [False, True])
+def test_plain_passes_are_measured_behind_an_answer_unless_a_command_waits(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, waiting: bool
+) -> None:
+    script = iter((Load("1", str(folder), "early-exit:2", "3"), generate("g")))
+    responses: list[Response] = []
+    queue = CommandQueue(responses.append)
+    monkeypatch.setattr(queue, "take", lambda: next(script, None))
+    if waiting:
+        queue.read(io.BytesIO(command_to_json(Unload("2")).encode() + b"\n"))
+        queue.stopped = False  # as it would be with a stream that has not ended
+    assert queue.waiting == waiting
+    Host(queue, responses.append).run()
+    done = responses[-1]
+    assert isinstance(done, Done)
+    assert done.stats.proposed
+    assert bool(done.stats.reference_seconds) != waiting
+
+
 def test_what_there_is_to_remark_is_told_when_it_is_loaded(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
