@@ -13,7 +13,6 @@ from app import files
 from app.chat.answers import Answers, Writing
 from app.chat.composer import Composer
 from app.chat.conversation import DEFAULTS, OpenConversation
-from app.chat.message import MessageWidget
 from app.chat.presenter import ConversationPresenter
 from app.chat.provenance import Legend
 from app.chat.rounds_side import RoundsSide
@@ -23,6 +22,7 @@ from app.engine_client.engine_process import EngineProcess
 from app.engine_client.token_counter import TokenCounter
 from app.engine_status import EngineStatus
 from app.markdown.formats import Formats
+from app.markdown.formulas import FormulaLayouts
 from app.markdown.links import ask_to_open
 from app.menus import KeysDialog, Menus
 from app.models.controller import LibraryController
@@ -75,7 +75,9 @@ class Window(QMainWindow):
         )
         self.notices, self.composer = Notices(), Composer()
         self.legend = Legend(theme.font, theme.colours)
-        self.transcript, self.lane = Transcript(Formats(theme.font, theme.colours)), DraftLane()
+        self._formulas = FormulaLayouts(self)
+        formats = Formats(theme.font, theme.colours, formulas=self._formulas)
+        self.transcript, self.lane = Transcript(formats), DraftLane()
         self.welcome = Welcome(loader, theme)
         self.transcript.set_empty(self.welcome)
         self.presenter = ConversationPresenter(
@@ -124,6 +126,7 @@ class Window(QMainWindow):
         column = QVBoxLayout(middle)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
+        column.addWidget(self.presenter.finder.bar)
         column.addWidget(self.transcript, 1)
         column.addLayout(below)
         self.columns.addWidget(self.sidebar)
@@ -168,12 +171,14 @@ class Window(QMainWindow):
         self.composer.field.textChanged.connect(self._count)
         self.tokens.counted.connect(self._on_counted)
         self.loader.loaded_now.connect(lambda loaded: self.tokens.use(Path(loaded.target)))
-        self.transcript.added.connect(self._on_message)
         self.presenter.selected.connect(self.rounds.show_answer)
         self.presenter.edit_asked.connect(self.edit)
         self.presenter.link_asked.connect(lambda address: ask_to_open(self, address))
         self.theme.changed.connect(self._follow_theme)
-        conversation.reached.connect(self.presenter.reveal)
+        conversation.reached.connect(
+            lambda message: self.presenter.reveal(message, self.sidebar.query)
+        )
+        self.rounds.stepped.connect(self.presenter.show_answer)
         self.sidebar.find_action.triggered.connect(lambda: self.sides.show("sidebar"))
         self.sidebar.new_asked.connect(self.new)
         self.sidebar_controller.left.connect(self._leave)
@@ -204,6 +209,9 @@ class Window(QMainWindow):
             "smaller": lambda: self.theme.zoom(-1.0),
             "own_size": lambda: self.theme.zoom(0.0),
             "full_screen": self._switch_full_screen,
+            "find": self.presenter.finder.open,
+            "find_next": lambda: self.presenter.finder.step(1),
+            "find_previous": lambda: self.presenter.finder.step(-1),
             "send": self.composer.send,
             "stop": self.conversation.stop,
             "edit": self._edit_last,
@@ -366,9 +374,6 @@ class Window(QMainWindow):
         use = Offer("Use it", lambda: self.pair_controller.use(pair))
         self.notices.say("library", f"{target_name(pair.target)} finished downloading.", offer=use)
 
-    def _on_message(self, message: MessageWidget) -> None:
-        message.copied.connect(lambda what: self.notices.say("copied", f"{what}.", seconds=2.0))
-
     def _ask_to_export_trace(self, document: str) -> None:
         def write(path: Path) -> None:
             try:
@@ -408,7 +413,7 @@ class Window(QMainWindow):
 
     def _follow_theme(self) -> None:
         font, colours = self.theme.font, self.theme.colours
-        self.transcript.set_formats(Formats(font, colours))
+        self.transcript.set_formats(Formats(font, colours, formulas=self._formulas))
         self.legend.set_appearance(font, colours)
         self.composer.field.setFont(font)
 
@@ -474,6 +479,7 @@ class Window(QMainWindow):
         self.settings.keep_place("rounds", self.rounds.parts.saveState())
         self.settings.save()
         self.hide()  # at once: the engine may take a moment
+        self._formulas.close()
         self.library_controller.close()
         self.answers.close()
         self.engine.stop()

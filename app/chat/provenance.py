@@ -100,6 +100,7 @@ class Provenance(QObject):
     def set_shown(self, shown: bool) -> None:
         """Tell the tokens apart, or show the text alone. Follows with the next steps."""
         self._shown = shown
+        self._view.text.show_formulas(not shown)
         self._start_over()
 
     def set_pieces(self, pieces: tuple[Piece, ...]) -> None:

@@ -38,10 +38,12 @@ class RoundsSide(QWidget):
     """Attributes: `panel` and `scrubber`; `parts` is the splitter between them; `answer` is the id
     of the answer that is shown, 0 for none.
 
-    Signals: `export_wanted(str)` carries a trace as JSON.
+    Signals: `export_wanted(str)` carries a trace as JSON; `stepped(int)` the answer that the
+    person went on or back to.
     """
 
     export_wanted = Signal(str)
+    stepped = Signal(int)
 
     def __init__(self, conversation: OpenConversation, answers: Answers) -> None:
         super().__init__()
@@ -115,6 +117,7 @@ class RoundsSide(QWidget):
             place = ids.index(self.answer) + by
             if 0 <= place < len(ids):
                 self.show_answer(ids[place])
+                self.stepped.emit(ids[place])
 
     def explain(self) -> None:
         """Open the dialog that explains colours and figures."""
