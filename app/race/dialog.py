@@ -221,7 +221,6 @@ class RaceAnswer(QScrollArea):
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setWidgetResizable(True)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOn)
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self._timer = QTimer(self, interval=_FRAME_MS)
         self._timer.timeout.connect(self._step)
