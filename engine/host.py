@@ -273,7 +273,8 @@ class Host:
             return Racer(events, clock)
 
         if command.race:
-            plain = Session(session.target)
+            caches = quantized_caches(session.target.folder, self._memory)
+            plain = Session(session.target, quantized=caches)
             rivals = racer(plain, protocol.rival_of(command.id)), racer(session, command.id)
             return in_turns(*rivals, settle=mx.synchronize)
         return session.answer(
