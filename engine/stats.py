@@ -6,13 +6,14 @@
 from collections.abc import Iterable
 from dataclasses import replace
 from enum import Enum
-from statistics import fmean, median
+from statistics import fmean, median, quantiles
 
 from engine.events import Done, Event, Prefill, Stats, Verdict
 
 ENOUGH_PLAIN_ROUNDS = 8
 _SLACK = 1.1  # by how much clocks may be wrong
 _HICCUP = 2.0  # a pass that took more than so many times the median was interrupted
+_UNSTEADY = 2.0  # a third quartile of so many times the first is a load that changes
 _MOST_KEPT = 64  # plain rounds whose seconds are kept
 
 
@@ -57,13 +58,16 @@ def pass_seconds(stats: Stats) -> float | None:
 
     This is the mean without the passes that something else interrupted.
     """
-    passes = stats.plain_round_seconds
-    if len(passes) < ENOUGH_PLAIN_ROUNDS:
-        passes += stats.reference_seconds
+    passes = _passes_near(stats)
     if len(passes) < ENOUGH_PLAIN_ROUNDS:
         return None
     longest = _HICCUP * median(passes)
     return fmean(seconds for seconds in passes if seconds <= longest)
+
+
+def _passes_near(stats: Stats) -> tuple[float, ...]:
+    own = stats.plain_round_seconds
+    return own if len(own) >= ENOUGH_PLAIN_ROUNDS else own + stats.reference_seconds
 
 
 def against_plain(answer: Stats, plain_pass: float | None = None) -> float | NoRatio:
@@ -75,12 +79,16 @@ def against_plain(answer: Stats, plain_pass: float | None = None) -> float | NoR
 
     A pass over a draft reads more rows than a plain one and is never cheaper. So the ratio is at
     most the tokens per pass, times the share of the time that did not go into drafting; what is
-    above that was measured while the machine was busier, or hotter, than during the answer.
+    above that was measured while the machine was busier, or hotter, than during the answer. Nor is
+    there a ratio where the plain passes themselves took very different times.
     """
     if not answer.proposed:
         return NoRatio.NOTHING_DRAFTED
     spent = whole = answer.decode_seconds
     if plain_pass is None and (plain_pass := pass_seconds(answer)) is not None:
+        low, _, high = quantiles(_passes_near(answer))
+        if high > _UNSTEADY * low:
+            return NoRatio.NOT_COMPARABLE
         spent += answer.plain * plain_pass - answer.plain_seconds
     length = answer.acceptance_length
     if not plain_pass or not length or spent <= 0.0:

@@ -100,8 +100,8 @@ class Provenance(QObject):
     def set_shown(self, shown: bool) -> None:
         """Tell the tokens apart, or show the text alone. Follows with the next steps."""
         self._shown = shown
-        self._view.text.show_formulas(not shown)
         self._start_over()
+        self._view.text.show_formulas(not shown)  # after what lay over the text is lifted
 
     def set_pieces(self, pieces: tuple[Piece, ...]) -> None:
         """The tokens so far. Those given before are the first of them, or all is begun anew."""

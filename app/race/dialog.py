@@ -177,9 +177,10 @@ class RaceDialog(QDialog):
 
     def _tell_progress(self) -> None:
         tokens = [self.tracks[racer].stats.committed for racer in RACERS]
-        words = f"{tokens[1]:,} tokens against {tokens[0]:,}."
-        if self.result_line.text != words:
-            self.result_line.say(words)
+        self.result_line.say(
+            f"Speculative decoding has {figures.count(tokens[1], 'token')}, "
+            f"plain decoding {tokens[0]:,}."
+        )
 
     def _on_finished(self, result: RaceResult) -> None:
         self._result = result
@@ -220,7 +221,6 @@ class RaceAnswer(QScrollArea):
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setWidgetResizable(True)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOn)
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self._timer = QTimer(self, interval=_FRAME_MS)
         self._timer.timeout.connect(self._step)

@@ -43,7 +43,8 @@ FIGURES: dict[str, str] = {
     "plain": "How many times as fast this answer was as plain decoding, which writes one token in "
     "each pass. It is compared with plain passes in this answer, or with a few that are measured "
     "right behind it, so that both meet the same machine; and it is stored with the answer. It is "
-    "never more than the tokens per pass.",
+    "never more than the tokens per pass. Where the machine was busier at one time than at the "
+    "other, there is no figure.",
     "rate": "The share of the drafted tokens that became part of the answer.",
     "length": "How many tokens one pass of the target gave, on average. Plain decoding gives 1.",
     "draft": "How many tokens the latest draft has, and why. Before each round Slipstream chooses "

@@ -36,9 +36,9 @@ _SPEEDS = (1, 2, 4, 8)
 _FASTEST_SHOWN = 2  # faster than that there is no time for a draft to wait for its verdict
 _BUTTONS: tuple[tuple[Sign, str], ...] = (
     ("first", "To the beginning"),
-    ("back", "One round back"),
+    ("back", "Previous round"),
     ("play", "Play"),
-    ("forward", "One round forward"),
+    ("forward", "Next round"),
     ("last", "To the end"),
 )
 

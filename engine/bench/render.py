@@ -153,8 +153,8 @@ def _speed(rows: list[ResultRow], words: str) -> ReportTable:
             (
                 row.runner,
                 _number(row.tokens_per_second, ".1f"),
-                *_ratio(row.to_plain),
-                *_ratio(row.to_mlx_lm),
+                *_ratio(row.to_plain, of=row.prompts),
+                *_ratio(row.to_mlx_lm, of=row.prompts),
                 _same(row),
             )
             for row in rows
@@ -255,11 +255,13 @@ def _worst(lowest: LowestCategory | None) -> str:
     return "–" if lowest is None else f"{lowest.value:.2f}\n{lowest.category}"
 
 
-def _ratio(ratio: Ratio | None) -> tuple[str, str]:
+def _ratio(ratio: Ratio | None, *, of: int) -> tuple[str, str]:
+    """A ratio with its quartiles; of how many of the prompts, where not all are comparable."""
     if ratio is None:
         return "–", "–"
     over = ratio.prompts
-    return f"{over.median:.2f} {over.low:.2f}–{over.high:.2f}", f"{ratio.total:.2f}"
+    left = f" ({over.count} of {of})" if over.count < of else ""
+    return f"{over.median:.2f} {over.low:.2f}–{over.high:.2f}{left}", f"{ratio.total:.2f}"
 
 
 def _same(row: ResultRow) -> str:

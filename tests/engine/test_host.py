@@ -9,8 +9,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import mlx.core as mx
 import pytest
@@ -131,6 +133,27 @@ def test_a_race_writes_the_same_twice_in_turns(child: Child, folder: Path) -> No
     assert names[-2:] == [plain, "r1"]
     again = child.ask(generate("r2"))
     assert isinstance(again[-1], Done), "the session is as good as before"
+
+
+def test_both_of_a_race_have_the_same_caches(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else they may differ, and one reads more memory than the other."""
+    caches = QuantizedCaches(bits=8)
+    monkeypatch.setattr("engine.host.quantized_caches", lambda *_: caches)
+    given: list[QuantizedCaches | None] = []
+
+    def spy(*values: Any, quantized: QuantizedCaches | None = None, **others: Any) -> Session:
+        given.append(quantized)
+        return Session(*values, **others)  # the tiny model's own caches cannot be quantized
+
+    monkeypatch.setattr("engine.host.Session", spy)
+    race = replace(generate("g", max_tokens=8), race=True)
+    script = iter((Load("1", str(folder)), race))
+    responses: list[Response] = []
+    queue = CommandQueue(responses.append)
+    monkeypatch.setattr(queue, "take", lambda: next(script, None))
+    Host(queue, responses.append).run()
+    assert isinstance(responses[-1], Done)
+    assert given == [caches, caches]
 
 
 def test_a_race_is_cancelled_as_a_whole(child: Child) -> None:
@@ -502,6 +525,25 @@ def test_it_is_usable_after_a_failed_generation(
     assert "Traceback" in capsys.readouterr().err
     assert isinstance(last[-1], Done)
     assert written(last) == written(first)
+
+
+@pytest.mark.parametrize("waiting", [False, True])
+def test_plain_passes_are_measured_behind_an_answer_unless_a_command_waits(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, waiting: bool
+) -> None:
+    script = iter((Load("1", str(folder), "early-exit:2", "3"), generate("g")))
+    responses: list[Response] = []
+    queue = CommandQueue(responses.append)
+    monkeypatch.setattr(queue, "take", lambda: next(script, None))
+    if waiting:
+        queue.read(io.BytesIO(command_to_json(Unload("2")).encode() + b"\n"))
+        queue.stopped = False  # as it would be with a stream that has not ended
+    assert queue.waiting == waiting
+    Host(queue, responses.append).run()
+    done = responses[-1]
+    assert isinstance(done, Done)
+    assert done.stats.proposed
+    assert bool(done.stats.reference_seconds) != waiting
 
 
 def test_what_there_is_to_remark_is_told_when_it_is_loaded(

@@ -219,6 +219,15 @@ def test_a_hiccup_changes_little() -> None:
     assert pass_seconds(interrupted) == pytest.approx(0.02)
 
 
+def test_a_load_that_changes_all_the_time_gives_no_ratio() -> None:
+    """Starter pair on two cores that others were using, too: shown as 0.58 at 1.32 a pass."""
+    answer = _drafted(tokens_per_pass=2.0, seconds=1.6)
+    steady = replace(answer, reference_seconds=(0.08, 0.1, 0.12, 0.1) * 2)
+    assert against_plain(steady) == pytest.approx(1.25)
+    changing = replace(answer, reference_seconds=(0.05, 0.1, 0.15, 0.1, 0.16, 0.05, 0.05, 0.15))
+    assert against_plain(changing) is NoRatio.NOT_COMPARABLE
+
+
 @pytest.mark.parametrize("rounds", [1, 63, 64, 65, 128, 129, 1000, 4096])
 def test_the_plain_rounds_that_are_kept_are_spread_evenly(rounds: int) -> None:
     each = verdict(0, 0, 0)

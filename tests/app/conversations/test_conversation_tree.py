@@ -1,12 +1,14 @@
 """Messages: nothing is overwritten, answers are saved as they grow, branches are switched."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from app.conversations.records import Entry, ExportedChat, MessageState
 from app.conversations.store import Store
-from engine.events import Event
+from engine.events import Done, Event
+from engine.stats import against_plain, tally
 from models.errors import Problem
 from tests.support.app.store_samples import answered, asked, contents, raw, round_of
 
@@ -202,3 +204,19 @@ def test_a_damaged_trace_leaves_the_answer(path: Path) -> None:
         assert store.message(answer.id).result().content == "a"
         with pytest.raises(Problem, match="cannot be shown"):
             store.trace(answer.id).result()
+
+
+def test_an_answer_keeps_its_speed_up(path: Path) -> None:
+    """It once changed with every later answer."""
+    events = [event for number in range(1, 9) for event in round_of(number)]
+    stats = replace(tally(events), reference_seconds=(0.0071, 0.0072, 0.0073, 0.009) * 2)
+    events.append(Done("g", "stop", stats))
+    shown = against_plain(tally(events))
+    assert isinstance(shown, float)
+    with Store.open(path) as store:
+        question = asked(store)
+        answer = store.begin_answer(question.id, target="Qwen3", drafter="lookup").result()
+        store.finish_answer(answer.id, "token " * 16, tuple(events), state="complete").result()
+        answered(store, question)
+    with Store.open(path) as store:
+        assert against_plain(tally(store.trace(answer.id).result())) == shown

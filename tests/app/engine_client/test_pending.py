@@ -14,6 +14,7 @@ from engine.protocol import (
     SetDrafter,
     Unload,
     Unloaded,
+    rival_of,
 )
 
 READY = Ready(1, "", "", "", "")
@@ -80,6 +81,19 @@ def test_what_is_over_is_stale() -> None:
     for late in (Text("g", "b"), DONE, Failed("g", "m", "r")):
         assert work.take(late) == "stale"
     assert work.take(Failed("", "m", "r")) == "process"
+
+
+def test_the_plain_answer_of_a_race_is_over_with_the_other() -> None:
+    work = with_model()
+    work.ask(generate("g"))
+    plain = rival_of("g")
+    assert work.take(Text(plain, "a")) == "generation"
+    assert work.take(Done(plain, "stop", Stats())) == "generation"
+    assert work.generating
+    assert work.take(Text("g", "a")) == "generation"
+    assert work.take(DONE) == "generation"
+    assert not work.generating
+    assert work.take(Text(plain, "b")) == "stale"
 
 
 def test_a_generation_is_cancelled_once() -> None:

@@ -206,6 +206,8 @@ def test_a_tip_has_the_figures(lane: DraftLane, clock: Clock) -> None:
     found, ruler = boxes(lane)
     at = found[0].rectangle(ruler, 1.0, 0.0).center() + QPointF(8, 8)
     assert lane.tip_at(at) == "·one\nrejected, position 1\nq 0.500, p 0.250, chance 50%"
+    behind = found[1].rectangle(ruler, 1.0, 0.0).center() + QPointF(8, 8)
+    assert "discarded, position 2\nbecause a token before it was rejected" in lane.tip_at(behind)
     own = found[-1].rectangle(ruler, 1.0, 0.0).center() + QPointF(8, 8)
     assert lane.tip_at(own) == "·own\ncorrection, by the target\np 0.500"
     assert lane.tip_at(QPointF(699, 1)) == ""

@@ -147,13 +147,13 @@ def test_keys_work_from_the_scrubber_itself(scrubber: Scrubber) -> None:
 
 
 def test_buttons_step_and_know_the_ends(scrubber: Scrubber) -> None:
-    assert not button(scrubber, "One round forward").isEnabled()
-    click(button(scrubber, "One round back"))
+    assert not button(scrubber, "Next round").isEnabled()
+    click(button(scrubber, "Previous round"))
     assert scrubber.place == ROUNDS - 1
-    click(button(scrubber, "One round forward"))
+    click(button(scrubber, "Next round"))
     click(button(scrubber, "To the beginning"))
     assert scrubber.place == 0
-    assert not button(scrubber, "One round back").isEnabled()
+    assert not button(scrubber, "Previous round").isEnabled()
     click(button(scrubber, "To the end"))
     assert scrubber.place == ROUNDS
 

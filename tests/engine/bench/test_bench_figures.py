@@ -6,7 +6,7 @@ from engine.bench import figures
 from engine.bench.figures import RoundCounts, Spread, Timed, ratio, spread_of
 from engine.events import Draft, DraftedToken, Event, Prefill, Stats, Text, TokenVerdict, Verdict
 from engine.events import WrittenToken as Written
-from engine.stats import tally
+from engine.stats import against_plain, tally
 
 # A drafted "a b c" of which "a b" stand, then a plain token, then a draft that ends the text.
 EVENTS: list[Event] = [
@@ -101,3 +101,26 @@ def test_first_difference_looks_as_far_as_the_limit() -> None:
     assert figures.first_difference([1, 2, 3], [1, 2, 3, 4], limit=3) is None
     assert figures.first_difference([1, 2, 3], [1, 2, 3, 4], limit=4) == 3
     assert figures.first_difference([1, 9, 3], [1, 2, 3], limit=4) == 1
+
+
+def test_a_run_on_a_quieter_machine_is_not_compared() -> None:
+    """Two tokens a pass cannot be five times as fast."""
+    stats = Stats(rounds=10, proposed=10, accepted=10, bonuses=10, decode_seconds=1.0)
+    fair = Timed("a", 20, 1.0, stats)
+    unknown = Timed("a", 20, 1.0)
+    plain = [Timed("a", 20, 1.6)]
+    busier = [Timed("a", 20, 5.0)]
+    assert figures.comparable([fair, unknown], plain) == [fair, unknown]
+    assert figures.comparable([fair, unknown], busier) == [unknown]
+    assert figures.comparable([fair], [Timed("b", 20, 5.0)]) == [fair]
+    assert figures.ratio(figures.comparable([fair], busier), busier) is None
+    among = figures.ratio([fair], plain)
+    assert among is not None
+    assert among.prompts.median == pytest.approx(against_plain(stats, 1.6 / 20))
+
+
+def test_merged_figures_are_of_no_single_answer() -> None:
+    one = Stats(plain=1, plain_round_seconds=(0.1,), reference_seconds=(0.2,))
+    merged = figures.merge([one, one])
+    assert merged.plain == 2
+    assert merged.plain_round_seconds == merged.reference_seconds == ()
