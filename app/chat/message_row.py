@@ -171,7 +171,7 @@ class MessageRow:
         """About how high it will be, from the length of its text alone."""
         if self._estimate[:2] != (width, metrics.height()):
             a_row = max(8.0, (width - 40) / metrics.averageCharWidth())
-            text = self.written
+            text = self.written.rpartition("</think>")[2]  # reasoning is folded
             blank = text.count("\n\n")
             lines = text.count("\n") + 1 - blank
             rows = lines + 0.4 * blank + max(0.0, len(text) / a_row - 0.6 * lines)

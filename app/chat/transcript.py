@@ -207,6 +207,8 @@ class Transcript(QScrollArea):
     def reveal(self, row: MessageRow, *, place: int | None = None) -> None:
         """Show a message from its beginning, or the line with the character at `place` of its
         text, a third of the way down. Its text is written at once, at least up to there."""
+        if place is not None and row.view.text.hides(place):
+            row.view.text.fold_reasoning()
         self._write_out(row, place or 0)
         bar, height = self.verticalScrollBar(), self.viewport().height()
         if place is None:
@@ -241,7 +243,8 @@ class Transcript(QScrollArea):
         out."""
         if row.widget is None:
             return None
-        if row in self._waiting and row.view.text.settled_until() <= place:
+        text = row.view.text
+        if text.hides(place) or (row in self._waiting and text.settled_until() <= place):
             return None
         down = row.top + row.view.y() - self.verticalScrollBar().value()
         return row.view.line_of(place).translated(0, down)

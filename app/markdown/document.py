@@ -150,6 +150,11 @@ class TextDocument:
         span = self._stream.reasoning
         self._reasoning_folded = span is not None and not self._is_folded(span)
 
+    def hides(self, place: int) -> bool:
+        """Whether this character of the given text is in reasoning that is folded."""
+        span = self._stream.reasoning
+        return span is not None and span.start <= place < span.end and self._is_folded(span)
+
     def show_formulas(self, drawn: bool) -> None:
         """Draw the formulas, or show them as they were written: so each token can be seen."""
         if drawn != self._formulas_drawn:

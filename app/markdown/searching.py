@@ -1,5 +1,7 @@
 """Finding words in a text as it is shown: across bold, in code and in tables, not in its Markdown.
 
+A formula is searched as it was written; reasoning is, too, where it is folded.
+
 Case and accents do not matter, and any white space is as good as another. Reads the text by the
 same parts as a document would, a bounded piece at a time, and needs none. What is found stands at
 places of the given text. Knows pages; nothing of Qt.
@@ -11,7 +13,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from app.markdown.page import Item, TextLine, TextRun
+from app.markdown.page import Item, TextLine, TextRun, with_formulas_as_source
 from app.markdown.streaming import ReadingPlace, StreamingMarkdown, StreamingPlainText
 
 _SPACES = re.compile(r"\s+")
@@ -35,6 +37,7 @@ class SearchedText:
         self._lines: list[_ShownLine] = []  # of the finished parts
         self._tail: tuple[_ShownLine, ...] | None = None
         self._length = 0
+        self._restarted = False
 
     def grow(self, text: str) -> None:
         """The whole text so far, which begins with what was given before."""
@@ -45,6 +48,9 @@ class SearchedText:
 
     def step(self) -> bool:
         """Read a bounded piece; False where all is read."""
+        if self._stream.restarted != self._restarted:
+            self._restarted = self._stream.restarted
+            self._lines, self._place, self._tail = [], ReadingPlace(), None
         part = self._stream.finished(self._place)
         if part is not None:
             self._lines += _shown_lines(part.items)
@@ -107,7 +113,7 @@ class _ShownLine:
 
 
 def _shown_lines(items: Iterable[Item]) -> Iterator[_ShownLine]:
-    for item in items:
+    for item in with_formulas_as_source(items):
         if isinstance(item, TextLine):
             yield _ShownLine(item.runs)
         else:

@@ -324,6 +324,7 @@ class TextView(QTextBrowser):
                 return
         self._rewriting.stop()
         self.place_buttons()
+        self.lay_marks()
         self.seen_changed.emit()
 
     def _ask(self, address: QUrl) -> None:

@@ -116,6 +116,17 @@ def test_hits_are_marked_in_code_and_tables(conversation: Conversation) -> None:
     assert len(backgrounds) == 2  # the current one is stronger
 
 
+def test_a_hit_in_folded_reasoning_unfolds_it(conversation: Conversation) -> None:
+    row = conversation.say(f"<think>{FILLER}the needle\n\n{FILLER}</think>\n\nSo it is.")
+    conversation.settle()
+    assert "needle" not in row.view.toPlainText()
+    conversation.find("needle")
+    assert conversation.at == [(0, "needle")]
+    assert "needle" in row.view.toPlainText()
+    assert conversation.transcript.in_sight(row, row.written.index("needle"))
+    assert [s.cursor.selectedText() for s in row.view.extraSelections()] == ["needle"]
+
+
 def test_hits_where_the_person_is_are_taken_first(conversation: Conversation) -> None:
     many(conversation)
     conversation.transcript.reveal(conversation.transcript.messages[50])

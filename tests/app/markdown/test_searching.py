@@ -40,6 +40,9 @@ def found(text: str, words: str, *, plain: bool = False) -> list[str]:
         ("[needle](https://a.b/needle)", "needle", ["needle"]),
         ("aaa", "aa", ["aa"]),
         ("(a*b) [c]", "(a", ["(a"]),
+        ("so $x_1 + y$ is", "x_1 +", ["x_1 +"]),
+        ("<think>a needle</think>\n\nno", "needle", ["needle"]),
+        ("a needle</think>\n\n**nee**dle", "needle", ["needle", "nee**dle"]),
         ("# Head\ntext", "head text", []),  # two lines
     ],
 )

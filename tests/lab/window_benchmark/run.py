@@ -1,5 +1,5 @@
 """`make benchmark-window`: how long the window's frames take while an answer grows, and how
-soon the window is there.
+soon the window is there, and a long conversation in it.
 
 Measures the window as it is, on made-up rounds that another process plays; what it costs is read
 from outside, around the calls of the event loop. Judges nothing: it prints figures.
@@ -29,6 +29,7 @@ from PySide6.QtCore import (
 from PySide6.QtWidgets import QApplication
 
 from app.chat.transcript import FRAME_MILLISECONDS
+from app.conversations.records import Entry, ExportedChat
 from app.conversations.store import Store
 from app.engine_client.engine_log import EngineLog
 from app.engine_client.engine_process import EngineProcess
@@ -40,6 +41,7 @@ from app.theme.style import Theme
 from app.window import Window
 from models.files import HOME_VARIABLE
 from tests.lab.window_benchmark.frames import Frame, Summary, by_thousand, growth, summarize
+from tests.lab.window_benchmark.rounds import made_text
 
 _SETTLE_SECONDS = 2.0  # the window gets ready, and other processes start
 _NAP_SECONDS = 0.0005  # where there is nothing to do; a frame's work does not count it
@@ -60,10 +62,22 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
+class Opening:
+    """A stored conversation that was opened: until its end was painted. `laid_out`: the messages
+    that have widgets then."""
+
+    messages: int
+    seconds: float
+    processor_seconds: float
+    laid_out: int
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """All that was measured. `starts`: from the start of a process to its first paint, seconds."""
 
     starts: tuple[float, ...]
+    openings: tuple[Opening, ...]
     runs: tuple[Run, ...]
 
 
@@ -73,14 +87,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.first_paint:
         return _tell_first_paint()
     report = measure(
-        characters=options.characters, tokens_per_second=options.speed, starts=options.starts
+        characters=options.characters,
+        tokens_per_second=options.speed,
+        starts=options.starts,
+        messages=options.messages,
     )
     print(json.dumps(as_json(report), indent=1) if options.json else as_text(report))
     return 0
 
 
-def measure(*, characters: int, tokens_per_second: float, starts: int) -> Report:
-    """Start the window so many times, then stream an answer twice: light, and with everything."""
+def measure(*, characters: int, tokens_per_second: float, starts: int, messages: int) -> Report:
+    """Start the window so many times, open a conversation of so many messages three times, then
+    stream an answer twice: light, and with everything."""
     application = QApplication.instance()
     if not isinstance(application, QApplication):
         application = make_application(["slipstream"])
@@ -90,6 +108,7 @@ def measure(*, characters: int, tokens_per_second: float, starts: int) -> Report
     )
     return Report(
         tuple(first_paint_seconds() for _ in range(starts)),
+        tuple(_open_long(application, command, messages) for _ in range(3 if messages else 0)),
         tuple(
             _stream(application, command, name, everything=everything)
             for name, everything in (("text alone", False), ("lane, panel, provenance", True))
@@ -237,6 +256,37 @@ def _stream(
     return Run(name, frames, end, characters)
 
 
+def _open_long(application: QApplication, command: Sequence[str], messages: int) -> Opening:
+    """A conversation of questions and of answers with code and tables, opened at its end."""
+    sections = made_text(1_000 * messages).split("## ")[1:]
+    entries = tuple(
+        Entry(
+            number - 1 if number else None,
+            "assistant" if number % 2 else "user",
+            f"## {sections[number // 2]}" if number % 2 else f"Question {number}?",
+        )
+        for number in range(messages)
+    )
+    with tempfile.TemporaryDirectory() as home:
+        window = _open(application, Path(home), command)
+        chat = ExportedChat("Long", entries, leaf=messages - 1)
+        (record,) = window.store.add([chat]).result()
+        meter, transcript = Meter(window), window.transcript
+        meter.turn(lambda: window.loader.loaded)
+        meter.rest(_SETTLE_SECONDS)
+        begin, processor = time.perf_counter(), time.thread_time()
+        window.conversation.open(record.id)
+        meter.turn(lambda: transcript.messages and transcript.messages[-1].measured)
+        window.repaint()
+        seconds, processor = time.perf_counter() - begin, time.thread_time() - processor
+        laid_out = sum(row.widget is not None for row in transcript.messages)
+        window.removeEventFilter(meter)
+        window.close()
+        window.deleteLater()
+        application.processEvents()
+    return Opening(messages, seconds, processor, laid_out)
+
+
 def _open(application: QApplication, home: Path, command: Sequence[str]) -> Window:
     settings = Settings(QSettings(str(home / "settings.ini"), QSettings.Format.IniFormat))
     engine = EngineProcess(EngineLog(home / "log"), command=command)
@@ -262,6 +312,7 @@ def as_json(report: Report) -> dict[str, object]:
         "machine": _machine(),
         "load": _load(),
         "first_paint_seconds": report.starts,
+        "openings": [asdict(opening) for opening in report.openings],
         "runs": [
             {
                 "name": run.name,
@@ -285,6 +336,14 @@ def as_text(report: Report) -> str:
     if report.starts:
         shown = ", ".join(f"{start:.2f}" for start in sorted(report.starts))
         lines += [f"First paint after {shown} s from the start of the process.", ""]
+    for opening in report.openings:
+        lines.append(
+            f"The end of a conversation of {opening.messages:,} messages after "
+            f"{opening.seconds:.2f} s, {opening.processor_seconds:.2f} s of the processor's; "
+            f"{opening.laid_out} of them laid out."
+        )
+    if report.openings:
+        lines.append("")
     lines += [
         "Frames in milliseconds: by the clock, and by the processor's time, which is free of",
         "what else runs on this machine.",
@@ -332,6 +391,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--characters", type=int, default=30_000, help="of the answer")
     parser.add_argument("--speed", type=float, default=200.0, help="in tokens a second")
     parser.add_argument("--starts", type=int, default=5, help="how often the window is opened")
+    parser.add_argument("--messages", type=int, default=600, help="of a conversation to open")
     return parser.parse_args(arguments)
 
 

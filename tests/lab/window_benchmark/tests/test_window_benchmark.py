@@ -16,7 +16,7 @@ from engine.stats import tally
 from tests.lab.window_benchmark.frames import Frame, by_thousand, growth, summarize
 from tests.lab.window_benchmark.host import CommandRunner, play
 from tests.lab.window_benchmark.rounds import committed, made_rounds, made_text
-from tests.lab.window_benchmark.run import Report, Run, as_json, as_text, main
+from tests.lab.window_benchmark.run import Opening, Report, Run, as_json, as_text, main
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, ROOT
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
@@ -42,7 +42,7 @@ def test_the_text_has_everything_and_tokens_of_about_four_characters() -> None:
     events = [event for events in made_rounds(text, generation="g") for event in events]
     told = pieces(events)
     assert {piece.kind for piece in told} == {
-        *("accepted", "rejected", "correction", "bonus", "plain")
+        *("accepted", "rejected", "discarded", "correction", "bonus", "plain")
     }
     assert 3.0 < len(text) / tally(events).committed < 5.0
     assert made_text(5000) == text
@@ -116,12 +116,20 @@ def test_growth_is_seen_and_flatness_too() -> None:
 
 def test_what_is_printed() -> None:
     run = Run("light", tuple(frames(3, 5, characters=1200)), tuple(frames(9)), 2000)
-    report = Report((0.5, 0.7), (run,))
+    report = Report((0.5, 0.7), (Opening(600, 0.25, 0.125, 3),), (run,))
     text = as_text(report)
-    for shown in ("0.50, 0.70 s", "light, 2,000 characters", "from 1,000", "5.0", "at its end"):
+    for shown in (
+        "0.50, 0.70 s",
+        "light, 2,000 characters",
+        "from 1,000",
+        "5.0",
+        "at its end",
+        "0.25 s",
+    ):
         assert shown in text
     figures = json.loads(json.dumps(as_json(report)))
     assert figures["first_paint_seconds"] == [0.5, 0.7]
+    assert figures["openings"][0]["laid_out"] == 3
     assert figures["runs"][0]["by_thousand"]["1"]["max_ms"] == pytest.approx(5.0)
     assert figures["runs"][0]["growth"] is None
 
@@ -130,7 +138,7 @@ def test_a_tiny_benchmark_of_the_real_window() -> None:
     """In a process of its own, as it is run: it changes how garbage is collected."""
     command = [sys.executable, "-m", "tests.lab.window_benchmark.run", "--json", "--starts", "1"]
     done = subprocess.run(
-        [*command, "--characters", "900", "--speed", "1500"],
+        [*command, "--characters", "900", "--speed", "1500", "--messages", "40"],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -139,6 +147,11 @@ def test_a_tiny_benchmark_of_the_real_window() -> None:
     figures = json.loads(done.stdout)
     (start,) = figures["first_paint_seconds"]
     assert 0.0 < start < 60.0
+    assert len(figures["openings"]) == 3
+    for opening in figures["openings"]:
+        assert opening["messages"] == 40
+        assert opening["processor_seconds"] > 0.0
+        assert 0 < opening["laid_out"] < 10
     light, full = figures["runs"]
     for run in (light, full):
         assert run["characters"] == len(made_text(900))
