@@ -107,6 +107,7 @@ class Formats:
             made.setTabPositions(
                 [QTextOption.Tab(self._tab * n, QTextOption.TabType.LeftTab) for n in range(1, 40)]
             )
+        made.setNonBreakableLines(block_style.shape == "code")
         if block_style.shape in ("text", "code"):
             made.setLineHeight(118, QTextBlockFormat.LineHeightTypes.ProportionalHeight.value)
         if block_style.shape == "heading":

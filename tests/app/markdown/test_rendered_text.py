@@ -156,7 +156,8 @@ def test_every_character_stands_where_the_map_says(
             cursor.setPosition(stop, QTextCursor.MoveMode.KeepAnchor)
             assert cursor.charFormat().property(ROLE) != "rejected"
             exact = character.isalpha() and character.isascii() and stop - start == 1
-            if exact and cursor.charFormat().property(ROLE) == "text" and "&" not in text:
+            whole = "&" in text or "<br>" in text  # several characters are shown as one
+            if exact and cursor.charFormat().property(ROLE) == "text" and not whole:
                 assert cursor.selectedText() == character
             assert start >= end or character in " \n\t"
             end = start
