@@ -5,12 +5,9 @@ from datetime import datetime
 
 from PySide6.QtCore import QByteArray, QSettings
 
-from engine.events import Stats
-
 STARTER_NAME = "smollm2-135m-instruct"  # importing it from models.starter would take long
 LEAST_FONT_POINTS, MOST_FONT_POINTS = 7.0, 32.0
 _MOST_PATHS = 8
-_MOST_PLAIN_ROUNDS = 4000  # then older ones count half: machines change
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +24,7 @@ class Settings:
 
     def __init__(self, stored: QSettings) -> None:
         self._stored = stored
+        stored.remove("plain")  # averages over days, which earlier versions compared answers with
 
     @property
     def pair(self) -> Pair:
@@ -152,26 +150,6 @@ class Settings:
     def keep_place(self, name: str, state: QByteArray) -> None:
         self._stored.setValue(f"places/{name}", state)
 
-    def reference(self, target: str) -> Stats | None:
-        """The plain rounds that were measured on this machine with the target of this name."""
-        rounds, _, seconds = self._text(f"plain/{_key(target)}", "").partition(" ")
-        try:
-            stats = Stats(plain=int(rounds), plain_seconds=float(seconds))
-        except ValueError:
-            return None
-        return stats if stats.plain > 0 and stats.plain_seconds > 0 else None
-
-    def measure(self, target: str, stats: Stats) -> None:
-        """Add an answer's plain rounds to those that were measured."""
-        if stats.plain <= 0 or stats.plain_seconds <= 0:
-            return
-        known = self.reference(target) or Stats()
-        rounds = known.plain + stats.plain
-        seconds = known.plain_seconds + stats.plain_seconds
-        if rounds > _MOST_PLAIN_ROUNDS:
-            rounds, seconds = rounds // 2, seconds * (rounds // 2) / rounds
-        self._stored.setValue(f"plain/{_key(target)}", f"{rounds} {seconds!r}")
-
     def save(self) -> None:
         """Write to the disk now."""
         self._stored.sync()
@@ -179,8 +157,3 @@ class Settings:
     def _text(self, key: str, default: str) -> str:
         value = self._stored.value(key, default)
         return value if isinstance(value, str) else default
-
-
-def _key(target: str) -> str:
-    """A key of one level, whatever is in the name."""
-    return "".join(letter if letter.isalnum() or letter in "-._" else "_" for letter in target)

@@ -13,7 +13,6 @@ from app import files
 from app.chat.answers import Answers, Writing
 from app.chat.composer import Composer
 from app.chat.conversation import DEFAULTS, OpenConversation
-from app.chat.message import MessageWidget
 from app.chat.presenter import ConversationPresenter
 from app.chat.provenance import Legend
 from app.chat.rounds_side import RoundsSide
@@ -44,7 +43,6 @@ from app.sidebar.controller import SidebarController
 from app.sidebar.sidebar import Sidebar
 from app.theme.style import STYLE_SHEET, Theme
 from app.welcome import Welcome
-from engine.events import Done
 from models.errors import Problem
 
 _KEEP_UNSENT_MS = 600
@@ -85,7 +83,7 @@ class Window(QMainWindow):
         self.presenter = ConversationPresenter(
             self.conversation, self.answers, self.transcript, self.lane
         )
-        self.rounds = RoundsSide(self.conversation, self.answers, reference=settings.reference)
+        self.rounds = RoundsSide(self.conversation, self.answers)
         self.engine_status = EngineStatus(
             engine, loader, self.answers, notices=self.notices, composer=self.composer
         )
@@ -104,7 +102,7 @@ class Window(QMainWindow):
         self.library = library
         self.library_controller = LibraryController(library, loader, parent=self)
         self.tokens = TokenCounter(self)
-        self._race = Race(engine, loader, parent=self)
+        self._race = Race(engine, parent=self)
         self.editing = 0  # the id of the message that is being edited; 0 for none
         self._painted = False
         self._unsent = QTimer(self, singleShot=True, interval=_KEEP_UNSENT_MS)
@@ -128,6 +126,7 @@ class Window(QMainWindow):
         column = QVBoxLayout(middle)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
+        column.addWidget(self.presenter.finder.bar)
         column.addWidget(self.transcript, 1)
         column.addLayout(below)
         self.columns.addWidget(self.sidebar)
@@ -170,17 +169,16 @@ class Window(QMainWindow):
         self.composer.stopped.connect(conversation.stop)
         self.composer.changed.connect(lambda text: self._unsent.start())
         self.composer.field.textChanged.connect(self._count)
-        self._race.finished.connect(
-            lambda result: self.settings.measure(self.loader.names[0], result.plain)
-        )
         self.tokens.counted.connect(self._on_counted)
         self.loader.loaded_now.connect(lambda loaded: self.tokens.use(Path(loaded.target)))
-        self.transcript.added.connect(self._on_message)
         self.presenter.selected.connect(self.rounds.show_answer)
         self.presenter.edit_asked.connect(self.edit)
         self.presenter.link_asked.connect(lambda address: ask_to_open(self, address))
         self.theme.changed.connect(self._follow_theme)
-        conversation.reached.connect(self.presenter.reveal)
+        conversation.reached.connect(
+            lambda message: self.presenter.reveal(message, self.sidebar.query)
+        )
+        self.rounds.stepped.connect(self.presenter.show_answer)
         self.sidebar.find_action.triggered.connect(lambda: self.sides.show("sidebar"))
         self.sidebar.new_asked.connect(self.new)
         self.sidebar_controller.left.connect(self._leave)
@@ -199,6 +197,7 @@ class Window(QMainWindow):
             lambda line: self.notices.say("library", line, seconds=8.0)
         )
         self.rounds.export_wanted.connect(self._ask_to_export_trace)
+        self.legend.explanation_asked.connect(self.rounds.explain)
 
     def _connect_commands(self) -> None:
         commands = {
@@ -210,6 +209,9 @@ class Window(QMainWindow):
             "smaller": lambda: self.theme.zoom(-1.0),
             "own_size": lambda: self.theme.zoom(0.0),
             "full_screen": self._switch_full_screen,
+            "find": self.presenter.finder.open,
+            "find_next": lambda: self.presenter.finder.step(1),
+            "find_previous": lambda: self.presenter.finder.step(-1),
             "send": self.composer.send,
             "stop": self.conversation.stop,
             "edit": self._edit_last,
@@ -217,6 +219,7 @@ class Window(QMainWindow):
             "go_on": self._go_on_with_last,
             "before": lambda: self.rounds.step(-1),
             "after": lambda: self.rounds.step(1),
+            "explain_rounds": self.rounds.explain,
             "export_trace": self.rounds.scrubber.export,
             "starter": lambda: self.loader.load(type(self.loader.pair)()),
             "restart": self.engine_status.try_again,
@@ -319,7 +322,7 @@ class Window(QMainWindow):
         if not lines:
             self._on_problem(Problem("There is nothing to race with.", "Write a message first."))
         elif self.answers.busy or self._race.running or self.loader.loaded is None:
-            self._on_problem(Problem("The engine is not free yet.", "Wait for it, then race."))
+            self._on_problem(Problem("The engine is busy.", "Wait for it, then race."))
         else:
             dialog = RaceDialog(
                 self._race,
@@ -366,16 +369,10 @@ class Window(QMainWindow):
 
     def _on_finished(self, writing: Writing) -> None:
         self.composer.set_answering(self.conversation.writing is not None)
-        last = writing.events[-1] if writing.events else None
-        if isinstance(last, Done):
-            self.settings.measure(self.loader.names[0], last.stats)
 
     def _on_ready(self, pair: Pair) -> None:
         use = Offer("Use it", lambda: self.pair_controller.use(pair))
         self.notices.say("library", f"{target_name(pair.target)} finished downloading.", offer=use)
-
-    def _on_message(self, message: MessageWidget) -> None:
-        message.copied.connect(lambda what: self.notices.say("copied", f"{what}.", seconds=2.0))
 
     def _ask_to_export_trace(self, document: str) -> None:
         def write(path: Path) -> None:

@@ -25,11 +25,12 @@ import mlx_lm
 
 from engine import protocol
 from engine.draft_length.calibrations import CalibrationStore, calibration_folder
-from engine.events import Done, Failed, Stats
+from engine.events import Done, Event, Failed, Stats
 from engine.loading import LoadedModel, load
 from engine.pair import make_policy, require_pair
 from engine.protocol import Generate, Load, Response, SetDrafter, Unload, Work
 from engine.session import Session
+from engine.turns import Racer, TurnClock, in_turns
 from models.errors import Problem
 from models.installed.last_used import mark_used
 from models.installed.resolve import resolve_drafters, resolve_target
@@ -95,6 +96,11 @@ class CommandQueue:
         """Cancel everything: generations that are still queued are to be refused."""
         self.stopped = True
         self._queue.put(None)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether there is a command to take, or the end."""
+        return not self._queue.empty()
 
     def take(self) -> Work | None:
         """The next command; waits for it. None at the end."""
@@ -208,17 +214,41 @@ class Host:
     def _generate(self, command: Generate) -> None:
         session = self._usable_session()
         try:
-            for event in session.answer(
-                command.messages,
-                command.request,
-                generation=command.id,
-                cancelled=lambda: self._queue.cancelled(command.id),
-            ):
+            for event in self._events(session, command):
                 self._send(event)
         except Exception as error:
             if not isinstance(error, Problem):
                 self._session = None  # its caches may refer to passes that failed
             raise
+
+    def _events(self, session: Session, command: Generate) -> Iterator[Event]:
+        """What `command` asks for: an answer, or two in turns."""
+
+        def cancelled() -> bool:
+            return self._queue.cancelled(command.id)
+
+        def racer(session: Session, generation: str) -> Racer:
+            clock = TurnClock()
+            events = session.answer(
+                command.messages,
+                command.request,
+                generation=generation,
+                cancelled=cancelled,
+                clock=clock,
+            )
+            return Racer(events, clock)
+
+        if command.race:
+            plain = Session(session.target)
+            rivals = racer(plain, protocol.rival_of(command.id)), racer(session, command.id)
+            return in_turns(*rivals, settle=mx.synchronize)
+        return session.answer(
+            command.messages,
+            command.request,
+            generation=command.id,
+            cancelled=cancelled,
+            compare=lambda: not self._queue.waiting,
+        )
 
     def _unload(self, id: str) -> None:
         self._session = self._target = None

@@ -8,7 +8,8 @@ The window numbers its commands: `id`. The responses to a command carry its id, 
 
     load      -> Loading, Unloaded (where another was loaded), Loading..., Loaded | Failed
     drafting  -> Loading..., Loaded | Failed; where it failed, the drafter stays what it was
-    generate  -> Prefill..., (Draft, Verdict, Text)..., Done | Failed
+    generate  -> Prefill..., (Draft, Verdict, Text)..., Done | Failed; the same events of the plain
+                 answer, where it is a race, with the generation `rival_of(id)`
     cancel    -> no response of its own; the generation with that id ends, `cancelled`
     unload    -> Unloaded
     quit      -> the process ends, as it does when its standard input does
@@ -26,7 +27,8 @@ from engine.request import ChatMessage, Request, Sampling
 from models.errors import Problem
 from models.typed_json import WrongJson, decode, named, short
 
-PROTOCOL = 2  # since texts have spans
+PROTOCOL = 3  # since an answer can be raced, and is sent with what it is compared with
+_PLAIN = "/plain"
 LONGEST_LINE_BYTES = 8 << 20  # with its end
 
 
@@ -57,7 +59,11 @@ class SetDrafter:
 
 @dataclass(frozen=True, slots=True)
 class Generate:
-    """Answer a chat, once all earlier commands are done. `conversation`: which chat it is."""
+    """Answer a chat, once all earlier commands are done. `conversation`: which chat it is.
+
+    A `race` is answered twice, in turns: as always, and without drafts. The plain answer's `Done`
+    comes before the other's; where one fails, there is only the `Failed` of this id.
+    """
 
     id: str
     conversation: str
@@ -65,6 +71,7 @@ class Generate:
     sampling: Sampling = field(default_factory=Sampling)
     max_tokens: int = 512
     stops: tuple[str, ...] = ()
+    race: bool = False
 
     def __post_init__(self) -> None:
         _ = self.request  # which raises `Problem` for values that are out of range
@@ -195,6 +202,16 @@ class InvalidCommand(Problem):
         self.fault = fault
         self.place = place
         self.id = id
+
+
+def rival_of(generation: str) -> str:
+    """The generation of the plain answer in a race."""
+    return generation + _PLAIN
+
+
+def command_of(generation: str) -> str:
+    """The id of the command that a generation belongs to."""
+    return generation.removesuffix(_PLAIN)
 
 
 def command_to_json(command: Command) -> str:

@@ -195,8 +195,18 @@ class EngineProcess(QObject):
         """
         return self._ask(SetDrafter(uuid4().hex, drafter, draft_length), self.failed.emit)
 
-    def generate(self, conversation: str, messages: Sequence[ChatMessage], request: Request) -> str:
-        """Answer a chat, once what was asked for before is done. Returns the generation's id."""
+    def generate(
+        self,
+        conversation: str,
+        messages: Sequence[ChatMessage],
+        request: Request,
+        *,
+        race: bool = False,
+    ) -> str:
+        """Answer a chat, once what was asked for before is done. Returns the generation's id.
+
+        The plain answer of a `race` is the generation `rival_of` that.
+        """
         command = Generate(
             uuid4().hex,
             conversation,
@@ -204,6 +214,7 @@ class EngineProcess(QObject):
             sampling=request.sampling,
             max_tokens=request.max_tokens,
             stops=request.stops,
+            race=race,
         )
         self._log.hide(message.content for message in messages)
         return self._ask(command, self.happened.emit)

@@ -18,6 +18,7 @@ from engine.protocol import (
     Response,
     SetDrafter,
     Unloaded,
+    command_of,
 )
 
 Work = Load | SetDrafter | Generate
@@ -67,8 +68,8 @@ class EngineWork:
         return True
 
     def owes(self, generation: str) -> bool:
-        """Whether a generation is not over."""
-        return isinstance(self._owed.get(generation), Generate)
+        """Whether a generation is not over; in a race the plain one is over with the other."""
+        return isinstance(self._owed.get(command_of(generation)), Generate)
 
     def finish(self, id: str) -> None:
         """Cross it off."""

@@ -15,7 +15,7 @@ from operator import attrgetter
 from PySide6.QtGui import QTextCharFormat, QTextCursor, QTextDocument, QTextTableCell
 
 from app.markdown.copying import block_text
-from app.markdown.formats import JOINED, Formats
+from app.markdown.formats import JOINED, PANEL, Formats
 from app.markdown.formulas import FORMULA, laid_out_format
 from app.markdown.highlight import highlight, panel_blocks
 from app.markdown.page import (
@@ -45,7 +45,7 @@ _FOLDED, _UNFOLDED = "\u25b8", "\u25be"
 
 
 @dataclass(frozen=True, slots=True)
-class _Mark:
+class DocumentMark:
     """How to get back to where the document was: its end, and whether that was an empty block.
 
     `rejected`: so many rejected spans were written.
@@ -74,8 +74,10 @@ class TextDocument:
         self._stream = stream
         self._map = SourceMap()
         self._place = ReadingPlace()
-        self._passed: list[tuple[ReadingPlace, _Mark]] = [(self._place, _Mark(0, True, 0, 0))]
-        self._tail: list[tuple[Item, _Mark]] = []
+        self._passed: list[tuple[ReadingPlace, DocumentMark]] = [
+            (self._place, DocumentMark(0, True, 0, 0))
+        ]
+        self._tail: list[tuple[Item, DocumentMark]] = []
         self._fresh = True
         self._stale = False
         self._complete = False
@@ -89,7 +91,7 @@ class TextDocument:
         self._panels: dict[int, tuple[int, str]] = {}  # where its label stands, its language
         self._to_colour: deque[int] = deque()
         self._coloured: set[int] = set()
-        self._colouring: Iterator[None] | None = None
+        self._colouring: tuple[int, Iterator[None]] | None = None  # the panel, and its slices
         document.setUndoRedoEnabled(False)
         document.setDocumentMargin(0)
         document.setDefaultFont(formats.font)
@@ -207,6 +209,8 @@ class TextDocument:
             self._write(with_rejected(items, rejected))
             if self._complete:
                 waiting = {*self._to_colour, *self._coloured}
+                if self._colouring is not None:
+                    waiting.add(self._colouring[0])
                 self._to_colour += [panel for panel in self._panels if panel not in waiting]
             return True
         return self._colour()
@@ -276,8 +280,10 @@ class TextDocument:
         style = replace(run.style, href=REASONING_ADDRESS)
         return TextLine(item.block, (replace(run, text=self._reasoning_title, style=style),))
 
-    def _mark(self, *, rejected: int) -> _Mark:
-        return _Mark(self.document.characterCount() - 1, self._fresh, len(self._map), rejected)
+    def _mark(self, *, rejected: int) -> DocumentMark:
+        return DocumentMark(
+            self.document.characterCount() - 1, self._fresh, len(self._map), rejected
+        )
 
     def _rewind(self, source: int) -> None:
         """Take back what was written from the part on that this place is in."""
@@ -289,7 +295,7 @@ class TextDocument:
         self._tail.clear()
         self._truncate(mark)
 
-    def _truncate(self, mark: _Mark) -> None:
+    def _truncate(self, mark: DocumentMark) -> None:
         cursor = QTextCursor(self.document)
         cursor.beginEditBlock()
         cursor.setPosition(mark.position)
@@ -297,6 +303,8 @@ class TextDocument:
         block, characters = cursor.blockFormat(), cursor.blockCharFormat()
         if mark.fresh:
             block, characters = self._formats.gap()
+        # Of a code block that goes on behind the mark only the first lines stay.
+        cut = cursor.block().next().blockFormat().property(PANEL)
         cursor.movePosition(QTextCursor.MoveOperation.End, QTextCursor.MoveMode.KeepAnchor)
         cursor.removeSelectedText()
         cursor.setBlockFormat(block)
@@ -304,13 +312,15 @@ class TextDocument:
         cursor.endEditBlock()
         self._fresh = mark.fresh
         self._map.drop(mark.spans)
-        gone = [n for n, (position, _) in self._panels.items() if position >= mark.position]
+        gone = {n for n, (position, _) in self._panels.items() if position >= mark.position}
         for panel in gone:
             del self._panels[panel]
-            self._coloured.discard(panel)
         if gone:
-            self._colouring = None
             self._to_colour = deque(panel for panel in self._to_colour if panel in self._panels)
+        unfinished = {*gone, cut}
+        self._coloured -= unfinished
+        if self._colouring is not None and self._colouring[0] in unfinished:
+            self._colouring = None
 
     def _write(self, items: Sequence[Item]) -> None:
         """Let the tail be `items`."""
@@ -356,7 +366,7 @@ class TextDocument:
                 self._write_table(item)
         cursor.endEditBlock()
 
-    def _line_start(self, mark: _Mark) -> int:
+    def _line_start(self, mark: DocumentMark) -> int:
         return mark.position if mark.fresh else mark.position + 1
 
     def _amend(self, old: TextLine, new: TextLine, position: int) -> None:
@@ -468,21 +478,23 @@ class TextDocument:
     def _colour(self) -> bool:
         """A slice of colouring a code block. False where there is none to colour."""
         if self._colouring is not None:
-            if next(self._colouring, self) is self:
+            panel, slices = self._colouring
+            if next(slices, self) is self:
                 self._colouring = None
+                self._coloured.add(panel)
             return True
         if not self._to_colour:
             return False
         panel = self._to_colour.popleft()
         if panel in self._panels and panel not in self._coloured:
-            self._coloured.add(panel)
             position, language = self._panels[panel]
-            self._colouring = highlight(
+            slices = highlight(
                 self.document,
                 position,
                 language=language,
                 colours=self._formats.colours.syntax,
             )
+            self._colouring = (panel, slices)
         return True
 
 

@@ -31,8 +31,8 @@ SHAPE = ROLE + 1  # of blocks, as in their BlockStyle
 PANEL = ROLE + 2
 JOINED = ROLE + 3
 BARS = ROLE + 4
-REJECTED = ROLE + 5  # of characters: the number of the rejected token that they show
-TOKEN = ROLE + 6  # of what is laid over a line: that it marks a token's kind
+REJECTED = ROLE + 5  # of characters: which rejected or discarded token they are
+TOKEN = ROLE + 6  # of what is laid over a line: that it tells a token's kind
 
 CODE_PADDING = 12  # pixels
 _HEADINGS = (1.5, 1.28, 1.14, 1.05, 1.0, 1.0)
@@ -206,8 +206,8 @@ class Formats:
                 made.setForeground(QColor(colours.warning))
                 made.setBackground(QColor(colours.code))
                 made.setFontPointSize(self._size * 0.8)
-            case "rejected":
-                made.setForeground(QColor(colours.rejected))
+            case "rejected" | "discarded":
+                made.setForeground(QColor(colours.of(role)))
                 made.setFontPointSize(self._size * 0.8)
                 made.setFontStrikeOut(True)
 

@@ -15,7 +15,7 @@ from typing import Literal
 
 from models.in_words import CONTROLS
 
-Role = Literal["text", "marker", "label", "control", "rejected"]
+Role = Literal["text", "marker", "label", "control", "rejected", "discarded"]
 Shape = Literal["text", "heading", "label", "code", "rule", "plain", "formula", "reasoning"]
 Script = Literal["", "above", "below"]
 Alignment = Literal["", "left", "center", "right"]
@@ -113,11 +113,13 @@ Item = TextLine | Table
 
 @dataclass(frozen=True, slots=True)
 class RejectedSpan:
-    """Text that was rejected: it would have been at `source`. `number` is its own."""
+    """Text that was not written: it would have been at `source`. `number` is its own. `discarded`
+    is what comes behind a rejected token."""
 
     source: int
     text: str
     number: int
+    discarded: bool = False
 
 
 def shown(text: str, style: Style, source: int, length: int) -> Iterator[TextRun]:
@@ -255,7 +257,8 @@ def _release(waiting: list[RejectedSpan], runs: list[TextRun], *, until: int | N
 def _rejected_run(span: RejectedSpan) -> TextRun:
     visible = span.text.replace("\n", "\u21b5").replace("\t", "\u21e5") or "\u2205"
     text = "".join(run.text for run in shown(visible, Style(), 0, len(visible)))
-    return TextRun(text, Style(role="rejected", rejected=span.number), span.source, 0)
+    role: Role = "discarded" if span.discarded else "rejected"
+    return TextRun(text, Style(role=role, rejected=span.number), span.source, 0)
 
 
 @dataclass(frozen=True, slots=True)

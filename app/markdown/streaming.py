@@ -163,9 +163,10 @@ class StreamingPlainText(_StreamingText):
 class StreamingMarkdown(_StreamingText):
     """Text that is read as Markdown."""
 
-    def __init__(self) -> None:
+    def __init__(self, reader: BlockReader | None = None) -> None:
+        """`reader` may be that of other texts, too: it takes a millisecond to make."""
         super().__init__()
-        self._reader = BlockReader()
+        self._reader = reader or BlockReader()
         self._last: tuple[str, ReadingPlace, list[Block]] = ("", ReadingPlace(), [])
         self._searched = 0  # so far there is no lone closing mark
         self._lone_end = -1  # where there is one

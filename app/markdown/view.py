@@ -8,12 +8,14 @@ what a message is.
 import math
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from html import escape
 from typing import Any
 
 from PySide6.QtCore import QEvent, QMimeData, QPoint, QRect, QRectF, QSize, Qt, QTimer, QUrl, Signal
 from PySide6.QtGui import (
     QColor,
+    QContextMenuEvent,
     QGuiApplication,
     QHelpEvent,
     QImage,
@@ -24,11 +26,12 @@ from PySide6.QtGui import (
     QPalette,
     QResizeEvent,
     QTextBlock,
+    QTextCharFormat,
     QTextCursor,
     QTextDocument,
     QWheelEvent,
 )
-from PySide6.QtWidgets import QFrame, QSizePolicy, QTextBrowser, QToolTip
+from PySide6.QtWidgets import QFrame, QSizePolicy, QTextBrowser, QTextEdit, QToolTip
 
 from app.markdown.copying import written_text
 from app.markdown.document import REASONING_ADDRESS, TextDocument
@@ -43,6 +46,16 @@ _PADDING = 7  # pixels between code and the edge of its paper
 _BAR = 3
 _NARROWEST = 160
 _REWRITE_SECONDS = 0.006
+
+
+@dataclass(frozen=True, slots=True)
+class TextMark:
+    """Something that was found: from `start` to `end` in the given text. `current`: the one that
+    the person is at."""
+
+    start: int
+    end: int
+    current: bool = False
 
 
 class TextView(QTextBrowser):
@@ -76,6 +89,7 @@ class TextView(QTextBrowser):
         self.tip: Callable[[int], str] = lambda position: ""  # for a place of the document
         self._formats = formats
         self._seen = QRect()
+        self._marks: tuple[TextMark, ...] = ()
         self._buttons: dict[int, HoverButton] = {}
         self._sideways = SidewaysCode(self, self.text.panels, below=_PADDING)
         self._rewriting = QTimer(self, interval=0)
@@ -91,6 +105,8 @@ class TextView(QTextBrowser):
     def set_formats(self, formats: Formats) -> None:
         """Other colours or another font; the text is written anew by the next steps."""
         self._formats = formats
+        for button in self._buttons.values():
+            button.set_appearance(formats.font, formats.colours)
         self._show_colours()
         self.text.set_formats(formats)
 
@@ -130,6 +146,38 @@ class TextView(QTextBrowser):
                 self.viewport().width() - button.width() - _PADDING,
                 round(line.center().y() - button.height() / 2),
             )
+
+    def set_marks(self, marks: tuple[TextMark, ...]) -> None:
+        """Mark these, and nothing else."""
+        if marks != self._marks:
+            self._marks = marks
+            self._paint_marks()
+
+    def lay_marks(self) -> None:
+        """Put the marks where their text is now. For after each change of the text."""
+        if self._marks:
+            self._paint_marks()
+
+    def line_of(self, start: int) -> QRectF:
+        """Where the line is that shows the character at `start` of the given text, or the next
+        one that is shown."""
+        ranges = self.text.ranges(start, start + 1) or self.text.ranges(start, start + 1000)
+        cursor = QTextCursor(self.document())
+        cursor.setPosition(ranges[0][0] if ranges else 0)
+        return QRectF(self.cursorRect(cursor))
+
+    def copy_as_written(self) -> None:
+        """Put those lines of the given text on the clipboard that the selection is from."""
+        cursor = self.textCursor()
+        given = self.text.given
+        begin = self.text.source_before(cursor.selectionStart())
+        end = self.text.source_before(cursor.selectionEnd())
+        first = given.rfind("\n", 0, begin) + 1
+        last = given.find("\n", max(begin, end - 1))
+        QGuiApplication.clipboard().setText(clean(given[first : None if last < 0 else last]))
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        event.ignore()  # the message has a menu of its own
 
     def loadResource(self, kind: int, name: QUrl | str) -> Any:
         """Nothing, whatever is asked for: no file is read and no address visited.
@@ -208,6 +256,23 @@ class TextView(QTextBrowser):
         # Qt would take what looks like HTML for it.
         text = f'<p style="white-space: pre-wrap">{escape(clean(tip))}</p>' if tip else ""
         QToolTip.showText(event.globalPos(), text, self.viewport())
+
+    def _paint_marks(self) -> None:
+        colours = self._formats.colours
+        laid: list[QTextEdit.ExtraSelection] = []
+        for mark in self._marks:
+            look = QTextCharFormat()
+            look.setBackground(QColor(colours.found_now if mark.current else colours.found))
+            look.setForeground(QColor(colours.text))
+            for start, end in self.text.ranges(mark.start, mark.end):
+                selection = QTextEdit.ExtraSelection()
+                cursor = QTextCursor(self.document())
+                cursor.setPosition(start)
+                cursor.setPosition(end, QTextCursor.MoveMode.KeepAnchor)
+                selection.cursor = cursor
+                selection.format = look
+                laid.append(selection)
+        self.setExtraSelections(laid)
 
     def _paint_below(self, painter: QPainter, clip: QRect) -> None:
         layout = self.document().documentLayout()
@@ -294,6 +359,7 @@ class TextView(QTextBrowser):
 
     def _copy(self, panel: int) -> None:
         QGuiApplication.clipboard().setText(clean(self.text.code(panel)))
+        self._buttons[panel].acknowledge()
         self.code_copied.emit()
 
     def _show_colours(self) -> None:

@@ -55,7 +55,6 @@ class ModelLoader(QObject):
         self.pair = self._last_loaded = settings.pair
         self.loaded: Loaded | None = None
         self.fetching = False
-        self._overridden = False
         engine.loaded.connect(self._on_loaded)
         engine.unloaded.connect(self._on_unloaded)
         engine.died.connect(self._on_unloaded)
@@ -104,22 +103,6 @@ class ModelLoader(QObject):
         elif not self.fetching:
             self.load(self.pair)
 
-    def override(self) -> None:
-        """Let someone else change the drafter for a while; the chosen pair stays the same."""
-        self._overridden = True
-
-    def restore(self) -> None:
-        """Go back to the chosen drafter and draft length, if the engine has others."""
-        self._overridden = False
-        loaded = self.loaded
-        if loaded is not None and (loaded.drafter, loaded.draft_length) != (
-            self.pair.drafter,
-            self.pair.draft_length,
-        ):
-            self._engine.use_drafting(
-                drafter=self.pair.drafter, draft_length=self.pair.draft_length
-            )
-
     def _prepare(self, target: str) -> Steps:
         folder = yield in_thread(lambda: self._opening(target, self._report_progress))
         self.fetching = self.fetching and target != ""
@@ -145,8 +128,7 @@ class ModelLoader(QObject):
 
     def _on_loaded(self, loaded: Loaded) -> None:
         self.loaded = loaded
-        if not self._overridden:
-            self._last_loaded = Pair(self.pair.target, loaded.drafter, loaded.draft_length)
+        self._last_loaded = Pair(self.pair.target, loaded.drafter, loaded.draft_length)
         if self.starter:
             self._settings.starter_name = target_name(loaded.target)
         self.loaded_now.emit(loaded)

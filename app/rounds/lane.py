@@ -2,9 +2,9 @@
 
 Knows rounds and a font. Knows nothing of the answer's text, which never waits for the lane.
 
-Two rows share their columns. A round's drafted tokens stand in the lower row. On the verdict the
-accepted tokens slide up into the upper row, which is what the round adds to the text; the first
-rejected token is struck where it stood, with the target's own token above it, and the rest fade.
+Two rows share their columns. A round's drafted tokens are in the lower row. On the verdict the
+accepted tokens slide up into the upper row, which is what the round adds to the text; the rejected
+token is struck where it was, with the target's own token above it, and the discarded ones fade.
 """
 
 import time

@@ -94,7 +94,7 @@ def generate(
     from engine.events import Stats, to_json
     from engine.request import ChatMessage, Request, Sampling
     from engine.session import Remark
-    from engine.stats import ENOUGH_PLAIN_ROUNDS, ratio_to_plain, update
+    from engine.stats import update
 
     sampling = Sampling(
         temperature=temperature,
@@ -112,7 +112,7 @@ def generate(
     messages = [ChatMessage("system", system)] * bool(system) + [ChatMessage("user", text)]
     session = open_session(target, drafter, draft_length, context, quiet=json)
     request = Request(sampling=sampling, max_tokens=max_tokens, stops=tuple(stop or ()))
-    events = session.answer(messages, request, generation=uuid4().hex)
+    events = session.answer(messages, request, generation=uuid4().hex, compare=lambda: True)
     if json:
         for event in events:
             print(to_json(event), flush=True)
@@ -122,14 +122,7 @@ def generate(
         for event in events:
             view.show(event)
             stats = update(stats, event)
-    reference = stats
-    if stats.proposed and stats.plain < ENOUGH_PLAIN_ROUNDS:
-        seconds = session.plain_seconds(request, rounds=ENOUGH_PLAIN_ROUNDS) or 0.0
-        reference = Stats(
-            plain=ENOUGH_PLAIN_ROUNDS if seconds else 0,
-            plain_seconds=seconds * ENOUGH_PLAIN_ROUNDS,
-        )
-    show_closing(Console(stderr=True), stats, ratio=ratio_to_plain(stats, reference))
+    show_closing(Console(stderr=True), stats)
     if session.disturbed:
         _show_remarks(Remark.BUSY_ANSWERING)
 

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from PySide6.QtCore import QByteArray, QSettings
 
 from app.settings import Pair, Settings
-from engine.events import Stats
 from models.starter import STARTER
 
 PATHS = st.text(st.characters(codec="utf-8", exclude_characters="\n\r\0"), min_size=1, max_size=40)
@@ -27,7 +26,6 @@ def test_everything_comes_back(tmp_path: Path) -> None:
     first.starter_name = "small"
     first.switch("rounds", False)
     first.keep_place("window", QByteArray(b"\x00\x01"))
-    first.measure("tiny", Stats(plain=10, plain_seconds=0.5))
     first.save()
     again = opened(tmp_path)
     assert again.pair == Pair("/models/a, b", "lookup+head", "4")
@@ -36,7 +34,6 @@ def test_everything_comes_back(tmp_path: Path) -> None:
     assert again.starter_name == "small"
     assert not again.switched("rounds", default=True)
     assert again.place("window") == QByteArray(b"\x00\x01")
-    assert again.reference("tiny") == Stats(plain=10, plain_seconds=0.5)
 
 
 def test_the_first_run(tmp_path: Path) -> None:
@@ -44,7 +41,6 @@ def test_the_first_run(tmp_path: Path) -> None:
     assert fresh.pair == Pair()
     assert fresh.font_points is None
     assert fresh.conversation is None
-    assert fresh.reference("tiny") is None
     assert fresh.paths("targets") == ()
     assert fresh.place("window").isEmpty()
     assert fresh.switched("rounds", default=True)
@@ -57,25 +53,19 @@ def test_the_starter_model_has_its_own_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize("wrong", ["", "x", "nan", "1e99", "-3", "1 2", "٣", "٣ ٣"])
 def test_what_cannot_be_read_is_left_out(tmp_path: Path, wrong: str) -> None:
     stored = QSettings(str(tmp_path / "settings.ini"), QSettings.Format.IniFormat)
-    for key in ("font_points", "conversation", "plain/tiny", "places/window"):
+    for key in ("font_points", "conversation", "places/window"):
         stored.setValue(key, wrong)
     read = Settings(stored)
     assert read.font_points is None
     assert read.place("window").isEmpty()
-    read.reference("tiny")
     read.conversation  # noqa: B018  # a number or None, and no error
 
 
-def test_plain_rounds_add_up_and_age(tmp_path: Path) -> None:
-    known = opened(tmp_path)
-    for _ in range(3):
-        known.measure("tiny", Stats(plain=1500, plain_seconds=15.0))
-    reference = known.reference("tiny")
-    assert reference is not None
-    assert reference.plain == 2250
-    assert reference.plain_seconds == pytest.approx(22.5)
-    known.measure("tiny", Stats())
-    assert known.reference("tiny") == reference
+def test_averages_of_earlier_versions_are_dropped(tmp_path: Path) -> None:
+    stored = QSettings(str(tmp_path / "settings.ini"), QSettings.Format.IniFormat)
+    stored.setValue("plain/tiny", "2000 40.0")
+    Settings(stored)
+    assert not stored.contains("plain/tiny")
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -86,11 +76,3 @@ def test_paths_are_remembered_newest_first(tmp_path: Path, paths: list[str]) -> 
         known.remember_path("targets", path)
     expected = tuple(dict.fromkeys(reversed(paths)))[:8]
     assert known.paths("targets")[: len(expected)] == expected
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.text(min_size=1, max_size=30))
-def test_any_name_has_a_reference(tmp_path: Path, name: str) -> None:
-    known = opened(tmp_path)
-    known.measure(name, Stats(plain=8, plain_seconds=1.0))
-    assert known.reference(name) is not None

@@ -10,6 +10,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLabel, QListView
 
 from app.chat.provenance import laid_over
+from app.conversations.records import Entry, ExportedChat
 from app.engine_client.engine_process import Patience
 from app.window import Window
 from tests.support.app.made_traces import made_trace
@@ -145,7 +146,9 @@ def test_editing_sends_another_version(open_window: Open, until: Until) -> None:
     assert window.conversation.branch[0].siblings == 2
     assert window.composer.text == "kept"
     assert "edit" not in window.notices.texts
-    window.transcript.messages[0].branch_asked.emit(1)
+    widget = window.transcript.messages[0].widget
+    assert widget is not None
+    widget.branch_asked.emit(1)
     until(lambda: texts(window)[0] == "first")
 
 
@@ -190,6 +193,37 @@ def test_searching_opens_what_was_found(open_window: Open, until: Until) -> None
     until(lambda: hits.model().rowCount() >= 1)
     window.sidebar.hit_chosen.emit(1, 1)
     until(lambda: len(texts(window)) == 2)
+
+
+def test_what_was_found_is_led_to_and_marked(open_window: Open, until: Until) -> None:
+    """Twice the same hit is twice the same place."""
+    window = open_window()
+    long = "A paragraph of some words.\n\n" * 40
+    entries = tuple(
+        Entry(number - 1 if number else None, "assistant", f"{long}the needle {number}\n\n{long}")
+        for number in range(60)
+    )
+    window.store.add([ExportedChat("Long", entries, leaf=59)]).result()
+    until(QApplication.focusWidget)
+    window.menus.actions["search"].trigger()
+    field = QApplication.focusWidget()
+    assert field is not None
+    QTest.keyClicks(field, "needle 30")
+    places = []
+    for _ in range(2):
+        window.sidebar.hit_chosen.emit(1, 31)
+        until(lambda: len(texts(window)) == 60 and window.transcript.messages[30].marks)
+        row = window.transcript.messages[30]
+        with_hit = row.written.index("needle")
+        assert [row.written[m.start : m.end] for m in row.marks] == ["needle", "30"]
+        assert window.transcript.in_sight(row, with_hit)
+        places.append(row.view.mapTo(window, row.view.cursorRect().topLeft()).y())
+    assert places[0] == places[1]
+    window.menus.actions["before"].trigger()
+    assert window.rounds.answer == window.conversation.branch[29].id
+    assert window.transcript.first_in_sight() in (28, 29)
+    window.menus.actions["find"].trigger()
+    assert window.presenter.finder.bar.isVisible()
 
 
 def test_deleting_can_be_undone(open_window: Open, until: Until) -> None:
@@ -265,15 +299,25 @@ def test_a_model_that_cannot_be_loaded(open_window: Open, until: Until) -> None:
     assert window.pair_bar.status == "loaded"
 
 
-def test_what_was_measured_is_remembered(open_window: Open, until: Until, tmp_path: Path) -> None:
-    events = made_trace("one two three four five six seven eight nine ten " * 12)
-    window = open_window(f"ready take load take play:{events_file(tmp_path, events)} take")
+def test_a_speed_up_is_of_the_answer_and_never_changes(
+    open_window: Open, until: Until, tmp_path: Path
+) -> None:
+    """It was once compared with an average over all answers, and changed with each."""
+    first = made_trace("one two three four five six seven eight nine ten " * 12)
+    other = made_trace("one two three four five six seven eight nine ten " * 30, longest=0)
+    steps = " take ".join(
+        f"play:{events_file(tmp_path, e, name=n)}"
+        for n, e in (("first.jsonl", first), ("other.jsonl", other))
+    )
+    window = open_window(f"ready take load take {steps} take")
     send(window, "go")
     until(answered(window, 2))
-    reference = window.settings.reference("tiny")
-    assert reference is not None
-    assert reference.plain == events[-1].stats.plain  # type: ignore[union-attr]
     until(lambda: window.rounds.panel.figure("plain").value.endswith("×"))
+    before = window.rounds.panel.figure("plain")
+    send(window, "again")
+    until(answered(window, 4))
+    window.rounds.step(-1)
+    until(lambda: window.rounds.panel.figure("plain") == before)
 
 
 def test_what_is_remarkable_about_the_machine_is_told(open_window: Open, until: Until) -> None:

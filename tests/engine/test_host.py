@@ -105,6 +105,36 @@ def test_it_writes_what_a_session_writes(child: Child, folder: Path) -> None:
     assert responses[-1].reason == expected[-1].reason
 
 
+def test_a_race_writes_the_same_twice_in_turns(child: Child, folder: Path) -> None:
+    race = Generate("r1", "race", QUESTION, sampling=WITHOUT_END, max_tokens=300, race=True)
+    responses = [*child.ask(race), child.next()]
+    names = [response.generation for response in responses]
+    plain = protocol.rival_of("r1")
+    assert set(names) == {"r1", plain}
+    texts = [
+        written([r for r in responses if r.generation == generation])
+        for generation in ("r1", plain)
+    ]
+    assert texts[0] == texts[1] != ""
+    assert [type(response) for response in responses[-2:]] == [Done, Done]
+    assert names[-2:] == [plain, "r1"]
+    again = child.ask(generate("r2"))
+    assert isinstance(again[-1], Done), "the session is as good as before"
+
+
+def test_a_race_is_cancelled_as_a_whole(child: Child) -> None:
+    child.send(Generate("r3", "race", QUESTION, sampling=WITHOUT_END, max_tokens=LONG, race=True))
+    while not isinstance(child.next(), Verdict):
+        pass
+    child.send(Cancel("r3"))
+    ends: list[Done] = []
+    while len(ends) < 2:
+        response = child.next()
+        if isinstance(response, Done):
+            ends.append(response)
+    assert {end.reason for end in ends} == {"cancelled"}
+
+
 def test_measuring_a_new_pair_is_told(fresh: Callable[[], Child], folder: Path) -> None:
     child = fresh()
     child.next()

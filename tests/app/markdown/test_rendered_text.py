@@ -230,6 +230,40 @@ def test_code_is_coloured_when_it_closes(formats: Formats, show: Show) -> None:
     assert not colours(code_block(show("```nonsense\ndef f(): pass\n```\n").document()))
 
 
+def coloured_lines(document: QTextDocument) -> list[set[str]]:
+    return [colours(b) for b in blocks(document) if b.blockFormat().property(SHAPE) == "code"]
+
+
+LONG_CODE = "```python\n" + "value = other(1, 2)  # why\n" * 120 + "```\n"
+
+
+def test_code_is_coloured_to_its_end_while_a_second_block_is_written(formats: Formats) -> None:
+    """A tail that was written anew used to end the colouring of the block before."""
+    growing = TextDocument(QTextDocument(), formats, StreamingMarkdown())
+    growing.append(LONG_CODE)
+    while growing._colouring is None:
+        assert growing.step()
+    for piece in ("text\n```py", "thon\na = 1\n", "b = 2\n```\n"):
+        growing.append(piece)
+        growing.step()
+    growing.finish()
+    growing.settle()
+    wanted = at_once(growing.given, formats)
+    wanted.finish()
+    wanted.settle()
+    assert all(coloured_lines(growing.document))
+    assert coloured_lines(growing.document) == coloured_lines(wanted.document)
+
+
+def test_code_that_is_written_anew_in_part_is_coloured_again(formats: Formats) -> None:
+    """Rejected tokens in a long block rewind it to its middle."""
+    made = at_once(LONG_CODE, formats)
+    assert all(coloured_lines(made.document))
+    made.set_rejected([RejectedSpan(len(LONG_CODE) - 30, "no", 0)])
+    made.settle()
+    assert all(coloured_lines(made.document))
+
+
 def test_colours_lie_on_their_words(show: Show) -> None:
     view = show('```python\nx = "\U0001f600" # y\n```\n')
     block = code_block(view.document())

@@ -11,6 +11,7 @@ and so on; the last is repeated. Each word is one step:
     stale | refused        say something of a generation that is over, of nothing at all
     play:FILE              say the events in a file of them, as those of what was taken
     part:NUMBER:FILE       only so many of them
+    race:FILE:FILE         those of the plain answer, then those of the other one
     long:BYTES             a text whose line has so many bytes, its end included
     print:WORD | half | unended              what is no response, half of one, one without an end
     complain:WORD | spew   to standard error, a line or 20,000
@@ -80,6 +81,10 @@ def do(step: str, word: str, command: Command) -> Command:
         case "play" | "part":
             number, _, path = word.rpartition(":")
             play(id, Path(path), int(number) if step == "part" else None)
+        case "race":
+            plain, _, other = word.partition(":")
+            play(protocol.rival_of(id), Path(plain), None)
+            play(id, Path(other), None)
         case "long":
             length = int(word) - len(line(Text(id, "")))
             say(Text(id, "x" * length))
