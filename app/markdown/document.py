@@ -88,7 +88,7 @@ class TextDocument:
         self._reasoning_folded: bool | None = None  # as the person wants it
         self._formulas_drawn = True
         self._formulas: set[str] = set()  # those that are in the document, as written
-        self._panels: dict[int, tuple[int, str]] = {}  # where its label stands, its language
+        self._panels: dict[int, tuple[int, str]] = {}  # where its label is, its language
         self._to_colour: deque[int] = deque()
         self._coloured: set[int] = set()
         self._colouring: tuple[int, Iterator[None]] | None = None  # the panel, and its slices
@@ -114,7 +114,7 @@ class TextDocument:
     def set_rejected(self, rejected: list[RejectedSpan]) -> None:
         """Show these among the text, in the order of their places in the text that was given.
 
-        What stands before the first that is new or gone stays as it is.
+        What is before the first that is new or gone stays as it is.
         """
         old = self._given_rejected
         same = len(old)
@@ -221,7 +221,7 @@ class TextDocument:
             pass
 
     def ranges(self, start: int, end: int) -> list[tuple[int, int]]:
-        """Where in the document the characters from `start` to `end` of the given text stand."""
+        """Where in the document the characters from `start` to `end` of the given text are."""
         place_of = self._stream.place_of
         return self._map.ranges(place_of(start), place_of(end))
 
@@ -231,7 +231,7 @@ class TextDocument:
         return None if place is None else self._stream.given_at(place)
 
     def source_before(self, position: int) -> int:
-        """Where the given text stands that was shown up to this place of the document."""
+        """Up to where the given text is shown before this place of the document."""
         return self._stream.given_at(self._map.source_before(position))
 
     def settled_until(self) -> int:

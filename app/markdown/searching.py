@@ -1,8 +1,9 @@
 """Finding words in a text as it is shown: across bold, in code and in tables, not in its Markdown.
 
 Case and accents do not matter, and any white space is as good as another. Reads the text by the
-same parts as a document would, a bounded piece at a time, and needs none. What is found stands at
-places of the given text. Knows pages; nothing of Qt.
+same parts as a document would, a bounded piece at a time, and needs none. Formulas are searched as
+they were written; reasoning, which is mostly folded, is not searched. What is found are places of
+the given text. Knows pages; nothing of Qt.
 """
 
 import re
@@ -11,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from app.markdown.page import Item, TextLine, TextRun
+from app.markdown.page import Item, TextLine, TextRun, with_formulas_as_source
 from app.markdown.streaming import ReadingPlace, StreamingMarkdown, StreamingPlainText
 
 _SPACES = re.compile(r"\s+")
@@ -97,7 +98,7 @@ class _ShownLine:
             yield self._source(first)[0], self._source(last)[1]
 
     def _source(self, place: int) -> tuple[int, int]:
-        """From where to where in the source a shown character stands."""
+        """From where to where in the source a shown character is."""
         number = bisect_right(self._starts, place) - 1
         run = self._runs[number]
         if not run.exact:
@@ -107,7 +108,9 @@ class _ShownLine:
 
 
 def _shown_lines(items: Iterable[Item]) -> Iterator[_ShownLine]:
-    for item in items:
+    for item in with_formulas_as_source(items):
+        if item.block.reasoning:
+            continue
         if isinstance(item, TextLine):
             yield _ShownLine(item.runs)
         else:

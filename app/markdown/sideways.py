@@ -131,7 +131,7 @@ class SidewaysCode(QObject):
         line = block.layout().lineForTextPosition(cursor.positionInBlock())
         if not line.isValid():
             return
-        self._move(panel, block, offset=0)  # Qt tells of no place left of the view
+        self._move(panel, block, offset=0)  # Qt knows no place left of the view
         x: Any = line.cursorToX(cursor.positionInBlock())  # a pair, whatever its annotation says
         place = round(block.layout().position().x() + x[0]) - panel.offset
         self._move(panel, block, offset=panel.offset)

@@ -118,7 +118,7 @@ def test_growing_as_at_once(formats: Formats, text: str, cuts: list[int], steps:
 
 @reusing
 @given(text=markdown, places=st.lists(st.integers(0, 120), max_size=5), cuts=cut_places)
-def test_ghosts_come_and_go(
+def test_rejected_tokens_come_and_go(
     formats: Formats, text: str, places: list[int], cuts: list[int]
 ) -> None:
     rejected = [RejectedSpan(place, " no", number) for number, place in enumerate(sorted(places))]
