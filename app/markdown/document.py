@@ -87,7 +87,8 @@ class TextDocument:
         self._reasoning_figures = ""
         self._reasoning_folded: bool | None = None  # as the person wants it
         self._formulas_drawn = True
-        self._formulas: set[str] = set()  # those that are in the document, as written
+        self._formulas: set[str] = set()  # those that are in the text, as written
+        self._first_formula = -1  # where the first of them is
         self._panels: dict[int, tuple[int, str]] = {}  # where its label is, its language
         self._to_colour: deque[int] = deque()
         self._coloured: set[int] = set()
@@ -154,8 +155,9 @@ class TextDocument:
         """Draw the formulas, or show them as they were written: so each token can be seen."""
         if drawn != self._formulas_drawn:
             self._formulas_drawn = drawn
-            self._rewind(0)
-            self._stale = True
+            if self._formulas:
+                self._rewind(self._first_formula)
+                self._stale = True
 
     def refresh_formulas(self, laid_out: frozenset[str]) -> bool:
         """Give the formulas room whose outlines are known now. False where there are none."""
@@ -272,6 +274,11 @@ class TextDocument:
                 for item in items
                 if item.block.shape == "reasoning" or not (item.block.reasoning and folded)
             ]
+        for run in all_runs(items):
+            if run.style.formula:
+                if not self._formulas or run.source < self._first_formula:
+                    self._first_formula = run.source
+                self._formulas.add(run.style.formula)
         drawn = self._formulas_drawn and self._formats.formulas is not None
         return items if drawn else with_formulas_as_source(items)
 
@@ -419,7 +426,6 @@ class TextDocument:
         layouts = self._formats.formulas
         if not run.style.formula or layouts is None:
             return self._formats.characters(run.style, line.block)
-        self._formulas.add(run.style.formula)
         return self._formats.formula(run.style, line.block, layouts=layouts)
 
     def _note_runs(self, runs: Sequence[TextRun], position: int) -> None:
