@@ -168,14 +168,16 @@ class StreamingMarkdown(_StreamingText):
         super().__init__()
         self._reader = reader or BlockReader()
         self._last: tuple[str, ReadingPlace, list[Block]] = ("", ReadingPlace(), [])
-        self._searched = 0  # so far there is no lone closing mark
+        self._searched = 0  # where the last line begins that was searched
+        self._seen = 0  # characters of the text, when that was last searched
         self._lone_end = -1  # where there is one
 
     @property
     def restarted(self) -> bool:
         """Whether the text turned out to begin with reasoning, and has to be read again."""
         text = self.text
-        if self._lone_end < 0 and self._searched < len(text) and not _OPENING.match(text):
+        if self._lone_end < 0 and self._seen < len(text) and not _OPENING.match(text):
+            self._seen = len(text)
             found = _LONE_CLOSING.search(text, self._searched)
             if found and "<think>" not in text[: found.start()]:
                 self._lone_end = found.start()
