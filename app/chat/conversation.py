@@ -269,6 +269,7 @@ class OpenConversation(QObject):
             lines,
             record.settings or DEFAULTS,
             names=self._names(),
+            title=record.title,
             content=content,
             before=before,
             failed=self._give_up,

@@ -12,9 +12,11 @@ from PySide6.QtGui import (
     QContextMenuEvent,
     QEnterEvent,
     QGuiApplication,
+    QKeyEvent,
     QPainter,
     QPaintEvent,
     QPalette,
+    QTextCursor,
 )
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QMenu, QVBoxLayout, QWidget
 
@@ -27,6 +29,7 @@ from app.markdown.blocks import BlockReader
 from app.markdown.formats import Formats
 from app.markdown.streaming import StreamingMarkdown, StreamingPlainText
 from app.markdown.view import TextView
+from app.theme.focus_ring import FocusRing
 from app.theme.hover_button import HoverButton
 from app.theme.style import small_font
 from engine.request import Role
@@ -41,6 +44,10 @@ _ENDINGS: dict[MessageState, str] = {
     "failed": "The answer failed.",
     "length": "Stopped at the token limit.",
 }
+
+
+_NO_MODIFIERS = (Qt.KeyboardModifier.NoModifier, Qt.KeyboardModifier.KeypadModifier)
+_STEPS: dict[int, int] = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +130,9 @@ class MessageWidget(QWidget):
         self.view.code_copied.connect(lambda: self.copied.emit("Code copied"))
         for part in (self.view, *self.buttons):
             part.installEventFilter(self)
+        for button in (*self.buttons, self.go_on):
+            button.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        FocusRing(self.view, around=self)
 
     @property
     def buttons(self) -> tuple[HoverButton, ...]:
@@ -131,11 +141,10 @@ class MessageWidget(QWidget):
         return tuple(button for actions in self._actions for button in actions.buttons)
 
     @property
-    def stops(self) -> tuple[QWidget, ...]:
-        """Where Tab stops, in turn: at each action once."""
-        if self.role == "assistant":
-            return (self.view, self.go_on, *self._actions[0].buttons)
-        return (*self._actions[0].buttons, self.view, self.go_on)
+    def inner(self) -> tuple[HoverButton, ...]:
+        """The buttons that arrows lead to from the text, where Tab stops."""
+        parts = (*self._actions[0].buttons, self.go_on, *self.view.code_buttons)
+        return tuple(part for part in parts if part.isVisibleTo(self) and part.isEnabled())
 
     @property
     def written(self) -> str:
@@ -247,13 +256,33 @@ class MessageWidget(QWidget):
         self._wake(False)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        if event.type() == QEvent.Type.FocusIn:
+        if isinstance(event, QKeyEvent) and event.type() == QEvent.Type.KeyPress:
+            if event.modifiers() in _NO_MODIFIERS and self._move_focus(watched, event.key()):
+                return True
+        elif event.type() == QEvent.Type.FocusIn:
             self._wake(True)
             if watched is self.view:
                 self.focused.emit()
         elif event.type() == QEvent.Type.FocusOut:
             self._wake(self.underMouse())
         return super().eventFilter(watched, event)
+
+    def _move_focus(self, at: QObject, key: int) -> bool:
+        """Go from the text's first or last line to the buttons, along these, and back again."""
+        inner = self.inner
+        places = range(len(inner))
+        if at is self.view:
+            place, leaves = 0, _leaves_text(self.view.textCursor(), key)
+        else:
+            now = next((n for n, button in enumerate(inner) if button is at), -1)
+            if now >= 0 and key in (Qt.Key.Key_Up, Qt.Key.Key_Down, Qt.Key.Key_Escape):
+                self.view.setFocus(Qt.FocusReason.ShortcutFocusReason)
+                return True
+            place, leaves = now + _STEPS.get(key, 0), now >= 0 and key in _STEPS
+        if leaves and place in places:
+            inner[place].installEventFilter(self)  # those of code are made as it is written
+            inner[place].setFocus(Qt.FocusReason.ShortcutFocusReason)
+        return leaves and bool(inner)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         if self.role != "assistant":
@@ -297,7 +326,7 @@ class MessageWidget(QWidget):
             self._head.addWidget(self._actions[0])
 
     def _add_actions_above(self) -> None:
-        """Those in the head of an answer, for the pointer: Tab stops at those below."""
+        """Those in the head of an answer, for the pointer; the keyboard reaches those below."""
         above = self._make_actions()
         for button in above.buttons:
             button.setFocusPolicy(Qt.FocusPolicy.NoFocus)
@@ -339,3 +368,14 @@ def _label(text: str) -> QLabel:
     label = QLabel(text)
     label.setTextFormat(Qt.TextFormat.PlainText)
     return label
+
+
+def _leaves_text(cursor: QTextCursor, key: int) -> bool:
+    """Whether this key would move the cursor out of the text."""
+    match key:
+        case Qt.Key.Key_Up:
+            return not cursor.movePosition(QTextCursor.MoveOperation.Up)
+        case Qt.Key.Key_Down:
+            return not cursor.movePosition(QTextCursor.MoveOperation.Down)
+        case _:
+            return False

@@ -82,6 +82,10 @@ class MessageRow:
         if self.widget is not None:
             self.widget.append(delta)
 
+    def copy(self) -> None:
+        """Put the whole text on the clipboard."""
+        (self.widget or self._build(self)).copy()
+
     def end(self, ending: Ending) -> None:
         """No more text comes."""
         self.ending = ending

@@ -8,6 +8,7 @@ from functools import partial
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
+from app.chat.activity import Reading, in_a_line
 from app.chat.announce import Announcer
 from app.chat.answers import Answers, Writing
 from app.chat.conversation import OpenConversation
@@ -59,6 +60,7 @@ class ConversationPresenter(QObject):
         transcript.built.connect(self._on_built)
         conversation.changed.connect(self._follow)
         answers.happened.connect(self._hear)
+        answers.activity_changed.connect(self._show_activity)
         answers.finished.connect(self._finish)
         answers.saved.connect(self._on_saved)
 
@@ -84,6 +86,12 @@ class ConversationPresenter(QObject):
         row = self._row(id)
         if row is not None:
             self._transcript.reveal(row)
+
+    def copy(self, id: int) -> None:
+        """Put a message on the clipboard."""
+        row = self._row(id)
+        if row is not None:
+            row.copy()
 
     def _follow(self, kept: int) -> None:
         """Show the branch as it is now; `kept` messages are shown already."""
@@ -115,9 +123,10 @@ class ConversationPresenter(QObject):
         self._shown.append(message)
         row.set_branches(message.place, message.siblings)
         row.set_figures(message.figures)
-        if streaming:
+        if writing is not None and streaming:
             self._writing = writing
             self._lane.clear()
+            self._show_activity(writing)
             self._frame.start()
 
     def _on_built(self, row: MessageRow) -> None:
@@ -154,6 +163,13 @@ class ConversationPresenter(QObject):
                     self._frame.start()
             case Round():
                 self._lane.push(happening)
+
+    def _show_activity(self, writing: Writing) -> None:
+        """Say in the lane's place what is done before there are rounds."""
+        if writing is not self._writing or (activity := writing.activity) is None:
+            return
+        share = activity.share if isinstance(activity, Reading) else None
+        self._lane.say(in_a_line(activity), share=share)
 
     def _finish(self, writing: Writing) -> None:
         if writing is not self._writing:

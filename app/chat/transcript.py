@@ -31,7 +31,7 @@ FRAME_MILLISECONDS = 33
 _BUDGET_SECONDS = 0.008  # of writing in a frame
 _FIRST_BUDGET_SECONDS = 0.08  # before a conversation is painted for the first time
 _LONGEST_SECONDS = 0.2  # of writing a message that the person asked for
-_WIDEST = 820  # pixels
+WIDEST_TEXT = 820  # pixels
 _ABOVE, _BETWEEN, _BELOW, _BESIDE = 16, 14, 24, 16  # pixels around the messages
 _NEAR = 24  # pixels from the bottom that still count as there
 _MOST_BUILT = 40  # messages that have widgets; more than a few screens of short ones
@@ -65,6 +65,7 @@ class Transcript(QScrollArea):
         self._rest_until = 0.0
         self._provenance = False
         self.setAccessibleName("Conversation")
+        self.setFocusPolicy(Qt.FocusPolicy.ClickFocus)  # Tab stops at the messages
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         # One that comes makes the page narrower, and all of its text is laid out again.
@@ -352,10 +353,8 @@ class Transcript(QScrollArea):
             if other is row:
                 break
             if other.widget is not None:
-                before = other.widget.stops[-1]
-        for part in widget.stops:
-            QWidget.setTabOrder(before, part)
-            before = part
+                before = other.widget.view
+        QWidget.setTabOrder(before, widget.view)
 
     def _fold_some(self) -> None:
         """Take down the widgets that are the farthest from what is in sight."""
@@ -392,7 +391,7 @@ class Transcript(QScrollArea):
         bar, viewport = self.verticalScrollBar(), self.viewport()
         anchor, offset = self._anchor()
         before = anchor.height if anchor else 0
-        width = max(160, min(_WIDEST, viewport.width() - 2 * _BESIDE))
+        width = max(160, min(WIDEST_TEXT, viewport.width() - 2 * _BESIDE))
         wrapped = width != self._column[1]
         left, _ = self._column = max(_BESIDE, (viewport.width() - width) // 2), width
         top = _ABOVE

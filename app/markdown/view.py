@@ -127,6 +127,11 @@ class TextView(QTextBrowser):
         last = self.cursorForPosition(QPoint(self.width(), seen.bottom() + margin)).position()
         return first, last
 
+    @property
+    def code_buttons(self) -> tuple[HoverButton, ...]:
+        """The buttons that copy the code blocks, from the first block to the last."""
+        return tuple(sorted(self._buttons.values(), key=lambda button: button.y()))
+
     def place_buttons(self) -> None:
         """Put a button to copy on every code block, and a bar under wide code.
 
@@ -353,6 +358,7 @@ class TextView(QTextBrowser):
             "Copy", parent=self.viewport(), font=self._formats.font, colours=self._formats.colours
         )
         button.setAccessibleName("Copy this code")
+        button.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # Tab would stop at every block
         button.clicked.connect(lambda: self._copy(panel))
         button.show()
         return button
