@@ -80,7 +80,7 @@ class BlockReader:
         self._md.validateLink = is_web  # type: ignore[assignment]
 
     def read(self, text: str, *, base: int, after: After | None) -> list[Block]:
-        """The blocks of `text`, which stands at `base` in the source, below a line of shape
+        """The blocks of `text`, which begins at `base` in the source, below a line of shape
         `after`. One that is nested too deep to be shown is shown as the text it is."""
         state = _State(text, self._md, {}, [])
         self._md.block.tokenize(state, 0, state.lineMax)
@@ -139,7 +139,7 @@ def plain_lines(
 def code_lines(
     text: str, *, block_style: BlockStyle, places: Places, after: After | None, joined: bool = False
 ) -> Iterator[TextLine]:
-    """The lines of a code block or of a part of it; `places` says where they stand.
+    """The lines of a code block or of a part of it; `places` says where they are in the source.
 
     `joined`: the first goes on the line before.
     """
@@ -188,7 +188,7 @@ def located(runs: Sequence[TextRun], places: Places) -> list[TextRun]:
         while run.exact and index + 1 < len(starts) and starts[index + 1] < run.end:
             cut = starts[index + 1] - run.source
             begin, end = _place(places, index, run.source), places[index + 1][1]
-            # Spaces that stand for a part of a tab are more than it, and one for all.
+            # Spaces that replace a part of a tab are more than it, and one for all.
             found.append(TextRun(run.text[:cut], run.style, begin, min(cut, end - begin)))
             run = TextRun(run.text[cut:], run.style, run.source + cut, run.length - cut)
             index += 1
@@ -245,7 +245,7 @@ class _State(StateBlock):
         for line in range(begin, end):
             row = super().getLines(line, line + 1, indent, keepLastLF or line + 1 < end)
             start = self.eMarks[line] + row.endswith("\n") - len(row)
-            made = 0  # of spaces that stand for a part of a tab
+            made = 0  # of spaces that replace a part of a tab
             while self.src[start + made] != row[made] if made < len(row) else False:
                 made += 1
             if made:
@@ -422,7 +422,7 @@ class _Builder:
         self._add(TextLine(self._formula_style(), tuple(located([run], places))))
 
     def _places(self, token: Token) -> Places:
-        """Where the token's content stands in the source."""
+        """Where the token's content is in the source."""
         before = token.meta["text"].index(token.content)  # spaces were taken off it
         return tuple((start - before, self._base + at) for start, at in token.meta["places"])
 
@@ -504,7 +504,7 @@ def _trimmed(runs: Sequence[TextRun]) -> Sequence[TextRun]:
 
 
 def _cells(row: str) -> list[tuple[str, Places]]:
-    """The cells of a table's row, as markdown-it cuts them, and where they stand in it.
+    """The cells of a table's row, as markdown-it cuts them, and their places in it.
 
     A bar behind a backslash is text, and the backslash is not.
     """

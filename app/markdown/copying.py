@@ -69,7 +69,7 @@ def _written(block: QTextBlock, start: int, end: int) -> str:
 
 
 def _cell(block: QTextBlock) -> int | None:
-    """Which row of a table the block stands in."""
+    """Which row of a table the block is in."""
     cursor = QTextCursor(block)
     table = cursor.currentTable()
     return table.cellAt(cursor).row() if table else None

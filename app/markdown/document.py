@@ -87,8 +87,9 @@ class TextDocument:
         self._reasoning_figures = ""
         self._reasoning_folded: bool | None = None  # as the person wants it
         self._formulas_drawn = True
-        self._formulas: set[str] = set()  # those that are in the document, as written
-        self._panels: dict[int, tuple[int, str]] = {}  # where its label stands, its language
+        self._formulas: set[str] = set()  # those that are in the text, as written
+        self._first_formula = -1  # where the first of them is
+        self._panels: dict[int, tuple[int, str]] = {}  # where its label is, its language
         self._to_colour: deque[int] = deque()
         self._coloured: set[int] = set()
         self._colouring: tuple[int, Iterator[None]] | None = None  # the panel, and its slices
@@ -114,7 +115,7 @@ class TextDocument:
     def set_rejected(self, rejected: list[RejectedSpan]) -> None:
         """Show these among the text, in the order of their places in the text that was given.
 
-        What stands before the first that is new or gone stays as it is.
+        What is before the first that is new or gone stays as it is.
         """
         old = self._given_rejected
         same = len(old)
@@ -159,8 +160,9 @@ class TextDocument:
         """Draw the formulas, or show them as they were written: so each token can be seen."""
         if drawn != self._formulas_drawn:
             self._formulas_drawn = drawn
-            self._rewind(0)
-            self._stale = True
+            if self._formulas:
+                self._rewind(self._first_formula)
+                self._stale = True
 
     def refresh_formulas(self, laid_out: frozenset[str]) -> bool:
         """Give the formulas room whose outlines are known now. False where there are none."""
@@ -226,7 +228,7 @@ class TextDocument:
             pass
 
     def ranges(self, start: int, end: int) -> list[tuple[int, int]]:
-        """Where in the document the characters from `start` to `end` of the given text stand."""
+        """Where in the document the characters from `start` to `end` of the given text are."""
         place_of = self._stream.place_of
         return self._map.ranges(place_of(start), place_of(end))
 
@@ -236,7 +238,7 @@ class TextDocument:
         return None if place is None else self._stream.given_at(place)
 
     def source_before(self, position: int) -> int:
-        """Where the given text stands that was shown up to this place of the document."""
+        """Up to where the given text is shown before this place of the document."""
         return self._stream.given_at(self._map.source_before(position))
 
     def settled_until(self) -> int:
@@ -277,6 +279,11 @@ class TextDocument:
                 for item in items
                 if item.block.shape == "reasoning" or not (item.block.reasoning and folded)
             ]
+        for run in all_runs(items):
+            if run.style.formula:
+                if not self._formulas or run.source < self._first_formula:
+                    self._first_formula = run.source
+                self._formulas.add(run.style.formula)
         drawn = self._formulas_drawn and self._formats.formulas is not None
         return items if drawn else with_formulas_as_source(items)
 
@@ -424,7 +431,6 @@ class TextDocument:
         layouts = self._formats.formulas
         if not run.style.formula or layouts is None:
             return self._formats.characters(run.style, line.block)
-        self._formulas.add(run.style.formula)
         return self._formats.formula(run.style, line.block, layouts=layouts)
 
     def _note_runs(self, runs: Sequence[TextRun], position: int) -> None:

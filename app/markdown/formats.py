@@ -32,7 +32,7 @@ PANEL = ROLE + 2
 JOINED = ROLE + 3
 BARS = ROLE + 4
 REJECTED = ROLE + 5  # of characters: which rejected or discarded token they are
-TOKEN = ROLE + 6  # of what is laid over a line: that it tells a token's kind
+TOKEN = ROLE + 6  # of what is laid over a line: that it marks a token's kind
 
 CODE_PADDING = 12  # pixels
 _HEADINGS = (1.5, 1.28, 1.14, 1.05, 1.0, 1.0)
@@ -107,6 +107,7 @@ class Formats:
             made.setTabPositions(
                 [QTextOption.Tab(self._tab * n, QTextOption.TabType.LeftTab) for n in range(1, 40)]
             )
+        made.setNonBreakableLines(block_style.shape == "code")
         if block_style.shape in ("text", "code"):
             made.setLineHeight(118, QTextBlockFormat.LineHeightTypes.ProportionalHeight.value)
         if block_style.shape == "heading":

@@ -39,7 +39,6 @@ _FOLDER = Path(__file__).parents[2]  # so that `-m app` is this copy's
 _LONGEST_LINE_BYTES = 1 << 22
 _MOST_KEPT = 2_000
 _TOGETHER_MS = 30  # formulas that are laid out within this time are shown together
-_IDLE_MS = 60_000  # until the process is ended, as it takes some memory
 _WRAPPED = int(Qt.TextFlag.TextWrapAnywhere | Qt.TextFlag.TextWordWrap | Qt.AlignmentFlag.AlignLeft)
 _X_HEIGHT = 0.5  # of the formulas' font
 _SMALLEST = 0.4  # of a formula that is wider than the text
@@ -88,16 +87,19 @@ class FormulaLayouts(QObject):
         *,
         command: Sequence[str] = _COMMAND,
         patience_seconds: float = 8.0,
+        idle_seconds: float = 60.0,
     ) -> None:
-        """`patience_seconds` are for one formula, the start of its process included."""
+        """`patience_seconds` are for one formula, the start of its process included. After
+        `idle_seconds` without one the process is ended, as it takes some memory."""
         super().__init__(parent)
         self._command = tuple(command)
         self._known: OrderedDict[str, FormulaOutline | None] = OrderedDict()
         self._asked: dict[str, None] = {}  # in the order of asking
         self._new: set[str] = set()
         self._child: ChildProcess | None = None
+        self._closed = False
         self._patience = self._timer(round(1000 * patience_seconds), self._give_up)
-        self._idle = self._timer(_IDLE_MS, self._stop)
+        self._idle = self._timer(round(1000 * idle_seconds), self._stop)
         self._together = self._timer(_TOGETHER_MS, self._report)
 
     def find(self, written: str) -> FormulaOutline | None:
@@ -106,10 +108,15 @@ class FormulaLayouts(QObject):
         if written in self._known:
             self._known.move_to_end(written)
             return self._known[written]
-        if written not in self._asked:
+        if written not in self._asked and not self._closed:
             self._asked[written] = None
             self._ask(written)
         return None
+
+    @property
+    def pid(self) -> int:
+        """Of the process; 0 where none is running."""
+        return self._child.pid if self._child is not None else 0
 
     @property
     def waiting(self) -> bool:
@@ -118,7 +125,9 @@ class FormulaLayouts(QObject):
 
     def close(self) -> None:
         """End the process. Nothing more is laid out."""
+        self._closed = True
         self._asked.clear()
+        self._new.clear()
         self._stop()
 
     def _ask(self, written: str) -> None:

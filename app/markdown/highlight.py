@@ -47,8 +47,8 @@ _KINDS: tuple[tuple[_TokenType, Syntax], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class _CodeLine:
-    """A line of code: its block, and where in it its text stands, in UTF-16 units. Rejected
-    tokens and marks of control characters may stand between."""
+    """A line of code: its block, and where in it its text is, in UTF-16 units. Rejected
+    tokens and marks of control characters may be between."""
 
     block: QTextBlock
     parts: tuple[tuple[int, str], ...]
@@ -59,7 +59,7 @@ class _CodeLine:
 
 
 def panel_blocks(document: QTextDocument, position: int) -> Iterator[QTextBlock]:
-    """The lines of the code block whose label stands at `position`; not the label."""
+    """The lines of the code block whose label is at `position`; not the label."""
     block = document.findBlock(position)
     panel = block.blockFormat().property(PANEL)
     block = block.next()
@@ -73,7 +73,7 @@ def panel_blocks(document: QTextDocument, position: int) -> Iterator[QTextBlock]
 def highlight(
     document: QTextDocument, position: int, *, language: str, colours: Mapping[Syntax, str]
 ) -> Iterator[None]:
-    """Colour the code block whose label stands at `position`; a slice of the work each step.
+    """Colour the code block whose label is at `position`; a slice of the work each step.
 
     The document must not change before the last step, but behind the code block.
     """
@@ -133,7 +133,7 @@ class _Painter:
         for line, ranges in zip(self._lines, self._ranges, strict=True):
             if ranges:
                 layout = line.block.layout()
-                # What tells kinds of tokens lies over the colours.
+                # What marks a token's kind lies over the colours.
                 tokens = [found for found in layout.formats() if found.format.hasProperty(TOKEN)]
                 layout.setFormats(ranges + tokens)
                 document.markContentsDirty(line.block.position(), line.block.length())

@@ -1,7 +1,7 @@
 """Inline Markdown to runs that know which characters of the paragraph they come from.
 
-markdown-it reads it; it does not tell where its tokens stood, so its rules are watched here:
-where each began and ended says where its tokens come from. Knows no blocks and no Qt.
+markdown-it reads it, and does not say where its tokens were; so its rules are watched here: where
+each began and ended says where its tokens come from. Knows no blocks and no Qt.
 
 Only http and https make links. An image is its description and a link: nothing is ever loaded.
 What CommonMark does not have is in `app.markdown.rules`.

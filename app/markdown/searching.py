@@ -3,8 +3,8 @@
 A formula is searched as it was written; reasoning is, too, where it is folded.
 
 Case and accents do not matter, and any white space is as good as another. Reads the text by the
-same parts as a document would, a bounded piece at a time, and needs none. What is found stands at
-places of the given text. Knows pages; nothing of Qt.
+same parts as a document would, a bounded piece at a time, and needs none. What is found are places
+of the given text. Knows pages; nothing of Qt.
 """
 
 import re
@@ -103,7 +103,7 @@ class _ShownLine:
             yield self._source(first)[0], self._source(last)[1]
 
     def _source(self, place: int) -> tuple[int, int]:
-        """From where to where in the source a shown character stands."""
+        """From where to where in the source a shown character is."""
         number = bisect_right(self._starts, place) - 1
         run = self._runs[number]
         if not run.exact:

@@ -168,14 +168,16 @@ class StreamingMarkdown(_StreamingText):
         super().__init__()
         self._reader = reader or BlockReader()
         self._last: tuple[str, ReadingPlace, list[Block]] = ("", ReadingPlace(), [])
-        self._searched = 0  # so far there is no lone closing mark
+        self._searched = 0  # where the last line begins that was searched
+        self._seen = 0  # characters of the text, when that was last searched
         self._lone_end = -1  # where there is one
 
     @property
     def restarted(self) -> bool:
         """Whether the text turned out to begin with reasoning, and has to be read again."""
         text = self.text
-        if self._lone_end < 0 and self._searched < len(text) and not _OPENING.match(text):
+        if self._lone_end < 0 and self._seen < len(text) and not _OPENING.match(text):
+            self._seen = len(text)
             found = _LONE_CLOSING.search(text, self._searched)
             if found and "<think>" not in text[: found.start()]:
                 self._lone_end = found.start()
@@ -227,6 +229,8 @@ class StreamingMarkdown(_StreamingText):
 
     def tail(self, place: ReadingPlace) -> tuple[Item, ...]:
         """What is behind the finished parts, as it looks now. For when there is no next."""
+        if found := self._opening_at(place):
+            return (_reasoning_header(found[0]),)
         items = self._tail(self.text, place)
         return _reasoned(items) if place.reasoning else items
 
@@ -239,18 +243,25 @@ class StreamingMarkdown(_StreamingText):
 
     def _begun_reasoning(self, place: ReadingPlace) -> FinishedPart | None:
         """The header, where the reasoning begins here; nothing of reasoning that is empty."""
+        found = self._opening_at(place)
+        if found is None:
+            return None
+        begin, mark = found
+        end = self.text.find(mark, begin)
+        inside = self.text[begin:end] if end >= 0 else _without_begun(self.text, mark)[begin:]
+        if inside.strip():
+            behind = ReadingPlace(begin, "reasoning", reasoning=mark)
+            return FinishedPart((_reasoning_header(begin),), behind)
+        return FinishedPart((), ReadingPlace(end + len(mark))) if end >= 0 else None
+
+    def _opening_at(self, place: ReadingPlace) -> tuple[int, str] | None:
+        """What `_opening` says, where nothing is before this place or the reading is at it."""
         if place.reasoning or place.after or place.fence or place.joined:
             return None
         found = self._opening()
         if found is None or place.source > found[0] or self.text[: place.source].strip():
             return None
-        begin, mark = found
-        if self.reasoning is None:
-            end = self.text.find(mark, begin) + len(mark)
-            return FinishedPart((), ReadingPlace(end))
-        run = TextRun("Reasoning", Style(role="label"), begin, 0)
-        header = TextLine(BlockStyle("reasoning", reasoning=True), (run,))
-        return FinishedPart((header,), ReadingPlace(begin, "reasoning", reasoning=mark))
+        return found
 
     def _finished(self, text: str, place: ReadingPlace) -> FinishedPart | None:
         begin = place.source
@@ -411,6 +422,11 @@ def _panels(items: Sequence[Item]) -> tuple[int, ...]:
     """The code blocks that begin in `items`."""
     panels = (item.block.panel for item in items if item.block.shape == "label")
     return tuple(panel for panel in panels if panel is not None)
+
+
+def _reasoning_header(source: int) -> TextLine:
+    run = TextRun("Reasoning", Style(role="label"), source, 0)
+    return TextLine(BlockStyle("reasoning", reasoning=True), (run,))
 
 
 def _reasoned(items: Sequence[Item]) -> tuple[Item, ...]:

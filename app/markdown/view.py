@@ -19,6 +19,8 @@ from PySide6.QtGui import (
     QGuiApplication,
     QHelpEvent,
     QImage,
+    QKeyEvent,
+    QMouseEvent,
     QPainter,
     QPaintEvent,
     QPalette,
@@ -35,6 +37,7 @@ from app.markdown.copying import written_text
 from app.markdown.document import REASONING_ADDRESS, TextDocument
 from app.markdown.formats import BARS, CODE_PADDING, PANEL, SHAPE, Formats
 from app.markdown.formulas import FormulaObjects
+from app.markdown.sideways import SidewaysCode
 from app.markdown.streaming import StreamingMarkdown, StreamingPlainText
 from app.theme.hover_button import HoverButton
 from models.in_words import clean
@@ -88,6 +91,7 @@ class TextView(QTextBrowser):
         self._seen = QRect()
         self._marks: tuple[TextMark, ...] = ()
         self._buttons: dict[int, HoverButton] = {}
+        self._sideways = SidewaysCode(self, self.text.panels, below=_PADDING)
         self._rewriting = QTimer(self, interval=0)
         self._rewriting.timeout.connect(self._rewrite)
         if formats.formulas is not None:
@@ -129,7 +133,11 @@ class TextView(QTextBrowser):
         return tuple(sorted(self._buttons.values(), key=lambda button: button.y()))
 
     def place_buttons(self) -> None:
-        """Put a button to copy on every code block. For after each change of the text."""
+        """Put a button to copy on every code block, and a bar under wide code.
+
+        For after each change of the text.
+        """
+        self._sideways.place()
         panels = self.text.panels()
         for panel in self._buttons.keys() - panels.keys():
             self._buttons.pop(panel).deleteLater()
@@ -201,7 +209,17 @@ class TextView(QTextBrowser):
         return super().viewportEvent(event)
 
     def wheelEvent(self, event: QWheelEvent) -> None:
-        event.ignore()  # the transcript scrolls, not the message
+        # The transcript scrolls, not the message; but wide code does.
+        event.setAccepted(self._sideways.wheel(event))
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        super().keyPressEvent(event)
+        self._sideways.show_cursor()
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        super().mouseMoveEvent(event)
+        if event.buttons() & Qt.MouseButton.LeftButton:
+            self._sideways.show_cursor()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
@@ -220,7 +238,9 @@ class TextView(QTextBrowser):
         painter.setPen(Qt.PenStyle.NoPen)
         self._paint_below(painter, event.rect())
         painter.end()
-        super().paintEvent(event)
+        self._sideways.move_lines(event.rect())
+        for part in self._sideways.parts(event.rect()):
+            super().paintEvent(QPaintEvent(part))
         seen = self.visibleRegion().boundingRect()
         if seen != self._seen:
             self._seen = seen

@@ -16,6 +16,8 @@ from pytestqt.qtbot import QtBot
 from app.chat.provenance import Legend, Provenance, describe, laid_over
 from app.markdown.copying import written_text
 from app.markdown.formats import ROLE, Formats
+from app.markdown.formulas import FormulaLayouts
+from app.markdown.page import OBJECT
 from app.markdown.streaming import StreamingMarkdown
 from app.markdown.view import TextView
 from app.rounds.explained import KINDS, as_tip
@@ -313,3 +315,46 @@ def test_the_legend_has_words(qtbot: QtBot, formats: Formats) -> None:
     legend.explanation_asked.connect(lambda: asked.append(True))
     legend.findChildren(QToolButton)[0].click()
     assert asked == [True]
+
+
+def test_the_tokens_of_the_reasoning_are_counted(show: Show) -> None:
+    pieces = tuple(
+        piece(text, "plain") for text in ("<think>", "so", " it", " is", "</think>", "x")
+    )
+    view = show("".join(p.text for p in pieces))
+    overlaid(view, pieces=pieces)
+    assert "3 tokens" in view.toPlainText()
+
+
+@pytest.mark.qt_log_ignore("propagateSizeHints")
+def test_the_tokens_of_a_formula_are_told_apart(formats: Formats, qtbot: QtBot) -> None:
+    layouts = FormulaLayouts()
+    view = TextView(Formats(formats.font, LIGHT, formulas=layouts), StreamingMarkdown())
+    qtbot.addWidget(view)
+    pieces = (piece("so ", "plain"), piece("$x", "accepted"), piece("+y$", "correction"))
+    view.text.append("".join(p.text for p in pieces))
+    view.text.settle()
+    assert view.toPlainText() == f"so {OBJECT}"
+    view.show()
+    overlaid(view, pieces=pieces)
+    assert [text for text, _, _ in laid(view)] == ["so ", "$x", "+y$"]
+    layouts.close()
+
+
+@pytest.mark.qt_log_ignore("propagateSizeHints")
+def test_toggling_leaves_formulas_as_they_were(formats: Formats, qtbot: QtBot) -> None:
+    layouts = FormulaLayouts()
+    view = TextView(Formats(formats.font, LIGHT, formulas=layouts), StreamingMarkdown())
+    qtbot.addWidget(view)
+    view.text.append(TABLE + "$x$\n")
+    view.text.settle()
+    view.show()
+    before = view.toPlainText()
+    made = overlaid(view)
+    assert OBJECT not in view.toPlainText()
+    made.set_shown(False)
+    view.text.settle()
+    made.refresh()
+    assert view.toPlainText() == before
+    assert laid(view) == []
+    layouts.close()

@@ -81,13 +81,16 @@ def test_outlines_come_from_a_process(layouts: FormulaLayouts, until: Until) -> 
     assert not layouts.waiting  # a malformed one is not asked about again
 
 
-def test_a_process_that_was_killed_is_started_again(layouts: FormulaLayouts, until: Until) -> None:
+def test_an_idle_process_is_ended_and_started_again(qtbot: QtBot, until: Until) -> None:
+    layouts = FormulaLayouts(idle_seconds=0.01)
     layouts.find("$x$")
-    until(lambda: not layouts.waiting)
-    layouts.close()
+    until(lambda: layouts.find("$x$") is not None and not layouts.pid)
     layouts.find("$y$")
-    until(lambda: not layouts.waiting)
-    assert layouts.find("$y$") is not None
+    until(lambda: layouts.find("$y$") is not None)
+    layouts.close()
+    layouts.find("$z$")
+    assert not layouts.waiting
+    assert not layouts.pid
 
 
 @pytest.mark.parametrize("trouble", ["time.sleep(60)", "os.abort()", "sys.exit(3)"])

@@ -118,7 +118,7 @@ def test_growing_as_at_once(formats: Formats, text: str, cuts: list[int], steps:
 
 @reusing
 @given(text=markdown, places=st.lists(st.integers(0, 120), max_size=5), cuts=cut_places)
-def test_ghosts_come_and_go(
+def test_rejected_tokens_come_and_go(
     formats: Formats, text: str, places: list[int], cuts: list[int]
 ) -> None:
     rejected = [RejectedSpan(place, " no", number) for number, place in enumerate(sorted(places))]
@@ -156,7 +156,8 @@ def test_every_character_stands_where_the_map_says(
             cursor.setPosition(stop, QTextCursor.MoveMode.KeepAnchor)
             assert cursor.charFormat().property(ROLE) != "rejected"
             exact = character.isalpha() and character.isascii() and stop - start == 1
-            if exact and cursor.charFormat().property(ROLE) == "text" and "&" not in text:
+            whole = "&" in text or "<br>" in text  # several characters are shown as one
+            if exact and cursor.charFormat().property(ROLE) == "text" and not whole:
                 assert cursor.selectedText() == character
             assert start >= end or character in " \n\t"
             end = start

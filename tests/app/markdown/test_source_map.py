@@ -23,7 +23,7 @@ def line(*runs: TextRun) -> TextLine:
     return TextLine(BlockStyle(), runs)
 
 
-def text_with_ghosts(items: list[TextLine], rejected: list[RejectedSpan]) -> list[str]:
+def text_with_rejected(items: list[TextLine], rejected: list[RejectedSpan]) -> list[str]:
     placed = with_rejected(items, rejected)
     return [
         "".join(
@@ -36,7 +36,7 @@ def text_with_ghosts(items: list[TextLine], rejected: list[RejectedSpan]) -> lis
     ]
 
 
-def test_ghosts_stand_behind_what_they_followed() -> None:
+def test_rejected_tokens_are_behind_what_they_followed() -> None:
     items = [line(TextRun("abc", PLAIN, 0, 3)), line(TextRun("de", PLAIN, 5, 2))]
     rejected = [
         RejectedSpan(0, "v", 0),
@@ -45,28 +45,28 @@ def test_ghosts_stand_behind_what_they_followed() -> None:
         RejectedSpan(4, "y", 3),
         RejectedSpan(7, "z", 4),
     ]
-    assert text_with_ghosts(items, rejected) == ["<v>ab<w>c<x>", "<y>de<z>"]
+    assert text_with_rejected(items, rejected) == ["<v>ab<w>c<x>", "<y>de<z>"]
 
 
-def test_ghosts_of_a_text_that_shows_nothing() -> None:
-    assert text_with_ghosts([TextLine(BlockStyle("rule"), ())], [RejectedSpan(0, "a", 0)]) == [
+def test_rejected_tokens_of_a_text_that_shows_nothing() -> None:
+    assert text_with_rejected([TextLine(BlockStyle("rule"), ())], [RejectedSpan(0, "a", 0)]) == [
         "",
         "<a>",
     ]
-    assert text_with_ghosts([], [RejectedSpan(9, "a\nb", 0)]) == ["<a\u21b5b>"]
-    assert text_with_ghosts([], [RejectedSpan(9, "", 0)]) == ["<\u2205>"]
+    assert text_with_rejected([], [RejectedSpan(9, "a\nb", 0)]) == ["<a\u21b5b>"]
+    assert text_with_rejected([], [RejectedSpan(9, "", 0)]) == ["<\u2205>"]
 
 
-def test_ghosts_stand_behind_a_lists_marker() -> None:
+def test_rejected_tokens_are_behind_a_lists_marker() -> None:
     marker = Style(role="marker")
     item = line(TextRun("-", marker, 2, 1), TextRun("\t", marker, 3, 0), TextRun("a", PLAIN, 4, 1))
-    assert text_with_ghosts([item], [RejectedSpan(1, "x", 0), RejectedSpan(3, "y", 1)]) == [
+    assert text_with_rejected([item], [RejectedSpan(1, "x", 0), RejectedSpan(3, "y", 1)]) == [
         "-\t<x><y>a"
     ]
 
 
 @given(st.text("ab\n😀", min_size=1, max_size=20), st.lists(st.integers(0, 25), max_size=6))
-def test_every_ghost_is_placed_once_and_nothing_lost(text: str, places: list[int]) -> None:
+def test_every_rejected_token_is_placed_once_and_nothing_lost(text: str, places: list[int]) -> None:
     rows, start = [], 0
     for row in text.split("\n"):
         rows.append(line(TextRun(row, PLAIN, start, len(row))) if row else line())

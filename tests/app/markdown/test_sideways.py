@@ -1,0 +1,151 @@
+"""Wide code scrolls sideways by itself: nothing else moves, and nothing is cut for good."""
+
+from collections.abc import Callable
+
+import pytest
+from PySide6.QtCore import QPoint, QPointF, Qt
+from PySide6.QtGui import QTextBlock, QWheelEvent
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QScrollBar
+
+from app.markdown.formats import Formats
+from app.markdown.page import RejectedSpan
+from app.markdown.view import TextView
+from app.theme.palette import DARK
+
+Show = Callable[[str], TextView]
+WIDE = "wide = " + " + ".join(f"name_{number}" for number in range(40))
+TEXT = f"before\n\n```python\n{WIDE}\nshort\n```\n\n- item\n  ```\n  {WIDE}\n  ```\n\nend"
+
+
+def bars(view: TextView) -> list[QScrollBar]:
+    found = view.viewport().findChildren(QScrollBar)
+    return sorted((bar for bar in found if bar.isVisible()), key=QScrollBar.y)
+
+
+def placed(view: TextView) -> TextView:
+    view.place_buttons()
+    return view
+
+
+def block(view: TextView, text: str) -> QTextBlock:
+    return view.document().find(text).block()
+
+
+def left(view: TextView, text: str) -> float:
+    """Where the line with this text begins, as it was painted last."""
+    view.grab()
+    return block(view, text).layout().lineAt(0).x()
+
+
+def wheel(view: TextView, at: QPoint, across: int, down: int = 0) -> QWheelEvent:
+    event = QWheelEvent(
+        QPointF(at),
+        view.viewport().mapToGlobal(QPointF(at)),
+        QPoint(across, down),
+        QPoint(across, down),
+        Qt.MouseButton.NoButton,
+        Qt.KeyboardModifier.NoModifier,
+        Qt.ScrollPhase.NoScrollPhase,
+        False,
+    )
+    view.wheelEvent(event)
+    return event
+
+
+def test_wide_code_is_one_line_under_a_bar(show: Show) -> None:
+    view = placed(show(TEXT))
+    assert len(bars(view)) == 2
+    assert block(view, "wide").layout().lineCount() == 1
+    assert placed(show("```\nshort\n```")).viewport().findChildren(QScrollBar) == []
+
+
+def test_each_block_scrolls_by_itself(show: Show) -> None:
+    view = placed(show(TEXT))
+    first, second = bars(view)
+    begin = left(view, "wide")
+    first.setValue(first.maximum())
+    assert left(view, "wide") == left(view, "short") == begin - first.maximum()
+    assert left(view, "python") == begin
+    assert second.value() == 0
+    line = block(view, "wide").layout().lineAt(0)
+    assert line.x() + line.naturalTextWidth() <= view.width()  # its end is in sight
+    first.setValue(0)
+    assert left(view, "wide") == begin
+
+
+def test_what_is_under_the_pointer_is_what_is_seen(show: Show) -> None:
+    view = placed(show(TEXT))
+    bar, _ = bars(view)
+    point = view.cursorRect(view.document().find("wide")).center() + QPoint(20, 0)
+    before = view.position_at(point)
+    bar.setValue(100)
+    view.grab()
+    assert view.position_at(point + QPoint(-100, 0)) == before
+    assert view.position_at(point) > before
+
+
+def test_the_wheel_scrolls_code_sideways_and_nothing_else(show: Show) -> None:
+    view = placed(show(TEXT))
+    bar, _ = bars(view)
+    inside = view.cursorRect(view.document().find("wide")).center()
+    assert wheel(view, inside, -50).isAccepted()
+    assert bar.value() == 50
+    assert not wheel(view, inside, 0, -50).isAccepted()
+    assert not wheel(view, QPoint(5, 5), -50).isAccepted()
+    assert bar.value() == 50
+
+
+def test_the_cursor_stays_in_sight(show: Show) -> None:
+    view = placed(show(TEXT))
+    bar, _ = bars(view)
+    view.setTextCursor(view.document().find("wide"))
+    QTest.keyClick(view, Qt.Key.Key_End, Qt.KeyboardModifier.ShiftModifier)
+    view.grab()
+    assert bar.value() > 0
+    assert 0 <= view.cursorRect().right() <= view.width()
+    assert "name_39" in view.textCursor().selectedText()
+    QTest.keyClick(view, Qt.Key.Key_Home, Qt.KeyboardModifier.ShiftModifier)
+    assert bar.value() == 0
+    assert view.horizontalScrollBar().maximum() == 0
+
+
+def test_a_scrolled_block_stays_scrolled_while_the_text_grows(show: Show) -> None:
+    view = placed(show(f"```\n{WIDE}\n"))
+    (bar,) = bars(view)
+    bar.setValue(80)
+    begin = left(view, "wide")
+    view.text.append("more\nlines\n" + "x" * 900 + "\n")
+    view.text.settle()
+    view.place_buttons()
+    assert left(view, "wide") == left(view, "lines") == begin
+    assert bars(view) == [bar]
+    assert bar.maximum() > 900
+
+
+@pytest.mark.parametrize("change", ["rejected", "formats", "width"])
+def test_bars_follow_what_changes(show: Show, formats: Formats, change: str) -> None:
+    view = placed(show(TEXT))
+    widest = bars(view)[0].maximum()
+    if change == "rejected":
+        view.text.set_rejected([RejectedSpan(TEXT.index("wide") + 4, "no " * 9, 0)])
+    elif change == "formats":
+        view.set_formats(Formats(formats.font, DARK))
+    else:
+        view.resize(500, 400)
+    view.text.settle()
+    view.place_buttons()
+    changed = bars(view)[0].maximum()
+    assert changed == widest if change == "formats" else changed > widest
+    if change == "rejected":
+        view.text.set_rejected([])
+        view.text.settle()
+        view.place_buttons()
+        assert bars(view)[0].maximum() == widest
+
+
+def test_tables_are_not_cut(show: Show) -> None:
+    columns = 12
+    row = "|" + "|".join(f"internationalization{n}" for n in range(columns)) + "|\n"
+    view = placed(show(row + "|-" * columns + "|\n" + row))
+    assert view.document().size().width() <= view.width()
