@@ -37,6 +37,8 @@ class EngineStatus(QObject):
         answers.saving_again.connect(lambda: notices.take_back("disk"))
         loader.fetch_began.connect(self._on_fetch)
         loader.load_requested.connect(self._on_asked)
+        loader.rested.connect(answers.hold)
+        answers.begun.connect(lambda writing: loader.wake())
         loader.loaded_now.connect(self._on_loaded)
         loader.failed.connect(self._on_failed)
         engine.hung.connect(self._on_hung)

@@ -2,8 +2,12 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 
 from PySide6.QtCore import QByteArray, QSettings
+
+from engine.protocol import Memory
+from models.errors import Problem
 
 STARTER_NAME = "smollm2-135m-instruct"  # importing it from models.starter would take long
 LEAST_FONT_POINTS, MOST_FONT_POINTS = 7.0, 32.0
@@ -41,6 +45,27 @@ class Settings:
         self._stored.setValue("pair/drafter", pair.drafter)
         self._stored.setValue("pair/draft_length", pair.draft_length)
 
+    def memory(self, target: str) -> Memory:
+        """What a conversation with this target may take; as the model allows where not chosen."""
+        context, _, bits = self._text(f"memory/{_key(target)}", "").partition(" ")
+        try:
+            return Memory(int(context), int(bits))
+        except (ValueError, Problem):
+            return Memory()
+
+    def keep_memory(self, target: str, memory: Memory) -> None:
+        self._stored.setValue(f"memory/{_key(target)}", f"{memory.context} {memory.cache_bits}")
+
+    @property
+    def unload_minutes(self) -> int:
+        """How long a model that is not asked stays loaded; 0 for as long as the window is open."""
+        text = self._text("unload_minutes", "0")
+        return int(text) if text.isdecimal() else 0
+
+    @unload_minutes.setter
+    def unload_minutes(self, minutes: int) -> None:
+        self._stored.setValue("unload_minutes", str(minutes))
+
     @property
     def starter_name(self) -> str:
         """What the starter model was called when it was loaded last."""
@@ -58,6 +83,15 @@ class Settings:
         """Offer it from now on."""
         known = [path, *(known for known in self.paths(kind) if known != path)]
         self._stored.setValue(f"paths/{kind}", "\n".join(known[:_MOST_PATHS]))
+
+    def opened_paths(self, kind: str) -> tuple[str, ...]:
+        """Those of `paths` that are still there."""
+        return tuple(path for path in self.paths(kind) if Path(path).exists())
+
+    def forget_path(self, kind: str, path: str) -> None:
+        """Offer it no longer."""
+        kept = [known for known in self.paths(kind) if known != path]
+        self._stored.setValue(f"paths/{kind}", "\n".join(kept))
 
     @property
     def presets(self) -> str:
@@ -157,3 +191,9 @@ class Settings:
     def _text(self, key: str, default: str) -> str:
         value = self._stored.value(key, default)
         return value if isinstance(value, str) else default
+
+
+def _key(target: str) -> str:
+    """A key of one level, whatever is in the name; the starter model has none."""
+    letters = (letter if letter.isalnum() or letter in "-._" else "_" for letter in target)
+    return "".join(letters) or "starter"

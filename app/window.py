@@ -12,13 +12,13 @@ from PySide6.QtWidgets import (
     QApplication,
     QHBoxLayout,
     QMainWindow,
-    QMessageBox,
     QSplitter,
     QVBoxLayout,
     QWidget,
 )
 
 from app import files
+from app.about import README, AboutDialog, Places, ProblemReport, open_path
 from app.attention import Attention
 from app.chat.answers import Answers, Writing
 from app.chat.composer import Composer
@@ -39,6 +39,7 @@ from app.menus import KeysDialog, Menus
 from app.models.controller import LibraryController
 from app.models.library import Library
 from app.models.loader import ModelLoader
+from app.models.memory_dialog import MemoryDialog
 from app.models.pair_bar import PairBar
 from app.models.pair_controller import PairController
 from app.models.words import target_name
@@ -114,8 +115,9 @@ class Window(QMainWindow):
             library=library,
         )
         self.library = library
-        self.library_controller = LibraryController(library, loader, parent=self)
+        self.library_controller = LibraryController(library, loader, settings=settings, parent=self)
         self.tokens = TokenCounter(self)
+        self.report = ProblemReport(parent=self)
         self._race = Race(engine, parent=self)
         self.editing = 0  # the id of the message that is being edited; 0 for none
         self._painted = False
@@ -228,12 +230,20 @@ class Window(QMainWindow):
         self.pair_bar.more_targets_asked.connect(self.library_controller.open)
         self.pair_bar.more_drafters_asked.connect(lambda: self.library_controller.open("drafters"))
         self.welcome.library_asked.connect(self.library_controller.open)
+        self.welcome.asked.connect(self._compose)
         self.library_controller.chosen.connect(self.pair_controller.use)
         self.library_controller.drafter_chosen.connect(self.pair_controller.use_drafter)
+        self.library_controller.forgotten.connect(self.pair_controller.show_choices)
         self.library_controller.ready.connect(self._on_ready)
         self.library_controller.reported.connect(
             lambda line: self.notices.say("library", line, seconds=8.0)
         )
+        self.report.copied.connect(
+            lambda facts: self.notices.say(
+                "report", "The facts of this machine are copied. Paste them into your report."
+            )
+        )
+        self.report.failed.connect(self._on_problem)
         self.rounds.export_wanted.connect(self._ask_to_export_trace)
         self.legend.explanation_asked.connect(self.rounds.explain)
 
@@ -268,14 +278,23 @@ class Window(QMainWindow):
             "explain_rounds": self.rounds.explain,
             "export_trace": self.rounds.scrubber.export,
             "starter": lambda: self.loader.load(type(self.loader.pair)()),
+            "memory": lambda: MemoryDialog(self.loader, self.settings, parent=self).open(),
+            "measure": self.loader.measure_again,
+            "unload": self.loader.unload,
             "restart": self.engine_status.try_again,
             "sampling": self._configure,
             "race": self.race,
             "about": self._tell_about,
+            "readme": lambda: self._open_path(README),
+            "data_folder": lambda: self._open_path(self._places.data),
+            "log": lambda: self._open_path(self._places.log),
+            "report": self.report.begin,
             "library": self.library_controller.open,
-            "load": self.pair_controller.ask_for_target,
+            "load": self.pair_controller.ask_for_folder,
+            "load_file": self.pair_controller.ask_for_file,
             "keys": lambda: KeysDialog(self.menus, self).open(),
         }
+        self.menus.actions["readme"].setVisible(README.is_file())
         for name, act in commands.items():
             self.menus.actions[name].triggered.connect(lambda checked=False, act=act: act())
 
@@ -303,6 +322,11 @@ class Window(QMainWindow):
             offer=Offer("Cancel", self._end_edit),
             lasting=True,
         )
+
+    def _compose(self, text: str) -> None:
+        """Put a text into the composer, to be sent or changed."""
+        self.composer.set_text(text)
+        self.composer.setFocus()
 
     def _send(self, text: str) -> None:
         self._unsent.stop()
@@ -490,17 +514,20 @@ class Window(QMainWindow):
         self.notices.say("problem", str(problem), "warning", of_conversation=True)
 
     def _tell_about(self) -> None:
-        about = QMessageBox(self)
-        about.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        about.setTextFormat(Qt.TextFormat.PlainText)
-        about.setWindowTitle("About Slipstream")
-        about.setText("Slipstream")
-        about.setInformativeText(
-            "A chat with models on this computer that answers sooner by speculative decoding, "
-            "without changing what they say, and shows how.\n\n"
-            f"Conversations: {self.store.path}"
-        )
+        about = AboutDialog(self._places, parent=self)
+        about.shown.connect(self._open_path)
+        about.facts_asked.connect(self.report.begin)
         about.open()
+
+    @property
+    def _places(self) -> Places:
+        return Places(self.store.path.parent, self.store.path, self.engine.log_path)
+
+    def _open_path(self, path: Path | None) -> None:
+        try:
+            open_path(path)
+        except Problem as problem:
+            self._on_problem(problem)
 
     def _name(self) -> None:
         record = self.conversation.record
@@ -592,6 +619,7 @@ class Window(QMainWindow):
         self.hide()  # at once: the engine may take a moment
         self._formulas.close()
         self.library_controller.close()
+        self.report.close()
         self.answers.close()
         self.engine.stop()
         self.answers.save()

@@ -28,8 +28,28 @@ from models.errors import Problem
 from models.typed_json import WrongJson, decode, named, short
 
 PROTOCOL = 3  # since an answer can be raced, and is sent with what it is compared with
+CACHE_BITS = (0, 8, 4)  # as `Memory` takes them
 _PLAIN = "/plain"
 LONGEST_LINE_BYTES = 8 << 20  # with its end
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What a conversation may take: at most `context` tokens, 0 for as many as the model allows;
+    and numbers of `cache_bits` in the caches of long ones, 0 for those of the model."""
+
+    context: int = 0
+    cache_bits: int = 0
+
+    def __post_init__(self) -> None:
+        if self.context < 0 or self.context == 1:
+            raise Problem(
+                f"A context of {self.context} tokens is too short.", "Choose at least 2, or 0."
+            )
+        if self.cache_bits not in CACHE_BITS:
+            raise Problem(
+                f"Caches cannot have numbers of {self.cache_bits} bits.", "Choose 8, 4 or 0."
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,18 +63,20 @@ class Load:
     target: str
     drafter: str = "none"
     draft_length: str = "auto"
+    memory: Memory = field(default_factory=Memory)
 
 
 @dataclass(frozen=True, slots=True)
 class SetDrafter:
     """Draft in another way from the next answer on; None keeps the drafter or the length.
 
-    Its name on the wire is "drafting".
+    With `measure` the pair is calibrated again. Its name on the wire is "drafting".
     """
 
     id: str
     drafter: str | None = None
     draft_length: str | None = None
+    measure: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +158,7 @@ class Loaded:
     """What is loaded now. `vocabulary` is how many logits the target gives.
 
     `context_length` is in tokens; `precision` is the weights' number type, in words. `remark` is a
-    line for people about how the pair runs here; mostly empty.
+    line for people about how the pair runs here; mostly empty. `memory` is as it was asked for.
     """
 
     id: str
@@ -147,6 +169,7 @@ class Loaded:
     context_length: int
     vocabulary: int
     remark: str
+    memory: Memory
 
 
 @dataclass(frozen=True, slots=True)

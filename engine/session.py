@@ -112,9 +112,11 @@ class Session:
         *,
         progress: Callable[[float], None] = lambda share: None,
         cancelled: Callable[[], bool] = lambda: False,
+        again: bool = False,
     ) -> list[Remark]:
         """Give an automatic policy the costs of this pair: the stored ones, or new measurements,
-        which take up to 5 seconds. `progress` gets the share that is done.
+        which take up to 5 seconds. `progress` gets the share that is done; `again`: measure though
+        there are stored ones.
 
         Returns what a person should know about that; mostly nothing.
         """
@@ -126,6 +128,8 @@ class Session:
         calibration = acceptance = None
         if self._key is not None and self._calibrations is not None:
             calibration, acceptance = self._calibrations.read(self._key)
+        if again:
+            calibration = None
         self._measured = calibration
         if calibration is None:
             contention = Contention()

@@ -34,9 +34,11 @@ from engine.protocol import (
     Load,
     Loaded,
     Loading,
+    Memory,
     Ready,
     Response,
     SetDrafter,
+    Unload,
     Unloaded,
     command_to_json,
     response_from_json,
@@ -45,6 +47,7 @@ from engine.request import ChatMessage, Request
 
 _FOLDER = Path(engine.__file__).parents[1]  # where `-m engine` finds this copy
 _DELAYS_SECONDS = (0.2, 1.0, 4.0, 10.0)
+_MEMORY = Memory()
 _NOT_RUNNING = "The engine is not running."
 
 
@@ -154,6 +157,11 @@ class EngineProcess(QObject):
         return EngineState.LOADED if self._work.loaded else EngineState.EMPTY
 
     @property
+    def log_path(self) -> Path | None:
+        """The file of the log; None where it cannot be written."""
+        return self._log.path
+
+    @property
     def answering(self) -> bool:
         """Whether a generation is not over."""
         return self._work.generating
@@ -176,7 +184,14 @@ class EngineProcess(QObject):
             self._deaths = 0
             self._launch()
 
-    def load(self, target: Path, *, drafter: str = "none", draft_length: str = "auto") -> str:
+    def load(
+        self,
+        target: Path,
+        *,
+        drafter: str = "none",
+        draft_length: str = "auto",
+        memory: Memory = _MEMORY,
+    ) -> str:
         """Load a model folder and a drafter in place of what is loaded; starts the process.
 
         Drafter and draft length as for `engine.pair`. Returns the id that `loading`, `loaded` or
@@ -184,7 +199,7 @@ class EngineProcess(QObject):
         """
         self._deaths = 0
         folder = str(target.expanduser().absolute())
-        command = Load(uuid4().hex, folder, drafter, draft_length)
+        command = Load(uuid4().hex, folder, drafter, draft_length, memory)
         self._work.ask(command)
         if self._child is None:
             self._launch()
@@ -199,6 +214,17 @@ class EngineProcess(QObject):
         Returns the id that `loading`, `loaded` or `failed` will carry.
         """
         return self._ask(SetDrafter(uuid4().hex, drafter, draft_length), self.failed.emit)
+
+    def measure_again(self) -> str:
+        """Calibrate the pair again. Returns the id as `use_drafting` does."""
+        return self._ask(SetDrafter(uuid4().hex, measure=True), self.failed.emit)
+
+    def unload(self) -> str:
+        """Give the memory of what is loaded back, once what was asked for before is done.
+
+        `unloaded` follows. It is not loaded again after a death.
+        """
+        return self._ask(Unload(uuid4().hex), self.failed.emit)
 
     def generate(
         self,
@@ -261,7 +287,9 @@ class EngineProcess(QObject):
 
     # Asking
 
-    def _ask(self, command: SetDrafter | Generate, refuse: Callable[[Failed], None]) -> str:
+    def _ask(
+        self, command: SetDrafter | Generate | Unload, refuse: Callable[[Failed], None]
+    ) -> str:
         problem = None
         if self.state in (EngineState.STOPPED, EngineState.GIVEN_UP):
             problem = Failed(command.id, _NOT_RUNNING, "Restart the engine.")

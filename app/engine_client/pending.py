@@ -17,11 +17,12 @@ from engine.protocol import (
     Ready,
     Response,
     SetDrafter,
+    Unload,
     Unloaded,
     command_of,
 )
 
-Work = Load | SetDrafter | Generate
+Work = Load | SetDrafter | Generate | Unload
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,9 @@ class EngineWork:
                 self.loaded = self._wanted = answer
             case Unloaded():
                 self.loaded = None
+                if isinstance(self._owed.get(answer.id), Unload):
+                    self.finish(answer.id)
+                    self._wanted = None  # as it was asked for
             case Failed() if not self.owes(answer.generation):
                 return self._take_failure(answer.generation)
             case _:
@@ -106,7 +110,9 @@ class EngineWork:
         """There is a new process. Returns what to ask it for first."""
         if self._wanted and not any(isinstance(work, Load) for work in self._owed.values()):
             wanted, self._again = self._wanted, uuid4().hex
-            load = Load(self._again, wanted.target, wanted.drafter, wanted.draft_length)
+            load = Load(
+                self._again, wanted.target, wanted.drafter, wanted.draft_length, wanted.memory
+            )
             self._owed = {load.id: load, **self._owed}
         return tuple(self._owed.values())
 

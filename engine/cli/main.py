@@ -54,6 +54,10 @@ Context = Annotated[
     int | None, typer.Option(min=2, help="Tokens of a conversation that memory is kept for.")
 ]
 
+Measure = Annotated[
+    bool, typer.Option("--measure", help="Calibrate the pair again, in place of what is stored.")
+]
+
 Drafters = Annotated[list[str] | None, typer.Option("--drafter", help="Repeatable.")]
 Prompts = Annotated[
     Path | None,
@@ -86,6 +90,7 @@ def generate(
     seed: Seed = None,
     max_tokens: MaxTokens = 512,
     context: Context = None,
+    measure: Measure = False,
     stop: Annotated[list[str] | None, typer.Option(help="Ends the answer; repeatable.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one event per line.")] = False,
 ) -> None:
@@ -110,7 +115,7 @@ def generate(
     if not text.strip():
         raise Problem("The prompt is empty.", "Write something to answer.")
     messages = [ChatMessage("system", system)] * bool(system) + [ChatMessage("user", text)]
-    session = open_session(target, drafter, draft_length, context, quiet=json)
+    session = open_session(target, drafter, draft_length, context, measure=measure, quiet=json)
     request = Request(sampling=sampling, max_tokens=max_tokens, stops=tuple(stop or ()))
     events = session.answer(messages, request, generation=uuid4().hex, compare=lambda: True)
     if json:
@@ -141,13 +146,14 @@ def chat(
     seed: Seed = None,
     max_tokens: MaxTokens = 1024,
     context: Context = None,
+    measure: Measure = False,
 ) -> None:
     """Chat in the terminal, and watch every drafted token being accepted or struck out."""
     from engine.cli.chat import TerminalChat
     from engine.request import Request, Sampling
 
     sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, seed=seed)
-    session = open_session(target, drafter, draft_length, context)
+    session = open_session(target, drafter, draft_length, context, measure=measure)
     request = Request(sampling=sampling, max_tokens=max_tokens)
     with suppress(ImportError):
         import readline  # noqa: F401  # gives input() its line editing
@@ -228,7 +234,10 @@ def doctor(
     *,
     target: Target = None,
     drafter: Drafter = _DEFAULT_DRAFTER,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")] = False,
+    pair: Annotated[
+        bool, typer.Option(help="Try a pair too; without it, only the machine is looked at.")
+    ] = True,
+    json: Annotated[bool, typer.Option("--json", help="Print one line of JSON instead.")] = False,
 ) -> None:
     """Say what this machine has, whether a pair runs well on it, and what to change."""
     from json import dumps
@@ -236,13 +245,14 @@ def doctor(
     from engine.cli.doctor import diagnose, show_check, starter_if_here
 
     console = Console()
+    find = starter_if_here if target is None else lambda: _folder(target)
     found = diagnose(
-        starter_if_here if target is None else lambda: _folder(target),
+        find if pair else None,
         drafter,
         show=lambda check: None if json else show_check(check, console),
     )
     if json:
-        print(dumps(found.to_json(), indent=1))
+        print(dumps(found.to_json()))
     raise typer.Exit(0 if found.usable else 1)
 
 
@@ -320,10 +330,12 @@ def open_session(
     draft_length: str,
     context: int | None = None,
     *,
+    measure: bool = False,
     quiet: bool = False,
 ) -> "Session":
     """A session with this pair, loaded, if `context` tokens fit into memory with it.
 
+    With `measure` the pair is calibrated again.
     Steps that take time are reported on standard error, unless `quiet`.
     """
     from dataclasses import replace
@@ -361,7 +373,7 @@ def open_session(
             measuring = True
             status.update(f"{share:.0%}")
 
-        remarks = session.calibrate(progress=show)
+        remarks = session.calibrate(progress=show, again=measure)
     steps.end()
     _show_remarks(*remarks)
     return session

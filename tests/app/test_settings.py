@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from PySide6.QtCore import QByteArray, QSettings
 
 from app.settings import Pair, Settings
+from engine.protocol import Memory
 from models.starter import STARTER
 
 PATHS = st.text(st.characters(codec="utf-8", exclude_characters="\n\r\0"), min_size=1, max_size=40)
@@ -26,12 +27,18 @@ def test_everything_comes_back(tmp_path: Path) -> None:
     first.starter_name = "small"
     first.switch("rounds", False)
     first.keep_place("window", QByteArray(b"\x00\x01"))
+    first.keep_memory("/models/a, b", Memory(2048, 8))
+    first.keep_memory("", Memory(4096))
+    first.unload_minutes = 15
     first.save()
     again = opened(tmp_path)
     assert again.pair == Pair("/models/a, b", "lookup+head", "4")
     assert (again.font_points, again.conversation) == (13.5, 12)
     assert again.unsent == "half a\nthought, and \\ more"
     assert again.starter_name == "small"
+    assert again.memory("/models/a, b") == Memory(2048, 8)
+    assert again.memory("") == Memory(4096)
+    assert again.unload_minutes == 15
     assert not again.switched("rounds", default=True)
     assert again.place("window") == QByteArray(b"\x00\x01")
 
@@ -41,6 +48,7 @@ def test_the_first_run(tmp_path: Path) -> None:
     assert fresh.pair == Pair()
     assert fresh.font_points is None
     assert fresh.conversation is None
+    assert (fresh.memory(""), fresh.unload_minutes) == (Memory(), 0)
     assert fresh.paths("targets") == ()
     assert fresh.place("window").isEmpty()
     assert fresh.switched("rounds", default=True)
@@ -76,3 +84,20 @@ def test_paths_are_remembered_newest_first(tmp_path: Path, paths: list[str]) -> 
         known.remember_path("targets", path)
     expected = tuple(dict.fromkeys(reversed(paths)))[:8]
     assert known.paths("targets")[: len(expected)] == expected
+
+
+@pytest.mark.parametrize("text", ["", "x", "4096", "1 0", "4096 3", "-5 8", "1 2 3"])
+def test_memory_that_cannot_be_read_is_the_models_own(tmp_path: Path, text: str) -> None:
+    stored = QSettings(str(tmp_path / "settings.ini"), QSettings.Format.IniFormat)
+    stored.setValue("memory/starter", text)
+    assert Settings(stored).memory("") == Memory()
+
+
+def test_what_a_person_opened_can_be_forgotten(tmp_path: Path) -> None:
+    settings = opened(tmp_path)
+    (tmp_path / "there").mkdir()
+    for name in ("there", "gone"):
+        settings.remember_path("drafters", str(tmp_path / name))
+    assert settings.opened_paths("drafters") == (str(tmp_path / "there"),)
+    settings.forget_path("drafters", str(tmp_path / "there"))
+    assert settings.paths("drafters") == (str(tmp_path / "gone"),)

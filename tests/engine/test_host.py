@@ -16,9 +16,18 @@ import mlx.core as mx
 import pytest
 
 from engine import protocol
+from engine.cache import QuantizedCaches
 from engine.decoder import Decoder
 from engine.events import Done, Failed, Prefill, Stats, Text, Verdict
-from engine.host import CommandQueue, Disconnected, Host, ResponseWriter, claim_pipes, read_lines
+from engine.host import (
+    CommandQueue,
+    Disconnected,
+    Host,
+    ResponseWriter,
+    claim_pipes,
+    quantized_caches,
+    read_lines,
+)
 from engine.loading import load
 from engine.protocol import (
     LONGEST_LINE_BYTES,
@@ -28,6 +37,7 @@ from engine.protocol import (
     Load,
     Loaded,
     Loading,
+    Memory,
     Quit,
     Ready,
     Response,
@@ -40,6 +50,7 @@ from engine.protocol import (
 )
 from engine.request import ChatMessage, Request
 from engine.session import Remark, Session
+from models.errors import Problem
 from models.model_folder import ModelFolder
 from tests.support.engine.child import ROOT, Child
 from tests.support.engine.tiny import write_folder
@@ -190,6 +201,51 @@ def test_the_drafter_can_be_changed(child: Child, folder: Path) -> None:
     assert (after.drafter, after.draft_length) == ("early-exit", "auto")
 
 
+def test_a_pair_is_measured_again(fresh: Callable[[], Child], folder: Path) -> None:
+    child = fresh()
+    child.next()
+    child.ask(Load("1", str(folder), "lookup"))
+    again = child.ask(SetDrafter("3", measure=True))
+    assert any(isinstance(one, Loading) and one.measured for one in again)
+    assert isinstance(again[-1], Loaded)
+    child.ask(SetDrafter("4", draft_length="2"))
+    (refused,) = child.ask(SetDrafter("5", measure=True))
+    assert isinstance(refused, Failed)
+
+
+def test_a_conversation_can_be_given_less_memory(fresh: Callable[[], Child], folder: Path) -> None:
+    child = fresh()
+    child.next()
+    memory = Memory(context=64)
+    loaded = child.ask(Load("1", str(folder), memory=memory))[-1]
+    assert isinstance(loaded, Loaded)
+    assert (loaded.context_length, loaded.memory) == (64, memory)
+    done = child.ask(generate("g"))[-1]
+    assert isinstance(done, Done | Failed)
+    wide = child.ask(Load("2", str(folder), memory=Memory(cache_bits=8)))[0]
+    assert isinstance(wide, Failed)  # its heads are too narrow to be quantized
+
+
+def test_caches_are_quantized_where_they_can_be() -> None:
+    def folder(head_dim: int) -> ModelFolder:
+        shape = {"model_type": "llama", "hidden_size": 4 * head_dim, "num_attention_heads": 4}
+        rest = {"num_hidden_layers": 2, "vocab_size": 8, "intermediate_size": 8}
+        made = ModelFolder(Path("/models/made"))
+        vars(made)["config"] = {**shape, **rest}
+        return made
+
+    assert quantized_caches(folder(16), Memory()) is None
+    assert quantized_caches(folder(64), Memory(cache_bits=4)) == QuantizedCaches(bits=4)
+    with pytest.raises(Problem):
+        quantized_caches(folder(16), Memory(cache_bits=4))
+
+
+@pytest.mark.parametrize("values", [{"context": -1}, {"context": 1}, {"cache_bits": 3}])
+def test_memory_that_cannot_be_is_refused(values: dict[str, int]) -> None:
+    with pytest.raises(Problem):
+        Memory(**values)
+
+
 def test_a_running_generation_can_be_cancelled(child: Child) -> None:
     child.send(generate("g1", max_tokens=LONG))
     child.until(Verdict)
@@ -281,7 +337,7 @@ def test_load_unload_and_quit(fresh: Callable[[], Child], folder: Path) -> None:
     child.send(Load("1", str(folder), "lookup", "4"))
     assert child.next() == Loading("1", str(folder), "lookup", "4", 0.0)
     loaded = child.next()
-    assert loaded == Loaded("1", str(folder), "lookup", "4", "float32", 4096, 260, "")
+    assert loaded == Loaded("1", str(folder), "lookup", "4", "float32", 4096, 260, "", Memory())
     # A mistake that shows before loading leaves the model where it is.
     for drafter, length in (("none", "many"), ("nonsense", "4")):
         assert isinstance(child.ask(Load("2", str(folder), drafter, length))[0], Failed)

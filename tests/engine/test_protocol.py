@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from engine import protocol
 from engine.events import Done, Failed, Stats, to_json
 from engine.protocol import (
+    CACHE_BITS,
     LONGEST_LINE_BYTES,
     Cancel,
     Command,
@@ -18,6 +19,7 @@ from engine.protocol import (
     Generate,
     InvalidCommand,
     Load,
+    Memory,
     ProcessEvent,
     Quit,
     Ready,
@@ -47,9 +49,18 @@ sampling = st.builds(
 messages = st.builds(
     ChatMessage, role=st.sampled_from(["system", "user", "assistant"]), content=text
 )
+memory = st.builds(
+    Memory, context=st.just(0) | st.integers(2, 1 << 20), cache_bits=st.sampled_from(CACHE_BITS)
+)
 commands: st.SearchStrategy[Command] = st.one_of(
-    st.builds(Load, id=name, target=text, drafter=text, draft_length=text),
-    st.builds(SetDrafter, id=name, drafter=st.none() | text, draft_length=st.none() | text),
+    st.builds(Load, id=name, target=text, drafter=text, draft_length=text, memory=memory),
+    st.builds(
+        SetDrafter,
+        id=name,
+        drafter=st.none() | text,
+        draft_length=st.none() | text,
+        measure=st.booleans(),
+    ),
     st.builds(
         Generate,
         id=name,
@@ -77,7 +88,7 @@ def test_a_command_survives_its_line(command: Command) -> None:
 @pytest.mark.parametrize("kind", get_args(ProcessEvent))
 @given(data=st.data())
 def test_an_event_of_the_process_survives_its_line(kind: type[Any], data: st.DataObject) -> None:
-    values = {str: text, int: st.integers(), float: st.floats(0.0, 1.0)}
+    values = {str: text, int: st.integers(), float: st.floats(0.0, 1.0), Memory: memory}
     event = kind(*(data.draw(values[field.type]) for field in dataclasses.fields(kind)))
     line = response_to_json(event)
     assert "\n" not in line

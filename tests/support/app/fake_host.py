@@ -36,9 +36,11 @@ from engine.protocol import (
     Load,
     Loaded,
     Loading,
+    Memory,
     Ready,
     Response,
     SetDrafter,
+    Unload,
     Unloaded,
 )
 
@@ -123,20 +125,24 @@ def take() -> Command | None:
 def load(command: Command) -> None:
     assert isinstance(command, Load)
     pair = (command.id, command.target, command.drafter, command.draft_length)
-    say(Loading(*pair, measured=0.0), Loaded(*pair, "float32", 4096, 260, ""))
+    context = min(command.memory.context or 4096, 4096)
+    loaded = Loaded(*pair, "float32", context, 260, "", memory=command.memory)
+    say(Loading(*pair, measured=0.0), loaded)
 
 
 def draft(command: Command, *, target: str) -> None:
     assert isinstance(command, SetDrafter)
     drafting = (command.drafter or "auto", command.draft_length or "auto")
     pair = (command.id, target, *drafting)
-    say(Loading(*pair, measured=0.0), Loaded(*pair, "float32", 4096, 260, ""))
+    say(Loading(*pair, measured=0.0), Loaded(*pair, "float32", 4096, 260, "", Memory()))
 
 
 def serve() -> None:
     while command := take():
         if isinstance(command, Load):
             load(command)
+        elif isinstance(command, Unload):
+            say(Unloaded(command.id))
         elif isinstance(command, SetDrafter):
             draft(command, target="/models/tiny")
         elif isinstance(command, Generate):
