@@ -154,9 +154,9 @@ class Window(QMainWindow):
         inner.setLayout(below)
         under = QHBoxLayout()
         under.setSpacing(0)
-        under.addStretch(1)
-        under.addWidget(inner, 100)
-        under.addStretch(1)
+        under.addStretch(0)  # these share what is left of a wide window
+        under.addWidget(inner, 1)
+        under.addStretch(0)
         middle = QWidget()
         column = QVBoxLayout(middle)
         column.setContentsMargins(0, 0, 0, 0)

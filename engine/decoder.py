@@ -15,7 +15,7 @@ from engine.model_parts import HiddenStates
 from models.errors import Problem
 
 _PREFILL_ROWS = 512
-_FIRST_PREFILL_ROWS, _FEWEST_PREFILL_ROWS = 64, 16  # on the CPU
+_FIRST_PREFILL_ROWS, _FEWEST_PREFILL_ROWS = 64, 32  # on the CPU
 _LONGEST_CHUNK_SECONDS = 1.0
 _MOST_UNREAD = 8
 

@@ -101,7 +101,12 @@ def cache_reuse(stats: Stats) -> Figure:
         return Figure(NOT_YET, "no prompt yet")
     read = stats.prompt_tokens - stats.reused_tokens
     remark = f"{stats.reused_tokens:,} of {count(stats.prompt_tokens, 'prompt token')} reused"
-    remark += f"\n{read:,} read in {seconds(stats.prefill_seconds)}"
+    # Before the first round it is not known how much of it was read.
+    remark += (
+        f"\n{read:,} read in {seconds(stats.prefill_seconds)}"
+        if stats.rounds
+        else f"\n{read:,} to read"
+    )
     return Figure(percent(stats.reused_tokens / stats.prompt_tokens), remark)
 
 

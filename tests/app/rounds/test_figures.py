@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from app.rounds import figures
 from app.rounds.figures import Figure, PositionAcceptance
-from engine.events import Event, Stats
+from engine.events import Event, Prefill, Stats
 from engine.rounds import judged
 from engine.stats import NoRatio, against_plain, tally
 from tests.support.app.traces import recorded, traces
@@ -55,6 +55,11 @@ def test_an_answer_by_hand() -> None:
     assert figures.positions(stats)[3] == PositionAcceptance(4, 5, 0)
     split = {part.name: part.share for part in figures.time_split(stats)}
     assert split == {"drafting": 0.25, "verifying": 0.5, "other": 0.25}
+
+
+def test_while_the_prompt_is_read_it_is_not_said_to_have_been() -> None:
+    reading = tally([Prefill("", 1920, 5447, 128, 26.0)])
+    assert "read in" not in figures.cache_reuse(reading).remark
 
 
 def test_the_speed_up_is_measured_or_said_not_to_be() -> None:
