@@ -43,6 +43,7 @@ from app.sidebar.controller import SidebarController
 from app.sidebar.sidebar import Sidebar
 from app.theme.style import STYLE_SHEET, Theme
 from app.welcome import Welcome
+from engine.default_sampling import BALANCED
 from engine.events import Done
 from models.errors import Problem
 
@@ -331,10 +332,12 @@ class Window(QMainWindow):
     def _configure(self) -> None:
         """Let the person choose the system prompt and the sampling of this conversation."""
         record, settings = self.conversation.record, self.settings
+        loaded = self.loader.loaded
         dialog = SamplingDialog(
             record.system_prompt if record else "",
             record.settings if record else None,
             defaults=DEFAULTS,
+            models_default=loaded.sampling if loaded else BALANCED,
             own=presets_from_json(settings.presets),
             keep=lambda own: setattr(settings, "presets", presets_to_json(own)),
             parent=self,

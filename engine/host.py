@@ -253,6 +253,7 @@ class Host:
                 target.context_length,
                 session.decoder.vocabulary,
                 remark,
+                target.sampling,
             )
         )
 

@@ -22,7 +22,7 @@ from enum import Enum
 from typing import Any, get_args
 
 from engine import events
-from engine.request import ChatMessage, Request, Sampling
+from engine.request import ChatMessage, Overflow, Request, Sampling
 from models.errors import Problem
 from models.typed_json import WrongJson, decode, named, short
 
@@ -62,9 +62,10 @@ class Generate:
     id: str
     conversation: str
     messages: tuple[ChatMessage, ...]
-    sampling: Sampling = field(default_factory=Sampling)
+    sampling: Sampling | None = field(default_factory=Sampling)
     max_tokens: int = 512
     stops: tuple[str, ...] = ()
+    overflow: Overflow = "stop"
 
     def __post_init__(self) -> None:
         _ = self.request  # which raises `Problem` for values that are out of range
@@ -72,7 +73,12 @@ class Generate:
     @property
     def request(self) -> Request:
         """How to answer, as the engine takes it."""
-        return Request(sampling=self.sampling, max_tokens=self.max_tokens, stops=self.stops)
+        return Request(
+            sampling=self.sampling,
+            max_tokens=self.max_tokens,
+            stops=self.stops,
+            overflow=self.overflow,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +135,7 @@ class Loaded:
     """What is loaded now. `vocabulary` is how many logits the target gives.
 
     `context_length` is in tokens; `precision` is the weights' number type, in words. `remark` is a
-    line for people about how the pair runs here; mostly empty.
+    line for people about how the pair runs here; mostly empty. `sampling` is the target's default.
     """
 
     id: str
@@ -140,6 +146,7 @@ class Loaded:
     context_length: int
     vocabulary: int
     remark: str
+    sampling: Sampling
 
 
 @dataclass(frozen=True, slots=True)

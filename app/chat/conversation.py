@@ -19,8 +19,12 @@ from engine.events import Done, Event, Failed, Text
 from engine.request import ChatMessage, Request
 from models.errors import Problem
 
-DEFAULTS = Request(max_tokens=1024)
-"""How a conversation is answered for which nothing was chosen."""
+DEFAULTS = Request(sampling=None, max_tokens=1024, overflow="middle")
+"""How a conversation is answered for which nothing was chosen: as the model's makers recommend.
+
+Of a long one the first turn stays, which often says what all is about, and the cache still holds
+all up to it; the latest turns matter most for what comes next.
+"""
 
 _GONE_ON = ("length", "cancelled", "interrupted", "failed")
 

@@ -204,6 +204,7 @@ class EngineProcess(QObject):
             sampling=request.sampling,
             max_tokens=request.max_tokens,
             stops=request.stops,
+            overflow=request.overflow,
         )
         self._log.hide(message.content for message in messages)
         return self._ask(command, self.happened.emit)

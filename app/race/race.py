@@ -16,7 +16,7 @@ from app.engine_client.engine_process import EngineProcess
 from app.models.loader import ModelLoader
 from app.rounds.trace import Trace
 from engine.events import Done, Event, Failed, Stats
-from engine.request import ChatMessage, Request
+from engine.request import ChatMessage, Request, Sampling
 from engine.rounds import Token
 from engine.stats import tally
 from models.errors import Problem
@@ -101,7 +101,7 @@ class Race(QObject):
         pair = self._loader.pair
         request = replace(
             request,
-            sampling=replace(request.sampling, temperature=0.0),
+            sampling=replace(request.sampling or Sampling(), temperature=0.0),
             max_tokens=min(request.max_tokens, MOST_TOKENS),
         )
         self.traces = {racer: Trace() for racer in RACERS}

@@ -3,6 +3,7 @@
 from app.engine_client.pending import EngineWork, Lost, Work
 from engine.events import Done, Failed, Stats, Text
 from engine.protocol import Generate, Load, Loaded, Loading, Ready, SetDrafter, Unloaded
+from engine.request import Sampling
 
 READY = Ready(1, "", "", "", "")
 DONE = Done("g", "stop", Stats())
@@ -13,7 +14,7 @@ def generate(id: str) -> Generate:
 
 
 def loaded(id: str, target: str) -> Loaded:
-    return Loaded(id, target, "none", "auto", "float32", 4096, 260, "")
+    return Loaded(id, target, "none", "auto", "float32", 4096, 260, "", Sampling())
 
 
 def with_model(target: str = "/a") -> EngineWork:
@@ -92,7 +93,7 @@ def test_the_drafter_of_the_last_answer_is_loaded_again() -> None:
     work = with_model("/a")
     work.ask(SetDrafter("d", "lookup", "4"))
     work.take(Loading("d", "/a", "lookup", "4", 0.0))
-    work.take(Loaded("d", "/a", "lookup", "4", "float32", 4096, 260, ""))
+    work.take(Loaded("d", "/a", "lookup", "4", "float32", 4096, 260, "", Sampling()))
     work.ask(SetDrafter("e", "nonsense"))
     work.take(Failed("e", "m", "r"))
     work.lose(keep_loads=True)

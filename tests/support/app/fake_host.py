@@ -40,6 +40,7 @@ from engine.protocol import (
     SetDrafter,
     Unloaded,
 )
+from engine.request import Sampling
 
 
 def main() -> None:
@@ -118,14 +119,14 @@ def take() -> Command | None:
 def load(command: Command) -> None:
     assert isinstance(command, Load)
     pair = (command.id, command.target, command.drafter, command.draft_length)
-    say(Loading(*pair, measured=0.0), Loaded(*pair, "float32", 4096, 260, ""))
+    say(Loading(*pair, measured=0.0), Loaded(*pair, "float32", 4096, 260, "", Sampling()))
 
 
 def draft(command: Command, *, target: str) -> None:
     assert isinstance(command, SetDrafter)
     drafting = (command.drafter or "auto", command.draft_length or "auto")
     pair = (command.id, target, *drafting)
-    say(Loading(*pair, measured=0.0), Loaded(*pair, "float32", 4096, 260, ""))
+    say(Loading(*pair, measured=0.0), Loaded(*pair, "float32", 4096, 260, "", Sampling()))
 
 
 def serve() -> None:
