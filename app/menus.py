@@ -53,6 +53,8 @@ COMMANDS: tuple[Command | str, ...] = (  # a text alone is a separator in that m
     Command("File", "delete", "Delete"),
     Command("File", "restore", "Undo delete"),
     "File",
+    Command("File", "settings", "Settings…", "Ctrl+,", role=QAction.MenuRole.PreferencesRole),
+    "File",
     Command("File", "quit", "Quit Slipstream", _KEY.Quit, role=QAction.MenuRole.QuitRole),
     Command("Edit", "undo", "Undo", _KEY.Undo),
     Command("Edit", "redo", "Redo", _KEY.Redo),
@@ -97,8 +99,8 @@ COMMANDS: tuple[Command | str, ...] = (  # a text alone is a separator in that m
 )
 # Keys that parts of the window handle themselves.
 _OTHER_KEYS = (
-    ("In the message", "Send", "Enter"),
-    ("In the message", "Begin a line", "Shift+Enter"),
+    ("In the message", "Send, unless Settings say otherwise", "Enter"),
+    ("In the message", "New line", "Shift+Enter"),
     ("In the message", "Stop the answer", "Esc"),
     ("In the replay", "One round back, on", "Left, Right"),
     ("In the replay", "To the ends", "Home, End"),

@@ -13,11 +13,13 @@ from app import files
 from app.chat.answers import Answers, Writing
 from app.chat.composer import Composer
 from app.chat.conversation import DEFAULTS, OpenConversation
+from app.chat.loop_notice import LoopNotice
 from app.chat.message import MessageWidget
 from app.chat.presenter import ConversationPresenter
 from app.chat.provenance import Legend
 from app.chat.rounds_side import RoundsSide
 from app.chat.transcript import Transcript
+from app.conversations.records import settings_from_json
 from app.conversations.store import Store
 from app.engine_client.engine_process import EngineProcess
 from app.engine_client.token_counter import TokenCounter
@@ -38,6 +40,7 @@ from app.rounds.lane import DraftLane
 from app.sampling.dialog import SamplingDialog
 from app.sampling.presets import presets_from_json, presets_to_json
 from app.settings import Pair, Settings
+from app.settings_dialog import SettingsDialog
 from app.side_panels import SidePanels
 from app.sidebar.controller import SidebarController
 from app.sidebar.sidebar import Sidebar
@@ -46,6 +49,7 @@ from app.welcome import Welcome
 from engine.default_sampling import BALANCED
 from engine.events import Done
 from models.errors import Problem
+from models.files import models_folder
 
 _KEEP_UNSENT_MS = 600
 
@@ -73,7 +77,14 @@ class Window(QMainWindow):
         self.settings, self.theme = settings, theme
         self.answers = Answers(store, engine, parent=self)
         self.conversation = OpenConversation(
-            store, self.answers, names=lambda: loader.names, parent=self
+            store,
+            self.answers,
+            names=lambda: loader.names,
+            beginning=lambda: (
+                settings.new_system_prompt,
+                settings_from_json(settings.new_settings),
+            ),
+            parent=self,
         )
         self.notices, self.composer = Notices(), Composer()
         self.legend = Legend(theme.font, theme.colours)
@@ -83,6 +94,7 @@ class Window(QMainWindow):
         self.presenter = ConversationPresenter(
             self.conversation, self.answers, self.transcript, self.lane
         )
+        LoopNotice(self.conversation, self.answers, self.notices)
         self.rounds = RoundsSide(self.conversation, self.answers, reference=settings.reference)
         self.engine_status = EngineStatus(
             engine, loader, self.answers, notices=self.notices, composer=self.composer
@@ -114,6 +126,7 @@ class Window(QMainWindow):
         self._connect_commands()
         self._restore()
         self._follow_theme()
+        self._follow_settings()
 
     def _arrange(self) -> None:
         below = QVBoxLayout()
@@ -161,6 +174,7 @@ class Window(QMainWindow):
         conversation.described.connect(self._name)
         conversation.refused.connect(self._on_refused)
         conversation.failed.connect(self._on_problem)
+        conversation.remarked.connect(lambda line: self.notices.say("remark", line, seconds=8.0))
         self.answers.begun.connect(self._on_changed)
         self.answers.finished.connect(self._on_finished)
         self.answers.saved.connect(lambda message: self._count())
@@ -219,6 +233,7 @@ class Window(QMainWindow):
             "starter": lambda: self.loader.load(type(self.loader.pair)()),
             "restart": self.engine_status.try_again,
             "sampling": self._configure,
+            "settings": self._show_settings,
             "race": self.race,
             "about": self._tell_about,
             "library": self.library_controller.open,
@@ -277,9 +292,9 @@ class Window(QMainWindow):
 
     def _count(self) -> None:
         """Count how much of the context is used; the composer shows it once it is known."""
-        record = self.conversation.record
+        system_prompt, _ = self.conversation.configured
         said = [message.content for message in self.conversation.branch]
-        self.tokens.count((record.system_prompt if record else "", *said, self.composer.text))
+        self.tokens.count((system_prompt, *said, self.composer.text))
 
     def _on_counted(self, tokens: int) -> None:
         loaded = self.loader.loaded
@@ -331,11 +346,9 @@ class Window(QMainWindow):
 
     def _configure(self) -> None:
         """Let the person choose the system prompt and the sampling of this conversation."""
-        record, settings = self.conversation.record, self.settings
-        loaded = self.loader.loaded
+        loaded, settings = self.loader.loaded, self.settings
         dialog = SamplingDialog(
-            record.system_prompt if record else "",
-            record.settings if record else None,
+            *self.conversation.configured,
             defaults=DEFAULTS,
             models_default=loaded.sampling if loaded else BALANCED,
             own=presets_from_json(settings.presets),
@@ -349,6 +362,23 @@ class Window(QMainWindow):
             )
         )
         dialog.open()
+
+    def _show_settings(self) -> None:
+        """Show the settings, which apply at once."""
+        dialog = SettingsDialog(
+            self.settings,
+            self.theme,
+            folders={"Models": models_folder(), "Conversations": self.store.path.parent},
+            updates=self.menus.actions["automatic_updates"],
+            parent=self,
+        )
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.changed.connect(self._follow_settings)
+        dialog.show()
+
+    def _follow_settings(self) -> None:
+        self.composer.set_enter_sends(self.settings.enter_sends)
+        self._count()
 
     # What happened
 

@@ -12,7 +12,7 @@ from models.model_folder import ModelFolder
 
 BALANCED = Sampling(temperature=0.7, top_p=0.9)
 SMALL = 1_000_000_000  # weights; larger models hardly ever repeat themselves when sampled
-BALANCED_SMALL = Sampling(temperature=0.7, top_p=0.9, repetition_penalty=1.1, penalty_window=256)
+BALANCED_SMALL = Sampling(temperature=0.7, top_p=0.9, repetition_penalty=1.1)
 
 
 def default_sampling(folder: ModelFolder) -> Sampling:
@@ -36,7 +36,7 @@ def _stated(folder: ModelFolder) -> Sampling | None:
     if not values.get("temperature"):
         return None
     try:
-        return Sampling(**{"penalty_window": BALANCED_SMALL.penalty_window, **values})
+        return Sampling(**values)
     except (Problem, TypeError):
         return None
 

@@ -5,6 +5,7 @@ asked, so that it is there whatever happens, and is kept in memory until its end
 disk delays that, and loses nothing. Knows no widget.
 """
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -17,6 +18,7 @@ from app.rounds.trace import Piece, Trace
 from app.steps import Failed as Fail
 from app.steps import Stepper, Steps
 from engine.events import Done, Draft, Event, Failed, Text, Verdict
+from engine.loops import REACH, loops
 from engine.request import ChatMessage, Request
 from engine.rounds import EventOrRound, Round
 from models.errors import Problem
@@ -41,6 +43,7 @@ class Writing:
         self.saving = False  # a flush or the end is on its way to the disk
         self.saved = 0  # events
         self._rounds = 0  # of the answer before
+        self._latest: deque[int] = deque(maxlen=REACH)  # tokens
         for event in before:
             self._trace.push(event)
             if isinstance(event, Verdict):
@@ -56,6 +59,11 @@ class Writing:
         return self._trace.rounds[-1] if self._trace.rounds else None
 
     @property
+    def loops(self) -> bool:
+        """Whether it repeats itself at its end."""
+        return loops(list(self._latest))
+
+    @property
     def text(self) -> str:
         """The text so far, put together from the events."""
         return "".join(event.delta for event in self.events if isinstance(event, Text))
@@ -68,6 +76,8 @@ class Writing:
     def push(self, event: Event) -> EventOrRound:
         """Take one more event; what it says, with the rounds counted through as in the trace."""
         happening = self._trace.push(_renumbered(event, self._rounds) if self._rounds else event)
+        if isinstance(happening, Round) and happening.verdict is not None:
+            self._latest.extend(token.id for token in happening.committed)
         match event:
             case Done():
                 self.state = _state(event)

@@ -58,7 +58,7 @@ class Composer(QWidget):
         self._warned = False
         self.field = PromptEdit()
         self.field.setAccessibleName("Message")
-        self.field.setAccessibleDescription("Enter sends, Shift and Enter begin a line.")
+        self.set_enter_sends(True)
         self._notice = _line()
         self._notice.setWordWrap(True)
         self._remedy = QPushButton()
@@ -99,6 +99,12 @@ class Composer(QWidget):
     def text(self) -> str:
         """What is written and not sent."""
         return self.field.text()
+
+    def set_enter_sends(self, on: bool) -> None:
+        """Whether Enter sends; else it begins a line, and Ctrl and Enter send."""
+        self.field.enter_sends = on
+        keys = "Enter sends, Shift and Enter begin a line."
+        self.field.setAccessibleDescription(keys if on else "Ctrl and Enter send.")
 
     def set_text(self, text: str) -> None:
         """Show what is unsent in another conversation."""

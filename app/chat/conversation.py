@@ -26,6 +26,10 @@ Of a long one the first turn stays, which often says what all is about, and the 
 all up to it; the latest turns matter most for what comes next.
 """
 
+_SAME_WORDS = (
+    "With the preset “Exact (greedy)” a model gives the same answer every time. "
+    "Another preset varies it."
+)
 _GONE_ON = ("length", "cancelled", "interrupted", "failed")
 
 
@@ -39,6 +43,7 @@ class OpenConversation(QObject):
         described(): the record changed: its title, its settings.
         refused(str, Problem): a text could not be stored. Give it back to the person.
         failed(Problem): something else could not be done; nothing was changed.
+        remarked(str): a line on what was asked for.
     """
 
     opened = Signal()
@@ -47,6 +52,7 @@ class OpenConversation(QObject):
     described = Signal()
     refused = Signal(str, Problem)
     failed = Signal(Problem)
+    remarked = Signal(str)
 
     def __init__(
         self,
@@ -54,13 +60,16 @@ class OpenConversation(QObject):
         answers: Answers,
         *,
         names: Callable[[], tuple[str, str]],
+        beginning: Callable[[], tuple[str, Request | None]] = lambda: ("", None),
         parent: QObject | None = None,
     ) -> None:
-        """`names` says which target and drafter answer now, in words."""
+        """`names` says which target and drafter answer now, in words; `beginning`, which system
+        prompt and settings a new conversation has."""
         super().__init__(parent)
         self.record: Conversation | None = None
         self.branch: tuple[Message, ...] = ()
         self._store, self._answers, self._names = store, answers, names
+        self._beginning = beginning
         self._stepper = Stepper(self)
         self._sending = False
         self._made: Future[Conversation] | None = None  # of the one that is new
@@ -84,14 +93,23 @@ class OpenConversation(QObject):
         return next((message for message in self.branch if message.id == id), None)
 
     @property
+    def configured(self) -> tuple[str, Request | None]:
+        """Its system prompt, and its settings where they are not the defaults."""
+        if self.record is None:
+            return self._beginning()
+        return self.record.system_prompt, self.record.settings
+
+    @property
     def settings(self) -> Request:
         """How it is answered."""
-        return self.record.settings if self.record and self.record.settings else DEFAULTS
+        _, settings = self.configured
+        return settings or DEFAULTS
 
     def asked(self, text: str) -> tuple[ChatMessage, ...]:
         """The chat as it would be with one more message; or up to the last there is, for none."""
         if text.strip():
-            return (*_lines(self.record, self.branch), ChatMessage("user", text))
+            system_prompt, _ = self.configured
+            return (*_lines(system_prompt, self.branch), ChatMessage("user", text))
         said = [message.id for message in self.branch if message.role == "user"]
         return self._lines(until=said[-1]) if said else ()
 
@@ -170,9 +188,16 @@ class OpenConversation(QObject):
         if record is None or found is None or self.busy:
             return
         question = message if found.role == "user" else found.parent
-        if question is not None:
-            self._sending = True
-            self._ask(record, question, self._lines(until=question))
+        if question is None:
+            return
+        request = record.settings or DEFAULTS
+        sampling = request.sampling
+        if found.role == "assistant" and sampling is not None:
+            if sampling.greedy and found.target == self._names()[0]:
+                self.remarked.emit(_SAME_WORDS)
+            request = replace(request, sampling=replace(sampling, seed=None))
+        self._sending = True
+        self._ask(request, question, self._lines(until=question))
 
     def go_on(self, message: int) -> None:
         """Go on with an answer that was cut, in another beside it."""
@@ -190,7 +215,8 @@ class OpenConversation(QObject):
             said = "".join(event.delta for event in before if isinstance(event, Text))
             if said != found.content:
                 before = [Text("", found.content)]  # it was imported, say
-            self._ask(record, question, lines, content=found.content, before=before)
+            request = record.settings or DEFAULTS
+            self._ask(request, question, lines, content=found.content, before=before)
 
         self._sending = True
         self._stepper.run(steps(), failed=self._give_up)
@@ -232,7 +258,10 @@ class OpenConversation(QObject):
         if self.record is None:
             visit = self._visit
             # Once, however much is asked of a new conversation at a time.
-            self._made = self._made or self._store.create()
+            system_prompt, settings = self._beginning()
+            self._made = self._made or self._store.create(
+                system_prompt=system_prompt, settings=settings
+            )
             try:
                 record: Conversation = yield self._made
             except Problem:
@@ -257,11 +286,12 @@ class OpenConversation(QObject):
             self.record = record
             self._show(branch)
             self.described.emit()
-        self._ask(record, question.id, _lines(record, branch))
+        lines = _lines(record.system_prompt, branch)
+        self._ask(record.settings or DEFAULTS, question.id, lines)
 
     def _ask(
         self,
-        record: Conversation,
+        request: Request,
         question: int,
         lines: Sequence[ChatMessage],
         *,
@@ -271,7 +301,7 @@ class OpenConversation(QObject):
         self._answers.begin(
             question,
             lines,
-            record.settings or DEFAULTS,
+            request,
             names=self._names(),
             content=content,
             before=before,
@@ -319,7 +349,8 @@ class OpenConversation(QObject):
     def _lines(self, *, until: int) -> tuple[ChatMessage, ...]:
         """The chat as the engine is told it, up to a message."""
         count = next(n for n, message in enumerate(self.branch) if message.id == until) + 1
-        return _lines(self.record, self.branch[:count])
+        system_prompt, _ = self.configured
+        return _lines(system_prompt, self.branch[:count])
 
     def _run(self, steps: Steps) -> None:
         self._stepper.run(steps, failed=self.failed.emit)
@@ -334,9 +365,8 @@ def can_go_on(message: Message) -> bool:
     return message.role == "assistant" and bool(message.content) and message.state in _GONE_ON
 
 
-def _lines(record: Conversation | None, branch: Sequence[Message]) -> tuple[ChatMessage, ...]:
-    prompt = record.system_prompt if record else ""
-    system = [ChatMessage("system", prompt)] if prompt else []
+def _lines(system_prompt: str, branch: Sequence[Message]) -> tuple[ChatMessage, ...]:
+    system = [ChatMessage("system", system_prompt)] if system_prompt else []
     return (*system, *(ChatMessage(message.role, message.content) for message in branch))
 
 

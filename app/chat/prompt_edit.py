@@ -35,7 +35,8 @@ class PromptEdit(QPlainTextEdit):
     """Several lines of plain text.
 
     Signals:
-        submitted: Enter was pressed; with Shift or Alt it begins a line instead.
+        submitted: Enter was pressed; with Shift or Alt it begins a line instead. Where
+            `enter_sends` is off, only Ctrl and Enter submit.
         refused(str): a paste was too long; says so in a line.
     """
 
@@ -44,6 +45,7 @@ class PromptEdit(QPlainTextEdit):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        self.enter_sends = True
         self._joins = False  # whether some block may go on with the one before
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setTabChangesFocus(True)
@@ -110,8 +112,9 @@ class PromptEdit(QPlainTextEdit):
                 self._take_selection()
             super().keyPressEvent(event)
             return
-        modifiers = event.modifiers()
-        if modifiers & (Qt.KeyboardModifier.ShiftModifier | Qt.KeyboardModifier.AltModifier):
+        keys, modifiers = Qt.KeyboardModifier, event.modifiers()
+        sends = self.enter_sends or bool(modifiers & keys.ControlModifier)
+        if modifiers & (keys.ShiftModifier | keys.AltModifier) or not sends:
             # Not Qt's own break, which stays in the block and takes over what it goes on with.
             self.textCursor().insertBlock(QTextBlockFormat())
             self.ensureCursorVisible()

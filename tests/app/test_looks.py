@@ -1,6 +1,7 @@
 """The theme follows light and dark; text sizes stay in bounds; notices and keys can be read."""
 
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from PySide6.QtCore import QSettings
@@ -10,7 +11,7 @@ from pytestqt.qtbot import QtBot
 
 from app.menus import COMMANDS, Command, KeysDialog, Menus
 from app.notices import Notices, Offer
-from app.settings import LEAST_FONT_POINTS, MOST_FONT_POINTS, Settings
+from app.settings import LEAST_FONT_POINTS, MOST_FONT_POINTS, Settings, ThemeChoice
 from app.theme.palette import DARK, LIGHT, Palette, contrast
 from app.theme.style import Theme, qt_palette
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
@@ -36,6 +37,31 @@ def test_it_turns_dark_when_the_system_does(
     assert theme.colours is DARK
     assert plain_application.palette().window().color().name() == DARK.paper
     assert changes == [DARK]
+
+
+def test_a_chosen_theme_and_font_hold_whatever_the_system_has(
+    plain_application: QApplication, settings: Settings
+) -> None:
+    theme = Theme(plain_application, settings, dark=lambda: True)
+    for chosen, colours in (("light", LIGHT), ("dark", DARK), ("system", DARK)):
+        settings.theme = next(one for one in get_args(ThemeChoice) if one == chosen)
+        theme.refresh()
+        assert theme.colours is colours
+        assert Theme(plain_application, settings, dark=lambda: True).colours is colours
+    own = theme.font.family()
+    settings.font_family = "Nimbus Sans"
+    theme.refresh()
+    assert theme.font.family() == "Nimbus Sans"
+    settings.font_family = ""
+    theme.refresh()
+    assert theme.font.family() == own
+
+
+@pytest.mark.parametrize("colours", [LIGHT, DARK])
+def test_the_edge_of_a_field_can_be_seen(colours: Palette) -> None:
+    made = qt_palette(colours)
+    edge = made.color(QPalette.ColorRole.Shadow).name()
+    assert contrast(edge, made.color(QPalette.ColorRole.Base).name()) >= 3
 
 
 def test_text_sizes_stay_in_bounds_and_are_remembered(
@@ -108,4 +134,4 @@ def test_the_keys_are_listed(qtbot: QtBot) -> None:
     assert set(menus.actions) == {one.name for one in COMMANDS if isinstance(one, Command)}
     dialog = KeysDialog(menus, window)
     shown = {label.text() for label in dialog.findChildren(QLabel)}
-    assert {"Regenerate the last answer", "Ctrl+R", "Begin a line", "Shift+Enter"} <= shown
+    assert {"Regenerate the last answer", "Ctrl+R", "New line", "Shift+Enter"} <= shown

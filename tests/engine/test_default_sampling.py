@@ -21,7 +21,6 @@ LARGE = {
     "num_key_value_heads": 8,
     "vocab_size": 128256,
 }
-WINDOW = BALANCED_SMALL.penalty_window
 
 
 def folder(path: Path, stated: object, config: Any = LARGE) -> ModelFolder:
@@ -36,16 +35,16 @@ def folder(path: Path, stated: object, config: Any = LARGE) -> ModelFolder:
     [
         (
             {"do_sample": True, "temperature": 0.6, "top_p": 0.95, "top_k": 20},
-            Sampling(temperature=0.6, top_p=0.95, top_k=20, penalty_window=WINDOW),
+            Sampling(temperature=0.6, top_p=0.95, top_k=20),
         ),
         (
             {"temperature": 0.7, "repetition_penalty": 1.1, "min_p": 0.05},
-            Sampling(temperature=0.7, repetition_penalty=1.1, min_p=0.05, penalty_window=WINDOW),
+            Sampling(temperature=0.7, repetition_penalty=1.1, min_p=0.05),
         ),
         # transformers reads a temperature that is missing as 1
         (
             {"do_sample": True, "top_k": 64},
-            Sampling(top_k=64, temperature=1.0, penalty_window=WINDOW),
+            Sampling(top_k=64, temperature=1.0),
         ),
         ({"do_sample": False, "temperature": 0.6}, BALANCED),
         ({"do_sample": True}, BALANCED),
@@ -71,7 +70,7 @@ def test_small_models_are_penalized_for_repeating_themselves(tmp_path: Path) -> 
     small = LARGE | {"hidden_size": 576, "intermediate_size": 1536, "num_hidden_layers": 30}
     assert default_sampling(folder(tmp_path, {}, small)) == BALANCED_SMALL
     assert SMALL > 30 * 576 * 1536
-    stated = Sampling(temperature=0.5, penalty_window=WINDOW)
+    stated = Sampling(temperature=0.5)
     assert default_sampling(folder(tmp_path, {"temperature": 0.5}, small)) == stated
 
 
