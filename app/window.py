@@ -10,10 +10,10 @@ from PySide6.QtGui import QAction, QCloseEvent, QKeyEvent, QPaintEvent, QResizeE
 from PySide6.QtWidgets import QMainWindow, QMessageBox, QSplitter, QVBoxLayout, QWidget
 
 from app import files
+from app.chat.answer_notices import AnswerNotices
 from app.chat.answers import Answers, Writing
 from app.chat.composer import Composer
 from app.chat.conversation import DEFAULTS, OpenConversation
-from app.chat.loop_notice import LoopNotice
 from app.chat.message import MessageWidget
 from app.chat.presenter import ConversationPresenter
 from app.chat.provenance import Legend
@@ -94,7 +94,7 @@ class Window(QMainWindow):
         self.presenter = ConversationPresenter(
             self.conversation, self.answers, self.transcript, self.lane
         )
-        LoopNotice(self.conversation, self.answers, self.notices)
+        AnswerNotices(self.conversation, self.answers, self.notices)
         self.rounds = RoundsSide(self.conversation, self.answers, reference=settings.reference)
         self.engine_status = EngineStatus(
             engine, loader, self.answers, notices=self.notices, composer=self.composer
@@ -298,7 +298,9 @@ class Window(QMainWindow):
 
     def _on_counted(self, tokens: int) -> None:
         loaded = self.loader.loaded
-        self.composer.set_tokens(tokens, loaded.context_length if loaded else None)
+        limit = loaded.context_length if loaded else None
+        leaves_out = self.conversation.settings.overflow != "stop"
+        self.composer.set_tokens(tokens, limit, leaves_out=leaves_out)
 
     def _keep_unsent(self) -> None:
         self._unsent.stop()

@@ -127,16 +127,20 @@ class Composer(QWidget):
         self._remedy.setText(remedy)
         self._notify("")
 
-    def set_tokens(self, used: int | None, limit: int | None) -> None:
+    def set_tokens(self, used: int | None, limit: int | None, *, leaves_out: bool = False) -> None:
         """How many tokens the conversation would have with this message, of how many it may.
 
         `used` is None where it is not known; `limit` is None where no model is loaded.
+        `leaves_out`: of a longer one, earlier messages are left out.
         """
         full = used is not None and limit is not None and used > limit
         near = used is not None and limit is not None and used > _NEARLY_FULL * limit
+        near = near and not leaves_out
         self._warned = near
         if used is None or limit is None:
             text = "" if used is None else f"{used:,} tokens"
+        elif full and leaves_out:
+            text = f"{used:,} of {limit:,} tokens: earlier messages are left out"
         elif full:
             text = f"\u26a0 {used:,} of {limit:,} tokens: {used - limit:,} too many"
         elif near:
@@ -147,7 +151,7 @@ class Composer(QWidget):
         self._tokens.setVisible(bool(text))
         self._tokens.setToolTip(
             "The start of the conversation will not fit. Shorten the message or start a new one."
-            if full
+            if full and not leaves_out
             else "How much of the model's context the conversation fills with this message"
         )
         self._recolour()
