@@ -56,10 +56,10 @@ class AnswerNotices(QObject):
             return
         self._left_out = gap
         if prefill.left_out:
-            where = "oldest" if prefill.left_out_from <= 1 else "middle"
+            where = "at the beginning" if prefill.left_out_from <= 1 else "in the middle"
             self._notices.say(
                 _LEFT_OUT,
-                f"{prefill.left_out:,} {where} messages are not read any more: "
+                f"{prefill.left_out:,} messages {where} are not read any more: "
                 f"the context holds {prefill.context:,} tokens.",
             )
         else:
