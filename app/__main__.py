@@ -8,14 +8,19 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from app.display import has_display
+from app.display import QtCannotStart, has_display
 
 
 def main() -> int:
     """Run until the window is closed; the process's exit status."""
-    if arguments := sys.argv[1:]:  # a click gives none: it need not wait for a parser
+    if arguments := sys.argv[1:]:  # a click passes none, and need not wait for a parser
         return _do(arguments)
-    if not has_display():
+    try:
+        display = has_display()
+    except QtCannotStart as problem:
+        print(problem.report, file=sys.stderr)
+        return 1
+    if not display:
         print("There is no display here, so Slipstream chats in the terminal.", flush=True)
         os.execv(sys.executable, [sys.executable, "-m", "engine", "chat"])
     from app.start import run_window

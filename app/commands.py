@@ -1,7 +1,7 @@
-"""Commands of Slipstream's own, each run as a child process that answers in lines of JSON.
+"""Slipstream's own commands, each run as a child process that answers in lines of JSON.
 
 Knows processes, JSON and how an answer becomes records; not what the answers mean. Nothing here
-waits, `close` apart.
+waits, except `close`.
 """
 
 import json
@@ -18,12 +18,12 @@ from models.typed_json import decode
 
 JsonObject = dict[str, Any]
 
-_FOLDER = Path(__file__).parents[1]  # so that `-m engine` is this copy's
+_FOLDER = Path(__file__).parents[1]  # where `-m engine` finds this copy
 _LONGEST_LINE_BYTES = 1 << 24
 
 
 def models_command() -> tuple[str, ...]:
-    """The start of every command on models; in a bundle, its own Python."""
+    """The beginning of every command on models; in a bundle, with the Python inside it."""
     return (sys.executable, "-m", "engine", "models")
 
 
@@ -32,7 +32,7 @@ class RunningCommand(QObject):
 
     Signals:
         line_received(dict): a line of its answer.
-        done(dict): it ended with status 0; its last line, or an empty one.
+        done(dict): it ended with status 0; its last line, or an empty object.
         failed(Problem): it reported a problem, or ended in any other way.
     """
 
@@ -41,7 +41,7 @@ class RunningCommand(QObject):
     failed = Signal(object)
 
     def __init__(self, command: Sequence[str], *, name: str, parent: QObject) -> None:
-        """`name` is the subject of the sentence that says that it exited."""
+        """`name` is the subject of the sentence which says that it exited."""
         super().__init__(parent)
         self._name = name
         self._last: JsonObject = {}
@@ -54,7 +54,7 @@ class RunningCommand(QObject):
 
     @property
     def pid(self) -> int:
-        """0 where it is not running."""
+        """Its process's id; 0 while it is not running."""
         return self._child.pid
 
     def drop(self) -> None:
@@ -123,7 +123,7 @@ class CommandRunner(QObject):
 
 
 class Question[T](QObject):
-    """Something asked of commands again and again, of which only the latest answer counts.
+    """A question that commands are asked again and again; only the latest answer counts.
 
     Attributes: `value`, the latest answer; `problem`, why there is no newer one; `asking`;
     `answered`, whether there was an answer since it was last forgotten.
@@ -198,7 +198,8 @@ def read_line(line: bytes) -> JsonObject | None:
 
 
 def read_answer[T](kind: type[T], answer: JsonObject, key: str) -> T:
-    """The value under `key`. A newer command may say more; what is missing raises Problem."""
+    """The value under `key`; unknown fields are ignored, as a newer command may send them. Raises
+    Problem if something is missing."""
     try:
         return decode(kind, answer.get(key), place=key, ignore_unknown=True)
     except ValueError as error:

@@ -1,6 +1,6 @@
-"""Tells the person about trouble with the engine and the disk, and offers remedies.
+"""Tells the person about problems with the engine and the disk, and offers remedies.
 
-Knows which event calls for which notice, nothing of how notices are shown.
+Knows which event calls for which notice; nothing of how notices are shown.
 """
 
 from PySide6.QtCore import QObject
@@ -32,11 +32,13 @@ class EngineStatus(QObject):
         super().__init__(notices)
         self._engine, self._loader, self._answers = engine, loader, answers
         self._notices, self._composer = notices, composer
-        answers.hold()  # until there is something to ask
+        answers.hold()  # until there is a model to ask
         answers.unsaved.connect(self._on_unsaved)
         answers.saving_again.connect(lambda: notices.take_back("disk"))
         loader.fetch_began.connect(self._on_fetch)
         loader.load_requested.connect(self._on_asked)
+        loader.rested.connect(answers.hold)
+        answers.begun.connect(lambda writing: loader.wake())
         loader.loaded_now.connect(self._on_loaded)
         loader.failed.connect(self._on_failed)
         engine.hung.connect(self._on_hung)
@@ -66,7 +68,7 @@ class EngineStatus(QObject):
         self._composer.set_blocked("")
         self._notices.take_back("engine")
         if loaded.remark:
-            self._notices.say("machine", loaded.remark)
+            self._notices.say("machine", loaded.remark, "warning")
         else:
             self._notices.take_back("machine")
 
@@ -76,12 +78,13 @@ class EngineStatus(QObject):
             self._composer.set_blocked(str(problem), remedy="Try again")
         else:
             self._answers.release()
-            self._notices.say("engine", str(problem))
+            self._notices.say("engine", str(problem), "warning")
 
     def _on_hung(self, seconds: float) -> None:
         self._notices.say(
             "silence",
             f"The engine has not responded for {seconds:.0f} seconds. It may still be working.",
+            "warning",
             offer=Offer(_RESTART, self._engine.restart),
         )
 
@@ -92,10 +95,11 @@ class EngineStatus(QObject):
                 f"The engine stopped too often to be restarted. {reason}", remedy=_RESTART
             )
         else:
-            self._notices.say("engine", f"The engine stopped and is being restarted. {reason}")
+            self._notices.say("engine", f"The engine is restarting. {reason}", "warning")
 
     def _on_unsaved(self, problem: Problem) -> None:
         self._notices.say(
             "disk",
             f"{problem} The answer is kept in memory and saved as soon as possible.",
+            "warning",
         )

@@ -3,11 +3,14 @@
 Knows what a command is called and which keys it has, not what it does.
 """
 
-from collections.abc import Mapping
+import re
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QAction, QKeySequence
+from PySide6.QtGui import QAction, QKeySequence, QShortcut
 from PySide6.QtWidgets import (
     QApplication,
     QDialog,
@@ -15,14 +18,18 @@ from PySide6.QtWidgets import (
     QFrame,
     QGridLayout,
     QLabel,
+    QLineEdit,
     QMainWindow,
     QMenu,
+    QMenuBar,
+    QPlainTextEdit,
     QScrollArea,
+    QTextEdit,
     QVBoxLayout,
     QWidget,
 )
 
-Keys = QKeySequence.StandardKey | str | None
+Keys = QKeySequence.StandardKey | str
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +42,7 @@ class Command:
     menu: str
     name: str
     text: str
-    keys: Keys = None
+    keys: Keys | tuple[Keys, ...] = ()
     checkable: bool = False
     role: QAction.MenuRole = QAction.MenuRole.NoRole
 
@@ -64,14 +71,23 @@ COMMANDS: tuple[Command | str, ...] = (  # a text alone is a separator in that m
     Command("Edit", "paste", "Paste", _KEY.Paste),
     Command("Edit", "select_all", "Select all", _KEY.SelectAll),
     "Edit",
-    Command("Edit", "search", "Search all conversations"),
+    Command("Edit", "find", "Find in this conversation", _KEY.Find),
+    Command("Edit", "find_next", "Find next", _KEY.FindNext),
+    Command("Edit", "find_previous", "Find previous", _KEY.FindPrevious),
+    Command("Edit", "search", "Search all conversations", "Ctrl+Shift+F"),
     Command("View", "sidebar", "Conversations", "Ctrl+Shift+L", checkable=True),
     Command("View", "rounds", "Rounds and replay", "Ctrl+Shift+R", checkable=True),
     Command("View", "provenance", "Where each token came from", "Ctrl+T", checkable=True),
     "View",
-    Command("View", "larger", "Larger text", _KEY.ZoomIn),
+    Command("View", "next_conversation", "Next conversation", "Ctrl+PgDown"),
+    Command("View", "previous_conversation", "Previous conversation", "Ctrl+PgUp"),
+    Command("View", "go_to_conversations", "Go to the conversations", "Ctrl+1"),
+    Command("View", "go_to_messages", "Go to the messages", "Ctrl+2"),
+    Command("View", "go_to_composer", "Go to the message field", "Ctrl+3"),
+    "View",
+    Command("View", "larger", "Larger text", (_KEY.ZoomIn, "Ctrl+=")),
     Command("View", "smaller", "Smaller text", _KEY.ZoomOut),
-    Command("View", "own_size", "Normal text", "Ctrl+0"),
+    Command("View", "own_size", "Normal text size", "Ctrl+0"),
     "View",
     Command("View", "full_screen", "Full screen", _KEY.FullScreen, checkable=True),
     Command("Answer", "send", "Send the message", "Ctrl+Return"),
@@ -79,33 +95,52 @@ COMMANDS: tuple[Command | str, ...] = (  # a text alone is a separator in that m
     Command("Answer", "edit", "Edit the last message", "Ctrl+E"),
     Command("Answer", "regenerate", "Regenerate the last answer", "Ctrl+R"),
     Command("Answer", "go_on", "Continue the last answer", "Ctrl+Shift+Return"),
+    Command("Answer", "copy_answer", "Copy the last answer", "Ctrl+Shift+C"),
     "Answer",
-    Command("Answer", "before", "Rounds of the answer before", "Ctrl+["),
-    Command("Answer", "after", "Rounds of the answer after", "Ctrl+]"),
+    Command("Answer", "previous_version", "Previous version of the answer", "Alt+PgUp"),
+    Command("Answer", "next_version", "Next version of the answer", "Alt+PgDown"),
+    "Answer",
+    Command("Answer", "before", "Previous answer’s rounds", "Ctrl+["),
+    Command("Answer", "after", "Next answer’s rounds", "Ctrl+]"),
     Command("Answer", "race", "Race plain against speculative…", "Ctrl+Shift+P"),
     "Answer",
     Command("Answer", "sampling", "System prompt and sampling…", "Ctrl+Shift+T"),
     Command("Engine", "library", "Library…", "Ctrl+L"),
     "Engine",
     Command("Engine", "load", "Load a model folder…", "Ctrl+Shift+O"),
+    Command("Engine", "load_file", "Load a GGUF file…"),
     Command("Engine", "starter", "Load the starter model"),
+    "Engine",
+    Command("Engine", "memory", "Context and memory…"),
+    Command("Engine", "measure", "Measure the pair again"),
+    Command("Engine", "unload", "Unload the model"),
     Command("Engine", "restart", "Restart the engine"),
     Command("Help", "keys", "Keyboard", _KEY.HelpContents),
+    Command("Help", "explain_rounds", "What am I looking at?"),
+    "Help",
+    Command("Help", "readme", "Read me"),
+    Command("Help", "data_folder", "Show the data folder"),
+    Command("Help", "log", "Show the log"),
+    Command("Help", "report", "Report a problem"),
     "Help",
     Command("Help", "updates", "Check for updates"),
     Command("Help", "automatic_updates", "Check for updates automatically", checkable=True),
     "Help",
     Command("Help", "about", "About Slipstream", role=QAction.MenuRole.AboutRole),
 )
+_MENUS_KEY = "" if sys.platform == "darwin" else "F10"  # a Mac has a key of its own
 # Keys that parts of the window handle themselves.
 _OTHER_KEYS = (
     ("In the message", "Send, unless Settings say otherwise", "Enter"),
     ("In the message", "New line", "Shift+Enter"),
     ("In the message", "Stop the answer", "Esc"),
-    ("In the replay", "One round back, on", "Left, Right"),
-    ("In the replay", "To the ends", "Home, End"),
+    ("In the find bar", "Next, previous", "Enter, Shift+Enter"),
+    ("In the find bar", "Close", "Esc"),
+    ("In the replay", "Previous or next round", "Left, Right"),
+    ("In the replay", "First or last round", "Home, End"),
     ("In the replay", "Play and pause", "Space"),
-    ("Everywhere", "From part to part", "Tab, Shift+Tab"),
+    ("Everywhere", "Next or previous area", "Tab, Shift+Tab"),
+    ("Everywhere", "Open the menus", _MENUS_KEY),
 )
 
 
@@ -115,26 +150,50 @@ class Menus:
     def __init__(self, window: QMainWindow, *, given: Mapping[str, QAction]) -> None:
         """`given` holds the actions that parts of the window have made, by the command's name."""
         self.actions: dict[str, QAction] = {}
+        self._bar = window.menuBar()
         menus: dict[str, QMenu] = {}
         for command in COMMANDS:
             if isinstance(command, str):
                 menus[command].addSeparator()
                 continue
             if command.menu not in menus:
-                menus[command.menu] = window.menuBar().addMenu(command.menu)
+                menus[command.menu] = menu = self._bar.addMenu(command.menu)
+                menu.aboutToShow.connect(partial(mark_letters, menu))
             action = given.get(command.name) or QAction(command.text, window)
             action.setMenuRole(command.role)
             action.setCheckable(command.checkable)
-            if command.keys is not None:
+            if command.keys != ():
                 action.setShortcuts(_sequences(command.keys))
             menus[command.menu].addAction(action)
             self.actions[command.name] = action
+        mark_letters(self._bar)
+        for menu in menus.values():
+            mark_letters(menu)
         for name, method in _EDITING.items():
             self.actions[name].triggered.connect(lambda checked=False, m=method: _edit(m))
+        self.actions["undo"].triggered.connect(self._undo)
+        if _MENUS_KEY:
+            QShortcut(QKeySequence(_MENUS_KEY), window).activated.connect(self.open)
+
+    def open(self) -> None:
+        """Open the first menu, for the keyboard."""
+        self._bar.setFocus(Qt.FocusReason.MenuBarFocusReason)
+        self._bar.setActiveAction(self._bar.actions()[0])
+
+    def enable(self, possible: Mapping[str, bool]) -> None:
+        """Enable the commands of these names for which there is something to act on."""
+        for name, enabled in possible.items():
+            self.actions[name].setEnabled(enabled)
+
+    def _undo(self) -> None:
+        """Undo in the text field that has the focus, or else the last deletion."""
+        if can_undo(QApplication.focusWidget()):
+            _edit("undo")
+        else:
+            self.actions["restore"].trigger()
 
 
 _EDITING = {
-    "undo": "undo",
     "redo": "redo",
     "cut": "cut",
     "copy": "copy",
@@ -150,7 +209,49 @@ def _edit(method: str) -> None:
         edit()
 
 
-def _sequences(keys: QKeySequence.StandardKey | str) -> list[QKeySequence]:
+def can_undo(widget: QWidget | None) -> bool:
+    """Whether this is a text field in which there is something to undo."""
+    match widget:
+        case QLineEdit():
+            return widget.isUndoAvailable()
+        case QPlainTextEdit() | QTextEdit():
+            return not widget.isReadOnly() and widget.document().isUndoAvailable()
+        case _:
+            return False
+
+
+def mark_letters(menu: QMenu | QMenuBar) -> None:
+    """Give each entry a letter that chooses it, where the platform shows such letters.
+
+    Again before each showing, as entries change their texts: "Pin" and "Unpin".
+    """
+    actions = [action for action in menu.actions() if action.text()]
+    for action, text in zip(actions, with_letters([a.text() for a in actions]), strict=True):
+        if action.text() != text:
+            action.setText(text)
+
+
+def with_letters(texts: Sequence[str]) -> list[str]:
+    """The texts with "&" before the letter that chooses each: the first letter of a word where
+    one is free, else any letter. Entries beyond the alphabet have none."""
+    taken: set[str] = set()
+    marked: list[str] = []
+    for text in texts:
+        plain = re.sub("&(.)", r"\1", text)
+        starts = [n for n in range(len(plain)) if n == 0 or plain[n - 1] == " "]
+        for place in (*starts, *range(len(plain))):
+            letter = plain[place].lower()
+            if letter.isascii() and letter.isalpha() and letter not in taken:
+                taken.add(letter)
+                plain = f"{plain[:place]}&{plain[place:]}"
+                break
+        marked.append(plain)
+    return marked
+
+
+def _sequences(keys: Keys | tuple[Keys, ...]) -> list[QKeySequence]:
+    if isinstance(keys, tuple):
+        return [sequence for key in keys for sequence in _sequences(key)]
     if isinstance(keys, str):
         return [QKeySequence(keys)]
     return QKeySequence.keyBindings(keys)

@@ -2,17 +2,18 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Literal
 
 from PySide6.QtCore import QByteArray, QSettings
 
-from engine.events import Stats
+from engine.protocol import Memory
+from models.errors import Problem
 
 STARTER_NAME = "smollm2-135m-instruct"  # importing it from models.starter would take long
 LEAST_FONT_POINTS, MOST_FONT_POINTS = 7.0, 32.0
 ThemeChoice = Literal["system", "light", "dark"]
 _MOST_PATHS = 8
-_MOST_PLAIN_ROUNDS = 4000  # then older ones count half: machines change
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,7 @@ class Settings:
 
     def __init__(self, stored: QSettings) -> None:
         self._stored = stored
+        stored.remove("plain")  # averages over days, which earlier versions compared answers with
 
     @property
     def pair(self) -> Pair:
@@ -44,6 +46,27 @@ class Settings:
         self._stored.setValue("pair/target", pair.target)
         self._stored.setValue("pair/drafter", pair.drafter)
         self._stored.setValue("pair/draft_length", pair.draft_length)
+
+    def memory(self, target: str) -> Memory:
+        """What a conversation with this target may take; as the model allows where not chosen."""
+        context, _, bits = self._text(f"memory/{_key(target)}", "").partition(" ")
+        try:
+            return Memory(int(context), int(bits))
+        except (ValueError, Problem):
+            return Memory()
+
+    def keep_memory(self, target: str, memory: Memory) -> None:
+        self._stored.setValue(f"memory/{_key(target)}", f"{memory.context} {memory.cache_bits}")
+
+    @property
+    def unload_minutes(self) -> int:
+        """How long a model that is not asked stays loaded; 0 for as long as the window is open."""
+        text = self._text("unload_minutes", "0")
+        return int(text) if text.isdecimal() else 0
+
+    @unload_minutes.setter
+    def unload_minutes(self, minutes: int) -> None:
+        self._stored.setValue("unload_minutes", str(minutes))
 
     @property
     def starter_name(self) -> str:
@@ -62,6 +85,15 @@ class Settings:
         """Offer this path from now on."""
         known = [path, *(known for known in self.paths(kind) if known != path)]
         self._stored.setValue(f"paths/{kind}", "\n".join(known[:_MOST_PATHS]))
+
+    def opened_paths(self, kind: str) -> tuple[str, ...]:
+        """Those of `paths` that are still there."""
+        return tuple(path for path in self.paths(kind) if Path(path).exists())
+
+    def forget_path(self, kind: str, path: str) -> None:
+        """Offer it no longer."""
+        kept = [known for known in self.paths(kind) if known != path]
+        self._stored.setValue(f"paths/{kind}", "\n".join(kept))
 
     @property
     def presets(self) -> str:
@@ -204,26 +236,6 @@ class Settings:
         """Remember that state."""
         self._stored.setValue(f"places/{name}", state)
 
-    def reference(self, target: str) -> Stats | None:
-        """The plain rounds that were measured on this machine with the target of this name."""
-        rounds, _, seconds = self._text(f"plain/{_key(target)}", "").partition(" ")
-        try:
-            stats = Stats(plain=int(rounds), plain_seconds=float(seconds))
-        except ValueError:
-            return None
-        return stats if stats.plain > 0 and stats.plain_seconds > 0 else None
-
-    def measure(self, target: str, stats: Stats) -> None:
-        """Add an answer's plain rounds to those that were measured."""
-        if stats.plain <= 0 or stats.plain_seconds <= 0:
-            return
-        known = self.reference(target) or Stats()
-        rounds = known.plain + stats.plain
-        seconds = known.plain_seconds + stats.plain_seconds
-        if rounds > _MOST_PLAIN_ROUNDS:
-            rounds, seconds = rounds // 2, seconds * (rounds // 2) / rounds
-        self._stored.setValue(f"plain/{_key(target)}", f"{rounds} {seconds!r}")
-
     def save(self) -> None:
         """Write to the disk now."""
         self._stored.sync()
@@ -234,5 +246,6 @@ class Settings:
 
 
 def _key(target: str) -> str:
-    """A key of one level, whatever is in the name."""
-    return "".join(letter if letter.isalnum() or letter in "-._" else "_" for letter in target)
+    """A key of one level, whatever is in the name; the starter model has none."""
+    letters = (letter if letter.isalnum() or letter in "-._" else "_" for letter in target)
+    return "".join(letters) or "starter"

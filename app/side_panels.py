@@ -1,4 +1,4 @@
-"""The two panels beside the conversation: which ones the person wants, and which have room.
+"""The two panels beside the conversation: which of them the person wants, and which have room.
 
 A window that is too narrow for both shows the one that was asked for last; the other comes back
 when there is room again. Knows widths and the settings, nothing of what the panels show.
@@ -12,8 +12,8 @@ from PySide6.QtWidgets import QSplitter, QWidget
 
 from app.settings import Settings
 
-_COMFORTABLE = 480  # pixels for the conversation, with a side at each side of it
-_NARROW = 400  # the least it ever has
+_COMFORTABLE = 480  # pixels for the conversation between two panels
+_NARROW = 400  # its least width
 
 
 class SidePanels(QObject):
@@ -28,9 +28,9 @@ class SidePanels(QObject):
         actions: Mapping[str, QAction],
         settings: Settings,
     ) -> None:
-        """`columns` holds the `sides`, of which the first is the more useful, and `middle`.
+        """`columns` holds `middle` and the `sides`, the more useful one first.
 
-        `actions` switch the sides of the same names.
+        `actions` show and hide the sides of the same names.
         """
         super().__init__(columns)
         self._columns, self._sides, self._settings = columns, dict(sides), settings

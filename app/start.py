@@ -1,4 +1,4 @@
-"""Makes the application and what stands behind its window, and runs it.
+"""Makes the application and all that its window needs, and runs it.
 
 Knows where data is kept, and in what order things start: the first paint comes before the engine.
 """
@@ -20,6 +20,7 @@ from app.housekeeping import GcScheduler, SignalWatch, leave_texts
 from app.markdown.highlight import USUAL, get_ready
 from app.models.library import Library
 from app.models.loader import ModelLoader
+from app.one_window import SecondStarts, show_first_window
 from app.settings import Settings
 from app.theme.style import Theme
 from app.updates.feed import Origin
@@ -38,8 +39,10 @@ def run_window(arguments: Sequence[str], *, begin: Callable[[Window], None] = Wi
 
     `begin` is what happens once it is painted.
     """
-    application = make_application(arguments)
     home = data_folder()
+    if show_first_window(home):
+        return 0
+    application = make_application(arguments)
     settings = Settings(stored_settings(home))
     theme = Theme(application, settings)
     try:
@@ -55,6 +58,9 @@ def run_window(arguments: Sequence[str], *, begin: Callable[[Window], None] = Wi
     window = Window(store, engine, loader=loader, settings=settings, theme=theme, library=Library())
     window.painted.connect(lambda: begin(window))
     SignalWatch(window.close, parent=application)
+    second_starts = SecondStarts(home, parent=window)
+    second_starts.asked.connect(window.come_forward)
+    application.aboutToQuit.connect(second_starts.close)
     window.painted.connect(lambda: keep_quick(window))
     updates = UpdatePresenter(window, origin=Origin())
     window.painted.connect(updates.controller.begin)
@@ -65,7 +71,7 @@ def run_window(arguments: Sequence[str], *, begin: Callable[[Window], None] = Wi
 
 
 def keep_quick(window: Window) -> GcScheduler:
-    """Do what takes long while nobody waits: collect garbage, load the usual languages' lexers."""
+    """Do what takes long while nobody waits: collect garbage, load lexers of common languages."""
     sys.setswitchinterval(_SWITCH_SECONDS)
     scheduler = GcScheduler(lambda: window.answers.busy, parent=window)
     window.answers.finished.connect(scheduler.request_full)
@@ -90,7 +96,7 @@ def make_application(arguments: Sequence[str]) -> QApplication:
 
 
 def stored_settings(home: Path) -> QSettings:
-    """Where the platform keeps settings; with a home of their own, beside the conversations."""
+    """Where the platform keeps settings. If SLIPSTREAM_HOME is set, they are in that folder."""
     if os.environ.get(HOME_VARIABLE):
         return QSettings(str(home / "settings.ini"), QSettings.Format.IniFormat)
     return QSettings(NAME, NAME)

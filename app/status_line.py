@@ -1,4 +1,4 @@
-"""One line that says how something stands: a sign, and words that say the same."""
+"""A line on the state of something: a sign, and words that mean the same."""
 
 from typing import Literal
 
@@ -15,7 +15,7 @@ _SIGNS: dict[Standing, Sign] = {"good": "check", "warning": "warning"}
 
 
 class StatusLine(QWidget):
-    """Attributes: `standing`, and `text`, which wraps or else ends with … where it is narrow."""
+    """Attributes: `standing`, and `text`, which wraps, or else ends with … where it is too long."""
 
     def __init__(self, parent: QWidget | None = None, *, wraps: bool = False) -> None:
         super().__init__(parent)
@@ -23,6 +23,7 @@ class StatusLine(QWidget):
         self.text = ""
         self._wraps = wraps
         self._sign = QLabel()
+        self._sign.setTextFormat(Qt.TextFormat.PlainText)
         self._words = QLabel()
         self._words.setTextFormat(Qt.TextFormat.PlainText)
         self._words.setWordWrap(wraps)

@@ -1,4 +1,4 @@
-"""Work that waits for futures without waiting: a generator that goes on when each is done.
+"""Work that waits for futures and blocks nothing: a generator that continues when each is done.
 
     def say(text: str) -> Steps:
         message = yield store.say(conversation, text)
@@ -22,21 +22,21 @@ Failed = Callable[[Problem], None]
 
 
 class Stepper(QObject):
-    """Runs steps in the thread it lives in, whatever thread a future is done in.
+    """Runs steps in the thread that it belongs to, whichever thread completes a future.
 
-    A future's exception is raised where the steps wait for it. A `Problem` that they let
-    through goes to `failed`; anything else is a bug and surfaces as one.
+    A future's exception is raised where the steps wait for it. A `Problem` that they do not catch
+    is passed to `failed`; any other exception is a bug and surfaces as one.
     """
 
     _arrived = Signal(object, object, object)
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        # Queued, so that steps never go on inside the call that began them.
+        # Queued, so that steps never continue inside the call that began them.
         self._arrived.connect(self._go_on, Qt.ConnectionType.QueuedConnection)
 
     def run(self, steps: Steps, *, failed: Failed) -> None:
-        """Begin at once; return when the first future is waited for."""
+        """Begin at once, and return when the steps wait for their first future."""
         self._advance(steps, failed, lambda: next(steps))
 
     def _go_on(self, steps: Steps, failed: Failed, future: Future[Any]) -> None:
@@ -57,13 +57,13 @@ class Stepper(QObject):
         future.add_done_callback(lambda done: self._tell(steps, failed, done))
 
     def _tell(self, steps: Steps, failed: Failed, done: Future[Any]) -> None:
-        """In whatever thread; whom it was for may be gone by now."""
+        """Report from any thread that the future is done; the stepper may be gone by then."""
         with suppress(RuntimeError):
             self._arrived.emit(steps, failed, done)
 
 
 def in_thread[T](work: Callable[[], T]) -> Future[T]:
-    """`work` in a thread that does not keep the process from ending: it is cut off then."""
+    """Do `work` in a thread that the end of the process does not wait for."""
     future: Future[T] = Future()
 
     def run() -> None:

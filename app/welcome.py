@@ -1,46 +1,104 @@
-"""What stands where the messages will be, before there are any. Knows the model that is loaded."""
+"""What is shown where the messages will be, before there are any: what will be seen, a few
+questions to begin with, and how far the model is. Knows the model that is loaded.
+"""
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QColor, QFont, QPalette
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtCore import QEvent, QRect, QSize, Qt, Signal
+from PySide6.QtGui import QColor, QEnterEvent, QFont, QPainter, QPaintEvent, QPalette
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QGridLayout,
+    QHBoxLayout,
+    QLabel,
+    QPushButton,
+    QSizePolicy,
+    QVBoxLayout,
+    QWidget,
+)
 
 from app.chat.provenance import Legend
 from app.models.loader import ModelLoader
 from app.models.words import target_name
+from app.theme.palette import Palette
 from app.theme.style import Theme
 from engine.protocol import Loaded
+from models import in_words
 from models.errors import Problem
 
-_MEGABYTE = 1_000_000
-_WIDEST = 480  # pixels
+# Questions whose answers have lists, code and copied text, which are drafted well.
+EXAMPLES = (
+    ("A list", "Give me seven tips for learning a new language."),
+    ("Some code", "Write a Python function that says whether a number is prime."),
+    ("An explanation", "Explain in simple words why leaves are green."),
+    ("A letter", "Make this a polite e-mail: I cannot come to the meeting on Friday."),
+)
+_WIDEST = 560  # pixels
+_PADDING = 12
 
 
 class Welcome(QWidget):
-    """A word on what will be seen, and on where the model is.
+    """Attribute: `examples`, the cards.
 
-    Signals: `library_asked()`, show which models there are.
+    Signals:
+        asked(str): this question was chosen, to be written into the composer.
+        explanation_asked(): say what the colours and figures mean.
+        library_asked(): show which models there are.
     """
 
+    asked = Signal(str)
+    explanation_asked = Signal()
     library_asked = Signal()
 
     def __init__(self, loader: ModelLoader, theme: Theme) -> None:
         super().__init__()
         self._loader, self._theme = loader, theme
         self._title, self._words, self._model = _label(), _label(), _label()
+        self._meaning = _label()
         self._title.setText("Slipstream")
         self._words.setText(
-            "A small drafter guesses the next tokens, and the model checks them in one pass. "
-            "The answer is the model\u2019s own, only sooner. Each token is marked by how it came:"
+            "A small drafter proposes the next tokens, and the model checks them in one pass. "
+            "The answer is the model\u2019s own, only sooner."
         )
         self._legend = Legend(theme.font, theme.colours)
+        self._meaning.setText(
+            "Accepted and rejected tokens are the drafter\u2019s; all others are the model\u2019s "
+            "own."
+        )
+        self._explain = QPushButton("What am I looking at?")
+        self._explain.setFlat(True)
+        self._explain.setCursor(Qt.CursorShape.PointingHandCursor)
         self._library = QPushButton("Models for this machine…")
+        self.examples = tuple(ExampleCard(title, question) for title, question in EXAMPLES)
+        self._arrange()
+        for card in self.examples:
+            card.asked.connect(self.asked)
+        self._explain.clicked.connect(self.explanation_asked)
         self._library.clicked.connect(self.library_asked)
+        self._model.setText("The engine is being started.")
+        loader.fetch_began.connect(self._on_fetch)
+        loader.fetch_progress.connect(self._on_progress)
+        loader.load_requested.connect(self._on_asked)
+        loader.loaded_now.connect(self._on_loaded)
+        loader.failed.connect(self._on_failed)
+        theme.changed.connect(self._follow_theme)
+        self._follow_theme()
+
+    def _arrange(self) -> None:
+        cards = QGridLayout()
+        cards.setSpacing(10)
+        for number, card in enumerate(self.examples):
+            cards.addWidget(card, number // 2, number % 2)
         column = QVBoxLayout()
-        column.setSpacing(14)
+        column.setSpacing(12)
         column.addStretch(2)
         column.addWidget(self._title)
         column.addWidget(self._words)
+        column.addSpacing(6)
+        column.addLayout(cards)
+        column.addSpacing(6)
         column.addWidget(self._legend, 0, Qt.AlignmentFlag.AlignHCenter)
+        column.addWidget(self._meaning)
+        column.addWidget(self._explain, 0, Qt.AlignmentFlag.AlignHCenter)
+        column.addSpacing(6)
         column.addWidget(self._model)
         column.addWidget(self._library, 0, Qt.AlignmentFlag.AlignHCenter)
         column.addStretch(3)
@@ -51,22 +109,16 @@ class Welcome(QWidget):
         row.addStretch(1)
         row.addWidget(inner, 100)
         row.addStretch(1)
-        self._model.setText("The engine is being started.")
-        loader.fetch_began.connect(self._on_fetch)
-        loader.fetch_progress.connect(self._on_progress)
-        loader.load_requested.connect(self._on_asked)
-        loader.loaded_now.connect(self._on_loaded)
-        loader.failed.connect(self._on_failed)
-        theme.changed.connect(self._follow_theme)
-        self._follow_theme()
 
     def _on_fetch(self) -> None:
         self._model.setText("Looking for the starter model. You can write meanwhile.")
 
     def _on_progress(self, done: int, total: int) -> None:
+        verb, what = ("Downloading", "the starter model") if self._loader.starter else (
+            "Importing", target_name(self._loader.pair.target)
+        )  # fmt: skip
         self._model.setText(
-            f"Downloading the starter model: {done / _MEGABYTE:.0f} of "
-            f"{total / _MEGABYTE:.0f} MB. You can write meanwhile."
+            f"{verb} {what}: {in_words.share(done, total)}. You can write meanwhile."
         )
 
     def _on_asked(self) -> None:
@@ -82,18 +134,91 @@ class Welcome(QWidget):
     def _follow_theme(self) -> None:
         shown, colours = self._theme.font, self._theme.colours
         self._legend.set_appearance(shown, colours)
+        for card in self.examples:
+            card.set_appearance(shown, colours)
         for label, scale, colour in (
             (self._title, 2.0, colours.text),
             (self._words, 1.0, colours.text),
+            (self._meaning, 0.92, colours.muted),
             (self._model, 0.92, colours.muted),
         ):
-            font = QFont(shown)
-            font.setPointSizeF(font.pointSizeF() * scale)
-            font.setWeight(QFont.Weight.DemiBold if scale > 1 else QFont.Weight.Normal)
-            label.setFont(font)
+            label.setFont(_scaled(shown, scale, bold=scale > 1))
             palette = label.palette()
             palette.setColor(QPalette.ColorRole.WindowText, QColor(colour))
             label.setPalette(palette)
+        self._explain.setFont(_scaled(shown, 0.92))
+        palette = self._explain.palette()
+        palette.setColor(QPalette.ColorRole.ButtonText, QColor(colours.link))
+        self._explain.setPalette(palette)
+
+
+class ExampleCard(QAbstractButton):
+    """A question that can be asked: a title, and the question below it.
+
+    Signals: `asked(str)`, the question."""
+
+    asked = Signal(str)
+
+    def __init__(self, title: str, question: str) -> None:
+        super().__init__()
+        self.question = question
+        self._title, self._near = title, False
+        self.setText(question)
+        self.setAccessibleName(f"{title}: {question}")
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.clicked.connect(lambda: self.asked.emit(self.question))
+
+    def set_appearance(self, font: QFont, colours: Palette) -> None:
+        """Use these colours, and this font."""
+        self._colours = colours
+        self.setFont(font)
+        self.updateGeometry()
+        self.update()
+
+    def sizeHint(self) -> QSize:
+        line = self.fontMetrics().lineSpacing()
+        return QSize(240, 3 * line + 2 * _PADDING)  # the title, and the question in two lines
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(150, self.sizeHint().height())
+
+    def enterEvent(self, event: QEnterEvent) -> None:
+        super().enterEvent(event)
+        self._near = True
+        self.update()
+
+    def leaveEvent(self, event: QEvent) -> None:
+        super().leaveEvent(event)
+        self._near = False
+        self.update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        colours = self._colours
+        awake = self._near or self.hasFocus()
+        with QPainter(self) as painter:
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            painter.setBrush(QColor(colours.hover if awake else colours.card))
+            painter.setPen(QColor(colours.link if self.hasFocus() else colours.edge))
+            painter.drawRoundedRect(self.rect().toRectF().adjusted(0.5, 0.5, -0.5, -0.5), 8, 8)
+            inside = self.rect().adjusted(_PADDING, _PADDING - 2, -_PADDING, -_PADDING + 2)
+            painter.setFont(_scaled(self.font(), 1.0, bold=True))
+            painter.setPen(QColor(colours.text))
+            painter.drawText(inside, Qt.AlignmentFlag.AlignTop, self._title)
+            below = QRect(inside)
+            below.setTop(inside.top() + painter.fontMetrics().lineSpacing() + 1)
+            painter.setFont(_scaled(self.font(), 0.92))
+            painter.setPen(QColor(colours.muted))
+            flags = int(Qt.AlignmentFlag.AlignTop) | int(Qt.TextFlag.TextWordWrap)
+            painter.drawText(below, flags, self.question)
+
+
+def _scaled(font: QFont, scale: float, *, bold: bool = False) -> QFont:
+    scaled = QFont(font)
+    scaled.setPointSizeF(font.pointSizeF() * scale)
+    scaled.setWeight(QFont.Weight.DemiBold if bold else QFont.Weight.Normal)
+    return scaled
 
 
 def _label() -> QLabel:

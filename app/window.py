@@ -7,29 +7,40 @@ from pathlib import Path
 
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QAction, QCloseEvent, QKeyEvent, QPaintEvent, QResizeEvent
-from PySide6.QtWidgets import QMainWindow, QMessageBox, QSplitter, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QAbstractScrollArea,
+    QApplication,
+    QHBoxLayout,
+    QMainWindow,
+    QSplitter,
+    QVBoxLayout,
+    QWidget,
+)
 
 from app import files
+from app.about import README, AboutDialog, Places, ProblemReport, open_path
+from app.attention import Attention
 from app.chat.answer_notices import AnswerNotices
 from app.chat.answers import Answers, Writing
 from app.chat.composer import Composer
-from app.chat.conversation import DEFAULTS, OpenConversation
-from app.chat.message import MessageWidget
+from app.chat.conversation import DEFAULTS, OpenConversation, can_go_on
 from app.chat.presenter import ConversationPresenter
 from app.chat.provenance import Legend
 from app.chat.rounds_side import RoundsSide
-from app.chat.transcript import Transcript
-from app.conversations.records import settings_from_json
+from app.chat.transcript import WIDEST_TEXT, Transcript
+from app.conversations.records import Message, settings_from_json
 from app.conversations.store import Store
 from app.engine_client.engine_process import EngineProcess
 from app.engine_client.token_counter import TokenCounter
 from app.engine_status import EngineStatus
 from app.markdown.formats import Formats
+from app.markdown.formulas import FormulaLayouts
 from app.markdown.links import ask_to_open
 from app.menus import KeysDialog, Menus
 from app.models.controller import LibraryController
 from app.models.library import Library
 from app.models.loader import ModelLoader
+from app.models.memory_dialog import MemoryDialog
 from app.models.pair_bar import PairBar
 from app.models.pair_controller import PairController
 from app.models.words import target_name
@@ -44,10 +55,11 @@ from app.settings_dialog import SettingsDialog
 from app.side_panels import SidePanels
 from app.sidebar.controller import SidebarController
 from app.sidebar.sidebar import Sidebar
+from app.theme.focus_ring import FocusRing
 from app.theme.style import STYLE_SHEET, Theme
 from app.welcome import Welcome
 from engine.default_sampling import BALANCED
-from engine.events import Done
+from engine.rounds import EventOrRound, Round
 from models.errors import Problem
 from models.files import models_folder
 
@@ -88,17 +100,20 @@ class Window(QMainWindow):
         )
         self.notices, self.composer = Notices(), Composer()
         self.legend = Legend(theme.font, theme.colours)
-        self.transcript, self.lane = Transcript(Formats(theme.font, theme.colours)), DraftLane()
+        self._formulas = FormulaLayouts(self)
+        formats = Formats(theme.font, theme.colours, formulas=self._formulas)
+        self.transcript, self.lane = Transcript(formats), DraftLane()
         self.welcome = Welcome(loader, theme)
         self.transcript.set_empty(self.welcome)
         self.presenter = ConversationPresenter(
             self.conversation, self.answers, self.transcript, self.lane
         )
         AnswerNotices(self.conversation, self.answers, self.notices)
-        self.rounds = RoundsSide(self.conversation, self.answers, reference=settings.reference)
+        self.rounds = RoundsSide(self.conversation, self.answers)
         self.engine_status = EngineStatus(
             engine, loader, self.answers, notices=self.notices, composer=self.composer
         )
+        self.attention = Attention(self, self.answers)
         self.sidebar, self.pair_bar = Sidebar(), PairBar()
         self.sidebar_controller = SidebarController(
             self.sidebar, store, self.conversation, self.answers
@@ -112,9 +127,10 @@ class Window(QMainWindow):
             library=library,
         )
         self.library = library
-        self.library_controller = LibraryController(library, loader, parent=self)
+        self.library_controller = LibraryController(library, loader, settings=settings, parent=self)
         self.tokens = TokenCounter(self)
-        self._race = Race(engine, loader, parent=self)
+        self.report = ProblemReport(parent=self)
+        self._race = Race(engine, parent=self)
         self.editing = 0  # the id of the message that is being edited; 0 for none
         self._painted = False
         self._unsent = QTimer(self, singleShot=True, interval=_KEEP_UNSENT_MS)
@@ -127,20 +143,30 @@ class Window(QMainWindow):
         self._restore()
         self._follow_theme()
         self._follow_settings()
+        self._enable_commands()
 
     def _arrange(self) -> None:
         below = QVBoxLayout()
-        below.setContentsMargins(16, 0, 16, 14)
+        below.setContentsMargins(0, 0, 0, 14)
         below.setSpacing(8)
         below.addWidget(self.legend, 0, Qt.AlignmentFlag.AlignHCenter)
         below.addWidget(self.notices)
         below.addWidget(self.composer)
+        inner = QWidget()
+        inner.setMaximumWidth(WIDEST_TEXT)
+        inner.setLayout(below)
+        under = QHBoxLayout()
+        under.setSpacing(0)
+        under.addStretch(1)
+        under.addWidget(inner, 100)
+        under.addStretch(1)
         middle = QWidget()
         column = QVBoxLayout(middle)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
+        column.addWidget(self.presenter.finder.bar)
         column.addWidget(self.transcript, 1)
-        column.addLayout(below)
+        column.addLayout(under)
         self.columns.addWidget(self.sidebar)
         self.columns.addWidget(middle)
         self.columns.addWidget(self.rounds)
@@ -163,7 +189,12 @@ class Window(QMainWindow):
         rows.addWidget(self.pair_bar)
         rows.addWidget(self.columns, 1)
         self.setCentralWidget(whole)
+        for part in self.rounds.findChildren(QAbstractScrollArea):
+            FocusRing(part)
         self.setStyleSheet(STYLE_SHEET)
+        bar = self.transcript.verticalScrollBar()
+        bar.ensurePolished()  # else it would have another width than it is shown with
+        under.setContentsMargins(16, 0, 16 + bar.sizeHint().width(), 0)  # in line with the messages
         self.setMinimumWidth(max(self.sides.narrowest, self.pair_bar.minimumSizeHint().width()))
         self.resize(1280, 840)
 
@@ -176,41 +207,59 @@ class Window(QMainWindow):
         conversation.failed.connect(self._on_problem)
         conversation.remarked.connect(lambda line: self.notices.say("remark", line, seconds=8.0))
         self.answers.begun.connect(self._on_changed)
+        self.answers.happened.connect(self._on_happened)
         self.answers.finished.connect(self._on_finished)
         self.answers.saved.connect(lambda message: self._count())
         self.composer.sent.connect(self._send)
         self.composer.stopped.connect(conversation.stop)
         self.composer.changed.connect(lambda text: self._unsent.start())
         self.composer.field.textChanged.connect(self._count)
-        self._race.finished.connect(
-            lambda result: self.settings.measure(self.loader.names[0], result.plain)
-        )
+        for change in (
+            conversation.changed,
+            self.answers.begun,
+            self.answers.finished,
+            self.answers.saved,
+            self.rounds.scrubber.moved,
+        ):
+            change.connect(lambda *_: self._enable_commands())
         self.tokens.counted.connect(self._on_counted)
         self.loader.loaded_now.connect(lambda loaded: self.tokens.use(Path(loaded.target)))
-        self.transcript.added.connect(self._on_message)
         self.presenter.selected.connect(self.rounds.show_answer)
         self.presenter.edit_asked.connect(self.edit)
         self.presenter.link_asked.connect(lambda address: ask_to_open(self, address))
         self.theme.changed.connect(self._follow_theme)
-        conversation.reached.connect(self.presenter.reveal)
+        conversation.reached.connect(
+            lambda message: self.presenter.reveal(message, self.sidebar.query)
+        )
+        self.rounds.stepped.connect(self.presenter.show_answer)
         self.sidebar.find_action.triggered.connect(lambda: self.sides.show("sidebar"))
         self.sidebar.new_asked.connect(self.new)
+        self.attention.chosen.connect(self._come_to)
         self.sidebar_controller.left.connect(self._leave)
         self.sidebar_controller.reported.connect(
-            lambda line: self.notices.say("done", line, seconds=6.0)
+            lambda line: self.notices.say("done", line, "good", seconds=6.0)
         )
         self.sidebar_controller.failed.connect(self._on_problem)
         self.pair_controller.retry_asked.connect(self.engine_status.try_again)
         self.pair_bar.more_targets_asked.connect(self.library_controller.open)
         self.pair_bar.more_drafters_asked.connect(lambda: self.library_controller.open("drafters"))
         self.welcome.library_asked.connect(self.library_controller.open)
+        self.welcome.asked.connect(self._compose)
         self.library_controller.chosen.connect(self.pair_controller.use)
         self.library_controller.drafter_chosen.connect(self.pair_controller.use_drafter)
+        self.library_controller.forgotten.connect(self.pair_controller.show_choices)
         self.library_controller.ready.connect(self._on_ready)
         self.library_controller.reported.connect(
             lambda line: self.notices.say("library", line, seconds=8.0)
         )
+        self.report.copied.connect(
+            lambda facts: self.notices.say(
+                "report", "The facts of this machine are copied. Paste them into your report."
+            )
+        )
+        self.report.failed.connect(self._on_problem)
         self.rounds.export_wanted.connect(self._ask_to_export_trace)
+        self.legend.explanation_asked.connect(self.rounds.explain)
 
     def _connect_commands(self) -> None:
         commands = {
@@ -222,24 +271,45 @@ class Window(QMainWindow):
             "smaller": lambda: self.theme.zoom(-1.0),
             "own_size": lambda: self.theme.zoom(0.0),
             "full_screen": self._switch_full_screen,
+            "find": self.presenter.finder.open,
+            "find_next": lambda: self.presenter.finder.step(1),
+            "find_previous": lambda: self.presenter.finder.step(-1),
             "send": self.composer.send,
             "stop": self.conversation.stop,
             "edit": self._edit_last,
             "regenerate": self._regenerate_last,
             "go_on": self._go_on_with_last,
+            "copy_answer": self._copy_last_answer,
+            "previous_version": lambda: self._turn_last_answer(-1),
+            "next_version": lambda: self._turn_last_answer(+1),
+            "next_conversation": lambda: self.sidebar.step(+1),
+            "previous_conversation": lambda: self.sidebar.step(-1),
+            "go_to_conversations": self._go_to_conversations,
+            "go_to_messages": self._go_to_messages,
+            "go_to_composer": lambda: self.composer.setFocus(Qt.FocusReason.ShortcutFocusReason),
             "before": lambda: self.rounds.step(-1),
             "after": lambda: self.rounds.step(1),
+            "explain_rounds": self.rounds.explain,
             "export_trace": self.rounds.scrubber.export,
             "starter": lambda: self.loader.load(type(self.loader.pair)()),
+            "memory": lambda: MemoryDialog(self.loader, self.settings, parent=self).open(),
+            "measure": self.loader.measure_again,
+            "unload": self.loader.unload,
             "restart": self.engine_status.try_again,
             "sampling": self._configure,
             "settings": self._show_settings,
             "race": self.race,
             "about": self._tell_about,
+            "readme": lambda: self._open_path(README),
+            "data_folder": lambda: self._open_path(self._places.data),
+            "log": lambda: self._open_path(self._places.log),
+            "report": self.report.begin,
             "library": self.library_controller.open,
-            "load": self.pair_controller.ask_for_target,
+            "load": self.pair_controller.ask_for_folder,
+            "load_file": self.pair_controller.ask_for_file,
             "keys": lambda: KeysDialog(self.menus, self).open(),
         }
+        self.menus.actions["readme"].setVisible(README.is_file())
         for name, act in commands.items():
             self.menus.actions[name].triggered.connect(lambda checked=False, act=act: act())
 
@@ -264,9 +334,14 @@ class Window(QMainWindow):
         self.notices.say(
             "edit",
             "Sending writes another version of your message; this one stays.",
-            offer=Offer("Do not edit", self._end_edit),
+            offer=Offer("Cancel", self._end_edit),
             lasting=True,
         )
+
+    def _compose(self, text: str) -> None:
+        """Put a text into the composer, to be sent or changed."""
+        self.composer.set_text(text)
+        self.composer.setFocus()
 
     def _send(self, text: str) -> None:
         self._unsent.stop()
@@ -293,8 +368,16 @@ class Window(QMainWindow):
     def _count(self) -> None:
         """Count how much of the context is used; the composer shows it once it is known."""
         system_prompt, _ = self.conversation.configured
-        said = [message.content for message in self.conversation.branch]
-        self.tokens.count((system_prompt, *said, self.composer.text))
+        branch = self.conversation.branch
+        texts = (system_prompt, *(message.content for message in branch))
+        writing = self.answers.writing(branch[-1].id) if branch else None
+        self.tokens.count(
+            (*texts, self.composer.text), written=writing.tokens if writing is not None else 0
+        )
+
+    def _on_happened(self, writing: Writing, happening: EventOrRound) -> None:
+        if isinstance(happening, Round) and happening.verdict is not None:
+            self._count()
 
     def _on_counted(self, tokens: int) -> None:
         loaded = self.loader.loaded
@@ -328,13 +411,33 @@ class Window(QMainWindow):
         if self.conversation.branch:
             self.conversation.go_on(self.conversation.branch[-1].id)
 
+    def _last_answer(self) -> Message | None:
+        answers = [found for found in self.conversation.branch if found.role == "assistant"]
+        return answers[-1] if answers else None
+
+    def _copy_last_answer(self) -> None:
+        if (answer := self._last_answer()) is not None:
+            self.presenter.copy(answer.id)
+
+    def _turn_last_answer(self, by: int) -> None:
+        if (answer := self._last_answer()) is not None:
+            self.conversation.switch(answer.id, answer.place + by)
+
+    def _go_to_conversations(self) -> None:
+        self.sides.show("sidebar")
+        self.sidebar.focus_list()
+
+    def _go_to_messages(self) -> None:
+        if self.conversation.branch:
+            self.presenter.reveal(self.conversation.branch[-1].id)
+
     def race(self) -> None:
         """Race plain against speculative decoding, on the composer's text or the last message."""
         lines = self.conversation.asked(self.composer.text)
         if not lines:
             self._on_problem(Problem("There is nothing to race with.", "Write a message first."))
         elif self.answers.busy or self._race.running or self.loader.loaded is None:
-            self._on_problem(Problem("The engine is not free yet.", "Wait for it, then race."))
+            self._on_problem(Problem("The engine is busy.", "Race when the answer has finished."))
         else:
             dialog = RaceDialog(
                 self._race,
@@ -387,6 +490,7 @@ class Window(QMainWindow):
     def _on_opened(self) -> None:
         record = self.conversation.record
         self.settings.conversation = None if record is None else record.id
+        self.notices.leave_conversation()
         self._show_unsent()
         self._name()
 
@@ -396,18 +500,35 @@ class Window(QMainWindow):
         if self.conversation.record:
             self.settings.conversation = self.conversation.record.id
 
+    def _enable_commands(self) -> None:
+        """Disable the commands for which there is nothing to act on."""
+        conversation, branch = self.conversation, self.conversation.branch
+        free, answer = not conversation.busy, self._last_answer()
+        answers = sum(message.role == "assistant" for message in branch)
+        self.menus.enable(
+            {
+                "stop": conversation.writing is not None,
+                "edit": free and any(message.role == "user" for message in branch),
+                "regenerate": free and bool(branch),
+                "go_on": free and bool(branch) and can_go_on(branch[-1]),
+                "copy_answer": answer is not None,
+                "previous_version": answer is not None and answer.place > 1,
+                "next_version": answer is not None and answer.place < answer.siblings,
+                "before": answers > 1,
+                "after": answers > 1,
+                "export_trace": bool(self.rounds.scrubber.events),
+                "go_to_messages": bool(branch),
+            }
+        )
+
     def _on_finished(self, writing: Writing) -> None:
         self.composer.set_answering(self.conversation.writing is not None)
-        last = writing.events[-1] if writing.events else None
-        if isinstance(last, Done):
-            self.settings.measure(self.loader.names[0], last.stats)
 
     def _on_ready(self, pair: Pair) -> None:
         use = Offer("Use it", lambda: self.pair_controller.use(pair))
-        self.notices.say("library", f"{target_name(pair.target)} finished downloading.", offer=use)
-
-    def _on_message(self, message: MessageWidget) -> None:
-        message.copied.connect(lambda what: self.notices.say("copied", f"{what}.", seconds=2.0))
+        self.notices.say(
+            "library", f"{target_name(pair.target)} finished downloading.", "good", offer=use
+        )
 
     def _ask_to_export_trace(self, document: str) -> None:
         def write(path: Path) -> None:
@@ -424,20 +545,23 @@ class Window(QMainWindow):
         self._on_problem(problem)
 
     def _on_problem(self, problem: Problem) -> None:
-        self.notices.say("problem", str(problem))
+        self.notices.say("problem", str(problem), "warning", of_conversation=True)
 
     def _tell_about(self) -> None:
-        about = QMessageBox(self)
-        about.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        about.setTextFormat(Qt.TextFormat.PlainText)
-        about.setWindowTitle("About Slipstream")
-        about.setText("Slipstream")
-        about.setInformativeText(
-            "A chat with models on this computer that answers sooner by speculative decoding, "
-            "without changing what they say, and shows how.\n\n"
-            f"Conversations: {self.store.path}"
-        )
+        about = AboutDialog(self._places, parent=self)
+        about.shown.connect(self._open_path)
+        about.facts_asked.connect(self.report.begin)
         about.open()
+
+    @property
+    def _places(self) -> Places:
+        return Places(self.store.path.parent, self.store.path, self.engine.log_path)
+
+    def _open_path(self, path: Path | None) -> None:
+        try:
+            open_path(path)
+        except Problem as problem:
+            self._on_problem(problem)
 
     def _name(self) -> None:
         record = self.conversation.record
@@ -448,7 +572,7 @@ class Window(QMainWindow):
 
     def _follow_theme(self) -> None:
         font, colours = self.theme.font, self.theme.colours
-        self.transcript.set_formats(Formats(font, colours))
+        self.transcript.set_formats(Formats(font, colours, formulas=self._formulas))
         self.legend.set_appearance(font, colours)
         self.composer.field.setFont(font)
 
@@ -476,7 +600,7 @@ class Window(QMainWindow):
     def begin(self) -> None:
         """Open the conversation that was open last, and have the engine load its model."""
         if self.store.notice:
-            self.notices.say("store", self.store.notice)
+            self.notices.say("store", self.store.notice, "warning")
         if self.settings.conversation is not None:
             self.conversation.open(self.settings.conversation)
         else:
@@ -486,6 +610,19 @@ class Window(QMainWindow):
         self.sidebar_controller.refresh()
         self.loader.begin()
         self.composer.setFocus()
+
+    def _come_to(self, conversation: int) -> None:
+        self.come_forward()
+        self._leave()
+        self.conversation.open(conversation)
+
+    def come_forward(self) -> None:
+        """Show the window in front of others, as far as the system lets it."""
+        self.setWindowState(self.windowState() & ~Qt.WindowState.WindowMinimized)
+        self.show()
+        self.raise_()
+        self.activateWindow()
+        QApplication.alert(self)  # where it was not let
 
     def paintEvent(self, event: QPaintEvent) -> None:
         super().paintEvent(event)
@@ -514,7 +651,9 @@ class Window(QMainWindow):
         self.settings.keep_place("rounds", self.rounds.parts.saveState())
         self.settings.save()
         self.hide()  # at once: the engine may take a moment
+        self._formulas.close()
         self.library_controller.close()
+        self.report.close()
         self.answers.close()
         self.engine.stop()
         self.answers.save()

@@ -5,6 +5,7 @@ Knows a model and its caches; nothing of sampling, of text, or of who verifies w
 
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
+from time import perf_counter
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -14,6 +15,8 @@ from engine.model_parts import HiddenStates
 from models.errors import Problem
 
 _PREFILL_ROWS = 512
+_FIRST_PREFILL_ROWS, _FEWEST_PREFILL_ROWS = 64, 16  # on the CPU
+_LONGEST_CHUNK_SECONDS = 1.0
 _MOST_UNREAD = 8
 
 
@@ -34,6 +37,9 @@ class Decoder:
         probe: mx.array = model(mx.zeros((1, 1), dtype=mx.int32))  # for its shape; never computed
         self.vocabulary: int = probe.shape[-1]
         self._states: HiddenStates | None = None
+        # On a GPU kernels round by the number of rows, which must not depend on a clock.
+        self._timed = mx.default_device() == mx.cpu
+        self._prefill_rows = _FIRST_PREFILL_ROWS if self._timed else _PREFILL_ROWS
 
     @property
     def length(self) -> int:
@@ -75,13 +81,27 @@ class Decoder:
         return logits
 
     def prefill(self, tokens: list[int]) -> Iterator[int]:
-        """Read all of `tokens` but the last, in chunks; yields the length after each."""
+        """Read all of `tokens` but the last, in chunks; yields the length after each.
+
+        On the CPU, where a large model takes long, a chunk has so few tokens that it takes about
+        a second, so that a person can see how far it has come and stop it.
+        """
         while self.length < len(tokens) - 1:
-            rows = min(len(tokens) - 1 - self.length, _PREFILL_ROWS, self.timeline.room())
+            rows = min(len(tokens) - 1 - self.length, self._prefill_rows, self.timeline.room())
+            began = perf_counter()
             self.read(mx.array(tokens[self.length : self.length + rows]))
             mx.eval([layer.state for layer in self.timeline.layers])
             mx.clear_cache()
+            if self._timed:
+                self._fit_chunk(rows, perf_counter() - began)
             yield self.length
+
+    def _fit_chunk(self, rows: int, seconds: float) -> None:
+        """Choose the rows of the next chunk by how long the last one took."""
+        if seconds > _LONGEST_CHUNK_SECONDS:
+            self._prefill_rows = max(_FEWEST_PREFILL_ROWS, rows // 2)
+        elif seconds < _LONGEST_CHUNK_SECONDS / 2:
+            self._prefill_rows = min(_PREFILL_ROWS, max(self._prefill_rows, 2 * rows))
 
     def begin_round(self, tokens: list[int]) -> int:
         """Prepare for a round that can be taken back; returns the rows that are left for a draft.

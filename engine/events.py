@@ -72,7 +72,9 @@ class WrittenToken:
 class Stats:
     """The figures of a run, which `engine.stats` derives from its events; times in seconds.
 
-    `plain_seconds` went into the `plain` rounds, those without a draft.
+    `plain_seconds` went into the `plain` rounds, those without a draft; `plain_round_seconds` has
+    what each of them took, or some of them, spread evenly. `reference_seconds` are those of plain
+    passes that were measured right behind the answer and are no part of it.
     """
 
     prompt_tokens: int = 0
@@ -92,6 +94,8 @@ class Stats:
     decode_seconds: float = 0.0
     proposed_by_position: tuple[int, ...] = ()
     accepted_by_position: tuple[int, ...] = ()
+    plain_round_seconds: tuple[float, ...] = ()
+    reference_seconds: tuple[float, ...] = ()
 
     @property
     def committed(self) -> int:

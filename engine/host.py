@@ -24,15 +24,20 @@ import mlx.core as mx
 import mlx_lm
 
 from engine import protocol
+from engine.cache import QuantizedCaches
 from engine.draft_length.calibrations import CalibrationStore, calibration_folder
-from engine.events import Done, Failed, Stats
+from engine.events import Done, Event, Failed, Stats
 from engine.loading import LoadedModel, load
 from engine.pair import make_policy, require_pair
-from engine.protocol import Generate, Load, Response, SetDrafter, Unload, Work
+from engine.protocol import Generate, Load, Memory, Response, SetDrafter, Unload, Work
 from engine.session import Session
+from engine.turns import Racer, TurnClock, in_turns
 from models.errors import Problem
 from models.installed.last_used import mark_used
 from models.installed.resolve import resolve_drafters, resolve_target
+from models.memory.fit import DEFAULT_CONTEXT
+from models.memory.shape import read_shape
+from models.model_folder import ModelFolder
 
 _GRACE_SECONDS = 5  # for a running command to notice that it must end
 
@@ -96,6 +101,11 @@ class CommandQueue:
         self.stopped = True
         self._queue.put(None)
 
+    @property
+    def waiting(self) -> bool:
+        """Whether there is a command to take, or the end."""
+        return not self._queue.empty()
+
     def take(self) -> Work | None:
         """The next command; waits for it. None at the end."""
         return self._queue.get()
@@ -122,6 +132,7 @@ class Host:
         self._send = send
         self._target: LoadedModel | None = None
         self._drafter = self._draft_length = ""
+        self._memory = Memory()
         self._session: Session | None = None  # replaced after an unexpected error
 
     def run(self) -> None:
@@ -154,7 +165,14 @@ class Host:
         folder = resolve_target(command.target)
         policy = make_policy(command.draft_length)
         drafters = resolve_drafters(command.drafter, folder)
-        require_pair(folder, drafters, freed_bytes=held_bytes())
+        caches = quantized_caches(folder, command.memory)
+        require_pair(
+            folder,
+            drafters,
+            context=command.memory.context or DEFAULT_CONTEXT,
+            cache_bits=command.memory.cache_bits or None,
+            freed_bytes=held_bytes(),
+        )
         loading = protocol.Loading(
             command.id, command.target, command.drafter, command.draft_length, measured=0.0
         )
@@ -162,11 +180,20 @@ class Host:
         if self._target is not None:
             self._unload(command.id)  # first, as there may be no room for both
         target = load(folder)
+        if command.memory.context:
+            shorter = min(command.memory.context, target.context_length)
+            target = replace(target, context_length=shorter)
         mark_used(folder.path)
-        calibrations = CalibrationStore(calibration_folder())
-        session = Session(target, drafter=drafters, policy=policy, calibrations=calibrations)
+        session = Session(
+            target,
+            drafter=drafters,
+            policy=policy,
+            quantized=caches,
+            calibrations=CalibrationStore(calibration_folder()),
+        )
         remark = self._calibrate(session, loading)
         self._session, self._target = session, target
+        self._memory = command.memory
         self._drafter, self._draft_length = command.drafter, command.draft_length
         self._send_loaded(command.id, remark)
 
@@ -174,23 +201,36 @@ class Host:
         session = self._usable_session()
         drafter = self._drafter if command.drafter is None else command.drafter
         length = self._draft_length if command.draft_length is None else command.draft_length
+        if command.measure and (drafter == "none" or length != "auto"):
+            raise Problem(
+                "There is nothing to measure: only an automatic draft length needs it.",
+                "Choose a drafter and the draft length Auto first.",
+            )
         policy = make_policy(
             length
         )  # a new one in any case: the old one has measured the old drafter
         folder = session.target.folder
         drafters = None if command.drafter is None else resolve_drafters(drafter, folder)
         if drafters is not None:
-            require_pair(folder, drafters, freed_bytes=held_bytes())
+            require_pair(
+                folder,
+                drafters,
+                context=self._memory.context or DEFAULT_CONTEXT,
+                cache_bits=self._memory.cache_bits or None,
+                freed_bytes=held_bytes(),
+            )
         loading = protocol.Loading(command.id, str(folder.path), drafter, length, measured=0.0)
         self._send(loading)
         if drafters is not None:
             session.use_drafter(drafters)
         session.policy = policy
-        remark = self._calibrate(session, loading)
+        remark = self._calibrate(session, loading, again=command.measure)
         self._drafter, self._draft_length = drafter, length
         self._send_loaded(command.id, remark)
 
-    def _calibrate(self, session: Session, loading: protocol.Loading) -> str:
+    def _calibrate(
+        self, session: Session, loading: protocol.Loading, *, again: bool = False
+    ) -> str:
         """Calibrate, and report every tenth of it; returns the remarks on it in a line."""
         reported = -1
 
@@ -201,24 +241,48 @@ class Host:
                 self._send(replace(loading, measured=share))
 
         remarks = session.calibrate(
-            progress=report, cancelled=lambda: self._queue.cancelled(loading.id)
+            progress=report, cancelled=lambda: self._queue.cancelled(loading.id), again=again
         )
         return " ".join(remark.value for remark in remarks)
 
     def _generate(self, command: Generate) -> None:
         session = self._usable_session()
         try:
-            for event in session.answer(
-                command.messages,
-                command.request,
-                generation=command.id,
-                cancelled=lambda: self._queue.cancelled(command.id),
-            ):
+            for event in self._events(session, command):
                 self._send(event)
         except Exception as error:
             if not isinstance(error, Problem):
                 self._session = None  # its caches may refer to passes that failed
             raise
+
+    def _events(self, session: Session, command: Generate) -> Iterator[Event]:
+        """What `command` asks for: an answer, or two in turns."""
+
+        def cancelled() -> bool:
+            return self._queue.cancelled(command.id)
+
+        def racer(session: Session, generation: str) -> Racer:
+            clock = TurnClock()
+            events = session.answer(
+                command.messages,
+                command.request,
+                generation=generation,
+                cancelled=cancelled,
+                clock=clock,
+            )
+            return Racer(events, clock)
+
+        if command.race:
+            plain = Session(session.target)
+            rivals = racer(plain, protocol.rival_of(command.id)), racer(session, command.id)
+            return in_turns(*rivals, settle=mx.synchronize)
+        return session.answer(
+            command.messages,
+            command.request,
+            generation=command.id,
+            cancelled=cancelled,
+            compare=lambda: not self._queue.waiting,
+        )
 
     def _unload(self, id: str) -> None:
         self._session = self._target = None
@@ -235,6 +299,7 @@ class Host:
                 self._target,
                 drafter=self._drafter,
                 policy=policy,
+                quantized=quantized_caches(self._target.folder, self._memory),
                 calibrations=CalibrationStore(calibration_folder()),
             )
             self._session.calibrate()  # from what is stored
@@ -253,9 +318,25 @@ class Host:
                 target.context_length,
                 session.decoder.vocabulary,
                 remark,
-                target.sampling,
+                memory=self._memory,
+                sampling=target.sampling,
             )
         )
+
+
+def quantized_caches(folder: ModelFolder, memory: Memory) -> QuantizedCaches | None:
+    """The caches that were asked for; None for the model's own. Raises Problem where this model's
+    cannot be quantized."""
+    if not memory.cache_bits:
+        return None
+    caches, shape = QuantizedCaches(bits=memory.cache_bits), read_shape(folder.config)
+    full = any(layer.kind == "full" for layer in shape.layers)
+    if not full or shape.head_dim % caches.group_size:
+        raise Problem(
+            f"The caches of {folder.name} cannot be quantized.",
+            "Choose the model\u2019s own numbers for them.",
+        )
+    return caches
 
 
 def failure(id: str, error: Exception) -> Failed:

@@ -113,14 +113,15 @@ def require_pair(
     drafters: Drafters,
     *,
     context: int = DEFAULT_CONTEXT,
+    cache_bits: int | None = None,
     freed_bytes: int = 0,
     machine: Machine | None = None,
 ) -> Fit | None:
     """The memory that the pair needs for `context` tokens; raises Problem if there is less.
 
-    Of several drafters the heaviest one counts. `freed_bytes`: memory that this process holds now,
-    and frees before loading. None where a folder or a config does not say enough: if something is
-    wrong with it, loading reports that.
+    Of several drafters the heaviest one counts. `cache_bits`: of quantized caches. `freed_bytes`:
+    memory that this process holds now, and frees before loading. None where a folder or a config
+    does not say enough: if something is wrong with it, loading reports that.
     """
     here = (machine or this_machine()).once_freed(freed_bytes)
     try:
@@ -130,4 +131,4 @@ def require_pair(
         fit(size, heaviest, context=context, machine=here)
     except Problem:
         return None
-    return require_fit(size, heaviest, context=context, machine=here)
+    return require_fit(size, heaviest, context=context, machine=here, cache_bits=cache_bits)

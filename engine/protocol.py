@@ -8,7 +8,8 @@ The window numbers its commands: `id`. The responses to a command carry its id, 
 
     load      -> Loading, Unloaded (where another was loaded), Loading..., Loaded | Failed
     drafting  -> Loading..., Loaded | Failed; where it failed, the drafter stays what it was
-    generate  -> Prefill..., (Draft, Verdict, Text)..., Done | Failed
+    generate  -> Prefill..., (Draft, Verdict, Text)..., Done | Failed; the same events of the plain
+                 answer, where it is a race, with the generation `rival_of(id)`
     cancel    -> no response of its own; the generation with that id ends, `cancelled`
     unload    -> Unloaded
     quit      -> the process ends, as it does when its standard input does
@@ -26,8 +27,29 @@ from engine.request import ChatMessage, Overflow, Request, Sampling
 from models.errors import Problem
 from models.typed_json import WrongJson, decode, named, short
 
-PROTOCOL = 2  # since texts have spans
+PROTOCOL = 3  # since an answer can be raced, and is sent with what it is compared with
+CACHE_BITS = (0, 8, 4)  # as `Memory` takes them
+_PLAIN = "/plain"
 LONGEST_LINE_BYTES = 8 << 20  # with its end
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What a conversation may take: at most `context` tokens, 0 for as many as the model allows;
+    and numbers of `cache_bits` in the caches of long ones, 0 for those of the model."""
+
+    context: int = 0
+    cache_bits: int = 0
+
+    def __post_init__(self) -> None:
+        if self.context < 0 or self.context == 1:
+            raise Problem(
+                f"A context of {self.context} tokens is too short.", "Choose at least 2, or 0."
+            )
+        if self.cache_bits not in CACHE_BITS:
+            raise Problem(
+                f"Caches cannot have numbers of {self.cache_bits} bits.", "Choose 8, 4 or 0."
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,23 +63,29 @@ class Load:
     target: str
     drafter: str = "none"
     draft_length: str = "auto"
+    memory: Memory = field(default_factory=Memory)
 
 
 @dataclass(frozen=True, slots=True)
 class SetDrafter:
     """Draft in another way from the next answer on; None keeps the drafter or the length.
 
-    Its name on the wire is "drafting".
+    With `measure` the pair is calibrated again. Its name on the wire is "drafting".
     """
 
     id: str
     drafter: str | None = None
     draft_length: str | None = None
+    measure: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Generate:
-    """Answer a chat, once all earlier commands are done. `conversation`: which chat it is."""
+    """Answer a chat, once all earlier commands are done. `conversation`: which chat it is.
+
+    A `race` is answered twice, in turns: as always, and without drafts. The plain answer's `Done`
+    comes before the other's; where one fails, there is only the `Failed` of this id.
+    """
 
     id: str
     conversation: str
@@ -65,6 +93,7 @@ class Generate:
     sampling: Sampling | None = field(default_factory=Sampling)
     max_tokens: int = 512
     stops: tuple[str, ...] = ()
+    race: bool = False
     overflow: Overflow = "stop"
 
     def __post_init__(self) -> None:
@@ -135,7 +164,8 @@ class Loaded:
     """What is loaded now. `vocabulary` is how many logits the target gives.
 
     `context_length` is in tokens; `precision` is the weights' number type, in words. `remark` is a
-    line for people about how the pair runs here; mostly empty. `sampling` is the target's default.
+    line for people about how the pair runs here; mostly empty. `memory` is as it was asked for.
+    `sampling` is the target's default.
     """
 
     id: str
@@ -146,6 +176,7 @@ class Loaded:
     context_length: int
     vocabulary: int
     remark: str
+    memory: Memory
     sampling: Sampling
 
 
@@ -202,6 +233,16 @@ class InvalidCommand(Problem):
         self.fault = fault
         self.place = place
         self.id = id
+
+
+def rival_of(generation: str) -> str:
+    """The generation of the plain answer in a race."""
+    return generation + _PLAIN
+
+
+def command_of(generation: str) -> str:
+    """The id of the command that a generation belongs to."""
+    return generation.removesuffix(_PLAIN)
 
 
 def command_to_json(command: Command) -> str:

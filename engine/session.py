@@ -45,7 +45,7 @@ from engine.overflow import left_out, turn_bounds
 from engine.pair import identify, make_drafter
 from engine.request import ChatMessage, Request
 from engine.speculate import AcceptanceRule, RoundDraft, RoundVerdict, Task, speculate
-from engine.stats import update
+from engine.stats import ENOUGH_PLAIN_ROUNDS, update
 from engine.template import render
 from engine.text import AnswerText, TokenTexts
 from models.errors import Problem
@@ -114,9 +114,11 @@ class Session:
         *,
         progress: Callable[[float], None] = lambda share: None,
         cancelled: Callable[[], bool] = lambda: False,
+        again: bool = False,
     ) -> list[Remark]:
         """Give an automatic policy the costs of this pair: the stored ones, or new measurements,
-        which take up to 5 seconds. `progress` gets the share that is done.
+        which take up to 5 seconds. `progress` gets the share that is done; `again`: measure though
+        there are stored ones.
 
         Returns what a person should know about that; mostly nothing.
         """
@@ -128,6 +130,8 @@ class Session:
         calibration = acceptance = None
         if self._key is not None and self._calibrations is not None:
             calibration, acceptance = self._calibrations.read(self._key)
+        if again:
+            calibration = None
         self._measured = calibration
         if calibration is None:
             contention = Contention()
@@ -177,12 +181,21 @@ class Session:
         *,
         generation: str = "",
         cancelled: Callable[[], bool] = lambda: False,
+        compare: Callable[[], bool] = lambda: False,
+        clock: Callable[[], float] = perf_counter,
     ) -> Iterator[Event]:
         """Answer a chat. Raises `Problem` before the first event, or not at all."""
         if not messages or not messages[-1].content.strip():
             raise Problem("The prompt is empty.", "Write something to answer.")
         prompt, gap = self._fitting(messages, request)
-        events = self.complete(prompt, request, generation=generation, cancelled=cancelled)
+        events = self.complete(
+            prompt,
+            request,
+            generation=generation,
+            cancelled=cancelled,
+            compare=compare,
+            clock=clock,
+        )
         return self._telling(gap, events) if gap else events
 
     def _fitting(
@@ -232,8 +245,14 @@ class Session:
         *,
         generation: str = "",
         cancelled: Callable[[], bool] = lambda: False,
+        compare: Callable[[], bool] = lambda: False,
+        clock: Callable[[], float] = perf_counter,
     ) -> Iterator[Event]:
         """Continue `prompt`, token ids. `cancelled` is called at least once a round.
+
+        An answer that drafted has something to be compared with: where it has too few plain rounds
+        of its own, plain passes are measured behind its last text, for as long as `compare` says
+        so. `clock` gives the seconds of the rounds; it may rest while the answer does.
 
         Raises `Problem` before the first event, or not at all. May be closed early, which is the
         same as cancelling.
@@ -255,26 +274,37 @@ class Session:
             accept=self._accept,
         )
         text = AnswerText(self.target.tokenizer, request.stops)
-        return self._run(list(prompt), task, text, generation, cancelled)
+        return self._run(
+            list(prompt), task, text, generation, cancelled=cancelled, compare=compare, clock=clock
+        )
 
-    def plain_seconds(self, request: Request = _DEFAULT, *, rounds: int) -> float | None:
-        """Seconds a plain token takes now, measured behind the last answer, which stays as it is.
+    def plain_passes(
+        self,
+        request: Request = _DEFAULT,
+        *,
+        passes: int = ENOUGH_PLAIN_ROUNDS,
+        going_on: Callable[[], bool] = lambda: True,
+    ) -> tuple[float, ...]:
+        """The seconds of plain passes, measured behind the last answer, which stays as it is.
 
-        None without an answer, or without room for `rounds` more tokens.
+        None of them where there is no answer, no room for so many tokens, or `going_on` says no.
+        One more pass goes before them: it reads what the answer left, and none was under way.
         """
         tokens, length = list(self._tokens), self.decoder.length
-        if not tokens or len(tokens) + rounds > self.target.context_length:
-            return None
+        if not tokens or len(tokens) + passes + 1 > self.target.context_length:
+            return ()
         sampling = request.sampling or self.target.sampling
-        task = Task(sampling, seed=0, max_tokens=rounds, ends=frozenset())
+        task = Task(sampling, seed=0, max_tokens=passes + 1, ends=frozenset())
         self.decoder.timeline.bookmark()
-        began = perf_counter()
+        moments: list[float] = []
         with closing(speculate(self.decoder, NoDrafter(), Fixed(0), tokens, task)) as written:
             for _ in written:
-                pass
-        seconds = perf_counter() - began
+                moments.append(perf_counter())
+                if not going_on():
+                    break
         self.decoder.rewind(length)
-        return seconds / rounds
+        seconds = tuple(after - before for before, after in pairwise(moments))
+        return seconds if len(seconds) == passes else ()
 
     def _run(
         self,
@@ -282,7 +312,10 @@ class Session:
         task: Task,
         text: AnswerText,
         generation: str,
+        *,
         cancelled: Callable[[], bool],
+        compare: Callable[[], bool],
+        clock: Callable[[], float],
     ) -> Iterator[Event]:
         stats, contention, self.disturbed = Stats(), Contention(), False
         for prefill in self._prefill(prompt, generation):
@@ -299,7 +332,7 @@ class Session:
             return Text(generation, delta, spans)
 
         ending: DoneReason = "length"
-        with closing(self._rounds(task, generation)) as rounds:
+        with closing(self._rounds(task, generation, clock)) as rounds:
             for event in rounds:
                 if isinstance(event, Draft):
                     yield event
@@ -323,6 +356,12 @@ class Session:
         self.disturbed = self._measured is not None and contention.heavy
         if not self.disturbed:
             self._store()
+        few = stats.plain < ENOUGH_PLAIN_ROUNDS
+        if stats.proposed and few and ending != "cancelled" and compare() and not cancelled():
+            reference = self.plain_passes(
+                Request(sampling=task.sampling), going_on=lambda: compare() and not cancelled()
+            )
+            stats = replace(stats, reference_seconds=reference)
         yield Done(generation, "stop" if text.stopped else ending, stats, cut=text.cut)
 
     def _prefill(self, prompt: list[int], generation: str) -> Iterator[Prefill]:
@@ -352,9 +391,11 @@ class Session:
         candidates = self.drafter.candidates(prompt)
         return self.policy.worth_reading(candidates, context=len(prompt))
 
-    def _rounds(self, task: Task, generation: str) -> Generator[Draft | Verdict]:
+    def _rounds(
+        self, task: Task, generation: str, clock: Callable[[], float]
+    ) -> Generator[Draft | Verdict]:
         """The loop's drafts and verdicts as events."""
-        number, last = 1, perf_counter()
+        number, last = 1, clock()
         items = speculate(self.decoder, self.drafter, self.policy, self._tokens, task)
         with closing(items):
             for item in items:
@@ -369,7 +410,7 @@ class Session:
                         item.drafter,
                     )
                     continue
-                now = perf_counter()
+                now = clock()
                 yield Verdict(
                     generation,
                     number,

@@ -23,7 +23,6 @@ from models.starter import STARTER
 from models.typed_json import decode
 
 VERSION = 1
-MEMORY_CLASSES_GB = (8, 16, 24, 36, 48, 64, 128)
 MAXIMUM_CATALOG_BYTES = 2_000_000
 LEAVES_ROOM = 0.85  # of the available memory, so that the context can grow
 SPARE_DISK_BYTES = 1_000_000_000
@@ -37,7 +36,8 @@ _MOST_TOKENS = 1 << 24
 class CatalogModel:
     """A model that a pair is made of.
 
-    `name` is its hub id, or the starter's name. `verified`: name and size were looked up in public;
+    `name` is its hub id, or the starter's name. `download_bytes` may be fewer than `weights_bytes`:
+    the starter comes in an archive. `verified`: name and size were looked up in public;
     `source` says where. `config` has those fields of config.json on which memory depends.
     """
 
@@ -52,7 +52,8 @@ class CatalogModel:
     config: Mapping[str, Any]
 
     def __post_init__(self) -> None:
-        if not 0 < self.weights_bytes <= self.download_bytes <= _MOST_BYTES:
+        sizes = (self.weights_bytes, self.download_bytes)
+        if not all(0 < size <= _MOST_BYTES for size in sizes):
             raise ValueError(f"the size of {self.name[:80]!r} cannot be")
         if not 0 < self.context <= _MOST_TOKENS:
             raise ValueError(f"the context of {self.name[:80]!r} cannot be")
@@ -167,9 +168,10 @@ def offers(
 ) -> list[PairOffer]:
     """Every pair as this machine sees it: the recommended one first, then the best that fit.
 
-    `context`, in tokens, must fit beside the weights; `free_bytes`, on the disk, where known.
+    All are computed at one `context`, in tokens, so that their memory can be compared; it must fit
+    beside the weights. `free_bytes`, on the disk, where known.
     Exactly one is recommended: the best with a drafter of its own that leaves room, else the
-    starter pair.
+    starter pair. On the CPU its weights are expanded: drafting never pays with quantized ones.
     """
     here = {model.name for model in installed if not model.problem}
     seen = [_see(pair, machine, here, context, free_bytes) for pair in catalog.pairs]
@@ -217,8 +219,28 @@ def _see(
         recommended=False,
         verified=all(model.verified for model in pair.models),
         reason=reason,
+        needed_context=needed.context,
+        largest_context=needed.largest_context,
+        expanded=needed.weights_bytes > pair.target.weights_bytes,
+        caution=_caution(pair, needed, machine) if needed.fits else "",
     )
     return _Seen(pair, needed, offer)
+
+
+def _is_meant_for(pair: CatalogPair, machine: Machine) -> bool:
+    """Whether a machine has the memory; what the system keeps for itself is not missed."""
+    return 0.95e9 * pair.memory_class_gb <= machine.memory_bytes
+
+
+def _caution(pair: CatalogPair, needed: Fit, machine: Machine) -> str:
+    """What to know of a pair that fits, but is meant for machines with more memory."""
+    if _is_meant_for(pair, machine):
+        return ""
+    return (
+        f"It is meant for {pair.memory_class_gb} GB of memory, and this machine has "
+        f"{in_words.size(machine.memory_bytes)}: conversations of up to "
+        f"{needed.largest_context:,} tokens fit."
+    )
 
 
 def _no_room_on_disk(needed_bytes: int, free_bytes: int) -> str:
@@ -238,14 +260,9 @@ def _recommended(seen: Sequence[_Seen], machine: Machine) -> _Seen:
         if not each.offer.reason
         and each.pair.drafter is not None
         and each.fit.needed_bytes <= LEAVES_ROOM * each.fit.available_bytes
-        and each.pair.memory_class_gb * 10**9 <= machine.memory_bytes
-        and (machine.unified or _expanded(each))
+        and _is_meant_for(each.pair, machine)
+        and (machine.unified or each.offer.expanded)
     ]
     if not roomy:
         return next(each for each in seen if each.pair.target.name == STARTER.name)
     return max(roomy, key=lambda each: (each.pair.quality, each.offer.installed))
-
-
-def _expanded(each: _Seen) -> bool:
-    """Whether the CPU holds the target as float32: drafting never pays with quantized weights."""
-    return each.fit.weights_bytes > each.pair.target.weights_bytes

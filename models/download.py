@@ -85,11 +85,29 @@ def _fetch(
                     ) from error
 
 
+def connection_trouble(error: Exception, server: str) -> str:
+    """What a request that got no answer met, in words without a capital, such as "there is no
+    connection to the hub". Leaves out the system's own words, and the address: it may hold a
+    password."""
+    match error:
+        case httpx2.TimeoutException():
+            return f"{server} does not answer"
+        case httpx2.ProxyError():
+            return f"the proxy lets no connection to {server} through"
+        case httpx2.InvalidURL() | httpx2.UnsupportedProtocol():
+            return f"the address of {server} is not one of the web"
+        case httpx2.ConnectError() if "CERTIFICATE" in str(error).upper():
+            return f"the certificate of {server} was refused"
+        case httpx2.ConnectError():
+            return f"there is no connection to {server}"
+    return f"the connection to {server} broke off"
+
+
 def _reason(error: Exception) -> str:
-    """The error in one line, without the address, which may hold a password."""
+    """The error in words."""
     if isinstance(error, httpx2.HTTPStatusError):
         return f"the server answered {error.response.status_code}"
-    return str(error) or type(error).__name__
+    return connection_trouble(error, "its server")
 
 
 def _fetch_rest(

@@ -60,8 +60,9 @@ class ModelFolder:
         config_path = self.path / "config.json"
         if not config_path.is_file():
             raise Problem(
-                f"{self.path} is not a model folder: it has no config.json.",
-                "Give the folder that holds config.json and the weights.",
+                f"The folder {self.path} holds no model: it has no config.json.",
+                "Choose one with config.json, tokenizer.json and .safetensors files, or a GGUF "
+                "file.",
             )
         return MappingProxyType(read_json_object(config_path))
 

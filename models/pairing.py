@@ -104,7 +104,9 @@ class _Judge:
         self._context = min(max(context, 1), self._shape.context_length or context)
 
     def lookup(self) -> Candidate:
-        reason = "Copies what stood in the text before: needs no model, and costs nothing."
+        reason = (
+            "Copies what followed the same words before: needs no model, and costs next to nothing."
+        )
         return Candidate("lookup", "lookup", True, reason, 0.0)
 
     def none(self) -> Candidate:

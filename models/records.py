@@ -19,7 +19,8 @@ Obstacle = Literal[
     "other tokens",
     "unsupported",
 ]
-DownloadStatus = Literal["queued", "running", "paused", "failed", "done"]
+DownloadStatus = Literal["queued", "running", "paused", "failed", "done", "cancelled"]
+DownloadRequest = Literal["", "pause", "cancel"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,8 @@ class Download:
     """An entry of the queue of downloads.
 
     `seconds_left` is None where not known. `problem` and `remedy` are set where `status` is failed.
+    `request` was asked of a running one, and is not carried out yet. One that is cancelled is in
+    the queue no longer.
     """
 
     repository: str
@@ -88,6 +91,12 @@ class Download:
     seconds_left: float | None = None
     problem: str = ""
     remedy: str = ""
+    request: DownloadRequest = ""
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing is left to be done for it."""
+        return self.status in ("done", "cancelled")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +104,8 @@ class Inventory:
     """What is on this machine, and on its way here.
 
     `folders` are those that a person added; `free_bytes` is the room on the disk to which models
-    are downloaded.
+    are downloaded. `downloading`: whether a process works through the queue now; where none does,
+    a download that is queued waits until one is asked to.
     """
 
     installed: tuple[Installed, ...] = ()
@@ -103,6 +113,7 @@ class Inventory:
     downloads: tuple[Download, ...] = ()
     folders: tuple[str, ...] = ()
     free_bytes: int = 0
+    downloading: bool = False
 
     def find(self, name: str) -> Installed | None:
         """The installed model of that name, whatever its case, or in that folder."""
@@ -181,7 +192,10 @@ class PairOffer:
 
     `drafter` is empty where the pair needs no drafting model; `drafter_kinds` are the ways to
     draft; `memory_class_gb` is the smallest unified memory that it is meant for; `download_bytes`
-    are still to be fetched. `verified` is false where names or sizes could not be looked up.
+    are still to be fetched. `needed_bytes` is what it takes with `needed_context` tokens read, and
+    `largest_context` the longest that fits; `expanded` is whether the weights are held as float32.
+    `caution` is what to know of a pair that fits. `verified` is false where names or sizes could
+    not be looked up.
     `reason` says why it cannot be chosen; empty where it can.
     """
 
@@ -200,3 +214,7 @@ class PairOffer:
     recommended: bool
     verified: bool
     reason: str = ""
+    needed_context: int = 4096
+    largest_context: int = 0
+    expanded: bool = False
+    caution: str = ""

@@ -48,6 +48,10 @@ class Announcer:
         self._tell(self._held)
         self._held = ""
 
+    def say(self, words: str) -> None:
+        """Say something else, such as that a text was copied."""
+        self._say(words)
+
     def _tell(self, text: str) -> None:
         words = " ".join(_MARKS.sub(" ", clean(text)).split())
         if any(character.isalnum() for character in words):

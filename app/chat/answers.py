@@ -2,47 +2,65 @@
 
 An answer goes on whichever conversation is shown. It is begun in the store before the engine is
 asked, so that it is there whatever happens, and is kept in memory until its end is saved: a full
-disk delays that, and loses nothing. Knows no widget.
+disk delays that, and loses nothing. The engine writes one after another, in the order in which
+they were asked for. Knows no widget.
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
+from app.chat.activity import (
+    Activity,
+    AwaitingModel,
+    AwaitingTurn,
+    BeingWritten,
+    Reading,
+    Stopping,
+    progress,
+)
 from app.conversations.records import Message, MessageState
 from app.conversations.store import Store
-from app.engine_client.engine_process import EngineProcess
+from app.engine_client.engine_process import EngineProcess, EngineState
 from app.rounds.trace import Piece, Trace
 from app.steps import Failed as Fail
 from app.steps import Stepper, Steps
-from engine.events import Done, Draft, Event, Failed, Text, Verdict
+from engine.events import Done, Draft, Event, Failed, Prefill, Text, Verdict
 from engine.loops import REACH, loops
+from engine.protocol import Loaded, Loading
 from engine.request import ChatMessage, Request
 from engine.rounds import EventOrRound, Round
 from models.errors import Problem
 
 _FLUSH_MS = 1000
+_WRITTEN = BeingWritten()
 
 
 class Writing:
     """An answer that is being written, or whose end is not saved yet.
 
-    Attributes: `message`, as it was begun; `text` and `events` so far; `state`, which is no more
-    `streaming` once it has ended; `failure`, where it failed.
+    Attributes: `message`, as it was begun; `title`, its conversation's then; `text` and `events`
+    so far; `activity`, what is being done for it, None once it has ended; `state`, which is
+    `streaming` until it has ended; `failure`, if it failed.
     """
 
-    def __init__(self, message: Message, *, before: Sequence[Event]) -> None:
-        """`before` are the events of the answer that this one goes on with."""
+    def __init__(self, message: Message, *, before: Sequence[Event], title: str = "") -> None:
+        """`before` are the events of the answer that this one continues."""
         self.message = message
+        self.title = title
+        self.activity: Activity | None = None
+        self.progress: Reading | BeingWritten | None = None  # as far as its own events tell
+        self.stopping = False
+        self.tokens = 0  # committed so far, those of the answer before not counted
         self.generation = ""
         self._trace = Trace()
         self.state: MessageState = "streaming"
         self.failure: Failed | None = None
         self.saving = False  # a flush or the end is on its way to the disk
         self.saved = 0  # events
-        self._rounds = 0  # of the answer before
+        self._rounds = 0  # the number of rounds of the answer before
         self._latest: deque[int] = deque(maxlen=REACH)  # tokens
         for event in before:
             self._trace.push(event)
@@ -74,11 +92,18 @@ class Writing:
         return self._trace.final if self.state == "streaming" else self._trace.pieces
 
     def push(self, event: Event) -> EventOrRound:
-        """Take one more event; what it says, with the rounds counted through as in the trace."""
+        """Take one more event; returns what happened, its rounds numbered as in the trace."""
         happening = self._trace.push(_renumbered(event, self._rounds) if self._rounds else event)
         if isinstance(happening, Round) and happening.verdict is not None:
             self._latest.extend(token.id for token in happening.committed)
         match event:
+            case Prefill():
+                self.progress = progress(event)
+            case Draft() | Text():
+                self.progress = _WRITTEN
+            case Verdict():
+                self.progress = _WRITTEN
+                self.tokens += event.accepted + (event.next is not None)
             case Done():
                 self.state = _state(event)
             case Failed():
@@ -92,14 +117,17 @@ class Answers(QObject):
     Signals:
         begun(Writing): it is in the store, and the engine is asked or will be.
         happened(Writing, EventOrRound): it went on.
+        activity_changed(Writing): something else is being done for it, or more; or it has ended.
         finished(Writing): its last event has come.
         saved(Message): its end is on the disk.
-        unsaved(Problem): it could not be saved, and is tried again. Once, until `saving_again`.
-        saving_again(): it could.
+        unsaved(Problem): it could not be saved and will be tried again. This is sent once, until
+            `saving_again`.
+        saving_again(): answers can be saved again.
     """
 
     begun = Signal(Writing)
     happened = Signal(Writing, object)
+    activity_changed = Signal(Writing)
     finished = Signal(Writing)
     saved = Signal(Message)
     unsaved = Signal(Problem)
@@ -111,15 +139,19 @@ class Answers(QObject):
         super().__init__(parent)
         self._store, self._engine = store, engine
         self._stepper = Stepper(self)
-        self._writings: dict[int, Writing] = {}  # by message
+        self._writings: dict[int, Writing] = {}  # by message, in the order they are written in
         self._waiting: dict[int, tuple[tuple[ChatMessage, ...], Request]] = {}  # for `release`
         self._held = False
+        self._calibrated = 0.0
         self._closing = False
         self._over = False
         self._unsaved = False
         self._timer = QTimer(self, interval=_FLUSH_MS)
         self._timer.timeout.connect(self.flush)
         engine.happened.connect(self._hear)
+        engine.loading.connect(self._on_loading)
+        engine.loaded.connect(self._on_loading)
+        engine.state_changed.connect(lambda state: self._review())
 
     def writing(self, message: int) -> Writing | None:
         """The answer with this message's id, where it is not saved yet."""
@@ -128,7 +160,20 @@ class Answers(QObject):
     @property
     def busy(self) -> bool:
         """Whether an answer has not ended yet."""
-        return any(writing.state == "streaming" for writing in self._writings.values())
+        return self.current is not None
+
+    @property
+    def current(self) -> Writing | None:
+        """The answer that the engine is at, or will be first."""
+        return next(iter(self._unfinished()), None)
+
+    def activities(self) -> dict[int, Activity]:
+        """What is being done, by conversation; for the first answer of each."""
+        activities: dict[int, Activity] = {}
+        for writing in self._unfinished():
+            if writing.activity is not None:
+                activities.setdefault(writing.message.conversation, writing.activity)
+        return activities
 
     def begin(
         self,
@@ -137,13 +182,15 @@ class Answers(QObject):
         request: Request,
         *,
         names: tuple[str, str],
+        title: str = "",
         content: str = "",
         before: Sequence[Event] = (),
         failed: Fail,
     ) -> None:
         """Answer the message `question`; `lines` are the chat, `names` target and drafter.
 
-        `content` is what the answer goes on with, and `before` the trace of that.
+        `title` is the conversation's. `content` is the text that the answer continues, and `before`
+        the trace of that.
         """
 
         def steps() -> Steps:
@@ -151,19 +198,24 @@ class Answers(QObject):
             message = yield self._store.begin_answer(
                 question, target=target, drafter=drafter, content=content
             )
-            self._start(Writing(message, before=before), tuple(lines), request)
+            self._start(Writing(message, before=before, title=title), tuple(lines), request)
 
         self._stepper.run(steps(), failed=failed)
 
     def cancel(self, message: int) -> None:
-        """End an answer; one that is over stays over."""
+        """End an answer; nothing happens to one that has ended."""
         writing = self._writings.get(message)
         if writing is None or writing.state != "streaming":
             return
         if self._waiting.pop(message, None) is not None:
             self._end(writing, "cancelled")
+            return
+        self._engine.cancel(writing.generation)
+        if writing.progress is None:  # the engine may be at others for minutes, and wrote nothing
+            self._end(writing, "cancelled")
         else:
-            self._engine.cancel(writing.generation)
+            writing.stopping = True
+            self._review()
 
     def hold(self) -> None:
         """Ask the engine for nothing until `release`: there is no model yet."""
@@ -175,21 +227,22 @@ class Answers(QObject):
         waiting, self._waiting = self._waiting, {}
         for message, (lines, request) in waiting.items():
             self._ask(self._writings[message], lines, request)
+        self._review()
 
     def refuse(self, problem: Problem) -> None:
-        """What was held back cannot be had."""
+        """Fail the answers that were held back: there will be no model for them."""
         waiting, self._waiting = self._waiting, {}
         for message in waiting:
             writing = self._writings[message]
             self._take(writing, Failed("", problem.message, problem.remedy))
 
     def close(self) -> None:
-        """What is still written will be interrupted. For before the engine stops."""
+        """End as interrupted what is still being written. Call this before the engine stops."""
         self._closing = True
 
     def save(self) -> None:
-        """Have the store save every answer as it ended. For after the engine has stopped; the
-        store may be closed then."""
+        """Have the store save every answer as it ended, when the engine has stopped; then the
+        store may be closed."""
         self._timer.stop()
         self._over = True
         for writing in self._writings.values():
@@ -217,6 +270,7 @@ class Answers(QObject):
             self._waiting[writing.message.id] = (lines, request)
         else:
             self._ask(writing, lines, request)
+        self._review()
         self.begun.emit(writing)
 
     def _ask(self, writing: Writing, lines: tuple[ChatMessage, ...], request: Request) -> None:
@@ -230,19 +284,55 @@ class Answers(QObject):
                 return
 
     def _take(self, writing: Writing, event: Event) -> None:
+        before = writing.progress
         self.happened.emit(writing, writing.push(event))
+        if writing.progress is not before:
+            self._review()
         if writing.state != "streaming":
             self._end(writing, "interrupted" if self._closing else writing.state)
 
     def _end(self, writing: Writing, state: MessageState) -> None:
         writing.state = state
+        self._review()
         self.finished.emit(writing)
         if not writing.saving:
             writing.saving = True
             self._stepper.run(self._save(writing), failed=lambda problem: None)
 
+    def _on_loading(self, happening: Loading | Loaded) -> None:
+        self._calibrated = happening.measured if isinstance(happening, Loading) else 0.0
+        self._review()
+
+    def _unfinished(self) -> Iterator[Writing]:
+        return (writing for writing in self._writings.values() if writing.state == "streaming")
+
+    def _review(self) -> None:
+        """Find out what is being done for each answer, and tell of what has changed."""
+        titles: list[str] = []
+        for writing in tuple(self._writings.values()):
+            activity = (
+                self._find_activity(writing, titles) if writing.state == "streaming" else None
+            )
+            if activity is not None:
+                titles.append(writing.title)
+            if activity != writing.activity:
+                writing.activity = activity
+                self.activity_changed.emit(writing)
+
+    def _find_activity(self, writing: Writing, before: Sequence[str]) -> Activity:
+        """`before` are the titles of what is written first."""
+        if writing.stopping:
+            return Stopping()
+        if before:
+            return AwaitingTurn(tuple(before))
+        if writing.progress is not None:
+            return writing.progress
+        if writing.message.id in self._waiting or self._engine.state is not EngineState.LOADED:
+            return AwaitingModel(self._calibrated)
+        return AwaitingTurn()
+
     def _save(self, writing: Writing) -> Steps:
-        """Flush, and where it has ended, end: until what was there at the beginning is saved."""
+        """Save what there is of it, and its end if it has ended; what comes meanwhile is next."""
         count, message = len(writing.events), writing.message.id
         try:
             if writing.state == "streaming":
@@ -273,7 +363,7 @@ class Answers(QObject):
 
 
 def _renumbered(event: Event, before: int) -> Event:
-    """The event of an answer that so many rounds went before."""
+    """The event of an answer that continues one of `before` rounds."""
     match event:
         case Draft() | Verdict():
             return replace(event, round=before + event.round)

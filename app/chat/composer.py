@@ -1,7 +1,7 @@
 """The composer: where a message is written, sent, and an answer is stopped.
 
-Knows what may be said now; not who answers, nor where what is unsent is kept. The number of
-tokens comes from outside.
+Knows whether a message can be sent now; not who answers, nor where unsent text is kept. The number
+of tokens comes from outside.
 """
 
 from PySide6.QtCore import QEvent, QObject, QRectF, QSize, Qt, Signal
@@ -34,15 +34,16 @@ _RADIUS = 14.0
 
 
 class Composer(QWidget):
-    """A field to write in, and below it what there is to know about sending.
+    """A text field, and below it why nothing can be sent, and how full the context is.
 
-    Attributes: `field`, the text field; `answering`; `blocked`, why nothing can be sent, or empty.
+    Attributes: `field`, the text field; `answering`, whether an answer is being written;
+    `blocked`, why nothing can be sent, or empty.
 
     Signals:
-        sent(str): send this message; the field is empty by then, and `changed` follows.
+        sent(str): send this message; the field is empty already, and `changed` follows.
         stopped: end the answer that is being written (the button, or Esc).
-        changed(str): the unsent text, as it is now; not for `set_text`.
-        remedy_asked: do what was offered as the remedy.
+        changed(str): the unsent text as it is now; not emitted for `set_text`.
+        remedy_asked: carry out the remedy that was offered.
     """
 
     sent = Signal(str)
@@ -97,7 +98,7 @@ class Composer(QWidget):
 
     @property
     def text(self) -> str:
-        """What is written and not sent."""
+        """The text that is written and not sent."""
         return self.field.text()
 
     def set_enter_sends(self, on: bool) -> None:
@@ -107,7 +108,7 @@ class Composer(QWidget):
         self.field.setAccessibleDescription(keys if on else "Ctrl and Enter send.")
 
     def set_text(self, text: str) -> None:
-        """Show what is unsent in another conversation."""
+        """Show the unsent text of another conversation."""
         self._quiet = True
         self.field.set_text(text)
         self._quiet = False
@@ -119,19 +120,19 @@ class Composer(QWidget):
         self._notify("")
 
     def set_blocked(self, reason: str, *, remedy: str = "") -> None:
-        """Why nothing can be sent now, and what to do about it, as a button says it.
+        """Show why nothing can be sent now, and a button with the remedy.
 
-        Text can still be written. No reason: all is well again.
+        Text can still be written. An empty reason means that messages can be sent again.
         """
         self.blocked = reason
         self._remedy.setText(remedy)
         self._notify("")
 
     def set_tokens(self, used: int | None, limit: int | None, *, leaves_out: bool = False) -> None:
-        """How many tokens the conversation would have with this message, of how many it may.
+        """Show how many tokens the conversation would have with this message, and the limit.
 
-        `used` is None where it is not known; `limit` is None where no model is loaded.
-        `leaves_out`: of a longer one, earlier messages are left out.
+        `used` is None while it is not known; `limit` is None while no model is loaded. Where it
+        `leaves_out` earlier messages, a longer one is no reason to warn.
         """
         full = used is not None and limit is not None and used > limit
         near = used is not None and limit is not None and used > _NEARLY_FULL * limit
@@ -157,7 +158,7 @@ class Composer(QWidget):
         self._recolour()
 
     def send(self) -> None:
-        """Send what is written, where that is possible; else say why it is not."""
+        """Send the text if that is possible; otherwise say why it is not."""
         text = self.text
         if not text.strip():
             return
@@ -210,13 +211,13 @@ class Composer(QWidget):
 
     def _on_change(self) -> None:
         if self._notice.text() != self.blocked:
-            self._notify("")  # it was about a text that is another now
+            self._notify("")  # it was about the text as it was
         self._refresh()
         if not self._quiet:
             self.changed.emit(self.text)
 
     def _notify(self, line: str) -> None:
-        """Say something once, until the text changes; nothing: say what holds anyway."""
+        """Show a line until the text changes; an empty one shows why nothing can be sent."""
         self._notice.setText(line or self.blocked)
         if line:
             self._announce(line)
@@ -259,7 +260,7 @@ class Composer(QWidget):
 
 
 class RoundButton(QAbstractButton):
-    """A round button with a sign: send, or stop."""
+    """A round button with a sign, to send or to stop."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -270,7 +271,7 @@ class RoundButton(QAbstractButton):
         self.setFixedSize(self.sizeHint())
 
     def show_sign(self, sign: Sign) -> None:
-        """Be another button."""
+        """Become the button to send, or the one to stop."""
         self._sign = sign
         stop = sign == "stop"
         self.setAccessibleName("Stop the answer" if stop else "Send the message")
@@ -278,7 +279,7 @@ class RoundButton(QAbstractButton):
         self.update()
 
     def show_colours(self, colours: Palette) -> None:
-        """Other colours."""
+        """Use other colours."""
         self._colours = colours
         self.update()
 

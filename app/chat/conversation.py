@@ -197,7 +197,7 @@ class OpenConversation(QObject):
                 self.remarked.emit(_SAME_WORDS)
             request = replace(request, sampling=replace(sampling, seed=None))
         self._sending = True
-        self._ask(request, question, self._lines(until=question))
+        self._ask(record, question, self._lines(until=question), request=request)
 
     def go_on(self, message: int) -> None:
         """Go on with an answer that was cut, in another beside it."""
@@ -215,8 +215,7 @@ class OpenConversation(QObject):
             said = "".join(event.delta for event in before if isinstance(event, Text))
             if said != found.content:
                 before = [Text("", found.content)]  # it was imported, say
-            request = record.settings or DEFAULTS
-            self._ask(request, question, lines, content=found.content, before=before)
+            self._ask(record, question, lines, content=found.content, before=before)
 
         self._sending = True
         self._stepper.run(steps(), failed=self._give_up)
@@ -286,23 +285,24 @@ class OpenConversation(QObject):
             self.record = record
             self._show(branch)
             self.described.emit()
-        lines = _lines(record.system_prompt, branch)
-        self._ask(record.settings or DEFAULTS, question.id, lines)
+        self._ask(record, question.id, _lines(record.system_prompt, branch))
 
     def _ask(
         self,
-        request: Request,
+        record: Conversation,
         question: int,
         lines: Sequence[ChatMessage],
         *,
+        request: Request | None = None,
         content: str = "",
         before: Sequence[Event] = (),
     ) -> None:
         self._answers.begin(
             question,
             lines,
-            request,
+            request or record.settings or DEFAULTS,
             names=self._names(),
+            title=record.title,
             content=content,
             before=before,
             failed=self._give_up,

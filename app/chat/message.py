@@ -3,19 +3,35 @@
 Knows how a message looks, not what becomes of what is asked for: that goes out as signals.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 
-from PySide6.QtCore import QEvent, QObject, Qt, Signal
-from PySide6.QtGui import QColor, QEnterEvent, QGuiApplication, QPainter, QPaintEvent
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
+from PySide6.QtCore import QDateTime, QEvent, QLocale, QObject, QPoint, Qt, Signal
+from PySide6.QtGui import (
+    QColor,
+    QContextMenuEvent,
+    QEnterEvent,
+    QGuiApplication,
+    QKeyEvent,
+    QPainter,
+    QPaintEvent,
+    QPalette,
+    QTextCursor,
+)
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QMenu, QVBoxLayout, QWidget
 
+from app.chat.figures_line import FiguresLine, in_words
+from app.chat.message_actions import MessageActions
 from app.chat.provenance import Provenance
+from app.conversations.answer_figures import AnswerFigures
 from app.conversations.records import MessageState
+from app.markdown.blocks import BlockReader
 from app.markdown.formats import Formats
 from app.markdown.streaming import StreamingMarkdown, StreamingPlainText
 from app.markdown.view import TextView
+from app.theme.focus_ring import FocusRing
 from app.theme.hover_button import HoverButton
+from app.theme.style import small_font
 from engine.request import Role
 from models.in_words import clean
 
@@ -26,8 +42,12 @@ _ENDINGS: dict[MessageState, str] = {
     "interrupted": _CUT,
     "cancelled": "You stopped this answer.",
     "failed": "The answer failed.",
-    "length": "The answer was cut off: it reached the most tokens that it may have.",
+    "length": "Stopped at the token limit.",
 }
+
+
+_NO_MODIFIERS = (Qt.KeyboardModifier.NoModifier, Qt.KeyboardModifier.KeypadModifier)
+_STEPS: dict[int, int] = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +74,7 @@ class MessageWidget(QWidget):
         branch_asked: another version of the message, by its number, from 1.
         link_asked: a link was chosen; its full address.
         copied: something was copied; what, in words.
+        focused: the text got the focus.
     """
 
     edit_asked = Signal()
@@ -62,27 +83,36 @@ class MessageWidget(QWidget):
     branch_asked = Signal(int)
     link_asked = Signal(str)
     copied = Signal(str)
+    focused = Signal()
 
-    def __init__(self, role: Role, *, name: str, formats: Formats) -> None:
-        super().__init__()
+    def __init__(
+        self,
+        role: Role,
+        *,
+        name: str,
+        formats: Formats,
+        created: datetime | None = None,
+        reader: BlockReader | None = None,
+        parent: QWidget | None = None,
+    ) -> None:
+        super().__init__(parent)
         self.role = role
         self.name = name
         self._formats = formats
+        self._created = created
         self._branch = (1, 1)
-        self.view = TextView(
-            formats, StreamingPlainText() if role != "assistant" else StreamingMarkdown()
-        )
+        self._figures: AnswerFigures | None = None
+        self._complete = False
+        answer = role == "assistant"
+        self.view = TextView(formats, StreamingMarkdown(reader) if answer else StreamingPlainText())
         self.provenance = Provenance(self.view, formats.colours)
         self.view.setAccessibleName(f"{name}: message")
         self.setAccessibleName(f"Message by {name}")
-        self._title = QLabel(clean(name))
-        self._title.setTextFormat(Qt.TextFormat.PlainText)
-        self._mark = QLabel()
-        self._mark.setTextFormat(Qt.TextFormat.PlainText)
-        self._mark.setWordWrap(True)
-        self._mark.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        self._mark.hide()
-        self.buttons = self._make_actions()
+        self._title = _label(clean(name))
+        self._ending = _label("")
+        self._ending.setWordWrap(True)
+        self._ending.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self._ending.hide()
         self.go_on = HoverButton(
             "Continue", parent=self, font=formats.font, colours=formats.colours
         )
@@ -90,18 +120,31 @@ class MessageWidget(QWidget):
         self.go_on.setAccessibleName("Continue this answer where it ends")
         self.go_on.clicked.connect(self.go_on_asked)
         self.go_on.hide()
+        self.figures_line = FiguresLine(formats)
+        self._actions = [self._make_actions()]
         self._arrange()
         self._show_formats()
+        self._show_figures()
         self._wake(False)
         self.view.link_asked.connect(self.link_asked)
         self.view.code_copied.connect(lambda: self.copied.emit("Code copied"))
         for part in (self.view, *self.buttons):
             part.installEventFilter(self)
+        for button in (*self.buttons, self.go_on):
+            button.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        FocusRing(self.view, around=self)
 
     @property
-    def stops(self) -> tuple[QWidget, ...]:
-        """Where Tab stops, in turn."""
-        return (*self.buttons, self.view, self.go_on)
+    def buttons(self) -> tuple[HoverButton, ...]:
+        """What can be done with the message; for an answer below it, and once the pointer has
+        been there, above it too."""
+        return tuple(button for actions in self._actions for button in actions.buttons)
+
+    @property
+    def inner(self) -> tuple[HoverButton, ...]:
+        """The buttons that arrows lead to from the text, where Tab stops."""
+        parts = (*self._actions[0].buttons, self.go_on, *self.view.code_buttons)
+        return tuple(part for part in parts if part.isVisibleTo(self) and part.isEnabled())
 
     @property
     def written(self) -> str:
@@ -119,56 +162,127 @@ class MessageWidget(QWidget):
     def refresh(self) -> None:
         """Put on the text what lies over it. For after some steps."""
         self.view.place_buttons()
+        self.view.lay_marks()
         self.provenance.refresh()
+
+    def height_at(self, width: int) -> int:
+        """How high the message is; its text is wrapped at this width."""
+        if width != self.width():
+            self.resize(width, self.height())
+        column = self._column
+        column.activate()
+        if column.hasHeightForWidth():
+            return column.totalHeightForWidth(width)
+        return column.totalSizeHint().height()
 
     def end(self, ending: Ending) -> None:
         """No more text comes."""
         self.view.text.finish()
-        self._mark.setText(ending.text)
-        self._mark.setAccessibleName(ending.text)
-        self._mark.setVisible(bool(ending.text))
+        self._ending.setText(ending.text)
+        self._ending.setAccessibleName(ending.text)
+        self._ending.setVisible(bool(ending.text))
         cut = self.role == "assistant" and ending.state != "complete" and self.written != ""
         self.go_on.setVisible(cut)
+        self._complete = ending.state == "complete"
+        self._show_figures()
+
+    def set_figures(self, figures: AnswerFigures | None) -> None:
+        """The figures of the answer; None where none are known."""
+        self._figures = figures
+        self._show_figures()
 
     def set_branches(self, number: int, count: int) -> None:
         """This is version `number` of `count`."""
         self._branch = (number, count)
-        several = count > 1
-        for button in (self._back, self._forth):
-            button.setVisible(several)
-        self._versions.setVisible(several)
-        self._versions.setText(f"{number}/{count}")
-        self._versions.setAccessibleName(f"Version {number} of {count}")
-        self._back.setEnabled(number > 1)
-        self._forth.setEnabled(number < count)
+        for actions in self._actions:
+            actions.set_branches(number, count)
 
     def set_formats(self, formats: Formats) -> None:
         """Other colours or another font; the text follows by the next steps."""
         self._formats = formats
         self.provenance.set_colours(formats.colours)
         self.view.set_formats(formats)
-        for button in (*self.buttons, self.go_on):
-            button.set_appearance(formats.font, formats.colours)
+        for actions in self._actions:
+            actions.set_formats(formats)
+        self.go_on.set_appearance(formats.font, formats.colours)
+        self.figures_line.set_formats(formats)
         self._show_formats()
         self.update()
 
     def copy(self) -> None:
-        """Put the whole text, as it was written, on the clipboard."""
-        QGuiApplication.clipboard().setText(clean(self.written))
+        """Put the text, as it was written, on the clipboard; not the reasoning before it."""
+        QGuiApplication.clipboard().setText(clean(self.view.text.answer))
+        for actions in self._actions:
+            actions.acknowledge_copy()
         self.copied.emit("Message copied")
 
+    def menu(self, place: QPoint) -> QMenu:
+        """What can be done at a place of the screen."""
+        menu = QMenu(self)
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        chosen = self.view.textCursor().hasSelection()
+        menu.addAction("Copy", self.view.copy).setEnabled(chosen)
+        answer = self.role == "assistant"
+        if answer:
+            copy = menu.addAction("Copy as Markdown", self.view.copy_as_written)
+            copy.setEnabled(chosen)
+        address = self.view.anchorAt(self.view.viewport().mapFromGlobal(place))
+        if address:
+            clipboard = QGuiApplication.clipboard()
+            menu.addAction(
+                "Copy the link\u2019s address", lambda: clipboard.setText(clean(address))
+            )
+        menu.addAction("Copy the answer" if answer else "Copy the message", self.copy)
+        menu.addSeparator()
+        if answer:
+            menu.addAction("Regenerate", self.regenerate_asked.emit)
+            if not self.go_on.isHidden():
+                menu.addAction("Continue", self.go_on_asked.emit)
+        else:
+            menu.addAction("Edit", self.edit_asked.emit)
+        menu.addSeparator()
+        menu.addAction("Select all", self.view.selectAll)
+        return menu
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        self.menu(event.globalPos()).popup(event.globalPos())
+
     def enterEvent(self, event: QEnterEvent) -> None:
+        if self.role == "assistant" and len(self._actions) == 1:
+            self._add_actions_above()
         self._wake(True)
 
     def leaveEvent(self, event: QEvent) -> None:
         self._wake(False)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        if event.type() == QEvent.Type.FocusIn:
+        if isinstance(event, QKeyEvent) and event.type() == QEvent.Type.KeyPress:
+            if event.modifiers() in _NO_MODIFIERS and self._move_focus(watched, event.key()):
+                return True
+        elif event.type() == QEvent.Type.FocusIn:
             self._wake(True)
+            if watched is self.view:
+                self.focused.emit()
         elif event.type() == QEvent.Type.FocusOut:
             self._wake(self.underMouse())
         return super().eventFilter(watched, event)
+
+    def _move_focus(self, at: QObject, key: int) -> bool:
+        """Go from the text's first or last line to the buttons, along these, and back again."""
+        inner = self.inner
+        places = range(len(inner))
+        if at is self.view:
+            place, leaves = 0, _leaves_text(self.view.textCursor(), key)
+        else:
+            now = next((n for n, button in enumerate(inner) if button is at), -1)
+            if now >= 0 and key in (Qt.Key.Key_Up, Qt.Key.Key_Down, Qt.Key.Key_Escape):
+                self.view.setFocus(Qt.FocusReason.ShortcutFocusReason)
+                return True
+            place, leaves = now + _STEPS.get(key, 0), now >= 0 and key in _STEPS
+        if leaves and place in places:
+            inner[place].installEventFilter(self)  # those of code are made as it is written
+            inner[place].setFocus(Qt.FocusReason.ShortcutFocusReason)
+        return leaves and bool(inner)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         if self.role != "assistant":
@@ -178,70 +292,90 @@ class MessageWidget(QWidget):
             painter.setBrush(QColor(self._formats.colours.own))
             painter.drawRoundedRect(self.rect().toRectF(), 10, 10)
 
-    def _make_actions(self) -> list[HoverButton]:
-        def make(text: str, name: str, act: Callable[[], None]) -> HoverButton:
-            button = HoverButton(
-                text, parent=self, font=self._formats.font, colours=self._formats.colours
-            )
-            button.setAccessibleName(name)
-            button.clicked.connect(act)
-            return button
-
-        self._back = make("\u2039", "Version before", lambda: self._turn(-1))
-        self._forth = make("\u203a", "Version after", lambda: self._turn(1))
-        self._versions = QLabel()
-        self._versions.setTextFormat(Qt.TextFormat.PlainText)
-        copy = make("Copy", f"Copy the message by {self.name}", self.copy)
-        if self.role != "assistant":
-            more = make("Edit", "Edit this message and send it again", self.edit_asked.emit)
-        else:
-            more = make("Regenerate", "Write this answer again", self.regenerate_asked.emit)
-        self.set_branches(1, 1)
-        return [self._back, self._forth, copy, more]
+    def _make_actions(self) -> MessageActions:
+        answer = self.role == "assistant"
+        made = MessageActions(name=self.name, answer=answer, formats=self._formats)
+        made.version_asked.connect(lambda by: self.branch_asked.emit(self._branch[0] + by))
+        made.copy_asked.connect(self.copy)
+        made.change_asked.connect(self.regenerate_asked if answer else self.edit_asked)
+        return made
 
     def _arrange(self) -> None:
-        header = QHBoxLayout()
-        header.setSpacing(2)
-        header.addWidget(self._title)
-        header.addStretch(1)
-        header.addWidget(self._back)
-        header.addWidget(self._versions)
-        header.addWidget(self._forth)
-        header.addSpacing(6)
-        for button in self.buttons[2:]:
-            header.addWidget(button)
-        column = QVBoxLayout(self)
-        person = self.role != "assistant"
-        column.setContentsMargins(*((14, 6, 8, 12) if person else (14, 4, 8, 8)))
+        answer = self.role == "assistant"
+        self._head = QHBoxLayout()
+        self._head.addWidget(self._title)
+        self._head.addStretch(1)
+        column = self._column = QVBoxLayout(self)
+        column.setContentsMargins(*((14, 4, 8, 4) if answer else (14, 6, 8, 12)))
         column.setSpacing(4)
-        column.addLayout(header)
+        column.addLayout(self._head)
         column.addWidget(self.view)
         ending = QHBoxLayout()
         ending.setSpacing(10)
-        ending.addWidget(self._mark, 1)
+        ending.addWidget(self._ending, 1)
         ending.addWidget(self.go_on, 0, Qt.AlignmentFlag.AlignTop)
         column.addLayout(ending)
+        if answer:
+            footer = QHBoxLayout()
+            footer.addWidget(self.figures_line, 1)
+            footer.addWidget(self._actions[0])
+            column.addLayout(footer)
+            # As high as it will be with actions in it.
+            self._title.setMinimumHeight(self._actions[0].sizeHint().height())
+        else:
+            self._head.addWidget(self._actions[0])
+
+    def _add_actions_above(self) -> None:
+        """Those in the head of an answer, for the pointer; the keyboard reaches those below."""
+        above = self._make_actions()
+        for button in above.buttons:
+            button.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        above.set_branches(*self._branch)
+        self._actions.append(above)
+        self._head.addWidget(above)
+
+    def _show_figures(self) -> None:
+        words = ""  # where no figures are known: the title has the name
+        if self._figures is not None:
+            words = in_words(self._figures, complete=self._complete, target=clean(self.name))
+        self.figures_line.say(words)
+        if self._created is not None:
+            local = QDateTime.fromSecsSinceEpoch(int(self._created.timestamp()))
+            when = QLocale().toString(local, QLocale.FormatType.LongFormat)
+            self._title.setToolTip(when)
+            self.figures_line.setToolTip(when)
 
     def _show_formats(self) -> None:
         colours = self._formats.colours
-        small = self._formats.font.__class__(self._formats.font)
-        small.setPointSizeF(small.pointSizeF() * 0.9)
+        small = small_font(self._formats.font, scale=0.9)
+        self._ending.setFont(small)
         for label, colour in (
             (self._title, colours.muted),
-            (self._versions, colours.muted),
-            (self._mark, colours.warning),
+            (self._ending, colours.warning),
         ):
-            label.setFont(small)
             palette = label.palette()
-            palette.setColor(palette.ColorRole.WindowText, QColor(colour))
+            palette.setColor(QPalette.ColorRole.WindowText, QColor(colour))
             label.setPalette(palette)
-        bold = small.__class__(small)
-        bold.setBold(True)
-        self._title.setFont(bold)
-
-    def _turn(self, by: int) -> None:
-        self.branch_asked.emit(self._branch[0] + by)
+        small.setBold(True)
+        self._title.setFont(small)
 
     def _wake(self, awake: bool) -> None:
-        for button in self.buttons:
-            button.set_awake(awake or button in (self._back, self._forth))
+        for actions in self._actions:
+            actions.set_awake(awake)
+
+
+def _label(text: str) -> QLabel:
+    label = QLabel(text)
+    label.setTextFormat(Qt.TextFormat.PlainText)
+    return label
+
+
+def _leaves_text(cursor: QTextCursor, key: int) -> bool:
+    """Whether this key would move the cursor out of the text."""
+    match key:
+        case Qt.Key.Key_Up:
+            return not cursor.movePosition(QTextCursor.MoveOperation.Up)
+        case Qt.Key.Key_Down:
+            return not cursor.movePosition(QTextCursor.MoveOperation.Down)
+        case _:
+            return False

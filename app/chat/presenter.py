@@ -6,13 +6,15 @@ message is emitted as a signal.
 
 from functools import partial
 
-from PySide6.QtCore import QEvent, QObject, QTimer, Signal
-from PySide6.QtWidgets import QWidget
+from PySide6.QtCore import QObject, QTimer, Signal
 
+from app.chat.activity import Reading, in_a_line
 from app.chat.announce import Announcer
 from app.chat.answers import Answers, Writing
 from app.chat.conversation import OpenConversation
-from app.chat.message import Ending, MessageWidget
+from app.chat.finder import Finder
+from app.chat.message import Ending
+from app.chat.message_row import MessageRow
 from app.chat.transcript import FRAME_MILLISECONDS, Transcript
 from app.conversations.records import Message
 from app.rounds.lane import DraftLane
@@ -24,7 +26,7 @@ PERSON = "You"
 
 
 class ConversationPresenter(QObject):
-    """Attributes: `provenance`, whether tokens are told apart.
+    """Attributes: `provenance`, whether tokens are told apart; `finder`, and its bar.
 
     Signals:
         edit_asked(int): a message of the person's, by its id.
@@ -47,16 +49,20 @@ class ConversationPresenter(QObject):
         self.provenance = False
         self._conversation, self._answers = conversation, answers
         self._transcript, self._lane = transcript, lane
+        self.finder = Finder(transcript)
         self._announcer = Announcer(transcript)
         self._shown: list[Message] = []
-        self._known: set[int] = set()  # answers whose pieces are in the transcript
+        self._asked: set[int] = set()  # answers whose traces were asked for
         self._writing: Writing | None = None
         self._frame = QTimer(self, singleShot=True, interval=FRAME_MILLISECONDS)
         self._frame.timeout.connect(self._show_pieces)
         transcript.set_slot(lane)
+        transcript.built.connect(self._on_built)
         conversation.changed.connect(self._follow)
         answers.happened.connect(self._hear)
+        answers.activity_changed.connect(self._show_activity)
         answers.finished.connect(self._finish)
+        answers.saved.connect(self._on_saved)
 
     def show_provenance(self, shown: bool) -> None:
         """Tell the tokens of all answers apart, or not."""
@@ -66,18 +72,29 @@ class ConversationPresenter(QObject):
             self._show_pieces()  # of an answer that is known already, and has grown since
             self._fetch_pieces()
 
-    def reveal(self, id: int) -> None:
-        """Scroll to a message and give it the focus."""
-        widget = self._widget(id)
-        if widget is not None:
-            self._transcript.write_all()
-            self._transcript.ensureWidgetVisible(widget, 0, 40)
-            widget.view.setFocus()
+    def reveal(self, id: int, words: str = "") -> None:
+        """Scroll to a message, and give it the focus; to the first of these words in it, which
+        are marked, where it has any."""
+        row = self._row(id)
+        if row is not None:
+            if not self.finder.show_words(row, words):
+                self._transcript.reveal(row)
+            row.view.setFocus()
+
+    def show_answer(self, id: int) -> None:
+        """Scroll to an answer that is looked at elsewhere."""
+        row = self._row(id)
+        if row is not None:
+            self._transcript.reveal(row)
+
+    def copy(self, id: int) -> None:
+        """Put a message on the clipboard."""
+        row = self._row(id)
+        if row is not None:
+            row.copy()
 
     def _follow(self, kept: int) -> None:
         """Show the branch as it is now; `kept` messages are shown already."""
-        for message in self._shown[kept:]:
-            self._known.discard(message.id)
         self._transcript.cut(kept)
         self._shown = self._shown[:kept]
         if self._writing and self._writing.message.id not in [m.id for m in self._shown]:
@@ -96,47 +113,42 @@ class ConversationPresenter(QObject):
         if writing is not None:
             text, ending = writing.text, _ending(writing)
         streaming = writing is not None and writing.state == "streaming"
-        widget = self._transcript.add(
+        row = self._transcript.add(
             message.role,
             name=(message.target or "Model") if message.role == "assistant" else PERSON,
             text=text,
             ending=None if streaming else ending,
+            created=message.created,
         )
         self._shown.append(message)
-        self._connect(widget, message.id)
-        self._order(widget)
-        widget.set_branches(message.place, message.siblings)
-        widget.provenance.set_shown(self.provenance)
-        if streaming:
+        row.set_branches(message.place, message.siblings)
+        row.set_figures(message.figures)
+        if writing is not None and streaming:
             self._writing = writing
             self._lane.clear()
+            self._show_activity(writing)
             self._frame.start()
-        elif message.state == "failed" and writing is None:
-            self._conversation.trace(message.id, partial(self._tell_failure, widget, message.id))
 
-    def _order(self, widget: MessageWidget) -> None:
-        """Tab goes from message to message, and then on to what comes after the transcript."""
-        messages = self._transcript.messages
-        before: QWidget = messages[-2].stops[-1] if len(messages) > 1 else self._transcript
-        for part in widget.stops:
-            QWidget.setTabOrder(before, part)
-            before = part
-
-    def _connect(self, widget: MessageWidget, id: int) -> None:
+    def _on_built(self, row: MessageRow) -> None:
+        """Listen to a message's new widget, and fetch what only that shows."""
+        message, widget = self._message(row), row.widget
+        if message is None or widget is None:
+            return
+        id = message.id
         widget.edit_asked.connect(lambda: self.edit_asked.emit(id))
         widget.regenerate_asked.connect(lambda: self._conversation.regenerate(id))
         widget.go_on_asked.connect(lambda: self._conversation.go_on(id))
         widget.branch_asked.connect(lambda number: self._conversation.switch(id, number))
         widget.link_asked.connect(self.link_asked)
-        widget.view.installEventFilter(self)
-
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Select an answer when it gets the focus."""
-        if event.type() == QEvent.Type.FocusIn:
-            for message, widget in zip(self._shown, self._transcript.messages, strict=False):
-                if widget.view is watched and message.role == "assistant":
-                    self.selected.emit(message.id)
-        return super().eventFilter(watched, event)
+        widget.copied.connect(self._announcer.say)
+        if message.role == "assistant":
+            widget.focused.connect(lambda: self.selected.emit(id))
+        self._asked.discard(id)
+        if self.provenance:
+            self._fetch_pieces()
+        ended = self._answers.writing(id) is None
+        if message.state == "failed" and ended and row.ending == Ending("failed"):
+            self._conversation.trace(id, partial(self._tell_failure, row))
 
     # The answer that is written
 
@@ -151,6 +163,13 @@ class ConversationPresenter(QObject):
                     self._frame.start()
             case Round():
                 self._lane.push(happening)
+
+    def _show_activity(self, writing: Writing) -> None:
+        """Say in the lane's place what is done before there are rounds."""
+        if writing is not self._writing or (activity := writing.activity) is None:
+            return
+        share = activity.share if isinstance(activity, Reading) else None
+        self._lane.say(in_a_line(activity), share=share)
 
     def _finish(self, writing: Writing) -> None:
         if writing is not self._writing:
@@ -172,40 +191,52 @@ class ConversationPresenter(QObject):
             self._give_pieces(self._writing)
 
     def _give_pieces(self, writing: Writing) -> None:
-        widget = self._widget(writing.message.id)
-        if widget is not None:
-            self._known.add(writing.message.id)
-            self._transcript.set_pieces(widget, writing.pieces)
+        row = self._row(writing.message.id)
+        if row is not None:
+            self._transcript.set_pieces(row, writing.pieces)
 
     def _fetch_pieces(self) -> None:
-        """Those of past answers, newest first and one at a time, so that nothing stands still."""
-        for message in reversed(self._shown):
-            if message.role != "assistant" or message.id in self._known:
+        """Those of past answers that have widgets, newest first and one at a time, so that
+        nothing stands still."""
+        for message, row in reversed(self._pairs()):
+            if message.role != "assistant" or row.widget is None or row.pieces is not None:
+                continue
+            if message.id in self._asked:
                 continue
             if writing := self._answers.writing(message.id):
                 self._give_pieces(writing)
                 continue
-            self._known.add(message.id)
+            self._asked.add(message.id)
             self._conversation.trace(message.id, partial(self._take_trace, message.id))
             return
 
     def _take_trace(self, id: int, events: tuple[Event, ...]) -> None:
-        if (widget := self._widget(id)) is not None and events:
-            self._transcript.set_pieces(widget, pieces(events))
+        row = self._row(id)
+        if row is not None and row.widget is not None:
+            self._transcript.set_pieces(row, pieces(events))
         if self.provenance:
             self._fetch_pieces()
 
-    def _tell_failure(self, widget: MessageWidget, id: int, events: tuple[Event, ...]) -> None:
+    def _tell_failure(self, row: MessageRow, events: tuple[Event, ...]) -> None:
         """Show the reason for a failure, which is in the trace."""
         last = events[-1] if events else None
-        if isinstance(last, Failed) and self._widget(id) is widget:
-            widget.end(Ending("failed", last.message, last.remedy))
+        if isinstance(last, Failed):
+            row.end(Ending("failed", last.message, last.remedy))
 
-    def _widget(self, id: int) -> MessageWidget | None:
-        for message, widget in zip(self._shown, self._transcript.messages, strict=False):
-            if message.id == id:
-                return widget
-        return None
+    def _on_saved(self, message: Message) -> None:
+        """The answer has its figures now."""
+        row = self._row(message.id)
+        if row is not None:
+            row.set_figures(message.figures)
+
+    def _pairs(self) -> list[tuple[Message, MessageRow]]:
+        return list(zip(self._shown, self._transcript.messages, strict=False))
+
+    def _row(self, id: int) -> MessageRow | None:
+        return next((row for message, row in self._pairs() if message.id == id), None)
+
+    def _message(self, row: MessageRow) -> Message | None:
+        return next((message for message, other in self._pairs() if other is row), None)
 
 
 def _ending(writing: Writing) -> Ending:

@@ -10,6 +10,7 @@ import re
 from PySide6.QtCore import QEvent, QMimeData, QSize, Qt, Signal
 from PySide6.QtGui import (
     QContextMenuEvent,
+    QDropEvent,
     QInputMethodEvent,
     QKeyEvent,
     QKeySequence,
@@ -24,7 +25,7 @@ from PySide6.QtWidgets import QFrame, QMenu, QPlainTextEdit, QSizePolicy, QWidge
 MOST_CHARACTERS = 1_000_000  # of a message: more than any context holds
 _MOST_LINES = 8  # to be seen at once
 _LONGEST_LINE = 4_000  # characters that are laid out in one piece
-_JOINED = int(QTextFormat.Property.UserProperty) + 20  # of a block: it goes on with the one before
+_JOINED = int(QTextFormat.Property.UserProperty) + 20  # of a block that continues the line before
 _LINE_ENDS = re.compile("\r\n?|[\x0b\x0c\x85\u2028\u2029\ufdd0\ufdd1]")
 _UNSEEN = re.compile("[\x00-\x08\x0e-\x1f\x7f]")  # no keyboard makes them, and no font shows them
 _DELETING = (Qt.Key.Key_Backspace, Qt.Key.Key_Delete)
@@ -37,7 +38,7 @@ class PromptEdit(QPlainTextEdit):
     Signals:
         submitted: Enter was pressed; with Shift or Alt it begins a line instead. Where
             `enter_sends` is off, only Ctrl and Enter submit.
-        refused(str): a paste was too long; says so in a line.
+        refused(str): something could not be pasted; why, in a line.
     """
 
     submitted = Signal()
@@ -46,7 +47,7 @@ class PromptEdit(QPlainTextEdit):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.enter_sends = True
-        self._joins = False  # whether some block may go on with the one before
+        self._joins = False  # whether some block may continue the line before
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setTabChangesFocus(True)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -58,7 +59,7 @@ class PromptEdit(QPlainTextEdit):
         self._fit()
 
     def text(self) -> str:
-        """What was written; long lines are whole."""
+        """The text as it was written, with long lines whole."""
         if not self._joins:
             return _whole(self.document().toRawText())
         return self._between(0, self.document().characterCount() - 1)
@@ -75,13 +76,13 @@ class PromptEdit(QPlainTextEdit):
     # All that takes a selection away goes through `_insert`.
 
     def cut(self) -> None:
-        """What is selected goes to the clipboard."""
+        """Move the selection to the clipboard."""
         if self.textCursor().hasSelection():
             self.copy()
             self._insert("")
 
     def make_menu(self) -> QMenu:
-        """What can be done at the cursor."""
+        """The commands at the cursor."""
         menu = self.createStandardContextMenu()
         for action in menu.actions():
             act = {"edit-cut": self.cut, "edit-delete": lambda: self._insert("")}
@@ -100,6 +101,17 @@ class PromptEdit(QPlainTextEdit):
             self._take_selection()
         super().inputMethodEvent(event)
 
+    def event(self, event: QEvent) -> bool:
+        if (
+            event.type() == QEvent.Type.ShortcutOverride
+            and isinstance(event, QKeyEvent)
+            and event.matches(QKeySequence.StandardKey.Undo)
+            and not self.document().isUndoAvailable()
+        ):
+            event.ignore()  # the window may have something to undo
+            return True
+        return super().event(event)
+
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.matches(QKeySequence.StandardKey.Cut):
             self.cut()
@@ -115,16 +127,19 @@ class PromptEdit(QPlainTextEdit):
         keys, modifiers = Qt.KeyboardModifier, event.modifiers()
         sends = self.enter_sends or bool(modifiers & keys.ControlModifier)
         if modifiers & (keys.ShiftModifier | keys.AltModifier) or not sends:
-            # Not Qt's own break, which stays in the block and takes over what it goes on with.
+            # Not Qt's own line break, which stays in the block and would inherit that it is joined.
             self.textCursor().insertBlock(QTextBlockFormat())
             self.ensureCursorVisible()
         else:
             self.submitted.emit()
 
     def canInsertFromMimeData(self, source: QMimeData) -> bool:
-        return source.hasText()
+        return source.hasText() or _is_of_files(source)  # which are refused in words
 
     def insertFromMimeData(self, source: QMimeData) -> None:
+        if _is_of_files(source):
+            self.refused.emit("Slipstream cannot read files yet: paste their text.")
+            return
         text = _tidy(source.text())
         selected = len(self.textCursor().selectedText())
         present = self.document().characterCount() - 1 - selected
@@ -137,6 +152,11 @@ class PromptEdit(QPlainTextEdit):
             return
         self._insert(text)
         self.ensureCursorVisible()
+
+    def dropEvent(self, event: QDropEvent) -> None:
+        super().dropEvent(event)
+        if _is_of_files(event.mimeData()):
+            event.setDropAction(Qt.DropAction.CopyAction)  # a move would delete what was refused
 
     def createMimeDataFromSelection(self) -> QMimeData:
         cursor = self.textCursor()
@@ -160,16 +180,16 @@ class PromptEdit(QPlainTextEdit):
         self._fit()
 
     def _take_selection(self) -> None:
-        """Before Qt does, where that matters."""
+        """Remove the selection before Qt does, where that matters."""
         if self._joins and self.textCursor().hasSelection():
             self._insert("")
 
     def _insert(self, text: str) -> None:
-        """In place of what is selected."""
+        """Write this in place of the selection."""
         cursor = self.textCursor()
         cursor.beginEditBlock()
         if cursor.hasSelection():
-            # Where a line's beginning goes, Qt would take over how the selection's last block is.
+            # Otherwise Qt would keep the format of the selection's last block.
             first = self.document().findBlock(cursor.selectionStart()).blockFormat()
             cursor.removeSelectedText()
             cursor.setBlockFormat(first)
@@ -204,7 +224,7 @@ class PromptEdit(QPlainTextEdit):
         return _whole("".join(parts))
 
     def _lines(self) -> int:
-        """How many lines there are, as far as they matter: the document's own count is a guess
+        """How many lines there are, as far as they matter. The document's own count is an estimate
         where it has not been laid out."""
         layout, lines = self.document().documentLayout(), 0
         block = self.document().firstBlock()
@@ -222,7 +242,7 @@ class PromptEdit(QPlainTextEdit):
         return math.ceil(min(lines, _MOST_LINES) * each + 2 * self.document().documentMargin())
 
     def _fit(self) -> None:
-        """Be as high as the text, up to a height; scroll beyond."""
+        """Be as high as the text, up to a limit; scroll beyond it."""
         lines = self._lines()
         scrolls = lines > _MOST_LINES
         policy = Qt.ScrollBarPolicy
@@ -233,8 +253,14 @@ class PromptEdit(QPlainTextEdit):
             self.setFixedHeight(self._height(lines))
 
 
+def _is_of_files(source: QMimeData) -> bool:
+    """Whether files or a picture are pasted, and not text. A table may come with its picture."""
+    files = any(url.isLocalFile() for url in source.urls())
+    return files or (source.hasImage() and not source.hasText())
+
+
 def _types(event: QKeyEvent) -> bool:
-    """Whether a key writes a character, and is not the shortcut of something."""
+    """Whether a key writes a character and is no shortcut."""
     modifiers = event.modifiers()
     shortcut = modifiers & Qt.KeyboardModifier.ControlModifier and not (
         modifiers & Qt.KeyboardModifier.AltModifier  # together they are AltGr
@@ -243,11 +269,11 @@ def _types(event: QKeyEvent) -> bool:
 
 
 def _whole(text: str) -> str:
-    """Text as Qt has it, with the line ends that everybody else has."""
+    """Text of a Qt document, with ordinary line ends."""
     return text.replace("\u2029", "\n").replace("\u2028", "\n")
 
 
 def _tidy(text: str) -> str:
-    """Text from elsewhere as it can be written: one kind of line end, nothing that is not seen."""
+    """Text from elsewhere, with one kind of line end and without invisible characters."""
     text = _UNSEEN.sub("", _LINE_ENDS.sub("\n", text))
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

@@ -1,7 +1,7 @@
 """Provenance: where each token of an answer came from, laid over its rendered text.
 
-A token's kind shows by colour and by line (see `app.theme.palette`); rejected tokens stand where
-they would have been, small and struck, as characters of the document that are not copied. Kinds are
+A token's kind shows by colour and by line (see `app.theme.palette`); rejected and discarded tokens
+are where they would have been, small and struck, as characters that are not copied. Kinds are
 laid over the lines as `app.markdown.highlight` lays its colours: as selections they would take Qt
 some five times as long to paint. Knows pieces and a view; not rounds or events.
 """
@@ -9,26 +9,27 @@ some five times as long to paint. Knows pieces and a view; not rounds or events.
 from bisect import bisect_right
 from collections.abc import Iterable
 
-from PySide6.QtCore import QObject, QSize, Qt
+from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import (
     QColor,
     QFont,
     QPainter,
     QPaintEvent,
-    QPen,
     QTextBlock,
     QTextCharFormat,
     QTextCursor,
     QTextDocument,
     QTextLayout,
 )
-from PySide6.QtWidgets import QSizePolicy, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QToolButton, QWidget
 
 from app.markdown.formats import REJECTED, TOKEN
 from app.markdown.page import RejectedSpan
 from app.markdown.view import TextView
+from app.rounds.drawing import WHY_DISCARDED
+from app.rounds.explained import KINDS, KindWord
 from app.rounds.trace import Piece, PieceKind
-from app.theme.palette import LineStyle, Palette, line_of
+from app.theme.palette import Palette, line_of
 
 _UNDERLINES = {
     "none": QTextCharFormat.UnderlineStyle.NoUnderline,
@@ -36,13 +37,7 @@ _UNDERLINES = {
     "dash": QTextCharFormat.UnderlineStyle.DashUnderline,
     "dot": QTextCharFormat.UnderlineStyle.DotLine,
     "strike": QTextCharFormat.UnderlineStyle.NoUnderline,
-}
-_PENS: dict[LineStyle, Qt.PenStyle] = {
-    "none": Qt.PenStyle.NoPen,
-    "solid": Qt.PenStyle.SolidLine,
-    "dash": Qt.PenStyle.DashLine,
-    "dot": Qt.PenStyle.DotLine,
-    "strike": Qt.PenStyle.SolidLine,
+    "dash strike": QTextCharFormat.UnderlineStyle.NoUnderline,
 }
 _Stretch = tuple[int, int, PieceKind]  # from and to: of the document, or of a block
 _LAID = 1  # the state of blocks that kinds are laid over; new ones have another
@@ -54,6 +49,7 @@ _MEANINGS: dict[PieceKind, str] = {
     "bonus": "the target\u2019s bonus token",
     "plain": "plain, without a draft",
     "rejected": "drafted and rejected",
+    "discarded": f"drafted and discarded, {WHY_DISCARDED}",
 }
 
 
@@ -104,6 +100,7 @@ class Provenance(QObject):
     def set_shown(self, shown: bool) -> None:
         """Tell the tokens apart, or show the text alone. Follows with the next steps."""
         self._shown = shown
+        self._view.text.show_formulas(not shown)
         self._start_over()
 
     def set_pieces(self, pieces: tuple[Piece, ...]) -> None:
@@ -116,8 +113,9 @@ class Provenance(QObject):
         self._pieces = pieces
         for number in range(known, len(pieces)):
             piece = pieces[number]
-            if piece.kind == "rejected":
-                self._rejected.append(RejectedSpan(self._length, piece.text, number))
+            if not piece.written:
+                discarded = piece.kind == "discarded"
+                self._rejected.append(RejectedSpan(self._length, piece.text, number, discarded))
             elif piece.text:
                 self._starts.append(self._length)
                 self._numbers.append(number)
@@ -283,13 +281,31 @@ def _is_ours(found: QTextLayout.FormatRange) -> bool:
 
 
 class Legend(QWidget):
-    """What the colours and lines mean, in one row."""
+    """What the colours and lines mean, in one row; each word has a tool tip that explains it.
+
+    Signals: `explanation_asked()`: the person wants to know more.
+    """
+
+    explanation_asked = Signal()
 
     def __init__(self, font: QFont, colours: Palette) -> None:
         super().__init__()
-        words = "; ".join(f"{kind}: {_MEANINGS[kind]}" for kind in _MEANINGS)
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
-        self.setAccessibleName(f"Legend of the tokens. {words}")
+        self.setAccessibleName("Legend of the tokens")
+        row = QHBoxLayout(self)
+        row.setContentsMargins(_APART, 3, 6, 3)
+        row.setSpacing(_APART)
+        self.words = {kind: KindWord(kind) for kind in KINDS}
+        for word in self.words.values():
+            row.addWidget(word)
+        more = QToolButton()
+        more.setText("?")
+        more.setAutoRaise(True)
+        more.setToolTip("What am I looking at?")
+        more.setAccessibleName("What am I looking at?")
+        more.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        more.clicked.connect(self.explanation_asked)
+        row.addWidget(more)
         self.set_appearance(font, colours)
 
     def set_appearance(self, font: QFont, colours: Palette) -> None:
@@ -297,35 +313,17 @@ class Legend(QWidget):
         self._colours = colours
         small = QFont(font)
         small.setPointSizeF(font.pointSizeF() * 0.9)
-        self.setFont(small)
-        self.updateGeometry()
+        for word in self.words.values():
+            word.setFont(small)
+            word.updateGeometry()
         self.update()
 
-    def sizeHint(self) -> QSize:
-        metrics = self.fontMetrics()
-        width = sum(metrics.horizontalAdvance(kind) + _APART for kind in _MEANINGS)
-        return QSize(width + _APART, metrics.height() + 12)
-
-    minimumSizeHint = sizeHint
-
     def paintEvent(self, event: QPaintEvent) -> None:
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(QColor(self._colours.card))
-        painter.drawRoundedRect(self.rect().toRectF(), 6, 6)
-        metrics = self.fontMetrics()
-        left, base = _APART, 4 + metrics.ascent()
-        for kind in _MEANINGS:
-            colour = QColor(self._colours.of(kind))
-            width = metrics.horizontalAdvance(kind)
-            painter.setPen(colour)
-            painter.drawText(left, base, kind)
-            line = line_of(kind)
-            painter.setPen(QPen(colour, 1.5, _PENS[line]))
-            y = base - metrics.xHeight() // 2 if line == "strike" else base + 3
-            painter.drawLine(left, y, left + width, y)
-            left += width + _APART
+        with QPainter(self) as painter:
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(QColor(self._colours.card))
+            painter.drawRoundedRect(self.rect().toRectF(), 6, 6)
 
 
 def _visible(text: str) -> str:

@@ -21,39 +21,34 @@ from PySide6.QtWidgets import (
 
 from app.chat.answers import Answers, Writing
 from app.chat.conversation import OpenConversation
+from app.rounds.explained import RoundsExplained
 from app.rounds.panel import RoundsPanel
+from app.rounds.replay_dialog import ReplayDialog
 from app.rounds.scrubber import Scrubber
 from app.rounds.trace import Replay
 from app.steps import Stepper, Steps, in_thread
 from app.theme.style import colours_of
-from engine.events import Event, Stats
+from engine.events import Event
 from engine.rounds import EventOrRound
 
-_MANY_EVENTS = (
-    1_500  # the replay of a longer trace is made in a thread, so that the window stays responsive
-)
+_MANY_EVENTS = 1_500  # the replay of a longer trace is made in a thread: the window answers
 
 
 class RoundsSide(QWidget):
     """Attributes: `panel` and `scrubber`; `parts` is the splitter between them; `answer` is the id
     of the answer that is shown, 0 for none.
 
-    Signals: `export_wanted(str)` carries a trace as JSON.
+    Signals: `export_wanted(str)` carries a trace as JSON; `stepped(int)` the answer that the
+    person went on or back to.
     """
 
     export_wanted = Signal(str)
+    stepped = Signal(int)
 
-    def __init__(
-        self,
-        conversation: OpenConversation,
-        answers: Answers,
-        *,
-        reference: Callable[[str], Stats | None],
-    ) -> None:
-        """`reference` returns the plain rounds that were measured with a target, by its name."""
+    def __init__(self, conversation: OpenConversation, answers: Answers) -> None:
         super().__init__()
         self.answer = 0
-        self._conversation, self._answers, self._reference = conversation, answers, reference
+        self._conversation, self._answers = conversation, answers
         self._live = False
         self._stepper = Stepper(self)
         self._received = 0  # events of the answer that the panel received while it was written
@@ -69,6 +64,7 @@ class RoundsSide(QWidget):
         self.setAccessibleName("Rounds and replay")
         self.scrubber.moved.connect(self._on_moved)
         self.scrubber.export_wanted.connect(self.export_wanted)
+        self.scrubber.room_wanted.connect(self.enlarge)
         answers.happened.connect(self._receive)
         answers.finished.connect(self._on_finished)
         self.show_answer(0)
@@ -90,6 +86,7 @@ class RoundsSide(QWidget):
         heading = QHBoxLayout()
         heading.setContentsMargins(16, 10, 8, 0)
         heading.addWidget(self._heading, 1)
+        heading.addWidget(_button("?", "What am I looking at?", self.explain))
         heading.addWidget(self._before)
         heading.addWidget(self._after)
         column = QVBoxLayout(self)
@@ -105,10 +102,9 @@ class RoundsSide(QWidget):
         writing = self._answers.writing(answer)
         self._live = writing is not None and writing.state == "streaming"
         self._head()
-        self._compare()
         if self._live and writing is not None:
             self._show(())
-            self.panel.show_trace(writing.events, writing.last)
+            self.panel.show_trace(writing.events, writing.last, ended=False)
         elif answer:
             self._conversation.trace(answer, lambda events: self._take(answer, events))
         else:
@@ -121,6 +117,21 @@ class RoundsSide(QWidget):
             place = ids.index(self.answer) + by
             if 0 <= place < len(ids):
                 self.show_answer(ids[place])
+                self.stepped.emit(ids[place])
+
+    def explain(self) -> None:
+        """Open the dialog that explains colours and figures."""
+        dialog = RoundsExplained(self.window())
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.open()
+
+    def enlarge(self) -> None:
+        """Open the replay with room for it, where this one is."""
+        dialog = ReplayDialog(self.scrubber.replay, place=self.scrubber.place, parent=self.window())
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.scrubber.export_wanted.connect(self.export_wanted)
+        self.scrubber.pause()
+        dialog.open()
 
     def _ids(self) -> list[int]:
         branch = self._conversation.branch
@@ -132,10 +143,6 @@ class RoundsSide(QWidget):
         self._heading.setText(f"Answer {place} of {len(ids)}" if place else "No answer yet")
         self._before.setEnabled(place > 1)
         self._after.setEnabled(0 < place < len(ids))
-
-    def _compare(self) -> None:
-        message = self._conversation.message(self.answer)
-        self.panel.compare_with(self._reference(message.target) if message else None)
 
     def _take(self, answer: int, events: tuple[Event, ...]) -> None:
         if answer == self.answer and not self._live:
@@ -158,7 +165,7 @@ class RoundsSide(QWidget):
         if self._live or len(events) == self._received > 0:
             return
         self._received = 0
-        self.panel.show_trace(events, self.scrubber.round)
+        self.panel.show_trace(events, self.scrubber.round, ended=self.scrubber.at_end)
 
     def _receive(self, writing: Writing, happening: EventOrRound) -> None:
         if self._live and writing.message.id == self.answer:
@@ -167,7 +174,6 @@ class RoundsSide(QWidget):
     def _on_finished(self, writing: Writing) -> None:
         if writing.message.id == self.answer:
             self._live, self._received = False, len(writing.events)
-            self._compare()
             self._show(tuple(writing.events))
 
     def changeEvent(self, event: QEvent) -> None:

@@ -1,17 +1,27 @@
 """The transcript: the messages of a conversation, one below the other.
 
+Only messages near what is in sight have widgets; of the others it knows how high they are, or
+about how high, so that a long conversation opens as soon as a short one. What is in sight stays
+where it is, whatever is built above it.
+
 Writes what has come about thirty times a second, within a budget for each frame, so that the
 window answers however much there is to write. Stays at the newest line only while it is there.
 Knows messages; not where they come from.
 """
 
+import math
 import time
+from bisect import bisect_right
+from datetime import datetime
+from operator import attrgetter
 
-from PySide6.QtCore import Qt, QTimer, Signal
-from PySide6.QtGui import QColor, QPalette, QResizeEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtCore import QEvent, QRectF, Qt, QTimer, Signal
+from PySide6.QtGui import QColor, QFontMetricsF, QPalette, QResizeEvent, QShowEvent
+from PySide6.QtWidgets import QFrame, QLabel, QScrollArea, QWidget
 
 from app.chat.message import Ending, MessageWidget
+from app.chat.message_row import MessageRow
+from app.markdown.blocks import BlockReader
 from app.markdown.formats import Formats
 from app.rounds.trace import Piece
 from app.theme.hover_button import HoverButton
@@ -19,53 +29,51 @@ from engine.request import Role
 
 FRAME_MILLISECONDS = 33
 _BUDGET_SECONDS = 0.008  # of writing in a frame
-_WIDEST = 820  # pixels
+_FIRST_BUDGET_SECONDS = 0.08  # before a conversation is painted for the first time
+_LONGEST_SECONDS = 0.2  # of writing a message that the person asked for
+WIDEST_TEXT = 820  # pixels
+_ABOVE, _BETWEEN, _BELOW, _BESIDE = 16, 14, 24, 16  # pixels around the messages
 _NEAR = 24  # pixels from the bottom that still count as there
+_MOST_BUILT = 40  # messages that have widgets; more than a few screens of short ones
+_ALL = math.inf
 
 
 class Transcript(QScrollArea):
     """Messages, newest last.
 
     Signals:
-        added: a message was put in; connect to what it asks for.
-        all_written: all that had come is written.
+        built: a message has a new widget; connect to what it asks for.
+        all_written: all that had come, and is near what is in sight, is written.
     """
 
-    added = Signal(MessageWidget)
+    built = Signal(MessageRow)
     all_written = Signal()
+    _added = Signal()
 
     def __init__(self, formats: Formats) -> None:
         super().__init__()
         self._formats = formats
-        self._messages: list[MessageWidget] = []
-        self._waiting: list[MessageWidget] = []  # have text to write; the last is written first
-        self._streaming: MessageWidget | None = None
+        self._metrics = QFontMetricsF(formats.font)
+        self._reader = BlockReader()
+        self._rows: list[MessageRow] = []
+        self._waiting: list[MessageRow] = []  # have text to write; the last is written first
+        self._streaming: MessageRow | None = None
         self._slot: QWidget | None = None
         self._pinned = True
+        self._placing = False
+        self._column = (0, 0)  # where the messages begin, and how wide they are
         self._rest_until = 0.0
         self._provenance = False
-        self._shift = 0  # what grew above the first visible line
         self.setAccessibleName("Conversation")
+        self.setFocusPolicy(Qt.FocusPolicy.ClickFocus)  # Tab stops at the messages
         self.setFrameShape(QFrame.Shape.NoFrame)
-        self.setWidgetResizable(True)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         # One that comes makes the page narrower, and all of its text is laid out again.
         self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOn)
         self.verticalScrollBar().setSingleStep(24)
         self.verticalScrollBar().setEnabled(False)
-        self._page = QWidget()
-        self._column = QVBoxLayout()
-        self._column.setContentsMargins(0, 16, 0, 24)
-        self._column.setSpacing(14)
-        self._column.addStretch(1)
-        inner = QWidget()
-        inner.setMaximumWidth(_WIDEST)
-        inner.setLayout(self._column)
-        row = QHBoxLayout(self._page)
-        row.setContentsMargins(16, 0, 16, 0)
-        row.addStretch(1)
-        row.addWidget(inner, 100)
-        row.addStretch(1)
+        self._page = TranscriptPage()
+        self._page.changed.connect(self._place)
         self.setWidget(self._page)
         self._empty: QWidget = _plain_label("Nothing here yet. Write something below.")
         self._empty.setParent(self.viewport())
@@ -77,16 +85,17 @@ class Transcript(QScrollArea):
         self._jump.clicked.connect(self.jump_to_newest)
         self._jump.hide()
         self._timer = QTimer(self)
-        self._timer.setInterval(FRAME_MILLISECONDS)
         self._timer.timeout.connect(self.write_frame)
+        # Queued, it comes before the next paint.
+        self._added.connect(self._write_first, Qt.ConnectionType.QueuedConnection)
         self.verticalScrollBar().valueChanged.connect(self._scrolled)
         self.verticalScrollBar().rangeChanged.connect(self._grown)
         self._show_formats()
 
     @property
-    def messages(self) -> tuple[MessageWidget, ...]:
+    def messages(self) -> tuple[MessageRow, ...]:
         """From the oldest to the newest."""
-        return tuple(self._messages)
+        return tuple(self._rows)
 
     @property
     def pinned(self) -> bool:
@@ -94,27 +103,34 @@ class Transcript(QScrollArea):
         return self._pinned
 
     @property
-    def streaming(self) -> MessageWidget | None:
+    def streaming(self) -> MessageRow | None:
         """The message that is being written."""
         return self._streaming
 
-    def add(self, role: Role, *, name: str, text: str, ending: Ending | None) -> MessageWidget:
+    def add(
+        self,
+        role: Role,
+        *,
+        name: str,
+        text: str,
+        ending: Ending | None,
+        created: datetime | None = None,
+    ) -> MessageRow:
         """A new message at the end. Without an ending it is the one being written."""
-        message = MessageWidget(role, name=name, formats=self._formats)
-        self._messages.append(message)
-        self._column.insertWidget(self._column.count() - 1, message)
-        self._empty.hide()
-        message.provenance.set_shown(self._provenance)
+        row = MessageRow(role, name=name, created=created, build=self._build)
+        row.provenance = self._provenance
         if text:
-            message.append(text)
+            row.append(text)
+        if not self._rows:
+            self._added.emit()
+        self._rows.append(row)
+        self._empty.hide()
         if ending is None:
-            self._streaming = message
-            self._place_slot()
+            self._streaming = row
         else:
-            message.end(ending)
-        self._write_soon(message)
-        self.added.emit(message)
-        return message
+            row.end(ending)
+        self._run(0)
+        return row
 
     def append(self, delta: str) -> None:
         """More of the message that is being written; shown with the next frame."""
@@ -122,47 +138,47 @@ class Transcript(QScrollArea):
             self._streaming.append(delta)
             self._write_soon(self._streaming)
 
-    def set_pieces(self, message: MessageWidget, pieces: tuple[Piece, ...]) -> None:
+    def set_pieces(self, row: MessageRow, pieces: tuple[Piece, ...]) -> None:
         """The tokens of a message, for its provenance; shown with the next frame."""
-        message.provenance.set_pieces(pieces)
-        self._write_soon(message)
+        row.set_pieces(pieces)
+        self._write_soon(row)
 
     def show_provenance(self, shown: bool) -> None:
         """Tell the tokens of all messages apart, those to come included, or not."""
         self._provenance = shown
-        for message in self._messages:
-            message.provenance.set_shown(shown)
-            self._write_soon(message)
+        for row in self._rows:
+            row.show_provenance(shown)
+            self._write_soon(row)
 
     def end(self, ending: Ending) -> None:
         """The message that was being written is over."""
         if self._streaming is not None:
-            message, self._streaming = self._streaming, None
-            message.end(ending)
-            self._write_soon(message)
-            self._place_slot()
+            row, self._streaming = self._streaming, None
+            row.end(ending)
+            self._write_soon(row)
+            self._place()
 
     def cut(self, count: int) -> None:
         """Keep the first `count` messages: the others are on another branch now."""
-        for message in self._messages[count:]:
-            if message is self._streaming:
+        for row in self._rows[count:]:
+            if row is self._streaming:
                 self._streaming = None
-            if message in self._waiting:
-                self._waiting.remove(message)
-            self._column.removeWidget(message)
-            message.hide()
-            message.deleteLater()
-        del self._messages[count:]
-        self._place_slot()
-        self._empty.setVisible(not self._messages)
+            if row in self._waiting:
+                self._waiting.remove(row)
+            row.fold()
+        del self._rows[count:]
+        self._place()
+        self._empty.setVisible(not self._rows)
 
     def set_slot(self, widget: QWidget | None) -> None:
         """A widget under the message that is being written; hidden while there is none."""
         if self._slot is not None:
-            self._column.removeWidget(self._slot)
             self._slot.setParent(None)
         self._slot = widget
-        self._place_slot()
+        if widget is not None:
+            widget.setParent(self._page)
+            widget.hide()
+        self._place()
 
     def set_empty(self, widget: QWidget) -> None:
         """What is shown while there are no messages."""
@@ -170,74 +186,263 @@ class Transcript(QScrollArea):
         self._empty.deleteLater()
         self._empty = widget
         widget.setParent(self.viewport())
-        widget.setVisible(not self._messages)
+        widget.setVisible(not self._rows)
         self._place_over()
 
     def set_formats(self, formats: Formats) -> None:
         """Other colours or another font, for all messages."""
         self._formats = formats
+        self._metrics = QFontMetricsF(formats.font)
         self._show_formats()
-        for message in self._messages:
-            message.set_formats(formats)
-            self._write_soon(message)
+        for row in self._rows:
+            row.set_formats(formats)
+            self._write_soon(row)
+        self._place()
 
     def jump_to_newest(self) -> None:
         """Show the newest line, and stay there."""
         self._pinned = True
-        self.verticalScrollBar().setValue(self.verticalScrollBar().maximum())
-        self._jump.hide()
+        self._place()
+
+    def reveal(self, row: MessageRow, *, place: int | None = None) -> None:
+        """Show a message from its beginning, or the line with the character at `place` of its
+        text, a third of the way down. Its text is written at once, at least up to there."""
+        self._write_out(row, place or 0)
+        bar, height = self.verticalScrollBar(), self.viewport().height()
+        if place is None:
+            target = row.top - _ABOVE
+        else:
+            line = row.view.line_of(place)
+            target = row.top + row.view.y() + round(line.center().y()) - height // 3
+        self._pinned = False
+        bar.setValue(target)
+        self._scrolled(bar.value())
+        self._work(until=time.monotonic() + _FIRST_BUDGET_SECONDS, near=False)
+        self._run(0)
+
+    def in_sight(self, row: MessageRow, place: int) -> bool:
+        """Whether the line with the character at `place` of a message's text can be seen."""
+        line = self._line_of(row, place)
+        return line is not None and 0 <= line.top() <= self.viewport().height() - line.height()
+
+    def is_above(self, row: MessageRow, place: int) -> bool:
+        """Whether that line is above what can be seen."""
+        line = self._line_of(row, place)
+        if line is None:
+            return row.top < self.verticalScrollBar().value()
+        return line.top() < 0
+
+    def first_in_sight(self) -> int:
+        """The number of the message at the upper edge."""
+        return self._number_at(self.verticalScrollBar().value())
+
+    def _line_of(self, row: MessageRow, place: int) -> QRectF | None:
+        """Where the line with that character is in what can be seen; None while it is not laid
+        out."""
+        if row.widget is None:
+            return None
+        if row in self._waiting and row.view.text.settled_until() <= place:
+            return None
+        down = row.top + row.view.y() - self.verticalScrollBar().value()
+        return row.view.line_of(place).translated(0, down)
+
+    # Writing
 
     def write_frame(self) -> None:
         """Write what is waiting, for as long as one frame may take."""
         begin = time.monotonic()
         if begin < self._rest_until:
             return
-        top = self.verticalScrollBar().value()
-        touched: dict[MessageWidget, int] = {}
-        while self._waiting and time.monotonic() - begin < _BUDGET_SECONDS:
-            message = self._waiting[-1]
-            touched.setdefault(message, message.height())
-            if not message.step():
-                self._waiting.pop()
-        for message, height in touched.items():
-            message.refresh()
-            if not self._pinned and message.geometry().bottom() < top:
-                self._shift += message.sizeHint().height() - height
-            message.updateGeometry()
-        if touched:
-            self._column.activate()
+        more = self._work(until=begin + _BUDGET_SECONDS)
         # A frame that took long, at one slow block, is followed by some rest for other work.
         took = time.monotonic() - begin
         self._rest_until = begin + 3 * took if took > 2 * _BUDGET_SECONDS else 0.0
-        if not self._waiting:
+        if more:
+            missing = self._missing(near=False)
+            self._run(0 if missing is not None and not self._rest_until else FRAME_MILLISECONDS)
+        else:
             self._timer.stop()
+            self._fold_some()
             self.all_written.emit()
 
     def write_all(self) -> None:
         """Write all that is waiting, now."""
-        while self._waiting:
-            self._rest_until = 0.0
-            self.write_frame()
+        self._rest_until = 0.0
+        self._work(until=_ALL)
+        self.write_frame()
+
+    def _write_first(self) -> None:
+        """Write what is in sight before it is painted for the first time."""
+        self._work(until=time.monotonic() + _FIRST_BUDGET_SECONDS, near=False)
+
+    def _work(self, *, until: float, near: bool = True) -> bool:
+        """Write until then; without `near` only what is in sight. Whether more is left."""
+        unfinished: MessageRow | None = None
+        while (row := self._next(near=near)) is not None and time.monotonic() < until:
+            widget = row.widget or self._build(row)
+            if row.step():
+                unfinished = row
+                continue
+            unfinished = None
+            self._waiting.remove(row)
+            widget.refresh()
+            self._place()  # what is in sight depends on how high it is
+        if unfinished is not None and unfinished.widget is not None:
+            unfinished.widget.refresh()
+            self._place()
+        return row is not None
+
+    def _next(self, *, near: bool) -> MessageRow | None:
+        """What should be written next: what the person sees, then what has come, then what is
+        near."""
+        missing = self._missing(near=False)
+        if missing is not None or not near:
+            return missing
+        return self._waiting[-1] if self._waiting else self._missing(near=True)
+
+    def _missing(self, *, near: bool) -> MessageRow | None:
+        """A message that is in sight, or `near` that, and is not written for the first time."""
+        value, height = self.verticalScrollBar().value(), self.viewport().height()
+        if self._pinned:
+            value = self._page.height() - height
+        margin = height if near else 0
+        first = self._number_at(value - margin)
+        last = self._number_at(value + height + margin)
+        rows = self._rows[first : last + 1]
+        # From the line that stays where it is: the newest, or the first in sight.
+        for row in reversed(rows) if self._pinned else rows:
+            if row.widget is None or (not row.measured and row in self._waiting):
+                return row
+        return None
+
+    def _write_out(self, row: MessageRow, place: int) -> None:
+        """Write a message, now; of a very long one no more than up to `place`."""
+        widget = row.widget or self._build(row)
+        until = time.monotonic() + _LONGEST_SECONDS
+        while more := row.step():
+            if time.monotonic() > until and row.view.text.settled_until() > place:
+                break
+        if row in self._waiting and not more:
+            self._waiting.remove(row)
+        self._place()
+        widget.refresh()
+
+    def _build(self, row: MessageRow) -> MessageWidget:
+        left, width = self._column
+        widget = MessageWidget(
+            row.role,
+            name=row.name,
+            formats=self._formats,
+            created=row.created,
+            reader=self._reader,
+            parent=self._page,
+        )
+        row.measured = False
+        row.fill(widget)
+        widget.setGeometry(left, row.top, width, row.height)
+        self._order(row, widget)
+        widget.show()
+        self._write_soon(row)
+        self.built.emit(row)
+        return widget
+
+    def _order(self, row: MessageRow, widget: MessageWidget) -> None:
+        """Tab goes from message to message, and then on to what comes after the transcript."""
+        before: QWidget = self
+        for other in self._rows:
+            if other is row:
+                break
+            if other.widget is not None:
+                before = other.widget.view
+        QWidget.setTabOrder(before, widget.view)
+
+    def _fold_some(self) -> None:
+        """Take down the widgets that are the farthest from what is in sight."""
+        built = [row for row in self._rows if row.widget is not None]
+        if len(built) <= _MOST_BUILT:
+            return
+        middle = self.verticalScrollBar().value() + self.viewport().height() // 2
+        reach = 2 * self.viewport().height()
+        far = [row for row in built if not middle - reach < row.top < middle + reach]
+        far.sort(key=lambda row: -abs(row.top - middle))
+        for row in far[: len(built) - _MOST_BUILT]:
+            if row is not self._streaming and not row.held:
+                row.fold()
+
+    def _write_soon(self, row: MessageRow) -> None:
+        if row.widget is None:
+            return
+        if row not in self._waiting:
+            self._waiting.append(row)
+        if not self._timer.isActive():
+            self._run(FRAME_MILLISECONDS)
+
+    def _run(self, milliseconds: int) -> None:
+        if not self._timer.isActive() or self._timer.interval() != milliseconds:
+            self._timer.start(milliseconds)
+
+    # Places
+
+    def _place(self) -> None:
+        """Put the messages below each other; what is in sight stays where it is."""
+        if self._placing:
+            return
+        self._placing = True
+        bar, viewport = self.verticalScrollBar(), self.viewport()
+        anchor, offset = self._anchor()
+        before = anchor.height if anchor else 0
+        width = max(160, min(WIDEST_TEXT, viewport.width() - 2 * _BESIDE))
+        wrapped = width != self._column[1]
+        left, _ = self._column = max(_BESIDE, (viewport.width() - width) // 2), width
+        top = _ABOVE
+        for row in self._rows:
+            if wrapped:
+                row.measured = False
+            row.fit(width, self._metrics, writing=row in self._waiting)
+            row.top = top
+            if row.widget is not None:
+                row.widget.setGeometry(left, top, width, row.height)
+            top += row.height + _BETWEEN
+            if row is self._streaming and self._slot is not None:
+                self._slot.setGeometry(left, top, width, self._slot.sizeHint().height())
+                top += self._slot.height() + _BETWEEN
+        if self._slot is not None:
+            self._slot.setVisible(self._streaming is not None)
+        self._page.resize(viewport.width(), top - _BETWEEN + _BELOW if self._rows else 0)
+        if self._pinned:
+            bar.setValue(bar.maximum())
+        elif anchor is not None:
+            if wrapped and before:
+                offset = round(offset * anchor.height / before)
+            bar.setValue(anchor.top + offset)
+        self._placing = False
+        self._show_jump()
+
+    def _anchor(self) -> tuple[MessageRow | None, int]:
+        """A message in sight, and how far below its top the upper edge is: the first whose
+        height is known, as the height of others will change."""
+        value = self.verticalScrollBar().value()
+        end = value + self.viewport().height()
+        rows = self._rows[self._number_at(value) :]
+        found = next((row for row in rows if row.measured and row.bottom > value), None)
+        if found is None or found.top >= end:
+            found = rows[0] if rows else None
+        return found, value - found.top if found else 0
+
+    def _number_at(self, y: int) -> int:
+        """Which message is at this height of the page."""
+        return max(0, bisect_right(self._rows, y, key=attrgetter("top")) - 1)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
+        self._place()
         self._place_over()
+        self._run(0)
 
-    def _write_soon(self, message: MessageWidget) -> None:
-        if message not in self._waiting:
-            self._waiting.append(message)
-        if not self._timer.isActive():
-            self._timer.start()
-
-    def _place_slot(self) -> None:
-        if self._slot is None:
-            return
-        if self._streaming is None:
-            self._slot.hide()
-            return
-        self._column.removeWidget(self._slot)
-        self._column.insertWidget(self._column.indexOf(self._streaming) + 1, self._slot)
-        self._slot.show()
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        self._place()
+        self._run(0)
 
     def _place_over(self) -> None:
         """Put what lies over the messages where it belongs."""
@@ -248,18 +453,23 @@ class Transcript(QScrollArea):
         self._jump.raise_()
 
     def _scrolled(self, value: int) -> None:
+        if self._placing:
+            return
+        self._pinned = value >= self.verticalScrollBar().maximum() - _NEAR
+        self._show_jump()
+        if self._missing(near=True) is not None:
+            self._run(0 if self._missing(near=False) is not None else FRAME_MILLISECONDS)
+
+    def _show_jump(self) -> None:
+        """Offer the way to the end while that is out of sight."""
         bar = self.verticalScrollBar()
-        self._pinned = value >= bar.maximum() - _NEAR
-        self._jump.setVisible(not self._pinned)
+        self._jump.setVisible(not self._pinned and bar.value() < bar.maximum() - _NEAR)
 
     def _grown(self, minimum: int, maximum: int) -> None:
         bar = self.verticalScrollBar()
         bar.setEnabled(maximum > minimum)
         if self._pinned:
             bar.setValue(maximum)
-        elif self._shift:
-            bar.setValue(bar.value() + self._shift)
-        self._shift = 0
 
     def _show_formats(self) -> None:
         colours = self._formats.colours
@@ -271,6 +481,17 @@ class Transcript(QScrollArea):
         self.viewport().setPalette(palette)
         self._page.setPalette(palette)
         self._jump.set_appearance(self._formats.font, colours)
+
+
+class TranscriptPage(QWidget):
+    """What the messages are on. `changed` is sent when one of them wants to be higher or lower."""
+
+    changed = Signal()
+
+    def event(self, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.LayoutRequest:
+            self.changed.emit()
+        return super().event(event)
 
 
 def _plain_label(text: str) -> QLabel:

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
+from app.conversations.answer_figures import AnswerFigures
 from engine.request import Request, Role
 from models.errors import Problem
 from models.typed_json import decode
 
 MessageState = Literal["complete", "streaming", "interrupted", "failed", "cancelled", "length"]
-"""How a message stands. Only an answer is ever anything but complete.
+"""How a message is, or how it ended. Only an answer is ever anything but complete.
 
 `streaming` while it is written; `interrupted` where the app died meanwhile; `length` where it
 was cut at the most tokens it might have.
@@ -49,7 +50,8 @@ class Message:
     """One message of the tree. `parent` is None for a first one.
 
     It is the `place`-th, from 1, of `siblings` messages under the same parent. `target` and
-    `drafter` say who wrote an answer, in words; both are empty for a user's message.
+    `drafter` say who wrote an answer, in words; both are empty for a user's message. `figures`
+    are those of an answer that has ended; None for one from before they were stored.
     """
 
     id: int
@@ -63,6 +65,7 @@ class Message:
     created: datetime
     place: int
     siblings: int
+    figures: AnswerFigures | None = None
 
 
 @dataclass(frozen=True, slots=True)

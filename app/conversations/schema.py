@@ -92,7 +92,10 @@ _SEARCH: Step = (
     *_indexed("title_words", "conversations", "title"),
 )
 
-STEPS: tuple[Step, ...] = (_CONVERSATIONS, _SEARCH)
+# As `app.conversations.answer_figures` writes them; NULL for answers from before this step.
+_FIGURES: Step = ("ALTER TABLE messages ADD COLUMN figures TEXT",)
+
+STEPS: tuple[Step, ...] = (_CONVERSATIONS, _SEARCH, _FIGURES)
 
 
 def version(connection: sqlite3.Connection) -> int:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from app.conversations import conversation_table, traces
+from app.conversations.answer_figures import figures_from_json, figures_of, figures_to_json
 from app.conversations.records import (
     Conversation,
     Entry,
@@ -27,7 +28,7 @@ from models.errors import Problem
 
 _MESSAGE = """
     SELECT m.id, m.conversation, m.parent, m.role, m.content, m.state, m.target, m.drafter,
-        m.created_ms,
+        m.figures, m.created_ms,
         (SELECT count(*) FROM messages s WHERE s.conversation = m.conversation
             AND s.parent IS m.parent AND s.id <= m.id),
         (SELECT count(*) FROM messages s WHERE s.conversation = m.conversation
@@ -165,10 +166,14 @@ def finish(
     *,
     state: MessageState,
 ) -> Message:
-    """The whole answer and its trace, once. Raises Problem where it is finished already."""
+    """The whole answer, its figures and trace, once. Raises Problem where it is finished."""
     if state == "streaming":
         raise ValueError("a finished answer is not streaming")
     _write(connection, answer, content=content, state=state)
+    connection.execute(
+        "UPDATE messages SET figures = ? WHERE id = ?",
+        (figures_to_json(figures_of(events)), answer),
+    )
     traces.extend(connection, answer, events)
     traces.join(connection, answer)
     return get(connection, answer)
@@ -314,7 +319,7 @@ def _insert(
 
 
 def _message(row: tuple[Any, ...]) -> Message:
-    *fields, created_ms, place, count = row
+    *fields, figures, created_ms, place, count = row
     id, conversation, parent, role, content, state, target, drafter = fields
     return Message(
         id=id,
@@ -328,4 +333,5 @@ def _message(row: tuple[Any, ...]) -> Message:
         created=from_milliseconds(created_ms),
         place=place,
         siblings=count,
+        figures=figures_from_json(figures),
     )

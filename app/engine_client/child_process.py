@@ -1,6 +1,6 @@
-"""One life of a child process that speaks in lines, over QProcess.
+"""One run of a child process that writes lines, over QProcess.
 
-Knows bytes, lines and how a process ends; not what the lines say, and it starts nothing twice.
+Knows bytes, lines and how a process ends; not what the lines mean. It starts nothing twice.
 """
 
 import signal
@@ -12,17 +12,17 @@ from pathlib import Path
 from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, QTimer, Signal
 
 _LONGEST_COMPLAINT_BYTES = 4096
-_GRACE_SECONDS = 1.5  # after its input has ended, until it is killed
-_AT_ONCE_SECONDS = 0.006  # of telling
-_APART_MILLISECONDS = 10  # the window has then, of a flood, more time than the engine
-_KILL_SECONDS = 2.0  # until a killed process is given up
+_GRACE_SECONDS = 1.5  # from the end of its input until it is killed
+_AT_ONCE_SECONDS = 0.006  # of emitting lines
+_APART_MILLISECONDS = 10  # so that in a flood of lines the window has more time than the engine
+_KILL_SECONDS = 2.0  # to wait for the end of a killed process
 
 
 class Lines:
-    """Bytes in, lines out, with their ends. Holds no more than `limit` bytes and one.
+    """Splits bytes into lines, with their ends. Holds no more than `limit` bytes and one.
 
-    A line that is longer, its end included, comes broken off as soon as that is known, one byte
-    too long; what follows it up to the next end is dropped.
+    A line that is longer, its end included, is returned as soon as that is known, cut to `limit`
+    bytes and one; the rest of it is dropped.
     """
 
     def __init__(self, limit: int) -> None:
@@ -31,7 +31,7 @@ class Lines:
         self._dropping = False
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The lines that `data` brings to an end."""
+        """The lines that `data` completes."""
         lines: list[bytes] = []
         start = 0
         while start < len(data):
@@ -49,21 +49,21 @@ class Lines:
         return lines
 
     def rest(self) -> bytes:
-        """What has come of a line that has not ended; forgets it."""
+        """The beginning of a line that is not complete; forgets it."""
         line = bytes(self._line)
         self._line.clear()
         return line
 
 
 class ChildProcess(QObject):
-    """Starts a program once, and says what it says until it ends.
+    """Starts a program once, and emits what it writes until it ends.
 
     Signals:
         said(bytes): a line of its standard output, with its end; the last one may lack it.
-        complained(bytes): the same of standard error, where lines over 4 KB are broken off.
-        ended(str, int | None): it runs no more, or never did: how, as a sentence, and its exit
-            status, None where it was killed or could not be started. Comes once, after every
-            line, and never out of `start`.
+        complained(bytes): the same of standard error, where lines over 4 KB are cut off.
+        ended(str, int | None): it no longer runs, or never did: how it ended, as a sentence, and
+            its exit status, None if it was killed or could not be started. Emitted once, after
+            every line, and never from within `start`.
     """
 
     said = Signal(object)
@@ -85,7 +85,7 @@ class ChildProcess(QObject):
         process.setArguments(list(command[1:]))
         process.setWorkingDirectory(str(folder))
         environment = QProcessEnvironment.systemEnvironment()
-        environment.insert("PYTHONFAULTHANDLER", "1")  # a crash tells where, on standard error
+        environment.insert("PYTHONFAULTHANDLER", "1")  # a crash writes where, on standard error
         process.setProcessEnvironment(environment)
         process.readyReadStandardOutput.connect(self._read)
         process.readyReadStandardError.connect(self._read_complaints)
@@ -94,7 +94,7 @@ class ChildProcess(QObject):
 
     @property
     def pid(self) -> int:
-        """0 where it does not run."""
+        """Its id; 0 while it does not run."""
         return int(self._process.processId())
 
     @property
@@ -105,18 +105,18 @@ class ChildProcess(QObject):
         self._process.start()
 
     def write(self, line: bytes) -> None:
-        """Send a line, with its end. Waits for nothing; what nobody reads any more is lost."""
+        """Send a line, with its end. Does not wait; what the process no longer reads is lost."""
         if self.running:
             self._process.write(line)
 
     def kill(self) -> None:
-        """End it, whatever it does; `ended` tells when it has."""
+        """End it at once, whatever it is doing; `ended` is emitted when it has ended."""
         self._process.kill()
 
     def close(self) -> None:
-        """End its input, and wait until it has ended; kill it where that takes too long.
+        """Close its input, and wait until it has ended; kill it if that takes too long.
 
-        Takes 3.5 seconds at most. What it still says is heard meanwhile.
+        Takes 3.5 seconds at most. What it still writes is emitted meanwhile.
         """
         if not self.running:
             return
@@ -131,8 +131,8 @@ class ChildProcess(QObject):
             self._tell()
 
     def _tell(self, *, all: bool = False) -> None:
-        """Tell what was read; of a flood only so much at a time, that others have their turn."""
-        # One queue, as whoever hears a line may make more be read before the next is told.
+        """Emit the lines that were read: some at a time, so that the window stays responsive."""
+        # One queue, as a receiver of a line may cause more to be read before the next is emitted.
         end = time.monotonic() + _AT_ONCE_SECONDS
         while self._heard and (all or time.monotonic() < end):
             self.said.emit(self._heard.popleft())
@@ -144,7 +144,7 @@ class ChildProcess(QObject):
             self.complained.emit(line)
 
     def _on_error(self, error: QProcess.ProcessError) -> None:
-        if error == QProcess.ProcessError.FailedToStart:  # nothing else follows
+        if error == QProcess.ProcessError.FailedToStart:  # no other signal follows
             reason = f"It could not be started: {self._process.errorString()}."
             QTimer.singleShot(0, self, lambda: self._end(reason, None))
 
@@ -169,7 +169,7 @@ class ChildProcess(QObject):
 
 
 def _name(number: int) -> str:
-    """Of a signal."""
+    """The name of a signal."""
     try:
         return signal.Signals(number).name
     except ValueError:

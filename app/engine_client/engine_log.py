@@ -1,7 +1,7 @@
-"""What the engine's child process complains of: the latest lines, and a rotated file.
+"""What the engine's child process writes to standard error: the latest lines, and a rotated file.
 
-No text of a message gets into either. Lines that quote one, as an error's may, are left out;
-a quotation of fewer than some twenty characters is not recognized. Knows no Qt.
+No text of a message gets into either. Lines that quote one, as an error message may, are left out;
+a quotation of fewer than about twenty characters is not recognized. Knows no Qt.
 """
 
 import logging
@@ -26,11 +26,11 @@ _SHORTEST_SECRET = 4  # "hi" would hide half the log
 
 class _Handler(RotatingFileHandler):
     def handleError(self, record: logging.LogRecord) -> None:
-        """A full disk costs the log, and must not disturb the chat."""
+        """Ignored: on a full disk the log is lost, and the chat is not disturbed."""
 
 
 class _Secrets:
-    """Texts that a line may not quote, made ready for asking about many lines."""
+    """Texts that a line may not quote, prepared so that many lines can be checked quickly."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         self._short: set[str] = set()
@@ -44,7 +44,7 @@ class _Secrets:
                 self._windows.update(text[start : start + _WINDOW] for start in starts)
 
     def in_line(self, line: str) -> bool:
-        """Whether `line` holds a part of one, or all of it where it is short."""
+        """Whether `line` holds a part of one, or all of a short one."""
         starts = range(len(line) - _WINDOW + 1)
         return any(line[start : start + _WINDOW] in self._windows for start in starts) or any(
             len(text) >= _SHORTEST_SECRET and text in line for text in self._short
@@ -52,14 +52,14 @@ class _Secrets:
 
 
 class EngineLog:
-    """Attributes: `path`, the file; None where it cannot be written."""
+    """Attributes: `path`, the file; None if it cannot be written."""
 
     def __init__(self, folder: Path) -> None:
-        """The file will be engine.log in `folder`, which is made where it is missing."""
+        """The file will be engine.log in `folder`, which is made if it is missing."""
         self.path: Path | None = None
         self._tail: deque[str] = deque(maxlen=KEPT_LINES)
         self._texts: deque[tuple[str, ...]] = deque(maxlen=_REMEMBERED)
-        self._secrets: _Secrets | None = None  # made when first asked
+        self._secrets: _Secrets | None = None  # made when it is first needed
         self._logger = logging.Logger("engine")  # its own, in no registry
         with suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True)
@@ -76,11 +76,11 @@ class EngineLog:
 
     @property
     def tail(self) -> tuple[str, ...]:
-        """The latest complaints, 200 at most."""
+        """The latest lines, 200 at most."""
         return tuple(self._tail)
 
     def hide(self, texts: Iterable[str]) -> None:
-        """Leave these texts out, and those of a few requests before."""
+        """Leave out lines that quote these texts, or those of the last few requests."""
         self._texts.append(tuple(texts))
         self._secrets = None
 
@@ -99,9 +99,9 @@ class EngineLog:
         self._logger.info("stderr: %s", line)
 
     def close(self) -> None:
-        """Let go of the file, until there is something to write again."""
+        """Close the file, until there is something to write again."""
         for handler in self._logger.handlers:
-            with suppress(OSError):  # what it could not write for a full disk
+            with suppress(OSError):  # what could not be written to a full disk
                 handler.close()
 
 
@@ -111,6 +111,6 @@ def log_folder() -> Path:
 
 
 def _printable(line: str) -> str:
-    """Without controls, which a terminal would obey, and bidi ones, which a reader would."""
+    """`line` without characters that would control a terminal or the direction of text."""
     mark = "\N{REPLACEMENT CHARACTER}"
     return CONTROLS.sub(mark, line).replace("\n", mark)

@@ -1,13 +1,13 @@
 """The window's side of the engine's child process: started, watched, restarted.
 
-Knows `engine.protocol` and what a death costs; not what an answer looks like, nor what a
-conversation is. Whoever uses it hears these promises:
+Knows `engine.protocol` and what is lost when a process dies; not what an answer looks like, nor
+what a conversation is. It keeps these promises:
 
-- Each generation ends with exactly one Done or Failed, whatever happens to the process, and
-  nothing of it comes after that. A cancelled one goes on until its Done, so that its events add
-  up; the engine takes one pass at most to get there.
-- Events come in the order in which the engine sent them.
-- No method waits, `stop` apart, and nothing is answered before its id has been returned.
+- Each generation ends with exactly one Done or Failed, whatever happens to the process, and no
+  event of it follows that. A cancelled one continues until its Done, so that its events add up;
+  the engine needs one pass at most for that.
+- Events are emitted in the order in which the engine sent them.
+- No method but `stop` waits, and no response is emitted before the id of its command was returned.
 """
 
 import sys
@@ -34,17 +34,20 @@ from engine.protocol import (
     Load,
     Loaded,
     Loading,
+    Memory,
     Ready,
     Response,
     SetDrafter,
+    Unload,
     Unloaded,
     command_to_json,
     response_from_json,
 )
 from engine.request import ChatMessage, Request
 
-_FOLDER = Path(engine.__file__).parents[1]  # where `-m engine` is found, and nobody else's
+_FOLDER = Path(engine.__file__).parents[1]  # where `-m engine` finds this copy
 _DELAYS_SECONDS = (0.2, 1.0, 4.0, 10.0)
+_MEMORY = Memory()
 _NOT_RUNNING = "The engine is not running."
 
 
@@ -57,12 +60,12 @@ class EngineState(Enum):
     LOADING = "loading"  # a model or a drafter
     LOADED = "loaded"  # ready to answer, or answering
     WAITING = "waiting"  # it died, and will be restarted soon
-    GIVEN_UP = "given up"  # it died too often; `restart` or `load` tries again
+    GIVEN_UP = "given up"  # it died too often; `restart` and `load` try again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """How long the engine may say nothing while it owes an answer, in seconds."""
+    """How long the engine may be silent while a response is due, in seconds."""
 
     starting_seconds: float = 60.0
     loading_seconds: float = 180.0
@@ -80,21 +83,26 @@ def host_command() -> tuple[str, ...]:
 class EngineProcess(QObject):
     """The engine, kept running until `stop`.
 
-    After a death it restarts by itself, ever later, and loads again what was loaded. Deaths are
-    forgotten once a generation is done, or when a person asks for `restart` or `load`.
+    After a death it restarts by itself, after a longer wait each time, and loads again what was
+    loaded. Deaths are forgotten once a generation is done, or when a person asks for `restart` or
+    `load`.
 
     Signals:
-        state_changed(EngineState): see the property `state`. Comes before the signal that says why.
-        ready(Ready): a process greets; nothing is loaded in it yet.
+        state_changed(EngineState): see the property `state`. Emitted before the signal that says
+            why.
+        ready(Ready): a process is ready for commands; nothing is loaded in it yet.
         loading(Loading), loaded(Loaded): also when it loads again what was loaded before a death.
         unloaded(): there is no model any more, until the next `loaded`.
         happened(Event): an event of a generation that is not over.
-        failed(Failed): what belongs to no generation. `generation` is the id of the `load` or
-            `use_drafting` that failed; empty where the process itself is the problem.
-        hung(float): it owes an answer and has said nothing for so many seconds. Offer to restart.
-        responsive(): it speaks after all, or is another: take the offer back.
-        died(str): it ended, and why. Comes after the Failed of every generation it owed;
-            nothing is loaded until the next `loaded`. Not said of `restart` and `stop`.
+        failed(Failed): a failure that belongs to no generation. `generation` is the id of the
+            `load` or `use_drafting` that failed; empty if the process itself failed.
+        hung(float): a response is due and nothing was received for so many seconds. Offer to
+            restart the engine.
+        responsive(): something was received after all, or the process was replaced: take the offer
+            back.
+        died(str): the process ended, and why. Emitted after the Failed of every generation that was
+            not over; nothing is loaded until the next `loaded`. Not emitted for `restart` and
+            `stop`.
     """
 
     state_changed = Signal(EngineState)
@@ -117,15 +125,15 @@ class EngineProcess(QObject):
         delays_seconds: Sequence[float] = _DELAYS_SECONDS,
         parent: QObject | None = None,
     ) -> None:
-        """`command` stands in for `host_command`; `delays_seconds` are waited before the first
-        restart, the second and so on, and one death more than there are delays is too many."""
+        """`command` replaces `host_command`; `delays_seconds` are the waits before the first
+        restart, the second and so on. One death more than there are delays is too many."""
         super().__init__(parent)
         self._log = log
         self._command = tuple(command) or host_command()
         self._patience = patience or Patience()
         self._delays_seconds = tuple(delays_seconds)
         self._child: ChildProcess | None = None
-        self._abandoned: list[ChildProcess] = []  # killed, and not known to have ended
+        self._abandoned: list[ChildProcess] = []  # killed, but may not have ended yet
         self._complained = False
         self._work = EngineWork()
         self._deaths = 0
@@ -149,6 +157,11 @@ class EngineProcess(QObject):
         return EngineState.LOADED if self._work.loaded else EngineState.EMPTY
 
     @property
+    def log_path(self) -> Path | None:
+        """The file of the log; None where it cannot be written."""
+        return self._log.path
+
+    @property
     def answering(self) -> bool:
         """Whether a generation is not over."""
         return self._work.generating
@@ -166,20 +179,27 @@ class EngineProcess(QObject):
     # What to do
 
     def start(self) -> None:
-        """Start the process, where there is none."""
+        """Start the process if there is none."""
         if self._child is None:
             self._deaths = 0
             self._launch()
 
-    def load(self, target: Path, *, drafter: str = "none", draft_length: str = "auto") -> str:
-        """Load a model folder and a drafter, in place of what is loaded; starts the process.
+    def load(
+        self,
+        target: Path,
+        *,
+        drafter: str = "none",
+        draft_length: str = "auto",
+        memory: Memory = _MEMORY,
+    ) -> str:
+        """Load a model folder and a drafter in place of what is loaded; starts the process.
 
         Drafter and draft length as for `engine.pair`. Returns the id that `loading`, `loaded` or
         `failed` will carry.
         """
         self._deaths = 0
         folder = str(target.expanduser().absolute())
-        command = Load(uuid4().hex, folder, drafter, draft_length)
+        command = Load(uuid4().hex, folder, drafter, draft_length, memory)
         self._work.ask(command)
         if self._child is None:
             self._launch()
@@ -195,8 +215,29 @@ class EngineProcess(QObject):
         """
         return self._ask(SetDrafter(uuid4().hex, drafter, draft_length), self.failed.emit)
 
-    def generate(self, conversation: str, messages: Sequence[ChatMessage], request: Request) -> str:
-        """Answer a chat, once what was asked for before is done. Returns the generation's id."""
+    def measure_again(self) -> str:
+        """Calibrate the pair again. Returns the id as `use_drafting` does."""
+        return self._ask(SetDrafter(uuid4().hex, measure=True), self.failed.emit)
+
+    def unload(self) -> str:
+        """Give the memory of what is loaded back, once what was asked for before is done.
+
+        `unloaded` follows. It is not loaded again after a death.
+        """
+        return self._ask(Unload(uuid4().hex), self.failed.emit)
+
+    def generate(
+        self,
+        conversation: str,
+        messages: Sequence[ChatMessage],
+        request: Request,
+        *,
+        race: bool = False,
+    ) -> str:
+        """Answer a chat, once what was asked for before is done. Returns the generation's id.
+
+        The plain answer of a `race` is the generation `rival_of` that.
+        """
         command = Generate(
             uuid4().hex,
             conversation,
@@ -205,12 +246,13 @@ class EngineProcess(QObject):
             max_tokens=request.max_tokens,
             stops=request.stops,
             overflow=request.overflow,
+            race=race,
         )
         self._log.hide(message.content for message in messages)
         return self._ask(command, self.happened.emit)
 
     def cancel(self, generation: str) -> None:
-        """End a generation; one that is over stays over."""
+        """End a generation; nothing happens if it is over."""
         if not self._work.cancel(generation):
             return
         if self._child is None:  # it has not been sent yet
@@ -220,7 +262,7 @@ class EngineProcess(QObject):
             self._send(Cancel(generation))
 
     def restart(self) -> None:
-        """Start afresh at once, and load again what was loaded: for an engine that hangs."""
+        """Start a new process at once, and load again what was loaded: for an engine that hangs."""
         self._log.note("restart asked for")
         self._deaths = 0
         self._abandon()
@@ -229,9 +271,9 @@ class EngineProcess(QObject):
         self._fail(lost, "The engine was restarted before it was done.", "Send it again.")
 
     def stop(self) -> None:
-        """End the process for sure. Takes some 4 seconds at most, usually a few hundredths.
+        """End the process. Takes about 4 seconds at most, usually a few hundredths of a second.
 
-        What it still says is told meanwhile, so that an answer may end as `cancelled`.
+        What it still sends is emitted meanwhile, so that an answer may end as `cancelled`.
         """
         self._restarter.stop()
         self._resting = EngineState.STOPPED
@@ -246,7 +288,9 @@ class EngineProcess(QObject):
 
     # Asking
 
-    def _ask(self, command: SetDrafter | Generate, refuse: Callable[[Failed], None]) -> str:
+    def _ask(
+        self, command: SetDrafter | Generate | Unload, refuse: Callable[[Failed], None]
+    ) -> str:
         problem = None
         if self.state in (EngineState.STOPPED, EngineState.GIVEN_UP):
             problem = Failed(command.id, _NOT_RUNNING, "Restart the engine.")
@@ -265,12 +309,12 @@ class EngineProcess(QObject):
         self._write(_line(command))
 
     def _write(self, line: bytes) -> None:
-        """Write to the present process; the next one is sent all that is owed when it starts."""
+        """Write to this process; the next one is sent all that is not done yet when it starts."""
         if self._child is not None:
             self._child.write(line)
 
     def _soon(self, tell: Callable[[], None]) -> None:
-        """Call `tell` once the caller knows the id."""
+        """Call `tell` once the caller has the id."""
         QTimer.singleShot(0, self, tell)
 
     # The life of a process
@@ -292,7 +336,7 @@ class EngineProcess(QObject):
         self._update_state()
 
     def _abandon(self) -> None:
-        """Disconnect from the present process, and kill it if it still runs."""
+        """Disconnect from this process, and kill it if it still runs."""
         if (child := self._child) is None:
             return
         self._child = None
@@ -316,9 +360,9 @@ class EngineProcess(QObject):
         self._lose(reason)
 
     def _lose(self, reason: str, *, remedy: str = "") -> None:
-        """Handle the death of the present process. With a `remedy` it is not restarted."""
+        """Handle the death of this process. With a `remedy` it is not restarted."""
         if self._resting is EngineState.STOPPED:
-            return  # as it should
+            return  # it was told to end
         self._log.note(f"died: {reason}")
         self._abandon()
         self._deaths += 1
@@ -357,17 +401,17 @@ class EngineProcess(QObject):
             if not isinstance(getattr(answer, "generation", ""), str):
                 raise ValueError("an event of nothing")
         except ValueError:
-            self._log.note(f"a line of {len(line)} bytes that is no answer")
-            # Before it greets, libraries may print; half a line is what a death leaves.
+            self._log.note(f"a line of {len(line)} bytes that is no response")
+            # Until it is ready, libraries may print; a death leaves half a line.
             whole = line.endswith(b"\n") or len(line) > LONGEST_LINE_BYTES
             if self._work.greeted and whole:
-                # Who knows what was lost: better no answer than one with a hole.
-                self._lose("It sent something that is no answer.")
+                # Something may be missing: no answer is better than one with a gap.
+                self._lose("It sent something that is no response.")
             return
         self._watchdog.heard()
         if isinstance(answer, Ready) and answer.protocol != PROTOCOL:
             self._lose(
-                f"The engine speaks version {answer.protocol} of its language, this window "
+                f"The engine uses version {answer.protocol} of the protocol, and this window "
                 f"version {PROTOCOL}.",
                 remedy="Install Slipstream again.",
             )
@@ -408,7 +452,7 @@ class EngineProcess(QObject):
             self.state_changed.emit(state)
 
     def _patience_seconds(self) -> float | None:
-        """How long the engine may be silent at its present work; None where it owes nothing."""
+        """How long the engine may be silent at its present work; None if no response is due."""
         if not self._work.greeted:
             return self._patience.starting_seconds
         match self._work.next:

@@ -1,7 +1,7 @@
-"""What the engine was asked for and still owes, and what it has loaded. No Qt, no process.
+"""What the engine was asked for and has not done yet, and what it has loaded. No Qt, no process.
 
-One rule decides whether an answer is told: its generation is not over. And one decides what a
-new process is asked for after a death: what had been loaded, then loads that had not begun.
+One rule decides whether a response is passed on: its generation is not over. Another decides what
+a new process is asked for after a death: what had been loaded, then the loads that had not begun.
 """
 
 from dataclasses import dataclass
@@ -17,28 +17,31 @@ from engine.protocol import (
     Ready,
     Response,
     SetDrafter,
+    Unload,
     Unloaded,
+    command_of,
 )
 
-Work = Load | SetDrafter | Generate
+Work = Load | SetDrafter | Generate | Unload
 
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """Work that nobody will do any more."""
+    """Work that will not be done: the ids of generations, and of the rest."""
 
     generations: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
 
 
 class EngineWork:
-    """Attributes: `greeted`; `loading`, whether it is at a model or a drafter; `loaded`, if any."""
+    """Attributes: `greeted`, whether the process is ready for commands; `loading`, whether it is
+    loading a model or a drafter; `loaded`, the pair that it has, if any."""
 
     def __init__(self) -> None:
-        self._owed: dict[str, Work] = {}  # the engine does one after another, in this order
+        self._owed: dict[str, Work] = {}  # done one after another, in this order
         self._cancelled: set[str] = set()
-        self._begun = ""  # the load or drafting that it is at
-        self._again = ""  # the load that nobody asked for
+        self._begun = ""  # the id of the load or change of drafter that is being done
+        self._again = ""  # the id of the load that the window did not ask for
         self._wanted: Loaded | None = None  # what to load again after a death
         self.greeted = False
         self.loaded: Loaded | None = None
@@ -49,7 +52,7 @@ class EngineWork:
 
     @property
     def next(self) -> Work | None:
-        """What the engine is at, or will be when it has started."""
+        """What the engine is doing, or will do first when it has started."""
         return next(iter(self._owed.values()), None)
 
     @property
@@ -60,25 +63,26 @@ class EngineWork:
         self._owed[work.id] = work
 
     def cancel(self, generation: str) -> bool:
-        """Whether this is the first time, and it is not over."""
+        """Note that a generation is cancelled; returns whether it is not over and was not
+        cancelled before."""
         if not self.owes(generation) or generation in self._cancelled:
             return False
         self._cancelled.add(generation)
         return True
 
     def owes(self, generation: str) -> bool:
-        """Whether a generation is not over."""
-        return isinstance(self._owed.get(generation), Generate)
+        """Whether a generation is not over; in a race the plain one is over with the other."""
+        return isinstance(self._owed.get(command_of(generation)), Generate)
 
     def finish(self, id: str) -> None:
-        """Cross it off."""
+        """Note that this work is done."""
         self._owed.pop(id, None)
         self._cancelled.discard(id)
         if id == self._begun:
             self._begun = ""
 
     def take(self, answer: Response) -> Literal["generation", "process", "stale"]:
-        """Take note of an answer. Returns what it is about; a stale one is not to be told."""
+        """Take note of a response. Returns what it is about; a stale one is not passed on."""
         match answer:
             case Ready():
                 self.greeted = True
@@ -89,6 +93,9 @@ class EngineWork:
                 self.loaded = self._wanted = answer
             case Unloaded():
                 self.loaded = None
+                if isinstance(self._owed.get(answer.id), Unload):
+                    self.finish(answer.id)
+                    self._wanted = None  # as it was asked for
             case Failed() if not self.owes(answer.generation):
                 return self._take_failure(answer.generation)
             case _:
@@ -100,18 +107,20 @@ class EngineWork:
         return "process"
 
     def begin(self) -> tuple[Work, ...]:
-        """A new process is there. Returns what it shall be asked for first."""
+        """There is a new process. Returns what to ask it for first."""
         if self._wanted and not any(isinstance(work, Load) for work in self._owed.values()):
             wanted, self._again = self._wanted, uuid4().hex
-            load = Load(self._again, wanted.target, wanted.drafter, wanted.draft_length)
+            load = Load(
+                self._again, wanted.target, wanted.drafter, wanted.draft_length, wanted.memory
+            )
             self._owed = {load.id: load, **self._owed}
         return tuple(self._owed.values())
 
     def lose(self, *, keep_loads: bool) -> Lost:
-        """The process is gone. Returns what it owed and the next will not be asked for.
+        """The process is gone. Returns the work that was not done and is not asked for again.
 
-        A load that had not begun is not to blame, so the next may do it. A generation is never
-        asked for twice: part of it has been told.
+        A load that had not begun did not cause the death, so the next process may do it. A
+        generation is never asked for twice, because part of it has been passed on.
         """
         blamed = (self._begun, self._again)
         kept: dict[str, Work] = {
@@ -130,6 +139,6 @@ class EngineWork:
         if id and id not in self._owed:
             return "stale"
         if isinstance(self._owed.get(id), Load) and self.loaded is None:
-            self._wanted = None  # what was loaded before has made room
+            self._wanted = None  # what was loaded before was unloaded to make room
         self.finish(id)
         return "process"

@@ -1,7 +1,7 @@
 """How many tokens texts have, counted in another thread while a person types.
 
 Reads the target's tokenizer.json itself, so that the engine need not be asked. Knows no chat
-template: the few tokens that one puts around a message are guessed.
+template: the few tokens that one puts around a message are estimated.
 """
 
 from collections.abc import Callable
@@ -31,6 +31,7 @@ class TokenCounter(QObject):
         self._known: dict[str, int] = {}
         self._measure: Count | None = None
         self._texts: tuple[str, ...] = ()
+        self._written = 0
         self._busy = False
         self._timer = QTimer(self, singleShot=True, interval=_AFTER_MS)
         self._timer.timeout.connect(self._begin)
@@ -42,10 +43,13 @@ class TokenCounter(QObject):
             self._known = {}
         self._timer.start()
 
-    def count(self, texts: tuple[str, ...]) -> None:
-        """Count the texts of a conversation, soon."""
-        self._texts = texts
-        self._timer.start()
+    def count(self, texts: tuple[str, ...], *, written: int = 0) -> None:
+        """Count the texts of a conversation, soon; `written` tokens of an answer are not among
+        them, because it is still being written."""
+        typed = texts != self._texts
+        self._texts, self._written = texts, written
+        if typed or not self._timer.isActive():  # an answer must not put it off for ever
+            self._timer.start()
 
     def _begin(self) -> None:
         if self._target is not None and not self._busy:
@@ -61,7 +65,7 @@ class TokenCounter(QObject):
         new = [text for text in texts if text and text not in known]
         if new and measure is not None:
             numbers = yield in_thread(lambda: [measure(text) for text in new])
-            if len(known) > _REMEMBERED:  # what is typed is another text at every key
+            if len(known) > _REMEMBERED:  # every key that is typed makes another text
                 kept = {text: known[text] for text in texts if text in known}
                 known.clear()
                 known.update(kept)
@@ -70,7 +74,8 @@ class TokenCounter(QObject):
         if target != self._target or texts != self._texts:
             self._timer.start()
         else:
-            self.counted.emit(sum(known[text] + AROUND_A_MESSAGE for text in texts if text))
+            counted = sum(known[text] + AROUND_A_MESSAGE for text in texts if text)
+            self.counted.emit(counted + self._written)
 
     def _give_up(self, problem: Problem) -> None:
         self._busy = False  # the engine says what is wrong with the model

@@ -1,11 +1,11 @@
 """Markdown blocks to the lines and tables of a page.
 
-markdown-it finds the blocks. Where the text of each stood in the source is noted while it does,
-since it does not tell itself. Knows nothing of growing texts (`app.markdown.streaming`) and of Qt.
+markdown-it finds the blocks, and does not say where the text of each is in the source: that is
+noted here while it reads. Knows nothing of growing texts (`app.markdown.streaming`) and of Qt.
 
-CommonMark, tables and strikethrough; task lists by their marks. Not: raw HTML, which is shown as
-the text it is, and link definitions, which could change what was shown long ago. A line's end
-within a paragraph stays a line's end, as in most chats.
+CommonMark, tables and strikethrough, and what `app.markdown.rules` adds; task lists by their
+marks. Not read are raw HTML, which is shown as text, and link definitions, which could change
+what was shown long ago. A line's end within a paragraph stays one, as in most chats.
 """
 
 import re
@@ -19,8 +19,11 @@ from markdown_it.rules_block import StateBlock
 from markdown_it.token import Token
 from markdown_it.utils import EnvType
 
+from app.markdown import rules
 from app.markdown.inline import WatchedInline, inline_runs, is_web
 from app.markdown.page import (
+    BREAK,
+    OBJECT,
     Alignment,
     BlockStyle,
     Item,
@@ -30,6 +33,7 @@ from app.markdown.page import (
     TextLine,
     TextRun,
     shown,
+    source_runs,
 )
 
 LONGEST_LINE = 1_000  # characters; a longer one of code or plain text is cut into several
@@ -41,7 +45,7 @@ _MOST_MARKS = 800  # which inline Markdown costs by
 _MARKS = re.compile(r"[*_~`\[\]!<&\\]")
 _SPACE = " \t\n\r\x0b\x0c"
 
-After = Shape | Literal["item"]  # what stands above: a line of this shape, or the same list's item
+After = Shape | Literal["item"]  # what is above: a line of this shape, or the same list's item
 
 Places = tuple[tuple[int, int], ...]  # where in a content, where in the source; both ascending
 
@@ -49,12 +53,17 @@ Places = tuple[tuple[int, int], ...]  # where in a content, where in the source;
 @dataclass(frozen=True, slots=True)
 class Block:
     """A block at the top level: its first line in what was read, where in the source that
-    begins, and how the block looks. `entries` are the first lines of a list's."""
+    begins, and how the block looks.
+
+    `entries` are the first lines of a list's. An `open` one holds a formula that the text ends in:
+    what comes decides whether it is one, and where the block before it ends.
+    """
 
     first: int
     begin: int
     items: tuple[Item, ...]
     fence: bool
+    open: bool
     entries: tuple[int, ...]
 
 
@@ -66,6 +75,8 @@ class BlockReader:
         self._md.inline = WatchedInline()
         self._md.enable(["table", "strikethrough"]).disable(["reference", "html_block"])
         self._md.disable(["html_inline", "fragments_join"])
+        interrupts = {"alt": ["paragraph", "reference", "blockquote", "list"]}
+        self._md.block.ruler.before("table", "formula_block", rules.formula_block, interrupts)  # type: ignore[arg-type]
         self._md.validateLink = is_web  # type: ignore[assignment]
 
     def read(self, text: str, *, base: int, after: After | None) -> list[Block]:
@@ -88,7 +99,8 @@ class BlockReader:
                 for token in tokens
                 if token.type == "list_item_open" and token.level == 1
             )
-            blocks.append(Block(first, base + begin, tuple(items), fence, tuple(entries)))
+            open = any(token.meta.get("open", False) for token in tokens)
+            blocks.append(Block(first, base + begin, tuple(items), fence, open, tuple(entries)))
             after = items[-1].block.shape if items else after
         return blocks
 
@@ -201,6 +213,7 @@ class _State(StateBlock):
     def __init__(self, src: str, md: MarkdownIt, env: EnvType, tokens: list[Token]) -> None:
         super().__init__(src, md, env, tokens)
         self.line_starts = [*self.bMarks[:-1], len(src)]  # quotes move the others
+        self.env["lines"] = self.lineMax
         self._text = ""
         self._places: Places = ((0, 0),)
         self._row = Token("", "", 0)
@@ -216,7 +229,7 @@ class _State(StateBlock):
             self._note_line(token, (parent.map or [0])[0], skip=len(parent.markup))
         elif ttype == "inline" and parent.type in ("th_open", "td_open"):
             self._note_line(token, (self._row.map or [0])[0], skip=0)
-        elif ttype == "inline":
+        elif ttype in ("inline", "formula_block"):
             token.meta["text"], token.meta["places"] = self._text, self._places
         return token
 
@@ -256,7 +269,7 @@ def _top_level(tokens: Sequence[Token]) -> Iterator[Sequence[Token]]:
 
 def _too_much(tokens: Sequence[Token], text: str) -> bool:
     """Whether a block would take long to show, or markdown-it left out what is nested too deep."""
-    if tokens[0].type in ("fence", "code_block"):
+    if tokens[0].type in ("fence", "code_block", "formula_block"):
         return False
     cells = sum(token.type in ("th_open", "td_open") for token in tokens)
     too_many = cells > _MOST_CELLS or len(_MARKS.findall(text)) > _MOST_MARKS
@@ -319,6 +332,8 @@ class _Builder:
                     self._add(TextLine(self._block_style("rule"), ()))
                 case "fence" | "code_block":
                     self._write_code(token)
+                case "formula_block":
+                    self._write_formula(token)
                 case "table_open":
                     stop = next(
                         at for at in range(index, len(tokens)) if tokens[at].type == "table_close"
@@ -375,7 +390,36 @@ class _Builder:
                 length = self._place(token, 3) - marker.source
                 self._marker = (replace(marker, text=box, length=length),)
             runs = [*self._hang(), *runs]
-        self._add(TextLine(block_style, tuple(runs)))
+        if runs or not token.content:
+            self._add_lines(block_style, runs)
+
+    def _add_lines(self, block_style: BlockStyle, runs: Sequence[TextRun]) -> None:
+        """A paragraph, in which each formula that is set apart gets a line of its own."""
+        if not runs:
+            self._add(TextLine(block_style, ()))
+        while runs:
+            apart = next((n for n, run in enumerate(runs) if _is_apart(run)), len(runs))
+            if text := _trimmed(runs[:apart]):
+                self._add(TextLine(block_style, tuple(text)))
+            if apart < len(runs):
+                self._add(TextLine(self._formula_style(), (runs[apart],)))
+            block_style = replace(self._block_style(block_style.shape), level=block_style.level)
+            runs = runs[apart + 1 :]
+
+    def _formula_style(self) -> BlockStyle:
+        return replace(self._block_style("formula"), alignment="center")
+
+    def _write_formula(self, token: Token) -> None:
+        """A formula on lines of its own; one that is open is shown as it was written."""
+        self._write_marker()
+        text, places = token.content, self._places(token)
+        if token.meta["open"]:
+            self._add(
+                TextLine(self._block_style("text"), tuple(located(source_runs(text), places)))
+            )
+            return
+        run = TextRun(OBJECT, Style(formula=text), 0, len(text))
+        self._add(TextLine(self._formula_style(), tuple(located([run], places))))
 
     def _places(self, token: Token) -> Places:
         """Where the token's content stands in the source."""
@@ -438,6 +482,25 @@ class _Builder:
         return TextLine(
             block_style, tuple(located(inline_runs(self._md, token.content, bold), moved))
         )
+
+
+def _is_apart(run: TextRun) -> bool:
+    return bool(run.style.formula) and rules.latex_of(run.style.formula)[1]
+
+
+def _trimmed(runs: Sequence[TextRun]) -> Sequence[TextRun]:
+    """What is left of a line that begins or ends with a tag, or beside a formula."""
+    first, end = 0, len(runs)
+    while first < end and runs[first].text == BREAK:
+        first += 1
+    while first < end and runs[end - 1].text == BREAK:
+        end -= 1
+    kept = list(runs[first:end])
+    if kept and kept[0].exact and kept[0].style.role == "text" and not kept[0].style.code:
+        text = kept[0].text.lstrip(" ")
+        spare = len(kept[0].text) - len(text)
+        kept[0] = TextRun(text, kept[0].style, kept[0].source + spare, len(text))
+    return kept if any(run.text for run in kept) else []
 
 
 def _cells(row: str) -> list[tuple[str, Places]]:

@@ -1,7 +1,7 @@
 """A document's text as it was written: what a selection or a code block is copied as.
 
 Leaves out what nobody wrote (labels, rejected tokens) and control characters; lines that were
-cut only to be shown are whole again.
+cut only to be shown are whole again, and a formula is its source.
 """
 
 from collections.abc import Iterator
@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from PySide6.QtGui import QTextBlock, QTextCursor, QTextDocument, QTextFragment
 
 from app.markdown.formats import JOINED, ROLE, SHAPE
+from app.markdown.formulas import FORMULA
 
 _WRITTEN = {"text", "marker"}
 
@@ -60,6 +61,9 @@ def _written(block: QTextBlock, start: int, end: int) -> str:
             stretch = units[2 * max(0, start - begin) : 2 * max(0, end - begin)].decode(
                 "utf-16-le", "ignore"
             )
+        formula = fragment.charFormat().property(FORMULA)
+        if formula:
+            stretch = formula * len(stretch)
         text += stretch.replace("\t", " ") if role == "marker" else stretch
     return text.replace("\u2028", "\n")
 

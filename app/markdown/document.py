@@ -1,8 +1,8 @@
 """A growing text in a Qt document: what is finished stays, only the tail is written anew.
 
 Also of the tail only what differs from before is written. `step` does a bounded piece of work, so
-that no text, however long or however made, keeps the window waiting. Knows pages and documents;
-no widgets, no time. Where the characters of the text stand in the document, `ranges` tells.
+that no text, however long or however made, keeps the window waiting. `ranges` says where in the
+document the characters of the text are. Knows pages and documents; no widgets, no time.
 """
 
 from bisect import bisect_right
@@ -15,9 +15,11 @@ from operator import attrgetter
 from PySide6.QtGui import QTextCharFormat, QTextCursor, QTextDocument, QTextTableCell
 
 from app.markdown.copying import block_text
-from app.markdown.formats import JOINED, Formats
+from app.markdown.formats import JOINED, PANEL, Formats
+from app.markdown.formulas import FORMULA, laid_out_format
 from app.markdown.highlight import highlight, panel_blocks
 from app.markdown.page import (
+    OBJECT,
     Item,
     RejectedSpan,
     SourceMap,
@@ -25,15 +27,25 @@ from app.markdown.page import (
     Table,
     TextLine,
     TextRun,
+    all_runs,
     end_of,
     utf16,
+    with_formulas_as_source,
     with_rejected,
 )
-from app.markdown.streaming import ReadingPlace, StreamingMarkdown, StreamingPlainText
+from app.markdown.streaming import (
+    ReadingPlace,
+    ReasoningSpan,
+    StreamingMarkdown,
+    StreamingPlainText,
+)
+
+REASONING_ADDRESS = "reasoning:"  # of the link that folds it
+_FOLDED, _UNFOLDED = "\u25b8", "\u25be"
 
 
 @dataclass(frozen=True, slots=True)
-class _Mark:
+class DocumentMark:
     """How to get back to where the document was: its end, and whether that was an empty block.
 
     `rejected`: so many rejected spans were written.
@@ -62,17 +74,24 @@ class TextDocument:
         self._stream = stream
         self._map = SourceMap()
         self._place = ReadingPlace()
-        self._passed: list[tuple[ReadingPlace, _Mark]] = [(self._place, _Mark(0, True, 0, 0))]
-        self._tail: list[tuple[Item, _Mark]] = []
+        self._passed: list[tuple[ReadingPlace, DocumentMark]] = [
+            (self._place, DocumentMark(0, True, 0, 0))
+        ]
+        self._tail: list[tuple[Item, DocumentMark]] = []
         self._fresh = True
         self._stale = False
         self._complete = False
         self._given_rejected: list[RejectedSpan] = []
         self._rejected: list[RejectedSpan] = []  # at their places in `text`
+        self._reasoning_title = ""
+        self._reasoning_figures = ""
+        self._reasoning_folded: bool | None = None  # as the person wants it
+        self._formulas_drawn = True
+        self._formulas: set[str] = set()  # those that are in the document, as written
         self._panels: dict[int, tuple[int, str]] = {}  # where its label stands, its language
         self._to_colour: deque[int] = deque()
         self._coloured: set[int] = set()
-        self._colouring: Iterator[None] | None = None
+        self._colouring: tuple[int, Iterator[None]] | None = None  # the panel, and its slices
         document.setUndoRedoEnabled(False)
         document.setDocumentMargin(0)
         document.setDefaultFont(formats.font)
@@ -111,6 +130,46 @@ class TextDocument:
         self._rewind(min(span.source for span in (*gone, *new)))
         self._stale = True
 
+    @property
+    def answer(self) -> str:
+        """The text as it was given, without the reasoning before it."""
+        return self._stream.answer
+
+    @property
+    def reasoning(self) -> ReasoningSpan | None:
+        """Where in the given text the model's reasoning is; None where there is none."""
+        return self._stream.reasoning
+
+    def set_reasoning_figures(self, *, tokens: int, seconds: float | None = None) -> None:
+        """Tell in the header of the reasoning how long it was; shown when it has ended."""
+        took = "" if seconds is None else f", {seconds:.0f} s"
+        self._reasoning_figures = f", {tokens:,} {'token' if tokens == 1 else 'tokens'}{took}"
+
+    def fold_reasoning(self) -> None:
+        """Hide the reasoning but for its header, or show it; follows with the next steps."""
+        span = self._stream.reasoning
+        self._reasoning_folded = span is not None and not self._is_folded(span)
+
+    def show_formulas(self, drawn: bool) -> None:
+        """Draw the formulas, or show them as they were written: so each token can be seen."""
+        if drawn != self._formulas_drawn:
+            self._formulas_drawn = drawn
+            self._rewind(0)
+            self._stale = True
+
+    def refresh_formulas(self, laid_out: frozenset[str]) -> bool:
+        """Give the formulas room whose outlines are known now. False where there are none."""
+        layouts = self._formats.formulas
+        if layouts is None or self._formulas.isdisjoint(laid_out):
+            return False
+        cursor = self.document.find(OBJECT)
+        while not cursor.isNull():
+            characters = cursor.charFormat()
+            if characters.property(FORMULA) in laid_out:
+                cursor.setCharFormat(laid_out_format(characters, layouts))
+            cursor = self.document.find(OBJECT, cursor)
+        return True
+
     def set_formats(self, formats: Formats) -> None:
         """Write all of it anew, in other colours or another font."""
         self._formats = formats
@@ -120,6 +179,10 @@ class TextDocument:
 
     def step(self) -> bool:
         """Do a piece of what is to be done. False where nothing is left."""
+        if (title := self._title_of_reasoning()) != self._reasoning_title:
+            self._reasoning_title = title
+            self._rewind(0)
+            self._stale = True
         part = self._stream.finished(self._place)
         if part is not None:
             mark = self._passed[-1][1]
@@ -131,7 +194,8 @@ class TextDocument:
                     mark.rejected,
                     key=attrgetter("source"),
                 )
-                self._write(with_rejected(part.items, self._rejected[mark.rejected : written]))
+                items = self._visible(part.items)
+                self._write(with_rejected(items, self._rejected[mark.rejected : written]))
                 self._tail.clear()
                 mark = self._mark(rejected=written)
             self._place, self._stale = part.next, True
@@ -141,9 +205,12 @@ class TextDocument:
         if self._stale:
             self._stale = False
             rejected = self._rejected[self._passed[-1][1].rejected :]
-            self._write(with_rejected(self._stream.tail(self._place), rejected))
+            items = self._visible(self._stream.tail(self._place))
+            self._write(with_rejected(items, rejected))
             if self._complete:
                 waiting = {*self._to_colour, *self._coloured}
+                if self._colouring is not None:
+                    waiting.add(self._colouring[0])
                 self._to_colour += [panel for panel in self._panels if panel not in waiting]
             return True
         return self._colour()
@@ -184,8 +251,39 @@ class TextDocument:
             text += ("" if block.blockFormat().property(JOINED) else "\n") + block_text(block)
         return text.removeprefix("\n")
 
-    def _mark(self, *, rejected: int) -> _Mark:
-        return _Mark(self.document.characterCount() - 1, self._fresh, len(self._map), rejected)
+    def _title_of_reasoning(self) -> str:
+        """The header of the reasoning, which also says whether it is folded; empty without one."""
+        span = self._stream.reasoning
+        if span is None:
+            return ""
+        ended = span.closed or self._complete
+        words = f"Reasoning{self._reasoning_figures}" if ended else "Reasoning\u2026"
+        return f"{_FOLDED if self._is_folded(span) else _UNFOLDED} {words}"
+
+    def _is_folded(self, span: ReasoningSpan) -> bool:
+        return span.closed if self._reasoning_folded is None else self._reasoning_folded
+
+    def _visible(self, items: Sequence[Item]) -> Sequence[Item]:
+        """`items` as they are shown: without reasoning that is folded, and with its header."""
+        if any(item.block.reasoning for item in items):
+            folded = self._reasoning_title.startswith(_FOLDED)
+            items = [
+                self._header(item) if item.block.shape == "reasoning" else item
+                for item in items
+                if item.block.shape == "reasoning" or not (item.block.reasoning and folded)
+            ]
+        drawn = self._formulas_drawn and self._formats.formulas is not None
+        return items if drawn else with_formulas_as_source(items)
+
+    def _header(self, item: Item) -> TextLine:
+        run = next(all_runs([item]))
+        style = replace(run.style, href=REASONING_ADDRESS)
+        return TextLine(item.block, (replace(run, text=self._reasoning_title, style=style),))
+
+    def _mark(self, *, rejected: int) -> DocumentMark:
+        return DocumentMark(
+            self.document.characterCount() - 1, self._fresh, len(self._map), rejected
+        )
 
     def _rewind(self, source: int) -> None:
         """Take back what was written from the part on that this place is in."""
@@ -197,7 +295,7 @@ class TextDocument:
         self._tail.clear()
         self._truncate(mark)
 
-    def _truncate(self, mark: _Mark) -> None:
+    def _truncate(self, mark: DocumentMark) -> None:
         cursor = QTextCursor(self.document)
         cursor.beginEditBlock()
         cursor.setPosition(mark.position)
@@ -205,6 +303,8 @@ class TextDocument:
         block, characters = cursor.blockFormat(), cursor.blockCharFormat()
         if mark.fresh:
             block, characters = self._formats.gap()
+        # Of a code block that goes on behind the mark only the first lines stay.
+        cut = cursor.block().next().blockFormat().property(PANEL)
         cursor.movePosition(QTextCursor.MoveOperation.End, QTextCursor.MoveMode.KeepAnchor)
         cursor.removeSelectedText()
         cursor.setBlockFormat(block)
@@ -212,13 +312,15 @@ class TextDocument:
         cursor.endEditBlock()
         self._fresh = mark.fresh
         self._map.drop(mark.spans)
-        gone = [n for n, (position, _) in self._panels.items() if position >= mark.position]
+        gone = {n for n, (position, _) in self._panels.items() if position >= mark.position}
         for panel in gone:
             del self._panels[panel]
-            self._coloured.discard(panel)
         if gone:
-            self._colouring = None
             self._to_colour = deque(panel for panel in self._to_colour if panel in self._panels)
+        unfinished = {*gone, cut}
+        self._coloured -= unfinished
+        if self._colouring is not None and self._colouring[0] in unfinished:
+            self._colouring = None
 
     def _write(self, items: Sequence[Item]) -> None:
         """Let the tail be `items`."""
@@ -264,7 +366,7 @@ class TextDocument:
                 self._write_table(item)
         cursor.endEditBlock()
 
-    def _line_start(self, mark: _Mark) -> int:
+    def _line_start(self, mark: DocumentMark) -> int:
         return mark.position if mark.fresh else mark.position + 1
 
     def _amend(self, old: TextLine, new: TextLine, position: int) -> None:
@@ -310,8 +412,15 @@ class TextDocument:
         self, cursor: QTextCursor, line: TextLine, runs: Sequence[TextRun], position: int
     ) -> None:
         for run in runs:
-            cursor.insertText(run.text, self._formats.characters(run.style, line.block))
+            cursor.insertText(run.text, self._characters(run, line))
             position = self._map.append(run, position)
+
+    def _characters(self, run: TextRun, line: TextLine) -> QTextCharFormat:
+        layouts = self._formats.formulas
+        if not run.style.formula or layouts is None:
+            return self._formats.characters(run.style, line.block)
+        self._formulas.add(run.style.formula)
+        return self._formats.formula(run.style, line.block, layouts=layouts)
 
     def _note_runs(self, runs: Sequence[TextRun], position: int) -> None:
         for run in runs:
@@ -369,21 +478,23 @@ class TextDocument:
     def _colour(self) -> bool:
         """A slice of colouring a code block. False where there is none to colour."""
         if self._colouring is not None:
-            if next(self._colouring, self) is self:
+            panel, slices = self._colouring
+            if next(slices, self) is self:
                 self._colouring = None
+                self._coloured.add(panel)
             return True
         if not self._to_colour:
             return False
         panel = self._to_colour.popleft()
         if panel in self._panels and panel not in self._coloured:
-            self._coloured.add(panel)
             position, language = self._panels[panel]
-            self._colouring = highlight(
+            slices = highlight(
                 self.document,
                 position,
                 language=language,
                 colours=self._formats.colours.syntax,
             )
+            self._colouring = (panel, slices)
         return True
 
 

@@ -4,6 +4,8 @@ Also says, by properties of the formats, what a document's text is made of, so t
 copied leaves out what nobody wrote. Knows pages and Qt; no widgets.
 """
 
+from dataclasses import replace
+
 from PySide6.QtCore import Qt
 from PySide6.QtGui import (
     QBrush,
@@ -20,32 +22,40 @@ from PySide6.QtGui import (
     QTextTableFormat,
 )
 
+from app.markdown.formulas import FormulaLayouts, formula_format, formula_size
 from app.markdown.page import BlockStyle, Role, Style
 from app.theme.palette import Palette
 
 ROLE = int(QTextFormat.Property.UserProperty) + 1  # of characters: their Role
-SHAPE = ROLE + 1  # of blocks, as in their Look
+SHAPE = ROLE + 1  # of blocks, as in their BlockStyle
 PANEL = ROLE + 2
 JOINED = ROLE + 3
 BARS = ROLE + 4
-REJECTED = ROLE + 5  # of characters: which ghost they are
+REJECTED = ROLE + 5  # of characters: which rejected or discarded token they are
 TOKEN = ROLE + 6  # of what is laid over a line: that it tells a token's kind
 
 CODE_PADDING = 12  # pixels
 _HEADINGS = (1.5, 1.28, 1.14, 1.05, 1.0, 1.0)
+_POINTS = int(QTextFormat.Property.FontPointSize)
 _HANG = 20  # pixels from a list's marker to its text
 
 
 class Formats:
-    """The formats for one font and one set of colours; each kind is made once."""
+    """The formats for one font and one set of colours; each kind is made once.
 
-    def __init__(self, font: QFont, colours: Palette) -> None:
+    `formulas` lays formulas out; without it they are shown as they were written.
+    """
+
+    def __init__(
+        self, font: QFont, colours: Palette, *, formulas: FormulaLayouts | None = None
+    ) -> None:
         self.font = font
         self.colours = colours
+        self.formulas = formulas
         self._fixed = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont)
         self._size = font.pointSizeF() if font.pointSizeF() > 0 else 11.0
         self._tab = 4 * QFontMetricsF(self._code_font()).horizontalAdvance(" ")
-        self._characters: dict[tuple[Style, int, bool], QTextCharFormat] = {}
+        self._characters: dict[tuple[Style, int, bool, bool], QTextCharFormat] = {}
 
     def characters(self, style: Style, block_style: BlockStyle) -> QTextCharFormat:
         """How characters of this style look in a line."""
@@ -55,14 +65,32 @@ class Formats:
             style,
             block_style.level if block_style.shape == "heading" else 0,
             block_style.panel is not None,
+            block_style.reasoning,
         )
         known = self._characters.get(key)
         if known is None:
-            known = self._characters[key] = self._make(style, level=key[1], inside_panel=key[2])
+            known = self._make(style, level=key[1], inside_panel=key[2])
+            if block_style.reasoning:
+                known.setForeground(QColor(self.colours.muted))
+                if not known.hasProperty(_POINTS):
+                    known.setFontPointSize(self._size * 0.9)
+            self._characters[key] = known
         return known
 
+    def formula(
+        self, style: Style, block_style: BlockStyle, *, layouts: FormulaLayouts
+    ) -> QTextCharFormat:
+        """How the character of a formula looks; its size is that of the text around it."""
+        around = self.characters(replace(style, formula=""), block_style)
+        source = self.characters(replace(style, formula="", code=True), block_style)
+        font = QFont(self.font)
+        if around.hasProperty(_POINTS):
+            font.setPointSizeF(around.fontPointSize())
+        em = formula_size(font)
+        return formula_format(source, style.formula, em=em, layouts=layouts)
+
     def block(self, block_style: BlockStyle) -> QTextBlockFormat:
-        """How a line stands."""
+        """How a line is placed, and how far from the one above."""
         made = QTextBlockFormat()
         made.setProperty(SHAPE, block_style.shape)
         made.setTopMargin(block_style.above)
@@ -105,7 +133,7 @@ class Formats:
         return block, characters
 
     def table(self, block_style: BlockStyle) -> QTextTableFormat:
-        """How a table stands."""
+        """How a table is placed, and its lines."""
         made = QTextTableFormat()
         made.setBorder(1)
         made.setBorderCollapse(True)
@@ -121,7 +149,7 @@ class Formats:
         return made
 
     def header(self) -> QBrush:
-        """What stands behind a table's header."""
+        """What is behind the text of a table's header."""
         return QBrush(QColor(self.colours.code))
 
     def _make(self, style: Style, *, level: int, inside_panel: bool) -> QTextCharFormat:
@@ -140,6 +168,18 @@ class Formats:
             made.setFontPointSize(self._size * _HEADINGS[level - 1] * (0.95 if style.code else 1))
         if style.bold:
             made.setFontWeight(QFont.Weight.Bold)
+        if style.key:
+            made.setFont(
+                self._code_font(),
+                QTextCharFormat.FontPropertiesInheritanceBehavior.FontPropertiesSpecifiedOnly,
+            )
+            made.setBackground(QColor(colours.code))
+        if style.script:
+            made.setVerticalAlignment(
+                QTextCharFormat.VerticalAlignment.AlignSuperScript
+                if style.script == "above"
+                else QTextCharFormat.VerticalAlignment.AlignSubScript
+            )
         made.setFontItalic(style.italic)
         made.setFontStrikeOut(style.struck)
         if style.href:
@@ -165,8 +205,8 @@ class Formats:
                 made.setForeground(QColor(colours.warning))
                 made.setBackground(QColor(colours.code))
                 made.setFontPointSize(self._size * 0.8)
-            case "rejected":
-                made.setForeground(QColor(colours.rejected))
+            case "rejected" | "discarded":
+                made.setForeground(QColor(colours.of(role)))
                 made.setFontPointSize(self._size * 0.8)
                 made.setFontStrikeOut(True)
 

@@ -4,6 +4,7 @@ markdown-it reads it; it does not tell where its tokens stood, so its rules are 
 where each began and ended says where its tokens come from. Knows no blocks and no Qt.
 
 Only http and https make links. An image is its description and a link: nothing is ever loaded.
+What CommonMark does not have is in `app.markdown.rules`.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +17,8 @@ from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 from markdown_it.utils import EnvType
 
-from app.markdown.page import BREAK, Style, TextRun, shown
+from app.markdown import rules
+from app.markdown.page import BREAK, OBJECT, Script, Style, TextRun, shown
 
 _Rule = Callable[[StateInline, bool], bool]
 
@@ -61,6 +63,10 @@ class WatchedInline(ParserInline):
 
     def __init__(self) -> None:
         super().__init__()
+        self.ruler.before("escape", "formula", rules.formula)
+        self.ruler.before("link", "footnote", rules.footnote)
+        self.ruler.before("autolink", "safe_tag", rules.safe_tag)
+        self.ruler.after("autolink", "address", rules.address)
         for rule in list(self.ruler.__rules__):
             self.ruler.at(rule.name, _watched(rule.fn))
 
@@ -102,7 +108,8 @@ def _place(tokens: Sequence[Token], begin: int, end: int) -> None:
 
 
 def _runs(tokens: Sequence[Token], style: Style, *, base: int) -> Iterator[TextRun]:
-    bold = italic = struck = 0
+    bold = italic = struck = key = 0
+    scripts: list[Script] = [style.script]
     href = style.href
     for token in tokens:
         begin, end = base + token.meta["from"], base + token.meta["to"]
@@ -113,6 +120,18 @@ def _runs(tokens: Sequence[Token], style: Style, *, base: int) -> Iterator[TextR
                 italic += token.nesting
             case "s_open" | "s_close":
                 struck += token.nesting
+            case "summary_open":
+                bold += 1
+            case "summary_close":
+                bold -= 1
+            case "kbd_open":
+                key += 1
+            case "kbd_close":
+                key -= 1
+            case "sub_open" | "sup_open":
+                scripts.append("below" if token.tag == "sub" else "above")
+            case "sub_close" | "sup_close":
+                scripts.pop()
             case "link_open":
                 href = str(token.attrGet("href") or "")
             case "link_close":
@@ -123,6 +142,8 @@ def _runs(tokens: Sequence[Token], style: Style, *, base: int) -> Iterator[TextR
             italic=style.italic or italic > 0,
             struck=style.struck or struck > 0,
             href=href,
+            script=scripts[-1],
+            key=key > 0,
         )
         match token.type:
             case "text" | "text_special" if token.content:
@@ -132,6 +153,10 @@ def _runs(tokens: Sequence[Token], style: Style, *, base: int) -> Iterator[TextR
                 spare = end - begin - 2 * mark - len(token.content)  # a space taken off each side
                 start = begin + mark + spare // 2
                 yield from shown(token.content, replace(now, code=True), start, len(token.content))
+            case "formula":
+                yield TextRun(OBJECT, replace(now, formula=token.content), begin, end - begin)
+            case "footnote":
+                yield from shown(token.content, replace(now, script="above"), begin, end - begin)
             case "softbreak" | "hardbreak":
                 yield TextRun(BREAK, replace(now, href=""), begin, end - begin)
             case "image":

@@ -1,7 +1,7 @@
 """A rendered answer as plain values: lines and tables, made of runs that know where they come from.
 
-Between the Markdown that was read and the document that shows it. Knows nothing of Qt or of
-Markdown. Everything shown goes through `shown`, which lets no control character past.
+They are between the Markdown that was read and the document that shows it. Knows nothing of Qt or
+of Markdown. Everything shown goes through `shown`, which lets no control character past.
 
 A *source* place is an index into the text that was rendered, in characters. The runs of a page
 come in the order of their sources, and no two share a character.
@@ -15,23 +15,33 @@ from typing import Literal
 
 from models.in_words import CONTROLS
 
-Role = Literal["text", "marker", "label", "control", "rejected"]
-Shape = Literal["text", "heading", "label", "code", "rule", "plain"]
+Role = Literal["text", "marker", "label", "control", "rejected", "discarded"]
+Shape = Literal["text", "heading", "label", "code", "rule", "plain", "formula", "reasoning"]
+Script = Literal["", "above", "below"]
 Alignment = Literal["", "left", "center", "right"]
 
 _HAIR = "\u200a"  # keeps rejected tokens apart
 BREAK = "\u2028"  # a new line within a block, as Qt writes it
+OBJECT = "\ufffc"  # the character where Qt draws something else, a formula
 
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How a run looks. `href`: the address that it links to. `span`: which ghost it is."""
+    """How a run looks.
+
+    `href`: the address that it links to. `script`: whether it is small and above or below the
+    line. `key`: whether it names a key of a keyboard. `formula`: what was written for the formula
+    that the run is. `rejected`: the number of the rejected token that the run shows.
+    """
 
     bold: bool = False
     italic: bool = False
     struck: bool = False
     code: bool = False
     href: str = ""
+    script: Script = ""
+    key: bool = False
+    formula: str = ""
     role: Role = "text"
     rejected: int = -1
 
@@ -40,7 +50,7 @@ class Style:
 class TextRun:
     """Text in one style, from `length` characters of the source.
 
-    Where the text is as long as that, it stands character for character; else all for all.
+    Where the text is as long as that, it is the source character for character; else all for all.
     A `length` of 0 is text that nobody wrote: a label, a rejected token.
     """
 
@@ -62,12 +72,12 @@ class TextRun:
 
 @dataclass(frozen=True, slots=True)
 class BlockStyle:
-    """How a line stands: its shape, and in pixels what is left free `above` and at its `left`.
+    """How a line is placed: its shape, and in pixels what is left free `above` and at its `left`.
 
-    `level` is a heading's. `bars` are where the bars of the quotes around it stand. `hanging`
+    `level` is a heading's. `bars` are the places of the bars of the quotes around it. `hanging`
     lines begin with a list's marker, in the free space at the left. Lines of one `panel` (the
-    source place of a code block) lie on one background. `joined`: the line before goes on here,
-    cut for being long.
+    source place of a code block) have one background. `joined`: the line before goes on here, cut
+    for being long. `reasoning`: a part of it; a line of that shape is its header.
     """
 
     shape: Shape = "text"
@@ -79,6 +89,7 @@ class BlockStyle:
     alignment: Alignment = ""
     panel: int | None = None
     joined: bool = False
+    reasoning: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +113,13 @@ Item = TextLine | Table
 
 @dataclass(frozen=True, slots=True)
 class RejectedSpan:
-    """Text that was not written: it would have stood at `source`. `number` is its own."""
+    """Text that was not written: it would have been at `source`. `number` is its own. `discarded`
+    is what comes behind a rejected token."""
 
     source: int
     text: str
     number: int
+    discarded: bool = False
 
 
 def shown(text: str, style: Style, source: int, length: int) -> Iterator[TextRun]:
@@ -131,6 +144,45 @@ def shown(text: str, style: Style, source: int, length: int) -> Iterator[TextRun
 def _name(control: str) -> str:
     """Longer than one character, so that no mark is taken for the character itself."""
     return f"[U+{ord(control):04X}]"
+
+
+def source_runs(text: str, source: int = 0) -> list[TextRun]:
+    """What was written for a formula, as text; it begins at `source`."""
+    runs: list[TextRun] = []
+    place = source
+    for number, row in enumerate(text.split("\n")):
+        if number:
+            runs.append(TextRun(BREAK, Style(), place - 1, 1))
+        if row:
+            runs += shown(row, Style(code=True), place, len(row))
+        place += len(row) + 1
+    return runs
+
+
+def with_formulas_as_source(items: Iterable[Item]) -> list[Item]:
+    """`items` with what was written in the place of each formula."""
+
+    def without(line: TextLine) -> TextLine:
+        if not any(run.style.formula for run in line.runs):
+            return line
+        return TextLine(line.block, tuple(text for run in line.runs for text in _as_source(run)))
+
+    return [
+        without(item)
+        if isinstance(item, TextLine)
+        else Table(item.block, tuple(tuple(map(without, row)) for row in item.rows))
+        for item in items
+    ]
+
+
+def _as_source(run: TextRun) -> list[TextRun]:
+    formula = run.style.formula
+    if not formula:
+        return [run]
+    if len(formula) == run.length:
+        return source_runs(formula, run.source)
+    # The marks of a quote are between its lines.
+    return [TextRun(formula.replace("\n", BREAK), Style(code=True), run.source, run.length)]
 
 
 def all_runs(items: Iterable[Item]) -> Iterator[TextRun]:
@@ -205,12 +257,13 @@ def _release(waiting: list[RejectedSpan], runs: list[TextRun], *, until: int | N
 def _rejected_run(span: RejectedSpan) -> TextRun:
     visible = span.text.replace("\n", "\u21b5").replace("\t", "\u21e5") or "\u2205"
     text = "".join(run.text for run in shown(visible, Style(), 0, len(visible)))
-    return TextRun(text, Style(role="rejected", rejected=span.number), span.source, 0)
+    role: Role = "discarded" if span.discarded else "rejected"
+    return TextRun(text, Style(role=role, rejected=span.number), span.source, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class MappedSpan:
-    """`length` characters of the source stand in `size` places of the document from `position`.
+    """`length` characters of the source are in `size` places of the document from `position`.
 
     A place is a UTF-16 unit. Equal lengths: character for character; else all for all.
     """
@@ -222,7 +275,7 @@ class MappedSpan:
 
 
 class SourceMap:
-    """Where in a document the characters of its source stand.
+    """Where in a document the characters of its source are.
 
     Spans are appended in the order of their sources and dropped at the end only, so that a
     growing text costs what grew.
@@ -259,8 +312,8 @@ class SourceMap:
         del self._spans[count:], self._sources[count:], self._positions[count:]
 
     def ranges(self, start: int, end: int) -> list[tuple[int, int]]:
-        """The stretches of the document, from and to, where the source from `start` to `end`
-        stands. None for characters that are not shown, such as the marks of emphasis."""
+        """The stretches of the document, from and to, that show the source from `start` to `end`.
+        None for characters that are not shown, such as the marks of emphasis."""
         found: list[tuple[int, int]] = []
         index = max(0, bisect_right(self._sources, start) - 1)
         while index < len(self._spans) and self._sources[index] < end:
@@ -279,7 +332,7 @@ class SourceMap:
         return found
 
     def source_before(self, position: int) -> int:
-        """Where the source stands that was shown up to this place of the document."""
+        """Up to where the source is shown before this place of the document."""
         index = bisect_right(self._positions, position) - 1
         if index < 0:
             return 0

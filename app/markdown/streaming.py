@@ -3,6 +3,10 @@
 Knows Markdown's blocks by `app.markdown.blocks`, and nothing of Qt or time. The same text gives the
 same parts, however it arrived: that a block is finished follows from the text alone.
 
+What a model writes before its answer, between marks such as `<think>` and `</think>`, is its
+reasoning. Some models are given the opening mark, and write the closing one alone: where it comes,
+all before it becomes reasoning, and the text has to be read again from its beginning.
+
 The work for one part is bounded: a list is cut between its entries, a fence between its lines,
 and any other block of more than `LONGEST_BLOCK` characters is shown as the text it is.
 """
@@ -14,7 +18,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise, takewhile
 
 from app.markdown.blocks import After, Block, BlockReader, code_lines, label_line, plain_lines
-from app.markdown.page import BlockStyle, Item
+from app.markdown.page import BlockStyle, Item, Style, TextLine, TextRun
 
 LONGEST_BLOCK = 6_000  # characters
 GLANCE = 2_000
@@ -22,6 +26,15 @@ FENCE_LINES = 100
 _SETTLING_LINES = 2  # a table is known by its second line
 _FENCE = re.compile(r"( {0,3})(`{3,}|~{3,})([^\n]*)")
 _BLANK = re.compile(r"(?:[ \t]*\n)+")
+_REASONING = {
+    "<think>": "</think>",
+    "<thinking>": "</thinking>",
+    "[THINK]": "[/THINK]",
+    "<|channel|>analysis<|message|>": "<|end|><|start|>assistant<|channel|>final<|message|>",
+}
+_OPENING = re.compile(rf"\s*({'|'.join(map(re.escape, _REASONING))})")
+_LONE_CLOSING = re.compile(r"^</think>[ \t]*\n", re.MULTILINE)
+_REASONING_LEFT = 16  # pixels
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +50,26 @@ class OpenFence:
 
 @dataclass(frozen=True, slots=True)
 class ReadingPlace:
-    """Where the reading stands: `source` is the first character that is not in a finished part.
+    """How far the reading has come: `source` is the first character that is not in a finished part.
 
-    `after`: what stands above it. `joined`: within a line that was cut.
+    `after`: what is above it. `joined`: within a line that was cut. `reasoning`: the mark that ends
+    the reasoning that it is in; empty outside of it.
     """
 
     source: int = 0
     after: After | None = None
     fence: OpenFence | None = None
     joined: bool = False
+    reasoning: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningSpan:
+    """Where the reasoning is, without its marks, in the text that was given. `closed`: it ended."""
+
+    start: int
+    end: int
+    closed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,16 +123,24 @@ class _StreamingText:
         self._parts.append(delta.replace("\r\n", "\n").replace("\r", "\n"))
 
     def place_of(self, given: int) -> int:
-        """Where in `text` the character stands that was given at this place."""
+        """Where in `text` the character is that was given at this place."""
         return given - bisect_left(self._returns, given)
 
     def given_at(self, place: int) -> int:
-        """Where in the text that was given the character of this place stands."""
+        """Where in the text that was given the character of this place is."""
         return place + sum(given - n <= place for n, given in enumerate(self._returns))
 
 
 class StreamingPlainText(_StreamingText):
     """Text that is shown as it is: what a person wrote."""
+
+    restarted = False
+    reasoning = None
+
+    @property
+    def answer(self) -> str:
+        """The text as it was given: a person writes no reasoning."""
+        return self.given
 
     def finished(self, place: ReadingPlace) -> FinishedPart | None:
         """The next part that no more text can change; None where there is none yet."""
@@ -121,7 +153,7 @@ class StreamingPlainText(_StreamingText):
         return FinishedPart(tuple(items), ReadingPlace(end, "plain", joined=not row.endswith("\n")))
 
     def tail(self, place: ReadingPlace) -> tuple[Item, ...]:
-        """What stands behind the finished parts. For when there is no next."""
+        """What is behind the finished parts. For when there is no next."""
         text = self.text[place.source :]
         if not text:
             return ()
@@ -131,18 +163,101 @@ class StreamingPlainText(_StreamingText):
 class StreamingMarkdown(_StreamingText):
     """Text that is read as Markdown."""
 
-    def __init__(self) -> None:
+    def __init__(self, reader: BlockReader | None = None) -> None:
+        """`reader` may be that of other texts, too: it takes a millisecond to make."""
         super().__init__()
-        self._reader = BlockReader()
+        self._reader = reader or BlockReader()
         self._last: tuple[str, ReadingPlace, list[Block]] = ("", ReadingPlace(), [])
+        self._searched = 0  # so far there is no lone closing mark
+        self._lone_end = -1  # where there is one
+
+    @property
+    def restarted(self) -> bool:
+        """Whether the text turned out to begin with reasoning, and has to be read again."""
+        text = self.text
+        if self._lone_end < 0 and self._searched < len(text) and not _OPENING.match(text):
+            found = _LONE_CLOSING.search(text, self._searched)
+            if found and "<think>" not in text[: found.start()]:
+                self._lone_end = found.start()
+            self._searched = text.rfind("\n") + 1
+        return self._lone_end >= 0
+
+    @property
+    def reasoning(self) -> ReasoningSpan | None:
+        """Where the reasoning is; None where there is none."""
+        found = self._opening()
+        if found is None:
+            return None
+        start, mark = found
+        end = self.text.find(mark, start)
+        closed = end >= 0
+        end = end if closed else len(self.text)
+        if closed and not self.text[start:end].strip():
+            return None
+        return ReasoningSpan(self.given_at(start), self.given_at(end), closed)
+
+    @property
+    def answer(self) -> str:
+        """The text as it was given, without the reasoning and its marks."""
+        span, given = self.reasoning, self.given
+        if span is None:
+            return given
+        mark = self._opening()
+        behind = span.end + len(mark[1]) if mark and span.closed else span.end
+        return given[behind:].lstrip()
 
     def finished(self, place: ReadingPlace) -> FinishedPart | None:
         """The next part that no more text can change; None where there is none yet."""
-        text, begin = self.text, place.source
+        if part := self._begun_reasoning(place):
+            return part
+        if not place.reasoning:
+            return self._finished(self.text, place)
+        end = self.text.find(place.reasoning, place.source)
+        closed = end >= 0
+        text = self.text[:end] if closed else _without_begun(self.text, place.reasoning)
+        part = self._finished(text, place)
+        if part is not None:
+            part = replace(part, next=replace(part.next, reasoning=place.reasoning))
+        elif closed:
+            after = ReadingPlace(end + len(place.reasoning), "reasoning")
+            fences = (place.fence.panel,) if place.fence else ()
+            items = self._tail(text, place)
+            part = FinishedPart(items, after, (*fences, *_panels(items)))
+        return replace(part, items=_reasoned(part.items)) if part else None
+
+    def tail(self, place: ReadingPlace) -> tuple[Item, ...]:
+        """What is behind the finished parts, as it looks now. For when there is no next."""
+        items = self._tail(self.text, place)
+        return _reasoned(items) if place.reasoning else items
+
+    def _opening(self) -> tuple[int, str] | None:
+        """Where the reasoning begins, and the mark that ends it."""
+        if self.restarted:
+            return 0, "</think>"
+        found = _OPENING.match(self.text)
+        return (found.end(), _REASONING[found[1]]) if found else None
+
+    def _begun_reasoning(self, place: ReadingPlace) -> FinishedPart | None:
+        """The header, where the reasoning begins here; nothing of reasoning that is empty."""
+        if place.reasoning or place.after or place.fence or place.joined:
+            return None
+        found = self._opening()
+        if found is None or place.source > found[0] or self.text[: place.source].strip():
+            return None
+        begin, mark = found
+        if self.reasoning is None:
+            end = self.text.find(mark, begin) + len(mark)
+            return FinishedPart((), ReadingPlace(end))
+        run = TextRun("Reasoning", Style(role="label"), begin, 0)
+        header = TextLine(BlockStyle("reasoning", reasoning=True), (run,))
+        return FinishedPart((header,), ReadingPlace(begin, "reasoning", reasoning=mark))
+
+    def _finished(self, text: str, place: ReadingPlace) -> FinishedPart | None:
+        begin = place.source
         if place.fence:
-            return self._finished_fence(place, place.fence)
+            return self._finished_fence(text, place, place.fence)
         if place.joined:
-            return self._finished_row(place)
+            return self._finished_row(text, place)
         if blank := _BLANK.match(text, begin):
             return FinishedPart((), replace(place, source=blank.end()))
         opening = _FENCE.match(text, begin)
@@ -151,11 +266,10 @@ class StreamingMarkdown(_StreamingText):
                 return None
             fence = OpenFence(opening[2], len(opening[1]), begin, opening[3].strip(), begun=False)
             return FinishedPart((), replace(place, source=opening.end() + 1, fence=fence))
-        return self._finished_blocks(place)
+        return self._finished_blocks(text, place)
 
-    def tail(self, place: ReadingPlace) -> tuple[Item, ...]:
-        """What stands behind the finished parts, as it looks now. For when there is no next."""
-        text = self.text[place.source :]
+    def _tail(self, whole: str, place: ReadingPlace) -> tuple[Item, ...]:
+        text = whole[place.source :]
         if place.fence:
             last = text.rfind("\n") + 1
             if not (place.joined and last == 0) and _closes(place.fence, text[last:]):
@@ -166,11 +280,11 @@ class StreamingMarkdown(_StreamingText):
         blocks = self._read(text, place)
         return tuple(item for block in blocks for item in block.items)
 
-    def _finished_blocks(self, place: ReadingPlace) -> FinishedPart | None:
+    def _finished_blocks(self, text: str, place: ReadingPlace) -> FinishedPart | None:
         """Looks at little, and at more only where that holds no finished block."""
-        left = len(self.text) - place.source
+        left = len(text) - place.source
         for size in (GLANCE, LONGEST_BLOCK):
-            window = self.text[place.source : place.source + size]
+            window = text[place.source : place.source + size]
             if cut := left > size:
                 window = window[: window.rfind("\n") + 1 or size]
             if part := self._finished_within(window, place, cut=cut):
@@ -178,9 +292,9 @@ class StreamingMarkdown(_StreamingText):
             if not cut:
                 return None
         end = place.source + len(window)
-        if window.endswith("\n") and self.text.find("\n", end, end + LONGEST_BLOCK) < 0:
-            # The next line is too long to be read; what stands above it need not suffer.
-            if len(self.text) - end < LONGEST_BLOCK:
+        if window.endswith("\n") and text.find("\n", end, end + LONGEST_BLOCK) < 0:
+            # The next line is too long to be read; what is above it need not suffer.
+            if len(text) - end < LONGEST_BLOCK:
                 return None
             blocks = list(takewhile(lambda block: not block.fence, self._read(window, place)))
             fences = [block.begin for block in self._read(window, place) if block.fence]
@@ -196,7 +310,7 @@ class StreamingMarkdown(_StreamingText):
         blocks = self._read(window, place)
         count = 0
         for block, follower in pairwise(blocks):
-            if follower.first > settled or block.fence:
+            if follower.first > settled or block.fence or block.open or follower.open:
                 break
             count += 1
         if count:
@@ -225,19 +339,21 @@ class StreamingMarkdown(_StreamingText):
             tuple(items), ReadingPlace(end, "plain", joined=not window.endswith("\n"))
         )
 
-    def _finished_row(self, place: ReadingPlace) -> FinishedPart | None:
+    def _finished_row(self, text: str, place: ReadingPlace) -> FinishedPart | None:
         """The rest of a line that was cut, or as much of it as is looked at once."""
         begin = place.source
         # Of such a line every character may be a run of its own.
-        end = self.text.find("\n", begin, begin + GLANCE) + 1
-        if not end and len(self.text) - begin <= GLANCE:
+        end = text.find("\n", begin, begin + GLANCE) + 1
+        if not end and len(text) - begin <= GLANCE:
             return None
-        row = self.text[begin : end or begin + GLANCE]
+        row = text[begin : end or begin + GLANCE]
         next = ReadingPlace(begin + len(row), "plain", joined=not end)
         return FinishedPart(tuple(_row_items(row, place)), next)
 
-    def _finished_fence(self, place: ReadingPlace, fence: OpenFence) -> FinishedPart | None:
-        text, begin = self.text, place.source
+    def _finished_fence(
+        self, text: str, place: ReadingPlace, fence: OpenFence
+    ) -> FinishedPart | None:
+        begin = place.source
         limit = begin + LONGEST_BLOCK
         end, lines = begin, 0
         while lines < FENCE_LINES and (stop := text.find("\n", end, limit)) >= 0:
@@ -287,11 +403,38 @@ class StreamingMarkdown(_StreamingText):
 
 def _part(blocks: Sequence[Block], next: ReadingPlace) -> FinishedPart:
     items = tuple(item for block in blocks for item in block.items)
+    after = items[-1].block.shape if items else next.after
+    return FinishedPart(items, replace(next, after=after), _panels(items))
+
+
+def _panels(items: Sequence[Item]) -> tuple[int, ...]:
+    """The code blocks that begin in `items`."""
     panels = (item.block.panel for item in items if item.block.shape == "label")
-    closed = tuple(panel for panel in panels if panel is not None)
-    return FinishedPart(
-        items, replace(next, after=items[-1].block.shape if items else next.after), closed
+    return tuple(panel for panel in panels if panel is not None)
+
+
+def _reasoned(items: Sequence[Item]) -> tuple[Item, ...]:
+    """`items` as a part of the reasoning: beside a bar of its own."""
+    return tuple(
+        item
+        if item.block.reasoning
+        else replace(
+            item,
+            block=replace(
+                item.block,
+                reasoning=True,
+                left=item.block.left + _REASONING_LEFT,
+                bars=(0, *(bar + _REASONING_LEFT for bar in item.block.bars)),
+            ),
+        )
+        for item in items
     )
+
+
+def _without_begun(text: str, mark: str) -> str:
+    """`text` without the first characters of `mark` at its end."""
+    begun = next((n for n in range(len(mark) - 1, 0, -1) if text.endswith(mark[:n])), 0)
+    return text[: len(text) - begun]
 
 
 def _closes(fence: OpenFence, row: str) -> bool:

@@ -6,13 +6,16 @@ what a message is.
 """
 
 import math
+import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from PySide6.QtCore import QEvent, QMimeData, QPoint, QRect, QRectF, QSize, Qt, QUrl, Signal
+from PySide6.QtCore import QEvent, QMimeData, QPoint, QRect, QRectF, QSize, Qt, QTimer, QUrl, Signal
 from PySide6.QtGui import (
     QColor,
+    QContextMenuEvent,
     QGuiApplication,
     QHelpEvent,
     QImage,
@@ -21,15 +24,17 @@ from PySide6.QtGui import (
     QPalette,
     QResizeEvent,
     QTextBlock,
+    QTextCharFormat,
     QTextCursor,
     QTextDocument,
     QWheelEvent,
 )
-from PySide6.QtWidgets import QFrame, QSizePolicy, QTextBrowser, QToolTip
+from PySide6.QtWidgets import QFrame, QSizePolicy, QTextBrowser, QTextEdit, QToolTip
 
 from app.markdown.copying import written_text
-from app.markdown.document import TextDocument
+from app.markdown.document import REASONING_ADDRESS, TextDocument
 from app.markdown.formats import BARS, CODE_PADDING, PANEL, SHAPE, Formats
+from app.markdown.formulas import FormulaObjects
 from app.markdown.streaming import StreamingMarkdown, StreamingPlainText
 from app.theme.hover_button import HoverButton
 from models.in_words import clean
@@ -37,6 +42,17 @@ from models.in_words import clean
 _PADDING = 7  # pixels between code and the edge of its paper
 _BAR = 3
 _NARROWEST = 160
+_REWRITE_SECONDS = 0.006
+
+
+@dataclass(frozen=True, slots=True)
+class TextMark:
+    """Something that was found: from `start` to `end` in the given text. `current`: the one that
+    the person is at."""
+
+    start: int
+    end: int
+    current: bool = False
 
 
 class TextView(QTextBrowser):
@@ -70,7 +86,13 @@ class TextView(QTextBrowser):
         self.tip: Callable[[int], str] = lambda position: ""  # for a place of the document
         self._formats = formats
         self._seen = QRect()
+        self._marks: tuple[TextMark, ...] = ()
         self._buttons: dict[int, HoverButton] = {}
+        self._rewriting = QTimer(self, interval=0)
+        self._rewriting.timeout.connect(self._rewrite)
+        if formats.formulas is not None:
+            FormulaObjects(formats.formulas, self.document())
+            formats.formulas.laid_out.connect(self._show_formulas)
         self._show_colours()
         self.anchorClicked.connect(self._ask)
         self.document().documentLayout().documentSizeChanged.connect(self._fit)
@@ -79,6 +101,8 @@ class TextView(QTextBrowser):
     def set_formats(self, formats: Formats) -> None:
         """Other colours or another font; the text is written anew by the next steps."""
         self._formats = formats
+        for button in self._buttons.values():
+            button.set_appearance(formats.font, formats.colours)
         self._show_colours()
         self.text.set_formats(formats)
 
@@ -99,6 +123,11 @@ class TextView(QTextBrowser):
         last = self.cursorForPosition(QPoint(self.width(), seen.bottom() + margin)).position()
         return first, last
 
+    @property
+    def code_buttons(self) -> tuple[HoverButton, ...]:
+        """The buttons that copy the code blocks, from the first block to the last."""
+        return tuple(sorted(self._buttons.values(), key=lambda button: button.y()))
+
     def place_buttons(self) -> None:
         """Put a button to copy on every code block. For after each change of the text."""
         panels = self.text.panels()
@@ -114,6 +143,38 @@ class TextView(QTextBrowser):
                 self.viewport().width() - button.width() - _PADDING,
                 round(line.center().y() - button.height() / 2),
             )
+
+    def set_marks(self, marks: tuple[TextMark, ...]) -> None:
+        """Mark these, and nothing else."""
+        if marks != self._marks:
+            self._marks = marks
+            self._paint_marks()
+
+    def lay_marks(self) -> None:
+        """Put the marks where their text is now. For after each change of the text."""
+        if self._marks:
+            self._paint_marks()
+
+    def line_of(self, start: int) -> QRectF:
+        """Where the line is that shows the character at `start` of the given text, or the next
+        one that is shown."""
+        ranges = self.text.ranges(start, start + 1) or self.text.ranges(start, start + 1000)
+        cursor = QTextCursor(self.document())
+        cursor.setPosition(ranges[0][0] if ranges else 0)
+        return QRectF(self.cursorRect(cursor))
+
+    def copy_as_written(self) -> None:
+        """Put those lines of the given text on the clipboard that the selection is from."""
+        cursor = self.textCursor()
+        given = self.text.given
+        begin = self.text.source_before(cursor.selectionStart())
+        end = self.text.source_before(cursor.selectionEnd())
+        first = given.rfind("\n", 0, begin) + 1
+        last = given.find("\n", max(begin, end - 1))
+        QGuiApplication.clipboard().setText(clean(given[first : None if last < 0 else last]))
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        event.ignore()  # the message has a menu of its own
 
     def loadResource(self, kind: int, name: QUrl | str) -> Any:
         """Nothing, whatever is asked for: no file is read and no address visited.
@@ -174,11 +235,29 @@ class TextView(QTextBrowser):
 
     def _show_tip(self, event: QHelpEvent) -> None:
         tip = self.tip(self.position_at(event.pos()))
-        if address := self.anchorAt(event.pos()):
+        address = self.anchorAt(event.pos())
+        if address and address != REASONING_ADDRESS:
             tip = f"{tip}\n{address}" if tip else address
         # Qt would take what looks like HTML for it.
         text = f'<p style="white-space: pre-wrap">{escape(clean(tip))}</p>' if tip else ""
         QToolTip.showText(event.globalPos(), text, self.viewport())
+
+    def _paint_marks(self) -> None:
+        colours = self._formats.colours
+        laid: list[QTextEdit.ExtraSelection] = []
+        for mark in self._marks:
+            look = QTextCharFormat()
+            look.setBackground(QColor(colours.found_now if mark.current else colours.found))
+            look.setForeground(QColor(colours.text))
+            for start, end in self.text.ranges(mark.start, mark.end):
+                selection = QTextEdit.ExtraSelection()
+                cursor = QTextCursor(self.document())
+                cursor.setPosition(start)
+                cursor.setPosition(end, QTextCursor.MoveMode.KeepAnchor)
+                selection.cursor = cursor
+                selection.format = look
+                laid.append(selection)
+        self.setExtraSelections(laid)
 
     def _paint_below(self, painter: QPainter, clip: QRect) -> None:
         layout = self.document().documentLayout()
@@ -232,7 +311,26 @@ class TextView(QTextBrowser):
         if height != self.height():
             self.setFixedHeight(max(1, height))
 
+    def _show_formulas(self, laid_out: frozenset[str]) -> None:
+        if self.text.refresh_formulas(laid_out):
+            self._fit()
+            self.place_buttons()
+
+    def _rewrite(self) -> None:
+        """Write for as long as a frame may take; for what changes without a frame of its own."""
+        end = time.monotonic() + _REWRITE_SECONDS
+        while self.step():
+            if time.monotonic() > end:
+                return
+        self._rewriting.stop()
+        self.place_buttons()
+        self.seen_changed.emit()
+
     def _ask(self, address: QUrl) -> None:
+        if address.toString() == REASONING_ADDRESS:
+            self.text.fold_reasoning()
+            self._rewriting.start()
+            return
         self.link_asked.emit(bytes(address.toEncoded().data()).decode("ascii", "replace"))
 
     def _make_button(self, panel: int) -> HoverButton:
@@ -240,12 +338,14 @@ class TextView(QTextBrowser):
             "Copy", parent=self.viewport(), font=self._formats.font, colours=self._formats.colours
         )
         button.setAccessibleName("Copy this code")
+        button.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # Tab would stop at every block
         button.clicked.connect(lambda: self._copy(panel))
         button.show()
         return button
 
     def _copy(self, panel: int) -> None:
         QGuiApplication.clipboard().setText(clean(self.text.code(panel)))
+        self._buttons[panel].acknowledge()
         self.code_copied.emit()
 
     def _show_colours(self) -> None:

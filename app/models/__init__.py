@@ -1,1 +1,1 @@
-"""Which target answers, which drafter guesses and how far ahead; the Library of models."""
+"""Which target answers, which drafter drafts for it and how far; the Library of models."""

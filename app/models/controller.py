@@ -15,10 +15,10 @@ from app.models.loader import ModelLoader
 from app.models.offers import offer_key, offer_title
 from app.models.presenter import LibraryPresenter
 from app.models.row_data import ActionName, LoadedPair
-from app.settings import Pair
+from app.settings import Pair, Settings
 from models import in_words
 from models.errors import Problem
-from models.records import Installed, PairOffer
+from models.records import Download, Installed, PairOffer
 
 _FOLLOW_MS = 3000  # between two looks at the downloads of another process
 
@@ -30,24 +30,30 @@ class LibraryController(QObject):
     Signals:
         chosen(Pair): load this.
         drafter_chosen(str): draft with this, as `--drafter` takes it.
+        forgotten(): a folder that a person opened is to be listed no longer.
         ready(Pair): this finished downloading, but another pair was chosen in the meantime.
         reported(str): something happened while the Library's window was closed.
     """
 
     chosen = Signal(object)
     drafter_chosen = Signal(str)
+    forgotten = Signal()
     ready = Signal(object)
     reported = Signal(str)
 
-    def __init__(self, library: Library, loader: ModelLoader, *, parent: QWidget) -> None:
+    def __init__(
+        self, library: Library, loader: ModelLoader, *, settings: Settings, parent: QWidget
+    ) -> None:
         super().__init__(parent)
         self._library, self._loader, self._window = library, loader, parent
+        self._settings = settings
         self.dialog: LibraryDialog | None = None
         self._presenter: LibraryPresenter | None = None
         self.pending_offer: PairOffer | None = None
         self._pair_before = Pair()
         self._loading = ""  # the name of what was chosen here and is being loaded
         library.downloads.completed.connect(self._on_completed)
+        library.downloads.broke.connect(self._on_broken)
         library.inventory.changed.connect(self._on_inventory)
         library.done.connect(self._on_done)
         library.failed.connect(self._on_failed)
@@ -65,6 +71,7 @@ class LibraryController(QObject):
                 self._library,
                 self.dialog,
                 loaded=self._loaded,
+                opened=self._settings.opened_paths,
                 pending_key=lambda: offer_key(self.pending_offer) if self.pending_offer else "",
             )
         self._watch.start()
@@ -96,8 +103,8 @@ class LibraryController(QObject):
         dialog.drafters.retry_asked.connect(self._refresh_candidates)
         dialog.downloads.retry_asked.connect(library.refresh)
         dialog.disk.retry_asked.connect(library.refresh)
-        dialog.pause_all.clicked.connect(lambda: self._for_all(("queued", "running"), "pause"))
-        dialog.resume_all.clicked.connect(lambda: self._for_all(("paused", "failed"), "resume"))
+        dialog.pause_all.clicked.connect(lambda: self._for_all("pause"))
+        dialog.resume_all.clicked.connect(lambda: self._for_all("resume"))
         dialog.add_folder.clicked.connect(self._ask_for_folder)
 
     # Requests
@@ -121,10 +128,20 @@ class LibraryController(QObject):
             self._use(repository)
 
     def _on_drafter(self, drafter: str, action: ActionName) -> None:
-        if action == "get":
-            self._library.downloads.pull(drafter)
-        else:
-            self.drafter_chosen.emit(drafter)
+        match action:
+            case "get":
+                self._library.downloads.pull(drafter)
+            case "forget":
+                self._forget("drafters", drafter)
+            case _:
+                self.drafter_chosen.emit(drafter)
+
+    def _forget(self, kind: str, path: str) -> None:
+        """List what a person opened no longer."""
+        self._settings.forget_path(kind, path)
+        self.forgotten.emit()
+        if self._presenter is not None:
+            self._presenter.refresh()
 
     def _on_download(self, repository: str, action: ActionName) -> None:
         downloads = self._library.downloads
@@ -149,13 +166,24 @@ class LibraryController(QObject):
                 self._ask_to_delete(path)
             case "clean":
                 self._library.clean(path)
+            case "forget" if path in self._settings.paths("targets"):
+                self._forget("targets", path)
             case "forget":
                 self._library.remove_folder(path)
 
-    def _for_all(self, statuses: tuple[str, ...], action: ActionName) -> None:
-        for download in self._library.downloads.all:
-            if download.status in statuses:
-                self._on_download(download.repository, action)
+    def _for_all(self, action: ActionName) -> None:
+        """Do this to every download that offers it now."""
+        assert self.dialog is not None
+        names = [
+            row.data.key
+            for row in self.dialog.downloads.rows.rows
+            if any(one.name == action and not one.reason for one in row.data.actions)
+        ]
+        if action == "resume":
+            self._library.downloads.pull(*names)
+        else:
+            for name in names:
+                self._library.downloads.pause(name)
 
     def _ask_for_folder(self) -> None:
         if self.dialog is not None:
@@ -192,6 +220,13 @@ class LibraryController(QObject):
         if self.pending_offer is None or repository not in _repositories(self.pending_offer):
             self._say(f"{repository} finished downloading.")
 
+    def _on_broken(self, download: Download) -> None:
+        """Say that a download failed; why is in its row where the Library's window is open."""
+        if self.dialog is None or not self.dialog.isVisible():
+            self.reported.emit(f"{download.repository}: {download.problem} {download.remedy}")
+        elif self.dialog.page != "downloads":
+            self.dialog.line.say(f"{download.repository} failed. See Downloads.", "warning")
+
     def _on_inventory(self) -> None:
         """Use the pending offer if its models are on this machine now."""
         inventory = self._library.inventory
@@ -218,6 +253,9 @@ class LibraryController(QObject):
         installed = self._find(name)
         if installed is not None:
             self._load(self._pair(installed), words.short_name(installed.name))
+        elif name in self._settings.paths("targets"):
+            length = self._loader.pair.draft_length
+            self._load(Pair(name, "auto", length), words.target_name(name))
 
     def _load(self, pair: Pair, name: str) -> None:
         self._loading = name

@@ -1,133 +1,134 @@
-"""The downloads: started, paused, resumed and cancelled, with the latest report of each.
+"""The downloads as the queue on the disk has them, and the commands that ask it for something.
 
-Knows `models pull` and its lines. The queue itself is on the disk, and outlives this.
+The queue is the owner: it knows what waits, what failed and why, and what was asked of a running
+one. Here is only what it told last, and, as long as a command of this window has not been answered,
+what that command asks for. Knows `models pull` and its lines.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from PySide6.QtCore import QObject, Signal
 
 from app.commands import CommandRunner, JsonObject, RunningCommand, read_answer
 from models.errors import Problem
-from models.records import Download
+from models.records import Download, DownloadStatus
 
-PendingRequest = Literal["pause", "cancel"]
-_ACTIVE: tuple[str, ...] = ("queued", "running")
+Verb = Literal["pull", "pause", "cancel"]
+
+
+@dataclass(slots=True)
+class _Asked:
+    """A command that still runs, and of its downloads those of which the queue has not told yet."""
+
+    verb: Verb
+    names: tuple[str, ...]
+    untold: set[str]
 
 
 class Downloads(QObject):
-    """Attributes: `pending`, by repository, what was asked for and is not applied yet.
-
-    Signals:
-        changed(): a download, or what is pending.
-        completed(str): this repository is downloaded.
-        failed(Problem): a request could not be carried out.
-        disk_changed(): the disk may hold other things now.
+    """Signals:
+    changed(): a download, or what is asked of it.
+    completed(str): this repository is downloaded.
+    broke(Download): a download failed.
+    failed(Problem): a request could not be carried out.
+    disk_changed(): the disk may hold other things now.
     """
 
     changed = Signal()
     completed = Signal(str)
+    broke = Signal(Download)
     failed = Signal(object)
     disk_changed = Signal()
 
     def __init__(self, commands: CommandRunner, *, parent: QObject) -> None:
         super().__init__(parent)
         self._commands = commands
-        self._known: dict[str, Download] = {}
-        self._failures: dict[str, Download] = {}  # that the queue on the disk does not know
-        self._pulls: dict[RunningCommand, tuple[str, ...]] = {}
-        self.pending: dict[str, PendingRequest] = {}
+        self._queue: dict[str, Download] = {}  # by the name in small letters, as the hub has it
+        self._told_since: set[str] = set()  # that was told since the whole queue was asked for
+        self._asked: dict[RunningCommand, _Asked] = {}
+        self._runs = False  # whether a process worked through the queue when it was told
 
     @property
     def all(self) -> tuple[Download, ...]:
-        """Those that are not done, in the order of the queue."""
-        return tuple(one for one in self._known.values() if one.status != "done")
+        """Those that are not over, in the order of the queue, with what is being asked of them.
+
+        One that is queued is told as paused where no process works through the queue, because the
+        one that did was killed: it can be resumed.
+        """
+        shown = dict(self._queue)
+        for asked in self._asked.values():
+            for name in asked.untold:
+                there = shown.get(name.lower())
+                if asked.verb == "pull":
+                    shown[name.lower()] = _pulled(there, name)
+                elif there is not None:
+                    shown[name.lower()] = replace(there, request=asked.verb)
+        stopped = not self._runs and not self.running
+        return tuple(
+            replace(one, status="paused") if stopped and one.status == "queued" else one
+            for one in shown.values()
+            if not one.over
+        )
 
     @property
     def running(self) -> tuple[RunningCommand, ...]:
         """This window's commands that are downloading."""
-        return tuple(self._pulls)
+        return tuple(command for command, asked in self._asked.items() if asked.verb == "pull")
 
     @property
     def elsewhere(self) -> bool:
-        """Whether another process is downloading, which only the disk reports."""
-        ours = self._active()
-        return any(one.status == "running" for one in self.all if one.repository not in ours)
+        """Whether only another process is downloading, of which only the disk tells."""
+        return self._runs and not self.running
 
     def find(self, repository: str) -> Download | None:
-        """The download of a repository; None where it is done or not asked for."""
-        found = self._known.get(repository)
-        return found if found is not None and found.status != "done" else None
+        """The download of a repository; None where it is over or not asked for."""
+        wanted = repository.lower()
+        return next((one for one in self.all if one.repository.lower() == wanted), None)
 
     def pull(self, *repositories: str) -> None:
         """Start these, or resume them where they stopped."""
-        active = self._active()
-        wanted = tuple(name for name in dict.fromkeys(repositories) if name not in active)
-        if not wanted:
-            return
-        for repository in wanted:
-            before = self._known.get(repository) or Download(repository, "", "queued", 0, 0)
-            self._failures.pop(repository, None)
-            self.pending.pop(repository, None)
-            self._known[repository] = replace(before, status="queued", problem="", remedy="")
-        running = self._commands.start("pull", "--json", "--with-parent", *wanted)
-        self._pulls[running] = wanted
-        running.line_received.connect(self._on_line)
-        running.done.connect(lambda answer: self._on_end(running, None))
-        running.failed.connect(lambda problem: self._on_end(running, problem))
-        self.changed.emit()
+        wanted = [name for name in dict.fromkeys(repositories) if not self._goes_on(name)]
+        if wanted:
+            self._ask("pull", "--with-parent", names=wanted)
 
     def pause(self, repository: str) -> None:
         """Stop it for now, keeping what is downloaded."""
-        self._request(repository, "pause")
+        self._ask("pause", "--pause", names=[repository])
 
     def cancel(self, repository: str) -> None:
         """Take it off the queue."""
-        if self._failures.pop(repository, None) is None:
-            self._request(repository, "cancel")
-            return
-        del self._known[repository]
-        self._commands.start("pull", "--json", "--cancel", repository)  # it may be in the queue
+        self._ask("cancel", "--cancel", names=[repository])
+
+    def begin_look(self) -> None:
+        """The whole queue is being asked for: what is told from now on is newer than the answer."""
+        self._told_since.clear()
+
+    def take_queue(self, downloads: tuple[Download, ...], *, downloading: bool) -> None:
+        """Take over the queue on the disk as it was a moment ago."""
+        before = self._queue
+        newer = {name: before[name] for name in self._told_since & set(before)}
+        self._queue = {one.repository.lower(): one for one in downloads} | newer
+        self._runs = downloading
+        self.changed.emit()
+        for name, download in self._queue.items():
+            if download.status == "failed" and name in before and before[name].status == "running":
+                self.broke.emit(download)
+
+    def _goes_on(self, repository: str) -> bool:
+        found = self.find(repository)
+        going = found is not None and found.status in ("queued", "running")
+        return found is not None and going and not found.request
+
+    def _ask(self, verb: Verb, option: str, *, names: list[str]) -> None:
+        running = self._commands.start("pull", "--json", option, *names)
+        self._asked[running] = _Asked(verb, tuple(names), set(names))
+        running.line_received.connect(lambda line: self._on_line(running, line))
+        running.done.connect(lambda answer: self._on_end(running))
+        running.failed.connect(lambda problem: self._on_failed(running, problem))
         self.changed.emit()
 
-    def replace_all(self, downloads: tuple[Download, ...]) -> None:
-        """Take over the queue on the disk as it was a moment ago.
-
-        What this window is downloading is known better here, and what failed here stays until the
-        disk reports a failure or success of its own.
-        """
-        ours = {name: self._known[name] for name in self._active() if name not in self.pending}
-        self._known = {download.repository: download for download in downloads} | ours
-        for repository, failure in self._failures.items():
-            reported = self._known.get(repository)
-            if reported is None or reported.status not in ("failed", "done"):
-                self._known[repository] = failure
-        self.pending = {
-            name: request
-            for name, request in self.pending.items()
-            if name in self._known and not _applied(request, self._known[name])
-        }
-        self.changed.emit()
-
-    def _active(self) -> set[str]:
-        """The repositories that commands of this window download or will download."""
-        ours = {name for pulled in self._pulls.values() for name in pulled}
-        return {name for name in ours & set(self._known) if self._known[name].status in _ACTIVE}
-
-    def _request(self, repository: str, request: PendingRequest) -> None:
-        self.pending[repository] = request
-        running = self._commands.start("pull", "--json", f"--{request}", repository)
-        running.done.connect(lambda answer: self.disk_changed.emit())
-        running.failed.connect(lambda problem: self._on_request_failed(repository, problem))
-        self.changed.emit()
-
-    def _on_request_failed(self, repository: str, problem: Problem) -> None:
-        self.pending.pop(repository, None)
-        self.changed.emit()
-        self.failed.emit(problem)
-
-    def _on_line(self, line: JsonObject) -> None:
+    def _on_line(self, running: RunningCommand, line: JsonObject) -> None:
         try:
             download = read_download(line)
         except Problem as problem:
@@ -135,35 +136,31 @@ class Downloads(QObject):
             return
         if download is None:
             return
-        repository = download.repository
-        before = self._known.get(repository)
-        self._known[repository] = download
-        request = self.pending.get(repository)
-        if request is not None and _applied(request, download):
-            del self.pending[repository]
+        name = download.repository.lower()
+        before = self._queue.get(name)
+        changed = before is None or before.status != download.status
+        self._queue[name] = download
+        self._told_since.add(name)
+        asked = self._asked[running]
+        asked.untold = {one for one in asked.untold if one.lower() != name}
         self.changed.emit()
-        if download.status == "done" and (before is None or before.status != "done"):
-            self.completed.emit(repository)  # long before the command ends, if others wait
+        if changed and download.status == "done":
+            self.completed.emit(download.repository)  # long before the command ends, if others wait
+        if changed and download.status == "failed":
+            self.broke.emit(download)
+        if changed and download.over:
             self.disk_changed.emit()
 
-    def _on_end(self, running: RunningCommand, problem: Problem | None) -> None:
-        unfinished = [
-            name
-            for name in self._pulls.pop(running, ())
-            if name in self._known and self._known[name].status in _ACTIVE
-        ]
-        if problem is not None:
-            for repository in unfinished:
-                self._known[repository] = self._failures[repository] = replace(
-                    self._known[repository],
-                    status="failed",
-                    bytes_per_second=0.0,
-                    seconds_left=None,
-                    problem=problem.message,
-                    remedy=problem.remedy,
-                )
-            if not unfinished:
-                self.failed.emit(problem)
+    def _on_failed(self, running: RunningCommand, problem: Problem) -> None:
+        """Report a problem that the queue does not know, and will not: it knows what fails there,
+        and that the process of a running download was killed."""
+        of_this = (self._queue.get(name.lower()) for name in self._asked[running].names)
+        if not any(one is not None and one.status in ("running", "failed") for one in of_this):
+            self.failed.emit(problem)
+        self._on_end(running)
+
+    def _on_end(self, running: RunningCommand) -> None:
+        self._asked.pop(running, None)
         self.changed.emit()
         self.disk_changed.emit()
 
@@ -173,5 +170,9 @@ def read_download(answer: JsonObject) -> Download | None:
     return read_answer(Download, answer, "download") if "download" in answer else None
 
 
-def _applied(request: PendingRequest, download: Download) -> bool:
-    return request == "pause" and download.status not in _ACTIVE
+def _pulled(there: Download | None, name: str) -> Download:
+    """A download as it will be once the queue has taken the request to fetch it."""
+    if there is None or there.over:
+        return Download(name, "", "queued", 0, 0)
+    status: DownloadStatus = "running" if there.status == "running" else "queued"
+    return replace(there, status=status, request="", problem="", remedy="")

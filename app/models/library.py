@@ -28,6 +28,7 @@ def read_inventory(answer: JsonObject) -> Inventory:
         read_answer(tuple[Download, ...], answer, "downloads"),
         read_answer(tuple[str, ...], answer, "folders"),
         read_answer(int, {"free_bytes": 0} | answer, "free_bytes"),
+        read_answer(bool, {"downloading": False} | answer, "downloading"),
     )
 
 
@@ -85,6 +86,7 @@ class Library(QObject):
 
     def refresh(self) -> None:
         """Ask what is on this machine and in the queue."""
+        self.downloads.begin_look()
         self.inventory.ask("list", "--json")
 
     def refresh_offers(self) -> None:
@@ -142,7 +144,8 @@ class Library(QObject):
 
     def _on_inventory(self) -> None:
         if self.inventory.answered and not self.inventory.asking and self.inventory.problem is None:
-            self.downloads.replace_all(self.inventory.value.downloads)
+            inventory = self.inventory.value
+            self.downloads.take_queue(inventory.downloads, downloading=inventory.downloading)
 
     def _refresh_all(self) -> None:
         """Ask again whatever was asked, as the disk has changed."""

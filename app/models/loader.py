@@ -6,7 +6,7 @@ Knows which targets must be prepared first, and how the engine is asked; shows n
 from collections.abc import Callable
 from pathlib import Path
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.engine_client.engine_process import EngineProcess
 from app.models.target_process import Progress, open_target
@@ -14,14 +14,15 @@ from app.models.words import target_name
 from app.settings import Pair, Settings
 from app.steps import Stepper, Steps, in_thread
 from engine.events import Failed
-from engine.protocol import Loaded
+from engine.protocol import Loaded, Memory
 from models.errors import Problem
 
 OpenTarget = Callable[[str, Progress], Path]
 
 
 class ModelLoader(QObject):
-    """Attributes: `pair`, the one that was chosen; `loaded`, what the engine has; `fetching`.
+    """Attributes: `pair`, the one that was chosen; `loaded`, what the engine has; `fetching`;
+    `resting`, whether the model was unloaded until it is asked again.
 
     Signals:
         fetch_began(): the starter model is being prepared, with a download if needed, or a GGUF
@@ -29,6 +30,7 @@ class ModelLoader(QObject):
         fetch_progress(int, int): how much of how much is done, in bytes or parts of the file.
         load_requested(): the engine was asked to load; requests for answers can follow.
         loaded_now(Loaded): the engine has loaded a pair.
+        rested(): the model was unloaded to give its memory back; `wake` loads it again.
         failed(Problem): loading or preparing failed.
     """
 
@@ -36,6 +38,7 @@ class ModelLoader(QObject):
     fetch_progress = Signal(object, object)  # a C++ int is too small for bytes
     load_requested = Signal()
     loaded_now = Signal(Loaded)
+    rested = Signal()
     failed = Signal(Problem)
 
     def __init__(
@@ -55,9 +58,13 @@ class ModelLoader(QObject):
         self.pair = self._last_loaded = settings.pair
         self.loaded: Loaded | None = None
         self.fetching = False
-        self._overridden = False
+        self.resting = False
+        self._idle = QTimer(self, singleShot=True)
+        self._idle.timeout.connect(self._rest_if_idle)
+        engine.happened.connect(lambda event: self._wait_for_rest())
         engine.loaded.connect(self._on_loaded)
         engine.unloaded.connect(self._on_unloaded)
+        engine.unloaded.connect(self._on_rested)
         engine.died.connect(self._on_unloaded)
         engine.failed.connect(self._on_failed)
 
@@ -81,6 +88,7 @@ class ModelLoader(QObject):
 
     def load(self, pair: Pair) -> None:
         """Load a pair now, and at the next start."""
+        self.resting = False
         self.pair = pair
         self._settings.pair = pair
         if pair.target and not is_gguf(pair.target):
@@ -104,21 +112,54 @@ class ModelLoader(QObject):
         elif not self.fetching:
             self.load(self.pair)
 
-    def override(self) -> None:
-        """Let someone else change the drafter for a while; the chosen pair stays the same."""
-        self._overridden = True
+    @property
+    def memory(self) -> Memory:
+        """What a conversation with the chosen target may take."""
+        return self._settings.memory(self.pair.target)
 
-    def restore(self) -> None:
-        """Go back to the chosen drafter and draft length, if the engine has others."""
-        self._overridden = False
-        loaded = self.loaded
-        if loaded is not None and (loaded.drafter, loaded.draft_length) != (
-            self.pair.drafter,
-            self.pair.draft_length,
-        ):
-            self._engine.use_drafting(
-                drafter=self.pair.drafter, draft_length=self.pair.draft_length
-            )
+    def use_memory(self, memory: Memory) -> None:
+        """Let conversations with the chosen target take this, which loads it again."""
+        if memory != self.memory:
+            self._settings.keep_memory(self.pair.target, memory)
+            self.load(self.pair)
+
+    def measure_again(self) -> None:
+        """Calibrate the pair again, in place of what is stored for this machine."""
+        if self.loaded is not None:
+            self._engine.measure_again()
+
+    def unload(self) -> None:
+        """Give the model's memory back until it is asked again."""
+        if self.loaded is not None and not self.resting:
+            self.resting = True
+            self._engine.unload()
+
+    def wake(self) -> None:
+        """Load the model again if it was unloaded."""
+        if self.resting:
+            self.load(self.pair)
+
+    def rest_after(self, minutes: int) -> None:
+        """Unload the model whenever it was not asked for so long; 0 for never."""
+        self._settings.unload_minutes = minutes
+        self._wait_for_rest()
+
+    def _wait_for_rest(self) -> None:
+        minutes = self._settings.unload_minutes
+        if minutes and self.loaded is not None:
+            self._idle.start(minutes * 60_000)
+        else:
+            self._idle.stop()
+
+    def _rest_if_idle(self) -> None:
+        if self._engine.answering:
+            self._wait_for_rest()
+        else:
+            self.unload()
+
+    def _on_rested(self) -> None:
+        if self.resting:
+            self.rested.emit()
 
     def _prepare(self, target: str) -> Steps:
         folder = yield in_thread(lambda: self._opening(target, self._report_progress))
@@ -130,7 +171,12 @@ class ModelLoader(QObject):
         self.fetch_progress.emit(done, total)
 
     def _ask(self, target: Path) -> None:
-        self._engine.load(target, drafter=self.pair.drafter, draft_length=self.pair.draft_length)
+        self._engine.load(
+            target,
+            drafter=self.pair.drafter,
+            draft_length=self.pair.draft_length,
+            memory=self.memory,
+        )
         self.load_requested.emit()
 
     def _on_unprepared(self, problem: Problem) -> None:
@@ -145,8 +191,8 @@ class ModelLoader(QObject):
 
     def _on_loaded(self, loaded: Loaded) -> None:
         self.loaded = loaded
-        if not self._overridden:
-            self._last_loaded = Pair(self.pair.target, loaded.drafter, loaded.draft_length)
+        self._wait_for_rest()
+        self._last_loaded = Pair(self.pair.target, loaded.drafter, loaded.draft_length)
         if self.starter:
             self._settings.starter_name = target_name(loaded.target)
         self.loaded_now.emit(loaded)

@@ -112,10 +112,10 @@ def offer_facts(offer: PairOffer) -> str:
     """What is left to download, the context and the licence, in one line."""
     download = in_words.size(offer.download_bytes) if offer.download_bytes else ""
     facts = (
-        "on this machine" if offer.installed else download and f"{download} to download",
+        "On this machine" if offer.installed else download and f"{download} to download",
         words.context(offer.context),
-        offer.licence,
-        "" if offer.verified else "not verified on the hub",
+        words.licence(offer.licence),
+        "" if offer.verified else "Not verified on the hub",
     )
     return DOT.join(filter(None, facts))
 
@@ -129,8 +129,17 @@ def drafters_line(offer: PairOffer) -> str:
 
 def memory_line(offer: PairOffer) -> str:
     """What it needs of the memory that there is."""
-    needed, available = in_words.size(offer.needed_bytes), in_words.size(offer.available_bytes)
-    return f"Needs {needed} of the {available} of memory that models can use on this machine"
+    available = in_words.size(offer.available_bytes)
+    return f"{_needs(offer)}, of the {available} that models can use on this machine"
+
+
+def _needs(offer: PairOffer) -> str:
+    """The memory it needs, and at which context."""
+    as_float = ", with its weights as float32" if offer.expanded else ""
+    return (
+        f"Needs {in_words.size(offer.needed_bytes)} of memory at {offer.needed_context:,} tokens"
+        f"{as_float}"
+    )
 
 
 def offer_rows(states: Sequence[OfferState]) -> tuple[RowData, ...]:
@@ -140,14 +149,15 @@ def offer_rows(states: Sequence[OfferState]) -> tuple[RowData, ...]:
 
 def _offer_row(state: OfferState) -> RowData:
     offer = state.offer
-    needs = "" if offer.reason else f"Needs {in_words.size(offer.needed_bytes)} of memory{DOT}"
+    needs = "" if offer.reason else f"{_needs(offer)}{DOT}"
     return RowData(
         state.key,
         offer_title(offer),
         f"Good for {offer.good_for}",
         remark=state.status_text or needs + offer_facts(offer),
         badge="In use" if state.in_use else "",
-        reason=offer.reason,
+        reason=offer.reason or offer.caution,
+        warns=not offer.reason,
         progress=state.progress,
         actions=(state.action,),
         heading=f"For {offer.memory_class_gb} GB of memory or more",

@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.choice_box import Choice, ChoiceBox
-from app.models.words import target_name
+from app.models.words import drafter_name, target_name
 from app.status_line import StatusLine
 from app.theme.style import colours_of
 from models.records import Candidate, Installed
@@ -28,7 +28,8 @@ from models.records import Candidate, Installed
 PairStatus = Literal["empty", "loading", "loaded", "failed"]
 
 LONGEST_DRAFT = 16
-_FIND, _OPEN_TARGET, _OPEN_DRAFTER = "find", "open target", "open drafter"
+_FIND, _OPEN_FOLDER, _OPEN_FILE = "find", "open folder", "open file"
+_COMBINE, _OPEN_DRAFTER = "combine", "open drafter"
 _BETWEEN_ANSWERS = "You can change this when the answer has finished."
 _NO_MODEL = "No model loaded"
 _OWN = (
@@ -48,14 +49,18 @@ class PairBar(QWidget):
     Signals:
         pair_chosen(str, str, str): a person chose another target (its path), drafter or draft
             length, the latter two written as for `engine.pair`.
-        open_target_asked, open_drafter_asked: let a person choose a file or a folder.
+        open_folder_asked, open_file_asked: let a person choose a target's folder, or a GGUF file.
+        open_drafter_asked: let a person choose a drafter's folder.
+        combine_asked: let a person combine drafters, or say how many layers are early.
         more_targets_asked, more_drafters_asked: show all of them, downloaded or not.
         retry_asked: load again what failed.
     """
 
     pair_chosen = Signal(str, str, str)
-    open_target_asked = Signal()
+    open_folder_asked = Signal()
+    open_file_asked = Signal()
     open_drafter_asked = Signal()
+    combine_asked = Signal()
     more_targets_asked = Signal()
     more_drafters_asked = Signal()
     retry_asked = Signal()
@@ -64,6 +69,8 @@ class PairBar(QWidget):
         super().__init__(parent)
         self.status: PairStatus = "empty"
         self._answering = False
+        self._activity = self._activity_tip = ""
+        self._loaded_tip = ""
         self._target = ChoiceBox("Target model")
         self._drafter = ChoiceBox("Drafter")
         self._length = ChoiceBox("Draft length")
@@ -137,7 +144,11 @@ class PairBar(QWidget):
         """List these targets; their values are paths."""
         self._target.set_choices(
             choices,
-            tasks=((_FIND, "Find more models…"), (_OPEN_TARGET, "Open model folder or GGUF…")),
+            tasks=(
+                (_FIND, "Find more models…"),
+                (_OPEN_FOLDER, "Open a model folder…"),
+                (_OPEN_FILE, "Open a GGUF file…"),
+            ),
         )
         self._enable()
 
@@ -145,7 +156,11 @@ class PairBar(QWidget):
         """List these drafters; see `drafter_choices`."""
         self._drafter.set_choices(
             choices,
-            tasks=((_FIND, "Compare all drafters…"), (_OPEN_DRAFTER, "Choose drafter folder…")),
+            tasks=(
+                (_FIND, "Compare all drafters…"),
+                (_COMBINE, "Combine drafters…"),
+                (_OPEN_DRAFTER, "Open a drafter folder…"),
+            ),
         )
 
     def set_pair(self, target: str, *, drafter: str, length: str) -> None:
@@ -164,6 +179,11 @@ class PairBar(QWidget):
         """Show that no model is loaded or being loaded."""
         self._show("empty", _NO_MODEL)
 
+    def set_resting(self) -> None:
+        """Show that the model was unloaded until it is asked again."""
+        self._show("empty", "Unloaded")
+        self._status.setToolTip("The model is loaded again with the next message.")
+
     def set_loading(self, what: str) -> None:
         """Show that `what`, the name of a model or drafter, is being loaded."""
         self._show("loading", f"Loading {what}…")
@@ -177,10 +197,15 @@ class PairBar(QWidget):
 
     def set_loaded(self, *, precision: str, context_length: int) -> None:
         """Show that the pair is ready. `precision` in words; `context_length` in tokens."""
-        self._show("loaded", "Ready")
-        tip = f"Weights: {precision}\nContext: {context_length:,} tokens"
-        self._status.setToolTip(tip)
-        self._status.setAccessibleDescription(tip.replace("\n", ". "))
+        self._loaded_tip = f"Weights: {precision}\nContext: {context_length:,} tokens"
+        self._show_loaded()
+
+    def set_activity(self, word: str, *, tip: str = "") -> None:
+        """Show what the loaded pair is doing; nothing: it is ready. `tip` says more about it."""
+        if (word, tip) != (self._activity, self._activity_tip):
+            self._activity, self._activity_tip = word, tip
+            if self.status == "loaded":
+                self._show_loaded()
 
     def set_failed(self, message: str, remedy: str, *, retry: bool = True) -> None:
         """Show that loading failed, with a button where it can be tried again."""
@@ -215,9 +240,16 @@ class PairBar(QWidget):
         words = self._status.fontMetrics()
         self._status.setMinimumWidth(words.horizontalAdvance(_NO_MODEL) + 2 * words.height())
 
+    def _show_loaded(self) -> None:
+        self._show("loaded", self._activity or "Ready")
+        tip = "\n".join(filter(None, (self._activity_tip, self._loaded_tip)))
+        self._status.setToolTip(tip)
+        self._status.setAccessibleDescription(tip.replace("\n", ". "))
+
     def _show(self, status: PairStatus, text: str) -> None:
         self.status = status
-        self._status.say(text, "good" if status == "loaded" else "plain")
+        ready = status == "loaded" and not self._activity
+        self._status.say(text, "good" if ready else "plain")
         self._status.setToolTip(text if status == "loading" else "")
         self._status.setAccessibleDescription("")
         self._progress.setVisible(status == "loading")
@@ -235,10 +267,18 @@ class PairBar(QWidget):
         self.setToolTip("" if free else _BETWEEN_ANSWERS)
 
     def _on_target_task(self, task: str) -> None:
-        (self.more_targets_asked if task == _FIND else self.open_target_asked).emit()
+        {
+            _FIND: self.more_targets_asked,
+            _OPEN_FOLDER: self.open_folder_asked,
+            _OPEN_FILE: self.open_file_asked,
+        }[task].emit()
 
     def _on_drafter_task(self, task: str) -> None:
-        (self.more_drafters_asked if task == _FIND else self.open_drafter_asked).emit()
+        {
+            _FIND: self.more_drafters_asked,
+            _COMBINE: self.combine_asked,
+            _OPEN_DRAFTER: self.open_drafter_asked,
+        }[task].emit()
 
     def _emit_pair(self) -> None:
         self._enable()
@@ -282,11 +322,12 @@ def target_choices(
 
 
 def drafter_choices(
-    candidates: Sequence[Candidate], *, opened: Sequence[str] = ()
+    candidates: Sequence[Candidate], *, opened: Sequence[str] = (), chosen: str = ""
 ) -> tuple[Choice, ...]:
     """What can draft, and why the rest cannot; `opened` are folders that a person chose before.
 
-    Before the candidates are known, every drafter can be chosen, and the engine decides.
+    Before the candidates are known, every drafter can be chosen, and the engine decides. `chosen`
+    is listed in any case.
     """
     known = {candidate.drafter: candidate for candidate in candidates}
     choices: dict[str, Choice] = {}
@@ -300,9 +341,12 @@ def drafter_choices(
             reason = "Not downloaded. See \u201cCompare all drafters\u201d below."
         drafter = candidate.drafter
         choices[drafter] = Choice(
-            drafter, target_name(drafter), candidate.reason, reason, tip=drafter
+            drafter, drafter_name(drafter), candidate.reason, reason, tip=drafter
         )
     for path in opened:
         if path not in choices:
             choices[path] = Choice(path, target_name(path), "Chosen by you", tip=path)
+    if chosen and chosen not in choices:
+        line = "Asked in this order" if "+" in chosen else "Chosen by you"
+        choices[chosen] = Choice(chosen, drafter_name(chosen), line, tip=chosen)
     return tuple(choices.values())

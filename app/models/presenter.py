@@ -32,10 +32,13 @@ class LibraryPresenter(QObject):
         dialog: LibraryDialog,
         *,
         loaded: Callable[[], LoadedPair],
+        opened: Callable[[str], tuple[str, ...]],
         pending_key: Callable[[], str],
     ) -> None:
-        """`loaded` returns what is loaded now, `pending_key` the key of the offer that will be."""
+        """`loaded` returns what is loaded now, `opened` the targets, or drafters, that a person
+        opened, `pending_key` the key of the offer that will be loaded."""
         super().__init__(dialog)
+        self._opened = opened
         self._library, self._dialog = library, dialog
         self._loaded, self._pending_key = loaded, pending_key
         self._pages: dict[PageName, Callable[[], None]] = {
@@ -101,6 +104,7 @@ class LibraryPresenter(QObject):
                 self._loaded(),
                 inventory=library.inventory.value,
                 downloads=library.downloads.all,
+                opened=self._opened("drafters"),
             ),
             asking="Comparing installed models with the target…"
             if library.candidates.asking
@@ -113,12 +117,13 @@ class LibraryPresenter(QObject):
 
     def _show_downloads(self) -> None:
         downloads, inventory = self._library.downloads, self._library.inventory
-        statuses = {download.status for download in downloads.all}
-        self._dialog.pause_all.setEnabled(bool(statuses & {"queued", "running"}))
-        self._dialog.resume_all.setEnabled(bool(statuses & {"paused", "failed"}))
+        rows = download_rows(downloads.all)
+        offered = {action.name for row in rows for action in row.actions if not action.reason}
+        self._dialog.pause_all.setEnabled("pause" in offered)
+        self._dialog.resume_all.setEnabled("resume" in offered)
         self._dialog.downloads.set_title("Current downloads" if downloads.all else "")
         self._dialog.downloads.show_rows(
-            download_rows(downloads.all, pending=downloads.pending),
+            rows,
             asking="Reading the download queue…"
             if inventory.asking and not inventory.answered
             else "",
@@ -130,7 +135,7 @@ class LibraryPresenter(QObject):
         inventory = self._library.inventory
         self._dialog.disk.set_title(disk_summary(inventory.value) if inventory.answered else "")
         self._dialog.disk.show_rows(
-            disk_rows(inventory.value, self._loaded()),
+            disk_rows(inventory.value, self._loaded(), opened=self._opened("targets")),
             asking="Looking for models on this machine…" if inventory.asking else "",
             problem=inventory.problem,
             empty="There are no models here yet. Choose a pair for this machine, or search.",

@@ -6,11 +6,10 @@ Pure functions from records to text; knows no widgets.
 import re
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from app.models import words
-from app.models.downloads import PendingRequest
 from models import in_words
 from models.records import Candidate, Download, Incomplete, Installed, Inventory, SearchResult
 
@@ -34,7 +33,7 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class RowData:
-    """What a row shows. `heading` stands above it where the row before has another one.
+    """What a row shows. `heading` is shown above it where the row before has another one.
 
     `key` is unique on a page; `subject` is what the actions are about, the key where it is empty.
     `line` explains, `remark` adds to it. `reason` says why it cannot be chosen, or what is wrong,
@@ -77,6 +76,10 @@ class LoadedPair:
     drafter: str = ""
 
 
+_AUTOMATIC = Candidate(
+    "auto", "automatic", True, "Picks the best of the drafters that need no choice."
+)
+_IN_USE = "This model is loaded. To delete it, choose another model first."
 _GET, _USE = Action("get", "Download"), Action("use", "Use")
 _GETTING = Action("get", "Download", "It is already downloading; see Downloads.")
 
@@ -111,7 +114,7 @@ def _found_row(
     facts = [
         "" if found.size_bytes is None else in_words.size(found.size_bytes),
         f"{words.count(found.downloads)} downloads",
-        found.licence or "licence not stated",
+        words.licence(found.licence),
         "consent required" if found.gated else "",
         f"updated {found.updated[:10]}" if found.updated else "",
     ]
@@ -135,17 +138,19 @@ def _found_row(
     )
 
 
-def download_rows(
-    downloads: Sequence[Download], *, pending: dict[str, PendingRequest]
-) -> tuple[RowData, ...]:
-    """The queue, in order; `pending` are requests that have not been applied yet."""
-    return tuple(
-        _download_row(download, pending.get(download.repository)) for download in downloads
-    )
+def download_rows(downloads: Sequence[Download]) -> tuple[RowData, ...]:
+    """The queue, in order. What failed for the same reason as one before does not repeat it."""
+    reasons: set[str] = set()
+    rows = []
+    for download in downloads:
+        row = _download_row(download)
+        rows.append(replace(row, reason="") if row.reason in reasons else row)
+        reasons.add(row.reason)
+    return tuple(rows)
 
 
-def _download_row(download: Download, request: PendingRequest | None) -> RowData:
-    wait = {"pause": "Pausing…", "cancel": "Cancelling…", None: ""}[request]
+def _download_row(download: Download) -> RowData:
+    wait = {"pause": "Pausing…", "cancel": "Cancelling…", "": ""}[download.request]
     done = in_words.share(download.done_bytes, download.total_bytes) if download.total_bytes else ""
     first = Action("pause", "Pause", wait)
     facts = [_STATUS[download.status], done]
@@ -173,12 +178,19 @@ def _download_row(download: Download, request: PendingRequest | None) -> RowData
 
 
 def disk_rows(
-    inventory: Inventory, loaded: LoadedPair, *, now: float | None = None
+    inventory: Inventory,
+    loaded: LoadedPair,
+    *,
+    opened: Sequence[str] = (),
+    now: float | None = None,
 ) -> tuple[RowData, ...]:
-    """What is on this machine: models, what interrupted downloads left, added folders."""
+    """What is on this machine: models, those that a person `opened` from elsewhere, what
+    interrupted downloads left, added folders."""
     now = time.time() if now is None else now
+    known = {model.path for model in inventory.installed}
     return (
         *(_installed_row(model, loaded, now) for model in inventory.installed),
+        *(_opened_row(path, in_use=path == loaded.target) for path in opened if path not in known),
         *(_incomplete_row(left) for left in inventory.incomplete),
         *(_folder_row(folder) for folder in inventory.folders),
     )
@@ -222,7 +234,7 @@ def _installed_row(model: Installed, loaded: LoadedPair, now: float) -> RowData:
 def _why_kept(model: Installed, *, in_use: bool) -> str:
     """Why a model cannot be deleted; empty where it can."""
     if in_use:
-        return "This model is loaded. Choose another model first."
+        return _IN_USE
     if model.removable:
         return ""
     if model.origin == "starter":
@@ -231,16 +243,9 @@ def _why_kept(model: Installed, *, in_use: bool) -> str:
 
 
 def _use_actions(model: Installed, *, in_use: bool = False) -> tuple[Action, ...]:
-    if model.role == "head":
-        return ()  # it comes with its target
-    reason = ""
-    if model.problem:
-        reason = model.problem
-    elif in_use:
-        reason = "This model is already loaded."
-    elif model.role == "drafter":
-        reason = "This model only drafts for other models."
-    return (Action("use", "Use", reason),)
+    if in_use or model.role != "chat":
+        return ()  # the row says so: a drafter is chosen among the drafters
+    return (Action("use", "Use", model.problem),)
 
 
 def _incomplete_row(left: Incomplete) -> RowData:
@@ -280,14 +285,38 @@ def candidate_rows(
     *,
     inventory: Inventory,
     downloads: Sequence[Download],
+    opened: Sequence[str] = (),
 ) -> tuple[RowData, ...]:
-    """What can draft for the target, and why the rest cannot."""
+    """What can draft for the target, and why the rest cannot.
+
+    `opened` are folders of drafters that a person chose.
+    """
+    if not candidates:
+        return ()
     under_way = {download.repository: download for download in downloads}
     model = inventory.find(loaded.drafter)
     in_use = {loaded.drafter, *((model.name, model.path) if model else ())}
-    return tuple(
-        _candidate_row(candidate, in_use, under_way.get(candidate.drafter))
-        for candidate in candidates
+    known = {candidate.drafter for candidate in candidates}
+    return (
+        _candidate_row(_AUTOMATIC, in_use, None),
+        *(
+            _candidate_row(candidate, in_use, under_way.get(candidate.drafter))
+            for candidate in candidates
+        ),
+        *(_opened_row(path, in_use=path in in_use) for path in opened if path not in known),
+    )
+
+
+def _opened_row(path: str, *, in_use: bool) -> RowData:
+    """A folder that a person opened, and can take off the list."""
+    return RowData(
+        f"opened:{path}",
+        words.target_name(path),
+        path,
+        badge="In use" if in_use else "",
+        actions=(*(() if in_use else (_USE,)), Action("forget", "Remove from the list")),
+        heading="Chosen by you",
+        subject=path,
     )
 
 
@@ -307,25 +336,18 @@ def _candidate_row(candidate: Candidate, in_use: set[str], download: Download | 
         action = Action("get", "Download", reason)
     elif not candidate.works:
         action = Action("use", "Use", reason)
-    elif candidate.drafter in in_use:
-        badge, action = "In use", Action("use", "Use", "This drafter is already in use.")
+    in_use_now = candidate.works and candidate.drafter in in_use
     return RowData(
         candidate.drafter,
-        drafter_title(candidate.drafter),
+        words.drafter_name(candidate.drafter),
         DOT.join(filter(None, (kind, size))),
         remark=candidate.reason if candidate.works else "",
         reason=reason,
-        badge=badge,
+        badge="In use" if in_use_now else badge,
         progress=progress,
-        actions=(action,),
+        actions=() if in_use_now else (action,),
         heading=heading,
     )
-
-
-def drafter_title(drafter: str) -> str:
-    """A drafter's name for a person; of a folder or repository, the last part."""
-    own = {"lookup": "Lookup", "early-exit": "Early exit", "head": "Head", "none": "None"}
-    return own.get(drafter) or words.short_name(drafter)
 
 
 _STATUS = {
@@ -334,6 +356,7 @@ _STATUS = {
     "paused": "Paused",
     "failed": "Failed",
     "done": "Done",
+    "cancelled": "Cancelled",
 }
 
 

@@ -1,6 +1,31 @@
 """Counts and names as a person reads them; sizes and times are in `models.in_words`."""
 
+import re
 from pathlib import Path
+
+_DRAFTERS = {
+    "auto": "Automatic",
+    "lookup": "Lookup",
+    "head": "Head",
+    "early-exit": "Early exit",
+    "none": "None",
+}
+_LICENCE_WORD = re.compile(r"[A-Za-z]+|[\d.]+")
+_LICENCE_NAMES = {
+    "apache": "Apache",
+    "bsd": "BSD",
+    "cc": "CC",
+    "by": "BY",
+    "nc": "NC",
+    "sa": "SA",
+    "nd": "ND",
+    "gemma": "Gemma",
+    "lfm": "LFM",
+    "llama": "Llama",
+    "mistral": "Mistral",
+    "mit": "MIT",
+    "qwen": "Qwen",
+}
 
 
 def count(number: int) -> str:
@@ -13,14 +38,33 @@ def count(number: int) -> str:
 
 
 def context(tokens: int) -> str:
-    """A context length: "context of 32k tokens"."""
+    """A context length: "Context: 32k tokens"."""
     number = f"{round(tokens / 1024)}k" if tokens >= 1024 else str(tokens)
-    return f"context of {number} tokens"
+    return f"Context: {number} tokens"
+
+
+def licence(identifier: str) -> str:
+    """A licence as the hub writes it, for a person: "License: Apache 2.0" of "apache-2.0"."""
+    if not identifier:
+        return "License: not stated"
+    words = _LICENCE_WORD.findall(identifier)
+    return "License: " + " ".join(_LICENCE_NAMES.get(word.lower(), word) for word in words)
 
 
 def short_name(repository: str) -> str:
     """A repository's name without its owner."""
     return repository.rstrip("/").rpartition("/")[2] or repository
+
+
+def drafter_name(drafter: str) -> str:
+    """A drafter for a person, given as `--drafter` takes it: "Lookup, then Head"."""
+    return ", then ".join(_part_name(part.strip()) for part in drafter.split("+"))
+
+
+def _part_name(part: str) -> str:
+    word, _, layers = part.partition(":")
+    name = _DRAFTERS.get(word) or target_name(part)
+    return f"{name} ({layers} layers)" if layers and word == "early-exit" else name
 
 
 def target_name(target: str) -> str:

@@ -1,20 +1,27 @@
 """The race on the screen: two answers side by side, two clocks, and the result."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
-from PySide6.QtCore import QEvent, Qt
-from PySide6.QtGui import QCloseEvent, QColor, QFont, QPalette, QTextCursor
+from PySide6.QtCore import QEvent, Qt, QTimer
+from PySide6.QtGui import QCloseEvent, QColor, QFont, QGuiApplication, QPalette
 from PySide6.QtWidgets import (
     QDialog,
     QFrame,
     QHBoxLayout,
     QLabel,
-    QPlainTextEdit,
     QPushButton,
+    QScrollArea,
+    QSizePolicy,
     QVBoxLayout,
     QWidget,
 )
 
+from app import files
+from app.markdown.formats import Formats
+from app.markdown.links import ask_to_open
+from app.markdown.streaming import StreamingMarkdown
+from app.markdown.view import TextView
 from app.race.race import RACERS, Race, Racer, RaceResult
 from app.rounds import figures
 from app.rounds.lane import DraftLane
@@ -24,9 +31,17 @@ from app.theme.style import colours_of, figures_font
 from engine.events import Prefill, Stats, Text
 from engine.request import ChatMessage, Request
 from engine.rounds import EventOrRound, Round, Token
-from engine.stats import update
+from engine.stats import NoRatio, update
 from models.errors import Problem
 from models.in_words import clean
+
+_RULES = (
+    "Both always take the likeliest token (the preset \u201cExact\u201d), whatever this "
+    "conversation samples with, so they must write the same. They write in turns: whatever else "
+    "this computer does slows both. A clock runs only in its own turns."
+)
+_FRAME_MS = 33
+_SAID_MS = 1_500  # how long a button says that it was done
 
 
 class RaceDialog(QDialog):
@@ -49,64 +64,127 @@ class RaceDialog(QDialog):
             "plain": RaceTrack(f"{target}, plain decoding", lane=False),
             "speculative": RaceTrack(f"{target}, drafter {drafter}", lane=True),
         }
+        self._result: RaceResult | None = None
         self.result_line = StatusLine(wraps=True)
         larger = self.result_line.font()
         larger.setPointSizeF(larger.pointSizeF() * 1.15)
         self.result_line.setFont(larger)
-        self._question = QLabel(clean(_shortened(messages[-1].content)))
+        self._question = _label(clean(_shortened(messages[-1].content)))
+        self._rules = _label(_RULES)
+        self._copy = QPushButton("Copy result")
+        self._export = QPushButton("Export…")
         self._again = QPushButton("Race again")
         self._stop = QPushButton("Stop")
         self._close = QPushButton("Close")
-        self.setWindowTitle("Race")
+        self.setWindowTitle("Race: plain against speculative decoding")
+        self.setWindowFlag(Qt.WindowType.WindowMaximizeButtonHint)
+        self.setSizeGripEnabled(True)
         self._arrange()
+        self._copy.clicked.connect(self.copy)
+        self._export.clicked.connect(self.export)
         self._again.clicked.connect(self.start)
         self._stop.clicked.connect(race.stop)
         self._close.clicked.connect(self.reject)
         race.happened.connect(self._on_happening)
         race.finished.connect(self._on_finished)
         race.failed.connect(self._on_failed)
+        self._recolour()
         self.start()
 
     def _arrange(self) -> None:
-        self._question.setTextFormat(Qt.TextFormat.PlainText)
-        self._question.setWordWrap(True)
+        for label in (self._question, self._rules):
+            label.setWordWrap(True)
+        bold = self._question.font()
+        bold.setWeight(QFont.Weight.DemiBold)
+        self._question.setFont(bold)
         tracks = QHBoxLayout()
         tracks.setSpacing(20)
         for racer in RACERS:
             tracks.addWidget(self.tracks[racer], 1)
-        below = QHBoxLayout()
-        below.addWidget(self.result_line, 1)
+        buttons = QHBoxLayout()
+        buttons.addWidget(self._copy)
+        buttons.addWidget(self._export)
+        buttons.addStretch(1)
         for button in (self._again, self._stop, self._close):
+            buttons.addWidget(button)
+        for button in (self._copy, self._export, self._again, self._stop, self._close):
             button.setAutoDefault(False)
-            below.addWidget(button, 0, Qt.AlignmentFlag.AlignBottom)
         column = QVBoxLayout(self)
         column.setContentsMargins(20, 16, 20, 14)
         column.setSpacing(12)
         column.addWidget(self._question)
+        column.addWidget(self._rules)
         column.addLayout(tracks, 1)
-        column.addLayout(below)
-        self.resize(980, 620)
+        column.addWidget(self.result_line)
+        column.addLayout(buttons)
+        window = self.parentWidget()
+        size = window.window().size() if window else QGuiApplication.primaryScreen().availableSize()
+        self.resize(max(980, round(0.94 * size.width())), max(620, round(0.92 * size.height())))
 
     def start(self) -> None:
         """Start the race, unless it is running."""
         if self._race.running:
             return
+        self._result = None
         for track in self.tracks.values():
             track.clear()
-        self.result_line.say(
-            "Plain decoding runs first, then speculative decoding. Both are greedy."
-        )
+        self.result_line.say("Both are reading the prompt.")
         self._race.start(self._messages, self._request)
         self._enable()
+
+    def report(self) -> str:
+        """The race in Markdown: question, result, figures and both answers."""
+        if self._result is None:
+            return ""
+        lines = [f"# {self.windowTitle()}", self._messages[-1].content, result_text(self._result)]
+        for track in self.tracks.values():
+            lines += [f"## {track.title}", f"{track.clock.text()}; {track.figures.text()}"]
+            lines.append(track.answer.text)
+        return "\n\n".join(lines) + "\n"
+
+    def copy(self) -> None:
+        """Put the result and the figures on the clipboard."""
+        if self._result is None:
+            return
+        lines = [result_text(self._result)]
+        for track in self.tracks.values():
+            lines.append(f"{track.title}: {track.clock.text()}; {track.figures.text()}")
+        QGuiApplication.clipboard().setText("\n".join(lines))
+        self._copy.setText("Copied")
+        QTimer.singleShot(_SAID_MS, self, lambda: self._copy.setText("Copy result"))
+
+    def export(self) -> None:
+        """Ask for a file for the report, and write it."""
+
+        def write(path: Path) -> None:
+            try:
+                files.write_text(path, self.report())
+            except Problem as problem:
+                self.result_line.say(str(problem), "warning")
+
+        files.ask_to_save(self, "Export the race", "Race.md", write)
 
     def _enable(self) -> None:
         self._again.setEnabled(not self._race.running)
         self._stop.setEnabled(self._race.running)
+        for button in (self._copy, self._export):
+            button.setEnabled(self._result is not None)
 
     def _on_happening(self, racer: Racer, happening: EventOrRound) -> None:
         self.tracks[racer].push(happening)
+        if isinstance(happening, Round) and happening.verdict is not None:
+            self._tell_progress()
+
+    def _tell_progress(self) -> None:
+        tokens = [self.tracks[racer].stats.committed for racer in RACERS]
+        words = f"{tokens[1]:,} tokens against {tokens[0]:,}."
+        if self.result_line.text != words:
+            self.result_line.say(words)
 
     def _on_finished(self, result: RaceResult) -> None:
+        self._result = result
+        for track in self.tracks.values():
+            track.answer.finish()
         self._enable()
         self.result_line.say(result_text(result), "warning" if result.difference else "good")
 
@@ -123,71 +201,152 @@ class RaceDialog(QDialog):
         self._race.stop()
         super().closeEvent(event)
 
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.PaletteChange:
+            self._recolour()
+
+    def _recolour(self) -> None:
+        palette = QPalette()  # whatever is not set here is inherited from the window
+        palette.setColor(QPalette.ColorRole.WindowText, QColor(colours_of(self).muted))
+        self._rules.setPalette(palette)
+
+
+class RaceAnswer(QScrollArea):
+    """The answer of one racer as Markdown; its newest line stays in sight while it is there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setWidgetResizable(True)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOn)
+        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self._timer = QTimer(self, interval=_FRAME_MS)
+        self._timer.timeout.connect(self._step)
+        self._pinned = True
+        self.verticalScrollBar().valueChanged.connect(self._on_scrolled)
+        self.verticalScrollBar().rangeChanged.connect(self._on_grown)
+        self.clear()
+
+    @property
+    def text(self) -> str:
+        """The text as it was given."""
+        return self._view.text.given
+
+    def clear(self) -> None:
+        """Begin an answer."""
+        self._timer.stop()
+        self._pinned = True
+        self._view = TextView(Formats(self.font(), colours_of(self)), StreamingMarkdown())
+        self._view.setAccessibleName(self.accessibleName())
+        self._view.link_asked.connect(lambda address: ask_to_open(self, address))
+        page = QWidget()
+        column = QVBoxLayout(page)
+        column.setContentsMargins(0, 0, 8, 0)
+        column.addWidget(self._view)
+        column.addStretch(1)
+        self.setWidget(page)
+
+    def append(self, delta: str) -> None:
+        """More text; shown with the next frame."""
+        self._view.text.append(delta)
+        self._write_soon()
+
+    def finish(self) -> None:
+        """No more text comes."""
+        self._view.text.finish()
+        self._write_soon()
+
+    def _write_soon(self) -> None:
+        if not self._timer.isActive():
+            self._timer.start()
+
+    def _step(self) -> None:
+        more = self._view.step()
+        self._view.place_buttons()
+        if not more:
+            self._timer.stop()
+
+    def _on_scrolled(self, value: int) -> None:
+        self._pinned = value >= self.verticalScrollBar().maximum() - 24
+
+    def _on_grown(self, low: int, high: int) -> None:
+        if self._pinned:
+            self.verticalScrollBar().setValue(high)
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() in (QEvent.Type.PaletteChange, QEvent.Type.FontChange):
+            self._view.set_formats(Formats(self.font(), colours_of(self)))
+            self._write_soon()
+
 
 class RaceTrack(QWidget):
     """One racer: its clock, its figures, its text, and the draft lane where it drafts."""
 
     def __init__(self, title: str, *, lane: bool) -> None:
         super().__init__()
-        self._title, self.clock, self.figures = _label(clean(title)), _label("\u2013"), _label("")
-        self.text = QPlainTextEdit()
-        self.text.setReadOnly(True)
-        self.text.setFrameShape(QFrame.Shape.NoFrame)
-        self.text.setTabChangesFocus(True)
-        self.text.setAccessibleName(f"{title}: the answer")
+        self.title = clean(title)
+        self._heading, self.clock, self.figures = _label(self.title), _label("\u2013"), _label("")
+        self.answer = RaceAnswer()
+        self.answer.setAccessibleName(f"{title}: the answer")
         self.clock.setAccessibleName(f"{title}: the clock")
-        self._lane = DraftLane() if lane else None
-        self._stats = Stats()
+        self._lane = DraftLane()
+        # A racer without drafts has as much room for its text.
+        policy = self._lane.sizePolicy()
+        policy.setRetainSizeWhenHidden(True)
+        self._lane.setSizePolicy(policy)
+        self._lane.setVisible(lane)
+        self.stats = Stats()
         large = figures_font(self.font())
         large.setPointSizeF(large.pointSizeF() * 2.2)
         large.setWeight(QFont.Weight.DemiBold)
         self.clock.setFont(large)
         self.figures.setFont(figures_font(self.font()))
+        self.figures.setWordWrap(True)
+        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Expanding)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(4)
-        for label in (self._title, self.clock, self.figures):
+        for label in (self._heading, self.clock, self.figures):
             column.addWidget(label)
         column.addSpacing(6)
-        column.addWidget(self.text, 1)
-        if self._lane is not None:
-            column.addWidget(self._lane)
+        column.addWidget(self.answer, 1)
+        column.addWidget(self._lane)
         self._recolour()
         self.clear()
 
     def clear(self) -> None:
         """Show that it has not started."""
-        self._stats = Stats()
-        self.text.clear()
+        self.stats = Stats()
+        self.answer.clear()
         self.clock.setText("\u2013")
-        self.figures.setText("waiting")
-        if self._lane is not None:
-            self._lane.clear()
+        self.figures.setText("Waiting")
+        self._lane.clear()
 
     def push(self, happening: EventOrRound) -> None:
         """One more step of this racer."""
         match happening:
             case Prefill():
-                self._stats = update(self._stats, happening)
+                self.stats = update(self.stats, happening)
+                read = f"{happening.processed:,} of {happening.total:,}"
+                self.figures.setText(f"Reading the prompt: {read} tokens")
             case Text(delta=delta):
-                cursor = QTextCursor(self.text.document())
-                cursor.movePosition(QTextCursor.MoveOperation.End)
-                cursor.insertText(clean(delta))
-                bar = self.text.verticalScrollBar()
-                bar.setValue(bar.maximum())
+                self.answer.append(delta)
             case Round():
                 self._show_round(happening)
 
     def _show_round(self, round: Round) -> None:
-        if self._lane is not None:
+        if not self._lane.isHidden():
             self._lane.push(round)
         if round.verdict is not None:
-            self._stats = stats = update(self._stats, round.verdict)
+            self.stats = stats = update(self.stats, round.verdict)
             self.clock.setText(figures.seconds(stats.decode_seconds))
             speed = stats.tokens_per_second or 0.0
             tokens = figures.count(stats.committed, "token")
             passes = figures.count(stats.rounds, "pass")
-            self.figures.setText(f"{speed:.1f} tokens/s\n{tokens} in {passes}")
+            self.figures.setText(f"{speed:.1f} tokens/s, {tokens} in {passes}")
 
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
@@ -196,7 +355,7 @@ class RaceTrack(QWidget):
 
     def _recolour(self) -> None:
         colours = colours_of(self)
-        for label in (self._title, self.figures):
+        for label in (self._heading, self.figures):
             palette = label.palette()
             palette.setColor(QPalette.ColorRole.WindowText, QColor(colours.muted))
             label.setPalette(palette)
@@ -215,14 +374,14 @@ def result_text(result: RaceResult) -> str:
         margin = difference.margin
         apart = "" if margin is None else f" Their probabilities are {margin:.3g} apart."
         same = f"The answers differ from token {difference.place:,} on: {differing}.{apart}"
-    if result.ratio is None:
-        return same
-    if not result.speculative.proposed:
-        return f"{same} Nothing was drafted, so there is no speed to compare."
-    seconds = [figures.seconds(s.decode_seconds) for s in (result.plain, result.speculative)]
+    if isinstance(result.ratio, NoRatio):
+        if not result.tokens:
+            return same
+        return f"{same} There is no ratio of speeds: {result.ratio.value}."
+    times = [figures.seconds(s.decode_seconds) for s in (result.speculative, result.plain)]
     return (
         f"{same} Speculative decoding was {result.ratio:.2f} times as fast "
-        f"({seconds[1]} against {seconds[0]}, without reading the prompt)."
+        f"({times[0]} against {times[1]}, without reading the prompt)."
     )
 
 

@@ -1,11 +1,11 @@
-"""A race: the same prompt through plain and through speculative decoding, one after the other.
+"""A race: the same prompt through plain and through speculative decoding, in turns.
 
-Both are greedy, so that they must write the same. What is timed is the decoding, as the engine
-measures it; the second finds the prompt in the cache, so reading that is left out for both.
-Knows the engine; shows nothing.
+The engine lets whichever has had less time go on, so that whatever else the machine does slows
+both. Both are greedy, so that they must write the same. What is timed is the decoding, as the
+engine measures it; reading the prompt is left out for both. Knows the engine; shows nothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Literal
@@ -13,17 +13,18 @@ from typing import Literal
 from PySide6.QtCore import QObject, Signal
 
 from app.engine_client.engine_process import EngineProcess
-from app.models.loader import ModelLoader
 from app.rounds.trace import Trace
-from engine.events import Done, Event, Failed, Stats
+from engine.events import Done, Event, Failed, Stats, Verdict
+from engine.protocol import rival_of
 from engine.request import ChatMessage, Request, Sampling
 from engine.rounds import Token
-from engine.stats import tally
+from engine.stats import ENOUGH_PLAIN_ROUNDS, NoRatio, against_plain, tally
 from models.errors import Problem
 
 Racer = Literal["plain", "speculative"]
 RACERS: tuple[Racer, Racer] = ("plain", "speculative")
 MOST_TOKENS = 400
+EXACT = Sampling(temperature=0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,29 +47,44 @@ class RaceDifference:
 @dataclass(frozen=True, slots=True)
 class RaceResult:
     """How a race went. `tokens` is how many both answers begin with; `difference` is None where
-    they are identical. `ratio` is how many times as fast speculative decoding was, None where
-    nothing was measured."""
+    they are identical. `ratio` is how many times as fast speculative decoding was, or why that
+    cannot be said."""
 
     tokens: int
     difference: RaceDifference | None
     plain: Stats
     speculative: Stats
-
-    @property
-    def ratio(self) -> float | None:
-        plain, speculative = (s.tokens_per_second for s in (self.plain, self.speculative))
-        return speculative / plain if plain and speculative else None
+    ratio: float | NoRatio
 
 
 def compare_answers(plain: Trace, speculative: Trace) -> RaceResult:
-    """Compare two answers to the same prompt, token by token."""
+    """Compare two answers to the same prompt, token by token.
+
+    What is compared in time is the speculative answer and the plain rounds that were written
+    meanwhile: what plain decoding still wrote afterwards met another machine.
+    """
     tokens, difference = 0, None
     for ours, theirs in zip_longest(plain.committed, speculative.committed):
         if ours is None or theirs is None or ours.id != theirs.id:
             difference = RaceDifference(tokens + 1, ours, theirs)
             break
         tokens += 1
-    return RaceResult(tokens, difference, tally(plain.events), tally(speculative.events))
+    fast = tally(speculative.events)
+    meanwhile = tally(_until(fast.decode_seconds, plain.events))
+    enough = meanwhile.plain >= ENOUGH_PLAIN_ROUNDS
+    ratio = against_plain(fast, meanwhile.plain_seconds / meanwhile.plain if enough else 0.0)
+    return RaceResult(tokens, difference, tally(plain.events), fast, ratio)
+
+
+def _until(seconds: float, events: Iterable[Event]) -> Iterator[Event]:
+    """The rounds that had begun when so many seconds of decoding had passed."""
+    passed = 0.0
+    for event in events:
+        if isinstance(event, Verdict):
+            if passed >= seconds:
+                return
+            passed += event.seconds
+        yield event
 
 
 class Race(QObject):
@@ -77,52 +93,39 @@ class Race(QObject):
     Signals:
         happened(str, EventOrRound): one more step of a racer.
         finished(RaceResult): both answers ended by themselves.
-        failed(Problem): one answer failed, or the race was stopped.
+        failed(Problem): the race failed, or was stopped.
     """
 
     happened = Signal(str, object)
     finished = Signal(RaceResult)
     failed = Signal(Problem)
 
-    def __init__(
-        self, engine: EngineProcess, loader: ModelLoader, *, parent: QObject | None = None
-    ) -> None:
+    def __init__(self, engine: EngineProcess, *, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._engine, self._loader = engine, loader
-        self._generations: dict[str, Racer] = {}
-        self._drafting_requests: set[str] = set()
+        self._engine = engine
+        self._generation = ""
         self.running = False
         self.traces = {racer: Trace() for racer in RACERS}
         engine.happened.connect(self._on_event)
-        engine.failed.connect(self._on_failed)
 
     def start(self, messages: Sequence[ChatMessage], request: Request) -> None:
-        """Start both. The engine works on its commands in order, so all are sent at once."""
-        pair = self._loader.pair
-        request = replace(
-            request,
-            sampling=replace(request.sampling or Sampling(), temperature=0.0),
-            max_tokens=min(request.max_tokens, MOST_TOKENS),
-        )
+        """Start both, with the drafter that is loaded."""
+        request = replace(request, sampling=EXACT, max_tokens=min(request.max_tokens, MOST_TOKENS))
         self.traces = {racer: Trace() for racer in RACERS}
-        self._generations, self._drafting_requests = {}, set()
         self.running = True
-        self._loader.override()
-        drafting = {"plain": ("none", "0"), "speculative": (pair.drafter, pair.draft_length)}
-        for racer in RACERS:
-            drafter, length = drafting[racer]
-            self._drafting_requests.add(
-                self._engine.use_drafting(drafter=drafter, draft_length=length)
-            )
-            self._generations[self._engine.generate("race", messages, request)] = racer
+        self._generation = self._engine.generate("race", messages, request, race=True)
 
     def stop(self) -> None:
         """Stop the race; `failed` is emitted when it has stopped."""
-        for generation in self._generations:
-            self._engine.cancel(generation)
+        if self.running:
+            self._engine.cancel(self._generation)
 
     def _on_event(self, event: Event) -> None:
-        racer = self._generations.get(event.generation)
+        racers: dict[str, Racer] = {
+            self._generation: "speculative",
+            rival_of(self._generation): "plain",
+        }
+        racer = racers.get(event.generation)
         if racer is None or not self.running:
             return
         self.happened.emit(racer, self.traces[racer].push(event))
@@ -130,19 +133,10 @@ class Race(QObject):
             self._give_up(Problem(event.message, event.remedy))
         elif isinstance(event, Done) and event.reason == "cancelled":
             self._give_up(Problem("The race was stopped.", "Race again when you like."))
-        elif isinstance(event, Done) and racer == "speculative":
-            self._end()
+        elif isinstance(event, Done) and racer == "speculative":  # the last that comes
+            self.running = False
             self.finished.emit(compare_answers(self.traces["plain"], self.traces["speculative"]))
 
-    def _on_failed(self, failed: Failed) -> None:
-        if self.running and failed.generation in self._drafting_requests:
-            self._give_up(Problem(failed.message, failed.remedy))
-
     def _give_up(self, problem: Problem) -> None:
-        self._end()
-        self.stop()
-        self.failed.emit(problem)
-
-    def _end(self) -> None:
         self.running = False
-        self._loader.restore()
+        self.failed.emit(problem)

@@ -4,11 +4,21 @@ Knows figures and colours; nothing of events. Every value is also written beside
 """
 
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt
-from PySide6.QtGui import QBrush, QColor, QFont, QFontMetricsF, QHelpEvent, QPainter, QPaintEvent
+from PySide6.QtGui import (
+    QBrush,
+    QColor,
+    QFont,
+    QFontMetricsF,
+    QHelpEvent,
+    QPainter,
+    QPaintEvent,
+    QPen,
+)
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
+from app.rounds.explained import FIGURES, as_tip
 from app.rounds.figures import PositionAcceptance, TimeShare, percent, seconds
-from app.theme.palette import Palette
+from app.theme.palette import Palette, tinted
 from app.theme.style import colours_of, figures_font, small_font
 
 _PLOT_HEIGHT = 64.0
@@ -28,7 +38,7 @@ class PositionChart(QWidget):
 
     def show_positions(self, columns: tuple[PositionAcceptance, ...]) -> None:
         self._columns = columns
-        words = [f"position {c.position}: {percent(c.rate)}" for c in columns]
+        words = [f"position {c.position}: {percent(c.rate)} of {c.proposed:,}" for c in columns]
         self.setAccessibleDescription(", ".join(words) or "Nothing was drafted.")
         self.update()
 
@@ -37,7 +47,8 @@ class PositionChart(QWidget):
 
     def event(self, event: QEvent) -> bool:
         if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
-            QToolTip.showText(event.globalPos(), self.tip_at(event.pos().x()), self)
+            tip = self.tip_at(event.pos().x()) or as_tip(FIGURES["positions"])
+            QToolTip.showText(event.globalPos(), tip, self)
             return True
         return super().event(event)
 
@@ -46,7 +57,8 @@ class PositionChart(QWidget):
         for column, box in zip(self._columns, self._boxes(), strict=True):
             if box.left() <= x <= box.right():
                 of = f"{column.accepted:,} of {column.proposed:,} accepted"
-                return f"Position {column.position}: {of}"
+                few = ", too few to say much" if column.few else ""
+                return f"Position {column.position}: {of}{few}"
         return ""
 
     def paintEvent(self, event: QPaintEvent) -> None:
@@ -71,13 +83,19 @@ class PositionChart(QWidget):
         height = max(1.0, column.rate * _PLOT_HEIGHT)
         gap = min(4.0, box.width() / 6)
         bar = QRectF(box.left() + gap, base - height, box.width() - 2 * gap, height)
-        painter.fillRect(bar, QColor(colours.accepted))
+        accepted = QColor(colours.accepted)
+        painter.fillRect(bar, QColor(tinted(colours.paper, colours.accepted)))
+        if column.few:  # an outline, so that few do not look like many
+            painter.setPen(QPen(accepted, 1.0, Qt.PenStyle.DashLine))
+            painter.drawRect(bar.adjusted(0.5, 0.5, -0.5, -0.5))
+        else:
+            painter.fillRect(bar, accepted)
         painter.setFont(self._value_font(box.width()))
         middle = Qt.AlignmentFlag.AlignHCenter
         above = QRectF(box.left(), bar.top() - self._small_height(), box.width(), 0.0)
         above.setHeight(self._small_height())
-        painter.setPen(QColor(colours.text))
-        # The title says "per cent": sixteen such signs would leave no room for the figures.
+        painter.setPen(QColor(colours.muted if column.few else colours.text))
+        # The title says "%": sixteen such signs would leave no room for the figures.
         value = f"{column.rate * 100:.0f}"
         place = middle | Qt.AlignmentFlag.AlignBottom
         written = painter.boundingRect(above, place, value)
@@ -114,7 +132,8 @@ class TimeBar(QWidget):
         super().__init__(parent)
         self._parts: tuple[TimeShare, ...] = ()
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.setAccessibleName("Where the decoding time went")
+        self.setAccessibleName("Decoding time")
+        self.setToolTip(as_tip(FIGURES["time"]))
         self.show_shares(())
 
     def show_shares(self, parts: tuple[TimeShare, ...]) -> None:

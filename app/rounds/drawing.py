@@ -17,11 +17,13 @@ _GAP = 4.0
 _PADDING = 5.0
 _RADIUS = 4.0
 _WIDEST_CHARACTERS = 16  # a token with more is elided
-_PEN_STYLES = {
+WHY_DISCARDED = "because a token before it was rejected"
+PEN_STYLES = {
     "solid": Qt.PenStyle.SolidLine,
     "dash": Qt.PenStyle.DashLine,
     "dot": Qt.PenStyle.DotLine,
     "strike": Qt.PenStyle.SolidLine,
+    "dash strike": Qt.PenStyle.DashLine,
     "none": Qt.PenStyle.NoPen,
 }
 
@@ -57,7 +59,7 @@ class Ruler:
 
 @dataclass(frozen=True, slots=True)
 class TokenBox:
-    """A token and where it stands. `text` is the token's text, elided where it is long.
+    """A token and where it is drawn. `text` is the token's text, elided where it is long.
 
     `position` is the token's place in the draft, from 1; it is 0 for the target's own token.
     """
@@ -86,9 +88,10 @@ class TokenBox:
         if self.own:
             return f"{marked(token.text)}\n{token.fate}, by the target\n{p}"
         judged = f", {p}, chance {token.chance:.0%}" if p else ""
-        return (
-            f"{marked(token.text)}\n{token.fate}, position {self.position}\nq {token.q:.3f}{judged}"
-        )
+        fate = f"{token.fate}, position {self.position}"
+        if token.fate == "discarded":
+            fate += f"\n{WHY_DISCARDED}"
+        return f"{marked(token.text)}\n{fate}\nq {token.q:.3f}{judged}"
 
     def rectangle(self, ruler: Ruler, verdict: float, shift: float) -> QRectF:
         """Where the token is drawn when the verdict has come in this far, from 0 to 1."""
@@ -259,11 +262,12 @@ class LanePainter:
     def _line(self, fate: Fate, place: QRectF, colour: QColor, verdict: float) -> None:
         """Draw the line that belongs to the fate; a strike grows as the verdict comes in."""
         line = line_of(fate)
-        pen = QPen(colour, 1.4 if line == "strike" else 1.6, _PEN_STYLES[line])
+        struck = line.endswith("strike")
+        pen = QPen(colour, 1.4 if struck else 1.6, PEN_STYLES[line])
         pen.setCapStyle(Qt.PenCapStyle.FlatCap)
         self._painter.setPen(pen)
         start, end = place.left() + 3, place.right() - 3
-        if line == "strike":
+        if struck:
             end = start + (end - start) * verdict
-        y = place.center().y() + 0.5 if line == "strike" else place.bottom() - 2.5
+        y = place.center().y() + 0.5 if struck else place.bottom() - 2.5
         self._painter.drawLine(QPointF(start, y), QPointF(end, y))

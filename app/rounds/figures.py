@@ -4,10 +4,11 @@ from dataclasses import dataclass
 
 from engine.events import Stats
 from engine.rounds import Round
-from engine.stats import ratio_to_plain
+from engine.stats import ENOUGH_PLAIN_ROUNDS, NoRatio
+from engine.stats import against_plain as ratio_to_plain
 
 NOT_YET = "–"
-NOT_MEASURED = "not measured yet"
+FEW_TOKENS = 20  # at a position; a share of fewer says little
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,11 @@ class PositionAcceptance:
     accepted: int
 
     @property
+    def few(self) -> bool:
+        """Whether the share is of so few tokens that it says little."""
+        return self.proposed < FEW_TOKENS
+
+    @property
     def rate(self) -> float:
         return self.accepted / self.proposed
 
@@ -54,14 +60,16 @@ def speed(stats: Stats) -> Figure:
     )
 
 
-def against_plain(answer: Stats, reference: Stats) -> Figure:
-    """The speed-up over plain decoding; `reference` has the plain rounds measured here."""
-    ratio = ratio_to_plain(answer, reference)
-    if ratio is not None:
-        return Figure(f"{ratio:.2f}×", f"{count(reference.plain, 'plain round')}\nmeasured here")
-    if answer.rounds and not answer.proposed:
-        return Figure(NOT_YET, "nothing was drafted")
-    return Figure(NOT_MEASURED, f"{count(reference.plain, 'plain round')} so far")
+def against_plain(stats: Stats, *, ended: bool = True) -> Figure:
+    """The speed-up over plain decoding; before the answer has `ended`, it may be measured yet."""
+    ratio = ratio_to_plain(stats)
+    if ratio is NoRatio.NOT_MEASURED and not ended:
+        return Figure(NOT_YET, "measured when\nthe answer ends")
+    if isinstance(ratio, NoRatio):
+        return Figure(NOT_YET, ratio.value)
+    own = stats.plain >= ENOUGH_PLAIN_ROUNDS
+    remark = f"{count(stats.plain, 'plain round')}\nof this answer"
+    return Figure(f"{ratio:.2f}×", remark if own else "plain passes\nright behind it")
 
 
 def acceptance_rate(stats: Stats) -> Figure:
@@ -101,8 +109,8 @@ def positions(stats: Stats) -> tuple[PositionAcceptance, ...]:
     """Acceptance by position: how many of the tokens proposed there were accepted."""
     accepted = (*stats.accepted_by_position, *(0,) * len(stats.proposed_by_position))
     return tuple(
-        PositionAcceptance(place, proposed, stood)
-        for place, (proposed, stood) in enumerate(
+        PositionAcceptance(place, proposed, taken)
+        for place, (proposed, taken) in enumerate(
             zip(stats.proposed_by_position, accepted, strict=False), start=1
         )
         if proposed

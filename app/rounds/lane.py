@@ -2,17 +2,27 @@
 
 Knows rounds and a font. Knows nothing of the answer's text, which never waits for the lane.
 
-Two rows share their columns. A round's drafted tokens stand in the lower row. On the verdict the
-accepted tokens slide up into the upper row, which is what the round adds to the text; the first
-rejected token is struck where it stood, with the target's own token above it, and the rest fade.
+Before the first round it shows, in a line, what is being done meanwhile.
+
+Two rows share their columns. A round's drafted tokens are in the lower row. On the verdict the
+accepted tokens slide up into the upper row, which is what the round adds to the text; the rejected
+token is struck where it was, with the target's own token above it, and the discarded ones fade.
 """
 
 import time
 from collections.abc import Callable
 from html import escape
 
-from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, QTimer, Signal
-from PySide6.QtGui import QHelpEvent, QHideEvent, QPainter, QPaintEvent, QShowEvent
+from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, QSizeF, Qt, QTimer, Signal
+from PySide6.QtGui import (
+    QColor,
+    QFontMetricsF,
+    QHelpEvent,
+    QHideEvent,
+    QPainter,
+    QPaintEvent,
+    QShowEvent,
+)
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
 from app.rounds.drawing import LanePainter, RoundLayout, Ruler, lay_out
@@ -29,6 +39,7 @@ _MARGIN = 8
 _SMALL_SCALE = 0.8  # the labels' font
 _SIDE_WIDTH_CHARACTERS = 21
 _WHY_NOT_SHOWN = "rounds come faster than an eye can follow. The text of the answer has them all."
+_BAR_HEIGHT, _BAR_GAP = 4.0, 6.0  # pixels
 _NARROWEST_LANE = 420  # pixels; in a narrower lane the tokens take the whole width
 
 
@@ -36,7 +47,8 @@ class DraftLane(QWidget):
     """Shows the newest round, at a rate that can be followed.
 
     Attributes: with `reduce_motion` nothing slides, and rounds change less often; `not_shown` is
-    how many rounds of this answer came too fast to be shown.
+    how many rounds of this answer came too fast to be shown; `line` is what is shown before the
+    first round.
 
     Signals: `rested` is sent when nothing is left to move.
     """
@@ -51,6 +63,8 @@ class DraftLane(QWidget):
         self._pace = LanePace()
         self._quick_seconds = self._pace.round_seconds
         self._reduce_motion = False
+        self.line = ""
+        self._share: float | None = None
         self._timer = QTimer(self)
         self._timer.setTimerType(Qt.TimerType.PreciseTimer)
         self._timer.timeout.connect(self._tick)
@@ -89,8 +103,16 @@ class DraftLane(QWidget):
             self._describe()
         self._wake()
 
+    def say(self, line: str, *, share: float | None = None) -> None:
+        """Show a line until there is a round, with a bar where a `share` of the work is done."""
+        if (line, share) != (self.line, self._share):
+            self.line, self._share = line, share
+            self._describe()
+            self.update()
+
     def clear(self) -> None:
         """Empty the lane, for the next answer."""
+        self.line, self._share = "", None
         self._pace.clear()
         self._timer.stop()
         self._describe()
@@ -175,6 +197,9 @@ class DraftLane(QWidget):
             painter.setRenderHint(QPainter.RenderHint.Antialiasing)
             lane_painter = LanePainter(painter, colours, ruler)
             lane_painter.surface(QRectF(self.rect()))
+            if self._pace.shown is None:
+                self._paint_line(painter, colours)
+                return
             side = self._side_width()
             if side:
                 self._paint_side(painter, colours, side)
@@ -218,6 +243,24 @@ class DraftLane(QWidget):
         for label in layout.labels:
             if verdict > 0.0 and label.left + label.width - layout.shift <= layout.width:
                 lane_painter.label(label, verdict=verdict, shift=layout.shift)
+
+    def _paint_line(self, painter: QPainter, colours: Palette) -> None:
+        box = QRectF(self.rect()).adjusted(_MARGIN + 4, _MARGIN, -_MARGIN - 4, -_MARGIN)
+        metrics = QFontMetricsF(self.font())
+        line = metrics.elidedText(self.line, Qt.TextElideMode.ElideRight, box.width())
+        painter.setPen(QColor(colours.text))
+        painter.setFont(self.font())
+        if self._share is None:
+            painter.drawText(box, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, line)
+            return
+        top = box.center().y() - (metrics.height() + _BAR_GAP + _BAR_HEIGHT) / 2
+        painter.drawText(QPointF(box.left(), top + metrics.ascent()), line)
+        bar = QRectF(box.left(), top + metrics.height() + _BAR_GAP, box.width(), _BAR_HEIGHT)
+        painter.setPen(Qt.PenStyle.NoPen)
+        for width, colour in ((1.0, colours.edge), (self._share, colours.link)):
+            painter.setBrush(QColor(colour))
+            done = QRectF(bar.topLeft(), QSizeF(width * bar.width(), bar.height()))
+            painter.drawRoundedRect(done, _BAR_HEIGHT / 2, _BAR_HEIGHT / 2)
 
     def _paint_side(self, painter: QPainter, colours: Palette, width: float) -> None:
         """Write which round this is, and how many are not shown."""
@@ -263,7 +306,7 @@ class DraftLane(QWidget):
     def _describe(self) -> None:
         """Describe the round to screen readers. It is not announced: it changes too fast."""
         shown = self._pace.shown
-        words = describe(shown.round if shown else None)
+        words = describe(shown.round) if shown else self.line or "No round yet."
         if self.not_shown:
             words += f" {not_shown_in_words(self.not_shown)}: {_WHY_NOT_SHOWN}"
         self.setAccessibleDescription(words)
@@ -298,10 +341,8 @@ def not_shown_in_words(rounds: int) -> str:
     return f"{rounds:,} {'round' if rounds == 1 else 'rounds'} not shown"
 
 
-def describe(round: Round | None) -> str:
+def describe(round: Round) -> str:
     """A round in a sentence or two."""
-    if round is None:
-        return "No round yet."
     drafted = " ".join(marked(token.text) for token in round.drafted)
     if round.verdict is None:
         return f"Round {round.number}: {round.drafter} drafts {drafted}."

@@ -7,44 +7,39 @@ drawn at most ten times a second, however fast the rounds come.
 from collections.abc import Iterable
 
 from PySide6.QtCore import QEvent, Qt, QTimer
-from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter, QPaintEvent, QPalette
+from PySide6.QtGui import QColor, QFont, QPainter, QPaintEvent, QPalette
 from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
 
 from app.rounds import figures
 from app.rounds.charts import PositionChart, TimeBar
+from app.rounds.explained import FIGURE_NAMES, FIGURES, as_tip
 from app.rounds.figures import Figure
 from app.theme.style import colours_of, figures_font, small_font
-from engine.events import Event, Prefill, Stats, Verdict
+from engine.events import Done, Event, Failed, Prefill, Stats, Verdict
 from engine.rounds import EventOrRound, Round
 from engine.stats import tally, update
 
 _REFRESH_MS = 100
-_TITLES = {
-    "speed": "Speed",
-    "plain": "Against plain decoding",
-    "rate": "Acceptance rate",
-    "length": "Acceptance length",
-    "draft": "Latest draft length",
-    "cache": "Prompt reused from the cache",
-}
+_PAIRS = ("speed", "plain", "rate", "length")  # two in a row
+_WIDE = ("draft", "cache")
 
 
 class RoundsPanel(QWidget):
-    """Attributes: `stats` sums up the events so far; `last` is the last round with a verdict."""
+    """Attributes: `stats` sums up the events so far; `last` is the last round with a verdict.
+
+    Tool tips explain every figure.
+    """
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.stats = Stats()
         self.last: Round | None = None
-        self._reference: Stats | None = None
+        self._ended = True
         self._timer = QTimer(self, singleShot=True, interval=_REFRESH_MS)
         self._timer.timeout.connect(self.refresh)
-        self._figures = {key: FigureView(title) for key, title in _TITLES.items()}
+        self._figures = {key: FigureView(key) for key in (*_PAIRS, *_WIDE)}
         self._positions, self._split = PositionChart(), TimeBar()
-        self._titles = [
-            _title("Acceptance by position, in per cent"),
-            _title("Where the decoding time went"),
-        ]
+        self._titles = [_title("positions"), _title("time")]
         self._rules = [Rule() for _ in range(3)]
         self._arrange()
         self._recolour()
@@ -54,14 +49,18 @@ class RoundsPanel(QWidget):
     def _arrange(self) -> None:
         grid = QGridLayout()
         grid.setHorizontalSpacing(16)
-        grid.setVerticalSpacing(12)
-        for place, key in enumerate(("speed", "plain", "rate", "length")):
-            grid.addWidget(self._figures[key], place // 2, place % 2, Qt.AlignmentFlag.AlignTop)
+        grid.setVerticalSpacing(8)
+        top = Qt.AlignmentFlag.AlignTop
+        for place, key in enumerate(_PAIRS):
+            # What changes with every round is in sight, below what sums it up.
+            row = 2 * (place // 2)
+            grid.addWidget(self._figures[key], row, place % 2, top)
+        grid.addWidget(self._figures["draft"], 1, 0, 1, 2, top)
         for column in (0, 1):
             grid.setColumnStretch(column, 1)
             grid.setColumnMinimumWidth(column, 120)
         layout = QVBoxLayout(self)
-        layout.setContentsMargins(16, 14, 16, 14)
+        layout.setContentsMargins(16, 10, 16, 14)
         layout.setSpacing(10)
         layout.addLayout(grid)
         layout.addWidget(self._rules[0])
@@ -71,7 +70,6 @@ class RoundsPanel(QWidget):
         layout.addWidget(self._titles[1])
         layout.addWidget(self._split)
         layout.addWidget(self._rules[2])
-        layout.addWidget(self._figures["draft"])
         layout.addWidget(self._figures["cache"])
         layout.addStretch(1)
 
@@ -80,19 +78,21 @@ class RoundsPanel(QWidget):
         match happening:
             case Prefill():
                 self.stats = update(self.stats, happening)
+            case Done() | Failed():
+                self.stats, self._ended = update(self.stats, happening), True
             case Round(verdict=Verdict() as verdict):
                 self.stats, self.last = update(self.stats, verdict), happening
         if not self._timer.isActive():
             self._timer.start()
 
-    def show_trace(self, events: Iterable[Event], last: Round | None = None) -> None:
-        """Show an answer as far as these events go; `last` is its last round with a verdict."""
-        self.stats, self.last = tally(events), last
-        self.refresh()
+    def show_trace(
+        self, events: Iterable[Event], last: Round | None = None, *, ended: bool = True
+    ) -> None:
+        """Show an answer as far as these events go; `last` is its last round with a verdict.
 
-    def compare_with(self, reference: Stats | None) -> None:
-        """Compare with the plain rounds in `reference`; with None, with this answer's own."""
-        self._reference = reference
+        More follows with `push` where it has not `ended`.
+        """
+        self.stats, self.last, self._ended = tally(events), last, ended
         self.refresh()
 
     def refresh(self) -> None:
@@ -101,7 +101,7 @@ class RoundsPanel(QWidget):
         stats = self.stats
         shown: dict[str, Figure] = {
             "speed": figures.speed(stats),
-            "plain": figures.against_plain(stats, self._reference or stats),
+            "plain": figures.against_plain(stats, ended=self._ended),
             "rate": figures.acceptance_rate(stats),
             "length": figures.acceptance_length(stats),
             "draft": figures.draft_length(self.last),
@@ -137,19 +137,25 @@ class RoundsPanel(QWidget):
 
 
 class FigureView(QWidget):
-    """A title, a value and a remark, one below the other. Attributes: `figure` is on show."""
+    """A title, a value and a remark. Attributes: `figure` is on show; `key` is its own."""
 
-    def __init__(self, title: str) -> None:
+    def __init__(self, key: str) -> None:
+        """`key` is the figure's in `app.rounds.explained`."""
         super().__init__()
+        self.key = key
         self.figure = Figure("")
-        self._title, self._value, self._remark = _title(title), _label(), _label()
-        self._name = title
+        self._title, self._value, self._remark = _title(key), _label(), _label()
+        self._name = FIGURE_NAMES[key]
+        self.setToolTip(as_tip(FIGURES[key]))
         self._remark.setFont(figures_font(small_font(self.font())))
         self._remark.setWordWrap(True)
         # Its final height from the start, so that nothing below jumps while figures come in.
         self._remark.setMinimumHeight(2 * self._remark.fontMetrics().lineSpacing() + 4)
         self._remark.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
-        self._value.setMinimumHeight(QFontMetrics(self._value_font("1")).height())
+        large = figures_font(self.font())
+        large.setPointSizeF(large.pointSizeF() * 1.6)
+        large.setWeight(QFont.Weight.DemiBold)
+        self._value.setFont(large)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(1)
@@ -162,7 +168,6 @@ class FigureView(QWidget):
         if figure == self.figure:
             return
         self.figure = figure
-        self._value.setFont(self._value_font(figure.value))
         self._value.setText(figure.value)
         self._remark.setText(figure.remark)
         self.setAccessibleName(self._name)
@@ -172,14 +177,6 @@ class FigureView(QWidget):
     def recolour(self, *, ink: str, muted: str) -> None:
         for label, colour in ((self._title, muted), (self._value, ink), (self._remark, muted)):
             _colour(label, colour)
-
-    def _value_font(self, value: str) -> QFont:
-        """A large font for numbers and the usual size for words."""
-        font = figures_font(self.font())
-        words = value == figures.NOT_MEASURED
-        font.setPointSizeF(font.pointSizeF() * (1.0 if words else 1.6))
-        font.setWeight(QFont.Weight.Normal if words else QFont.Weight.DemiBold)
-        return font
 
 
 class Rule(QFrame):
@@ -197,9 +194,10 @@ def _label() -> QLabel:
     return label
 
 
-def _title(text: str) -> QLabel:
+def _title(key: str) -> QLabel:
     title = _label()
-    title.setText(text)
+    title.setText(FIGURE_NAMES[key])
+    title.setToolTip(as_tip(FIGURES[key]))
     title.setFont(small_font(title.font()))
     return title
 

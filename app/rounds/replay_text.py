@@ -1,12 +1,12 @@
-"""The text of a replay: every token as it was written, rejected tokens struck out in place.
+"""The text of a replay: every token as it was written, and what was not, struck out in its place.
 
 The text is plain, not Markdown, so that each token can be seen. Knows a replay and a place in it.
 """
 
-from typing import Any
+from typing import Any, get_args
 
 from PySide6.QtCore import QTimer
-from PySide6.QtGui import QColor, QFont, QPalette, QTextCharFormat, QTextCursor
+from PySide6.QtGui import QColor, QPalette, QTextCharFormat, QTextCursor
 from PySide6.QtWidgets import QFrame, QTextEdit, QWidget
 
 from app.rounds.marks import flat, marked
@@ -22,7 +22,7 @@ _LONGEST_PIECE = 300  # characters of one piece; an answer without rounds is a s
 _LONGEST_LINE = 2_000  # characters; Qt lays out a paragraph as a whole
 _AT_ONCE = 300  # pieces; writing so many takes a few milliseconds
 _APART_MS = 10  # between two batches the window handles its events
-_KINDS: tuple[PieceKind, ...] = ("accepted", "correction", "bonus", "plain", "rejected")
+_KINDS: tuple[PieceKind, ...] = get_args(PieceKind)
 
 
 class ReplayText(QTextEdit):
@@ -35,7 +35,6 @@ class ReplayText(QTextEdit):
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setUndoRedoEnabled(False)
         self.document().setDocumentMargin(0)
-        self.setPlaceholderText("No answer to replay")
         self.setAccessibleName("The answer up to this round")
         self._replay = Replay(())
         self._starts = [0]  # where each piece begins in the document, and where the last one ends
@@ -49,6 +48,8 @@ class ReplayText(QTextEdit):
     def show_replay(self, replay: Replay) -> None:
         """Show another answer, at its beginning."""
         self._replay, self._place = replay, 0
+        empty = "The beginning: nothing is written yet" if len(replay) else "No answer to replay"
+        self.setPlaceholderText(empty)
         self._empty()
 
     def go_to(self, place: int) -> None:
@@ -81,19 +82,23 @@ class ReplayText(QTextEdit):
         self.setTextCursor(cursor)
         self.ensureCursorVisible()
 
+    def enlarge(self) -> None:
+        """Use a larger font from now on."""
+        font = self.font()
+        font.setPointSizeF(font.pointSizeF() * 1.25)
+        self.setFont(font)
+
     def recolour(self, colours: Palette) -> None:
         """Use these colours from now on."""
         self._colours = colours
         for kind in _KINDS:
             shape, line = QTextCharFormat(), line_of(kind)
             shape.setForeground(QColor(colours.of(kind)))
-            if line == "strike":
+            if kind in ("rejected", "discarded"):
                 shape.setFontStrikeOut(True)
                 shape.setFontPointSize(max(7.0, self.font().pointSizeF() * 0.85))
             elif line in _UNDERLINES:
                 shape.setUnderlineStyle(_UNDERLINES[line])
-            if kind == "correction":
-                shape.setFontWeight(QFont.Weight.DemiBold)
             self._formats[kind] = shape
         palette = QPalette()  # whatever is not set here is inherited from the window
         palette.setColor(QPalette.ColorRole.Base, QColor(colours.paper))
@@ -123,8 +128,8 @@ class ReplayText(QTextEdit):
 
 
 def _shown(piece: Piece) -> str:
-    """The text to show: a rejected token in visible signs on one line, others as they are."""
+    """The text to show: what was not written in visible signs on one line, the rest as it is."""
     text = piece.text
     if len(text) > _LONGEST_PIECE:
         text = f"{text[:_LONGEST_PIECE]}… ({len(text):,} characters)"
-    return marked(text) if piece.kind == "rejected" else flat(text)
+    return flat(text) if piece.written else marked(text)

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from PySide6.QtCore import QEvent, Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QKeyEvent, QPainter, QPaintEvent, QPalette
 from PySide6.QtWidgets import (
+    QComboBox,
     QHBoxLayout,
     QLabel,
     QPushButton,
@@ -30,7 +31,9 @@ from app.theme.style import colours_of, figures_font
 from engine.events import Event
 from engine.rounds import Round
 
-_PLAY_MS = 700
+_PLAY_MS = 700  # a round, at a speed of 1
+_SPEEDS = (1, 2, 4, 8)
+_FASTEST_SHOWN = 2  # faster than that there is no time for a draft to wait for its verdict
 _BUTTONS: tuple[tuple[Sign, str], ...] = (
     ("first", "To the beginning"),
     ("back", "One round back"),
@@ -43,15 +46,21 @@ _BUTTONS: tuple[tuple[Sign, str], ...] = (
 class Scrubber(QWidget):
     """Shows an answer as it was after `place` rounds; `playing` while it goes on by itself.
 
-    Signals: `moved(int)` carries the new place; `export_wanted(str)` the trace as JSON.
+    Attributes: `replay`, what is shown; `speed`, how many times as fast it is played.
+
+    Signals: `moved(int)` carries the new place; `export_wanted(str)` the trace as JSON;
+    `room_wanted()`: the person wants to see it larger.
     """
 
     moved = Signal(int)
     export_wanted = Signal(str)
+    room_wanted = Signal()
 
-    def __init__(self, parent: QWidget | None = None) -> None:
+    def __init__(self, *, large: bool = False, parent: QWidget | None = None) -> None:
+        """A `large` one has room already."""
         super().__init__(parent)
-        self._replay = Replay(())
+        self._large = large
+        self.replay = Replay(())
         self._slider = QSlider(Qt.Orientation.Horizontal)
         self._slider.setAccessibleName("Round")
         self._slider.setPageStep(10)
@@ -59,6 +68,15 @@ class Scrubber(QWidget):
         self._counter = QLabel()
         self._counter.setTextFormat(Qt.TextFormat.PlainText)
         self._counter.setFont(figures_font(self.font()))
+        self.speeds = QComboBox()
+        for speed in _SPEEDS:
+            self.speeds.addItem(f"{speed}×", speed)
+        self.speeds.setToolTip("How fast it is played")
+        self.speeds.setAccessibleName("Speed of the replay")
+        self.speeds.currentIndexChanged.connect(self._pace)
+        self._enlarge = QPushButton("Enlarge…")
+        self._enlarge.setToolTip("Show the replay in a window of its own")
+        self._enlarge.clicked.connect(self.room_wanted)
         self._export = QPushButton("Export…")
         self._export.setToolTip("Save the trace of this answer as JSON")
         self._export.clicked.connect(self.export)
@@ -67,6 +85,8 @@ class Scrubber(QWidget):
         self._timer = QTimer(self, interval=_PLAY_MS)
         self._timer.timeout.connect(self._play_on)
         self._arrange()
+        if large:
+            self._text.enlarge()
         self._recolour()
         self.setFocusProxy(self._slider)
         self.setAccessibleName("Replay")
@@ -81,7 +101,11 @@ class Scrubber(QWidget):
         bar.setSpacing(2)
         for button in self._buttons.values():
             bar.addWidget(button)
+        bar.addSpacing(6)
+        bar.addWidget(self.speeds)
         bar.addStretch(1)
+        self._enlarge.setVisible(not self._large)
+        bar.addWidget(self._enlarge)
         bar.addWidget(self._export)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(16, 12, 16, 14)
@@ -106,18 +130,27 @@ class Scrubber(QWidget):
         return self._slider.value()
 
     @property
+    def at_end(self) -> bool:
+        """Whether the whole answer is shown."""
+        return self.place == len(self.replay)
+
+    @property
     def playing(self) -> bool:
         return self._timer.isActive()
 
     @property
+    def speed(self) -> int:
+        return int(self.speeds.currentData())
+
+    @property
     def events(self) -> tuple[Event, ...]:
         """The events up to the place that is shown."""
-        return self._replay.events_until(self.place)
+        return self.replay.events_until(self.place)
 
     @property
     def round(self) -> Round | None:
         """The round that is shown; None at the beginning."""
-        return self._replay.rounds[self.place - 1] if self.place else None
+        return self.replay.rounds[self.place - 1] if self.place else None
 
     @property
     def reduce_motion(self) -> bool:
@@ -134,16 +167,17 @@ class Scrubber(QWidget):
     def show_replay(self, replay: Replay) -> None:
         """Show a replay that was made elsewhere, at its end."""
         self.pause()
-        self._replay = replay
-        total = len(self._replay)
-        self._text.show_replay(self._replay)
+        self.replay = replay
+        total = len(self.replay)
+        self._text.show_replay(self.replay)
         self._slider.blockSignals(True)
         self._slider.setRange(0, total)
         self._slider.setValue(total)
         self._slider.blockSignals(False)
         widest = self._counter.fontMetrics().horizontalAdvance(_counted(total, total))
         self._counter.setMinimumWidth(widest)
-        self._export.setEnabled(bool(self._replay.events))
+        self._export.setEnabled(bool(self.replay.events))
+        self._enlarge.setEnabled(total > 0)
         self._show_place(total)
 
     def go_to(self, place: int) -> None:
@@ -152,9 +186,9 @@ class Scrubber(QWidget):
 
     def play(self) -> None:
         """Show round after round; from the beginning, if this is the end."""
-        if not len(self._replay):
+        if not len(self.replay):
             return
-        if self.place == len(self._replay):
+        if self.at_end:
             self.go_to(0)
         self._timer.start()
         self._name_play()
@@ -166,11 +200,14 @@ class Scrubber(QWidget):
 
     def export(self) -> None:
         """Ask for the whole trace to be saved."""
-        self.export_wanted.emit(to_document(self._replay.events))
+        self.export_wanted.emit(to_document(self.replay.events))
+
+    def _pace(self) -> None:
+        self._timer.setInterval(_PLAY_MS // self.speed)
 
     def _play_on(self) -> None:
         self.go_to(self.place + 1)
-        if self.place == len(self._replay):
+        if self.at_end:
             self.pause()
 
     def _press(self, shape: Sign) -> None:
@@ -178,19 +215,20 @@ class Scrubber(QWidget):
             self.pause() if self.playing else self.play()
             return
         self.pause()
-        total = len(self._replay)
+        total = len(self.replay)
         places = {"first": 0, "back": self.place - 1, "forward": self.place + 1, "last": total}
         self.go_to(places[shape])
 
     def _show_place(self, place: int) -> None:
-        total = len(self._replay)
+        total = len(self.replay)
         self._counter.setText(_counted(place, total))
         self._slider.setEnabled(total > 0)
         for shape, button in self._buttons.items():
             at_end = place == (0 if shape in ("first", "back") else total)
             button.setEnabled(total > 0 and (shape == "play" or not at_end))
         if self.round is not None:
-            self._lane.show_round(self.round, animated=self.playing)
+            slow = self.speed <= _FASTEST_SHOWN
+            self._lane.show_round(self.round, animated=self.playing and slow)
         else:
             self._lane.clear()
         self._text.go_to(place)

@@ -3,7 +3,7 @@
 Knows events. Knows nothing of Qt, of files, or of how anything is drawn.
 
 The tests check these laws on every trace:
-    the texts of the pieces that were not rejected are, in order, exactly the answer's text
+    the texts of the pieces that are `written` are, in order, exactly the answer's text
     a piece's text is what the engine reported that its token gave (`engine.events.Span`)
 """
 
@@ -15,16 +15,17 @@ from typing import Literal
 from engine.events import Done, Event, Failed, Text, Verdict, to_json
 from engine.rounds import EventOrRound, Round, Rounds, Token
 
-PieceKind = Literal["accepted", "correction", "bonus", "plain", "rejected"]
+PieceKind = Literal["accepted", "correction", "bonus", "plain", "rejected", "discarded"]
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One token of the answer; a rejected token stands where it would have been.
+    """One token of the answer; a rejected or discarded token is where it would have been.
 
     `text` is what the token gave to the answer: the first half of a character gives nothing, and
-    the token that completes it gives the whole. A rejected piece has the token's own text.
-    `kind` is "rejected" for the first drafted token that was rejected and for all behind it.
+    the token that completes it gives the whole. A piece that was not written has the token's own
+    text. `kind` is "rejected" for the first drafted token that was not accepted, and "discarded"
+    for all behind it.
     `position` is the place in the draft, from 1; it is 0 for a token that the target wrote itself,
     which has no `q` and no `chance` either. `drafter` is empty in a round without a draft. `round`
     is 0 for text of which no token is known, because it was there before the first round.
@@ -38,6 +39,11 @@ class Piece:
     q: float | None
     chance: float | None
     drafter: str
+
+    @property
+    def written(self) -> bool:
+        """Whether the token is part of the answer."""
+        return self.kind not in ("rejected", "discarded")
 
 
 def pieces(events: Iterable[Event]) -> tuple[Piece, ...]:
@@ -93,7 +99,7 @@ class Trace:
         """Add the round's tokens, in the order in which they would be read."""
         index = 0
         for position, token in enumerate(judged.tokens, start=1):
-            kind: PieceKind = "rejected"
+            kind: PieceKind = "discarded"
             text = token.text
             match token.fate:
                 case "accepted" | "correction" | "bonus" | "plain" as origin:
@@ -101,7 +107,9 @@ class Trace:
                     self._waiting[judged.number, index] = len(self._pieces)
                     index += 1
                 case _ if judged.own is None:
-                    break  # behind the end of the text: these were discarded, not rejected
+                    break  # behind the end of the text: nothing was rejected
+                case "rejected":
+                    kind = "rejected"
             self._pieces.append(
                 Piece(
                     text=text,

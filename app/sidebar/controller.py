@@ -47,6 +47,7 @@ class SidebarController(QObject):
         conversation.described.connect(self.refresh)
         conversation.described.connect(self._mark)
         answers.begun.connect(self.refresh)
+        answers.activity_changed.connect(lambda: sidebar.set_activities(answers.activities()))
         sidebar.chosen.connect(self._open)
         sidebar.hit_chosen.connect(self._open_hit)
         sidebar.renamed.connect(lambda id, title: self._do(store.rename, id, title))

@@ -3,6 +3,7 @@
 Knows the store's records and Qt's models; not how a line looks.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date, datetime, timedelta
 from typing import Any
@@ -16,6 +17,7 @@ from PySide6.QtCore import (
     Signal,
 )
 
+from app.chat.activity import Activity, in_a_line
 from app.conversations.records import Conversation, Hit
 from models.in_words import clean
 
@@ -25,6 +27,7 @@ CONVERSATION = int(Qt.ItemDataRole.UserRole)  # the record
 SECTION = CONVERSATION + 1  # the heading above the first line of a section; empty for other lines
 SHOWN = CONVERSATION + 2  # whether the transcript shows it
 HIT = CONVERSATION + 3
+ACTIVITY = CONVERSATION + 4  # what is being done for an answer in it; None for nothing
 
 UNTITLED = "New conversation"
 
@@ -44,6 +47,7 @@ class ConversationModel(QAbstractListModel):
         self._sections: list[str] = []
         self._rows: dict[int, int] = {}
         self._shown: int | None = None
+        self._activities: dict[int, Activity] = {}
 
     @property
     def shown(self) -> int | None:
@@ -78,6 +82,14 @@ class ConversationModel(QAbstractListModel):
             if index.isValid():
                 self.dataChanged.emit(index, index, [SHOWN])
 
+    def set_activities(self, activities: Mapping[int, Activity]) -> None:
+        """Mark the conversations in which there is something to wait for, by their ids."""
+        before, self._activities = self._activities, dict(activities)
+        for id in before.keys() | activities.keys():
+            index = self.index_of(id)
+            if index.isValid() and before.get(id) != activities.get(id):
+                self.dataChanged.emit(index, index, [ACTIVITY])
+
     def index_of(self, conversation: int | None) -> QModelIndex:
         """Its index; an invalid one where it is not in the list."""
         row = self._rows.get(conversation, -1) if conversation is not None else -1
@@ -101,14 +113,21 @@ class ConversationModel(QAbstractListModel):
                 return conversation.title
             case Qt.ItemDataRole.AccessibleTextRole:
                 shown = ", shown" if conversation.id == self._shown else ""
-                return title_of(conversation) + (", pinned" if conversation.pinned else "") + shown
+                activity = self._activities.get(conversation.id)
+                doing = f". {in_a_line(activity)}" if activity else ""
+                pinned = ", pinned" if conversation.pinned else ""
+                return title_of(conversation) + pinned + shown + doing
             case Qt.ItemDataRole.ToolTipRole:
                 changed = conversation.updated.astimezone()
-                return f"{title_of(conversation)}\n{changed.day} {changed:%B %Y, %H:%M}"
+                activity = self._activities.get(conversation.id)
+                doing = f"\n{in_a_line(activity)}" if activity else ""
+                return f"{title_of(conversation)}\n{changed.day} {changed:%B %Y, %H:%M}{doing}"
         if role == SECTION:
             return self._sections[index.row()]
         if role == SHOWN:
             return conversation.id == self._shown
+        if role == ACTIVITY:
+            return self._activities.get(conversation.id)
         return conversation if role == CONVERSATION else None
 
     def setData(self, index: Index, value: Any, role: int = Qt.ItemDataRole.EditRole) -> bool:

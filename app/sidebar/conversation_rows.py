@@ -10,6 +10,7 @@ from PySide6.QtGui import (
     QFontMetrics,
     QPainter,
     QPalette,
+    QPen,
     QTextCharFormat,
     QTextLayout,
     QTextOption,
@@ -22,8 +23,17 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.chat.activity import Activity, AwaitingModel, AwaitingTurn
 from app.conversations.records import Excerpt, Hit
-from app.sidebar.conversation_model import CONVERSATION, HIT, SECTION, SHOWN, UNTITLED, Index
+from app.sidebar.conversation_model import (
+    ACTIVITY,
+    CONVERSATION,
+    HIT,
+    SECTION,
+    SHOWN,
+    UNTITLED,
+    Index,
+)
 from app.theme.icons import draw_sign
 from app.theme.palette import Palette, palette_for, tinted
 from models.in_words import clean
@@ -55,6 +65,9 @@ class ConversationRows(QStyledItemDelegate):
         sign = QRectF(line.right() - MORE_WIDTH + 5, line.center().y() - 6, 14, 14)
         if hovered:
             draw_sign(painter, "more", sign, colours.text)
+            words.setRight(words.right() - MORE_WIDTH + 4)
+        elif (activity := index.data(ACTIVITY)) is not None:
+            _draw_activity(painter, sign, activity, colours)
             words.setRight(words.right() - MORE_WIDTH + 4)
         elif index.data(CONVERSATION).pinned:
             draw_sign(painter, "pin", sign, colours.muted)
@@ -164,6 +177,14 @@ def _excerpt_layout(
         y += line.height()
     layout.endLayout()
     return layout
+
+
+def _draw_activity(painter: QPainter, box: QRectF, activity: Activity, colours: Palette) -> None:
+    """A dot while the engine is at an answer, a ring while the answer waits for its turn."""
+    waits = isinstance(activity, AwaitingModel | AwaitingTurn)
+    painter.setPen(QPen(QColor(colours.link), 1.6))
+    painter.setBrush(Qt.BrushStyle.NoBrush if waits else QColor(colours.link))
+    painter.drawEllipse(box.center(), 3.6, 3.6)
 
 
 def _draw_ground(

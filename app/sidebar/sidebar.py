@@ -4,7 +4,7 @@ Knows the store's records, not the store: requests go out as signals, and their 
 new list. A deletion can be undone at once.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
 from PySide6.QtCore import QEvent, QModelIndex, QPoint, Qt, QTimer, Signal
@@ -20,6 +20,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.chat.activity import Activity
 from app.conversations.records import Conversation, Hit
 from app.sidebar.conversation_list import ConversationList, FlatList
 from app.sidebar.conversation_model import HIT, ConversationModel, HitModel, title_of
@@ -98,11 +99,11 @@ class Sidebar(QWidget):
         self.delete_action = make(
             "Delete", self._delete, QKeySequence(Qt.Key.Key_Delete), QKeySequence("Ctrl+Backspace")
         )
-        self.undo_action = make("Undo delete", self._undo.undo, QKeySequence(standard.Undo))
+        self.undo_action = make("Undo delete", self._undo.undo)
         self.export_markdown_action = make("Export as Markdown…", lambda: self._export("markdown"))
         self.export_json_action = make("Export as JSON…", lambda: self._export("json"))
         self.addActions([self.new_action, self.find_action])
-        for action in (self.rename_action, self.delete_action, self.undo_action):
+        for action in (self.rename_action, self.delete_action):
             # These keys have other meanings elsewhere in the window.
             action.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
             self._list.addAction(action)
@@ -187,6 +188,10 @@ class Sidebar(QWidget):
             self._list.setCurrentIndex(index)
         self._enable()
 
+    def set_activities(self, activities: Mapping[int, Activity]) -> None:
+        """Mark the conversations in which there is something to wait for, by their ids."""
+        self._model.set_activities(activities)
+
     def set_hits(self, text: str, hits: tuple[Hit, ...]) -> None:
         """Show the hits for `text`, unless the search has changed since."""
         if text != self.query or not text:
@@ -199,6 +204,21 @@ class Sidebar(QWidget):
     def query(self) -> str:
         """The text of the search; empty where the list is shown."""
         return self._search.text().strip()
+
+    def focus_list(self) -> None:
+        """Give the list the focus: the conversations, or the hits of a search."""
+        searches = self._pages.currentWidget() is self._hits
+        (self._hits if searches else self._list).setFocus(Qt.FocusReason.ShortcutFocusReason)
+
+    def step(self, by: int) -> None:
+        """Show the conversation before (-1) or after (+1) the one that is shown."""
+        row = self._model.index_of(self._model.shown).row() + by
+        while 0 <= row < self._model.rowCount():
+            conversation = self._model.conversation(self._model.index(row))
+            if conversation is not None:
+                self.chosen.emit(conversation.id)
+                return
+            row += by
 
     def begin_search(self) -> None:
         """Put the cursor into the search field."""

@@ -1,10 +1,12 @@
 """A small button that is hidden until the pointer comes near; the keyboard always reaches it."""
 
-from PySide6.QtCore import QSize, Qt
+from PySide6.QtCore import QSize, Qt, QTimer
 from PySide6.QtGui import QColor, QFont, QPainter, QPaintEvent
 from PySide6.QtWidgets import QToolButton, QWidget
 
 from app.theme.palette import Palette
+
+_ACKNOWLEDGED_MILLISECONDS = 2000
 
 
 class HoverButton(QToolButton):
@@ -21,6 +23,8 @@ class HoverButton(QToolButton):
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self._awake = True
         self._raised = False
+        self._thanks = QTimer(self, singleShot=True, interval=_ACKNOWLEDGED_MILLISECONDS)
+        self._thanks.timeout.connect(self.update)
         self.set_appearance(font, colours)
 
     def set_appearance(self, font: QFont, colours: Palette) -> None:
@@ -35,7 +39,17 @@ class HoverButton(QToolButton):
     @property
     def awake(self) -> bool:
         """Whether the button is painted."""
-        return self._awake or self.hasFocus()
+        return self._awake or self.hasFocus() or self.acknowledged
+
+    @property
+    def acknowledged(self) -> bool:
+        """Whether a check mark is in the place of the text."""
+        return self._thanks.isActive()
+
+    def acknowledge(self) -> None:
+        """Show for two seconds that it was done."""
+        self._thanks.start()
+        self.update()
 
     def set_raised(self) -> None:
         """Give the button a surface and an edge, because it lies over text."""
@@ -75,4 +89,7 @@ class HoverButton(QToolButton):
         painter.setPen(QColor(self._colours.text if strong else self._colours.muted))
         if not self.isEnabled():
             painter.setOpacity(0.4)
-        painter.drawText(self.rect(), Qt.AlignmentFlag.AlignCenter, self.text())
+        if self.acknowledged:
+            painter.setPen(QColor(self._colours.accepted))
+        words = "\u2713" if self.acknowledged else self.text()
+        painter.drawText(self.rect(), Qt.AlignmentFlag.AlignCenter, words)

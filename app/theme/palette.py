@@ -14,7 +14,7 @@ from engine.rounds import Fate
 Syntax = Literal[
     "keyword", "name", "text", "number", "comment", "operator", "inserted", "deleted", "heading"
 ]
-LineStyle = Literal["none", "solid", "dash", "dot", "strike"]
+LineStyle = Literal["none", "solid", "dash", "dot", "strike", "dash strike"]
 
 TINT = 0.10  # how much of a token's colour is in the surface behind it
 
@@ -25,8 +25,9 @@ class Palette:
 
     Surfaces: `paper`; `card` is raised; `own` lies under what the person wrote, `code` under code,
     `hover` under the pointer. Texts: `text`, `muted` for labels, `link`, `warning`. Lines: `edge`
-    only separates, `bar` means something. Tokens: `accepted` to `rejected`; `faded` is for what
-    no longer counts. `drafting` and `verifying` are parts of the time.
+    only separates, `bar` means something. `found` lies under what was searched for, `found_now`
+    under the one of them that the person is at. Tokens: `accepted` to `rejected`; `faded` is for
+    what no longer counts. `drafting` and `verifying` are parts of the time.
     """
 
     dark: bool
@@ -35,6 +36,8 @@ class Palette:
     own: str
     code: str
     hover: str
+    found: str
+    found_now: str
     text: str
     muted: str
     link: str
@@ -77,6 +80,8 @@ LIGHT = Palette(
     own="#eef1f6",
     code="#f5f5f3",
     hover="#e3e6ea",
+    found="#ffedb0",
+    found_now="#ffc44d",
     text="#1f2328",
     muted="#5b626b",
     link="#0a5ac2",
@@ -88,7 +93,7 @@ LIGHT = Palette(
     bonus="#7a3db8",
     plain="#24272b",
     rejected="#b9252c",
-    faded="#868a91",
+    faded="#64686f",
     drafting="#b26a00",
     verifying="#2f6db5",
     syntax={
@@ -111,6 +116,8 @@ DARK = Palette(
     own="#2a2e36",
     code="#26282c",
     hover="#383b42",
+    found="#4d4220",
+    found_now="#7a5600",
     text="#e4e5e7",
     muted="#a2a8b0",
     link="#74b4ff",
@@ -122,7 +129,7 @@ DARK = Palette(
     bonus="#c8a2ff",
     plain="#e4e5e7",
     rejected="#ff8a80",
-    faded="#7d8188",
+    faded="#979ca4",
     drafting="#e0a040",
     verifying="#6aa5e8",
     syntax={
@@ -155,7 +162,9 @@ def line_of(fate: Fate) -> LineStyle:
             return "dot"
         case "rejected":
             return "strike"
-        case "plain" | "discarded" | "drafted":
+        case "discarded":
+            return "dash strike"
+        case "plain" | "drafted":
             return "none"
 
 

@@ -13,6 +13,9 @@ from typing import Any
 
 from engine.events import Event, Stats, Verdict
 from engine.rounds import committed
+from engine.stats import NoRatio, against_plain
+
+_OF_ONE_ANSWER = ("plain_round_seconds", "reference_seconds")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +50,13 @@ class RoundCounts:
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """What a ratio needs of one answer: its prompt's name, its tokens and its seconds."""
+    """What a ratio needs of one answer: its prompt's name, its tokens and its seconds. `stats` are
+    the rest of its figures, where its rounds were timed."""
 
     prompt: str
     tokens: int
     seconds: float
+    stats: Stats | None = None
 
 
 def spread_of(values: Sequence[float]) -> Spread | None:
@@ -73,6 +78,19 @@ def ratio(runs: Iterable[Timed], baseline: Iterable[Timed]) -> Ratio | None:
         return None
     total = _total_speed(ours, common) / _total_speed(theirs, common)
     return Ratio(over_prompts, total)
+
+
+def comparable(runs: Iterable[Timed], plain: Iterable[Timed]) -> list[Timed]:
+    """The runs without those that were measured while the machine was less busy than during the
+    plain answers to the same prompt: see `engine.stats.against_plain`."""
+    passes = {prompt: 1 / _median_speed(of) for prompt, of in _by_prompt(plain).items()}
+    return [
+        run
+        for run in runs
+        if run.stats is None
+        or run.prompt not in passes
+        or against_plain(run.stats, passes[run.prompt]) is not NoRatio.NOT_COMPARABLE
+    ]
 
 
 def _by_prompt(runs: Iterable[Timed]) -> dict[str, list[Timed]]:
@@ -118,12 +136,14 @@ def seconds_to_go(
 
 
 def merge(many: Iterable[Stats]) -> Stats:
-    """The stats of several runs together: counts and seconds added, positions one by one."""
+    """The stats of several runs together: counts and seconds added, positions one by one, without
+    the seconds of single rounds."""
     merged = Stats()
     for stats in many:
         sums = {
             field.name: _sum(getattr(merged, field.name), getattr(stats, field.name))
             for field in fields(Stats)
+            if field.name not in _OF_ONE_ANSWER
         }
         merged = Stats(**sums)
     return merged

@@ -17,6 +17,7 @@ from engine.bench.figures import (
     Ratio,
     Timed,
     acceptance_by_position,
+    comparable,
     first_difference,
     merge,
     ratio,
@@ -187,7 +188,8 @@ class MeasuredAnswer:
     def timed(self) -> Timed:
         """What ratios need."""
         stats = self.measured.stats
-        return Timed(self.prompt, stats.committed, stats.decode_seconds)
+        rounds = stats if self.measured.phases else None
+        return Timed(self.prompt, stats.committed, stats.decode_seconds, rounds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +270,7 @@ class Measurements:
             prompts=len({answer.prompt for answer in answers}),
             stats=stats,
             tokens_per_second=stats.tokens_per_second,
-            to_plain=ratio(timed, plain),
+            to_plain=ratio(comparable(timed, plain), plain),
             to_mlx_lm=ratio(timed, mlx_lm),
             acceptance_rate=stats.acceptance_rate,
             acceptance_length=stats.acceptance_length,

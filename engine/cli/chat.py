@@ -18,7 +18,6 @@ from engine.interrupts import noting
 from engine.pair import make_policy
 from engine.request import ChatMessage, Request
 from engine.session import Remark, Session
-from engine.stats import ratio_to_plain, update
 from models.errors import Problem
 from models.in_words import clean
 
@@ -44,7 +43,6 @@ class TerminalChat:
         self._session = session
         self._console = console
         self._request = request
-        self._total = Stats()  # over all answers
         self.messages: list[ChatMessage] = [ChatMessage("system", system)] if system else []
 
     def run(self, read: Callable[[], str]) -> None:
@@ -108,11 +106,12 @@ class TerminalChat:
         """Answer `asked`, which becomes the conversation once some of the answer is there."""
         answer, stats, heard = "", Stats(), list[Event]()
         with noting(signal.SIGINT) as interrupted, answer_view(self._console) as view:
-            events = self._session.answer(asked, self._request, cancelled=interrupted)
+            events = self._session.answer(
+                asked, self._request, cancelled=interrupted, compare=lambda: True
+            )
             for event in events:
                 view.show(event)
                 heard.append(event)
-                self._total = update(self._total, event)
                 if isinstance(event, Text):
                     answer += event.delta
                     self.messages = [*asked, ChatMessage("assistant", answer)]
@@ -121,7 +120,7 @@ class TerminalChat:
                     if event.reason != "cancelled":
                         # Even an empty answer: templates want user and assistant in turns.
                         self.messages = [*asked, ChatMessage("assistant", answer)]
-        show_closing(self._console, stats, ratio=ratio_to_plain(stats, self._total))
+        show_closing(self._console, stats)
         self._show(*closing_remarks(heard))
         if self._session.disturbed:
             self._show(Remark.BUSY_ANSWERING.value)

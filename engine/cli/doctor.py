@@ -106,7 +106,7 @@ class Diagnosis:
 
 
 def diagnose(
-    find: Callable[[], ModelFolder | None],
+    find: Callable[[], ModelFolder | None] | None,
     drafter: str,
     *,
     show: Callable[[Check], None] = lambda check: None,
@@ -114,16 +114,17 @@ def diagnose(
 ) -> Diagnosis:
     """Look at the machine, and at the pair; `show` gets each check as soon as it is made.
 
-    `find` gives the target, None where it is not here yet; it may raise `Problem`.
+    `find` gives the target, None where it is not here yet; it may raise `Problem`. Without `find`
+    only the machine is looked at.
     `drafter`: as in `engine.pair`. Measuring the curve takes about `budget_seconds`.
     """
     checks: list[Check] = []
     machine = this_machine()
-    pair = _PairChecks(find, drafter, machine, budget_seconds)
-    for check in chain(machine_checks(machine), pair.run()):
+    pair = None if find is None else _PairChecks(find, drafter, machine, budget_seconds)
+    for check in chain(machine_checks(machine), pair.run() if pair else ()):
         checks.append(check)
         show(check)
-    return Diagnosis(tuple(checks), pair.curve)
+    return Diagnosis(tuple(checks), pair.curve if pair else None)
 
 
 def starter_if_here() -> ModelFolder | None:

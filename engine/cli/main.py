@@ -61,6 +61,10 @@ Context = Annotated[
     int | None, typer.Option(min=2, help="Tokens of a conversation that memory is kept for.")
 ]
 
+Measure = Annotated[
+    bool, typer.Option("--measure", help="Calibrate the pair again, in place of what is stored.")
+]
+
 Drafters = Annotated[list[str] | None, typer.Option("--drafter", help="Repeatable.")]
 Prompts = Annotated[
     Path | None,
@@ -93,6 +97,7 @@ def generate(
     seed: Seed = None,
     max_tokens: MaxTokens = 512,
     context: Context = None,
+    measure: Measure = False,
     stop: Annotated[list[str] | None, typer.Option(help="Ends the answer; repeatable.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one event per line.")] = False,
 ) -> None:
@@ -100,10 +105,10 @@ def generate(
     from dataclasses import replace
 
     from engine.cli.terminal import answer_view, closing_remarks, show_closing
-    from engine.events import Event, Stats, to_json
+    from engine.events import Event, to_json
     from engine.request import ChatMessage, Request
     from engine.session import Remark
-    from engine.stats import ENOUGH_PLAIN_ROUNDS, ratio_to_plain, tally
+    from engine.stats import tally
 
     sampling = _sampling(
         temperature=temperature,
@@ -118,13 +123,13 @@ def generate(
     if not text.strip():
         raise Problem("The prompt is empty.", "Write something to answer.")
     messages = [ChatMessage("system", system)] * bool(system) + [ChatMessage("user", text)]
-    session = open_session(target, drafter, draft_length, context, quiet=json)
+    session = open_session(target, drafter, draft_length, context, measure=measure, quiet=json)
     request = Request(
         sampling=replace(sampling or session.target.sampling, seed=seed),
         max_tokens=max_tokens,
         stops=tuple(stop or ()),
     )
-    answer = session.answer(messages, request, generation=uuid4().hex)
+    answer = session.answer(messages, request, generation=uuid4().hex, compare=lambda: True)
     if json:
         for event in answer:
             print(to_json(event), flush=True)
@@ -134,15 +139,7 @@ def generate(
         for event in answer:
             view.show(event)
             events.append(event)
-    stats = tally(events)
-    reference = stats
-    if stats.proposed and stats.plain < ENOUGH_PLAIN_ROUNDS:
-        seconds = session.plain_seconds(request, rounds=ENOUGH_PLAIN_ROUNDS) or 0.0
-        reference = Stats(
-            plain=ENOUGH_PLAIN_ROUNDS if seconds else 0,
-            plain_seconds=seconds * ENOUGH_PLAIN_ROUNDS,
-        )
-    show_closing(Console(stderr=True), stats, ratio=ratio_to_plain(stats, reference))
+    show_closing(Console(stderr=True), tally(events))
     _show_remarks(*closing_remarks(events))
     if session.disturbed:
         _show_remarks(Remark.BUSY_ANSWERING.value)
@@ -162,6 +159,7 @@ def chat(
     seed: Seed = None,
     max_tokens: MaxTokens = 1024,
     context: Context = None,
+    measure: Measure = False,
     overflow: Annotated[
         Overflow,
         typer.Option(
@@ -177,7 +175,7 @@ def chat(
     from engine.request import Request
 
     sampling = _sampling(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p)
-    session = open_session(target, drafter, draft_length, context)
+    session = open_session(target, drafter, draft_length, context, measure=measure)
     sampling = replace(sampling or session.target.sampling, seed=seed)
     request = Request(sampling=sampling, max_tokens=max_tokens, overflow=overflow)
     with suppress(ImportError):
@@ -259,7 +257,10 @@ def doctor(
     *,
     target: Target = None,
     drafter: Drafter = _DEFAULT_DRAFTER,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")] = False,
+    pair: Annotated[
+        bool, typer.Option(help="Try a pair too; without it, only the machine is looked at.")
+    ] = True,
+    json: Annotated[bool, typer.Option("--json", help="Print one line of JSON instead.")] = False,
 ) -> None:
     """Say what this machine has, whether a pair runs well on it, and what to change."""
     from json import dumps
@@ -267,13 +268,14 @@ def doctor(
     from engine.cli.doctor import diagnose, show_check, starter_if_here
 
     console = Console()
+    find = starter_if_here if target is None else lambda: _folder(target)
     found = diagnose(
-        starter_if_here if target is None else lambda: _folder(target),
+        find if pair else None,
         drafter,
         show=lambda check: None if json else show_check(check, console),
     )
     if json:
-        print(dumps(found.to_json(), indent=1))
+        print(dumps(found.to_json()))
     raise typer.Exit(0 if found.usable else 1)
 
 
@@ -351,10 +353,12 @@ def open_session(
     draft_length: str,
     context: int | None = None,
     *,
+    measure: bool = False,
     quiet: bool = False,
 ) -> "Session":
     """A session with this pair, loaded, if `context` tokens fit into memory with it.
 
+    With `measure` the pair is calibrated again.
     Steps that take time are reported on standard error, unless `quiet`.
     """
     from dataclasses import replace
@@ -392,7 +396,7 @@ def open_session(
             measuring = True
             status.update(f"{share:.0%}")
 
-        remarks = session.calibrate(progress=show)
+        remarks = session.calibrate(progress=show, again=measure)
     steps.end()
     _show_remarks(*(remark.value for remark in remarks))
     return session

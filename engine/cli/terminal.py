@@ -20,6 +20,7 @@ from rich.text import Text as Styled
 from engine.events import Done, Event, Failed, Prefill, Stats, Text
 from engine.loops import loops
 from engine.rounds import Round, Rounds, Token, committed
+from engine.stats import NoRatio, against_plain
 from models.in_words import clean
 
 # Told apart without colour too: underlined, bold, italic, struck. 256 colours, as the blue of 16
@@ -212,17 +213,16 @@ def legend() -> Styled:
     return Styled.assemble("The drafter's tokens: ", drafted, ". The target's own: ", own, ".")
 
 
-def closing_lines(stats: Stats, *, ratio: float | None) -> tuple[str, str]:
-    """An answer's figures: the effect of drafting in words, and the numbers behind it.
-
-    `ratio` is the measured speed over plain decoding's.
-    """
-    gist = "Nothing was drafted: this was plain decoding."
+def closing_lines(stats: Stats) -> tuple[str, str]:
+    """An answer's figures: the effect of drafting in words, and the numbers behind it."""
+    gist, ratio = "Nothing was drafted: this was plain decoding.", against_plain(stats)
     if stats.acceptance_rate is not None:
         rate = f"{stats.acceptance_rate:.0%} of {stats.proposed:,} drafted tokens were accepted."
-        gist = f"{rate} The speed of plain decoding was not measured."
-        if ratio is not None:
-            gist = f"{ratio:.2f}× as fast as plain decoding here; {rate}"
+        gist = (
+            f"{rate} Against plain decoding: {ratio.value}."
+            if isinstance(ratio, NoRatio)
+            else f"{ratio:.2f}× as fast as plain decoding here; {rate}"
+        )
     read = stats.prompt_tokens - stats.reused_tokens
     parts = [f"prompt: {read:,} tokens read, {stats.reused_tokens:,} reused"]
     if stats.acceptance_rate is not None and stats.acceptance_length is not None:
@@ -232,9 +232,9 @@ def closing_lines(stats: Stats, *, ratio: float | None) -> tuple[str, str]:
     return gist.replace("%", " %"), " · ".join(parts)
 
 
-def show_closing(console: Console, stats: Stats, *, ratio: float | None) -> None:
+def show_closing(console: Console, stats: Stats) -> None:
     """Print them, the words above the numbers."""
-    gist, numbers = closing_lines(stats, ratio=ratio)
+    gist, numbers = closing_lines(stats)
     console.print(gist, highlight=False, soft_wrap=True)
     console.print(numbers, style="dim", highlight=False, soft_wrap=True)
 

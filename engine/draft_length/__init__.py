@@ -68,8 +68,7 @@ class Reason:
             case Why.PARKED_TRIAL:
                 return f"trying whether {self.drafter} pays now"
             case Why.PARKED:
-                cost = f"drafting would cost {100 / self.gain - 100:.0f} %"
-                return f"parked: {cost}; next trial in {self.rounds} tokens"
+                return f"parked: {expected}; next trial in {self.rounds} tokens"
             case Why.PLAIN_CHECK:
                 return "measuring what plain decoding costs now"
 

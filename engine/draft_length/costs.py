@@ -125,7 +125,8 @@ class Costs:
     def passes(self, context: int) -> list[float]:
         """Seconds of passes over 1, 2, ... `ROWS` rows."""
         seconds = self._base(context) * np.exp(self._passes.state)
-        return np.maximum.accumulate(seconds).tolist()
+        one_by_one = seconds[0] * np.arange(1, ROWS + 1)  # what a disturbed pass cannot exceed
+        return np.maximum.accumulate(np.minimum(seconds, one_by_one)).tolist()
 
     def doubt(self, rows: int) -> float:
         """The standard deviation of the ratio of a pass over `rows` to a plain one, in
@@ -308,17 +309,18 @@ class _Deviation:
 
 
 class _RobustAverage:
-    """A moving average of the median of the last three, so that a single outlier has no effect."""
+    """A moving average of the median of the last three, so that a single outlier has no effect:
+    not even the first, which may have had to load weights and kernels."""
 
     _MEMORY = 0.2
 
     def __init__(self) -> None:
-        self._recent = deque[float](maxlen=3)
-        self._seen = 0
         self.value = 1.0
+        self._recent = deque([self.value, self.value], maxlen=3)
+        self._seen = 0
 
     def observe(self, value: float) -> None:
         self._recent.append(value)
         self._seen += 1
-        weight = max(1.0 / self._seen, self._MEMORY)
+        weight = max(1.0 / max(self._seen - 1, 1), self._MEMORY)
         self.value += weight * (median(self._recent) - self.value)

@@ -139,6 +139,8 @@ class RegretBudget:
     """
 
     _LOAN, _MOST, _ALLOWED = 1.25, 2.25, 0.01  # the last for each token
+    _IN_DEBT = 1.1  # the gain that is required in debt
+    _PATIENCE = 0.04  # gain that may be missing for each plain pass that is saved up
 
     def __init__(self) -> None:
         self._balance = self._LOAN
@@ -151,9 +153,15 @@ class RegretBudget:
         """How many plain tokens to wait before `loss` is allowed; 0 where it is allowed now."""
         return max(int((loss - self._balance) / self._ALLOWED), 0)
 
-    @property
-    def in_debt(self) -> bool:
-        return self._balance < 0.0
+    def required_gain(self, *, parked: bool) -> float:
+        """The least gain that is worth drafting for.
+
+        In debt, more than 1. Less for a drafter that is not parked, while something is saved: what
+        looks like a loss is often bad luck with a few tokens, and only drafting shows which.
+        """
+        if self._balance < 0.0:
+            return self._IN_DEBT
+        return 1.0 if parked else 1.0 - self._PATIENCE * self._balance
 
 
 class Automatic:
@@ -163,7 +171,6 @@ class Automatic:
     from live rounds; `acceptance` is what earlier sessions with this pair observed.
     """
 
-    _PAYS, _PAYS_IN_DEBT = 1.0, 1.1  # the least gain
     _STEADY = 0.01  # share of speed that another length or drafter must add
     _CHECK_EVERY = 4  # rounds between two plain ones that measure what plain decoding costs
     _CHECK_AT_LAST = 64  # rounds without one, however sure it is that drafting pays
@@ -272,8 +279,12 @@ class Automatic:
     def _best(self, options: Mapping[str, list[DraftOption]]) -> DraftOption | None:
         """The option with the most gain, or the last one where its gain is hardly less; None where
         nothing pays."""
-        required = self._PAYS_IN_DEBT if self._budget.in_debt else self._PAYS
-        paying = [option for each in options.values() for option in each if option.gain >= required]
+        paying = [
+            option
+            for drafter, each in options.items()
+            for option in each
+            if option.gain >= self._budget.required_gain(parked=drafter in self._parked)
+        ]
         best = max(paying, key=lambda option: option.gain, default=None)
         for option in paying:
             if best and option.alike(self._last):

@@ -14,6 +14,7 @@ from huggingface_hub.errors import (
     RevisionNotFoundError,
 )
 
+from models.download import connection_trouble
 from models.errors import Problem
 
 _RETRIED_STATUSES = (408, 429, 500, 502, 503, 504)
@@ -103,8 +104,7 @@ def _explain_status(status: int | None, error: Exception, *, name: str) -> Probl
         return Problem(f"The hub has a failure: it answered {status}.", _TRY_LATER)
     if status is not None:
         return Problem(f"The hub refused the request: it answered {status}.", _TRY_LATER)
-    reason = str(error).split("\n", 1)[0] if isinstance(error, httpx2.TransportError) else ""
+    trouble = connection_trouble(error, "the hub")
     return Problem(
-        f"The hub cannot be reached: {reason or type(error).__name__}.",
-        "Check the network connection and try again: downloads resume where they stopped.",
+        f"{trouble[0].upper()}{trouble[1:]}.", "Check the network connection, then try again."
     )

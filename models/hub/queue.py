@@ -1,8 +1,17 @@
 """The queue of downloads: what is to be fetched, in which order, and how far each is.
 
 A JSON file in the data folder, so that every process sees the same queue and a restart loses
-nothing. One process at a time runs the queue; it notices what others write (pause, cancel) between
-two blocks of a download. Knows the names of repositories only: the caller of `run` fetches them.
+nothing. It alone knows the state of each download: what failed and why, and what was asked of a
+running one (pause, cancel). One process at a time runs the queue; it notices what others ask
+between two blocks of a download, and only then the request is carried out. Knows the names of
+repositories only: the caller of `run` fetches them.
+
+    queued -> running            the runner begins it
+    running -> done | failed     its fetch ended; failed too where the runner itself was killed
+    running -> paused            asked to pause, once the runner noticed; or the runner was stopped
+    queued -> paused             asked to pause
+    paused, failed -> queued     resumed
+    any -> gone                  cancelled; a running one once the runner noticed
 """
 
 import dataclasses
@@ -18,12 +27,15 @@ from filelock import FileLock, Timeout
 
 from models.errors import Problem
 from models.files import data_folder, write_json
-from models.records import Download, DownloadStatus
+from models.records import Download, DownloadRequest, DownloadStatus
 from models.typed_json import decode
 
 FILE_NAME = "downloads.json"
 SAVE_SECONDS = 2.0  # between two saves of how far a download is
-UNFINISHED: tuple[DownloadStatus, ...] = ("queued", "running", "paused", "failed")
+INTERRUPTED = Problem(
+    "The download was interrupted: the process that ran it ended.",
+    "Try again: it resumes where it stopped.",
+)
 
 ReportProgress = Callable[[Download], None]
 Cancelled = Callable[[], bool]
@@ -54,7 +66,7 @@ class Queue:
         self._read: list[Download] = []
 
     def downloads(self) -> list[Download]:
-        """All of them, in order. One whose runner was killed is `paused`.
+        """All of them, in order. One whose runner was killed has failed.
 
         A damaged file is kept aside under another name, and the queue begins empty: see `notice`.
         Raises Problem where the file cannot be read.
@@ -67,9 +79,9 @@ class Queue:
     def enqueue(self, repository: str, revision: str = "") -> Download:
         """Add `repository` at the end of the queue.
 
-        One that is in the queue keeps its place; if it was paused or failed it is queued again. One
-        that is done is queued once more, at the end. Raises Problem where the queue cannot be
-        written.
+        One that is in the queue keeps its place; if it was paused or failed it is queued again, and
+        what was asked of a running one is taken back. One that is done is queued once more, at the
+        end. Raises Problem where the queue cannot be written.
         """
         with self._changing() as downloads:
             fresh = Download(repository, revision, "queued", 0, 0)
@@ -84,14 +96,14 @@ class Queue:
             return fresh
 
     def pause(self, repository: str) -> Download:
-        """Stop or hold back `repository`. Raises Problem if it is not in the queue."""
-        return self._change(
-            repository,
-            lambda old: _still(old, "paused") if old.status in ("queued", "running") else old,
-        )
+        """Hold back `repository`, or ask its runner to. Raises Problem if it is not queued."""
+        return self._change(repository, _pausing)
 
     def resume(self, repository: str) -> Download:
-        """Queue a paused or failed download again, in its old place. Raises Problem as `pause`."""
+        """Queue a paused or failed download again, in its old place; a running one goes on.
+
+        Raises Problem as `pause`.
+        """
         return self._change(repository, _waiting)
 
     def resume_all(self) -> list[Download]:
@@ -100,13 +112,18 @@ class Queue:
             downloads[:] = map(_waiting, downloads)
             return list(downloads)
 
-    def cancel(self, repository: str) -> None:
-        """Remove `repository` from the queue. What was received stays, as an incomplete download.
+    def cancel(self, repository: str) -> Download:
+        """Remove `repository` from the queue, or ask its runner to.
 
-        Raises Problem if it is not in the queue.
+        What was received stays, as an incomplete download. Returns it as it is now: `cancelled`, or
+        running with the request. Raises Problem if it is not in the queue.
         """
         with self._changing() as downloads:
-            del downloads[_require(downloads, repository)]
+            found = _require(downloads, repository)
+            if downloads[found].status == "running":
+                downloads[found] = dataclasses.replace(downloads[found], request="cancel")
+                return downloads[found]
+            return _still(downloads.pop(found), "cancelled")
 
     def run(
         self,
@@ -120,8 +137,9 @@ class Queue:
 
         `fetch(download, report, cancelled)` fetches one, reports how far it is, and raises soon
         after `cancelled()`. A Problem is kept with the failed download, and the next one begins;
-        any other exception pauses the download and is raised to the caller.
-        `report` receives each change. Raises QueueBusy where another process runs it, and other
+        any other exception is kept as well, and raised to the caller.
+        `report` receives each change, `cancelled` as the last one of a download that is gone.
+        Raises QueueBusy where another process runs it, and other
         Problems where the queue cannot be used.
         """
         with self._changing() as downloads:
@@ -161,63 +179,91 @@ class Queue:
         clock: Callable[[], float],
     ) -> None:
         name = latest.repository
-        saved_at = clock()
+        saved_at, asked = clock(), False
         report(latest)
 
         def progress(told: Download) -> None:
             nonlocal latest, saved_at
             revision = told.revision or latest.revision
-            latest = dataclasses.replace(told, repository=name, revision=revision, status="running")
+            latest = dataclasses.replace(
+                told,
+                repository=name,
+                revision=revision,
+                status="running",
+                request=self._request(name),
+            )
             report(latest)
             if clock() - saved_at >= SAVE_SECONDS:
                 saved_at = clock()
                 self._note(latest)
 
         def cancelled() -> bool:
-            return stopped() or not self._wanted(name)
+            nonlocal asked
+            asked = asked or not self._wanted(name)
+            return asked or stopped()
 
-        end: Download | None = None
+        end = _still(latest, "paused")
         try:
             fetch(latest, progress, cancelled)
             end = _still(dataclasses.replace(latest, done_bytes=latest.total_bytes), "done")
         except Problem as problem:
-            if not cancelled():
-                end = dataclasses.replace(
-                    _still(latest, "failed"), problem=problem.message, remedy=problem.remedy
-                )
-        except Exception:
-            if not cancelled():
+            end = _ended(latest, problem, asked=cancelled())
+        except Exception as error:
+            unexpected = Problem(
+                f"{name} failed unexpectedly: {str(error) or type(error).__name__}.", "Try again."
+            )
+            end = _ended(latest, unexpected, asked=cancelled())
+            if end.status == "failed":
                 raise
+        except BaseException:
+            end = _still(latest, "paused")
+            raise
         finally:
-            noted = self._note(end or _still(latest, "paused"))
-            if noted is not None:
-                report(noted)
+            report(self._note(end, asked=asked))
 
-    def _note(self, now: Download) -> Download | None:
-        """Save how far a download is. Returns the queue's entry; None if it was cancelled.
+    def _note(self, now: Download, *, asked: bool = False) -> Download:
+        """Save how far a download is, or how it ended. Returns it as the queue has it then.
 
-        Where another process paused it, or queued it again, meanwhile, that is kept.
+        What another process queued again meanwhile is kept. `asked`: it ended as it was asked to.
         """
         with self._changing() as downloads:
             found = _index(downloads, now.repository)
             if found is None:
-                return None
-            if downloads[found].status == "running" or now.status == "done":
+                return _still(now, "cancelled")
+            there = downloads[found]
+            if now.status == "done":
                 downloads[found] = now
-            elif downloads[found].status == "paused":
-                downloads[found] = dataclasses.replace(
-                    downloads[found], done_bytes=now.done_bytes, total_bytes=now.total_bytes
-                )
+            elif there.status != "running":
+                pass  # another revision waits in its place
+            elif now.status == "running":
+                downloads[found] = dataclasses.replace(now, request=there.request)
+            elif there.request == "cancel":
+                del downloads[found]
+                return _still(now, "cancelled")
+            elif asked and not there.request:
+                downloads[found] = _still(now, "queued")  # as the request was taken back since
+            else:
+                downloads[found] = now
             return downloads[found]
 
     def _wanted(self, repository: str) -> bool:
-        """Whether it is still wanted. Cheap: the file is read only when it changes."""
+        """Whether the running `repository` is to go on."""
+        there = self._look(repository)
+        return there is not None and there.status == "running" and not there.request
+
+    def _request(self, repository: str) -> DownloadRequest:
+        """What was asked of the running `repository`."""
+        there = self._look(repository)
+        return there.request if there is not None else "cancel"
+
+    def _look(self, repository: str) -> Download | None:
+        """The entry as others left it. Cheap: the file is read only when it changes."""
         if self._signature() != self._seen:
             with self._changing() as downloads:
                 self._read = list(downloads)
                 self._seen = self._signature()
         found = _index(self._read, repository)
-        return found is not None and self._read[found].status == "running"
+        return None if found is None else self._read[found]
 
     def _signature(self) -> tuple[int, ...]:
         try:
@@ -246,10 +292,7 @@ class Queue:
             before = self._load()
             downloads = list(before)
             if any(each.status == "running" for each in downloads) and not self._has_runner():
-                downloads = [
-                    _still(each, "paused") if each.status == "running" else each
-                    for each in downloads
-                ]
+                downloads = [left for each in downloads if (left := _left(each)) is not None]
             yield downloads
             if downloads != before:
                 write_json(self._path, {"downloads": list(map(dataclasses.asdict, downloads))})
@@ -298,7 +341,7 @@ def _parse(path: Path) -> list[Download]:
             "Check that the disk is there and that you may read the file.",
         ) from error
     if len({each.repository.lower() for each in downloads}) < len(downloads):
-        raise ValueError("a repository stands there twice")
+        raise ValueError("a repository is listed twice")
     return downloads
 
 
@@ -308,6 +351,7 @@ def _download(entry: object) -> Download:
     download = decode(Download, entry, place="download", ignore_unknown=True)
     sound = (
         download.repository
+        and download.status != "cancelled"
         and min(download.done_bytes, download.total_bytes) >= 0
         and math.isfinite(download.bytes_per_second)
         and math.isfinite(download.seconds_left or 0.0)
@@ -332,11 +376,49 @@ def _require(downloads: list[Download], repository: str) -> int:
 
 
 def _still(download: Download, status: DownloadStatus) -> Download:
-    """The same download, not moving any more."""
-    return dataclasses.replace(download, status=status, bytes_per_second=0.0, seconds_left=None)
+    """The same download, not moving any more, and with nothing asked of it."""
+    return dataclasses.replace(
+        download, status=status, bytes_per_second=0.0, seconds_left=None, request=""
+    )
+
+
+def _failed(download: Download, problem: Problem) -> Download:
+    return dataclasses.replace(
+        _still(download, "failed"), problem=problem.message, remedy=problem.remedy
+    )
+
+
+def _ended(latest: Download, problem: Problem, *, asked: bool) -> Download:
+    """How a fetch that raised `problem` ended: `asked` to end, it is paused."""
+    return _still(latest, "paused") if asked else _failed(latest, problem)
+
+
+def _left(download: Download) -> Download | None:
+    """What a runner that was killed left of a download; None where it is gone.
+
+    What was asked of it is carried out now.
+    """
+    if download.status != "running":
+        return download
+    match download.request:
+        case "pause":
+            return _still(download, "paused")
+        case "cancel":
+            return None
+    return _failed(download, INTERRUPTED)
+
+
+def _pausing(download: Download) -> Download:
+    """The same download, paused or asked to pause."""
+    if download.status == "running":
+        return dataclasses.replace(download, request="pause")
+    return _still(download, "paused") if download.status == "queued" else download
 
 
 def _waiting(download: Download) -> Download:
+    """The same download, to be fetched again, or going on."""
+    if download.status == "running":
+        return dataclasses.replace(download, request="")
     if download.status not in ("paused", "failed"):
         return download
     return dataclasses.replace(_still(download, "queued"), problem="", remedy="")

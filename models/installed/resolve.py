@@ -15,7 +15,7 @@ from models.drafter_folders import HeadFolder, describe_head, find_head, is_head
 from models.errors import Problem
 from models.files import models_folder
 from models.hub.cache_layout import cache_folder, reference, repositories
-from models.hub.queue import UNFINISHED, Queue, repository_of
+from models.hub.queue import Queue, repository_of
 from models.hub.repository import check_revision
 from models.installed.inventory import ModelEntry, is_gguf, models_of
 from models.installed.store import incomplete, inventory
@@ -248,7 +248,7 @@ def _unfinished(text: str, home: Path | None, cache: Path | None) -> Problem | N
     wanted = text.partition("@")[0].lower()
     for download in Queue(home=home).downloads():
         names = {repository_of(download), *_parts(download.repository)}
-        if wanted in names and download.status in UNFINISHED:
+        if wanted in names and not download.over:
             name, why = download.repository, download.problem or f"it is {download.status}"
             return Problem(
                 f"{name} is not downloaded yet: {why.rstrip('.')}.",

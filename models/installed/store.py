@@ -23,7 +23,7 @@ from models.hub.cache_layout import (
     snapshot_of,
 )
 from models.hub.marks import unmark
-from models.hub.queue import UNFINISHED, Queue, repository_of
+from models.hub.queue import Queue, repository_of
 from models.installed import added_folders
 from models.installed.inventory import (
     ModelEntry,
@@ -80,9 +80,7 @@ def incomplete(*, home: Path | None = None, cache: Path | None = None) -> list[I
     """
     found = [Incomplete(name, str(path), size_bytes(path)) for name, path in _our_leftovers(home)]
     queued = {
-        repository_of(download)
-        for download in Queue(home=home).downloads()
-        if download.status in UNFINISHED
+        repository_of(download) for download in Queue(home=home).downloads() if not download.over
     }
     for repository in repositories(_cache(cache)):
         if repository.name.lower() in queued or any(map(is_in_use, repository.loose)):

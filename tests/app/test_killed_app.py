@@ -131,8 +131,9 @@ def test_nothing_is_lost_in_3_kills_and_the_answer_can_be_gone_on_with(
     window = open_window()
     until(lambda: len(window.conversation.branch) > 1)
     assert window.conversation.branch[-1].id == id
-    shown = window.transcript.messages[-1]
     window.transcript.write_all()
+    shown = window.transcript.messages[-1].widget
+    assert shown is not None
     begun = shown.written
     assert begun.startswith(known)
     said = [label.text() for label in shown.findChildren(QLabel) if not label.isHidden()]

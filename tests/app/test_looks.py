@@ -1,4 +1,4 @@
-"""The theme follows light and dark; text sizes stay in bounds; notices and keys can be read."""
+"""The theme follows light and dark; text sizes stay in bounds."""
 
 from pathlib import Path
 from typing import get_args
@@ -6,11 +6,8 @@ from typing import get_args
 import pytest
 from PySide6.QtCore import QSettings
 from PySide6.QtGui import QPalette
-from PySide6.QtWidgets import QApplication, QLabel, QMainWindow, QPushButton
-from pytestqt.qtbot import QtBot
+from PySide6.QtWidgets import QApplication
 
-from app.menus import COMMANDS, Command, KeysDialog, Menus
-from app.notices import Notices, Offer
 from app.settings import LEAST_FONT_POINTS, MOST_FONT_POINTS, Settings, ThemeChoice
 from app.theme.palette import DARK, LIGHT, Palette, contrast
 from app.theme.style import Theme, qt_palette
@@ -94,44 +91,3 @@ def test_text_can_be_read_on_its_ground(colours: Palette) -> None:
         (roles.Link, roles.Base),
     ):
         assert contrast(made.color(ink).name(), made.color(ground).name()) >= 4.5, ink
-
-
-def test_a_notice_offers_and_is_settled(qtbot: QtBot) -> None:
-    notices = Notices()
-    qtbot.addWidget(notices)
-    done: list[str] = []
-    notices.say("a", "It broke.", offer=Offer("Mend it", lambda: done.append("mended")))
-    notices.say("b", "<b>other</b>", lasting=True)
-    notices.say("b", "<i>later</i>", lasting=True)
-    assert notices.texts == {"a": "It broke.", "b": "<i>later</i>"}
-    labels = {label.textFormat().name for label in notices.findChildren(QLabel)}
-    assert labels == {"PlainText"}
-    notices.press("a")
-    assert done == ["mended"]
-    notices.take_back("b")
-    notices.take_back("b")
-    assert notices.texts == {}
-    assert notices.isHidden()
-
-
-def test_a_notice_can_be_dismissed_or_goes_by_itself(qtbot: QtBot) -> None:
-    notices = Notices()
-    qtbot.addWidget(notices)
-    notices.say("a", "One.")
-    button = notices.findChildren(QPushButton)[0]
-    assert button.accessibleName() == "Dismiss this notice"
-    button.click()
-    assert notices.texts == {}
-    notices.say("a", "Short.", seconds=0.01)
-    notices.say("b", "Stays.")
-    qtbot.waitUntil(lambda: notices.texts == {"b": "Stays."})
-
-
-def test_the_keys_are_listed(qtbot: QtBot) -> None:
-    window = QMainWindow()
-    qtbot.addWidget(window)
-    menus = Menus(window, given={})
-    assert set(menus.actions) == {one.name for one in COMMANDS if isinstance(one, Command)}
-    dialog = KeysDialog(menus, window)
-    shown = {label.text() for label in dialog.findChildren(QLabel)}
-    assert {"Regenerate the last answer", "Ctrl+R", "New line", "Shift+Enter"} <= shown

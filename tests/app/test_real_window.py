@@ -45,7 +45,8 @@ def test_an_answer_that_was_cut_goes_on(window: Window, until: Until) -> None:
     until(lambda: len(window.conversation.branch) == 2 and not window.answers.busy)
     first = window.conversation.branch[-1]
     until(lambda: window.answers.writing(first.id) is None)
-    shown = window.transcript.messages[-1]
+    shown = window.transcript.messages[-1].widget
+    assert shown is not None
     begun = shown.written
     shown.view.setFocus()
     QTest.keyClick(shown.view, Qt.Key.Key_Tab)
@@ -54,7 +55,8 @@ def test_an_answer_that_was_cut_goes_on(window: Window, until: Until) -> None:
     until(lambda: window.conversation.branch[-1].id != first.id and not window.answers.busy)
     second = window.conversation.branch[-1]
     until(lambda: window.answers.writing(second.id) is None)
-    shown = window.transcript.messages[-1]
+    shown = window.transcript.messages[-1].widget
+    assert shown is not None
     assert shown.written == window.store.message(second.id).result().content
     assert shown.written.startswith(begun)
     assert len(shown.written) > len(begun) > 0

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from PySide6.QtCore import QByteArray, QSettings
 
 from app.settings import Pair, Settings
-from engine.events import Stats
+from engine.protocol import Memory
 from models.starter import STARTER
 
 PATHS = st.text(st.characters(codec="utf-8", exclude_characters="\n\r\0"), min_size=1, max_size=40)
@@ -29,7 +29,9 @@ def test_everything_comes_back(tmp_path: Path) -> None:
     first.new_system_prompt, first.new_settings = "Be\nbrief, \\n", '{"max_tokens": 5}'
     first.switch("rounds", False)
     first.keep_place("window", QByteArray(b"\x00\x01"))
-    first.measure("tiny", Stats(plain=10, plain_seconds=0.5))
+    first.keep_memory("/models/a, b", Memory(2048, 8))
+    first.keep_memory("", Memory(4096))
+    first.unload_minutes = 15
     first.save()
     again = opened(tmp_path)
     assert again.pair == Pair("/models/a, b", "lookup+head", "4")
@@ -38,9 +40,11 @@ def test_everything_comes_back(tmp_path: Path) -> None:
     assert again.starter_name == "small"
     assert (again.theme, again.font_family, again.enter_sends) == ("dark", "Nimbus Sans", False)
     assert (again.new_system_prompt, again.new_settings) == ("Be\nbrief, \\n", '{"max_tokens": 5}')
+    assert again.memory("/models/a, b") == Memory(2048, 8)
+    assert again.memory("") == Memory(4096)
+    assert again.unload_minutes == 15
     assert not again.switched("rounds", default=True)
     assert again.place("window") == QByteArray(b"\x00\x01")
-    assert again.reference("tiny") == Stats(plain=10, plain_seconds=0.5)
 
 
 def test_the_first_run(tmp_path: Path) -> None:
@@ -50,7 +54,7 @@ def test_the_first_run(tmp_path: Path) -> None:
     assert (fresh.theme, fresh.font_family, fresh.enter_sends) == ("system", "", True)
     assert (fresh.new_system_prompt, fresh.new_settings) == ("", "")
     assert fresh.conversation is None
-    assert fresh.reference("tiny") is None
+    assert (fresh.memory(""), fresh.unload_minutes) == (Memory(), 0)
     assert fresh.paths("targets") == ()
     assert fresh.place("window").isEmpty()
     assert fresh.switched("rounds", default=True)
@@ -63,26 +67,20 @@ def test_the_starter_model_has_its_own_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize("wrong", ["", "x", "nan", "1e99", "-3", "1 2", "٣", "٣ ٣"])
 def test_what_cannot_be_read_is_left_out(tmp_path: Path, wrong: str) -> None:
     stored = QSettings(str(tmp_path / "settings.ini"), QSettings.Format.IniFormat)
-    for key in ("font_points", "conversation", "plain/tiny", "places/window", "theme"):
+    for key in ("font_points", "conversation", "places/window", "theme"):
         stored.setValue(key, wrong)
     read = Settings(stored)
     assert read.font_points is None
     assert read.theme == "system"
     assert read.place("window").isEmpty()
-    read.reference("tiny")
     read.conversation  # noqa: B018  # a number or None, and no error
 
 
-def test_plain_rounds_add_up_and_age(tmp_path: Path) -> None:
-    known = opened(tmp_path)
-    for _ in range(3):
-        known.measure("tiny", Stats(plain=1500, plain_seconds=15.0))
-    reference = known.reference("tiny")
-    assert reference is not None
-    assert reference.plain == 2250
-    assert reference.plain_seconds == pytest.approx(22.5)
-    known.measure("tiny", Stats())
-    assert known.reference("tiny") == reference
+def test_averages_of_earlier_versions_are_dropped(tmp_path: Path) -> None:
+    stored = QSettings(str(tmp_path / "settings.ini"), QSettings.Format.IniFormat)
+    stored.setValue("plain/tiny", "2000 40.0")
+    Settings(stored)
+    assert not stored.contains("plain/tiny")
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -95,9 +93,18 @@ def test_paths_are_remembered_newest_first(tmp_path: Path, paths: list[str]) -> 
     assert known.paths("targets")[: len(expected)] == expected
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.text(min_size=1, max_size=30))
-def test_any_name_has_a_reference(tmp_path: Path, name: str) -> None:
-    known = opened(tmp_path)
-    known.measure(name, Stats(plain=8, plain_seconds=1.0))
-    assert known.reference(name) is not None
+@pytest.mark.parametrize("text", ["", "x", "4096", "1 0", "4096 3", "-5 8", "1 2 3"])
+def test_memory_that_cannot_be_read_is_the_models_own(tmp_path: Path, text: str) -> None:
+    stored = QSettings(str(tmp_path / "settings.ini"), QSettings.Format.IniFormat)
+    stored.setValue("memory/starter", text)
+    assert Settings(stored).memory("") == Memory()
+
+
+def test_what_a_person_opened_can_be_forgotten(tmp_path: Path) -> None:
+    settings = opened(tmp_path)
+    (tmp_path / "there").mkdir()
+    for name in ("there", "gone"):
+        settings.remember_path("drafters", str(tmp_path / name))
+    assert settings.opened_paths("drafters") == (str(tmp_path / "there"),)
+    settings.forget_path("drafters", str(tmp_path / "there"))
+    assert settings.paths("drafters") == (str(tmp_path / "gone"),)

@@ -2,9 +2,12 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -13,7 +16,7 @@ import pytest
 import app.__main__ as program
 from app import display, start
 from app.conversations.store import Store
-from app.display import has_display
+from app.display import PACKAGES, QtCannotStart, has_display
 from tests.support.app.window_maker import ROOT
 
 
@@ -50,17 +53,61 @@ def test_whether_there_is_a_display(
     assert has_display(platform=platform, environment=environment) is expected
 
 
-@pytest.mark.parametrize("starts", [True, False])
-def test_a_display_that_is_named_is_tried(monkeypatch: pytest.MonkeyPatch, starts: bool) -> None:
-    monkeypatch.setattr(display, "_qt_starts", lambda: starts)
-    assert has_display(platform="linux", environment={"DISPLAY": ":0"}) is starts
+@pytest.fixture
+def wayland(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """The environment of a process whose display accepts connections, and says nothing."""
+    with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as display_socket:
+        path = f"{folder}/wayland"  # short, as a socket's must be
+        display_socket.bind(path)
+        display_socket.listen()
+        environment = {
+            name: value
+            for name, value in os.environ.items()
+            if name not in ("QT_QPA_PLATFORM", "DISPLAY")
+        }
+        yield {**environment, "WAYLAND_DISPLAY": path, "SLIPSTREAM_HOME": str(tmp_path)}
 
 
-def test_qt_is_tried_in_a_process_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("QT_QPA_PLATFORM", "offscreen")
-    assert display._qt_starts()
-    monkeypatch.setenv("QT_QPA_PLATFORM", "nothing")
-    assert not display._qt_starts()
+def test_a_display_that_is_named_and_gone_is_none(tmp_path: Path) -> None:
+    for environment in (
+        {"DISPLAY": ":987"},
+        {"DISPLAY": "unix:987.0"},
+        {"DISPLAY": "localhost:45678"},
+        {"WAYLAND_DISPLAY": "wayland-9", "XDG_RUNTIME_DIR": str(tmp_path)},
+    ):
+        assert not has_display(platform="linux", environment=environment)
+
+
+def test_qts_own_error_is_shown_and_the_packages(wayland: dict[str, str], tmp_path: Path) -> None:
+    wayland["QT_QPA_PLATFORM_PLUGIN_PATH"] = str(tmp_path)  # where there is none
+    ended = subprocess.run(
+        [sys.executable, "-m", "app"], cwd=ROOT, env=wayland, capture_output=True, text=True
+    )
+    assert ended.returncode == 1
+    assert ended.stdout == ""
+    assert "no Qt platform plugin could be initialized" in ended.stderr
+    assert PACKAGES in ended.stderr
+
+
+def test_a_display_on_which_qt_starts_is_one(
+    wayland: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(display, "_qt_complaint", lambda environment: "")
+    assert has_display(platform="linux", environment=wayland)
+    monkeypatch.setattr(display, "_qt_complaint", lambda environment: "It is broken.")
+    with pytest.raises(QtCannotStart) as raised:
+        has_display(platform="linux", environment=wayland)
+    assert raised.value.complaint == "It is broken."
+
+
+def test_a_library_that_is_missing_is_named(
+    wayland: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    missing = "raise SystemExit('libEGL.so.1: cannot open shared object file')"
+    monkeypatch.setattr(display, "_PROBE", missing)
+    with pytest.raises(QtCannotStart) as raised:
+        has_display(platform="linux", environment=wayland)
+    assert raised.value.complaint.startswith("libEGL.so.1")
 
 
 def test_no_import_of_the_window_is_slow_or_of_mlx() -> None:
@@ -119,6 +166,31 @@ def test_a_signal_closes_the_window_in_order(tmp_path: Path, number: signal.Sign
     assert (tmp_path / "settings.ini").is_file(), "it was closed, not cut off"
     with Store.open(tmp_path / "conversations.sqlite") as store:
         assert store.notice is None
+
+
+def test_a_second_start_shows_the_first_window(tmp_path: Path) -> None:
+    environment = {
+        **os.environ,
+        "QT_QPA_PLATFORM": "offscreen",
+        "SLIPSTREAM_STARTER_GGUF": str(tmp_path / "nothing.gguf"),
+    }
+    with tempfile.TemporaryDirectory() as home:  # short, as a socket's path must be
+        environment["SLIPSTREAM_HOME"] = home
+        command = [sys.executable, "-m", "app"]
+        first = subprocess.Popen(command, cwd=ROOT, env=environment)
+        try:
+            process = psutil.Process(first.pid)
+            while not process.children():  # the engine: it has begun
+                assert first.poll() is None
+                time.sleep(0.02)
+            second = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True)
+            assert second.returncode == 0, "it would show an error otherwise, and wait"
+            children = process.children(recursive=True)
+        finally:
+            first.send_signal(signal.SIGTERM)
+            assert first.wait() == 0
+        psutil.wait_procs(children)
+        assert not list(Path(home).glob("*.socket"))
 
 
 def test_data_has_a_home_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -119,6 +119,29 @@ def test_prefill_goes_in_chunks_that_can_be_cancelled_between() -> None:
     assert all(b - a <= 512 for a, b in pairwise([first, *rest]))
 
 
+def test_on_a_slow_cpu_a_chunk_is_so_small_that_it_is_read_in_about_a_second(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seconds_per_token, now = 0.04, 0.0
+    reader = Decoder(build("llama"))
+
+    def read(tokens: mx.array) -> mx.array:
+        nonlocal now
+        now += seconds_per_token * tokens.size
+        return Decoder.read(reader, tokens)
+
+    monkeypatch.setattr(reader, "read", read)
+    monkeypatch.setattr("engine.decoder.perf_counter", lambda: now)
+    ends = [0, *reader.prefill([1] * 600)]
+    assert ends[-1] == 599
+    chunks = [b - a for a, b in pairwise(ends)]
+    assert all(seconds_per_token * chunk <= 1.3 for chunk in chunks[1:])
+    seconds_per_token = 0.0001
+    reader.rewind(0)
+    ends = [0, *reader.prefill([1] * 600)]
+    assert max(b - a for a, b in pairwise(ends)) == reader.timeline.layers[0].block
+
+
 def test_prefill_stops_where_caches_become_quantized() -> None:
     reader = decoder(build_wide("llama"), quantized=QuantizedCaches(group_size=32, start=100))
     lengths = prefill(reader, 150)

@@ -16,10 +16,19 @@ import mlx.core as mx
 import pytest
 
 from engine import protocol
+from engine.cache import QuantizedCaches
 from engine.decoder import Decoder
 from engine.default_sampling import BALANCED_SMALL
 from engine.events import Done, Failed, Prefill, Stats, Text, Verdict
-from engine.host import CommandQueue, Disconnected, Host, ResponseWriter, claim_pipes, read_lines
+from engine.host import (
+    CommandQueue,
+    Disconnected,
+    Host,
+    ResponseWriter,
+    claim_pipes,
+    quantized_caches,
+    read_lines,
+)
 from engine.loading import load
 from engine.protocol import (
     LONGEST_LINE_BYTES,
@@ -29,6 +38,7 @@ from engine.protocol import (
     Load,
     Loaded,
     Loading,
+    Memory,
     Quit,
     Ready,
     Response,
@@ -41,6 +51,7 @@ from engine.protocol import (
 )
 from engine.request import ChatMessage, Request
 from engine.session import Remark, Session
+from models.errors import Problem
 from models.model_folder import ModelFolder
 from tests.support.engine.child import ROOT, Child
 from tests.support.engine.tiny import write_folder
@@ -106,6 +117,36 @@ def test_it_writes_what_a_session_writes(child: Child, folder: Path) -> None:
     assert responses[-1].reason == expected[-1].reason
 
 
+def test_a_race_writes_the_same_twice_in_turns(child: Child, folder: Path) -> None:
+    race = Generate("r1", "race", QUESTION, sampling=WITHOUT_END, max_tokens=300, race=True)
+    responses = [*child.ask(race), child.next()]
+    names = [response.generation for response in responses]
+    plain = protocol.rival_of("r1")
+    assert set(names) == {"r1", plain}
+    texts = [
+        written([r for r in responses if r.generation == generation])
+        for generation in ("r1", plain)
+    ]
+    assert texts[0] == texts[1] != ""
+    assert [type(response) for response in responses[-2:]] == [Done, Done]
+    assert names[-2:] == [plain, "r1"]
+    again = child.ask(generate("r2"))
+    assert isinstance(again[-1], Done), "the session is as good as before"
+
+
+def test_a_race_is_cancelled_as_a_whole(child: Child) -> None:
+    child.send(Generate("r3", "race", QUESTION, sampling=WITHOUT_END, max_tokens=LONG, race=True))
+    while not isinstance(child.next(), Verdict):
+        pass
+    child.send(Cancel("r3"))
+    ends: list[Done] = []
+    while len(ends) < 2:
+        response = child.next()
+        if isinstance(response, Done):
+            ends.append(response)
+    assert {end.reason for end in ends} == {"cancelled"}
+
+
 def test_measuring_a_new_pair_is_told(fresh: Callable[[], Child], folder: Path) -> None:
     child = fresh()
     child.next()
@@ -159,6 +200,51 @@ def test_the_drafter_can_be_changed(child: Child, folder: Path) -> None:
     after = child.ask(SetDrafter("d", draft_length="auto"))[-1]
     assert isinstance(after, Loaded)
     assert (after.drafter, after.draft_length) == ("early-exit", "auto")
+
+
+def test_a_pair_is_measured_again(fresh: Callable[[], Child], folder: Path) -> None:
+    child = fresh()
+    child.next()
+    child.ask(Load("1", str(folder), "lookup"))
+    again = child.ask(SetDrafter("3", measure=True))
+    assert any(isinstance(one, Loading) and one.measured for one in again)
+    assert isinstance(again[-1], Loaded)
+    child.ask(SetDrafter("4", draft_length="2"))
+    (refused,) = child.ask(SetDrafter("5", measure=True))
+    assert isinstance(refused, Failed)
+
+
+def test_a_conversation_can_be_given_less_memory(fresh: Callable[[], Child], folder: Path) -> None:
+    child = fresh()
+    child.next()
+    memory = Memory(context=64)
+    loaded = child.ask(Load("1", str(folder), memory=memory))[-1]
+    assert isinstance(loaded, Loaded)
+    assert (loaded.context_length, loaded.memory) == (64, memory)
+    done = child.ask(generate("g"))[-1]
+    assert isinstance(done, Done | Failed)
+    wide = child.ask(Load("2", str(folder), memory=Memory(cache_bits=8)))[0]
+    assert isinstance(wide, Failed)  # its heads are too narrow to be quantized
+
+
+def test_caches_are_quantized_where_they_can_be() -> None:
+    def folder(head_dim: int) -> ModelFolder:
+        shape = {"model_type": "llama", "hidden_size": 4 * head_dim, "num_attention_heads": 4}
+        rest = {"num_hidden_layers": 2, "vocab_size": 8, "intermediate_size": 8}
+        made = ModelFolder(Path("/models/made"))
+        vars(made)["config"] = {**shape, **rest}
+        return made
+
+    assert quantized_caches(folder(16), Memory()) is None
+    assert quantized_caches(folder(64), Memory(cache_bits=4)) == QuantizedCaches(bits=4)
+    with pytest.raises(Problem):
+        quantized_caches(folder(16), Memory(cache_bits=4))
+
+
+@pytest.mark.parametrize("values", [{"context": -1}, {"context": 1}, {"cache_bits": 3}])
+def test_memory_that_cannot_be_is_refused(values: dict[str, int]) -> None:
+    with pytest.raises(Problem):
+        Memory(**values)
 
 
 def test_a_running_generation_can_be_cancelled(child: Child) -> None:
@@ -253,7 +339,7 @@ def test_load_unload_and_quit(fresh: Callable[[], Child], folder: Path) -> None:
     assert child.next() == Loading("1", str(folder), "lookup", "4", 0.0)
     loaded = child.next()
     assert loaded == Loaded(
-        "1", str(folder), "lookup", "4", "float32", 4096, 260, "", BALANCED_SMALL
+        "1", str(folder), "lookup", "4", "float32", 4096, 260, "", Memory(), BALANCED_SMALL
     )
     # A mistake that shows before loading leaves the model where it is.
     for drafter, length in (("none", "many"), ("nonsense", "4")):

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from engine import protocol
 from engine.events import Done, Failed, Stats, to_json
 from engine.protocol import (
+    CACHE_BITS,
     LONGEST_LINE_BYTES,
     Cancel,
     Command,
@@ -18,6 +19,7 @@ from engine.protocol import (
     Generate,
     InvalidCommand,
     Load,
+    Memory,
     ProcessEvent,
     Quit,
     Ready,
@@ -47,9 +49,18 @@ sampling = st.builds(
 messages = st.builds(
     ChatMessage, role=st.sampled_from(["system", "user", "assistant"]), content=text
 )
+memory = st.builds(
+    Memory, context=st.just(0) | st.integers(2, 1 << 20), cache_bits=st.sampled_from(CACHE_BITS)
+)
 commands: st.SearchStrategy[Command] = st.one_of(
-    st.builds(Load, id=name, target=text, drafter=text, draft_length=text),
-    st.builds(SetDrafter, id=name, drafter=st.none() | text, draft_length=st.none() | text),
+    st.builds(Load, id=name, target=text, drafter=text, draft_length=text, memory=memory),
+    st.builds(
+        SetDrafter,
+        id=name,
+        drafter=st.none() | text,
+        draft_length=st.none() | text,
+        measure=st.booleans(),
+    ),
     st.builds(
         Generate,
         id=name,
@@ -78,7 +89,13 @@ def test_a_command_survives_its_line(command: Command) -> None:
 @pytest.mark.parametrize("kind", get_args(ProcessEvent))
 @given(data=st.data())
 def test_an_event_of_the_process_survives_its_line(kind: type[Any], data: st.DataObject) -> None:
-    values = {str: text, int: st.integers(), float: st.floats(0.0, 1.0), Sampling: sampling}
+    values = {
+        str: text,
+        int: st.integers(),
+        float: st.floats(0.0, 1.0),
+        Memory: memory,
+        Sampling: sampling,
+    }
     event = kind(*(data.draw(values[field.type]) for field in dataclasses.fields(kind)))
     line = response_to_json(event)
     assert "\n" not in line
@@ -251,7 +268,7 @@ def test_the_greeting_can_be_read_by_every_version() -> None:
     greeting = response_from_json(first)
     assert greeting == Ready(1, "3.12.11", "0.31.2", "0.31.3", "Device(gpu, 0)")
     assert response_to_json(greeting) == first
-    assert protocol.PROTOCOL == 2
+    assert protocol.PROTOCOL == 3
 
 
 def test_no_event_of_the_process_is_called_like_one_of_a_generation() -> None:

@@ -61,6 +61,19 @@ def test_measured_once_and_read_again(target: LoadedModel, tmp_path: Path) -> No
     assert len(list(tmp_path.iterdir())) == 2  # another drafter, another file
 
 
+def test_measured_again_it_replaces_what_was_stored(target: LoadedModel, tmp_path: Path) -> None:
+    kept = CalibrationStore(tmp_path)
+    Session(target, drafter="lookup", calibrations=kept).calibrate()
+    (path,) = tmp_path.iterdir()
+    first = path.read_text()
+    session = Session(target, drafter="lookup", calibrations=kept)
+    told: list[float] = []
+    session.calibrate(progress=told.append, again=True)
+    assert told
+    assert known(session)
+    assert path.read_text() != first
+
+
 def test_where_nothing_is_to_be_decided_nothing_is_measured(target: LoadedModel) -> None:
     with mock.patch.object(engine.session, "calibrate") as measuring:
         Session(target).calibrate()

@@ -9,9 +9,10 @@ import pytest
 from engine.draft_length.costs import Calibration, DraftCosts, PassCosts
 from engine.draft_length.policy import Automatic
 from engine.drafters.model import ModelDrafter
-from engine.events import Event
+from engine.events import Done, Event, Text
 from engine.request import ChatMessage, Request
 from engine.session import Session
+from engine.stats import ENOUGH_PLAIN_ROUNDS
 from tests.support.engine.helpers import (
     CORE,
 )
@@ -114,12 +115,11 @@ def test_measuring_plain_rounds_leaves_the_session_as_it_was(
 ) -> None:
     session = new_session(tokenizer, architecture, kind)
     request = Request(max_tokens=24)
-    assert session.plain_seconds(request, rounds=8) is None  # before the first answer
+    assert session.plain_passes(request) == ()  # before the first answer
     answered = collect(session, session.answer(QUESTION, request))
     before = list(session._tokens)
-    seconds = session.plain_seconds(request, rounds=8)
-    assert seconds is not None
-    assert seconds > 0
+    assert len(session.plain_passes(request)) == ENOUGH_PLAIN_ROUNDS
+    assert session.plain_passes(request, going_on=lambda: False) == ()
     assert session._tokens == before
     check_caches(session)
     messages = [*QUESTION, reply(text_of(answered)), ChatMessage("user", "And then?")]
@@ -128,11 +128,59 @@ def test_measuring_plain_rounds_leaves_the_session_as_it_was(
     assert tokens_of(again) == tokens_of(list(fresh.answer(messages, request)))
 
 
+def test_an_answer_is_sent_with_what_it_is_compared_with(tokenizer: Any) -> None:
+    session = new_session(tokenizer)
+    asked: list[bool] = []
+
+    def compare() -> bool:
+        asked.append(True)
+        return True
+
+    request = Request(max_tokens=24)
+    seen: list[Event] = []
+    for event in session.answer(QUESTION, request, compare=compare):
+        assert not asked or isinstance(event, Done), "measured before the last text"
+        seen.append(event)
+    done = seen[-1]
+    assert isinstance(done, Done)
+    assert len(done.stats.reference_seconds) == ENOUGH_PLAIN_ROUNDS
+    assert min(done.stats.reference_seconds) > 0
+    fresh = new_session(tokenizer)
+    assert tokens_of(seen) == tokens_of(list(fresh.answer(QUESTION, request)))
+    check_caches(session)
+
+
+@pytest.mark.parametrize("ending", ["cancelled", "at once", "meanwhile", "plain"])
+def test_nothing_is_measured_behind_an_answer_where_something_else_waits(
+    ending: str, tokenizer: Any
+) -> None:
+    session = new_session(tokenizer, kind="none" if ending == "plain" else "model")
+    asked, events = 0, list[Event]()
+
+    def compare() -> bool:
+        nonlocal asked
+        asked += 1
+        return ending != "at once" and (ending != "meanwhile" or asked < 4)
+
+    def cancelled() -> bool:
+        return ending == "cancelled" and sum(isinstance(event, Text) for event in events) > 2
+
+    answer = session.answer(QUESTION, Request(max_tokens=24), cancelled=cancelled, compare=compare)
+    for event in answer:
+        events.append(event)
+    done = events[-1]
+    assert isinstance(done, Done)
+    assert done.stats.reference_seconds == ()
+    assert (done.reason == "cancelled") == (ending == "cancelled")
+    assert asked == {"cancelled": 0, "at once": 1, "meanwhile": 4, "plain": 0}[ending]
+    check_caches(session)
+
+
 def test_plain_rounds_need_room(tokenizer: Any) -> None:
     target = loaded(tiny_model("llama"), tokenizer, context=100)
     session = Session(target)
     list(session.answer(QUESTION, Request(max_tokens=200)))
-    assert session.plain_seconds(rounds=8) is None
+    assert session.plain_passes() == ()
 
 
 @pytest.mark.parametrize("architecture", mostly_slow(ARCHITECTURES, quick=CORE))

@@ -1,9 +1,14 @@
 """The laws of the events hold for whatever is counted, at any moment of a run."""
 
 import math
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from statistics import fmean
+from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from engine.events import (
@@ -18,8 +23,18 @@ from engine.events import (
     TokenVerdict,
     Verdict,
     WrittenToken,
+    from_json,
+    to_json,
 )
-from engine.stats import ENOUGH_PLAIN_ROUNDS, ratio_to_plain, tally, update
+from engine.stats import (
+    ENOUGH_PLAIN_ROUNDS,
+    NoRatio,
+    against_plain,
+    pass_seconds,
+    tally,
+    update,
+)
+from tests.support.mostly_slow import mostly_slow
 
 
 def verdict(number: int, proposed: int, accepted: int, *, ended: bool = False) -> Verdict:
@@ -117,6 +132,7 @@ def test_a_run_by_hand() -> None:
         decode_seconds=4.0,
         proposed_by_position=(3, 3, 2, 1),
         accepted_by_position=(3, 2),
+        plain_round_seconds=(1.0,),
     )
     assert stats.committed == 8
     assert stats.acceptance_rate == pytest.approx(5 / 9)
@@ -131,26 +147,168 @@ def test_nothing_happened_yet() -> None:
     assert math.isclose(stats.own_seconds, 0.0)
 
 
-def _drafted(*, tokens_per_pass: float, seconds: float) -> Stats:
-    """Ten rounds of a second's tenth each, or what `seconds` there are."""
+FEW = ENOUGH_PLAIN_ROUNDS - 1
+
+
+def _drafted(*, tokens_per_pass: float, seconds: float, **others: Any) -> Stats:
+    """Ten rounds with drafts, in so many seconds."""
     accepted = round(10 * (tokens_per_pass - 1))
-    return Stats(rounds=10, proposed=40, accepted=accepted, bonuses=10, decode_seconds=seconds)
+    return Stats(
+        rounds=10, proposed=40, accepted=accepted, bonuses=10, decode_seconds=seconds, **others
+    )
 
 
-def _plain(seconds_each: float, rounds: int = ENOUGH_PLAIN_ROUNDS) -> Stats:
-    return Stats(plain=rounds, plain_seconds=rounds * seconds_each)
-
-
-def test_the_ratio_to_plain_decoding() -> None:
+def test_the_ratio_is_the_time_of_plain_passes_against_the_time_it_took() -> None:
     answer = _drafted(tokens_per_pass=2.0, seconds=1.6)  # 12.5 tokens a second
-    assert ratio_to_plain(answer, _plain(0.1)) == pytest.approx(1.25)
-    assert ratio_to_plain(answer, _plain(0.05)) == pytest.approx(0.625)
-    assert ratio_to_plain(answer, _plain(0.1, rounds=ENOUGH_PLAIN_ROUNDS - 1)) is None
-    assert ratio_to_plain(Stats(rounds=9, bonuses=9, decode_seconds=1.0), _plain(0.1)) is None
+    assert against_plain(answer, 0.1) == pytest.approx(1.25)
+    assert against_plain(answer, 0.05) == pytest.approx(0.625)
+    behind = replace(answer, reference_seconds=(0.1,) * ENOUGH_PLAIN_ROUNDS)
+    assert against_plain(behind) == pytest.approx(1.25)
+    within = replace(behind, plain_round_seconds=(0.05,) * ENOUGH_PLAIN_ROUNDS)
+    assert against_plain(within) == pytest.approx(0.625)
+
+
+def test_there_is_a_reason_where_there_is_no_ratio() -> None:
+    answer = _drafted(tokens_per_pass=2.0, seconds=1.6)
+    assert against_plain(answer) is NoRatio.NOT_MEASURED
+    few = replace(answer, plain_round_seconds=(0.1,) * FEW)
+    assert against_plain(few) is NoRatio.NOT_MEASURED
+    some = replace(few, reference_seconds=(0.1,))
+    assert against_plain(some) == pytest.approx(1.25)
+    nothing = Stats(rounds=9, plain=9, decode_seconds=1.0)
+    assert against_plain(nothing, 0.1) is NoRatio.NOTHING_DRAFTED
+    assert against_plain(Stats(proposed=4), 0.1) is NoRatio.NOT_MEASURED
 
 
 def test_no_ratio_is_above_the_tokens_of_a_pass() -> None:
     answer = _drafted(tokens_per_pass=2.0, seconds=1.0)
-    assert ratio_to_plain(answer, _plain(0.1)) == pytest.approx(2.0)
-    assert ratio_to_plain(answer, _plain(0.105)) == pytest.approx(2.0)  # so much clocks may err
-    assert ratio_to_plain(answer, _plain(0.4)) is None  # a machine that was busier then
+    assert against_plain(answer, 0.1) == pytest.approx(2.0)
+    assert against_plain(answer, 0.105) == pytest.approx(2.0)  # so much clocks may err
+    assert against_plain(answer, 0.4) is NoRatio.NOT_COMPARABLE
+
+
+def test_what_drafting_took_cannot_be_won_back() -> None:
+    """Early-exit with nothing accepted and 62 % of the time spent on drafting was once shown as
+    0.92 times as fast."""
+    answer = _drafted(tokens_per_pass=1.0, seconds=1.0, draft_seconds=0.62)
+    assert against_plain(answer, 0.038) == pytest.approx(0.38)
+    assert against_plain(answer, 0.092) is NoRatio.NOT_COMPARABLE
+
+
+def test_a_hiccup_changes_little() -> None:
+    steady = (0.02,) * 20
+    answer = Stats(
+        rounds=30,
+        proposed=40,
+        accepted=20,
+        bonuses=10,
+        plain=20,
+        plain_seconds=0.4,
+        decode_seconds=0.7,
+        plain_round_seconds=steady,
+    )
+    before = against_plain(answer)
+    assert before == pytest.approx(1 / 0.7)
+    interrupted = replace(
+        answer,
+        plain_seconds=1.4,
+        decode_seconds=1.7,
+        plain_round_seconds=(*steady[:-1], 1.02),
+    )
+    assert against_plain(interrupted) == pytest.approx(before)
+    assert pass_seconds(interrupted) == pytest.approx(0.02)
+
+
+@pytest.mark.parametrize("rounds", [1, 63, 64, 65, 128, 129, 1000, 4096])
+def test_the_plain_rounds_that_are_kept_are_spread_evenly(rounds: int) -> None:
+    each = verdict(0, 0, 0)
+    stats = tally(replace(each, seconds=float(number)) for number in range(rounds))
+    kept = stats.plain_round_seconds
+    steps = {after - before for before, after in pairwise(kept)}
+    assert kept[0] == 0.0
+    assert len(steps) <= 1
+    assert min(rounds, 32) <= len(kept) <= 64
+    assert kept[-1] + (steps.pop() if steps else 1) >= rounds
+
+
+@st.composite
+def answers(draw: st.DrawFn) -> list[Event]:
+    """An answer on a machine whose load changes, and what was measured behind it.
+
+    A pass over a draft costs what a plain one does, and something for each row; whatever else the
+    machine does makes it as many times as long.
+    """
+    load = draw(st.lists(st.floats(1.0, 12.0), min_size=1, max_size=12))
+    row, per_draft = draw(st.floats(0.0, 0.5)), draw(st.floats(0.0, 0.5))
+    shapes = draw(st.lists(st.integers(0, 6).flatmap(_shape), min_size=1, max_size=40))
+    events: list[Event] = []
+    for number, (proposed, accepted) in enumerate(shapes):
+        busy = load[number * len(load) // len(shapes)]
+        draft, verify = busy * per_draft * proposed, busy * (1.0 + row * proposed)
+        one = verdict(number, proposed, accepted)
+        events.append(
+            replace(one, draft_seconds=draft, verify_seconds=verify, seconds=draft + verify)
+        )
+    behind = draw(st.lists(st.floats(0.8, 12.0), max_size=ENOUGH_PLAIN_ROUNDS))
+    return [*events, Done("g", "stop", replace(tally(events), reference_seconds=tuple(behind)))]
+
+
+def check_what_is_shown(events: list[Event], judge: Callable[[Stats], float | NoRatio]) -> None:
+    """The bounds of a speed-up: nobody may be shown one that cannot be."""
+    stats = tally(events)
+    ratio = judge(stats)
+    passes = (*stats.plain_round_seconds, *stats.reference_seconds)
+    if isinstance(ratio, NoRatio):
+        assert ratio is not NoRatio.NOT_MEASURED or len(passes) < ENOUGH_PLAIN_ROUNDS
+        assert (ratio is NoRatio.NOTHING_DRAFTED) == (stats.proposed == 0)
+        return
+    whole, length = stats.decode_seconds, stats.acceptance_length
+    assert stats.proposed
+    assert len(passes) >= ENOUGH_PLAIN_ROUNDS
+    assert length is not None
+    assert ratio <= length * (1 + 1e-9)
+    highest = length * (whole - stats.draft_seconds) / whole
+    assert ratio <= highest * (1 + 1e-9)
+    # Never less than if every plain pass had been as quick as the quickest that was measured.
+    assert ratio >= min(stats.committed * min(passes) / whole, highest) * (1 - 1e-9)
+    assert against_plain(from_store(events)) == ratio
+
+
+def from_store(events: list[Event]) -> Stats:
+    """The figures of the same answer, read back from JSON."""
+    return tally(from_json(to_json(event)) for event in events)
+
+
+@pytest.mark.parametrize("examples", mostly_slow([2000, 100], quick=[100]))
+def test_no_speed_up_is_shown_that_cannot_be(examples: int) -> None:
+    @settings(max_examples=examples, deadline=None)
+    @given(events=answers())
+    def shown(events: list[Event]) -> None:
+        check_what_is_shown(events, against_plain)
+
+    shown()
+
+
+def lifetime_average(stats: Stats) -> float | NoRatio:
+    """What versions before this one showed: plain rounds of another day."""
+    speed = stats.tokens_per_second
+    return speed * 3.0 if speed and stats.proposed else NoRatio.NOTHING_DRAFTED
+
+
+def mean_of_all(stats: Stats) -> float | NoRatio:
+    """Without the bound."""
+    passes = stats.plain_round_seconds + stats.reference_seconds
+    if not stats.proposed or len(passes) < ENOUGH_PLAIN_ROUNDS:
+        return against_plain(stats)
+    return (stats.tokens_per_second or 0.0) * fmean(passes)
+
+
+@pytest.mark.parametrize("judge", [lifetime_average, mean_of_all])
+def test_the_bounds_catch_what_was_shown_before(judge: Callable[[Stats], float | NoRatio]) -> None:
+    @settings(max_examples=300, deadline=None, database=None, phases=[Phase.generate])
+    @given(events=answers())
+    def shown(events: list[Event]) -> None:
+        check_what_is_shown(events, judge)
+
+    with pytest.raises((AssertionError, ExceptionGroup)):
+        shown()

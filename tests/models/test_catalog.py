@@ -11,7 +11,6 @@ import pytest
 
 from models.catalog import (
     LEAVES_ROOM,
-    MEMORY_CLASSES_GB,
     SPARE_DISK_BYTES,
     VERSION,
     Catalog,
@@ -27,6 +26,7 @@ from models.records import Installed, PairOffer
 from models.starter import STARTER
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
+MEMORY_CLASSES_GB = (8, 16, 24, 36, 48, 64, 128)  # that pairs are meant for
 SHIPPED = Path(__file__).parents[2] / "resources" / "catalog.json"
 
 
@@ -175,8 +175,22 @@ def test_what_fits_without_room_to_spare_is_not_recommended(catalog: Catalog):
 def test_more_than_a_machine_is_meant_for_is_not_recommended(catalog: Catalog):
     raised = Machine("m", 16 << 30, 16 << 30, unified=True)  # a limit that somebody raised
     found = offers(catalog, machine=raised)
-    assert any(offer.memory_class_gb > 16 and not offer.reason for offer in found)
+    larger = [offer for offer in found if offer.memory_class_gb > 16 and not offer.reason]
+    assert larger
+    for offer in larger:
+        assert f"{offer.memory_class_gb} GB" in offer.caution
+        assert f"{offer.largest_context:,} tokens" in offer.caution
+    assert {offer.caution for offer in found if offer.memory_class_gb <= 16} == {""}
     assert recommended(found).memory_class_gb <= 16
+
+
+def test_memory_is_computed_at_one_context(catalog: Catalog):
+    found = offers(catalog, machine=a_mac(128), context=2048)
+    assert {offer.needed_context for offer in found} == {2048}
+    assert not any(offer.expanded for offer in found)
+    processor = Machine("m", 32 << 30, 24_000_000_000, unified=False)
+    expanded = {offer.target: offer.expanded for offer in offers(catalog, machine=processor)}
+    assert set(expanded.values()) == {True, False}  # small ones as float32, large ones as they are
 
 
 def test_a_pair_is_as_verified_as_the_less_known_of_the_two(catalog: Catalog):
@@ -280,7 +294,7 @@ def _pair(field: str, value: Any) -> Callable[[dict[str, Any]], object]:
         (_model("weights_bytes", 0), "the size of"),
         (_model("weights_bytes", 4.5e9), "weights_bytes"),
         (_model("weights_bytes", 10**14), "the size of"),
-        (_model("download_bytes", 1), "the size of"),
+        (_model("download_bytes", 0), "the size of"),
         (_model("context", True), "context"),
         (_model("verified", 1), "verified"),
         (_model("config", []), "config"),

@@ -5,9 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import httpx2
 import pytest
 
-from models.download import download
+from models.download import connection_trouble, download
 from models.errors import Problem
 from tests.support.models.file_server import FileServer, serving
 
@@ -123,8 +124,28 @@ def test_an_endless_file_is_cut_off(server: FileServer, tmp_path: Path):
 def test_no_server(tmp_path: Path):
     with serving(b"") as gone:
         pass
-    with pytest.raises(Problem, match="cannot be downloaded"):
+    with pytest.raises(Problem, match="there is no connection"):
         fetch(gone, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (httpx2.ConnectError("[Errno -2] Name or service not known"), "there is no connection"),
+        (httpx2.ConnectError("[SSL: CERTIFICATE_VERIFY_FAILED] ..."), "the certificate"),
+        (httpx2.ConnectTimeout("[Errno 110] timed out"), "does not answer"),
+        (httpx2.ReadTimeout("timed out"), "does not answer"),
+        (httpx2.ProxyError("[Errno 111] http://name:secret@proxy"), "the proxy"),
+        (httpx2.UnsupportedProtocol("nonsense://x"), "the address"),
+        (httpx2.ReadError("[Errno 104] Connection reset by peer"), "broke off"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_the_systems_own_words_are_not_shown(error: Exception, words: str):
+    told = connection_trouble(error, "the hub")
+    assert words in told
+    assert "the hub" in told
+    assert not any(raw in told for raw in ("[", "Errno", "secret", "://"))
 
 
 def test_no_address(tmp_path: Path):

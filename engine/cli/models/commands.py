@@ -81,17 +81,14 @@ def pull(
             _pull(repositories or [], with_parent=with_parent, as_json=json)
             return
         if pause:
-            paused = Queue().pause(pause)
-            if json:
-                say(download=paused)
-            else:
-                print(f"{paused.repository} is paused.")
+            download = Queue().pause(pause)
+            now = "will be paused in a moment" if download.request else "is paused"
+            say(download=download) if json else print(f"{download.repository} {now}.")
         if cancel:
-            Queue().cancel(cancel)
-            if json:
-                say(cancelled=cancel)
-            else:
-                print(f"{cancel} is cancelled. To see what it left: slipstream models list")
+            download = Queue().cancel(cancel)
+            now = "will be cancelled in a moment" if download.request else "is cancelled"
+            see = "To see what it left: slipstream models list"
+            say(download=download) if json else print(f"{download.repository} {now}. {see}")
 
 
 def _pull(repositories: list[str], *, with_parent: bool, as_json: bool) -> None:

@@ -31,13 +31,15 @@ class Removable:
 
 def local_models() -> Inventory:
     """The current inventory. Raises `Problem` where the queue of downloads cannot be read."""
-    waiting = [download for download in Queue().downloads() if download.status != "done"]
+    queue = Queue()
+    waiting = tuple(download for download in queue.downloads() if not download.over)
     return Inventory(
         installed=tuple(store.installed()),
         incomplete=tuple(store.incomplete()),
-        downloads=tuple(waiting),
+        downloads=waiting,
         folders=tuple(map(str, _folders())),
         free_bytes=free_bytes(cache_folder()),
+        downloading=bool(waiting) and queue.is_run(),
     )
 
 

@@ -67,6 +67,8 @@ def pull(
         ends[download.repository.lower()] = download
         report(download)
 
+    for download in ends.values():
+        report(download)
     ours = set(ends)
     while True:
         try:
@@ -106,8 +108,9 @@ def _watch(
         busy = queue.is_run()
         here = {download.repository.lower(): download for download in queue.downloads()}
         for name, before in list(ends.items()):
-            now = here.get(name)
-            if now is not None and now != before:
+            gone = replace(before, status="cancelled") if before.status in _GOING else before
+            now = here.get(name, gone)
+            if now != before:
                 note(now)
         going = [name for name in ends if name in here and here[name].status in _GOING]
         if not going:

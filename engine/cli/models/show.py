@@ -61,6 +61,7 @@ def show_download(console: Console, download: Download) -> None:
         "queued": ("…", "dim"),
         "paused": ("‖", "bold yellow"),
         "failed": ("✗", "bold red"),
+        "cancelled": ("✗", "dim"),
     }[download.status]
     total = f" of {size(download.total_bytes)}" if download.total_bytes else ""
     facts = f"{download.status}, {size(download.done_bytes)}{total}"

@@ -1,14 +1,22 @@
 """A message: its text, its actions, its ending, what is copied."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 import pytest
 from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
-from PySide6.QtGui import QEnterEvent, QGuiApplication, QWheelEvent
-from PySide6.QtWidgets import QLabel, QWidget
+from PySide6.QtGui import (
+    QAction,
+    QContextMenuEvent,
+    QEnterEvent,
+    QGuiApplication,
+    QWheelEvent,
+)
+from PySide6.QtWidgets import QApplication, QLabel, QMenu, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.chat.message import Ending, MessageWidget
+from app.conversations.answer_figures import AnswerFigures
 from app.conversations.records import MessageState
 from app.markdown.formats import Formats
 from app.theme.hover_button import HoverButton
@@ -72,6 +80,9 @@ def test_copying_the_message(make: Make) -> None:
     assert QGuiApplication.clipboard().text() == "# a\n**b** <i>\n"
     assert message.written == "# a\n**b**\u202e <i>\n"
     assert told == ["Message copied"]
+    shown = [b for b in message.buttons if b.acknowledged]
+    assert [b.accessibleName() for b in shown] == ["Copy the message by Qwen"]
+    assert all(b.awake for b in shown)
 
 
 def test_copying_its_code(make: Make) -> None:
@@ -83,6 +94,7 @@ def test_copying_its_code(make: Make) -> None:
     copies[0].click()
     assert QGuiApplication.clipboard().text() == "a = 1"
     assert told == ["Code copied"]
+    assert [b.acknowledged for b in copies] == [True, False]
     assert copies[0].y() < copies[1].y()
     assert copies[0].geometry().right() <= message.view.width()
 
@@ -93,6 +105,108 @@ def test_what_can_be_asked_for(make: Make, qtbot: QtBot) -> None:
         button(answer, "Write this answer again").click()
     with qtbot.waitSignal(question.edit_asked):
         button(question, "Edit").click()
+
+
+def test_an_answer_has_its_actions_at_its_end_too(make: Make) -> None:
+    answer, question = make("a"), make("b", role="user")
+    height = answer.height_at(600)
+    answer.enterEvent(QEnterEvent(QPointF(), QPointF(), QPointF()))
+    assert answer.height_at(600) == height
+    copies = [b for b in answer.buttons if "Copy the message" in b.accessibleName()]
+    below, above = [b.mapTo(answer, QPoint()).y() for b in copies]
+    assert above < answer.view.y() < answer.view.geometry().bottom() < below
+    assert len([b for b in question.buttons if "Copy" in b.accessibleName()]) == 1
+    reached = [part for part in answer.inner if "Copy the message" in part.accessibleName()]
+    assert len(reached) == 1, "the keyboard reaches each once"
+
+
+def test_the_figures_of_an_answer(make: Make) -> None:
+    message = make("a")
+    assert message.figures_line.text == ""
+    message.end(Ending())
+    assert message.figures_line.text == ""
+    message.set_figures(AnswerFigures(1412, 10.0, 0.423, "end"))
+    said = message.figures_line.text.split(" \u00b7 ")
+    assert said[:3] == ["1,412 tokens", "141.2 tokens/s", "first after 0.42 s"]
+    assert said[-1] == "Qwen"
+    assert len(said) == 5
+    assert message.figures_line.accessibleName() == message.figures_line.text
+    for figures, ending, count in (
+        (AnswerFigures(1, 0.0, None, "end"), "complete", 3),
+        (AnswerFigures(1, 0.0, None, ""), "complete", 2),
+        (AnswerFigures(1, 0.0, None, "stop string"), "complete", 3),
+        (AnswerFigures(1, 1.0, None, "length"), "length", 3),  # said above it already
+    ):
+        message.end(Ending(ending))
+        message.set_figures(figures)
+        assert len(message.figures_line.text.split(" \u00b7 ")) == count
+
+
+def test_when_it_was_written(qtbot: QtBot, formats: Formats) -> None:
+    then = datetime(2026, 5, 9, 12, tzinfo=UTC)
+    message = MessageWidget("assistant", name="Qwen", formats=formats, created=then)
+    qtbot.addWidget(message)
+    assert "2026" in message.figures_line.toolTip()
+
+
+def entries(menu: QMenu) -> dict[str, QAction]:
+    return {action.text(): action for action in menu.actions() if not action.isSeparator()}
+
+
+def test_the_menu_of_an_answer(make: Make, qtbot: QtBot) -> None:
+    message = make("# Head\n\none **two** three\nfour\n")
+    found = entries(message.menu(QPoint()))
+    assert list(found) == [
+        *("Copy", "Copy as Markdown", "Copy the answer", "Regenerate", "Select all")
+    ]
+    assert not found["Copy"].isEnabled()
+    assert not found["Copy as Markdown"].isEnabled()
+    with qtbot.waitSignal(message.regenerate_asked):
+        found["Regenerate"].trigger()
+    found["Copy the answer"].trigger()
+    assert QGuiApplication.clipboard().text() == message.written
+    message.view.setTextCursor(message.view.document().find("two"))
+    message.end(Ending("length"))
+    found = entries(message.menu(QPoint()))
+    assert "Continue" in found
+    found["Copy"].trigger()
+    assert QGuiApplication.clipboard().text() == "two"
+    found["Copy as Markdown"].trigger()
+    assert QGuiApplication.clipboard().text() == "one **two** three"
+
+
+def test_the_menu_of_a_question(make: Make, qtbot: QtBot) -> None:
+    message = make("b", role="user")
+    found = entries(message.menu(QPoint()))
+    assert list(found) == ["Copy", "Copy the message", "Edit", "Select all"]
+    with qtbot.waitSignal(message.edit_asked):
+        found["Edit"].trigger()
+
+
+def test_a_link_can_be_copied(make: Make) -> None:
+    message = make("[a link](https://example.org/x)")
+    view = message.view
+    place = view.cursorRect(view.document().find("link")).center()
+    found = entries(message.menu(view.viewport().mapToGlobal(place)))
+    found["Copy the link\u2019s address"].trigger()
+    assert QGuiApplication.clipboard().text() == "https://example.org/x"
+
+
+@pytest.mark.qt_log_ignore("This plugin does not support")
+def test_a_right_click_anywhere_opens_the_messages_own_menu(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    message = make("a")
+    asked: list[QPoint] = []
+    menu = message.menu
+    monkeypatch.setattr(message, "menu", lambda place: (asked.append(place), menu(place))[1])
+    for part in (message.view.viewport(), message.figures_line):
+        place = QPoint(3, 3)
+        event = QContextMenuEvent(QContextMenuEvent.Reason.Mouse, place, part.mapToGlobal(place))
+        QApplication.sendEvent(part, event)
+    for opened in message.findChildren(QMenu):
+        opened.close()
+    assert len(asked) == 2
 
 
 def test_versions(make: Make) -> None:
@@ -134,7 +248,7 @@ def test_an_answer_that_was_cut_can_be_gone_on_with(
     answer.end(Ending(state))
     assert answer.go_on.isVisible()
     assert answer.go_on.awake  # without being looked for
-    assert answer.go_on in answer.stops
+    assert answer.go_on in answer.inner
     with qtbot.waitSignal(answer.go_on_asked):
         button(answer, "Continue this answer").click()
     for other in (make(""), make("a", role="user")):
@@ -160,7 +274,7 @@ def test_actions_wake_with_the_mouse_and_the_focus(make: Make) -> None:
     assert not copy.awake
     message.eventFilter(message.view, QEvent(QEvent.Type.FocusIn))
     assert copy.awake
-    assert copy.focusPolicy() & Qt.FocusPolicy.TabFocus
+    assert copy in message.inner
 
 
 def test_asleep_or_not_is_seen_and_moves_nothing(make: Make) -> None:

@@ -3,13 +3,14 @@
 import re
 from collections.abc import Callable
 from itertools import accumulate
+from typing import get_args
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PySide6.QtCore import QEvent, QPoint
 from PySide6.QtGui import QHelpEvent, QTextCharFormat, QTextCursor
-from PySide6.QtWidgets import QToolTip, QWidget
+from PySide6.QtWidgets import QToolButton, QToolTip, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.chat.provenance import Legend, Provenance, describe, laid_over
@@ -17,6 +18,7 @@ from app.markdown.copying import written_text
 from app.markdown.formats import ROLE, Formats
 from app.markdown.streaming import StreamingMarkdown
 from app.markdown.view import TextView
+from app.rounds.explained import KINDS, as_tip
 from app.rounds.trace import Piece, PieceKind
 from app.theme.palette import DARK, LIGHT
 from tests.support.app.markdown_texts import cut_places, split
@@ -26,7 +28,7 @@ Underline = QTextCharFormat.UnderlineStyle
 
 
 def piece(text: str, kind: PieceKind, *, position: int = 0, round: int = 1) -> Piece:
-    drafted = kind in ("accepted", "rejected")
+    drafted = kind in ("accepted", "rejected", "discarded")
     return Piece(
         text,
         kind,
@@ -49,7 +51,7 @@ PIECES = (
     piece("|\n\n```python\nx", "plain"),
     piece(" =", "accepted", position=1),
     piece(" two", "rejected", position=2, round=3),
-    piece("\n", "rejected", position=3, round=3),
+    piece("\n", "discarded", position=3, round=3),
     piece(" one", "correction"),
     piece("\n```\n\n**b", "plain"),
     piece("o**l", "accepted", position=1),
@@ -97,6 +99,10 @@ def test_rejected_tokens_stand_where_they_would_have_been(show: Show) -> None:
     assert struck.charFormat().fontPointSize() < view.font().pointSizeF()
     assert struck.currentTable() is not None
     lines = [line.replace("\u200a", "") for line in view.toPlainText().split("\n")]
+    behind = view.document().find("\u21b5")
+    assert behind.charFormat().fontStrikeOut()
+    assert behind.charFormat().property(ROLE) == "discarded"
+    assert behind.charFormat().foreground() != struck.charFormat().foreground()
     assert "one|three" in lines
     assert "x = two\u21b5 one" in lines
 
@@ -143,6 +149,10 @@ def test_what_is_said_of_a_token() -> None:
     for part in ("rejected", "round 3", "place 2", "p = 0.75", "q = 0.5", "100%", "lookup"):
         assert part in said
     assert "\u201c the\u21b5\u201d" in said
+    behind = describe(piece(" cat", "discarded", position=3, round=3))
+    assert "drafted and rejected" not in behind
+    for part in ("discarded", "a token before it was rejected", "p = 0.75", "place 3"):
+        assert part in behind
     own = describe(piece("a", "plain"))
     assert "q =" not in own
     assert "chance" not in own
@@ -162,7 +172,7 @@ def test_tips_are_plain_text(show: Show, monkeypatch: pytest.MonkeyPatch) -> Non
     assert "<b>" not in shown[0]
 
 
-kinds = st.sampled_from(["accepted", "correction", "bonus", "plain", "rejected"])
+kinds = st.sampled_from(get_args(PieceKind))
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
@@ -173,8 +183,10 @@ def test_live_as_at_once(
     words = re.findall(r"\s?\w+|\W", TABLE)
     pieces, rest = [], list(words)
     for kind in drawn:
-        pieces.append(piece(" no" if kind == "rejected" or not rest else rest.pop(0), kind))
-    text = "".join(p.text for p in pieces if p.kind != "rejected")
+        pieces.append(
+            piece(" no" if kind in ("rejected", "discarded") or not rest else rest.pop(0), kind)
+        )
+    text = "".join(p.text for p in pieces if p.written)
     window = QWidget()
     qtbot.addWidget(window)
     live, whole = TextView(formats, StreamingMarkdown()), TextView(formats, StreamingMarkdown())
@@ -188,7 +200,7 @@ def test_live_as_at_once(
     written = ""
     for part in split(text, cuts):
         written += part
-        starts = accumulate((len(p.text) * (p.kind != "rejected") for p in pieces), initial=0)
+        starts = accumulate((len(p.text) * p.written for p in pieces), initial=0)
         # A verdict comes before its text.
         count = sum(start <= len(written) for start in starts)
         made.set_pieces(tuple(pieces[:count]))
@@ -204,7 +216,7 @@ def test_live_as_at_once(
     assert live.toHtml() == whole.toHtml()
     assert laid(live) == laid(whole)
     bare = written_text(whole.document(), 0, whole.document().characterCount())
-    assert " no" not in bare or any(p.text == " no" and p.kind != "rejected" for p in pieces)
+    assert " no" not in bare or any(p.text == " no" and p.written for p in pieces)
 
 
 def test_what_is_written_later_belongs_to_no_earlier_token(show: Show) -> None:
@@ -292,6 +304,12 @@ def test_code_keeps_its_colours_under_the_tokens(show: Show, coloured_first: boo
 def test_the_legend_has_words(qtbot: QtBot, formats: Formats) -> None:
     legend = Legend(formats.font, formats.colours)
     qtbot.addWidget(legend)
-    for word in ("accepted", "correction", "bonus", "plain", "rejected"):
-        assert word in legend.accessibleName()
+    assert set(legend.words) == set(get_args(PieceKind))
+    for kind, word in legend.words.items():
+        assert word.accessibleName() == kind
+        assert word.toolTip() == as_tip(KINDS[kind])
     assert not legend.grab().isNull()
+    asked: list[bool] = []
+    legend.explanation_asked.connect(lambda: asked.append(True))
+    legend.findChildren(QToolButton)[0].click()
+    assert asked == [True]

@@ -1,13 +1,16 @@
 """The transcript: order, the newest line kept in sight, frames, the slot, the empty page."""
 
 import pytest
-from PySide6.QtWidgets import QLabel, QWidget
+from PySide6.QtCore import QPoint
+from PySide6.QtWidgets import QApplication, QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.chat.message import Ending
+from app.chat.message_row import MessageRow
 from app.chat.provenance import laid_over
 from app.chat.transcript import Transcript
 from app.markdown.formats import Formats
+from app.markdown.view import TextView
 from app.rounds.trace import Piece, PieceKind
 from app.theme.palette import DARK
 
@@ -104,7 +107,7 @@ def test_scrolling_to_the_end_pins_again(transcript: Transcript, qtbot: QtBot) -
 def test_a_page_that_grows_long_stays_as_wide(transcript: Transcript, qtbot: QtBot) -> None:
     message = transcript.add("assistant", name="m", text="short", ending=None)
     transcript.write_all()
-    qtbot.waitUntil(lambda: 300 < message.width() < transcript.viewport().width())
+    qtbot.waitUntil(lambda: 300 < message.view.width() < transcript.viewport().width())
     before = message.view.width()
     transcript.append(LONG)
     transcript.write_all()
@@ -112,18 +115,158 @@ def test_a_page_that_grows_long_stays_as_wide(transcript: Transcript, qtbot: QtB
     assert message.view.width() == before
 
 
-def test_the_newest_message_is_written_first(transcript: Transcript) -> None:
-    for number in range(200):
+def long_conversation(transcript: Transcript, count: int = 200) -> None:
+    for number in range(count):
         transcript.add("assistant", name="m", text=f"number {number}\n\n" + LONG, ending=Ending())
-    transcript.write_frame()
-    written = [bool(m.view.toPlainText()) for m in transcript.messages]
-    assert written[-1]
-    assert not written[0]
-    transcript.write_all()
-    assert all(
-        message.view.toPlainText().startswith(f"number {number}")
-        for number, message in enumerate(transcript.messages)
-    )
+    transcript.jump_to_newest()
+
+
+def built(transcript: Transcript) -> list[int]:
+    return [n for n, row in enumerate(transcript.messages) if row.widget is not None]
+
+
+def on_screen(transcript: Transcript, row: MessageRow) -> int:
+    """Where a message begins, from the upper edge of what can be seen."""
+    assert row.widget is not None
+    return row.widget.mapTo(transcript.viewport(), QPoint()).y()
+
+
+def settle(transcript: Transcript) -> None:
+    """Let everything happen that is waiting."""
+    for _ in range(3):
+        QApplication.processEvents()
+        transcript.write_all()
+
+
+def test_of_a_long_conversation_only_the_end_is_laid_out(transcript: Transcript) -> None:
+    long_conversation(transcript)
+    QApplication.processEvents()  # before the first paint
+    assert built(transcript)[-1] == 199
+    assert transcript.messages[-1].view.toPlainText().startswith("number 199")
+    assert at_end(transcript)
+    settle(transcript)
+    assert len(built(transcript)) <= 5
+    assert at_end(transcript)
+    assert on_screen(transcript, transcript.messages[-1]) < 500
+
+
+def test_what_is_in_sight_stays_where_it_is(transcript: Transcript) -> None:
+    """Whatever heights the messages above turn out to have."""
+    long_conversation(transcript)
+    settle(transcript)
+    bar = transcript.verticalScrollBar()
+    for step in (300, 300, 700, 2_000, 2_000):
+        bar.setValue(bar.value() - step)
+        first = transcript.first_in_sight()
+        rows = transcript.messages[first : first + 2]
+        in_sight = [row for row in rows if row.top < bar.value() + transcript.height()]
+        # Of two, the one that is laid out; after a long way neither is.
+        seen = next((row for row in in_sight if row.measured), in_sight[0])
+        before = seen.top - bar.value()
+        settle(transcript)
+        assert on_screen(transcript, seen) == before
+
+
+def test_what_is_out_of_sight_is_taken_down_and_built_again(transcript: Transcript) -> None:
+    for number in range(200):
+        transcript.add("user", name="You", text=f"number {number}", ending=Ending())
+    transcript.messages[3].set_branches(2, 3)
+    transcript.jump_to_newest()
+    settle(transcript)
+    for number in (150, 100, 50, 3, 0):
+        transcript.reveal(transcript.messages[number])
+        settle(transcript)
+    assert len(built(transcript)) <= 45
+    assert transcript.messages[-1].widget is None
+    assert "2/3" in {label.text() for label in transcript.findChildren(QLabel)}
+    transcript.jump_to_newest()
+    settle(transcript)
+    assert transcript.messages[-1].view.toPlainText() == "number 199"
+    assert at_end(transcript)
+
+
+def test_a_message_in_which_something_is_selected_stays(transcript: Transcript) -> None:
+    for number in range(200):
+        transcript.add("user", name="You", text=f"number {number}", ending=Ending())
+    settle(transcript)
+    last = transcript.messages[-1]
+    last.view.selectAll()
+    widget = last.widget
+    for number in (150, 100, 50, 0):
+        transcript.reveal(transcript.messages[number])
+        settle(transcript)
+    assert last.widget is widget
+    assert transcript.messages[-2].widget is None
+
+
+def test_revealing_shows_the_same_place_again(transcript: Transcript) -> None:
+    long_conversation(transcript)
+    settle(transcript)
+    row = transcript.messages[50]
+    place = row.written.rindex("words")
+    places = []
+    for _ in range(2):
+        transcript.reveal(row, place=place)
+        settle(transcript)
+        assert transcript.in_sight(row, place)
+        places.append(on_screen(transcript, row))
+        transcript.jump_to_newest()
+        settle(transcript)
+        assert not transcript.in_sight(row, place)
+    assert places[0] == places[1]
+    transcript.reveal(row)
+    settle(transcript)
+    assert 0 <= on_screen(transcript, row) < 40
+
+
+def test_of_a_very_long_message_no_more_is_written_than_is_needed(
+    transcript: Transcript, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.chat.transcript._LONGEST_SECONDS", 0.0)
+    row = transcript.add("user", name="You", text="words and words\n" * 20_000, ending=Ending())
+    transcript.reveal(row, place=20_000)
+    assert 20_000 < row.view.document().characterCount() < 100_000
+    assert transcript.in_sight(row, 20_000)
+
+
+def test_the_way_to_the_end_is_offered_only_out_of_its_sight(transcript: Transcript) -> None:
+    rows = [transcript.add("user", name="You", text=f"{n}", ending=Ending()) for n in range(4)]
+    settle(transcript)
+    transcript.reveal(rows[0])
+    settle(transcript)
+    assert not jump(transcript).isVisible()
+    long_conversation(transcript, 3)
+    settle(transcript)
+    transcript.reveal(rows[0])
+    settle(transcript)
+    assert jump(transcript).isVisible()
+
+
+def test_tab_goes_from_message_to_message(transcript: Transcript) -> None:
+    for number in range(5):
+        transcript.add("user", name="You", text=f"number {number}", ending=Ending())
+    transcript.messages[3].view.setFocus()  # which builds it first
+    settle(transcript)
+    part: QWidget | None = transcript.messages[0].view
+    found = []
+    while part is not None and len(found) < 5:
+        if isinstance(part, TextView):
+            found.append(part.toPlainText())
+        part = part.nextInFocusChain()
+    assert found == [f"number {number}" for number in range(5)]
+
+
+def test_another_width_keeps_the_place(transcript: Transcript) -> None:
+    long_conversation(transcript)
+    settle(transcript)
+    row = transcript.messages[100]
+    transcript.reveal(row)
+    settle(transcript)
+    transcript.resize(420, 500)
+    settle(transcript)
+    assert -40 < on_screen(transcript, row) < 60
+    assert row.widget is not None
+    assert row.widget.width() < 400
 
 
 def test_the_slot_is_under_the_message_being_written(transcript: Transcript, qtbot: QtBot) -> None:
@@ -133,7 +276,7 @@ def test_the_slot_is_under_the_message_being_written(transcript: Transcript, qtb
     transcript.add("user", name="You", text="q", ending=Ending())
     assert not lane.isVisible()
     answer = transcript.add("assistant", name="m", text="a", ending=None)
-    qtbot.waitUntil(lambda: lane.isVisible() and lane.y() > answer.geometry().bottom())
+    qtbot.waitUntil(lambda: lane.isVisible() and lane.y() >= answer.bottom)
     transcript.end(Ending())
     assert not lane.isVisible()
     other = QLabel("other")
@@ -184,7 +327,7 @@ def test_provenance_of_all_messages(transcript: Transcript, qtbot: QtBot) -> Non
     assert message.view.toPlainText().replace("\u200a", "") == "axb"
     qtbot.waitUntil(lambda: len(laid_over(message.view.document())) == 2)
     later = transcript.add("assistant", name="m", text="later", ending=Ending())
-    assert later.provenance.shown
+    assert later.provenance
     transcript.show_provenance(False)
     transcript.write_all()
     assert message.view.toPlainText() == "ab"

@@ -89,13 +89,13 @@ def test_what_is_stale_is_dropped(start: Start) -> None:
         ("exit:0", "It ended with status 0."),
         ("complain:broken exit:3", "It ended with status 3. Its last words: broken"),
         ("half kill", "It was ended by SIGKILL."),
-        ("print:garbage hang", "It sent something that is no answer."),
-        ("half print: hang", "It sent something that is no answer."),
+        ("print:garbage hang", "It sent something that is no response."),
+        ("half print: hang", "It sent something that is no response."),
         (
             'print:{"event":"text","generation":[],"delta":""} hang',
-            "It sent something that is no answer.",
+            "It sent something that is no response.",
         ),
-        (f"long:{LONGEST_LINE_BYTES + 1} hang", "It sent something that is no answer."),
+        (f"long:{LONGEST_LINE_BYTES + 1} hang", "It sent something that is no response."),
     ],
 )
 def test_a_death_in_mid_answer_is_survived(death: str, reason: str, start: Start) -> None:

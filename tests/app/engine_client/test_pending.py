@@ -1,8 +1,20 @@
 """What is owed, what is stale, and what outlives a death. No process."""
 
+from dataclasses import replace
+
 from app.engine_client.pending import EngineWork, Lost, Work
 from engine.events import Done, Failed, Stats, Text
-from engine.protocol import Generate, Load, Loaded, Loading, Ready, SetDrafter, Unloaded
+from engine.protocol import (
+    Generate,
+    Load,
+    Loaded,
+    Loading,
+    Memory,
+    Ready,
+    SetDrafter,
+    Unload,
+    Unloaded,
+)
 from engine.request import Sampling
 
 READY = Ready(1, "", "", "", "")
@@ -14,7 +26,7 @@ def generate(id: str) -> Generate:
 
 
 def loaded(id: str, target: str) -> Loaded:
-    return Loaded(id, target, "none", "auto", "float32", 4096, 260, "", Sampling())
+    return Loaded(id, target, "none", "auto", "float32", 4096, 260, "", Memory(), Sampling())
 
 
 def with_model(target: str = "/a") -> EngineWork:
@@ -29,6 +41,33 @@ def with_model(target: str = "/a") -> EngineWork:
 def targets(work: EngineWork) -> list[str]:
     """What a new process is asked to load."""
     return [item.target for item in work.begin() if isinstance(item, Load)]
+
+
+def test_what_was_unloaded_is_not_loaded_again() -> None:
+    work = with_model()
+    work.ask(Unload("u"))
+    assert work.next == Unload("u")
+    work.take(Unloaded("u"))
+    assert (work.next, work.loaded) == (None, None)
+    work.lose(keep_loads=True)
+    assert targets(work) == []
+
+
+def test_a_load_that_makes_room_first_is_still_owed() -> None:
+    work = with_model()
+    work.ask(Load("next", "/b"))
+    work.take(Unloaded("next"))
+    assert work.next == Load("next", "/b")
+
+
+def test_what_is_loaded_again_has_the_same_memory() -> None:
+    work = EngineWork()
+    memory = Memory(2048, 8)
+    work.ask(Load("load", "/a", memory=memory))
+    work.take(READY)
+    work.take(replace(loaded("load", "/a"), memory=memory))
+    work.lose(keep_loads=True)
+    assert [item.memory for item in work.begin() if isinstance(item, Load)] == [memory]
 
 
 def test_what_is_over_is_stale() -> None:
@@ -93,7 +132,7 @@ def test_the_drafter_of_the_last_answer_is_loaded_again() -> None:
     work = with_model("/a")
     work.ask(SetDrafter("d", "lookup", "4"))
     work.take(Loading("d", "/a", "lookup", "4", 0.0))
-    work.take(Loaded("d", "/a", "lookup", "4", "float32", 4096, 260, "", Sampling()))
+    work.take(Loaded("d", "/a", "lookup", "4", "float32", 4096, 260, "", Memory(), Sampling()))
     work.ask(SetDrafter("e", "nonsense"))
     work.take(Failed("e", "m", "r"))
     work.lose(keep_loads=True)

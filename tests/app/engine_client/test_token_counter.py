@@ -45,6 +45,25 @@ def test_texts_are_counted(qtbot: QtBot, counter: TokenCounter, counted: list[in
     assert counted[1] == real("Once upon a time")
 
 
+def test_an_answer_that_is_written_is_counted_while_it_grows(
+    qtbot: QtBot, counter: TokenCounter, counted: list[int]
+) -> None:
+    counter.use(MODEL)
+    question = "Once upon a time"
+    counter.count((question,))
+    written = 0
+
+    def write() -> bool:
+        # Far more often than the counter waits before it counts what is typed.
+        nonlocal written
+        written += 1
+        counter.count((question,), written=written)
+        return len(counted) >= 3
+
+    qtbot.waitUntil(write, timeout=TIMEOUT_SECONDS * 1000)
+    assert real(question) <= counted[0] < counted[1] < counted[2] <= real(question) + written
+
+
 def test_without_a_model_nothing_is_told(
     qtbot: QtBot, counter: TokenCounter, counted: list[int]
 ) -> None:

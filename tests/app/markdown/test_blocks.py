@@ -3,7 +3,7 @@
 import pytest
 
 from app.markdown.blocks import BlockReader
-from app.markdown.page import Item, Table, TextLine, TextRun
+from app.markdown.page import Item, Table, TextLine, TextRun, all_runs
 
 
 def read(text: str) -> list[Item]:
@@ -190,3 +190,131 @@ def test_deep_nesting_is_shown_as_it_is(deep: str) -> None:
     items = read(deep)
     assert {item.block.shape for item in items} == {"plain"}
     assert "".join(words(item) for item in items if isinstance(item, TextLine)) == deep
+
+
+def formulas(text: str) -> list[str]:
+    """What was written for each formula, as it is laid out and where the source has it."""
+    runs = [run for run in all_runs(read(text)) if run.style.formula]
+    assert all(text[run.source : run.end].strip() == run.style.formula for run in runs)
+    return [run.style.formula for run in runs]
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        "$x$",
+        "$x_1 * y_2 * z$",
+        "$$x$$",
+        r"\(a_b\)",
+        r"\[a_b\]",
+        r"$\$5$",
+        r"$a \\ b$",
+        r"\(\left(a\right)\)",
+        "$a\nb$",
+    ],
+)
+def test_formulas_in_a_paragraph(formula: str) -> None:
+    assert formulas(f"so {formula}, then") == [formula]
+    assert formulas(f"**so {formula}**") == [formula]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "It costs $5 and $10.",
+        "Between $5-$10 or ($5/$6), US$7.",
+        "$ x $ and $x $ and $ x$",
+        r"\$x\$ \\(x\\)",
+        "`$x$` `\\(x\\)`",
+        "$",
+        "$$",
+        "$$$$",
+        "$x",
+        "\\(x",
+        "$a\n\nb$",
+        "$$\na\n\nb\n$$",
+        "$\u202ex$",
+    ],
+)
+def test_what_is_no_formula(text: str) -> None:
+    assert formulas(text) == []
+
+
+@pytest.mark.parametrize(
+    "formula", ["$$\na\n- b\n= c\n$$", "$$ a\n+ b $$", "\\[\na\n\\]", "$$a$$", "$$\n# a\n$$."]
+)
+def test_formulas_on_lines_of_their_own(formula: str) -> None:
+    (item,) = read(formula)
+    assert item.block.shape == "formula"
+    assert item.block.alignment == "center"
+    assert formulas(formula) == [formula]
+    assert formulas(f"text\n{formula}\ntext") == [formula]
+    assert [item.block.shape for item in read(f"text\n{formula}\ntext")] == [
+        "text",
+        "formula",
+        "text",
+    ]
+
+
+def test_formulas_in_lists_quotes_and_tables() -> None:
+    for text in ("- x\n  $$\n  a\n  - b\n  $$\n- y", "> $$\n> a\n> - b\n> $$\n"):
+        (run,) = (run for run in all_runs(read(text)) if run.style.formula)
+        assert run.style.formula == "$$\na\n- b\n$$"
+        assert text[run.source : run.end].split() in (
+            ["$$", "a", "-", "b", "$$"],
+            ["$$", ">", "a", ">", "-", "b", ">", "$$"],
+        )
+    assert formulas("| $a$ | b |\n|-|-|\n| 1 | $c_d$ |\n") == ["$a$", "$c_d$"]
+
+
+def test_a_formula_apart_within_a_paragraph_gets_a_line() -> None:
+    items = read("a $$x$$ b")
+    assert [item.block.shape for item in items] == ["text", "formula", "text"]
+    assert words(items[2]) == "b" if isinstance(items[2], TextLine) else False
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("see https://a.b/c_d_e?f=g&h.", "https://a.b/c_d_e?f=g&h"),
+        ("(http://a.b/c_(d))", "http://a.b/c_(d)"),
+        ("**https://a.b/c**", "https://a.b/c"),
+        ("HTTPS://A.B/c,", "HTTPS://A.B/c"),
+    ],
+)
+def test_bare_addresses_are_links(text: str, address: str) -> None:
+    assert styled(text, href=address) == [address]
+    assert all(text[run.source : run.end] == run.text for run in line(text).runs)
+
+
+@pytest.mark.parametrize(
+    "text", ["xhttp://a.b", "http://", "ftp://a.bc", "file:///etc/passwd", "a: //b", "`http://a.b`"]
+)
+def test_what_is_no_address(text: str) -> None:
+    assert not [run for run in line(text).runs if run.style.href]
+
+
+def test_an_address_in_a_link_is_not_another() -> None:
+    assert styled("[see http://a.b](http://c.d)", href="http://c.d") == ["see http://a.b"]
+
+
+def test_footnotes() -> None:
+    assert styled("text[^1] and[^a-b].", script="above") == ["1", "a-b"]
+    assert sources("[^1]: The *note*.") == [
+        ("1", "[^1]:"),
+        (" The ", " The "),
+        ("note", "note"),
+        (".", "."),
+    ]
+
+
+def test_harmless_html() -> None:
+    text = "H<sub>2</sub>O x<sup>2</sup> <kbd>K</kbd> a<br>b"
+    assert styled(text, script="below") == ["2"]
+    assert styled(text, script="above") == ["2"]
+    assert styled(text, key=True) == ["K"]
+    assert words(line(text)) == "H2O x2 K a\u2028b"
+    for other in ("</sub>", "<sub>", "<sub class=x>a</sub>", "<kbd onclick=x>b</kbd>"):
+        assert words(line(other)) == other
+    folded = read("<details>\n<summary>More</summary>\n\nText\n\n</details>\n")
+    assert [words(item) for item in folded if isinstance(item, TextLine)] == ["More", "Text"]

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, QUrl
 from PySide6.QtGui import QFont, QTextBlock, QTextCursor, QTextDocument, QTextFormat
 
 from app.markdown.copying import fragments, written_text
@@ -15,7 +15,8 @@ from app.markdown.page import RejectedSpan
 from app.markdown.streaming import StreamingMarkdown
 from app.markdown.view import TextView
 from app.theme.palette import DARK
-from tests.support.app.markdown_texts import cut_places, markdown, split
+from tests.support.app.markdown_texts import cut_places, markdown, reasoning, split
+from tests.support.app.window_maker import Until
 
 Show = Callable[[str], TextView]
 reusing = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
@@ -228,6 +229,40 @@ def test_code_is_coloured_when_it_closes(formats: Formats, show: Show) -> None:
     assert not colours(code_block(show("```nonsense\ndef f(): pass\n```\n").document()))
 
 
+def coloured_lines(document: QTextDocument) -> list[set[str]]:
+    return [colours(b) for b in blocks(document) if b.blockFormat().property(SHAPE) == "code"]
+
+
+LONG_CODE = "```python\n" + "value = other(1, 2)  # why\n" * 120 + "```\n"
+
+
+def test_code_is_coloured_to_its_end_while_a_second_block_is_written(formats: Formats) -> None:
+    """A tail that was written anew used to end the colouring of the block before."""
+    growing = TextDocument(QTextDocument(), formats, StreamingMarkdown())
+    growing.append(LONG_CODE)
+    while growing._colouring is None:
+        assert growing.step()
+    for piece in ("text\n```py", "thon\na = 1\n", "b = 2\n```\n"):
+        growing.append(piece)
+        growing.step()
+    growing.finish()
+    growing.settle()
+    wanted = at_once(growing.given, formats)
+    wanted.finish()
+    wanted.settle()
+    assert all(coloured_lines(growing.document))
+    assert coloured_lines(growing.document) == coloured_lines(wanted.document)
+
+
+def test_code_that_is_written_anew_in_part_is_coloured_again(formats: Formats) -> None:
+    """Rejected tokens in a long block rewind it to its middle."""
+    made = at_once(LONG_CODE, formats)
+    assert all(coloured_lines(made.document))
+    made.set_rejected([RejectedSpan(len(LONG_CODE) - 30, "no", 0)])
+    made.settle()
+    assert all(coloured_lines(made.document))
+
+
 def test_colours_lie_on_their_words(show: Show) -> None:
     view = show('```python\nx = "\U0001f600" # y\n```\n')
     block = code_block(view.document())
@@ -273,3 +308,75 @@ def test_copying_a_selection(show: Show) -> None:
     cursor = view.document().find("b")
     view.setTextCursor(cursor)
     assert view.createMimeDataFromSelection().text() == "b"
+
+
+REASONING = "<think>\nfirst *this*\n\n```py\nx = 1\n```\n</think>\n\nThe **answer**"
+
+
+def test_reasoning_is_open_while_it_is_written_and_folded_when_it_ends(formats: Formats) -> None:
+    made = TextDocument(QTextDocument(), formats, StreamingMarkdown())
+    made.append(REASONING[: REASONING.index("</think>")])
+    made.settle()
+    assert made.document.toPlainText().split("\n") == [
+        *("\u25be Reasoning\u2026", "first this", "py", "x = 1")
+    ]
+    made.append(REASONING[REASONING.index("</think>") :])
+    made.settle()
+    made.set_reasoning_figures(tokens=1_212, seconds=9.4)
+    made.settle()
+    assert made.document.toPlainText().split("\n") == [
+        *("\u25b8 Reasoning, 1,212 tokens, 9 s", "The answer")
+    ]
+    assert made.panels() == {}
+
+
+def test_reasoning_opens_and_closes(formats: Formats) -> None:
+    made = at_once(REASONING, formats)
+    folded = content(made.document)
+    made.fold_reasoning()
+    made.settle()
+    assert made.document.toPlainText().split("\n")[1:4] == ["first this", "py", "x = 1"]
+    place = REASONING.index("this")
+    ((start, _),) = made.ranges(place, place + 4)
+    assert made.source_at(start) == place
+    made.fold_reasoning()
+    made.settle()
+    assert content(made.document) == folded
+    assert made.ranges(place, place + 4) == []
+
+
+def test_the_header_of_the_reasoning_is_a_link_that_leaves_nothing(
+    show: Show, until: Until
+) -> None:
+    view = show(REASONING)
+    asked: list[str] = []
+    view.link_asked.connect(asked.append)
+    address = view.document().find("Reasoning").charFormat().anchorHref()
+    view.anchorClicked.emit(QUrl(address))
+    until(lambda: "first this" in view.toPlainText())
+    assert asked == []
+    whole = written_text(view.document(), 0, view.document().characterCount())
+    assert "Reasoning" not in whole  # which nobody wrote
+
+
+def test_reasoning_that_was_cut_stays_in_sight(show: Show) -> None:
+    assert "first this" in show(REASONING[: REASONING.index("</think>")]).toPlainText()
+
+
+@reusing
+@given(text=reasoning, cuts=cut_places, steps=st.booleans())
+def test_reasoning_grows_as_at_once(
+    formats: Formats, text: str, cuts: list[int], steps: bool
+) -> None:
+    growing = TextDocument(QTextDocument(), formats, StreamingMarkdown())
+    for piece in split(text, cuts):
+        growing.append(piece)
+        if steps:
+            growing.step()
+        else:
+            growing.settle()
+    growing.settle()
+    whole = at_once(text, formats)
+    assert content(growing.document) == content(whole.document)
+    for place in range(len(text)):
+        assert growing.ranges(place, place + 1) == whole.ranges(place, place + 1)

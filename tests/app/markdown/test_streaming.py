@@ -14,7 +14,7 @@ from app.markdown.streaming import (
     StreamingMarkdown,
     StreamingPlainText,
 )
-from tests.support.app.markdown_texts import cut_places, markdown, split
+from tests.support.app.markdown_texts import cut_places, markdown, reasoning, split
 from tests.support.mostly_slow import mostly_slow
 
 
@@ -23,10 +23,14 @@ def read(
 ) -> tuple[list[Item], list[int], ReadingPlace]:
     """The page of a text that came in pieces, the size of each part, and where reading stands."""
     place, items, sizes = ReadingPlace(), list[Item](), list[int]()
+    restarted = False
     for piece in pieces:
         stream.append(piece)
+        if stream.restarted != restarted:
+            place, restarted = ReadingPlace(), True
+            items.clear()
         while part := stream.finished(place):
-            assert part.next.source > place.source
+            assert part.next.source > place.source or part.next.reasoning > place.reasoning
             sizes.append(part.next.source - place.source)
             items += part.items
             place = part.next
@@ -40,6 +44,68 @@ def test_markdown_is_the_same_however_it_arrives(text: str, cuts: list[int]) -> 
     pieces, _, same_end = read(split(text, cuts) or [""], StreamingMarkdown())
     assert pieces == whole
     assert same_end == end
+
+
+@given(reasoning, cut_places)
+def test_reasoning_is_the_same_however_it_arrives(text: str, cuts: list[int]) -> None:
+    whole, _, end = read([text], StreamingMarkdown())
+    pieces, _, same_end = read(split(text, cuts) or [""], StreamingMarkdown())
+    assert pieces == whole
+    assert same_end == end
+    stream = StreamingMarkdown()
+    for piece in split(text, cuts):
+        stream.append(piece)
+    span = stream.reasoning
+    inside = stream.given[span.start : span.end] if span else ""
+    assert inside in text
+    assert stream.answer in text
+    assert len(inside) + len(stream.answer) <= len(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "reasoning", "answer"),
+    [
+        ("<think>\na\n</think>\n\nb", "\na\n", "b"),
+        ("\n<think>a</think>b", "a", "b"),
+        ("a\n</think>\n\nb", "a\n", "b"),
+        ("[THINK]a[/THINK]b", "a", "b"),
+        ("<think>a\r\n</think>\r\nb\r\n", "a\r\n", "b\r\n"),
+        (
+            "<|channel|>analysis<|message|>a<|end|><|start|>assistant<|channel|>final<|message|>b",
+            "a",
+            "b",
+        ),
+        ("<think>a", "a", ""),
+    ],
+)
+def test_reasoning_is_told_from_the_answer(text: str, reasoning: str, answer: str) -> None:
+    stream = StreamingMarkdown()
+    stream.append(text)
+    span = stream.reasoning
+    assert span is not None
+    assert text[span.start : span.end] == reasoning
+    assert span.closed == (answer != "")
+    assert stream.answer == answer
+    items, _, _ = read([text], StreamingMarkdown())
+    assert [item.block.reasoning for item in items][:2] == [True, True]
+    assert not any("think" in run.text for run in all_runs(items))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a <think>b</think>",
+        "Use `</think>` so.\n",
+        "x </think>\n",
+        "Hello\n\n<think>\na\n</think>\n",
+        "<think>\n\n</think>\n\nb",
+    ],
+)
+def test_what_is_no_reasoning(text: str) -> None:
+    stream = StreamingMarkdown()
+    stream.append(text)
+    assert stream.reasoning is None
+    assert not any(item.block.reasoning for item in read([text], StreamingMarkdown())[0])
 
 
 @pytest.mark.parametrize(

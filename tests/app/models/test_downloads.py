@@ -1,4 +1,4 @@
-"""Downloads are begun once, tell how far they are, and stop when they are asked to."""
+"""The window shows what the queue told last, and what its own commands ask for meanwhile."""
 
 from dataclasses import replace
 
@@ -12,6 +12,7 @@ from tests.support.app.fake_commands import FakeCommandRunner
 from tests.support.app.library_samples import inventory_answer
 
 A = Download("a/a", "", "running", 10, 100, 5.0, 18.0)
+B = Download("b/b", "", "queued", 0, 0)
 
 
 class Downloading:
@@ -23,6 +24,8 @@ class Downloading:
         self.downloads = self.library.downloads
         self.problems: list[Problem] = []
         self.arrived: list[str] = []
+        self.broken: list[Download] = []
+        self.downloads.broke.connect(self.broken.append)
         self.library.failed.connect(self.problems.append)
         self.downloads.completed.connect(self.arrived.append)
 
@@ -30,10 +33,13 @@ class Downloading:
     def statuses(self) -> dict[str, str]:
         return {one.repository: one.status for one in self.downloads.all}
 
+    @property
+    def requests(self) -> dict[str, str]:
+        return {one.repository: one.request for one in self.downloads.all if one.request}
+
     def look(self, *downloads: Download) -> None:
         """The queue on the disk is looked at, and is so."""
-        if not self.commands.waits("list"):
-            self.library.refresh()
+        self.library.refresh()
         self.commands.asked("list").answer(inventory_answer(downloads=downloads))
 
 
@@ -57,7 +63,7 @@ def test_progress_is_reported_until_a_download_completes(downloading: Downloadin
     downloading.downloads.pull("a/a", "b/b")
     pull = downloading.commands.asked("pull")
     pull.download(A)
-    assert downloading.downloads.find("a/a") == A
+    assert downloading.downloads.find("A/a") == A
     pull.download(replace(A, status="done", done_bytes=100))
     assert downloading.arrived == ["a/a"]
     assert downloading.statuses == {"b/b": "queued"}
@@ -65,41 +71,76 @@ def test_progress_is_reported_until_a_download_completes(downloading: Downloadin
     assert downloading.commands.waits("list")  # though the command goes on with the other
     pull.download(replace(A, status="done", done_bytes=100))
     assert downloading.arrived == ["a/a"]
+    pull.download(replace(B, status="done"))
     pull.answer()
-    downloading.look(replace(A, repository="b/b", status="done"))
+    downloading.look()
     assert downloading.statuses == {}
     assert not downloading.downloads.running
 
 
-def test_pausing_and_resuming(downloading: Downloading) -> None:
+def test_a_running_one_is_paused_and_resumed(downloading: Downloading) -> None:
     downloading.downloads.pull("a/a")
     pull = downloading.commands.asked("pull")
     pull.download(A)
     downloading.downloads.pause("a/a")
-    assert downloading.commands.asked("--pause").words == ("pull", "--json", "--pause", "a/a")
-    assert downloading.downloads.pending == {"a/a": "pause"}
-    pull.download(replace(A, done_bytes=20))  # between two blocks
-    assert downloading.downloads.pending == {"a/a": "pause"}
+    asked = downloading.commands.asked("--pause")
+    assert asked.words == ("pull", "--json", "--pause", "a/a")
+    assert downloading.requests == {"a/a": "pause"}  # by the command, before the queue has it
+    pull.download(replace(A, done_bytes=20))
+    assert downloading.requests == {"a/a": "pause"}
+    asked.download(replace(A, request="pause"))
+    asked.answer()
+    assert downloading.requests == {"a/a": "pause"}  # by the queue
     pull.download(replace(A, status="paused"))
-    assert downloading.downloads.pending == {}
-    downloading.commands.asked("--pause").answer()
-    downloading.look(replace(A, status="paused"))
+    assert (downloading.requests, downloading.statuses) == ({}, {"a/a": "paused"})
     pull.answer()
     downloading.downloads.pull("a/a")
     assert downloading.statuses == {"a/a": "queued"}
-    assert downloading.downloads.find("a/a") == replace(A, status="queued", bytes_per_second=5.0)
     assert downloading.commands.waits("pull", "a/a", "--with-parent")
+
+
+def test_a_waiting_one_is_paused_though_its_own_command_reports_nothing(
+    downloading: Downloading,
+) -> None:
+    downloading.downloads.pull("a/a", "b/b")
+    for queued in (replace(A, status="queued"), B, A):  # as the command reports at once
+        downloading.commands.asked("pull").download(queued)
+    downloading.downloads.pause("b/b")
+    asked = downloading.commands.asked("--pause")
+    asked.download(replace(B, status="paused"))
+    asked.answer()
+    assert downloading.statuses == {"a/a": "running", "b/b": "paused"}
+    assert downloading.requests == {}
+
+
+def test_a_running_one_is_cancelled(downloading: Downloading) -> None:
+    downloading.downloads.pull("a/a")
+    pull = downloading.commands.asked("pull")
+    pull.download(A)
+    downloading.downloads.cancel("a/a")
+    asked = downloading.commands.asked("--cancel")
+    asked.download(replace(A, request="cancel"))
+    asked.answer()
+    pull.download(replace(A, request="cancel", done_bytes=20))
+    assert downloading.requests == {"a/a": "cancel"}
+    pull.download(replace(A, status="cancelled"))
+    downloading.look()
+    assert downloading.statuses == {}
 
 
 def test_an_older_answer_forgets_nothing(downloading: Downloading) -> None:
     downloading.library.refresh()
+    look = downloading.commands.asked("list")
     downloading.downloads.pull("a/a", "b/b")
-    downloading.look(replace(A, status="paused"))  # as it was before
-    assert downloading.statuses == {"a/a": "queued", "b/b": "queued"}
-    downloading.commands.asked("pull").download(A)
-    downloading.downloads.cancel("b/b")
-    downloading.look(A)
-    assert downloading.statuses == {"a/a": "running"}
+    pull = downloading.commands.asked("pull")
+    pull.download(A)
+    look.answer(inventory_answer(downloads=(replace(A, status="paused"),)))  # as it was before
+    assert downloading.statuses == {"a/a": "running", "b/b": "queued"}
+    downloading.library.refresh()
+    look = downloading.commands.asked("list")
+    pull.download(replace(A, status="cancelled"))
+    look.answer(inventory_answer(downloads=(A, B)))
+    assert downloading.statuses == {"b/b": "queued"}
 
 
 def test_downloads_of_another_process_are_recognized(downloading: Downloading) -> None:
@@ -112,77 +153,69 @@ def test_downloads_of_another_process_are_recognized(downloading: Downloading) -
     assert not downloading.downloads.elsewhere
 
 
-def test_a_waiting_download_is_paused_though_its_command_reports_nothing(
-    downloading: Downloading,
-) -> None:
-    downloading.downloads.pull("a/a", "b/b")
-    downloading.downloads.pause("b/b")
-    downloading.commands.asked("--pause").answer()
-    downloading.look(A, replace(A, repository="b/b", status="paused"))
-    assert downloading.statuses == {"a/a": "queued", "b/b": "paused"}
-    assert downloading.downloads.pending == {}
+def test_what_another_process_does_is_seen(downloading: Downloading) -> None:
+    downloading.look(A, B)
+    downloading.downloads.pause("a/a")
+    asked = downloading.commands.asked("--pause")
+    asked.download(replace(A, request="pause"))
+    asked.answer()
+    assert downloading.requests == {"a/a": "pause"}
+    downloading.look(replace(A, status="paused"), replace(B, status="running"))
+    assert downloading.statuses == {"a/a": "paused", "b/b": "running"}
+    downloading.look(replace(A, status="paused"), replace(B, status="failed"))
+    assert downloading.broken == [replace(B, status="failed")]
+
+
+def test_what_waits_for_nobody_can_be_resumed(downloading: Downloading) -> None:
+    downloading.look(B)
+    assert downloading.statuses == {"b/b": "paused"}
+    downloading.downloads.pull("b/b")
+    assert downloading.statuses == {"b/b": "queued"}
+    assert downloading.commands.waits("pull", "b/b")
 
 
 def test_a_request_that_fails_is_reported_and_forgotten(downloading: Downloading) -> None:
     downloading.downloads.pull("a/a")
+    downloading.commands.asked("pull").download(replace(A, status="queued"))
     downloading.downloads.pause("a/a")
     downloading.commands.asked("--pause").fail("The queue is locked.", "Wait.")
-    assert downloading.downloads.pending == {}
+    assert downloading.requests == {}
     assert [problem.remedy for problem in downloading.problems] == ["Wait."]
 
 
-def test_a_cancelled_download_is_gone(downloading: Downloading) -> None:
-    downloading.downloads.pull("a/a")
-    downloading.downloads.cancel("a/a")
-    assert downloading.downloads.pending == {"a/a": "cancel"}
-    downloading.commands.asked("--cancel").answer({"cancelled": "a/a"})
-    downloading.look()
-    assert downloading.statuses == {}
-    assert downloading.downloads.pending == {}
-
-
-def test_a_download_whose_command_died_can_be_tried_again(downloading: Downloading) -> None:
-    downloading.downloads.pull("a/a", "b/b", "c/c")
+def test_a_command_that_died_leaves_it_to_the_queue_to_say_so(downloading: Downloading) -> None:
+    downloading.downloads.pull("a/a", "b/b")
     pull = downloading.commands.asked("pull")
     pull.download(A)
-    pull.download(replace(A, repository="b/b", status="done"))
-    pull.download(replace(A, repository="c/c", status="paused"))
     pull.fail("It was ended by SIGKILL.", "Try again.")
-    failed = downloading.downloads.find("a/a")
-    assert failed is not None
-    assert (failed.status, failed.problem, failed.done_bytes) == (
-        "failed",
-        "It was ended by SIGKILL.",
-        10,
-    )
-    assert downloading.statuses["c/c"] == "paused"
-    # The queue on the disk knows nothing of it; the reason stays.
-    downloading.look(replace(A, status="paused"), replace(A, repository="c/c", status="paused"))
-    assert downloading.statuses == {"a/a": "failed", "c/c": "paused"}
+    assert downloading.problems == []
+    failed = replace(A, status="failed", problem="It was interrupted.", remedy="Try again.")
+    downloading.look(failed, B)
+    assert downloading.broken == [failed]
+    assert downloading.statuses == {"a/a": "failed", "b/b": "paused"}
     downloading.downloads.pull("a/a")
+    (again, _) = downloading.downloads.all
+    assert (again.status, again.problem, again.done_bytes) == ("queued", "", 10)
     downloading.commands.asked("pull").download(replace(A, status="done"))
     downloading.look()
     assert downloading.statuses == {}
 
 
-def test_a_failure_that_was_cancelled_does_not_come_back(downloading: Downloading) -> None:
-    downloading.downloads.pull("a/a")
-    downloading.commands.asked("pull").fail("No.", "No.")
-    downloading.downloads.cancel("a/a")
+def test_a_command_that_was_refused_leaves_nothing(downloading: Downloading) -> None:
+    downloading.downloads.pull("a b")
+    downloading.commands.asked("pull").fail("a b is no name.", "Write organization/model.")
     assert downloading.statuses == {}
-    downloading.commands.asked("--cancel").fail("a/a is not among the downloads.", "See them.")
-    assert downloading.problems == []
-    downloading.look()
-    assert downloading.statuses == {}
+    assert [problem.message for problem in downloading.problems] == ["a b is no name."]
 
 
-def test_a_problem_without_a_download_is_reported(downloading: Downloading) -> None:
+def test_a_failure_that_the_queue_knows_is_told_once(downloading: Downloading) -> None:
     downloading.downloads.pull("a/a")
     pull = downloading.commands.asked("pull")
     pull.download(replace(A, status="failed", problem="Damaged.", remedy="Tell them."))
     pull.fail("Damaged.", "Tell them.")
     assert downloading.statuses == {"a/a": "failed"}
-    assert len(downloading.problems) == 1
+    assert [one.problem for one in downloading.broken] == ["Damaged."]
+    assert downloading.problems == []
 
 
 def test_malformed_lines_are_reported_and_skipped(downloading: Downloading) -> None:

@@ -114,10 +114,14 @@ def test_a_head_is_greyed_out_with_the_reason(bar: PairBar, head: bool) -> None:
 def test_tasks_are_not_choices(
     bar: PairBar, qtbot: QtBot, chosen: list[tuple[str, str, str]]
 ) -> None:
-    with qtbot.waitSignal(bar.open_target_asked):
-        choose(bar, "Target model", "Open model folder or GGUF…")
+    with qtbot.waitSignal(bar.open_folder_asked):
+        choose(bar, "Target model", "Open a model folder…")
+    with qtbot.waitSignal(bar.open_file_asked):
+        choose(bar, "Target model", "Open a GGUF file…")
     with qtbot.waitSignal(bar.open_drafter_asked):
-        choose(bar, "Drafter", "Choose drafter folder…")
+        choose(bar, "Drafter", "Open a drafter folder…")
+    with qtbot.waitSignal(bar.combine_asked):
+        choose(bar, "Drafter", "Combine drafters…")
     with qtbot.waitSignal(bar.more_targets_asked):
         choose(bar, "Target model", "Find more models…")
     with qtbot.waitSignal(bar.more_drafters_asked):

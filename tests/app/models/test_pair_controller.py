@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from app.choice_box import ChoiceBox
+from app.models.combine_dialog import CombineDialog
 from app.settings import Pair
 from app.window import Window
 from models.errors import Problem
@@ -151,6 +152,7 @@ def test_a_damaged_gguf_file_leaves_the_old_model_loaded(
 def test_a_drafter_folder_is_listed_from_then_on(
     open_window: Open, until: Until, tmp_path: Path
 ) -> None:
+    (tmp_path / "small").mkdir()
     window = open_window()
     until(lambda: window.pair_bar.status == "loaded")
     window.pair_controller.open_drafter(tmp_path / "small")
@@ -160,6 +162,89 @@ def test_a_drafter_folder_is_listed_from_then_on(
     until(lambda: drafting(window)[0] == "none")
     choose(window, "Drafter", "small")
     until(lambda: drafting(window)[0] == str(tmp_path / "small"))
+
+
+def test_a_drafter_folder_that_is_refused_is_not_listed(
+    open_window: Open, until: Until, tmp_path: Path
+) -> None:
+    (tmp_path / "empty").mkdir()
+    window = open_window("ready take load take failed serve")
+    until(lambda: window.pair_bar.status == "loaded")
+    window.pair_controller.open_drafter(tmp_path / "empty")
+    assert window.pair_bar.drafter == str(tmp_path / "empty")
+    until(lambda: "engine" in window.notices.texts)
+    assert window.pair_bar.drafter == "auto"
+    assert window.settings.paths("drafters") == ()
+    assert box(window, "Drafter").findText("empty") == -1
+
+
+def test_a_target_that_is_refused_is_not_listed(
+    open_window: Open, until: Until, tmp_path: Path
+) -> None:
+    window = open_window("ready take load take failed serve")
+    until(lambda: window.pair_bar.status == "loaded")
+    window.pair_controller.open_target(tmp_path)
+    until(lambda: "engine" in window.notices.texts)
+    assert window.settings.paths("targets") == ()
+    assert box(window, "Target model").findText(tmp_path.name) == -1
+
+
+def test_a_folder_that_vanished_is_not_listed(
+    open_window: Open, until: Until, tmp_path: Path
+) -> None:
+    window = open_window()
+    for name in ("there", "gone"):
+        window.settings.remember_path("drafters", str(tmp_path / name))
+    (tmp_path / "there").mkdir()
+    until(lambda: window.pair_bar.status == "loaded")
+    chooser = box(window, "Drafter")
+    assert chooser.findText("there") >= 0
+    assert chooser.findText("gone") == -1
+
+
+def test_opened_folders_can_be_taken_off_the_list(
+    open_window: Open, until: Until, tmp_path: Path
+) -> None:
+    window = open_window()
+    until(lambda: window.pair_bar.status == "loaded")
+    commands_of(window).asked("--target").answer(plain(candidates=CANDIDATES))
+    for kind in ("targets", "drafters"):
+        (tmp_path / kind).mkdir()
+        window.settings.remember_path(kind, str(tmp_path / kind))
+    window.pair_controller.show_choices()
+    assert box(window, "Target model").findText("targets") >= 0
+    window.library_controller.open("drafters")
+    dialog = window.library_controller.dialog
+    assert dialog is not None
+    commands_of(window).answer_all(inventory_answer(), {"offers": []}, plain(candidates=CANDIDATES))
+    dialog.drafters.rows.row(f"opened:{tmp_path / 'drafters'}").press("forget")
+    dialog.show_page("disk")
+    dialog.disk.rows.row(f"opened:{tmp_path / 'targets'}").press("forget")
+    assert window.settings.paths("drafters") == window.settings.paths("targets") == ()
+    assert box(window, "Target model").findText("targets") == -1
+    assert box(window, "Drafter").findText("drafters") == -1
+    dialog.close()
+
+
+def test_drafters_are_combined(open_window: Open, until: Until) -> None:
+    window = open_window()
+    until(lambda: window.pair_bar.status == "loaded")
+    window.pair_bar.combine_asked.emit()
+    (dialog,) = window.pair_bar.findChildren(CombineDialog)
+    dialog.tick("lookup")
+    dialog.tick("early-exit")
+    dialog.layers.setValue(4)
+    assert dialog.value == "lookup+early-exit:4"
+    dialog.list.setCurrentRow(0)
+    while dialog.value != "early-exit:4+lookup":
+        dialog.move_current(1)
+    dialog.accept()
+    until(lambda: drafting(window)[0] == "early-exit:4+lookup")
+    assert box(window, "Drafter").currentText() == "Early exit (4 layers), then Lookup"
+    window.pair_bar.combine_asked.emit()
+    again = window.pair_bar.findChildren(CombineDialog)[-1]
+    assert (again.value, again.layers.value()) == ("early-exit:4+lookup", 4)
+    again.reject()
 
 
 def test_progress_is_shown_while_the_starter_downloads(open_window: Open, until: Until) -> None:

@@ -55,7 +55,8 @@ def test_search_results_become_rows() -> None:
     large = rows["mlx-community/Qwen3-235B-A22B-4bit"]
     assert large.reasons == "Needs 139 GB of memory; models can use 12.0 GB here."
     assert actions(large) == {"get": False}
-    assert "132 GB · 9.1 k downloads · apache-2.0 · updated 2025-05-01" in large.accessible_text
+    assert large.line == "132 GB · 9.1 k downloads · License: Apache 2.0 · updated 2025-05-01"
+    assert large.line in large.accessible_text
     alone = found_rows(FOUND[:1], inventory=Inventory(), downloads=())
     assert actions(alone[0]) == {"get": True}
 
@@ -76,7 +77,7 @@ def test_a_full_name_can_be_downloaded_though_the_search_did_not_find_it() -> No
 
 
 def test_downloads_of_every_status() -> None:
-    running, queued, paused, failed = download_rows(DOWNLOADS, pending={})
+    running, queued, paused, failed = download_rows(DOWNLOADS)
     assert running.line == "1.24 of 2.28 GB · 31.4 MB/s · 35 s left"
     assert actions(running) == {"pause": True, "cancel": True}
     assert queued.line == "Waiting · 0 bytes of 351 MB"
@@ -86,10 +87,10 @@ def test_downloads_of_every_status() -> None:
     assert failed.reasons.endswith("choose another model meanwhile.")
     assert actions(failed) == {"resume": True, "cancel": True}
     assert failed.line.startswith("Failed")
-    (waits,) = download_rows(DOWNLOADS[:1], pending={TARGET: "pause"})
+    (waits,) = download_rows((replace(DOWNLOADS[0], request="pause"),))
     assert waits.line == waits.actions[0].reason
     assert actions(waits) == {"pause": False, "cancel": False}
-    (begins,) = download_rows((Download("a/b", "", "running", 0, 0),), pending={})
+    (begins,) = download_rows((Download("a/b", "", "running", 0, 0),))
     assert (bool(begins.line), begins.progress) == (True, 0.0)
 
 
@@ -98,14 +99,14 @@ def test_what_is_on_the_disk() -> None:
     rows = {row.title: row for row in disk_rows(INVENTORY, loaded)}
     answers = rows[INSTALLED[1].name]
     assert answers.badge == "Target in use"
-    assert actions(answers) == {"use": False, "delete": False}
+    assert actions(answers) == {"delete": False}  # and its badge says why there is no other
     assert answers.reasons
     assert rows[INSTALLED[2].name].badge == "Drafter in use"
     assert actions(rows[INSTALLED[0].name]) == {"use": True, "delete": True}
     assert rows[INSTALLED[0].name].line.endswith("used 4 hours ago")
     drafter = rows[INSTALLED[3].name]
-    assert actions(drafter) == {"use": False, "delete": True}
-    assert drafter.reasons
+    assert actions(drafter) == {"delete": True}
+    assert "drafter only" in drafter.line
     mine = rows["a-model-of-mine"]
     assert actions(mine) == {"use": False, "delete": False}
     assert mine.reasons.startswith("It has no tokenizer. Put the tokenizer.json")
@@ -129,10 +130,10 @@ def test_candidates_with_their_reasons() -> None:
     missing = rows["mlx-community/Qwen3-1.7B-4bit"]
     assert (actions(missing), missing.reasons) == ({"get": True}, "")
     reworded = replace(CANDIDATES[4], reason="It can be downloaded.")
-    (row,) = candidate_rows((reworded,), LoadedPair(), inventory=INVENTORY, downloads=())
+    _, row = candidate_rows((reworded,), LoadedPair(), inventory=INVENTORY, downloads=())
     assert actions(row) == {"get": True}
     too_large = replace(CANDIDATES[4], reason="It has no room.", obstacle="no room")
-    (row,) = candidate_rows((too_large,), LoadedPair(), inventory=INVENTORY, downloads=())
+    _, row = candidate_rows((too_large,), LoadedPair(), inventory=INVENTORY, downloads=())
     assert actions(row) == {"get": False}
     path = LoadedPair("/t", f"/models/{DRAFTER}")
     assert by_key(candidate_rows(CANDIDATES, path, inventory=INVENTORY, downloads=()))[
@@ -249,7 +250,7 @@ def test_nothing_is_greyed_out_without_a_reason(
         *candidate_rows(candidates, loaded, inventory=inventory, downloads=going),
         *offer_rows(states),
         *disk_rows(inventory, loaded),
-        *download_rows(going, pending={}),
+        *download_rows(going),
     )
     for row in rows:
         assert row.title in row.accessible_text
@@ -269,11 +270,43 @@ def test_nothing_is_greyed_out_without_a_reason(
         (words.count(9_120), "9.1 k"),
         (words.count(182_400), "182 k"),
         (words.count(2_310_000), "2.3 M"),
-        (words.context(40_960), "context of 40k tokens"),
-        (words.context(512), "context of 512 tokens"),
+        (words.context(40_960), "Context: 40k tokens"),
+        (words.context(512), "Context: 512 tokens"),
+        (words.licence("apache-2.0"), "License: Apache 2.0"),
+        (words.licence("lfm1.0"), "License: LFM 1.0"),
+        (words.licence("llama3.2"), "License: Llama 3.2"),
+        (words.licence("cc-by-nc-4.0"), "License: CC BY NC 4.0"),
+        (words.licence("mistral-research"), "License: Mistral research"),
+        (words.licence(""), "License: not stated"),
         (words.short_name("a/b"), "b"),
         (words.short_name("b"), "b"),
     ],
 )
 def test_counts_and_names_in_words(said: str, expected: str) -> None:
     assert said == expected
+
+
+def test_the_same_failure_is_explained_once() -> None:
+    rows = download_rows(
+        tuple(
+            Download(name, "", "failed", 1, 4, problem="There is no connection.", remedy="Wait.")
+            for name in ("a/a", "b/b")
+        )
+    )
+    assert [row.reasons for row in rows] == ["There is no connection. Wait.", ""]
+    assert all(row.line.startswith("Failed") for row in rows)
+
+
+def test_a_model_in_use_says_so_once() -> None:
+    (row,) = disk_rows(Inventory((INSTALLED[1],)), LoadedPair(INSTALLED[1].path))
+    assert row.reasons.count("loaded") == 1
+
+
+def test_a_pair_for_larger_machines_is_offered_with_a_warning() -> None:
+    tight = replace(OFFERS[0], caution="It is meant for 36 GB of memory.", recommended=False)
+    states = offer_states(
+        (tight,), inventory=Inventory(), downloads=(), loaded=LoadedPair(), pending=""
+    )
+    (row,) = offer_rows(states)
+    assert (row.warns, row.reasons) == (True, tight.caution)
+    assert actions(row) == {"get": True}

@@ -7,23 +7,26 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from PySide6.QtCore import QSettings
+from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
 from app.engine_client.engine_log import EngineLog
 from app.engine_client.engine_process import EngineProcess
+from app.markdown.view import TextView
 from app.models.loader import ModelLoader
 from app.race.dialog import RaceDialog, result_text
 from app.race.race import Race, RaceDifference, RaceResult, compare_answers
 from app.rounds.trace import Trace
 from app.settings import Pair, Settings
-from engine.events import Event, Stats, Verdict
+from engine.events import Event, Verdict
+from engine.protocol import Generate
 from engine.request import ChatMessage, Request, Sampling
 from engine.rounds import Token
-from engine.stats import tally
+from engine.stats import NoRatio, tally
 from models.errors import Problem
 from tests.support.app.engine_listener import TIMEOUT_SECONDS
-from tests.support.app.made_traces import made_trace
+from tests.support.app.made_traces import ROUND_SECONDS, made_trace
 from tests.support.app.traces import traces
 from tests.support.app.window_maker import events_file, fake_host
 
@@ -36,9 +39,9 @@ def test_the_same_tokens_are_identical_however_they_were_drafted() -> None:
     result = compare_answers(Trace(PLAIN), Trace(SPECULATIVE))
     assert result.difference is None
     assert result.tokens == tally(PLAIN).committed == tally(SPECULATIVE).committed
-    assert result.ratio == pytest.approx(
-        tally(PLAIN).decode_seconds / tally(SPECULATIVE).decode_seconds
-    )
+    fast = tally(SPECULATIVE)
+    passes = ROUND_SECONDS * fast.committed  # what plain decoding takes for as many tokens
+    assert result.ratio == pytest.approx(passes / fast.decode_seconds)
     assert f"{result.tokens} tokens" in result_text(result)
 
 
@@ -71,13 +74,59 @@ def test_an_answer_that_ends_early_differs_at_its_end() -> None:
 def test_without_a_draft_there_is_no_speed_to_compare() -> None:
     result = compare_answers(Trace(PLAIN), Trace(PLAIN))
     assert result.speculative.proposed == 0
-    assert f"{result.ratio:.2f}" not in result_text(result)
+    assert result.ratio is NoRatio.NOTHING_DRAFTED
+    assert result.ratio.value in result_text(result)
 
 
 def test_nothing_measured_is_no_speed() -> None:
-    nothing = RaceResult(0, None, Stats(), Stats())
-    assert nothing.ratio is None
+    nothing = compare_answers(Trace(), Trace())
+    assert isinstance(nothing.ratio, NoRatio)
     assert "0 tokens" in result_text(nothing)
+
+
+def slowed(events: tuple[Event, ...], load: Callable[[float], float]) -> tuple[Event, ...]:
+    """The same rounds, `load` times as slow at the moment (of their own clock) when they began."""
+    now, found = 0.0, list[Event]()
+    for event in events:
+        if isinstance(event, Verdict):
+            times = load(now)
+            now += event.seconds
+            event = replace(
+                event,
+                seconds=event.seconds * times,
+                draft_seconds=event.draft_seconds * times,
+                verify_seconds=event.verify_seconds * times,
+            )
+        found.append(event)
+    return tuple(found)
+
+
+def test_the_verdict_is_fair_where_the_load_changes() -> None:
+    """Plain decoding first and then the other one: a load that ended in between made it 5 times as
+    fast, at 2 tokens per pass."""
+    text = TEXT * 12
+    plain, fast = made_trace(text, longest=0), made_trace(text)
+    seconds = tally(fast).decode_seconds
+    quiet = compare_answers(Trace(plain), Trace(fast))
+
+    def first_half(now: float) -> float:
+        return 5.0 if now < seconds / 2 else 1.0
+
+    def tail(now: float) -> float:  # what plain decoding still writes alone
+        return 1.0 if now < seconds else 5.0
+
+    both = compare_answers(Trace(slowed(plain, first_half)), Trace(slowed(fast, first_half)))
+    alone = compare_answers(Trace(slowed(plain, tail)), Trace(fast))
+    assert isinstance(quiet.ratio, float)
+    assert alone.ratio == pytest.approx(quiet.ratio, rel=0.02)
+    length = both.speculative.acceptance_length
+    assert length is not None
+    assert isinstance(both.ratio, NoRatio) or both.ratio <= length
+    one_after_the_other = compare_answers(Trace(slowed(plain, lambda now: 5.0)), Trace(fast))
+    assert one_after_the_other.ratio is NoRatio.NOT_COMPARABLE
+
+
+def test_a_difference_where_an_answer_has_ended_has_no_margin() -> None:
     assert RaceDifference(1, None, None).margin is None
 
 
@@ -100,7 +149,7 @@ class RaceSetup:
             EngineLog(folder), command=fake_host(folder, steps), delays_seconds=(0.0,)
         )
         self.loader = ModelLoader(self.engine, self.settings)
-        self.race = Race(self.engine, self.loader)
+        self.race = Race(self.engine)
         self.ends: list[RaceResult | Problem] = []
         self.race.finished.connect(self.ends.append)
         self.race.failed.connect(self.ends.append)
@@ -109,11 +158,6 @@ class RaceSetup:
 
     def until(self, holds: Callable[[], object]) -> None:
         self._qtbot.waitUntil(lambda: bool(holds()), timeout=TIMEOUT_SECONDS * 1000)
-
-    @property
-    def drafting(self) -> tuple[str, str]:
-        loaded = self.loader.loaded
-        return (loaded.drafter, loaded.draft_length) if loaded else ("", "")
 
 
 @pytest.fixture
@@ -132,49 +176,39 @@ def course(qtbot: QtBot, tmp_path: Path) -> Iterator[Callable[[str], RaceSetup]]
 def race_steps(folder: Path) -> str:
     plain = events_file(folder, PLAIN, name="plain.jsonl")
     speculative = events_file(folder, SPECULATIVE, name="speculative.jsonl")
-    return f"take drafting take play:{plain} take drafting take play:{speculative}"
+    return f"take race:{plain}:{speculative}"
 
 
-def test_both_run_and_the_drafter_is_restored(
+def test_one_request_runs_both_and_always_takes_the_likeliest_token(
     course: Callable[[str], RaceSetup], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = course(f"ready take load {race_steps(tmp_path)} serve")
-    requests: list[Request] = []
-    generate = one.engine.generate
-
-    def spy(conversation: str, messages: tuple[ChatMessage, ...], request: Request) -> str:
-        requests.append(request)
-        return generate(conversation, messages, request)
-
-    monkeypatch.setattr(one.engine, "generate", spy)
-    one.race.start(LINES, Request(sampling=Sampling(temperature=1.0), max_tokens=9999))
+    asked: list[Generate] = []
+    ask = one.engine._ask
+    monkeypatch.setattr(
+        one.engine, "_ask", lambda command, refuse: (asked.append(command), ask(command, refuse))[1]
+    )
+    penalized = Sampling(temperature=1.0, repetition_penalty=1.3)
+    one.race.start(LINES, Request(sampling=penalized, max_tokens=9999))
     one.until(lambda: one.ends)
     assert isinstance(one.ends[0], RaceResult)
     assert one.ends[0].difference is None
-    assert one.drafting == ("lookup", "4")
-    assert one.settings.pair == Pair("/models/tiny", "lookup", "4")
-    assert {request.sampling.temperature for request in requests} == {0.0}
-    assert requests[0] == requests[1]
+    (command,) = asked
+    assert command.race
+    assert command.sampling == Sampling(temperature=0.0)
+    assert command.max_tokens == 400
     assert not one.race.running
 
 
-def test_a_dead_engine_ends_the_race_and_the_drafter_is_restored(
-    course: Callable[[str], RaceSetup],
-) -> None:
-    one = course("ready take load take drafting take kill -- ready serve")
+@pytest.mark.parametrize(
+    "steps", ["take kill -- ready serve", "take failed serve"], ids=["dead", "failed"]
+)
+def test_an_engine_that_fails_ends_the_race(course: Callable[[str], RaceSetup], steps: str) -> None:
+    one = course(f"ready take load {steps}")
     one.race.start(LINES, Request())
     one.until(lambda: one.ends)
     assert isinstance(one.ends[0], Problem)
-    one.until(lambda: one.drafting == ("lookup", "4"))
-
-
-def test_a_drafter_that_fails_ends_the_race(course: Callable[[str], RaceSetup]) -> None:
-    one = course("ready take load take drafting take done take failed take serve")
-    one.race.start(LINES, Request())
-    one.until(lambda: one.ends)
-    assert isinstance(one.ends[0], Problem)
-    assert one.ends[0].remedy == "Do otherwise."
-    one.until(lambda: one.drafting == ("lookup", "4"))
+    assert not one.race.running
 
 
 def test_the_dialog_shows_both_answers_and_the_result(
@@ -183,11 +217,36 @@ def test_the_dialog_shows_both_answers_and_the_result(
     one = course(f"ready take load {race_steps(tmp_path)} serve")
     dialog = RaceDialog(one.race, LINES, Request(), names=("tiny", "lookup"))
     qtbot.addWidget(dialog)
+    assert dialog.report() == ""
     one.until(lambda: one.ends)
-    assert {track.text.toPlainText() for track in dialog.tracks.values()} == {TEXT}
+    assert {track.answer.text for track in dialog.tracks.values()} == {TEXT}
     titles = [label.text() for label in dialog.findChildren(QLabel)]
     assert {"tiny, plain decoding", "tiny, drafter lookup"} <= set(titles)
     assert dialog.result_line.text
     assert dialog.result_line.standing == "good"
     clocks = [track.clock.text() for track in dialog.tracks.values()]
     assert len(set(clocks)) == 2
+    result = one.ends[0]
+    assert isinstance(result, RaceResult)
+    dialog.copy()
+    copied = QGuiApplication.clipboard().text()
+    assert result_text(result) in copied
+    assert all(clock in copied for clock in clocks)
+    report = dialog.report()
+    assert report.count(TEXT) == 2
+    assert LINES[0].content in report
+
+
+def test_the_answers_of_a_race_are_rendered(
+    course: Callable[[str], RaceSetup], qtbot: QtBot, tmp_path: Path
+) -> None:
+    marked_up = "# Counting\n\nOne **two** three."
+    plain = events_file(tmp_path, made_trace(marked_up, longest=0), name="plain.jsonl")
+    fast = events_file(tmp_path, made_trace(marked_up), name="speculative.jsonl")
+    one = course(f"ready take load take race:{plain}:{fast} serve")
+    dialog = RaceDialog(one.race, LINES, Request(), names=("tiny", "lookup"))
+    qtbot.addWidget(dialog)
+    for track in dialog.tracks.values():
+        views = track.answer.findChildren(TextView)
+        one.until(lambda views=views: "One two three." in views[-1].toPlainText())
+        assert "#" not in views[-1].toPlainText()

@@ -1,5 +1,7 @@
 """The panel's figures say what the stats say, in words that can be read."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,16 +10,14 @@ from app.rounds import figures
 from app.rounds.figures import Figure, PositionAcceptance
 from engine.events import Event, Stats
 from engine.rounds import judged
-from engine.stats import ratio_to_plain, tally
+from engine.stats import NoRatio, against_plain, tally
 from tests.support.app.traces import recorded, traces
 
 
 def test_before_anything_happened() -> None:
     empty = Stats()
     assert figures.speed(empty) == Figure("–", "tokens/s")
-    assert figures.against_plain(empty, empty) == Figure(
-        "not measured yet", "0 plain rounds so far"
-    )
+    assert figures.against_plain(empty) == Figure("–", NoRatio.NOTHING_DRAFTED.value)
     assert figures.acceptance_rate(empty).value == "–"
     assert figures.acceptance_length(empty).value == "–"
     assert figures.draft_length(None).value == "–"
@@ -59,16 +59,21 @@ def test_an_answer_by_hand() -> None:
 
 def test_the_speed_up_is_measured_or_said_not_to_be() -> None:
     answer = tally(recorded("stories_lookup.jsonl"))
-    ratio = ratio_to_plain(answer, answer)
-    assert ratio is not None
-    shown = figures.against_plain(answer, answer)
-    assert shown == Figure(f"{ratio:.2f}×", "69 plain rounds\nmeasured here")
-    drafted_only = tally(recorded("stories_early_exit.jsonl"))
-    shown = figures.against_plain(drafted_only, drafted_only)
-    assert shown == Figure("not measured yet", "1 plain round so far")
-    assert figures.against_plain(drafted_only, answer).value.endswith("×")
+    ratio = against_plain(answer)
+    assert isinstance(ratio, float)
+    shown = figures.against_plain(answer)
+    assert shown == Figure(f"{ratio:.2f}×", "69 plain rounds\nof this answer")
+    drafted_only = tally(recorded("stories_early_exit.jsonl"))  # stored by an earlier version
+    assert figures.against_plain(drafted_only) == Figure("–", NoRatio.NOT_MEASURED.value)
+    assert "ends" in figures.against_plain(drafted_only, ended=False).remark
+    passes = (0.9 * drafted_only.verify_seconds / drafted_only.rounds,) * 8
+    measured = replace(drafted_only, reference_seconds=passes)
+    shown = figures.against_plain(measured)
+    assert shown.value.endswith("×")
+    busier = replace(drafted_only, reference_seconds=(60.0,) * 8)
+    assert figures.against_plain(busier) == Figure("–", NoRatio.NOT_COMPARABLE.value)
     plain = tally(recorded("stories_plain.jsonl"))
-    assert figures.against_plain(plain, plain) == Figure("–", "nothing was drafted")
+    assert figures.against_plain(plain) == Figure("–", NoRatio.NOTHING_DRAFTED.value)
 
 
 def test_the_draft_length_comes_with_its_reason() -> None:

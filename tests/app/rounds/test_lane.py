@@ -6,7 +6,7 @@ from PySide6.QtGui import QColor, QPalette
 from pytestqt.qtbot import QtBot
 
 from app.rounds.drawing import Ruler, TokenBox, lay_out
-from app.rounds.lane import DraftLane, describe
+from app.rounds.lane import DraftLane
 from app.theme.palette import DARK, LIGHT, Palette
 from engine.rounds import Round, joined, judged
 from tests.support.app.traces import made_round, recorded
@@ -110,7 +110,19 @@ def test_what_became_of_tokens_is_said_in_words(lane: DraftLane, clock: Clock) -
     found = lay_out(lane.shown.round, Ruler(lane.font(), lane.font()), width=600)
     assert {label.text for label in found.labels} >= {"correction", "rejected", "2 discarded"}
     assert "1 of 4 accepted; correction: ·own" in lane.accessibleDescription()
-    assert describe(None) == "No round yet."
+
+
+@pytest.mark.parametrize("colours", [LIGHT, DARK], ids=["light", "dark"])
+def test_before_the_first_round_a_line_says_what_is_done(lane: DraftLane, colours: Palette) -> None:
+    paint_on(lane, colours)
+    empty = seen(lane)
+    lane.say("Reading the prompt", share=0.4)
+    assert lane.accessibleDescription() == "Reading the prompt"
+    assert seen(lane) >= {colours.link, colours.edge, colours.text}
+    push_round(lane, " one", accepted=1)
+    assert "Reading" not in lane.accessibleDescription()
+    lane.clear()
+    assert seen(lane) == empty, "the line was of the answer before"
 
 
 def test_a_long_draft_is_counted_where_it_does_not_fit(lane: DraftLane) -> None:

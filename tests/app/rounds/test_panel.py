@@ -1,15 +1,18 @@
 """The panel shows an answer's figures, calmly, and its charts can be read in words."""
 
+from dataclasses import replace
+
 import pytest
 from PySide6.QtGui import QColor, QPalette
-from PySide6.QtWidgets import QLabel
+from PySide6.QtWidgets import QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.rounds.charts import PositionChart, TimeBar
+from app.rounds.explained import FIGURE_NAMES, FIGURES, as_tip
 from app.rounds.figures import PositionAcceptance, TimeShare
-from app.rounds.panel import RoundsPanel
-from app.theme.palette import DARK
-from engine.events import Text
+from app.rounds.panel import FigureView, RoundsPanel
+from app.theme.palette import DARK, LIGHT, tinted
+from engine.events import Done, Text
 from engine.rounds import joined, judged
 from engine.stats import tally
 from tests.support.app.traces import recorded
@@ -46,13 +49,35 @@ def test_events_are_drawn_later_and_all_at_once(qtbot: QtBot, panel: RoundsPanel
     assert panel.figure("rate").value == "50\u2009%"
 
 
-def test_the_machine_may_have_measured_plain_rounds_before(panel: RoundsPanel) -> None:
-    panel.show_trace(recorded("stories_early_exit.jsonl"))
-    assert panel.figure("plain").value == "not measured yet"
-    panel.compare_with(tally(recorded("stories_lookup.jsonl")))
+def test_the_speed_up_comes_with_the_end_of_the_answer(panel: RoundsPanel) -> None:
+    events = recorded("stories_early_exit.jsonl")
+    *_, done = events
+    assert isinstance(done, Done)
+    stats = tally(events)
+    passes = (0.9 * stats.verify_seconds / stats.rounds,) * 8
+    panel.show_trace((), ended=False)
+    for happening in joined(events[:-1]):
+        panel.push(happening)
+    panel.refresh()
+    assert panel.figure("plain").value == "–"
+    assert "ends" in panel.figure("plain").remark
+    panel.push(replace(done, stats=replace(done.stats, reference_seconds=passes)))
+    panel.refresh()
     assert panel.figure("plain").value.endswith("×")
-    panel.compare_with(None)
-    assert panel.figure("plain").value == "not measured yet"
+
+
+def test_every_figure_is_explained(panel: RoundsPanel) -> None:
+    assert set(FIGURES) == set(FIGURE_NAMES)
+    shown = {view.toolTip() for view in panel.findChildren(QWidget)}
+    explained = set(FIGURES) - {"not shown", "positions"}
+    assert {as_tip(FIGURES[key]) for key in explained} <= shown
+
+
+def test_the_draft_length_is_in_sight_above_the_charts(panel: RoundsPanel) -> None:
+    panel.resize(350, 460)  # what a window of 1280 by 840 gives it
+    panel.grab()
+    view = next(v for v in panel.findChildren(FigureView) if v.key == "draft")
+    assert view.geometry().bottom() < 300
 
 
 def test_nothing_jumps_as_figures_come_in(panel: RoundsPanel) -> None:
@@ -90,13 +115,26 @@ def test_the_chart_of_positions_is_said_in_words(qtbot: QtBot) -> None:
     chart = PositionChart()
     qtbot.addWidget(chart)
     assert chart.accessibleDescription() == "Nothing was drafted."
-    chart.show_positions((PositionAcceptance(1, 10, 9), PositionAcceptance(2, 8, 0)))
+    chart.show_positions((PositionAcceptance(1, 100, 90), PositionAcceptance(2, 8, 0)))
     chart.resize(chart.sizeHint())
-    said = "position 1: 90\u2009%, position 2: 0\u2009%"
+    said = "position 1: 90\u2009% of 100, position 2: 0\u2009% of 8"
     assert chart.accessibleDescription() == said
-    assert chart.tip_at(5) == "Position 1: 9 of 10 accepted"
-    assert chart.tip_at(50) == "Position 2: 0 of 8 accepted"
+    assert chart.tip_at(5) == "Position 1: 90 of 100 accepted"
+    assert chart.tip_at(50) == "Position 2: 0 of 8 accepted, too few to say much"
     assert chart.tip_at(200) == ""
+
+
+def test_few_tokens_look_like_few(qtbot: QtBot) -> None:
+    pictures = []
+    for proposed in (19, 20):
+        chart = PositionChart()
+        qtbot.addWidget(chart)
+        chart.show_positions((PositionAcceptance(1, proposed, proposed),))
+        chart.resize(chart.sizeHint())
+        image = chart.grab().toImage()
+        pictures.append(QColor(image.pixel(17, image.height() // 2)).name())
+    assert pictures[1] == LIGHT.accepted
+    assert pictures[0] == tinted(LIGHT.paper, LIGHT.accepted)
 
 
 @pytest.mark.parametrize("number", [0, 1, 16])

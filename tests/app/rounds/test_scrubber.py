@@ -12,8 +12,10 @@ from PySide6.QtWidgets import QLabel, QPushButton, QToolButton, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.rounds.lane import DraftLane
+from app.rounds.replay_dialog import ReplayDialog
 from app.rounds.replay_text import ReplayText
 from app.rounds.scrubber import Scrubber
+from app.rounds.trace import Replay
 from app.theme.palette import DARK
 from engine.events import (
     Draft,
@@ -36,7 +38,7 @@ ROUNDS = 42
 def scrubber(qtbot: QtBot) -> Iterator[Scrubber]:
     window = QWidget()
     qtbot.addWidget(window)
-    scrubber = Scrubber(window)
+    scrubber = Scrubber(parent=window)
     scrubber.resize(400, 400)
     scrubber.show_trace(EVENTS)
     window.show()
@@ -48,6 +50,10 @@ def part[T: QWidget](scrubber: Scrubber, kind: type[T]) -> T:
     found = scrubber.findChild(kind)
     assert found is not None
     return found
+
+
+def push_button(scrubber: Scrubber, words: str) -> QPushButton:
+    return next(b for b in scrubber.findChildren(QPushButton) if b.text() == words)
 
 
 def text(scrubber: Scrubber) -> str:
@@ -171,7 +177,7 @@ def test_playing_from_the_end_begins_again(scrubber: Scrubber) -> None:
 def test_the_export_is_the_whole_trace(qtbot: QtBot, scrubber: Scrubber) -> None:
     scrubber.go_to(3)
     with qtbot.waitSignal(scrubber.export_wanted) as signal:
-        part(scrubber, QPushButton).click()
+        push_button(scrubber, "Export…").click()
     assert isinstance(signal.args, list)
     values = json.loads(signal.args[0])
     assert len(values) == len(EVENTS)
@@ -182,7 +188,8 @@ def test_without_an_answer_there_is_nothing_to_press(scrubber: Scrubber) -> None
     scrubber.show_trace(())
     assert text(scrubber) == ""
     assert not any(b.isEnabled() for b in scrubber.findChildren(QToolButton))
-    assert not part(scrubber, QPushButton).isEnabled()
+    assert not push_button(scrubber, "Export…").isEnabled()
+    assert not push_button(scrubber, "Enlarge…").isEnabled()
     scrubber.play()
     assert not scrubber.playing
     assert "no rounds" in [label.text() for label in scrubber.findChildren(QLabel)]
@@ -216,3 +223,57 @@ def test_motion_is_reduced_for_the_lane(scrubber: Scrubber) -> None:
     scrubber.reduce_motion = True
     assert part(scrubber, DraftLane).reduce_motion
     assert scrubber.reduce_motion
+
+
+def test_the_replay_can_be_played_faster(scrubber: Scrubber, qtbot: QtBot) -> None:
+    scrubber.go_to(0)
+    intervals = []
+    for index in range(scrubber.speeds.count()):
+        scrubber.speeds.setCurrentIndex(index)
+        intervals.append(scrubber._timer.interval() * scrubber.speed)
+    assert scrubber.speed == 8
+    assert max(intervals) - min(intervals) < 8
+    scrubber.play()
+    lane = part(scrubber, DraftLane)
+    qtbot.waitUntil(lambda: scrubber.place > 2)
+    scrubber.pause()
+    shown = lane.shown
+    assert shown is not None
+    assert shown.judged_at == shown.drafted_at, "the draft has no time to wait for its verdict"
+
+
+def test_the_beginning_is_not_called_empty(scrubber: Scrubber) -> None:
+    scrubber.go_to(0)
+    beginning = part(scrubber, ReplayText).placeholderText()
+    scrubber.show_trace(())
+    assert part(scrubber, ReplayText).placeholderText() != beginning
+
+
+def test_a_replay_in_a_window_of_its_own_begins_where_the_small_one_was(
+    scrubber: Scrubber, qtbot: QtBot
+) -> None:
+    scrubber.go_to(7)
+    asked: list[bool] = []
+    scrubber.room_wanted.connect(lambda: asked.append(True))
+    push_button(scrubber, "Enlarge…").click()
+    assert asked == [True]
+    large = ReplayDialog(scrubber.replay, place=scrubber.place)
+    qtbot.addWidget(large)
+    assert large.scrubber.place == 7
+    assert large.panel.stats == tally(scrubber.events)
+    large.scrubber.go_to(9)
+    assert large.panel.stats.rounds == 9
+    assert scrubber.place == 7
+
+
+def test_the_whole_lane_is_seen_where_there_is_room(qtbot: QtBot) -> None:
+    large = ReplayDialog(Replay(EVENTS), place=0)
+    qtbot.addWidget(large)
+    large.resize(1200, 700)
+    large.grab()
+    lane = part(large.scrubber, DraftLane)
+    for place in range(1, ROUNDS + 1):
+        large.scrubber.go_to(place)
+        layout = lane._layout()
+        assert layout is not None
+        assert layout.shift == 0.0

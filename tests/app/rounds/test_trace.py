@@ -1,6 +1,7 @@
 """A trace keeps its laws whatever the events, and can be replayed a round at a time."""
 
 import json
+from dataclasses import replace
 
 from hypothesis import given
 
@@ -24,7 +25,7 @@ from tests.support.app.traces import recorded, text_of, traces
 
 
 def written(found: tuple[Piece, ...]) -> str:
-    return "".join(piece.text for piece in found if piece.kind != "rejected")
+    return "".join(piece.text for piece in found if piece.written)
 
 
 @given(events=traces())
@@ -49,7 +50,7 @@ def test_what_is_final_stays(events: tuple[Event, ...]) -> None:
 
 @given(events=traces())
 def test_a_piece_has_what_the_engine_said_of_its_token(events: tuple[Event, ...]) -> None:
-    found = [piece for piece in pieces(events) if piece.kind != "rejected"]
+    found = [piece for piece in pieces(events) if piece.written]
     addresses = [
         (one.number, index) for one in judged(events) for index in range(len(one.committed))
     ]
@@ -89,12 +90,15 @@ def test_rejected_pieces_stand_in_draft_order_before_the_correction(
         of_round = [piece for piece in found if piece.round == one.number]
         drafted = [piece for piece in of_round if piece.position]
         assert [piece.position for piece in drafted] == list(range(1, len(drafted) + 1))
-        fallen = [piece for piece in drafted if piece.kind == "rejected"]
+        dropped = [piece for piece in drafted if not piece.written]
         stood = [piece for piece in drafted if piece.kind == "accepted"]
-        assert stood + fallen == drafted
-        assert bool(fallen) == (of_round[-1].kind == "correction")
+        assert stood + dropped == drafted
+        assert bool(dropped) == (of_round[-1].kind == "correction")
+        assert [piece.kind for piece in dropped] == ["rejected", *["discarded"] * len(dropped)][
+            : len(dropped)
+        ]
         texts = [token.text for token in one.drafted if token.fate != "accepted"]
-        assert [piece.text for piece in fallen] == (texts if fallen else [])
+        assert [piece.text for piece in dropped] == (texts if dropped else [])
         assert all(piece.q == one.drafted[piece.position - 1].q for piece in drafted)
 
 
@@ -124,7 +128,7 @@ def test_a_round_by_hand() -> None:
     assert pieces(events) == (
         Piece("The", "accepted", 1, 1, 0.5, 0.5, 1.0, "model"),
         Piece(" cat", "rejected", 1, 2, 0.1, 0.5, 0.2, "model"),
-        Piece(" sat", "rejected", 1, 3, 0.2, 0.5, 0.4, "model"),
+        Piece(" sat", "discarded", 1, 3, 0.2, 0.5, 0.4, "model"),
         Piece(" dog", "correction", 1, 0, 0.75, None, None, "model"),
         Piece(" ran", "plain", 2, 0, 0.5, None, None, ""),
     )
@@ -193,7 +197,8 @@ def test_a_recorded_answer() -> None:
     assert text_of(replay.events_until(0)) == ""
     done = replay.events[-1]
     assert isinstance(done, Done)
-    assert done.stats == tally(replay.events_until(42))
+    known = replace(tally(replay.events_until(42)), plain_round_seconds=())
+    assert done.stats == known  # an earlier version wrote it
 
 
 def test_text_without_rounds_is_replayed_too() -> None:

@@ -24,7 +24,8 @@ def test_texts(colours: Palette) -> None:
         assert contrast(text, colours.own) >= TEXT
     for text in (colours.text, colours.muted):
         assert contrast(text, colours.card) >= TEXT
-    assert contrast(colours.text, colours.hover) >= TEXT
+    for surface in (colours.hover, colours.found, colours.found_now):
+        assert contrast(colours.text, surface) >= TEXT
 
 
 @both

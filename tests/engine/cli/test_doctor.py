@@ -165,6 +165,11 @@ def test_the_command_ends_with_0_or_1(
     assert (code, found["usable"]) == (0, True)
     assert found["lines"][-1].keys() == {"name", "fact", "remedy", "usable", "symptom"}
     assert found["curve"]["points"][0]["rows"] == 1
+    code, text = run("doctor", "--no-pair", "--json")
+    alone = json.loads(text)
+    names = [line["name"] for line in alone["lines"]]
+    assert ("target" in names, alone["curve"]) == (False, None)
+    assert "\n" not in text.strip()  # as the window reads lines
     code, text = run("doctor", "--target", tmp_path / "none")
     assert code == 1
     assert "✗ target" in text

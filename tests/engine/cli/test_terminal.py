@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from io import StringIO
 
 import pyte
@@ -35,6 +36,7 @@ from engine.events import (
     WrittenToken,
 )
 from engine.rounds import judged
+from engine.stats import NoRatio, against_plain
 from models.in_words import clean
 
 # Every sequence that drawing may use; nothing else may be left but line ends.
@@ -440,29 +442,33 @@ ANSWER = Stats(
     corrections=30,
     bonuses=20,
     plain=23,
+    plain_seconds=23 * 0.0325,
     decode_seconds=155 / 41.3,
 )
 
 
+COMPARED = replace(ANSWER, reference_seconds=(0.0325,) * 8)
+SLOWER = replace(ANSWER, reference_seconds=(0.0209,) * 8)
+
+
 @pytest.mark.parametrize(
-    ("stats", "ratio", "words", "figures"),
+    ("stats", "words", "figures"),
     [
-        (ANSWER, 1.344, ["1.34×", "68 %", "120"], ["41.3 tokens/s", "3.1 tokens per pass"]),
-        (ANSWER, 0.97, ["0.97×"], []),
-        (ANSWER, None, ["68 %", "120", "not measured"], []),
-        (Stats(prompt_tokens=9, rounds=10, plain=10, decode_seconds=2.0), None,
+        (COMPARED, ["1.34×", "68 %", "120"], ["41.3 tokens/s", "3.1 tokens per pass"]),
+        (SLOWER, ["0.93×"], []),
+        (ANSWER, ["68 %", "120", NoRatio.NOT_MEASURED.value], []),
+        (replace(ANSWER, reference_seconds=(0.3,) * 8), [NoRatio.NOT_COMPARABLE.value], []),
+        (Stats(prompt_tokens=9, rounds=10, plain=10, decode_seconds=2.0),
          ["Nothing was drafted"], ["5.0 tokens/s", "9 tokens read, 0 reused"]),
-        (Stats(prompt_tokens=9), None, ["Nothing was drafted"], ["9 tokens read, 0 reused"]),
+        (Stats(prompt_tokens=9), ["Nothing was drafted"], ["9 tokens read, 0 reused"]),
     ],
 )  # fmt: skip
-def test_the_closing_lines(
-    stats: Stats, ratio: float | None, words: list[str], figures: list[str]
-) -> None:
-    gist, numbers = closing_lines(stats, ratio=ratio)
+def test_the_closing_lines(stats: Stats, words: list[str], figures: list[str]) -> None:
+    gist, numbers = closing_lines(stats)
     assert all(word in gist for word in words), gist
     assert all(figure in numbers.split(" · ") for figure in figures if "read" not in figure)
     assert all(figure in numbers for figure in figures), numbers
-    assert ("×" in gist) == (ratio is not None)
+    assert ("×" in gist) == isinstance(against_plain(stats), float)
 
 
 # Beside the figures

@@ -36,7 +36,7 @@ def test_a_budget() -> None:
     budget = RegretBudget()
     assert budget.wait_for(1.0) == 0
     lost = 0
-    while not budget.in_debt:
+    while budget.required_gain(parked=True) <= 1.0:
         budget.count(1, 1.5)
         lost += 1
     assert lost * 0.5 < 3.0
@@ -46,7 +46,18 @@ def test_a_budget() -> None:
     for _ in range(1_000):
         budget.count(4, 1.0)  # great gains
     lost = 0
-    while not budget.in_debt:
+    while budget.required_gain(parked=True) <= 1.0:
         budget.count(1, 1.5)
         lost += 1
     assert lost * 0.5 < 5.0  # are not to be gambled away
+
+
+def test_with_something_saved_a_small_loss_is_borne_and_in_debt_none() -> None:
+    budget = RegretBudget()
+    saved = [budget.required_gain(parked=False)]
+    assert 0.85 < saved[0] < budget.required_gain(parked=True) == 1.0
+    while saved[-1] <= 1.0:
+        budget.count(1, 1.2)
+        saved.append(budget.required_gain(parked=False))
+    assert saved == sorted(saved)
+    assert saved[-1] == budget.required_gain(parked=True)

@@ -60,6 +60,30 @@ def test_what_is_measured() -> None:
     assert len(costs.passes(500)) == ROWS
 
 
+def test_what_loading_a_drafter_takes_is_no_part_of_what_reading_costs() -> None:
+    """Else a parked drafter, which has to catch up, seems too dear to be tried again."""
+    target = Decoder(build("llama"))
+    now, reads = 0.0, 0
+
+    class Cold(ModelDrafter):
+        def prepare(self, tokens: list[int]) -> Iterator[int]:
+            nonlocal now, reads
+            now += 0.024 if reads else 0.8
+            reads += 1
+            return super().prepare(tokens)
+
+    drafter = Cold(decoder(noisy(target.model)), vocabulary=target.vocabulary)
+
+    def ticking() -> float:
+        nonlocal now
+        now += 1e-6
+        return now
+
+    found = calibrate(target, drafter, clock=ticking)
+    assert found is not None
+    assert found.drafts[-1].read_seconds == pytest.approx(0.001, rel=0.01)
+
+
 @pytest.mark.parametrize("architecture", CORE)
 @pytest.mark.parametrize("kind", ["cascade", "early-exit", "head"])
 def test_the_models_hold_what_they_held_before(architecture: str, kind: str) -> None:

@@ -206,9 +206,27 @@ def test_a_drafter_is_followed_too() -> None:
     costs.observe_draft("head", 4, 0.9, context=64)  # an accident
     draft = costs.draft("head", context=64)
     assert draft.start_seconds + 4 * draft.step_seconds == pytest.approx(0.009, rel=0.05)
-    costs.observe_draft("head", 1, 0.0045 + 0.1, context=64, behind=100)
+    for _ in range(2):
+        costs.observe_draft("head", 1, 0.0045 + 0.1, context=64, behind=100)
     assert costs.draft("head", context=64).step_seconds == draft.step_seconds
     assert costs.draft("head", context=64).read_seconds == pytest.approx(0.001, rel=0.1)
+
+
+@pytest.mark.parametrize("behind", [0, 100])
+def test_a_first_draft_that_had_to_load_kernels_is_not_believed(behind: int) -> None:
+    costs = Costs(MEASURED)
+    before = costs.draft("head", context=64, behind=behind)
+    costs.observe_draft("head", 1, 2.0, context=64, behind=behind)
+    assert costs.draft("head", context=64, behind=behind) == before
+
+
+def test_a_pass_over_rows_never_costs_more_than_one_for_each() -> None:
+    costs = Costs(MEASURED)
+    for _ in range(9):
+        costs.observe_pass(2, 15 * SHALLOW.seconds[0], context=64)
+        costs.observe_pass(1, SHALLOW.seconds[0], context=64)
+    passes = costs.passes(64)
+    assert all(seconds <= 1.0001 * rows * passes[0] for rows, seconds in enumerate(passes, 1))
 
 
 def test_an_unknown_drafter_costs_a_part_of_a_pass_until_it_is_seen() -> None:

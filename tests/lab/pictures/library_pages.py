@@ -39,7 +39,7 @@ def draw_library(window: Window, save: Save) -> None:
     grab("search")
     dialog.search.searched.emit("qwen3")
     commands.asked("search").fail(
-        "The hub cannot be reached.", "Connect to the internet, and search again."
+        "There is no connection to the hub.", "Check the network connection, then try again."
     )
     grab("search-offline")
     dialog.search.searched.emit("qwenn")

@@ -36,11 +36,9 @@ class Photographer:
         raced = events_file(home, made_trace(RACE_ANSWER), name="raced.jsonl")
         plain = events_file(home, made_trace(RACE_ANSWER, longest=0), name="plain.jsonl")
         begun = _until_draft(made_trace(ANSWER))
-        drafting = f"drafting:{SIMULATED}"
         steps = (
             f"ready take load take part:{begun}:{whole} take "
-            f"-- ready take load take play:{whole} take {drafting} take play:{plain} "
-            f"take {drafting} take play:{raced} take {drafting} serve"
+            f"-- ready take load take play:{whole} take race:{plain}:{raced} serve"
         )
         self.window = make_window(
             application,

@@ -19,6 +19,7 @@ from engine.protocol import (
     Load,
     Loaded,
     Loading,
+    Memory,
     Quit,
     Ready,
     Response,
@@ -54,7 +55,7 @@ def main(arguments: Sequence[str]) -> None:
                 continue
         pair = (command.id, target, drafter, length)
         say(Loading(*pair, measured=0.0))
-        say(Loaded(*pair, "float32", 1 << 16, 50_000, "", Sampling()))
+        say(Loaded(*pair, "float32", 1 << 16, 50_000, "", Memory(), Sampling()))
 
 
 def play(

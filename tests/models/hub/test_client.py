@@ -138,9 +138,9 @@ def test_a_model_that_is_not_there(hub: Hub):
 def test_a_hub_that_is_not_there(hub: Hub):
     with serving_hub({}) as gone:
         endpoint = gone.endpoint
-    with pytest.raises(Problem, match="cannot be reached"):
+    with pytest.raises(Problem, match="There is no connection to the hub"):
         Hub(endpoint=endpoint).describe(NAME)
-    with pytest.raises(Problem, match="cannot be reached"):
+    with pytest.raises(Problem, match="The address of the hub"):
         Hub(endpoint="nonsense://x").describe(NAME)
 
 

@@ -67,14 +67,14 @@ def test_a_hub_that_sends_nothing_is_given_up(client: Client, pauses: list[float
     client.server.answers[f"/{NAME}/resolve/{client.server.commit(NAME)}/config.json"] = (
         client.server.repositories[NAME]["config.json"]
     )
-    fails(client, "cannot be reached", wait_seconds=1.0)
+    fails(client, "broke off", wait_seconds=1.0)
     assert {1.0, 2.0, 4.0, 8.0, 16.0} >= set(pauses) >= {1.0, 2.0, 4.0}
 
 
 def test_a_hub_that_stalls_is_given_up_and_resumed(client: Client):
     client.hub = Hub(endpoint=client.server.endpoint, timeout_seconds=0.05)
     client.server.hold_after = 100_000
-    fails(client, "cannot be reached.*timed out")
+    fails(client, "does not answer")
     client.server.hold_after = None
     client.hub = Hub(endpoint=client.server.endpoint)
     left = remaining_bytes(client.describe(), cache=client.cache)
@@ -201,7 +201,7 @@ def test_a_start_over_that_breaks_off_leaves_nothing_of_before(client: Client):
     partial = client.folder / "blobs" / f"{sha256(data)}.slipstream.incomplete"
     partial.parent.mkdir(parents=True)
     partial.write_bytes(b"z" * 140_000)
-    fails(client, "cannot be reached")
+    fails(client, "broke off")
     client.server.ranges, client.server.drop_after = True, None
     recovers(client)
     assert client.server.requests(f"/{WEIGHTS}")[-1].range == "bytes=50000-"
@@ -210,7 +210,7 @@ def test_a_start_over_that_breaks_off_leaves_nothing_of_before(client: Client):
 def test_a_hub_that_resumes_at_the_wrong_place(client: Client, pauses: list[float]):
     client.server.wrong_start = True
     client.server.drop_after = 90_000
-    fails(client, "resumed at the wrong place|without sending complete")
+    fails(client, "broke off")
     client.server.wrong_start = False
     client.fetch()
     assert client.is_right()

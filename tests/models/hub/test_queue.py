@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from models.errors import Problem
 from models.hub.queue import (
     FILE_NAME,
+    INTERRUPTED,
     SAVE_SECONDS,
     Cancelled,
     Queue,
@@ -25,7 +26,7 @@ from models.hub.queue import (
 )
 from models.records import Download
 
-GIVE_UP = Problem("It cannot be had.", "Try another one.")
+GIVE_UP = Problem("It is gone.", "Try another one.")
 
 
 @pytest.fixture
@@ -169,7 +170,25 @@ def test_progress_does_not_undo_a_pause(queue: Queue, tmp_path: Path):
     assert (paused.status, paused.done_bytes) == ("paused", 3)
 
 
-def test_paused_and_resumed_at_once_it_is_fetched_again(queue: Queue, tmp_path: Path):
+@pytest.mark.parametrize("again", ["resume", "enqueue"])
+def test_paused_and_resumed_before_it_was_noticed_it_goes_on(
+    queue: Queue, tmp_path: Path, again: str
+):
+    queue.enqueue("x/1")
+    other, begun = Queue(home=tmp_path), []
+
+    def fetch(download: Download, report: ReportProgress, cancelled: Cancelled) -> None:
+        begun.append(download.repository)
+        other.pause("x/1")
+        getattr(other, again)("x/1")
+        assert not cancelled()
+
+    queue.run(fetch)
+    assert begun == ["x/1"]
+    assert statuses(queue) == {"x/1": "done"}
+
+
+def test_resumed_after_it_was_noticed_it_is_fetched_again(queue: Queue, tmp_path: Path):
     queue.enqueue("x/1")
     other, begun = Queue(home=tmp_path), []
 
@@ -177,10 +196,13 @@ def test_paused_and_resumed_at_once_it_is_fetched_again(queue: Queue, tmp_path: 
         begun.append(download.repository)
         if len(begun) == 1:
             other.pause("x/1")
-            other.resume("x/1")
             assert cancelled()
-            raise GIVE_UP
+            other.resume("x/1")
+            raise KeyboardInterrupt
 
+    with pytest.raises(KeyboardInterrupt):
+        queue.run(fetch)
+    assert statuses(queue) == {"x/1": "queued"}
     queue.run(fetch)
     assert begun == ["x/1", "x/1"]
     assert statuses(queue) == {"x/1": "done"}
@@ -216,9 +238,13 @@ def test_stopped_it_is_paused_and_the_rest_waits(queue: Queue):
     assert {one.status for one in queue.resume_all()} == {"queued"}
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), ZeroDivisionError()])
-def test_an_error_goes_on_to_the_caller_and_the_download_is_paused(
-    queue: Queue, error: BaseException
+@pytest.mark.parametrize(
+    ("error", "left"),
+    [(KeyboardInterrupt(), ("paused", "", "")),
+     (ZeroDivisionError("by zero"), ("failed", "x/1 failed unexpectedly: by zero.", "Try again."))],
+)  # fmt: skip
+def test_an_error_goes_on_to_the_caller_and_the_queue_knows_it(
+    queue: Queue, error: BaseException, left: tuple[str, str, str]
 ):
     def fetch(download: Download, report: ReportProgress, cancelled: Cancelled) -> None:
         raise error
@@ -226,7 +252,8 @@ def test_an_error_goes_on_to_the_caller_and_the_download_is_paused(
     queue.enqueue("x/1")
     with pytest.raises(type(error)):
         queue.run(fetch)
-    assert statuses(queue) == {"x/1": "paused"}
+    (there,) = queue.downloads()
+    assert (there.status, there.problem, there.remedy) == left
 
 
 def test_one_runner_at_a_time(queue: Queue, tmp_path: Path):
@@ -254,7 +281,52 @@ Queue(home=Path(sys.argv[1])).run(fetch)
 """
 
 
-def test_a_runner_that_is_killed_leaves_a_paused_download(queue: Queue, tmp_path: Path):
+@pytest.mark.parametrize(
+    ("request_", "left"), [("", "failed"), ("pause", "paused"), ("cancel", None)]
+)
+def test_what_a_killed_runner_was_asked_for_is_carried_out(
+    queue: Queue, tmp_path: Path, request_: str, left: str | None
+):
+    running = Download("x/1", "", "running", 3, 7, request=request_)  # type: ignore[arg-type]
+    (tmp_path / FILE_NAME).write_text(json.dumps({"downloads": [asdict(running)]}))
+    assert statuses(queue) == ({"x/1": left} if left else {})
+    for download in queue.downloads():
+        assert (download.done_bytes, download.request) == (3, "")
+        assert bool(download.problem) == (left == "failed")
+
+
+@pytest.mark.parametrize(("request_", "end"), [("pause", "paused"), ("cancel", "cancelled")])
+def test_a_request_is_in_the_queue_until_the_runner_carries_it_out(
+    queue: Queue, tmp_path: Path, request_: str, end: str
+):
+    queue.enqueue("x/1")
+    other, told = Queue(home=tmp_path), []
+
+    def fetch(download: Download, report: ReportProgress, cancelled: Cancelled) -> None:
+        asked = getattr(other, request_)("x/1")
+        assert (asked.status, asked.request) == ("running", request_)
+        assert other.downloads() == [asked]
+        report(replace(download, done_bytes=3, total_bytes=7))
+        assert cancelled()
+        raise GIVE_UP
+
+    queue.run(fetch, report=told.append)
+    assert [(one.status, one.request, one.done_bytes) for one in told] == [
+        ("running", "", 0),
+        ("running", request_, 3),
+        (end, "", 3),
+    ]
+    assert statuses(queue) == ({"x/1": "paused"} if request_ == "pause" else {})
+
+
+def test_a_waiting_one_is_paused_and_cancelled_at_once(queue: Queue):
+    queue.enqueue("x/1")
+    assert queue.pause("x/1").status == "paused"
+    assert queue.cancel("x/1").status == "cancelled"
+    assert statuses(queue) == {}
+
+
+def test_a_runner_that_is_killed_leaves_a_failed_download(queue: Queue, tmp_path: Path):
     queue.enqueue("x/1")
     queue.enqueue("x/2")
     with subprocess.Popen(
@@ -268,9 +340,10 @@ def test_a_runner_that_is_killed_leaves_a_paused_download(queue: Queue, tmp_path
         with pytest.raises(QueueBusy):
             queue.run(fetch_all)
         runner.send_signal(signal.SIGKILL)
-    assert statuses(queue) == {"x/1": "paused", "x/2": "queued"}
+    assert statuses(queue) == {"x/1": "failed", "x/2": "queued"}
+    assert queue.downloads()[0].problem == INTERRUPTED.message
     queue.run(fetch_all)
-    assert statuses(queue) == {"x/1": "paused", "x/2": "done"}
+    assert statuses(queue) == {"x/1": "failed", "x/2": "done"}
     queue.resume("x/1")
     queue.run(fetch_all)
     assert statuses(queue) == {"x/1": "done"}
@@ -330,6 +403,8 @@ SOUND = asdict(Download("x/1", "main", "queued", 0, 0))
         [SOUND, SOUND],
         [SOUND, SOUND | {"repository": "X/1"}],
         [SOUND | {"status": "flying"}],
+        [SOUND | {"status": "cancelled"}],
+        [SOUND | {"request": "hurry"}],
         [SOUND | {"status": ["queued"]}],
         [SOUND | {"repository": ""}],
         [SOUND | {"repository": 7}],

@@ -103,7 +103,7 @@ class History(RuleBasedStateMachine):
         for entry in plain["downloads"]:
             if entry["status"] == "queued":
                 entry["status"] = "running"
-                self.expected[entry["repository"]] = "paused"
+                self.expected[entry["repository"]] = "failed"
                 break
         path.write_text(json.dumps(plain))
         self.queue = Queue(home=self.home)

@@ -11,6 +11,7 @@ and so on; the last is repeated. Each word is one step:
     stale | refused        say something of a generation that is over, of nothing at all
     play:FILE              say the events in a file of them, as those of what was taken
     part:NUMBER:FILE       only so many of them
+    race:FILE:FILE         those of the plain answer, then those of the other one
     long:BYTES             a text whose line has so many bytes, its end included
     print:WORD | half | unended              what is no response, half of one, one without an end
     complain:WORD | spew   to standard error, a line or 20,000
@@ -35,9 +36,11 @@ from engine.protocol import (
     Load,
     Loaded,
     Loading,
+    Memory,
     Ready,
     Response,
     SetDrafter,
+    Unload,
     Unloaded,
 )
 from engine.request import Sampling
@@ -81,6 +84,10 @@ def do(step: str, word: str, command: Command) -> Command:
         case "play" | "part":
             number, _, path = word.rpartition(":")
             play(id, Path(path), int(number) if step == "part" else None)
+        case "race":
+            plain, _, other = word.partition(":")
+            play(protocol.rival_of(id), Path(plain), None)
+            play(id, Path(other), None)
         case "long":
             length = int(word) - len(line(Text(id, "")))
             say(Text(id, "x" * length))
@@ -119,20 +126,24 @@ def take() -> Command | None:
 def load(command: Command) -> None:
     assert isinstance(command, Load)
     pair = (command.id, command.target, command.drafter, command.draft_length)
-    say(Loading(*pair, measured=0.0), Loaded(*pair, "float32", 4096, 260, "", Sampling()))
+    context = min(command.memory.context or 4096, 4096)
+    loaded = Loaded(*pair, "float32", context, 260, "", command.memory, Sampling())
+    say(Loading(*pair, measured=0.0), loaded)
 
 
 def draft(command: Command, *, target: str) -> None:
     assert isinstance(command, SetDrafter)
     drafting = (command.drafter or "auto", command.draft_length or "auto")
     pair = (command.id, target, *drafting)
-    say(Loading(*pair, measured=0.0), Loaded(*pair, "float32", 4096, 260, "", Sampling()))
+    say(Loading(*pair, measured=0.0), Loaded(*pair, "float32", 4096, 260, "", Memory(), Sampling()))
 
 
 def serve() -> None:
     while command := take():
         if isinstance(command, Load):
             load(command)
+        elif isinstance(command, Unload):
+            say(Unloaded(command.id))
         elif isinstance(command, SetDrafter):
             draft(command, target="/models/tiny")
         elif isinstance(command, Generate):

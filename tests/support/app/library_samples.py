@@ -206,7 +206,7 @@ CANDIDATES = (
         "lookup",
         "lookup",
         True,
-        "Copies what stood in the text before: needs no model, and costs nothing.",
+        "Copies what followed the same words before: needs no model, and costs next to nothing.",
         0.0,
     ),
     Candidate(
@@ -253,11 +253,14 @@ CANDIDATES = (
 def inventory_answer(**records: Iterable[Any]) -> dict[str, Any]:
     """An answer of `list`."""
     none: dict[str, Any] = {"installed": [], "incomplete": [], "downloads": []}
-    return {**none, "folders": [], "free_bytes": 100 * GB, **plain(**records)}
+    answer = {**none, "folders": [], "free_bytes": 100 * GB, **plain(**records)}
+    running = any(one["status"] == "running" for one in answer["downloads"])
+    return {**answer, "downloading": running}
 
 
 INVENTORY_ANSWER: dict[str, Any] = {
     **plain(installed=INSTALLED, incomplete=INCOMPLETE, downloads=DOWNLOADS),
     "folders": ["/Volumes/Models and more/mlx"],
     "free_bytes": 102 * GB,
+    "downloading": True,
 }

@@ -55,6 +55,21 @@ SNIPPETS = [
     "\u2028\u2029\ufdd0\ufffc",
     "😀 é 日本 e\u0301",
     "a\U000e0041b",
+    "$E = mc^2$ and $5 or $10",
+    "so $$\\sum_i x_i$$ is",
+    "\\(a_b\\) \\[c",
+    "$$",
+    "\\[",
+    "\\]",
+    "$$\n= a\n- b\n$$",
+    "  $$ x $$.",
+    "$",
+    "https://a.b/c_d?e=(f). (http://g.h)",
+    "note[^1]",
+    "[^1]: the note",
+    "x<sub>2</sub><br>y<sup>3</sup> <kbd>K</kbd> </sub>",
+    "<details><summary>More</summary>",
+    "</details>",
     "",
     " ",
 ]
@@ -67,6 +82,14 @@ markdown = st.builds(
     ),
     lines,
     st.lists(breaks, max_size=14),
+)
+
+reasoning = st.builds(
+    lambda opening, inside, closing, rest: opening + inside + closing + rest,
+    st.sampled_from(["<think>", "\n<think>\n", "<think", "", "[THINK]"]),
+    markdown,
+    st.sampled_from(["</think>", "</think>\n", "\n</think>\n\n", "</thi", "", "[/THINK]"]),
+    markdown,
 )
 
 

@@ -46,7 +46,7 @@ def test_all_that_was_asked_for_in_that_order(queue: Queue) -> None:
     assert statuses(ends) == [("o/a", "done"), ("o/b", "done")]
     assert ends[1].revision == "v1"
     assert [one.done_bytes for one in told if one.repository == "o/a"][-1] == 100
-    assert statuses(told)[0] == ("o/a", "running")
+    assert statuses(told)[:3] == [("o/a", "queued"), ("o/b", "queued"), ("o/a", "running")]
     assert statuses(told)[-1] == ("o/b", "done")
 
 

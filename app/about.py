@@ -1,0 +1,172 @@
+"""What Slipstream is and where it keeps things; and the facts that a report of a problem needs.
+
+Knows versions, places and the doctor's checks; nothing of conversations.
+"""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from PySide6.QtCore import QObject, Qt, QUrl, Signal
+from PySide6.QtGui import QDesktopServices
+from PySide6.QtWidgets import (
+    QApplication,
+    QDialog,
+    QDialogButtonBox,
+    QGridLayout,
+    QHBoxLayout,
+    QLabel,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.commands import CommandRunner, JsonObject
+from models.errors import Problem
+
+README = Path(__file__).parents[1] / "README.md"  # where it comes along
+_WORDS = (
+    "A chat with models on this computer that answers sooner by speculative decoding, without "
+    "changing what they say, and shows how."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where Slipstream keeps things; `log` is None where none can be written."""
+
+    data: Path
+    conversations: Path
+    log: Path | None
+
+
+class AboutDialog(QDialog):
+    """Signals: `shown(Path)`, open this folder or file; `facts_asked()`, copy the facts."""
+
+    shown = Signal(Path)
+    facts_asked = Signal()
+
+    def __init__(self, places: Places, *, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self.setWindowTitle("About Slipstream")
+        package = metadata.metadata("slipstream")
+        title, words = _label("Slipstream"), _label(_WORDS)
+        font = title.font()
+        font.setPointSizeF(font.pointSizeF() * 1.6)
+        font.setBold(True)
+        title.setFont(font)
+        facts = QGridLayout()
+        facts.setHorizontalSpacing(16)
+        facts.setVerticalSpacing(6)
+        facts.setColumnStretch(1, 1)
+        for row, (name, value) in enumerate(
+            (
+                ("Version", package["Version"]),
+                ("License", package["License-Expression"] or "see LICENSE"),
+                ("Data folder", str(places.data)),
+                ("Conversations", str(places.conversations)),
+                ("Log", str(places.log or "It cannot be written.")),
+            )
+        ):
+            facts.addWidget(_label(name), row, 0, Qt.AlignmentFlag.AlignTop)
+            facts.addWidget(_label(value), row, 1)
+        actions = QHBoxLayout()
+        self._add(actions, "Show the data folder", lambda: self.shown.emit(places.data))
+        log = self._add(actions, "Show the log", lambda: self.shown.emit(places.log))
+        log.setEnabled(places.log is not None)
+        self._add(actions, "Copy the facts for a report", self.facts_asked.emit)
+        if README.is_file():
+            self._add(actions, "Read me", lambda: self.shown.emit(README))
+        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
+        buttons.rejected.connect(self.reject)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(20, 18, 20, 14)
+        column.setSpacing(12)
+        column.addWidget(title)
+        column.addWidget(words)
+        column.addLayout(facts)
+        column.addLayout(actions)
+        column.addWidget(buttons)
+        self.setMinimumWidth(560)
+
+    def _add(self, row: QHBoxLayout, text: str, act: Callable[[], Any]) -> QPushButton:
+        button = QPushButton(text)
+        button.setAutoDefault(False)
+        button.clicked.connect(lambda: act())
+        row.addWidget(button)
+        return button
+
+
+class ProblemReport(QObject):
+    """Copies what the doctor finds on this machine, to be pasted into a report.
+
+    Signals: `copied(str)`, the facts, which are on the clipboard; `failed(Problem)`.
+    """
+
+    copied = Signal(str)
+    failed = Signal(object)
+
+    def __init__(self, commands: CommandRunner | None = None, *, parent: QObject) -> None:
+        """`commands` replaces those of the engine."""
+        super().__init__(parent)
+        engine = (sys.executable, "-m", "engine")
+        self._commands = commands or CommandRunner(engine, name="The doctor", parent=self)
+        self._facts = ""
+
+    def begin(self) -> None:
+        """Ask the doctor, which takes a few seconds."""
+        self._facts = ""
+        running = self._commands.start("doctor", "--json", "--no-pair")
+        running.line_received.connect(self._on_line)
+        running.done.connect(lambda answer: self._copy())
+        running.failed.connect(self._on_failed)
+
+    def close(self) -> None:
+        """End the doctor."""
+        self._commands.close()
+
+    def _on_line(self, answer: JsonObject) -> None:
+        self._facts = facts_text(answer)
+
+    def _on_failed(self, problem: Problem) -> None:
+        if self._facts:  # a doctor that found something wrong
+            self._copy()
+        else:
+            self.failed.emit(problem)
+
+    def _copy(self) -> None:
+        QApplication.clipboard().setText(self._facts)
+        self.copied.emit(self._facts)
+
+
+def facts_text(answer: JsonObject) -> str:
+    """The doctor's answer as lines, with each remedy; empty where it has no checks."""
+    lines = []
+    for check in answer.get("lines", ()):
+        lines.append(f"{check.get('name', '')}: {check.get('fact', '')}")
+        if check.get("remedy"):
+            lines.append(f"  -> {check['remedy']}")
+    return "\n".join(lines)
+
+
+def open_path(path: Path | None) -> None:
+    """Show a folder or a file with the system's own program. Raises Problem, where it is None too:
+    then there is no log."""
+    if path is None:
+        raise Problem("There is no log.", "Check that you may write to the folder for logs.")
+    if not path.exists():
+        raise Problem(f"{path} is not there.", "It appears once there is something to keep.")
+    if not QDesktopServices.openUrl(QUrl.fromLocalFile(str(path))):
+        raise Problem(f"No program here opens {path}.", "Open it by hand.")
+
+
+def _label(text: str) -> QLabel:
+    label = QLabel(text)
+    label.setTextFormat(Qt.TextFormat.PlainText)
+    label.setWordWrap(True)
+    label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+    return label

@@ -1,0 +1,61 @@
+"""Tells a person who is elsewhere that an answer has ended: a message of the system's, and a mark
+on the task bar or the Dock.
+
+Knows answers and the window; where the system has no such thing, nothing happens.
+"""
+
+from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtWidgets import QApplication, QSystemTrayIcon, QWidget
+
+from app.chat.answers import Answers, Writing
+
+_SHOWN_MS = 10_000
+_ENDINGS = {
+    "complete": "The answer is finished.",
+    "length": "The answer stopped at the token limit.",
+    "failed": "The answer failed.",
+}
+
+
+class Attention(QObject):
+    """Signals: `chosen(int)`: the person chose the message on an answer in this conversation."""
+
+    chosen = Signal(int)
+
+    def __init__(self, window: QWidget, answers: Answers) -> None:
+        super().__init__(window)
+        self._window = window
+        self._conversation = 0
+        self._tray: QSystemTrayIcon | None = None
+        # The icon is needed for the message alone, so it leaves with it.
+        self._end = QTimer(self, singleShot=True, interval=_SHOWN_MS)
+        self._end.timeout.connect(self._hide)
+        answers.finished.connect(self._on_finished)
+
+    def _on_finished(self, writing: Writing) -> None:
+        line = _ENDINGS.get(writing.state)
+        if line is None or self._window.isActiveWindow() or not self._window.isVisible():
+            return
+        QApplication.alert(self._window)
+        self.show_message(writing.title or "Slipstream", line, writing.message.conversation)
+
+    def show_message(self, title: str, line: str, conversation: int) -> None:
+        """Show it among the system's messages, where there is a place for it."""
+        if not (QSystemTrayIcon.isSystemTrayAvailable() and QSystemTrayIcon.supportsMessages()):
+            return
+        if self._tray is None:
+            self._tray = QSystemTrayIcon(self._window.windowIcon(), self)
+            self._tray.messageClicked.connect(self._on_chosen)
+        self._conversation = conversation
+        self._tray.show()
+        self._tray.showMessage(title, line, self._window.windowIcon(), _SHOWN_MS)
+        self._end.start()
+
+    def _on_chosen(self) -> None:
+        self._hide()
+        self.chosen.emit(self._conversation)
+
+    def _hide(self) -> None:
+        self._end.stop()
+        if self._tray is not None:
+            self._tray.hide()

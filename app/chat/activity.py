@@ -1,0 +1,124 @@
+"""What is being done for an answer: it waits for its turn, its prompt is read, it is written.
+
+`Answers` makes these values of the engine's events and of the order in which answers were asked
+for; whatever shows them takes its words from here. Knows no widget.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import assert_never
+
+from engine.events import Prefill
+from models.in_words import left, one_line
+
+_LONGEST_TITLE = 40  # characters
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitingModel:
+    """The engine has no model yet. `calibrated` is the share of the pair's calibration that is
+    done, 0 before that has begun."""
+
+    calibrated: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitingTurn:
+    """Other answers come first. `behind` has the titles of their conversations, in their order;
+    it is empty where the engine has other work."""
+
+    behind: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The prompt is read: `processed` of `total` tokens, `reused` of them from the cache."""
+
+    processed: int
+    total: int
+    reused: int
+    seconds: float
+
+    @property
+    def left_seconds(self) -> float | None:
+        """How long it still takes at the rate so far; None while that is not known."""
+        read = self.processed - self.reused
+        if read <= 0 or self.seconds <= 0.0:
+            return None
+        return (self.total - self.processed) * self.seconds / read
+
+    @property
+    def share(self) -> float:
+        """How much of the prompt has been read, from 0 to 1."""
+        return self.processed / self.total if self.total else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class BeingWritten:
+    """The prompt is read, and rounds follow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stopping:
+    """It was stopped, and ends with the pass that the engine is at."""
+
+
+Activity = AwaitingModel | AwaitingTurn | Reading | BeingWritten | Stopping
+
+
+def progress(prefill: Prefill) -> Reading | BeingWritten:
+    """What an event of the prompt means for the answer."""
+    if prefill.processed >= prefill.total:
+        return BeingWritten()
+    return Reading(prefill.processed, prefill.total, prefill.reused, prefill.seconds)
+
+
+def in_a_line(activity: Activity) -> str:
+    """What is being done, with the figures there are, as it is shown where the answer will be."""
+    match activity:
+        case AwaitingModel(calibrated=0.0):
+            return "Waiting for the model to be loaded"
+        case AwaitingModel(calibrated=calibrated):
+            return f"Waiting for the model: calibrating, {calibrated:.0%}"
+        case AwaitingTurn(behind=behind):
+            return f"Waiting for {_listed(behind)}"
+        case Reading(processed=processed, total=total, left_seconds=seconds):
+            if processed >= total - 1:  # the last token is read with the first round
+                return "The drafter is reading the prompt"
+            rest = "" if seconds is None else f", {left(seconds)}"
+            return f"Reading the prompt: {processed:,} of {total:,} tokens{rest}"
+        case BeingWritten():
+            return "Writing"
+        case Stopping():
+            return "Stopping"
+        case _:
+            assert_never(activity)
+
+
+def in_a_word(activity: Activity) -> str:
+    """The same where there is no room for figures."""
+    match activity:
+        case AwaitingModel() | AwaitingTurn():
+            return "Waiting"
+        case Reading():
+            return f"Reading, {activity.share:.0%}"
+        case BeingWritten():
+            return "Writing"
+        case Stopping():
+            return "Stopping"
+        case _:
+            assert_never(activity)
+
+
+def _listed(titles: Sequence[str]) -> str:
+    if not titles:
+        return "the engine"
+    first, others = titles[0], len(titles) - 1
+    named = f"\u201c{_short(first)}\u201d" if first else "another answer"
+    more = f" and {others} more {'answer' if others == 1 else 'answers'}" if others else ""
+    return named + more
+
+
+def _short(title: str) -> str:
+    line = one_line(title)
+    return line if len(line) <= _LONGEST_TITLE else f"{line[: _LONGEST_TITLE - 1].rstrip()}\u2026"

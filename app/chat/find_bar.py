@@ -1,0 +1,114 @@
+"""The bar to find words in the open conversation: a field, how many there are, on and back.
+
+Knows how it looks; what is found is told to it.
+"""
+
+from PySide6.QtCore import QEvent, Qt, Signal
+from PySide6.QtGui import QColor, QKeyEvent, QPainter, QPaintEvent
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QLineEdit, QSizePolicy, QToolButton, QWidget
+
+from app.theme.style import colours_of, figures_font, small_font
+
+_WIDEST_FIELD = 360  # pixels
+
+
+class FindBar(QWidget):
+    """Attributes: `field`.
+
+    Signals:
+        changed(str): find this.
+        step_asked(int): go to the next (1), or to the one before (-1).
+        closed: the person is done.
+    """
+
+    changed = Signal(str)
+    step_asked = Signal(int)
+    closed = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setAccessibleName("Find in this conversation")
+        self.field = QLineEdit()
+        self.field.setPlaceholderText("Find in this conversation")
+        self.field.setAccessibleName("Find in this conversation")
+        self.field.setClearButtonEnabled(True)
+        self.field.setMaxLength(500)
+        self.field.setMaximumWidth(_WIDEST_FIELD)
+        self._count = QLabel()
+        self._count.setTextFormat(Qt.TextFormat.PlainText)
+        self._count.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Preferred)
+        self._before = _button("\u2039", "Previous", "Shift+Enter")
+        self._after = _button("\u203a", "Next", "Enter")
+        self._close = _button("\u00d7", "Close", "Esc")
+        row = QHBoxLayout(self)
+        row.setContentsMargins(16, 6, 10, 6)
+        row.setSpacing(6)
+        row.addWidget(self.field, 1)
+        row.addWidget(self._count)
+        row.addWidget(self._before)
+        row.addWidget(self._after)
+        row.addStretch(1)
+        row.addWidget(self._close)
+        self.field.textChanged.connect(self.changed)
+        self._before.clicked.connect(lambda: self.step_asked.emit(-1))
+        self._after.clicked.connect(lambda: self.step_asked.emit(1))
+        self._close.clicked.connect(self.closed)
+        self._show_fonts()
+        self.set_count(0, 0, looking=False)
+        self.hide()
+
+    @property
+    def count(self) -> str:
+        """What is said of how many there are."""
+        return self._count.text()
+
+    def set_count(self, number: int, total: int, *, looking: bool) -> None:
+        """The person is at `number` of `total`, 0 for none; `looking`: there may be more."""
+        more = "\u2026" if looking else ""
+        if total:
+            words = f"{number:,} of {total:,}{more}" if number else f"{total:,}{more}"
+        elif self.field.text().strip():
+            words = "Looking\u2026" if looking else "None"
+        else:
+            words = ""
+        self._count.setText(words)
+        self._count.setAccessibleName(f"Found: {words}" if words else "")
+        # As wide as it was, or wider: the buttons stay under the pointer.
+        wanted = self._count.fontMetrics().horizontalAdvance(words) + 4
+        self._count.setFixedWidth(max(wanted, self._count.width() if words else 0, self._least))
+        for button in (self._before, self._after):
+            button.setEnabled(total > 0)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        back = bool(event.modifiers() & Qt.KeyboardModifier.ShiftModifier)
+        if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            self.step_asked.emit(-1 if back else 1)
+        elif event.key() == Qt.Key.Key_Escape:
+            self.closed.emit()
+        else:
+            super().keyPressEvent(event)
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange:
+            self._show_fonts()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        colours = colours_of(self)
+        painter.fillRect(self.rect(), QColor(colours.card))
+        painter.fillRect(0, self.height() - 1, self.width(), 1, QColor(colours.edge))
+
+    def _show_fonts(self) -> None:
+        self._count.setFont(figures_font(small_font(self.font(), scale=0.9)))
+        self._least = self._count.fontMetrics().horizontalAdvance("00 of 000")
+
+
+def _button(text: str, name: str, keys: str) -> QToolButton:
+    button = QToolButton()
+    button.setText(text)
+    button.setAutoRaise(True)
+    button.setAccessibleName(name)
+    button.setToolTip(f"{name} ({keys})")
+    button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+    return button

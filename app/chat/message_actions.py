@@ -1,0 +1,89 @@
+"""What can be done with a message, in a row: its versions, copying, writing it anew.
+
+A row is in the head of every message, and at the end of each answer too. Knows buttons; not what
+becomes of what is asked for: that goes out as signals.
+"""
+
+from collections.abc import Callable
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QColor, QPalette
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QWidget
+
+from app.markdown.formats import Formats
+from app.theme.hover_button import HoverButton
+from app.theme.style import small_font
+
+
+class MessageActions(QWidget):
+    """Attributes: `buttons`, from left to right.
+
+    Signals:
+        version_asked(int): the version before (-1) or after (1).
+        copy_asked, change_asked: copy the message; edit the question, write the answer anew.
+    """
+
+    version_asked = Signal(int)
+    copy_asked = Signal()
+    change_asked = Signal()
+
+    def __init__(self, *, name: str, answer: bool, formats: Formats) -> None:
+        super().__init__()
+        self._formats = formats
+        self._back = self._button("\u2039", "Version before", lambda: self.version_asked.emit(-1))
+        self._forth = self._button("\u203a", "Version after", lambda: self.version_asked.emit(1))
+        self._versions = QLabel()
+        self._versions.setTextFormat(Qt.TextFormat.PlainText)
+        self._copy = self._button("Copy", f"Copy the message by {name}", self.copy_asked.emit)
+        change = self._button(
+            "Regenerate" if answer else "Edit",
+            "Write this answer again" if answer else "Edit this message and send it again",
+            self.change_asked.emit,
+        )
+        self.buttons = (self._back, self._forth, self._copy, change)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(2)
+        for part in (self._back, self._versions, self._forth):
+            row.addWidget(part)
+        row.addSpacing(6)
+        row.addWidget(self._copy)
+        row.addWidget(change)
+        self.set_branches(1, 1)
+        self.set_formats(formats)
+
+    def set_branches(self, number: int, count: int) -> None:
+        """This is version `number` of `count`."""
+        several = count > 1
+        for part in (self._back, self._forth, self._versions):
+            part.setVisible(several)
+        self._versions.setText(f"{number}/{count}")
+        self._versions.setAccessibleName(f"Version {number} of {count}")
+        self._back.setEnabled(number > 1)
+        self._forth.setEnabled(number < count)
+
+    def set_awake(self, awake: bool) -> None:
+        """Paint the buttons, or do not; those for the versions are always painted."""
+        for button in self.buttons:
+            button.set_awake(awake or button in (self._back, self._forth))
+
+    def acknowledge_copy(self) -> None:
+        """Show at the button that the message was copied."""
+        self._copy.acknowledge()
+
+    def set_formats(self, formats: Formats) -> None:
+        """Other colours or another font."""
+        for button in self.buttons:
+            button.set_appearance(formats.font, formats.colours)
+        self._versions.setFont(small_font(formats.font, scale=0.9))
+        palette = QPalette()
+        palette.setColor(QPalette.ColorRole.WindowText, QColor(formats.colours.muted))
+        self._versions.setPalette(palette)
+
+    def _button(self, text: str, name: str, act: Callable[[], None]) -> HoverButton:
+        button = HoverButton(
+            text, parent=self, font=self._formats.font, colours=self._formats.colours
+        )
+        button.setAccessibleName(name)
+        button.clicked.connect(act)
+        return button

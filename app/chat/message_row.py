@@ -1,0 +1,181 @@
+"""A message of the transcript, of which the widget is built only near what is in sight.
+
+Holds all that the widget shows, so that it can be taken down and built again. Knows how high it is
+in the page; not what is above or below it.
+"""
+
+import math
+from collections.abc import Callable
+from datetime import datetime
+
+from PySide6.QtGui import QFontMetricsF
+
+from app.chat.message import Ending, MessageWidget
+from app.conversations.answer_figures import AnswerFigures
+from app.markdown.formats import Formats
+from app.markdown.view import TextMark, TextView
+from app.rounds.trace import Piece
+from engine.request import Role
+
+_AROUND, _AROUND_ANSWER = 40, 66  # pixels of a message that are not its text, about
+
+
+class MessageRow:
+    """Attributes: `role`, `name` and `created`; `ending`, None while it is written; `branch`, the
+    version's number and how many there are; `figures`; `pieces`, the tokens, where they are known;
+    `marks`, what was found in it. `widget` is None while it is not built; `top` and `height` are
+    its place in the page, `measured` whether the height is more than an estimate.
+    """
+
+    def __init__(
+        self,
+        role: Role,
+        *,
+        name: str,
+        created: datetime | None,
+        build: Callable[["MessageRow"], MessageWidget],
+    ) -> None:
+        """`build` is asked for the widget where somebody needs it at once."""
+        self.role, self.name, self.created = role, name, created
+        self.ending: Ending | None = None
+        self.branch = (1, 1)
+        self.figures: AnswerFigures | None = None
+        self.pieces: tuple[Piece, ...] | None = None
+        self.marks: tuple[TextMark, ...] = ()
+        self.provenance = False
+        self.widget: MessageWidget | None = None
+        self.top = self.height = 0
+        self.measured = False
+        self._build = build
+        self._parts: list[str] = []
+        self._estimate = (0, 0.0, 0)  # its width, its font's height, and what came out
+
+    @property
+    def written(self) -> str:
+        """The text as it was given."""
+        if len(self._parts) > 1:
+            self._parts = ["".join(self._parts)]
+        return self._parts[0] if self._parts else ""
+
+    @property
+    def view(self) -> TextView:
+        """The text on the screen; the widget is built for it."""
+        return (self.widget or self._build(self)).view
+
+    @property
+    def bottom(self) -> int:
+        """The first line of pixels below it."""
+        return self.top + self.height
+
+    @property
+    def held(self) -> bool:
+        """Whether the person is in it: its widget must stay."""
+        if self.widget is None:
+            return False
+        selected = self.widget.view.textCursor().hasSelection()
+        focus = self.widget.window().focusWidget()
+        return selected or (focus is not None and self.widget.isAncestorOf(focus))
+
+    def append(self, delta: str) -> None:
+        """More text."""
+        self._parts.append(delta)
+        if self.widget is not None:
+            self.widget.append(delta)
+
+    def copy(self) -> None:
+        """Put the whole text on the clipboard."""
+        (self.widget or self._build(self)).copy()
+
+    def end(self, ending: Ending) -> None:
+        """No more text comes."""
+        self.ending = ending
+        if self.widget is not None:
+            self.widget.end(ending)
+
+    def set_branches(self, number: int, count: int) -> None:
+        """This is version `number` of `count`."""
+        self.branch = (number, count)
+        if self.widget is not None:
+            self.widget.set_branches(number, count)
+
+    def set_figures(self, figures: AnswerFigures | None) -> None:
+        """The figures of an answer that has ended."""
+        self.figures = figures
+        if self.widget is not None:
+            self.widget.set_figures(figures)
+
+    def set_pieces(self, pieces: tuple[Piece, ...]) -> None:
+        """The tokens, for the provenance."""
+        self.pieces = pieces
+        if self.widget is not None:
+            self.widget.provenance.set_pieces(pieces)
+
+    def show_provenance(self, shown: bool) -> None:
+        """Tell the tokens apart, or not."""
+        self.provenance = shown
+        if self.widget is not None:
+            self.widget.provenance.set_shown(shown)
+
+    def set_marks(self, marks: tuple[TextMark, ...]) -> None:
+        """Mark these places of the text."""
+        if marks != self.marks:
+            self.marks = marks
+            if self.widget is not None:
+                self.widget.view.set_marks(marks)
+
+    def set_formats(self, formats: Formats) -> None:
+        """Other colours or another font."""
+        self.measured = False
+        if self.widget is not None:
+            self.widget.set_formats(formats)
+
+    def fill(self, widget: MessageWidget) -> None:
+        """Let a new widget show all that there is; its text follows by `step`."""
+        self.widget = widget
+        if self.provenance:
+            widget.provenance.set_shown(True)
+        if self.written:
+            widget.append(self.written)
+        if self.pieces is not None:
+            widget.provenance.set_pieces(self.pieces)
+        widget.set_branches(*self.branch)
+        widget.set_figures(self.figures)
+        if self.ending is not None:
+            widget.end(self.ending)
+        widget.view.set_marks(self.marks)
+
+    def fold(self) -> None:
+        """Take the widget down. The height stays; the tokens are too many to be kept."""
+        if self.widget is not None:
+            self.widget.hide()
+            self.widget.deleteLater()
+            self.widget = None
+        self.pieces = None
+
+    def step(self) -> bool:
+        """A bounded piece of writing; False where nothing is left to write."""
+        return self.widget is not None and self.widget.step()
+
+    def fit(self, width: int, metrics: QFontMetricsF, *, writing: bool) -> None:
+        """Find the height at this width. While it is being written anew it does not shrink, so
+        that what is in sight does not jump."""
+        if self.widget is None:
+            if not self.measured:
+                self.height = self._estimated(width, metrics)
+            return
+        height = self.widget.height_at(width)
+        self.height = max(height, self.height) if writing else height
+        self.measured = not writing
+
+    def _estimated(self, width: int, metrics: QFontMetricsF) -> int:
+        """About how high it will be, from the length of its text alone."""
+        if self._estimate[:2] != (width, metrics.height()):
+            a_row = max(8.0, (width - 40) / metrics.averageCharWidth())
+            text = self.written
+            blank = text.count("\n\n")
+            lines = text.count("\n") + 1 - blank
+            rows = lines + 0.4 * blank + max(0.0, len(text) / a_row - 0.6 * lines)
+            around = _AROUND_ANSWER if self.role == "assistant" else _AROUND
+            height = around + math.ceil(rows * 1.16 * metrics.height())
+            self._estimate = (width, metrics.height(), height)
+        return self._estimate[2]

@@ -1,0 +1,77 @@
+"""The figures of an answer that are stored with it, so that nobody reads its whole trace for them.
+
+Derived once, from its events, when it has ended. Knows events and JSON; no SQL.
+"""
+
+import dataclasses
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from engine.events import Done, Event, Failed, Prefill, Text, Verdict
+from models.typed_json import decode
+
+StopReason = Literal["end", "stop string", "length", "cancelled", "failed", ""]
+"""`end`: the model ended the text itself. Empty where the last event is missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerFigures:
+    """`tokens`: the committed ones, which took `decode_seconds`. `first_token_seconds`: from the
+    beginning of the prefill to the first text, None where no round gave any."""
+
+    tokens: int
+    decode_seconds: float
+    first_token_seconds: float | None
+    stop_reason: StopReason
+
+    @property
+    def tokens_per_second(self) -> float | None:
+        """Over the whole answer, prefill not counted; None where no time was measured."""
+        return self.tokens / self.decode_seconds if self.decode_seconds > 0 else None
+
+
+def figures_of(events: Iterable[Event]) -> AnswerFigures | None:
+    """The figures of an answer with these events; None where no round was judged."""
+    tokens, decode_seconds, prefill_seconds = 0, 0.0, 0.0
+    first: float | None = None
+    reason: StopReason = ""
+    for event in events:
+        match event:
+            case Prefill():
+                prefill_seconds = event.seconds
+            case Verdict():
+                tokens += event.accepted + (event.next is not None)
+                decode_seconds += event.seconds
+            case Text():
+                # Text before all rounds is of an answer that this one goes on with.
+                if first is None and tokens and event.delta:
+                    first = prefill_seconds + decode_seconds
+            case Done():
+                reason = _reason(event)
+            case Failed():
+                reason = "failed"
+    return AnswerFigures(tokens, decode_seconds, first, reason) if tokens else None
+
+
+def figures_to_json(figures: AnswerFigures | None) -> str | None:
+    """One line of JSON; None for None."""
+    return None if figures is None else json.dumps(dataclasses.asdict(figures))
+
+
+def figures_from_json(text: str | None) -> AnswerFigures | None:
+    """The figures that `figures_to_json` wrote. None for those that cannot be read: an answer is
+    shown without them, as older ones are."""
+    if text is None:
+        return None
+    try:
+        return decode(AnswerFigures, json.loads(text), place="figures")
+    except (ValueError, RecursionError):
+        return None
+
+
+def _reason(done: Done) -> StopReason:
+    if done.reason == "stop":
+        return "stop string" if done.cut else "end"
+    return done.reason

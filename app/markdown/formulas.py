@@ -1,0 +1,328 @@
+"""Formulas in a Qt document: laid out by a process of their own, and drawn as objects of the text.
+
+A formula that is not laid out yet, or that is malformed, is drawn as its source. Knows outlines
+(`app.markdown.formula_layout` makes them), painters and formats; nothing of Markdown.
+"""
+
+import json
+import math
+import sys
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from PySide6.QtCore import QObject, QPointF, QRect, QRectF, QSizeF, Qt, QTimer, Signal
+from PySide6.QtGui import (
+    QColor,
+    QFont,
+    QFontMetrics,
+    QFontMetricsF,
+    QPainter,
+    QPainterPath,
+    QPen,
+    QPyTextObject,
+    QTextCharFormat,
+    QTextDocument,
+    QTextFormat,
+)
+
+from app.engine_client.child_process import ChildProcess
+from app.markdown.rules import latex_of
+
+FORMULA_OBJECT = int(QTextFormat.ObjectTypes.UserObject) + 1
+FORMULA = int(QTextFormat.Property.UserProperty) + 20  # of characters: the formula as written
+_EM = FORMULA + 1  # of characters: the size of the text around, in pixels
+
+_COMMAND = (sys.executable, "-m", "app.markdown.formula_layout")
+_FOLDER = Path(__file__).parents[2]  # so that `-m app` is this copy's
+_LONGEST_LINE_BYTES = 1 << 22
+_MOST_KEPT = 2_000
+_TOGETHER_MS = 30  # formulas that are laid out within this time are shown together
+_IDLE_MS = 60_000  # until the process is ended, as it takes some memory
+_WRAPPED = int(Qt.TextFlag.TextWrapAnywhere | Qt.TextFlag.TextWordWrap | Qt.AlignmentFlag.AlignLeft)
+_X_HEIGHT = 0.5  # of the formulas' font
+_SMALLEST = 0.4  # of a formula that is wider than the text
+
+
+@dataclass(slots=True)
+class FormulaOutline:
+    """A formula that is laid out, in sizes of the font: where it ends above and below the
+    baseline, and how it is drawn."""
+
+    width: float
+    ascent: float
+    descent: float
+    shapes: list[tuple[str, float, str]]
+    _paths: list[tuple[QPainterPath, float, str]] | None = None
+
+    def draw(self, painter: QPainter, origin: QPointF, *, em: float, colour: QColor) -> None:
+        """Draw it with its baseline's beginning at `origin`."""
+        if self._paths is None:  # only what is seen is made, as it takes about a millisecond
+            self._paths = [(_path(path), stroke, own) for path, stroke, own in self.shapes]
+        painter.save()
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.translate(origin)
+        painter.scale(em / 100, em / 100)
+        for path, stroke, own in self._paths:
+            drawn_in = QColor(own) if own and QColor.isValidColorName(own) else colour
+            if stroke:
+                painter.strokePath(path, QPen(drawn_in, stroke))
+            else:
+                painter.fillPath(path, drawn_in)
+        painter.restore()
+
+
+class FormulaLayouts(QObject):
+    """Formulas as they are laid out, once each, by a process that starts with the first.
+
+    Signals:
+        laid_out(frozenset): of these formulas, as written, the outlines are known now.
+    """
+
+    laid_out = Signal(object)
+
+    def __init__(
+        self,
+        parent: QObject | None = None,
+        *,
+        command: Sequence[str] = _COMMAND,
+        patience_seconds: float = 8.0,
+    ) -> None:
+        """`patience_seconds` are for one formula, the start of its process included."""
+        super().__init__(parent)
+        self._command = tuple(command)
+        self._known: OrderedDict[str, FormulaOutline | None] = OrderedDict()
+        self._asked: dict[str, None] = {}  # in the order of asking
+        self._new: set[str] = set()
+        self._child: ChildProcess | None = None
+        self._patience = self._timer(round(1000 * patience_seconds), self._give_up)
+        self._idle = self._timer(_IDLE_MS, self._stop)
+        self._together = self._timer(_TOGETHER_MS, self._report)
+
+    def find(self, written: str) -> FormulaOutline | None:
+        """The outline of a formula. None where it is malformed, or not laid out yet: then it will
+        be."""
+        if written in self._known:
+            self._known.move_to_end(written)
+            return self._known[written]
+        if written not in self._asked:
+            self._asked[written] = None
+            self._ask(written)
+        return None
+
+    @property
+    def waiting(self) -> bool:
+        """Whether a formula is being laid out."""
+        return bool(self._asked or self._new)
+
+    def close(self) -> None:
+        """End the process. Nothing more is laid out."""
+        self._asked.clear()
+        self._stop()
+
+    def _ask(self, written: str) -> None:
+        if self._child is None:
+            self._child = ChildProcess(
+                self._command, folder=_FOLDER, limit=_LONGEST_LINE_BYTES, parent=self
+            )
+            self._child.said.connect(self._on_line)
+            self._child.ended.connect(self._on_ended)
+            self._child.start()
+        latex, display = latex_of(written)
+        asked = {"written": written, "latex": latex, "display": display}
+        self._child.write(json.dumps(asked).encode() + b"\n")
+        self._idle.stop()
+        if not self._patience.isActive():
+            self._patience.start()
+
+    def _on_line(self, line: bytes) -> None:
+        answer = json.loads(line)
+        outline = None
+        if answer["shapes"] is not None:
+            width, ascent, descent = (answer[key] / 100 for key in ("width", "ascent", "descent"))
+            shapes = [(path, stroke, colour) for path, stroke, colour in answer["shapes"]]
+            outline = FormulaOutline(width, ascent, descent, shapes)
+        self._keep(answer["written"], outline)
+        self._patience.start()
+        if not self._asked:
+            self._patience.stop()
+            self._idle.start()
+
+    def _keep(self, written: str, outline: FormulaOutline | None) -> None:
+        self._asked.pop(written, None)
+        self._known[written] = outline
+        if len(self._known) > _MOST_KEPT:
+            self._known.popitem(last=False)
+        self._new.add(written)
+        if not self._together.isActive():
+            self._together.start()
+
+    def _report(self) -> None:
+        new, self._new = frozenset(self._new), set()
+        self.laid_out.emit(new)
+
+    def _give_up(self) -> None:
+        """The formula that takes too long is taken as malformed; the others are asked again."""
+        if self._child is not None:
+            self._child.kill()
+
+    def _on_ended(self, reason: str, status: int | None) -> None:
+        if self._child is not None:
+            self._child.deleteLater()
+            self._child = None
+        self._patience.stop()
+        if self._asked:
+            self._keep(next(iter(self._asked)), None)
+            for written in self._asked:
+                self._ask(written)
+
+    def _stop(self) -> None:
+        for timer in (self._patience, self._idle, self._together):
+            timer.stop()
+        if self._child is not None:
+            self._child.kill()
+            self._child.close()
+
+    def _timer(self, milliseconds: int, act: Callable[[], None]) -> QTimer:
+        timer = QTimer(self, singleShot=True, interval=milliseconds)
+        timer.timeout.connect(act)
+        return timer
+
+
+class FormulaObjects(QPyTextObject):
+    """Draws the formulas of a document."""
+
+    def __init__(self, layouts: FormulaLayouts, document: QTextDocument) -> None:
+        super().__init__(document)
+        self._layouts = layouts
+        document.documentLayout().registerHandler(FORMULA_OBJECT, self)
+
+    def intrinsicSize(self, document: QTextDocument, place: int, format: QTextFormat) -> QSizeF:
+        characters = format.toCharFormat()
+        written = str(characters.property(FORMULA))
+        room = _room(document, place)
+        outline = self._layouts.find(written)
+        if outline is None:
+            metrics = QFontMetricsF(characters.font())
+            box = metrics.boundingRect(QRectF(0, 0, room, 1e6), _WRAPPED, written)
+            return QSizeF(math.ceil(box.width()) + 1, math.ceil(box.height()))
+        em = _em(characters, outline, room)
+        below = _below(characters)
+        height = max(math.ceil(outline.ascent * em) + below, math.ceil(outline.descent * em))
+        return QSizeF(outline.width * em + 0.1 * em, height)
+
+    def drawObject(
+        self,
+        painter: QPainter,
+        rect: QRectF | QRect,
+        document: QTextDocument,
+        place: int,
+        format: QTextFormat,
+    ) -> None:
+        characters = format.toCharFormat()
+        written = str(characters.property(FORMULA))
+        outline = self._layouts.find(written)
+        if outline is None:
+            painter.setPen(characters.foreground().color())
+            painter.setFont(characters.font())
+            painter.drawText(QRectF(rect), _WRAPPED, written)
+            return
+        em = _em(characters, outline, _room(document, place))
+        box = QRectF(rect)
+        origin = QPointF(box.left() + 0.05 * em, box.bottom() - _below(characters))
+        outline.draw(painter, origin, em=em, colour=characters.foreground().color())
+
+
+def formula_format(
+    characters: QTextCharFormat, written: str, *, em: float, layouts: FormulaLayouts
+) -> QTextCharFormat:
+    """How the object's character is to look: as `characters`, which is of the source's font.
+
+    Qt puts an object as far below the baseline as its font goes: so it gets the font that does.
+    """
+    made = QTextCharFormat(characters)
+    made.setObjectType(FORMULA_OBJECT)
+    made.setProperty(FORMULA, written)
+    made.setProperty(_EM, em)
+    made.setVerticalAlignment(QTextCharFormat.VerticalAlignment.AlignBaseline)
+    return laid_out_format(made, layouts)
+
+
+def laid_out_format(characters: QTextCharFormat, layouts: FormulaLayouts) -> QTextCharFormat:
+    """The format of a formula's character, when its outline may be known."""
+    outline = layouts.find(str(characters.property(FORMULA)))
+    if outline is None:
+        return characters
+    made = QTextCharFormat(characters)
+    made.clearBackground()  # which its source has
+    below = math.ceil(outline.descent * float(characters.property(_EM)))
+    if below <= 0:
+        made.setVerticalAlignment(QTextCharFormat.VerticalAlignment.AlignNormal)
+    else:
+        font = characters.font()
+        font.setPixelSize(_size_that_descends(font, below))
+        made.setFont(font)
+    return made
+
+
+def formula_size(font: QFont) -> float:
+    """The size in pixels at which the letters of a formula are as high as those of a font."""
+    return QFontMetricsF(font).xHeight() / _X_HEIGHT
+
+
+def _size_that_descends(font: QFont, below: int) -> int:
+    """The size in pixels at which a font goes so many pixels below the baseline."""
+    probe = QFont(font)
+    probe.setPixelSize(100)
+    size = max(1, round(100 * below / max(1, QFontMetrics(probe).descent())))
+    probe.setPixelSize(size)
+    while QFontMetrics(probe).descent() < below:
+        size += 1
+        probe.setPixelSize(size)
+    while size > 1 and QFontMetrics(probe).descent() > below:
+        size -= 1
+        probe.setPixelSize(size)
+    return size
+
+
+def _below(characters: QTextCharFormat) -> int:
+    """How far Qt puts the object below the baseline."""
+    if characters.verticalAlignment() != QTextCharFormat.VerticalAlignment.AlignBaseline:
+        return 0
+    return QFontMetrics(characters.font()).descent()
+
+
+def _em(characters: QTextCharFormat, outline: FormulaOutline, room: float) -> float:
+    em = float(characters.property(_EM))
+    return em * max(_SMALLEST, min(1.0, room / (outline.width * em + 0.1 * em)))
+
+
+def _room(document: QTextDocument, place: int) -> float:
+    """The width that a line has in this place of the document."""
+    block = document.findBlock(place).blockFormat()
+    return max(40.0, document.textWidth() - block.leftMargin() - block.rightMargin() - 1)
+
+
+def _path(written: str) -> QPainterPath:
+    """A path as SVG writes it: M, L, Q, C and Z, with absolute places."""
+    made = QPainterPath()
+    made.setFillRule(Qt.FillRule.WindingFill)
+    words = iter(written.split())
+    for command in words:
+        match command:
+            case "M":
+                made.moveTo(*_floats(words, 2))
+            case "L":
+                made.lineTo(*_floats(words, 2))
+            case "Q":
+                made.quadTo(*_floats(words, 4))
+            case "C":
+                made.cubicTo(*_floats(words, 6))
+            case "Z":
+                made.closeSubpath()
+    return made
+
+
+def _floats(words: Iterator[str], count: int) -> list[float]:
+    return [float(next(words)) for _ in range(count)]

@@ -1,0 +1,77 @@
+"""Lets a person choose how long conversations with the chosen target may be, which numbers its
+caches hold, and when it is unloaded. Knows the loader and the settings.
+"""
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QDialog, QDialogButtonBox, QFormLayout, QVBoxLayout, QWidget
+
+from app.choice_box import Choice, ChoiceBox
+from app.models.loader import ModelLoader
+from app.models.widgets import ToneLabel
+from app.settings import Settings
+from engine.protocol import Memory
+
+_CONTEXTS = (1024, 2048, 4096, 8192, 16_384, 32_768, 65_536, 131_072)
+_CACHES = (
+    Choice("0", "As the model\u2019s", "Exact, and what is quickest to read"),
+    Choice("8", "8-bit", "Half the memory of 16 bits, in conversations of 5,000 tokens and more"),
+    Choice("4", "4-bit", "A quarter of it; answers may become worse"),
+)
+_MINUTES = (
+    Choice("0", "Never"),
+    Choice("5", "After 5 minutes"),
+    Choice("15", "After 15 minutes"),
+    Choice("60", "After an hour"),
+)
+
+
+class MemoryDialog(QDialog):
+    """Attributes: `context`, `caches` and `rest`, the boxes."""
+
+    def __init__(self, loader: ModelLoader, settings: Settings, *, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._loader = loader
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self.setWindowTitle("Context and memory")
+        self.context = ChoiceBox("Longest conversation")
+        self.caches = ChoiceBox("Numbers in the caches")
+        self.rest = ChoiceBox("Unload when it is not used")
+        self.context.set_choices(
+            (
+                Choice("0", "As the model allows"),
+                *(Choice(str(number), f"{number:,} tokens") for number in _CONTEXTS),
+            )
+        )
+        self.caches.set_choices(_CACHES)
+        self.rest.set_choices(_MINUTES)
+        self.context.set_value(str(loader.memory.context))
+        self.caches.set_value(str(loader.memory.cache_bits))
+        self.rest.set_value(str(settings.unload_minutes))
+        words = ToneLabel()
+        words.say(
+            f"For {loader.names[0]}. A pair that would not fit with so long a conversation is "
+            "not loaded, and the memory that it needs is shown. Changes load the model again."
+        )
+        rows = QFormLayout()
+        rows.setSpacing(10)
+        rows.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.ExpandingFieldsGrow)
+        for box in (self.context, self.caches, self.rest):
+            rows.addRow(box.accessibleName(), box)
+        buttons = QDialogButtonBox(
+            QDialogButtonBox.StandardButton.Ok | QDialogButtonBox.StandardButton.Cancel
+        )
+        buttons.button(QDialogButtonBox.StandardButton.Ok).setText("Apply")
+        buttons.accepted.connect(self.accept)
+        buttons.rejected.connect(self.reject)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(18, 16, 18, 14)
+        column.setSpacing(14)
+        column.addWidget(words)
+        column.addLayout(rows)
+        column.addWidget(buttons)
+        self.setMinimumWidth(440)
+        self.accepted.connect(self._apply)
+
+    def _apply(self) -> None:
+        self._loader.rest_after(int(self.rest.value))
+        self._loader.use_memory(Memory(int(self.context.value), int(self.caches.value)))

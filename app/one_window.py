@@ -1,0 +1,65 @@
+"""One window for each data folder: a second start asks the first one to show its window.
+
+Knows a socket in the folder; nothing of windows. Where a socket is not possible, as in a folder
+with a very long path, a second start is refused by the store alone.
+"""
+
+import os
+import socket
+from contextlib import suppress
+from pathlib import Path
+
+from PySide6.QtCore import QObject, QSocketNotifier, Signal
+
+_NAME = "window.socket"
+_SHOWN = b"shown"
+_WAIT_SECONDS = 3.0  # for a window that is busy
+
+
+def show_first_window(folder: Path) -> bool:
+    """Ask the Slipstream that uses this folder to show its window; returns whether one does."""
+    with socket.socket(socket.AF_UNIX) as asking, suppress(OSError):
+        asking.settimeout(_WAIT_SECONDS)
+        asking.connect(str(folder / _NAME))
+        return asking.recv(len(_SHOWN)) == _SHOWN
+    return False
+
+
+class SecondStarts(QObject):
+    """Listens for further starts on the same folder. Make it once the folder is this process's.
+
+    Signals: `asked()`: another start wants the window to be shown.
+    """
+
+    asked = Signal()
+
+    def __init__(self, folder: Path, *, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._path = folder / _NAME
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.setblocking(False)
+        self._notifier = QSocketNotifier(
+            self._socket.fileno(), QSocketNotifier.Type.Read, parent=self
+        )
+        self._notifier.setEnabled(False)  # a socket that does not listen would always be ready
+        self._notifier.activated.connect(self._accept)
+        with suppress(OSError):
+            self._path.unlink(missing_ok=True)  # a process that was killed leaves it
+            self._socket.bind(str(self._path))
+            os.chmod(self._path, 0o600)
+            self._socket.listen()
+            self._notifier.setEnabled(True)
+
+    def close(self) -> None:
+        """Listen no more."""
+        self._notifier.setEnabled(False)
+        self._socket.close()
+        with suppress(OSError):
+            self._path.unlink(missing_ok=True)
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            asking, _ = self._socket.accept()
+            with asking:
+                asking.send(_SHOWN)
+            self.asked.emit()

@@ -1,0 +1,204 @@
+"""What the colours and figures of the rounds mean, in plain words: for tool tips and for a dialog.
+
+Knows words, colours and lines; nothing of an answer.
+"""
+
+from PySide6.QtCore import QEvent, QPointF, QSize, Qt
+from PySide6.QtGui import QColor, QFont, QPainter, QPaintEvent, QPalette, QPen
+from PySide6.QtWidgets import (
+    QDialog,
+    QDialogButtonBox,
+    QFrame,
+    QGridLayout,
+    QLabel,
+    QScrollArea,
+    QSizePolicy,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.rounds.drawing import PEN_STYLES
+from app.rounds.lane import DraftLane
+from app.rounds.trace import PieceKind
+from app.theme.palette import line_of
+from app.theme.style import colours_of
+from engine.events import TokenVerdict, Verdict, WrittenToken
+from engine.rounds import Round, Token
+
+KINDS: dict[PieceKind, str] = {
+    "accepted": "The drafter proposed this token, and the target accepted it. Each accepted token "
+    "saves a pass of the target.",
+    "correction": "The drafter proposed another token here, which the target rejected. This is "
+    "the target\u2019s own token in its place.",
+    "bonus": "The whole draft was accepted, and the same pass of the target gave this token on "
+    "top.",
+    "plain": "The target wrote this token in a pass of its own, without a draft.",
+    "rejected": "The drafter proposed this token, and the target rejected it. It is not part of "
+    "the answer.",
+    "discarded": "The drafter proposed this token behind one that was rejected, so it was "
+    "discarded with it, however good it was. It is not part of the answer.",
+}
+FIGURES: dict[str, str] = {
+    "speed": "Tokens a second over the whole answer so far. Reading the prompt is not counted.",
+    "plain": "How many times as fast this answer was as plain decoding, which writes one token in "
+    "each pass. It is compared with plain passes in this answer, or with a few that are measured "
+    "right behind it, so that both meet the same machine; and it is stored with the answer. It is "
+    "never more than the tokens per pass.",
+    "rate": "The share of the drafted tokens that became part of the answer.",
+    "length": "How many tokens one pass of the target gave, on average. Plain decoding gives 1.",
+    "draft": "How many tokens the latest draft has, and why. Before each round Slipstream chooses "
+    "who drafts, and how many tokens, by what passes and drafts cost here and by what was "
+    "accepted so far. 0 is plain decoding.",
+    "cache": "How much of the prompt was known from before, so that it was not read again.",
+    "positions": "The share of the tokens at each position of a draft that was accepted. It "
+    "sinks along a draft, as whatever is behind a rejected token is discarded. A faint bar is of "
+    "fewer than 20 tokens and says little.",
+    "time": "What the time between the first and the last token was spent on: on drafting, on the "
+    "target\u2019s passes (verifying), and on everything else.",
+    "not shown": "Rounds come faster than an eye can follow, so the draft lane shows some of them. "
+    "The text of the answer has them all, and a replay shows each.",
+}
+FIGURE_NAMES: dict[str, str] = {
+    "speed": "Speed",
+    "plain": "Against plain decoding",
+    "draft": "Draft length now",
+    "rate": "Acceptance rate",
+    "length": "Acceptance length",
+    "positions": "Acceptance by position (%)",
+    "time": "Decoding time",
+    "cache": "Prompt cache",
+    "not shown": "Rounds not shown",
+}
+_STORY = (
+    "Slipstream lets a small drafter propose the next few tokens, and the target, the model whose "
+    "answer you read, checks all of them in a single pass. What the target would have written "
+    "itself is accepted; the first token that it would not have written is rejected. So the text "
+    "is the target\u2019s own, and it comes sooner. One draft and what became of it is a round:"
+)
+
+
+def as_tip(text: str) -> str:
+    """A plain text as a tool tip that breaks its lines."""
+    return f"<p>{text}</p>"
+
+
+class KindWord(QWidget):
+    """The name of a kind of tokens, in its colour and with its line; the tool tip explains it."""
+
+    def __init__(self, kind: PieceKind) -> None:
+        super().__init__()
+        self._kind: PieceKind = kind
+        self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
+        self.setAccessibleName(kind)
+        self.setAccessibleDescription(KINDS[kind])
+        self.setToolTip(as_tip(KINDS[kind]))
+
+    def sizeHint(self) -> QSize:
+        metrics = self.fontMetrics()
+        return QSize(metrics.horizontalAdvance(self._kind) + 2, metrics.height() + 4)
+
+    minimumSizeHint = sizeHint
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        colour, line = QColor(colours_of(self).of(self._kind)), line_of(self._kind)
+        metrics = self.fontMetrics()
+        base = metrics.ascent()
+        with QPainter(self) as painter:
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            painter.setPen(colour)
+            painter.drawText(QPointF(1, base), self._kind)
+            painter.setPen(QPen(colour, 1.5, PEN_STYLES[line]))
+            y = base - metrics.xHeight() / 2 if line.endswith("strike") else base + 3.0
+            painter.drawLine(QPointF(1, y), QPointF(self.width() - 1, y))
+
+
+class RoundsExplained(QDialog):
+    """\u201cWhat am I looking at?\u201d: a round as a picture, then every kind and every figure."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setWindowTitle("What am I looking at?")
+        page = QWidget()
+        self._muted: list[QLabel] = []
+        grid = QGridLayout(page)
+        grid.setContentsMargins(20, 16, 20, 12)
+        grid.setHorizontalSpacing(18)
+        grid.setVerticalSpacing(9)
+        grid.setColumnStretch(1, 1)
+        grid.addWidget(_label(_STORY), 0, 0, 1, 2)
+        lane = DraftLane()
+        lane.show_round(sample_round())
+        grid.addWidget(lane, 1, 0, 1, 2)
+        top = Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft
+        self._add_heading(grid, "Tokens")
+        for kind, words in KINDS.items():
+            row = grid.rowCount()
+            grid.addWidget(KindWord(kind), row, 0, top)
+            grid.addWidget(self._explaining(words), row, 1)
+        self._add_heading(grid, "Figures")
+        for key, name in FIGURE_NAMES.items():
+            row = grid.rowCount()
+            grid.addWidget(_label(name.removesuffix(" (%)")), row, 0, top)
+            grid.addWidget(self._explaining(FIGURES[key]), row, 1)
+        grid.setRowStretch(grid.rowCount(), 1)
+        scroll = QScrollArea()
+        scroll.setFrameShape(QFrame.Shape.NoFrame)
+        scroll.setWidgetResizable(True)
+        scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        scroll.setWidget(page)
+        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
+        buttons.rejected.connect(self.reject)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 12)
+        column.addWidget(scroll)
+        row_of_buttons = QVBoxLayout()
+        row_of_buttons.setContentsMargins(20, 0, 20, 0)
+        row_of_buttons.addWidget(buttons)
+        column.addLayout(row_of_buttons)
+        self._recolour()
+        self.resize(720, 760)
+
+    def _add_heading(self, grid: QGridLayout, text: str) -> None:
+        heading = _label(text)
+        font = heading.font()
+        font.setWeight(QFont.Weight.DemiBold)
+        heading.setFont(font)
+        heading.setContentsMargins(0, 8, 0, 0)
+        grid.addWidget(heading, grid.rowCount(), 0, 1, 2)
+
+    def _explaining(self, text: str) -> QLabel:
+        label = _label(text)
+        self._muted.append(label)
+        return label
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.PaletteChange:
+            self._recolour()
+
+    def _recolour(self) -> None:
+        palette = QPalette()  # whatever is not set here is inherited from the window
+        palette.setColor(QPalette.ColorRole.WindowText, QColor(colours_of(self).muted))
+        for label in self._muted:
+            label.setPalette(palette)
+
+
+def sample_round() -> Round:
+    """A round with a token of every fate that a draft can have."""
+    drafted = (
+        Token(1, " the", "accepted", q=0.92, p=0.97, chance=1.0),
+        Token(2, " sky", "accepted", q=0.81, p=0.88, chance=1.0),
+        Token(3, " was", "rejected", q=0.44, p=0.03, chance=0.07),
+        Token(4, " blue", "discarded", q=0.63, p=0.71, chance=1.0),
+    )
+    own = Token(5, " is", "correction", p=0.95)
+    judged = tuple(TokenVerdict(token.p or 0.0, token.chance or 0.0) for token in drafted)
+    verdict = Verdict("", 1, 2, judged, WrittenToken(5, " is", 0.95, "correction"), 0, 0, 0, "")
+    return Round(1, "drafter", (*drafted, own), verdict)
+
+
+def _label(text: str) -> QLabel:
+    label = QLabel(text)
+    label.setTextFormat(Qt.TextFormat.PlainText)
+    label.setWordWrap(True)
+    return label

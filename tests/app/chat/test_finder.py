@@ -1,0 +1,191 @@
+"""Finding in the open conversation: what is found, counted, marked and led to."""
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QVBoxLayout, QWidget
+from pytestqt.qtbot import QtBot
+
+from app.chat.finder import Finder
+from app.chat.message import Ending
+from app.chat.message_row import MessageRow
+from app.chat.transcript import Transcript
+from app.markdown.formats import Formats
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Until
+
+pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
+FILLER = "A paragraph of some words.\n\n" * 40
+
+
+class Conversation(QWidget):
+    """A transcript with its bar."""
+
+    def __init__(self, formats: Formats) -> None:
+        super().__init__()
+        self.transcript = Transcript(formats)
+        self.finder = Finder(self.transcript)
+        column = QVBoxLayout(self)
+        column.addWidget(self.finder.bar)
+        column.addWidget(self.transcript)
+        self.resize(600, 500)
+        self.show()
+
+    def say(self, text: str) -> MessageRow:
+        return self.transcript.add("assistant", name="m", text=text, ending=Ending())
+
+    def find(self, text: str) -> None:
+        self.finder.open()
+        self.finder.bar.field.setText(text)
+        self.settle()
+
+    def settle(self) -> None:
+        for _ in range(3):
+            QApplication.processEvents()
+            self.transcript.write_all()
+            while self.finder.looking:
+                QApplication.processEvents()
+
+    @property
+    def at(self) -> list[tuple[int, str]]:
+        """The hit that the person is at: the message's number, and its text there."""
+        return [
+            (number, row.written[mark.start : mark.end])
+            for number, row in enumerate(self.transcript.messages)
+            for mark in row.marks
+            if mark.current
+        ]
+
+
+@pytest.fixture
+def conversation(qtbot: QtBot, formats: Formats) -> Conversation:
+    made = Conversation(formats)
+    qtbot.addWidget(made)
+    return made
+
+
+def many(conversation: Conversation) -> None:
+    for number in range(100):
+        conversation.say(FILLER + (f"the **nee**dle {number}\n" if number % 10 == 3 else ""))
+    conversation.transcript.jump_to_newest()
+    conversation.settle()
+
+
+def test_all_hits_are_counted_and_only_those_reached_are_laid_out(
+    conversation: Conversation,
+) -> None:
+    many(conversation)
+    conversation.find("NEEDLE")
+    assert conversation.finder.hits == 10
+    built = [row for row in conversation.transcript.messages if row.widget is not None]
+    assert len(built) < 20
+    # Nothing is from what is in sight on; so the search begins at the beginning.
+    assert conversation.at == [(3, "nee**dle")]
+    row = conversation.transcript.messages[3]
+    assert conversation.transcript.in_sight(row, row.written.index("nee"))
+    assert conversation.finder.bar.count.startswith("1 of 10")
+
+
+def test_on_and_back_and_round(conversation: Conversation) -> None:
+    many(conversation)
+    conversation.find("needle")
+    field = conversation.finder.bar.field
+    seen = []
+    for _ in range(10):
+        QTest.keyClick(field, Qt.Key.Key_Return)
+        conversation.settle()
+        ((number, _),) = conversation.at
+        row = conversation.transcript.messages[number]
+        assert conversation.transcript.in_sight(row, row.written.index("nee"))
+        seen.append(number)
+    assert seen == [13, 23, 33, 43, 53, 63, 73, 83, 93, 3]
+    QTest.keyClick(field, Qt.Key.Key_Return, Qt.KeyboardModifier.ShiftModifier)
+    conversation.settle()
+    assert conversation.at[0][0] == 93
+    assert conversation.finder.bar.count.startswith("10 of 10")
+
+
+def test_hits_are_marked_in_code_and_tables(conversation: Conversation) -> None:
+    row = conversation.say("needle\n\n```py\nneedle = 1\n```\n\n|needle|\n|-|\n|a needle|\n")
+    conversation.find("needle")
+    view = row.view
+    marked = [selection.cursor.selectedText() for selection in view.extraSelections()]
+    assert marked == ["needle"] * 4
+    backgrounds = {
+        selection.format.background().color().name() for selection in view.extraSelections()
+    }
+    assert len(backgrounds) == 2  # the current one is stronger
+
+
+def test_hits_where_the_person_is_are_taken_first(conversation: Conversation) -> None:
+    many(conversation)
+    conversation.transcript.reveal(conversation.transcript.messages[50])
+    conversation.settle()
+    conversation.find("needle")
+    assert conversation.at == [(53, "nee**dle")]
+    assert conversation.finder.bar.count.startswith("6 of 10")
+
+
+def test_another_text_and_none(conversation: Conversation) -> None:
+    row = conversation.say("one two one")
+    conversation.find("one")
+    assert [mark.current for mark in row.marks] == [True, False]
+    conversation.find("two")
+    assert len(row.marks) == 1
+    conversation.find("three")
+    assert row.marks == ()
+    assert conversation.finder.bar.count == "None"
+    conversation.finder.step(1)
+    conversation.find("")
+    assert conversation.finder.bar.count == ""
+
+
+def test_escape_closes_and_leaves_no_mark(conversation: Conversation) -> None:
+    row = conversation.say("one two one")
+    conversation.find("one")
+    QTest.keyClick(conversation.finder.bar.field, Qt.Key.Key_Escape)
+    assert not conversation.finder.bar.isVisible()
+    assert row.marks == ()
+    assert row.view.extraSelections() == []
+    conversation.finder.open()
+    conversation.settle()
+    assert len(row.marks) == 2  # as it was
+
+
+def test_an_answer_that_grows_is_followed(conversation: Conversation, until: Until) -> None:
+    conversation.say("one")
+    growing = conversation.transcript.add("assistant", name="m", text="", ending=None)
+    conversation.find("one")
+    assert conversation.finder.hits == 1
+    for piece in ("a *o", "n*", "e and one"):
+        conversation.transcript.append(piece)
+    until(lambda: conversation.finder.hits == 3)
+    assert [growing.written[m.start : m.end] for m in growing.marks] == ["on*e", "one"]
+    assert conversation.at == [(0, "one")]
+    conversation.transcript.end(Ending())
+    conversation.settle()
+    assert conversation.finder.hits == 3
+
+
+def test_another_branch_is_searched(conversation: Conversation, until: Until) -> None:
+    conversation.say("one")
+    conversation.say("one one")
+    conversation.find("one")
+    conversation.finder.step(1)
+    assert conversation.finder.bar.count.startswith("2 of 3")
+    conversation.transcript.cut(1)
+    conversation.say("none")
+    until(lambda: conversation.finder.hits == 2)
+    conversation.finder.step(1)
+    assert len(conversation.at) == 1
+
+
+def test_what_was_searched_for_elsewhere_is_marked(conversation: Conversation) -> None:
+    many(conversation)
+    row = conversation.transcript.messages[43]
+    assert conversation.finder.show_words(row, "needle wor")
+    conversation.settle()
+    assert conversation.transcript.in_sight(row, row.written.index("nee"))  # the rarest
+    assert {row.written[mark.start : mark.end] for mark in row.marks} == {"wor", "nee**dle"}
+    assert not conversation.finder.show_words(row, "nothing")
+    assert not conversation.finder.show_words(row, "")
+    assert row.marks == ()

@@ -1,0 +1,130 @@
+"""The open conversation in the transcript: what is fetched, and when."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+from app.chat.presenter import ConversationPresenter
+from app.chat.transcript import Transcript
+from app.conversations.records import Message, MessageState
+from app.markdown.formats import Formats
+from app.rounds.lane import DraftLane
+from engine.events import Done, Event, Failed, Stats
+from tests.support.app.made_traces import made_trace
+from tests.support.app.talk import Talk
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, events_file
+
+pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
+LONG = "A paragraph of some words.\n\n" * 30
+
+
+class Shown:
+    """A talk, and its transcript."""
+
+    def __init__(self, talk: Talk, formats: Formats) -> None:
+        self.talk = talk
+        self.transcript = Transcript(formats)
+        self.presenter = ConversationPresenter(
+            talk.conversation, talk.answers, self.transcript, DraftLane()
+        )
+        self.transcript.resize(600, 500)
+        self.transcript.show()
+
+    def stored(self, count: int, *, state: MessageState = "complete") -> list[Message]:
+        """So many long answers, each to a question, that were written before."""
+        store, answers = self.talk.store, []
+        conversation = store.create().result().id
+        for number in range(count):
+            question = store.say(conversation, f"q{number}").result()
+            begun = store.begin_answer(question.id, target="t", drafter="").result()
+            last: Event = Done("g", "stop", Stats())
+            if state == "failed":
+                last = Failed("g", f"Reason {number}.", "Remedy.")
+            events = (*made_trace(LONG)[:-1], last)
+            answers.append(store.finish_answer(begun.id, LONG, events, state=state).result())
+        return answers
+
+    def open(self, conversation: int) -> None:
+        self.talk.conversation.open(conversation)
+        self.talk.until(lambda: self.transcript.messages)
+        self.settle()
+
+    def settle(self) -> None:
+        for _ in range(3):
+            QApplication.processEvents()
+            self.transcript.write_all()
+
+    @property
+    def built(self) -> list[int]:
+        """The answers that have widgets, by number."""
+        return [n for n, row in enumerate(self.transcript.messages[1::2]) if row.widget]
+
+
+@pytest.fixture
+def shown(tmp_path: Path, formats: Formats, qtbot: QtBot) -> Iterator[Shown]:
+    path = events_file(tmp_path, made_trace("an answer"))
+    talk = Talk(tmp_path, f"ready take load take play:{path} take", qtbot)
+    made = Shown(talk, formats)
+    qtbot.addWidget(made.transcript)
+    yield made
+    talk.close()
+
+
+def test_only_traces_of_what_is_laid_out_are_read(
+    shown: Shown, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = shown.stored(40)
+    asked: list[int] = []
+    trace = shown.talk.store.trace
+    monkeypatch.setattr(shown.talk.store, "trace", lambda id: (asked.append(id), trace(id))[1])
+    shown.open(answers[0].conversation)
+    assert asked == []
+    shown.presenter.show_provenance(True)
+    rows = shown.transcript.messages[1::2]
+    shown.talk.until(lambda: all(rows[n].pieces for n in shown.built))
+    assert set(asked) == {answers[n].id for n in shown.built}
+    assert len(asked) < 10
+    shown.presenter.show_answer(answers[5].id)
+    shown.settle()
+    assert 5 in shown.built
+    shown.talk.until(lambda: rows[5].pieces)
+
+
+def test_why_an_answer_failed_is_read_when_it_is_laid_out(shown: Shown) -> None:
+    answers = shown.stored(20, state="failed")
+    shown.open(answers[0].conversation)
+    rows = shown.transcript.messages[1::2]
+    shown.talk.until(lambda: rows[-1].ending and rows[-1].ending.message)
+    assert rows[0].ending is not None
+    assert rows[0].ending.message == ""
+    shown.presenter.reveal(answers[0].id)
+    shown.talk.until(lambda: rows[0].ending and rows[0].ending.message == "Reason 0.")
+    shown.settle()
+    assert shown.transcript.first_in_sight() <= 1
+
+
+def test_an_answer_gets_its_figures_when_it_is_saved(shown: Shown) -> None:
+    shown.talk.ask("go")
+    (row,) = shown.transcript.messages[1:]
+    assert row.figures is not None
+    assert row.figures == shown.talk.conversation.branch[1].figures
+    assert row.widget is not None
+    assert str(row.figures.tokens) in row.widget.figures_line.text
+    number = shown.talk.conversation.branch[0].conversation
+    shown.talk.conversation.new()
+    shown.open(number)
+    assert shown.transcript.messages[1].figures == row.figures
+
+
+def test_the_answer_with_the_focus_is_selected(shown: Shown) -> None:
+    answers = shown.stored(3)
+    selected: list[int] = []
+    shown.presenter.selected.connect(selected.append)
+    shown.open(answers[0].conversation)
+    assert selected == [answers[-1].id]
+    shown.talk.until(lambda: shown.transcript.isActiveWindow())
+    shown.presenter.reveal(answers[0].id)
+    shown.talk.until(lambda: selected[-1] == answers[0].id)

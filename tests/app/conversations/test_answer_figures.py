@@ -1,0 +1,104 @@
+"""The figures of an answer: derived from its events, stored with it, missing in older ones."""
+
+from pathlib import Path
+
+import pytest
+
+from app.conversations import schema
+from app.conversations.answer_figures import (
+    AnswerFigures,
+    figures_from_json,
+    figures_of,
+    figures_to_json,
+)
+from app.conversations.store import Store
+from engine.events import Done, DoneReason, Event, Failed, Prefill, Stats, Text
+from tests.support.app.store_samples import answered, asked, raw, round_of
+
+ROUNDS = (*round_of(1), *round_of(2))  # two tokens each, 0.011 s each
+READ = (Prefill("g", 0, 5, 0, 0.0), Prefill("g", 5, 5, 0, 0.25))
+
+
+def test_they_are_derived_from_the_events() -> None:
+    found = figures_of((*READ, *ROUNDS, Done("g", "length", Stats())))
+    assert found is not None
+    assert (found.tokens, found.stop_reason) == (4, "length")
+    assert found.decode_seconds == pytest.approx(0.022)
+    assert found.first_token_seconds == pytest.approx(0.25 + 0.011)
+    assert found.tokens_per_second == pytest.approx(4 / 0.022)
+
+
+def test_the_first_token_may_come_with_a_later_round() -> None:
+    """Half a character is no text yet."""
+    held = (*round_of(1)[:2], Text("g", ""))
+    found = figures_of((*READ, *held, *round_of(2)))
+    assert found is not None
+    assert found.first_token_seconds == pytest.approx(0.25 + 0.022)
+    none = figures_of((*READ, *held))
+    assert none is not None
+    assert none.first_token_seconds is None
+
+
+def test_text_that_was_there_before_is_no_first_token() -> None:
+    found = figures_of((Text("", "from another program"), *READ, *ROUNDS))
+    assert found is not None
+    assert found.first_token_seconds == pytest.approx(0.25 + 0.011)
+
+
+REASONS: tuple[tuple[Event | None, str], ...] = (
+    (Done("g", "stop", Stats()), "end"),
+    (Done("g", "stop", Stats(), cut="END"), "stop string"),
+    (Done("g", "length", Stats()), "length"),
+    (Done("g", "cancelled", Stats()), "cancelled"),
+    (Failed("g", "message", "remedy"), "failed"),
+    (None, ""),
+)
+
+
+@pytest.mark.parametrize(("last", "reason"), REASONS)
+def test_how_it_ended(last: Event | None, reason: str) -> None:
+    found = figures_of((*ROUNDS, *([last] if last else [])))
+    assert found is not None
+    assert found.stop_reason == reason
+
+
+@pytest.mark.parametrize("reason", ["stop", "cancelled"])
+def test_without_a_round_there_are_none(reason: DoneReason) -> None:
+    assert figures_of((*READ, Done("g", reason, Stats()))) is None
+
+
+def test_they_travel_as_json() -> None:
+    figures = AnswerFigures(3, 0.5, None, "end")
+    assert figures_from_json(figures_to_json(figures)) == figures
+    assert figures_to_json(None) is None
+    for broken in (None, "", "{", "[]", '{"tokens": "3"}', "[" * 100_000):
+        assert figures_from_json(broken) is None
+
+
+def test_they_are_stored_where_the_answer_ends(store: Store) -> None:
+    done = answered(store, asked(store))
+    assert done.figures == figures_of(round_of(0))
+    assert store.message(done.id).result().figures == done.figures
+    assert store.branch(done.conversation).result()[1].figures == done.figures
+    begun = store.begin_answer(asked(store).id, target="t", drafter="").result()
+    assert begun.figures is None
+
+
+def test_an_answer_from_before_has_none(path: Path) -> None:
+    with raw(make_folder(path)) as connection:
+        schema.migrate(connection, back_up=pytest.fail, steps=schema.STEPS[:2])
+        connection.execute(
+            "INSERT INTO conversations (title, created_ms, updated_ms) VALUES ('', 1, 1)"
+        )
+        connection.execute(
+            "INSERT INTO messages (conversation, role, state, created_ms, content) "
+            "VALUES (1, 'assistant', 'complete', 1, 'ancient')"
+        )
+    with Store.open(path) as store:
+        old = store.message(1).result()
+        assert (old.content, old.figures) == ("ancient", None)
+
+
+def make_folder(path: Path) -> Path:
+    path.parent.mkdir(parents=True)
+    return path

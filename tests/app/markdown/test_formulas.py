@@ -1,0 +1,201 @@
+"""Formulas in a document: laid out by a process, drawn on the line, copied as their source."""
+
+import sys
+from collections.abc import Callable, Iterator
+
+import pytest
+from PySide6.QtCore import QSize
+from PySide6.QtGui import QColor, QImage, QTextCursor
+from PySide6.QtWidgets import QWidget
+from pytestqt.qtbot import QtBot
+
+from app.markdown.copying import written_text
+from app.markdown.formats import Formats
+from app.markdown.formulas import FormulaLayouts, FormulaOutline
+from app.markdown.page import OBJECT
+from app.markdown.streaming import StreamingMarkdown
+from app.markdown.view import TextView
+from tests.support.app.window_maker import Until
+
+ShowFormulas = Callable[[str], TextView]
+
+
+@pytest.fixture
+def layouts(qtbot: QtBot) -> Iterator[FormulaLayouts]:
+    made = FormulaLayouts()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def show_formulas(
+    qtbot: QtBot, formats: Formats, layouts: FormulaLayouts, until: Until
+) -> ShowFormulas:
+    """A view with a finished text, whose formulas are laid out."""
+    windows: list[QWidget] = []
+
+    def make(text: str) -> TextView:
+        window = QWidget()
+        windows.append(window)
+        qtbot.addWidget(window)
+        window.resize(700, 900)
+        drawing = Formats(formats.font, formats.colours, formulas=layouts)
+        view = TextView(drawing, StreamingMarkdown())
+        view.setParent(window)
+        view.resize(700, 400)
+        window.show()
+        view.text.append(text)
+        view.text.finish()
+        view.text.settle()
+        until(lambda: not layouts.waiting)
+        return view
+
+    return make
+
+
+def whole(view: TextView) -> str:
+    return written_text(view.document(), 0, view.document().characterCount())
+
+
+def dark_pixels(view: TextView) -> int:
+    size = QSize(view.width(), view.height())
+    picture = QImage(size, QImage.Format.Format_RGB32)
+    picture.fill(QColor("white"))
+    view.render(picture)
+    return sum(
+        picture.pixelColor(x, y).lightness() < 100
+        for x in range(size.width())
+        for y in range(size.height())
+    )
+
+
+def test_outlines_come_from_a_process(layouts: FormulaLayouts, until: Until) -> None:
+    assert layouts.find("$x$") is None
+    assert layouts.find(r"$$\frac{a$$") is None
+    assert layouts.waiting
+    until(lambda: not layouts.waiting)
+    outline = layouts.find("$x$")
+    assert isinstance(outline, FormulaOutline)
+    assert outline.width > 0
+    assert layouts.find(r"$$\frac{a$$") is None
+    assert not layouts.waiting  # a malformed one is not asked about again
+
+
+def test_a_process_that_was_killed_is_started_again(layouts: FormulaLayouts, until: Until) -> None:
+    layouts.find("$x$")
+    until(lambda: not layouts.waiting)
+    layouts.close()
+    layouts.find("$y$")
+    until(lambda: not layouts.waiting)
+    assert layouts.find("$y$") is not None
+
+
+@pytest.mark.parametrize("trouble", ["time.sleep(60)", "os.abort()", "sys.exit(3)"])
+def test_a_formula_that_ends_or_holds_the_process_is_malformed(
+    qtbot: QtBot, until: Until, trouble: str
+) -> None:
+    program = (
+        "import json, os, resource, sys, time\n"
+        "resource.setrlimit(resource.RLIMIT_CORE, (0, 0))\n"
+        "for line in sys.stdin:\n"
+        "    asked = json.loads(line)\n"
+        f"    if asked['latex'] == 'bad': {trouble}\n"
+        "    asked |= {'width': 9, 'ascent': 9, 'descent': 0, 'shapes': [['M 0 0', 0, '']]}\n"
+        "    print(json.dumps(asked), flush=True)\n"
+    )
+    layouts = FormulaLayouts(command=(sys.executable, "-c", program), patience_seconds=1.0)
+    for written in ("$a$", "$bad$", "$b$"):
+        layouts.find(written)
+    until(lambda: not layouts.waiting)
+    assert layouts.find("$a$") is not None
+    assert layouts.find("$bad$") is None
+    assert layouts.find("$b$") is not None
+    layouts.close()
+
+
+def test_a_process_that_cannot_be_started_leaves_the_source(qtbot: QtBot, until: Until) -> None:
+    layouts = FormulaLayouts(command=("/no/such/program",))
+    layouts.find("$a$")
+    layouts.find("$b$")
+    until(lambda: not layouts.waiting)
+    assert layouts.find("$a$") is None
+    layouts.close()
+
+
+def test_a_formula_is_one_object_and_copied_as_its_source(show_formulas: ShowFormulas) -> None:
+    text = "The sum $\\sum_i x_i$ and \\(y\\):\n\n$$\n\\frac{a}{b}\n- c\n$$\n\nend"
+    view = show_formulas(text)
+    assert view.toPlainText().count(OBJECT) == 3
+    assert whole(view) == text.replace("\n\n", "\n")
+    cursor = view.document().find(OBJECT)
+    assert written_text(view.document(), cursor.selectionStart(), cursor.selectionEnd()) == (
+        "$\\sum_i x_i$"
+    )
+
+
+def test_formulas_take_the_room_that_they_need(
+    show_formulas: ShowFormulas, layouts: FormulaLayouts
+) -> None:
+    written = "$$" + r"\begin{pmatrix} a \\ b \\ c \\ d \end{pmatrix}" + "$$"
+    view = show_formulas(f"x\n\n{written}\n\ny")
+    outline = layouts.find(written)
+    assert outline is not None
+    block = view.document().find(OBJECT).block()
+    rect = view.document().documentLayout().blockBoundingRect(block)
+    em = view.fontMetrics().xHeight() / 0.5
+    assert rect.height() >= 0.9 * em * (outline.ascent + outline.descent)
+    assert dark_pixels(view) > dark_pixels(show_formulas("x\n\n\ny")) + 50
+
+
+def test_a_wide_formula_fits_the_text(show_formulas: ShowFormulas) -> None:
+    view = show_formulas("$$" + " + ".join(f"a_{{{n}}}" for n in range(25)) + "$$")
+    assert view.document().size().width() <= 700
+
+
+def test_a_malformed_formula_is_drawn_as_its_source(show_formulas: ShowFormulas) -> None:
+    view = show_formulas("a $\\frac{a$ b")
+    assert whole(view) == "a $\\frac{a$ b"
+    assert dark_pixels(view) > dark_pixels(show_formulas("a b")) + 50
+
+
+def test_without_layouts_formulas_are_shown_as_they_were_written(
+    show: Callable[[str], TextView],
+) -> None:
+    view = show("a $x_i$ b\n\n$$\ny\n$$")
+    assert view.toPlainText() == "a $x_i$ b\n$$\ny\n$$"
+
+
+def test_each_character_of_a_formula_has_its_place_while_tokens_are_shown(
+    show_formulas: ShowFormulas,
+) -> None:
+    text = "> a $x_i$ b\n\n$$\ny + 1\n$$"
+    view = show_formulas(text)
+    start = text.index("$x")
+    assert len(set(map(tuple, (view.text.ranges(n, n + 1) for n in range(start, start + 5))))) == 1
+    view.text.show_formulas(False)
+    view.text.settle()
+    assert OBJECT not in view.toPlainText()
+    for place, character in enumerate(text):
+        if character.isalnum():
+            ((first, last),) = view.text.ranges(place, place + 1)
+            cursor = QTextCursor(view.document())
+            cursor.setPosition(first)
+            cursor.setPosition(last, QTextCursor.MoveMode.KeepAnchor)
+            assert cursor.selectedText() == character
+    view.text.show_formulas(True)
+    view.text.settle()
+    assert view.toPlainText().count(OBJECT) == 2
+
+
+def test_an_unfinished_formula_is_shown_as_its_source(
+    formats: Formats, layouts: FormulaLayouts, qtbot: QtBot
+) -> None:
+    view = TextView(Formats(formats.font, formats.colours, formulas=layouts), StreamingMarkdown())
+    qtbot.addWidget(view)
+    text = "so\n\n$$\na\n- b\n$$\n"
+    for end in range(1, len(text) + 1):
+        view.text.append(text[end - 1])
+        view.text.settle()
+        closed = text[:end].rstrip().endswith("b\n$$")
+        assert (OBJECT in view.toPlainText()) == closed
+        assert "\u2022" not in view.toPlainText()  # no list meanwhile

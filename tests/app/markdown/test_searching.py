@@ -1,0 +1,82 @@
+"""Words are found in what is shown, wherever they stand in the Markdown."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.markdown.searching import FoundText, SearchedText, pattern_of, pattern_of_any
+from app.markdown.streaming import StreamingMarkdown, StreamingPlainText
+from tests.support.app.markdown_texts import cut_places, markdown, split
+
+
+def read(text: str, *, plain: bool = False) -> SearchedText:
+    made = SearchedText(StreamingPlainText() if plain else StreamingMarkdown())
+    made.grow(text)
+    while made.step():
+        pass
+    return made
+
+
+def found(text: str, words: str, *, plain: bool = False) -> list[str]:
+    """The given text at each place."""
+    wanted = pattern_of(words)
+    assert wanted is not None
+    return [text[f.start : f.end] for f in read(text, plain=plain).find(wanted)]
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "wanted"),
+    [
+        ("a **bo**ld word", "bold", ["bo**ld"]),
+        ("Straße, STRASSE", "strasse", ["Straße", "STRASSE"]),
+        ("Caf\u00e9 cafe\u0301", "cafe", ["Caf\u00e9", "cafe"]),
+        ("one\ntwo  three", "one two three", ["one\ntwo  three"]),
+        ("```py\nx = needle\n```\n", "x = needle", ["x = needle"]),
+        ("|a|b|\n|-|-|\n|needle|2|\n", "needle", ["needle"]),
+        ("- one needle\n  1. `needle`\n", "needle", ["needle", "needle"]),
+        ("a &amp; b", "a & b", ["a &amp; b"]),
+        ("a\r\nneedle\r\n", "needle", ["needle"]),
+        ("\U0001f600 needle \U0001f600", "needle \U0001f600", ["needle \U0001f600"]),
+        ("[needle](https://a.b/needle)", "needle", ["needle"]),
+        ("aaa", "aa", ["aa"]),
+        ("(a*b) [c]", "(a", ["(a"]),
+        ("# Head\ntext", "head text", []),  # two lines
+    ],
+)
+def test_what_is_shown_is_found(text: str, words: str, wanted: list[str]) -> None:
+    assert found(text, words) == wanted
+
+
+def test_what_a_person_wrote_is_no_markdown() -> None:
+    assert found("a **bo**ld word", "bo**ld", plain=True) == ["bo**ld"]
+
+
+def test_nothing_typed_finds_nothing() -> None:
+    assert pattern_of("  ") is None
+    assert pattern_of_any("") is None
+
+
+def test_any_word_where_one_begins() -> None:
+    wanted = pattern_of_any("two thr")
+    assert wanted is not None
+    text = "one TWO three and athree"
+    places = read(text).find(wanted)
+    assert [text[f.start : f.end] for f in places] == ["TWO", "thr"]
+
+
+@given(text=markdown, cuts=cut_places, words=st.sampled_from(["a", "b", "1", "code", "e"]))
+def test_growing_as_at_once(text: str, cuts: list[int], words: str) -> None:
+    wanted = pattern_of(words)
+    assert wanted is not None
+    growing, so_far = SearchedText(StreamingMarkdown()), ""
+    for piece in split(text, cuts):
+        so_far += piece
+        growing.grow(so_far)
+        while growing.step():
+            pass
+        growing.find(wanted)
+    places = growing.find(wanted)
+    assert places == read(text).find(wanted)
+    assert all(0 <= f.start < f.end <= len(text) for f in places)
+    assert places == tuple(sorted(places, key=lambda f: (f.start, f.end)))
+    assert FoundText(0, 0) not in places

@@ -1,0 +1,32 @@
+"""Every kind of token and every figure has an explanation, and the dialog has them all."""
+
+from typing import get_args
+
+from PySide6.QtWidgets import QLabel
+from pytestqt.qtbot import QtBot
+
+from app.rounds.explained import FIGURE_NAMES, FIGURES, KINDS, KindWord, RoundsExplained
+from app.rounds.lane import DraftLane
+from app.rounds.trace import PieceKind
+
+
+def test_the_dialog_explains_everything(qtbot: QtBot) -> None:
+    dialog = RoundsExplained()
+    qtbot.addWidget(dialog)
+    assert set(KINDS) == set(get_args(PieceKind))
+    assert len(dialog.findChildren(KindWord)) == len(KINDS)
+    words = {label.text() for label in dialog.findChildren(QLabel)}
+    assert {*KINDS.values(), *FIGURES.values()} <= words
+    assert len(words) >= len(KINDS) + 2 * len(FIGURE_NAMES)
+    assert {label.textFormat().name for label in dialog.findChildren(QLabel)} == {"PlainText"}
+
+
+def test_its_round_shows_every_fate_of_a_draft(qtbot: QtBot) -> None:
+    dialog = RoundsExplained()
+    qtbot.addWidget(dialog)
+    lane = dialog.findChild(DraftLane)
+    assert lane is not None
+    assert lane.shown is not None
+    fates = [token.fate for token in lane.shown.round.tokens]
+    assert fates == ["accepted", "accepted", "rejected", "discarded", "correction"]
+    assert not dialog.grab().isNull()

@@ -1,0 +1,113 @@
+"""What Slipstream is and where it keeps things can be seen; a report gets the doctor's facts."""
+
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QObject, QUrl
+from PySide6.QtGui import QDesktopServices
+from PySide6.QtWidgets import QApplication, QLabel, QPushButton, QWidget
+from pytestqt.qtbot import QtBot
+
+from app.about import AboutDialog, Places, ProblemReport, facts_text, open_path
+from models.errors import Problem
+from tests.support.app.fake_commands import FakeCommandRunner
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
+
+pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
+ANSWER = {
+    "usable": False,
+    "lines": [
+        {"name": "mlx", "fact": "0.32.4", "remedy": ""},
+        {"name": "BLAS", "fact": "none", "remedy": "Install OpenBLAS."},
+    ],
+}
+FACTS = "mlx: 0.32.4\nBLAS: none\n  -> Install OpenBLAS."
+
+
+class Report:
+    """A report, and what came of it."""
+
+    def __init__(self, parent: QObject) -> None:
+        self.commands = FakeCommandRunner()
+        self.report = ProblemReport(self.commands, parent=parent)
+        self.copied: list[str] = []
+        self.problems: list[Problem] = []
+        self.report.copied.connect(self.copied.append)
+        self.report.failed.connect(self.problems.append)
+        self.report.begin()
+        self.doctor = self.commands.asked("doctor", "--json", "--no-pair")
+
+
+@pytest.fixture
+def report(qapp: QApplication) -> Report:
+    return Report(qapp)
+
+
+def test_the_doctors_facts_are_copied(report: Report) -> None:
+    report.doctor.tell(ANSWER)
+    report.doctor.answer(ANSWER)
+    assert report.copied == [FACTS]
+    assert QApplication.clipboard().text() == FACTS
+
+
+def test_a_doctor_that_finds_something_wrong_is_copied_too(report: Report) -> None:
+    report.doctor.tell(ANSWER)
+    report.doctor.fail("The doctor exited.", "")
+    assert report.copied == [FACTS]
+    assert report.problems == []
+
+
+def test_a_doctor_that_fails_is_reported(report: Report) -> None:
+    report.doctor.fail("The doctor exited.", "Try again.")
+    assert report.copied == []
+    assert [problem.message for problem in report.problems] == ["The doctor exited."]
+
+
+def test_an_answer_without_checks_has_no_facts() -> None:
+    assert facts_text({}) == ""
+
+
+def test_the_dialog_names_version_licence_and_places(qtbot: QtBot, tmp_path: Path) -> None:
+    window = QWidget()
+    qtbot.addWidget(window)
+    dialog = AboutDialog(Places(tmp_path, tmp_path / "c.sqlite", None), parent=window)
+    told = [label.text() for label in dialog.findChildren(QLabel)]
+    assert metadata.version("slipstream") in told
+    assert "Apache-2.0" in told
+    assert str(tmp_path / "c.sqlite") in told
+    buttons = {button.text(): button for button in dialog.findChildren(QPushButton)}
+    assert not buttons["Show the log"].isEnabled()
+    with qtbot.waitSignal(dialog.shown) as shown:
+        buttons["Show the data folder"].click()
+    assert shown.args == [tmp_path]
+
+
+def test_what_is_not_there_is_not_opened(tmp_path: Path) -> None:
+    for path in (None, tmp_path / "missing"):
+        with pytest.raises(Problem):
+            open_path(path)
+
+
+def test_the_help_menu_shows_folder_and_log(
+    open_window: Open, until: Until, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+
+    def open_url(url: QUrl) -> bool:
+        opened.append(url.toLocalFile())
+        return True
+
+    monkeypatch.setattr(QDesktopServices, "openUrl", open_url)
+    window = open_window()
+    until(lambda: window.pair_bar.status == "loaded")
+    for name in ("data_folder", "log", "readme"):
+        window.menus.actions[name].trigger()
+    assert opened == [
+        str(window.store.path.parent),
+        str(window.engine.log_path),
+        str(Path(__file__).parents[2] / "README.md"),
+    ]
+    window.menus.actions["about"].trigger()
+    (about,) = window.findChildren(AboutDialog)
+    about.reject()

@@ -1,0 +1,141 @@
+"""What has the focus can be seen and is told to a screen reader; Tab comes by everything once."""
+
+from collections.abc import Callable
+from itertools import groupby
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QPoint, QRect, Qt
+from PySide6.QtGui import QAccessible, QAccessibleInterface, QImage, QTextCursor
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QAbstractButton, QApplication, QWidget
+
+from app.window import Window
+from tests.support.app.made_traces import made_trace
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until, events_file
+
+pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
+TEXT = "Two blocks:\n\n```python\nprint(1)\n```\n\nand another:\n\n```\nb\n```\n\nThat is all.\n"
+
+
+@pytest.fixture
+def window(open_window: Open, until: Until, tmp_path: Path) -> Window:
+    """With two questions and answers, a notice, an undo bar, and something in the composer."""
+    path = events_file(tmp_path, made_trace(TEXT))
+    window = open_window(f"ready take load take play:{path} take play:{path} take hang")
+    window.resize(1500, 1200)
+    window.activateWindow()
+    until(lambda: window.loader.loaded)
+    for number in (1, 2):
+        window.composer.set_text(f"Question {number}")
+        window.composer.send()
+        until(
+            lambda number=number: (
+                len(window.conversation.branch) == 2 * number and not window.conversation.busy
+            )
+        )
+    window.transcript.write_all()
+    window.composer.set_text("unsent")
+    window.notices.say("problem", "It broke.", "warning")
+    until(lambda: window.rounds.scrubber.events)
+    return window
+
+
+def interfaces(of: QAccessibleInterface) -> list[QAccessibleInterface]:
+    """This one and all below it."""
+    children = (of.child(number) for number in range(of.childCount()))
+    return [of, *(found for child in children if child for found in interfaces(child))]
+
+
+def test_everything_that_can_have_the_focus_has_a_name(window: Window) -> None:
+    focusable = []
+    for interface in interfaces(QAccessible.queryAccessibleInterface(window)):
+        part = interface.object()
+        if not isinstance(part, QWidget) or not part.isVisible():
+            continue
+        if part.focusPolicy() is not Qt.FocusPolicy.NoFocus or isinstance(part, QAbstractButton):
+            focusable.append((type(part).__name__, interface.text(QAccessible.Text.Name)))
+    assert len(focusable) > 20
+    assert [kind for kind, name in focusable if not name] == []
+
+
+def stops(window: Window, key: Qt.Key = Qt.Key.Key_Tab) -> list[QWidget]:
+    """Where Tab stops, from the composer on, once around."""
+    window.composer.field.setFocus()
+    found: list[QWidget] = []
+    while (part := QApplication.focusWidget()) not in found:
+        assert part is not None
+        found.append(part)
+        QTest.keyClick(part, key)
+    return found
+
+
+def test_tab_goes_from_area_to_area(window: Window) -> None:
+    areas = {
+        "toolbar": window.pair_bar,
+        "sidebar": window.sidebar,
+        "messages": window.transcript,
+        "notices": window.notices,
+        "composer": window.composer,
+        "rounds": window.rounds,
+    }
+
+    def area(part: QWidget) -> str:
+        return next(name for name, area in areas.items() if area.isAncestorOf(part))
+
+    order = ["composer", "rounds", "toolbar", "sidebar", "messages", "notices"]
+    for key, there in (
+        (Qt.Key.Key_Tab, order),
+        (Qt.Key.Key_Backtab, [order[0], *reversed(order[1:])]),
+    ):
+        found = [name for name, _ in groupby(map(area, stops(window, key)))]
+        # The composer has two stops, and either way once around begins at the first.
+        assert found[: len(order)] == there
+        assert found[len(order) :] in ([], [order[0]])
+
+
+def picture(part: QWidget) -> QImage:
+    """The part of the window around it."""
+    window = part.window()
+    box = QRect(part.mapTo(window, QPoint(0, 0)), part.size()).adjusted(-16, -40, 16, 16)
+    return window.grab(box & window.rect()).toImage()
+
+
+def test_the_focus_can_be_seen_wherever_it_is(window: Window, until: Until) -> None:
+    unseen = []
+    for part in stops(window):
+        window.setFocus()
+        without = picture(part)
+        part.setFocus(Qt.FocusReason.ShortcutFocusReason)
+        if picture(part) == without:
+            unseen.append((type(part).__name__, part.accessibleName()))
+    assert unseen == []
+
+
+def test_a_message_is_one_stop(window: Window) -> None:
+    inside = [part for part in stops(window) if window.transcript.isAncestorOf(part)]
+    assert [part.accessibleName() for part in inside] == ["You: message", "tiny: message"] * 2
+
+
+def test_arrows_lead_to_what_can_be_done_with_a_message(window: Window) -> None:
+    def press(key: Qt.Key) -> QWidget:
+        part = QApplication.focusWidget()
+        assert part is not None
+        QTest.keyClick(part, key)
+        focused: Callable[[], QWidget | None] = QApplication.focusWidget
+        now = focused()
+        assert now is not None
+        return now
+
+    view = window.transcript.messages[1].view
+    view.setFocus(Qt.FocusReason.TabFocusReason)
+    view.moveCursor(QTextCursor.MoveOperation.Start)
+    assert press(Qt.Key.Key_Up).accessibleName() == "Copy the message by tiny"
+    assert press(Qt.Key.Key_Right).accessibleName() == "Write this answer again"
+    assert press(Qt.Key.Key_Right).accessibleName() == "Copy this code"
+    QTest.keyClick(QApplication.focusWidget(), Qt.Key.Key_Space)
+    assert QApplication.clipboard().text() == "print(1)"
+    assert press(Qt.Key.Key_Right).accessibleName() == "Copy this code"
+    assert press(Qt.Key.Key_Right).accessibleName() == "Copy this code", "it is the last"
+    assert press(Qt.Key.Key_Left).accessibleName() == "Copy this code"
+    assert press(Qt.Key.Key_Down) is view

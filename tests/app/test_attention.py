@@ -1,0 +1,101 @@
+"""Whoever looks elsewhere is told when an answer ends, and nobody else is."""
+
+import pytest
+from PySide6.QtWidgets import QApplication, QSystemTrayIcon, QWidget
+from pytestqt.qtbot import QtBot
+
+from app.attention import Attention
+from tests.support.app.talk import Begin
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
+
+pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
+
+
+class Messages:
+    """Stands in for the system's messages."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.shown: list[tuple[str, str]] = []
+        self.alerted: list[QWidget] = []
+        monkeypatch.setattr(QSystemTrayIcon, "isSystemTrayAvailable", lambda: True)
+        monkeypatch.setattr(QSystemTrayIcon, "supportsMessages", lambda: True)
+        monkeypatch.setattr(QSystemTrayIcon, "show", lambda icon: None)
+        monkeypatch.setattr(
+            QSystemTrayIcon,
+            "showMessage",
+            lambda icon, title, line, *rest: self.shown.append((title, line)),
+        )
+        monkeypatch.setattr(QApplication, "alert", lambda window: self.alerted.append(window))
+
+
+@pytest.fixture
+def messages(monkeypatch: pytest.MonkeyPatch) -> Messages:
+    return Messages(monkeypatch)
+
+
+@pytest.fixture
+def window(qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> QWidget:
+    window = QWidget()
+    qtbot.addWidget(window)
+    window.show()
+    monkeypatch.setattr(window, "isActiveWindow", lambda: False)
+    return window
+
+
+def test_one_who_looks_elsewhere_is_told(begin: Begin, window: QWidget, messages: Messages) -> None:
+    talk = begin("ready take load serve")
+    attention = Attention(window, talk.answers)
+    chosen: list[int] = []
+    attention.chosen.connect(chosen.append)
+    talk.ask("Summarize this")
+    assert [title for title, _ in messages.shown] == ["Summarize this"]
+    assert messages.alerted == [window]
+    attention.findChild(QSystemTrayIcon).messageClicked.emit()
+    record = talk.conversation.record
+    assert record is not None
+    assert chosen == [record.id]
+
+
+@pytest.mark.parametrize("why", ["the window is active", "the person stopped it", "it is closed"])
+def test_nobody_else_is(
+    begin: Begin,
+    window: QWidget,
+    messages: Messages,
+    monkeypatch: pytest.MonkeyPatch,
+    why: str,
+) -> None:
+    talk = begin("ready take load serve")
+    Attention(window, talk.answers)
+    match why:
+        case "the window is active":
+            monkeypatch.setattr(window, "isActiveWindow", lambda: True)
+        case "the person stopped it":
+            talk.answers.hold()
+        case _:
+            window.hide()
+    talk.conversation.say("hello")
+    talk.until_told("begun")
+    if why == "the person stopped it":
+        talk.conversation.stop()
+    talk.until_told("saved")
+    assert (messages.shown, messages.alerted) == ([], [])
+
+
+def test_where_there_is_no_place_for_messages_nothing_happens(
+    begin: Begin, window: QWidget
+) -> None:
+    assert not QSystemTrayIcon.isSystemTrayAvailable()
+    attention = Attention(window, begin("ready take load serve").answers)
+    attention.show_message("A title", "A line.", 1)
+    assert attention.findChild(QSystemTrayIcon) is None
+
+
+def test_the_message_leads_to_its_conversation(open_window: Open, until: Until) -> None:
+    window = open_window()
+    window.conversation.say("first")
+    until(lambda: len(window.conversation.branch) == 2 and not window.conversation.busy)
+    record = window.conversation.record
+    assert record is not None
+    window.new()
+    window.attention.chosen.emit(record.id)
+    until(lambda: window.conversation.record == record or len(window.conversation.branch) == 2)

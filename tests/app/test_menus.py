@@ -1,0 +1,143 @@
+"""Every command can be reached by the keyboard, and one key means one thing at a time."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import (
+    QLabel,
+    QLineEdit,
+    QListWidget,
+    QMainWindow,
+    QPlainTextEdit,
+    QTextBrowser,
+    QVBoxLayout,
+    QWidget,
+)
+from pytestqt.qtbot import QtBot
+
+from app.chat.prompt_edit import PromptEdit
+from app.menus import COMMANDS, Command, KeysDialog, Menus, can_undo, with_letters
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
+
+pytestmark = pytest.mark.qt_log_ignore(
+    *OFFSCREEN_COMPLAINTS, "does not support raise", "does not support grabbing"
+)
+CONTROL, ALT = Qt.KeyboardModifier.ControlModifier, Qt.KeyboardModifier.AltModifier
+
+
+class Made:
+    """A window with the menus, a field of each kind, and a list."""
+
+    def __init__(self, qtbot: QtBot) -> None:
+        self.window = QMainWindow()
+        qtbot.addWidget(self.window)
+        self.prompt, self.line, self.other = PromptEdit(), QLineEdit(), QListWidget()
+        inner = QWidget()
+        column = QVBoxLayout(inner)
+        for part in (self.prompt, self.line, self.other):
+            column.addWidget(part)
+        self.window.setCentralWidget(inner)
+        self.menus = Menus(self.window, given={})
+        self.restored: list[bool] = []
+        self.menus.actions["restore"].triggered.connect(lambda: self.restored.append(True))
+        self.window.show()
+        self.window.activateWindow()
+        qtbot.waitUntil(self.window.isActiveWindow)
+
+
+@pytest.fixture
+def made(qtbot: QtBot) -> Made:
+    return Made(qtbot)
+
+
+def test_the_keys_are_listed(made: Made) -> None:
+    commands = [command for command in COMMANDS if isinstance(command, Command)]
+    assert set(made.menus.actions) == {command.name for command in commands}
+    dialog = KeysDialog(made.menus, made.window)
+    shown = {label.text() for label in dialog.findChildren(QLabel)}
+    assert {"Regenerate the last answer", "Ctrl+R", "New line", "Shift+Enter"} <= shown
+
+
+def test_menus_and_entries_are_in_sentence_case() -> None:
+    names = {"Slipstream", "Markdown", "JSON"}
+    for command in COMMANDS:
+        if isinstance(command, Command):
+            assert command.text[0].isupper()
+            later = set(re.findall(r"\b[A-Z]\w*", command.text[1:]))
+            assert later <= names, command.text
+
+
+def test_every_entry_has_a_letter_of_its_own(made: Made) -> None:
+    bar = made.window.menuBar()
+    for menu in (bar, *(action.menu() for action in bar.actions())):
+        texts = [action.text() for action in menu.actions() if action.text()]
+        letters = [text[text.index("&") + 1].lower() for text in texts if "&" in text]
+        assert len(set(letters)) == len(letters) == len(texts)
+
+
+@given(st.lists(st.text(st.characters(exclude_characters="&"), min_size=1), max_size=40))
+def test_letters_change_no_text_and_are_marked_once(texts: list[str]) -> None:
+    marked = with_letters(texts)
+    assert [text.replace("&", "") for text in marked] == texts
+    assert with_letters(marked) == marked
+
+
+def test_alt_and_a_letter_opens_a_menu_and_f10_the_first(made: Made) -> None:
+    first = made.window.menuBar().actions()[0].menu()
+    made.prompt.setFocus()
+    QTest.keyClick(made.prompt, Qt.Key.Key_F, ALT)
+    assert first.isVisible()
+    assert made.prompt.text() == ""
+    first.close()
+    QTest.keyClick(made.prompt, Qt.Key.Key_F10)
+    assert first.isVisible()
+    first.close()
+
+
+def test_an_entry_that_changes_its_text_has_a_letter_when_it_is_shown(made: Made) -> None:
+    pin = made.menus.actions["pin"]
+    pin.setText("Unpin")
+    menu = next(a.menu() for a in made.window.menuBar().actions() if pin in a.menu().actions())
+    menu.popup(made.window.pos())
+    assert pin.text().count("&") == 1
+    menu.close()
+
+
+def test_undo_is_of_the_field_with_the_focus_and_else_of_the_deletion(made: Made) -> None:
+    for field, text in ((made.prompt, made.prompt.text), (made.line, made.line.text)):
+        field.setFocus()
+        QTest.keyClicks(field, "word")
+        QTest.keyClick(field, Qt.Key.Key_Z, CONTROL)
+        assert text() == ""
+        assert made.restored == []
+    made.other.setFocus()
+    QTest.keyClick(made.other, Qt.Key.Key_Z, CONTROL)
+    assert made.restored == [True]
+    made.prompt.set_text("as it was kept")  # with nothing to undo
+    made.prompt.setFocus()
+    QTest.keyClick(made.prompt, Qt.Key.Key_Z, CONTROL)
+    assert made.prompt.text() == "as it was kept"
+    assert made.restored == [True, True]
+
+
+def test_what_cannot_be_written_to_has_nothing_to_undo(qtbot: QtBot) -> None:
+    shown, field = QTextBrowser(), QPlainTextEdit()
+    for widget in (shown, field):
+        qtbot.addWidget(widget)
+    field.insertPlainText("word")
+    assert can_undo(field)
+    field.setReadOnly(True)
+    assert not any(map(can_undo, (field, shown, QLabel(), None)))
+
+
+def test_ctrl_and_equals_makes_the_text_larger(made: Made) -> None:
+    larger: list[bool] = []
+    made.menus.actions["larger"].triggered.connect(lambda: larger.append(True))
+    made.prompt.setFocus()
+    QTest.keyClick(made.prompt, Qt.Key.Key_Equal, CONTROL)
+    QTest.keyClick(made.prompt, Qt.Key.Key_Plus, CONTROL)
+    assert larger == [True, True]

@@ -1,0 +1,82 @@
+"""Notices offer remedies, warnings come first, and nothing piles up."""
+
+import pytest
+from PySide6.QtWidgets import QAbstractButton, QLabel
+from pytestqt.qtbot import QtBot
+
+from app.notices import Notices, Offer
+from app.status_line import StatusLine
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
+
+pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
+
+
+def test_a_notice_offers_and_is_settled(qtbot: QtBot) -> None:
+    notices = Notices()
+    qtbot.addWidget(notices)
+    done: list[str] = []
+    notices.say("a", "It broke.", offer=Offer("Mend it", lambda: done.append("mended")))
+    notices.say("b", "<b>other</b>", lasting=True)
+    notices.say("b", "<i>later</i>", lasting=True)
+    assert notices.texts == {"a": "It broke.", "b": "<i>later</i>"}
+    labels = {label.textFormat().name for label in notices.findChildren(QLabel)}
+    assert labels == {"PlainText"}
+    notices.press("a")
+    assert done == ["mended"]
+    notices.take_back("b")
+    notices.take_back("b")
+    assert notices.texts == {}
+    assert notices.isHidden()
+
+
+def test_a_notice_can_be_dismissed_or_goes_by_itself(qtbot: QtBot) -> None:
+    notices = Notices()
+    qtbot.addWidget(notices)
+    notices.say("a", "One.")
+    (button,) = (
+        button
+        for button in notices.findChildren(QAbstractButton)
+        if button.accessibleName() == "Dismiss this notice"
+    )
+    button.click()
+    assert notices.texts == {}
+    notices.say("a", "Short.", seconds=0.01)
+    notices.say("b", "Stays.")
+    qtbot.waitUntil(lambda: notices.texts == {"b": "Stays."})
+
+
+def test_success_does_not_look_like_a_warning(qtbot: QtBot) -> None:
+    notices = Notices()
+    qtbot.addWidget(notices)
+    notices.say("a", "Exported.", "good")
+    notices.say("b", "It broke.", "warning")
+    assert [line.standing for line in notices.findChildren(StatusLine)] == ["good", "warning"]
+
+
+def test_no_more_than_two_are_shown_and_warnings_first(qtbot: QtBot) -> None:
+    notices = Notices()
+    qtbot.addWidget(notices)
+    notices.say("broken", "It broke.", "warning")
+    notices.say("asks", "Use it?", offer=Offer("Use it", lambda: None))
+    notices.say("news", "Something is new.")
+    notices.say("done", "Exported.", "good")
+    assert notices.shown == ("broken", "asks")
+    more = next(b for b in notices.findChildren(QAbstractButton) if b.text().startswith("2 "))
+    assert not more.isHidden()
+    notices.take_back("broken")
+    assert notices.shown == ("asks", "done")
+    more.click()
+    assert notices.shown == ("asks", "news", "done")
+    assert more.isHidden()
+    notices.take_back("news")
+    notices.say("later", "Something else is new.")
+    assert notices.shown == ("asks", "later")
+
+
+def test_what_is_about_a_conversation_leaves_with_it(qtbot: QtBot) -> None:
+    notices = Notices()
+    qtbot.addWidget(notices)
+    notices.say("problem", "It could not be sent.", "warning", of_conversation=True)
+    notices.say("engine", "The engine is restarting.", "warning")
+    notices.leave_conversation()
+    assert list(notices.texts) == ["engine"]

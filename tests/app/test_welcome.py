@@ -1,0 +1,50 @@
+"""The first page has questions to begin with, and says how far the model is."""
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QLabel, QPushButton
+from pytestqt.qtbot import QtBot
+
+from app.welcome import EXAMPLES, Welcome
+from app.window import Window
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
+
+pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
+
+
+@pytest.fixture
+def window(open_window: Open, until: Until) -> Window:
+    window = open_window()
+    until(lambda: window.pair_bar.status == "loaded")
+    return window
+
+
+def told(welcome: Welcome) -> list[str]:
+    return [label.text() for label in welcome.findChildren(QLabel)]
+
+
+def test_an_example_is_put_into_the_composer(window: Window) -> None:
+    card = window.welcome.examples[1]
+    QTest.mouseClick(card, Qt.MouseButton.LeftButton)
+    assert window.composer.text == EXAMPLES[1][1] == card.question
+    assert window.conversation.branch == ()  # it is sent by the person
+    card.setFocus()
+    QTest.keyClick(window.welcome.examples[2], Qt.Key.Key_Space)
+    assert window.composer.text == EXAMPLES[2][1]
+
+
+def test_an_example_is_read_by_a_screen_reader(window: Window) -> None:
+    for card, (title, question) in zip(window.welcome.examples, EXAMPLES, strict=True):
+        assert card.accessibleName() == f"{title}: {question}"
+
+
+def test_more_can_be_asked(window: Window, qtbot: QtBot) -> None:
+    buttons = {button.text(): button for button in window.welcome.findChildren(QPushButton)}
+    with qtbot.waitSignal(window.welcome.explanation_asked):
+        buttons["What am I looking at?"].click()
+
+
+def test_a_download_is_told_in_the_unit_of_the_library(window: Window) -> None:
+    window.loader.fetch_progress.emit(46_435_520, 92_871_040)
+    assert any("46.4 of 92.9 MB" in line for line in told(window.welcome))
