@@ -63,6 +63,8 @@ COMMANDS: tuple[Command | str, ...] = (  # a text alone is a separator in that m
     Command("File", "delete", "Delete"),
     Command("File", "restore", "Undo delete or move"),
     "File",
+    Command("File", "settings", "Settings…", "Ctrl+,", role=QAction.MenuRole.PreferencesRole),
+    "File",
     Command("File", "quit", "Quit Slipstream", _KEY.Quit, role=QAction.MenuRole.QuitRole),
     Command("Edit", "undo", "Undo", _KEY.Undo),
     Command("Edit", "redo", "Redo", _KEY.Redo),
@@ -132,7 +134,7 @@ COMMANDS: tuple[Command | str, ...] = (  # a text alone is a separator in that m
 _MENUS_KEY = "" if sys.platform == "darwin" else "F10"  # a Mac has a key of its own
 # Keys that parts of the window handle themselves.
 _OTHER_KEYS = (
-    ("In the message", "Send", "Enter"),
+    ("In the message", "Send, unless Settings say otherwise", "Enter"),
     ("In the message", "New line", "Shift+Enter"),
     ("In the message", "Stop the answer", "Esc"),
     ("In the find bar", "Next, previous", "Enter, Shift+Enter"),

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Literal
 
 from PySide6.QtCore import QByteArray, QSettings
 
@@ -11,6 +12,7 @@ from models.errors import Problem
 
 STARTER_NAME = "smollm2-135m-instruct"  # importing it from models.starter would take long
 LEAST_FONT_POINTS, MOST_FONT_POINTS = 7.0, 32.0
+ThemeChoice = Literal["system", "light", "dark"]
 _MOST_PATHS = 8
 
 
@@ -24,7 +26,7 @@ class Pair:
 
 
 class Settings:
-    """Attributes are written as they are set; what cannot be read is as on the first run."""
+    """Attributes are written as they are set; one that cannot be read is as on the first run."""
 
     def __init__(self, stored: QSettings) -> None:
         self._stored = stored
@@ -32,7 +34,7 @@ class Settings:
 
     @property
     def pair(self) -> Pair:
-        """What was loaded last."""
+        """The pair that was loaded last."""
         return Pair(
             self._text("pair/target", ""),
             self._text("pair/drafter", "auto"),
@@ -68,7 +70,7 @@ class Settings:
 
     @property
     def starter_name(self) -> str:
-        """What the starter model was called when it was loaded last."""
+        """The starter model's name when it was loaded last."""
         return self._text("pair/starter_name", STARTER_NAME)
 
     @starter_name.setter
@@ -80,7 +82,7 @@ class Settings:
         return tuple(path for path in self._text(f"paths/{kind}", "").split("\n") if path)
 
     def remember_path(self, kind: str, path: str) -> None:
-        """Offer it from now on."""
+        """Offer this path from now on."""
         known = [path, *(known for known in self.paths(kind) if known != path)]
         self._stored.setValue(f"paths/{kind}", "\n".join(known[:_MOST_PATHS]))
 
@@ -103,6 +105,55 @@ class Settings:
         self._stored.setValue("presets", text)
 
     @property
+    def new_system_prompt(self) -> str:
+        """The system prompt that new conversations begin with."""
+        return self._text("new/system_prompt", "")
+
+    @new_system_prompt.setter
+    def new_system_prompt(self, text: str) -> None:
+        self._stored.setValue("new/system_prompt", text)
+
+    @property
+    def new_settings(self) -> str:
+        """How new conversations are answered, as `app.conversations.records` writes it."""
+        return self._text("new/settings", "")
+
+    @new_settings.setter
+    def new_settings(self, text: str) -> None:
+        self._stored.setValue("new/settings", text)
+
+    @property
+    def theme(self) -> ThemeChoice:
+        """Whether windows are light or dark; "system" leaves it to the system."""
+        match self._text("theme", "system"):
+            case "light" | "dark" as chosen:
+                return chosen
+            case _:
+                return "system"
+
+    @theme.setter
+    def theme(self, theme: ThemeChoice) -> None:
+        self._stored.setValue("theme", theme)
+
+    @property
+    def enter_sends(self) -> bool:
+        """Whether Enter sends a message; else it begins a line, and Ctrl+Enter sends."""
+        return self._text("enter_sends", "True") == "True"
+
+    @enter_sends.setter
+    def enter_sends(self, on: bool) -> None:
+        self._stored.setValue("enter_sends", str(on))
+
+    @property
+    def font_family(self) -> str:
+        """The font of the text; empty for the system's own."""
+        return self._text("font_family", "")
+
+    @font_family.setter
+    def font_family(self, family: str) -> None:
+        self._stored.setValue("font_family", family)
+
+    @property
     def font_points(self) -> float | None:
         """The size of the text; None for the system's own."""
         try:
@@ -117,7 +168,7 @@ class Settings:
 
     @property
     def conversation(self) -> int | None:
-        """Which one was open last."""
+        """The conversation that was open last."""
         text = self._text("conversation", "")
         return int(text) if text.isdecimal() else None
 
@@ -127,7 +178,7 @@ class Settings:
 
     @property
     def unsent(self) -> str:
-        """What stood in the composer of a conversation that is not begun."""
+        """The unsent text of a conversation that has no message yet."""
         return self._text("unsent", "")
 
     @unsent.setter
@@ -154,7 +205,7 @@ class Settings:
 
     @property
     def updates_checked(self) -> float:
-        """When it asked last, in seconds since 1970; 0 for never."""
+        """When the app last asked, in seconds since 1970; 0 for never."""
         try:
             return float(self._text("updates/checked", "0"))
         except ValueError:
@@ -166,7 +217,7 @@ class Settings:
 
     @property
     def newest_feed(self) -> str:
-        """When the newest feed was made that was seen, as ISO 8601; empty for none."""
+        """When the newest feed that was seen was made, as ISO 8601; empty for none."""
         text = self._text("updates/newest_feed", "")
         try:
             return text if datetime.fromisoformat(text).tzinfo else ""
@@ -191,6 +242,7 @@ class Settings:
         return value if isinstance(value, QByteArray) else QByteArray()
 
     def keep_place(self, name: str, state: QByteArray) -> None:
+        """Remember that state."""
         self._stored.setValue(f"places/{name}", state)
 
     def save(self) -> None:

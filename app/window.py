@@ -20,6 +20,7 @@ from PySide6.QtWidgets import (
 from app import files
 from app.about import README, AboutDialog, Places, ProblemReport, open_path
 from app.attention import Attention
+from app.chat.answer_notices import AnswerNotices
 from app.chat.answers import Answers, Writing
 from app.chat.composer import Composer
 from app.chat.conversation import DEFAULTS, OpenConversation, can_go_on
@@ -28,7 +29,7 @@ from app.chat.provenance import Legend
 from app.chat.rounds_side import RoundsSide
 from app.chat.titles import TitleWriter
 from app.chat.transcript import WIDEST_TEXT, Transcript
-from app.conversations.records import Message
+from app.conversations.records import Message, settings_from_json
 from app.conversations.store import Store
 from app.engine_client.engine_process import EngineProcess
 from app.engine_client.token_counter import TokenCounter
@@ -51,14 +52,17 @@ from app.rounds.lane import DraftLane
 from app.sampling.dialog import SamplingDialog
 from app.sampling.presets import presets_from_json, presets_to_json
 from app.settings import Pair, Settings
+from app.settings_dialog import SettingsDialog
 from app.side_panels import SidePanels
 from app.sidebar.controller import SidebarController
 from app.sidebar.sidebar import Sidebar
 from app.theme.focus_ring import FocusRing
 from app.theme.style import STYLE_SHEET, Theme
 from app.welcome import Welcome
+from engine.default_sampling import BALANCED
 from engine.rounds import EventOrRound, Round
 from models.errors import Problem
+from models.files import models_folder
 
 _KEEP_UNSENT_MS = 600
 
@@ -86,7 +90,14 @@ class Window(QMainWindow):
         self.settings, self.theme = settings, theme
         self.answers = Answers(store, engine, parent=self)
         self.conversation = OpenConversation(
-            store, self.answers, names=lambda: loader.names, parent=self
+            store,
+            self.answers,
+            names=lambda: loader.names,
+            beginning=lambda: (
+                settings.new_system_prompt,
+                settings_from_json(settings.new_settings),
+            ),
+            parent=self,
         )
         self.notices, self.composer = Notices(), Composer()
         self.legend = Legend(theme.font, theme.colours)
@@ -98,6 +109,7 @@ class Window(QMainWindow):
         self.presenter = ConversationPresenter(
             self.conversation, self.answers, self.transcript, self.lane
         )
+        AnswerNotices(self.conversation, self.answers, self.notices)
         self.rounds = RoundsSide(self.conversation, self.answers)
         self.engine_status = EngineStatus(
             engine, loader, self.answers, notices=self.notices, composer=self.composer
@@ -140,6 +152,7 @@ class Window(QMainWindow):
         self._connect_commands()
         self._restore()
         self._follow_theme()
+        self._follow_settings()
         self._enable_commands()
 
     def _arrange(self) -> None:
@@ -202,6 +215,7 @@ class Window(QMainWindow):
         conversation.described.connect(self._name)
         conversation.refused.connect(self._on_refused)
         conversation.failed.connect(self._on_problem)
+        conversation.remarked.connect(lambda line: self.notices.say("remark", line, seconds=8.0))
         self.answers.begun.connect(self._on_changed)
         self.answers.happened.connect(self._on_happened)
         self.answers.finished.connect(self._on_finished)
@@ -292,6 +306,7 @@ class Window(QMainWindow):
             "unload": self.loader.unload,
             "restart": self.engine_status.try_again,
             "sampling": self._configure,
+            "settings": self._show_settings,
             "race": self.race,
             "about": self._tell_about,
             "readme": lambda: self._open_path(README),
@@ -361,9 +376,9 @@ class Window(QMainWindow):
 
     def _count(self) -> None:
         """Count how much of the context is used; the composer shows it once it is known."""
-        record = self.conversation.record
+        system_prompt, _ = self.conversation.configured
         branch = self.conversation.branch
-        texts = (record.system_prompt if record else "", *(message.content for message in branch))
+        texts = (system_prompt, *(message.content for message in branch))
         writing = self.answers.writing(branch[-1].id) if branch else None
         self.tokens.count(
             (*texts, self.composer.text), written=writing.tokens if writing is not None else 0
@@ -375,7 +390,9 @@ class Window(QMainWindow):
 
     def _on_counted(self, tokens: int) -> None:
         loaded = self.loader.loaded
-        self.composer.set_tokens(tokens, loaded.context_length if loaded else None)
+        limit = loaded.context_length if loaded else None
+        leaves_out = self.conversation.settings.overflow != "stop"
+        self.composer.set_tokens(tokens, limit, leaves_out=leaves_out)
 
     def _keep_unsent(self) -> None:
         self._unsent.stop()
@@ -443,11 +460,11 @@ class Window(QMainWindow):
 
     def _configure(self) -> None:
         """Let the person choose the system prompt and the sampling of this conversation."""
-        record, settings = self.conversation.record, self.settings
+        loaded, settings = self.loader.loaded, self.settings
         dialog = SamplingDialog(
-            record.system_prompt if record else "",
-            record.settings if record else None,
+            *self.conversation.configured,
             defaults=DEFAULTS,
+            models_default=loaded.sampling if loaded else BALANCED,
             own=presets_from_json(settings.presets),
             keep=lambda own: setattr(settings, "presets", presets_to_json(own)),
             parent=self,
@@ -459,6 +476,23 @@ class Window(QMainWindow):
             )
         )
         dialog.open()
+
+    def _show_settings(self) -> None:
+        """Show the settings, which apply at once."""
+        dialog = SettingsDialog(
+            self.settings,
+            self.theme,
+            folders={"Models": models_folder(), "Conversations": self.store.path.parent},
+            updates=self.menus.actions["automatic_updates"],
+            parent=self,
+        )
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.changed.connect(self._follow_settings)
+        dialog.show()
+
+    def _follow_settings(self) -> None:
+        self.composer.set_enter_sends(self.settings.enter_sends)
+        self._count()
 
     # What happened
 

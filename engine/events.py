@@ -125,13 +125,20 @@ class Stats:
 
 @dataclass(frozen=True, slots=True)
 class Prefill:
-    """The prompt is being read: `processed` of `total` tokens, `reused` of them from the cache."""
+    """The prompt is being read: `processed` of `total` tokens, `reused` of them from the cache.
+
+    Of a conversation that is too long, `left_out` messages from number `left_out_from` on (from 0,
+    the system prompt included) are not in the prompt, so that it fits into `context` tokens.
+    """
 
     generation: str
     processed: int
     total: int
     reused: int
     seconds: float
+    left_out_from: int = 0
+    left_out: int = 0
+    context: int = 0
 
 
 @dataclass(frozen=True, slots=True)

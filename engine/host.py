@@ -308,6 +308,7 @@ class Host:
                 session.decoder.vocabulary,
                 remark,
                 memory=self._memory,
+                sampling=target.sampling,
             )
         )
 

@@ -13,6 +13,8 @@ import mlx.nn as nn
 from mlx_lm.utils import dequantize_model, load_tokenizer
 from mlx_lm.utils import load_model as load_weights
 
+from engine.default_sampling import BALANCED, default_sampling
+from engine.request import Sampling
 from models.errors import Problem
 from models.memory.machine import this_machine
 from models.model_folder import ModelFolder
@@ -25,7 +27,8 @@ class LoadedModel:
     """A model in memory.
 
     `ends`: the token ids that end a text. `context_length`: the most tokens of a conversation.
-    `precision`: the number type of its weights in memory, in words.
+    `precision`: the number type of its weights in memory, in words. `sampling`: how its answers are
+    sampled where nothing was chosen.
     """
 
     folder: ModelFolder
@@ -34,6 +37,7 @@ class LoadedModel:
     ends: frozenset[int]
     context_length: int
     precision: str
+    sampling: Sampling = BALANCED
 
 
 def load(folder: ModelFolder) -> LoadedModel:
@@ -68,6 +72,7 @@ def load(folder: ModelFolder) -> LoadedModel:
         ends=frozenset(tokenizer.eos_token_ids),
         context_length=folder.context_length or _UNKNOWN_CONTEXT,
         precision=precision,
+        sampling=default_sampling(folder),
     )
 
 

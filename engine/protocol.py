@@ -23,7 +23,7 @@ from enum import Enum
 from typing import Any, get_args
 
 from engine import events
-from engine.request import ChatMessage, Request, Sampling
+from engine.request import ChatMessage, Overflow, Request, Sampling
 from models.errors import Problem
 from models.typed_json import WrongJson, decode, named, short
 
@@ -90,10 +90,11 @@ class Generate:
     id: str
     conversation: str
     messages: tuple[ChatMessage, ...]
-    sampling: Sampling = field(default_factory=Sampling)
+    sampling: Sampling | None = field(default_factory=Sampling)
     max_tokens: int = 512
     stops: tuple[str, ...] = ()
     race: bool = False
+    overflow: Overflow = "stop"
 
     def __post_init__(self) -> None:
         _ = self.request  # which raises `Problem` for values that are out of range
@@ -101,7 +102,12 @@ class Generate:
     @property
     def request(self) -> Request:
         """How to answer, as the engine takes it."""
-        return Request(sampling=self.sampling, max_tokens=self.max_tokens, stops=self.stops)
+        return Request(
+            sampling=self.sampling,
+            max_tokens=self.max_tokens,
+            stops=self.stops,
+            overflow=self.overflow,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +165,7 @@ class Loaded:
 
     `context_length` is in tokens; `precision` is the weights' number type, in words. `remark` is a
     line for people about how the pair runs here; mostly empty. `memory` is as it was asked for.
+    `sampling` is the target's default.
     """
 
     id: str
@@ -170,6 +177,7 @@ class Loaded:
     vocabulary: int
     remark: str
     memory: Memory
+    sampling: Sampling
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,9 @@ from typing import Literal
 from models.errors import Problem
 
 Role = Literal["system", "user", "assistant"]
+Overflow = Literal["stop", "rolling", "middle"]
+"""What becomes of a conversation that is longer than the model's context: it is refused; its oldest
+turns are not read; its first turn is read, and those behind it are not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +88,16 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """How to answer. `stops`: texts that end the answer and are not part of it."""
+    """How to answer. `stops`: texts that end the answer and are not part of it.
 
-    sampling: Sampling = field(default_factory=Sampling)
+    A `sampling` of None is the model's own default: see `engine.default_sampling`. `overflow` says
+    what is left out of a conversation that is too long: see `engine.overflow`.
+    """
+
+    sampling: Sampling | None = field(default_factory=Sampling)
     max_tokens: int = 512
     stops: tuple[str, ...] = ()
+    overflow: Overflow = "stop"
 
     def __post_init__(self) -> None:
         if self.max_tokens < 1:

@@ -41,6 +41,7 @@ from engine.events import (
     WrittenToken,
 )
 from engine.loading import LoadedModel
+from engine.overflow import left_out, turn_bounds
 from engine.pair import identify, make_drafter
 from engine.request import ChatMessage, Request
 from engine.speculate import AcceptanceRule, RoundDraft, RoundVerdict, Task, speculate
@@ -67,6 +68,7 @@ class Remark(Enum):
 
 
 _DEFAULT = Request()
+_AROUND_A_MESSAGE = 6  # tokens that a chat template usually adds
 
 
 class Session:
@@ -185,14 +187,56 @@ class Session:
         """Answer a chat. Raises `Problem` before the first event, or not at all."""
         if not messages or not messages[-1].content.strip():
             raise Problem("The prompt is empty.", "Write something to answer.")
-        return self.complete(
-            self.encode(messages),
+        prompt, gap = self._fitting(messages, request)
+        events = self.complete(
+            prompt,
             request,
             generation=generation,
             cancelled=cancelled,
             compare=compare,
             clock=clock,
         )
+        return self._telling(gap, events) if gap else events
+
+    def _fitting(
+        self, messages: Sequence[ChatMessage], request: Request
+    ) -> tuple[list[int], range]:
+        """The prompt with room for an answer, and which messages were left out of it for that.
+
+        Where nothing can be left out any more it may still be too long.
+        """
+        context = self.target.context_length
+        limit = context - min(request.max_tokens, context // 4)
+        prompt, gap = self.encode(messages), range(0)
+        if len(prompt) <= limit or request.overflow == "stop":
+            return prompt, gap
+        bounds = turn_bounds(messages)
+        lengths = [self._length(message) for message in messages]
+        turns = [sum(lengths[a:b]) for a, b in pairwise(bounds)]
+        head = len(self.encode(messages[: bounds[0] + 1])) - lengths[bounds[0]]
+        room = limit
+        while len(prompt) > limit and gap.stop < bounds[-2]:
+            found = left_out(head, turns, overflow=request.overflow, limit=room)
+            gap = range(bounds[found.start], bounds[found.stop])
+            prompt = self.encode([*messages[: gap.start], *messages[gap.stop :]])
+            room -= max(1, len(prompt) - limit)  # the template may add more than was counted
+        return prompt, gap
+
+    def _length(self, message: ChatMessage) -> int:
+        """About how many tokens a message takes in a prompt."""
+        tokens = self.target.tokenizer.encode(
+            message.content, add_special_tokens=False, verbose=False
+        )
+        return len(tokens) + _AROUND_A_MESSAGE
+
+    def _telling(self, gap: range, events: Iterator[Event]) -> Iterator[Event]:
+        """The events, of which those of the prefill say that the messages in `gap` are left out."""
+        context = self.target.context_length
+        for event in events:
+            if isinstance(event, Prefill):
+                start, count = gap.start, len(gap)
+                event = replace(event, left_out_from=start, left_out=count, context=context)
+            yield event
 
     def complete(
         self,
@@ -221,9 +265,10 @@ class Session:
                 f"The prompt has {len(prompt)} tokens, and the model can look at {context}.",
                 "Shorten it, or start a new conversation.",
             )
+        sampling = request.sampling or self.target.sampling
         task = Task(
-            sampling=request.sampling,
-            seed=secrets.randbits(32) if request.sampling.seed is None else request.sampling.seed,
+            sampling=sampling,
+            seed=secrets.randbits(32) if sampling.seed is None else sampling.seed,
             max_tokens=min(request.max_tokens, context - len(prompt)),
             ends=self.target.ends,
             accept=self._accept,
@@ -248,7 +293,8 @@ class Session:
         tokens, length = list(self._tokens), self.decoder.length
         if not tokens or len(tokens) + passes + 1 > self.target.context_length:
             return ()
-        task = Task(request.sampling, seed=0, max_tokens=passes + 1, ends=frozenset())
+        sampling = request.sampling or self.target.sampling
+        task = Task(sampling, seed=0, max_tokens=passes + 1, ends=frozenset())
         self.decoder.timeline.bookmark()
         moments: list[float] = []
         with closing(speculate(self.decoder, NoDrafter(), Fixed(0), tokens, task)) as written:

@@ -66,6 +66,14 @@ class ModelFolder:
             )
         return MappingProxyType(read_json_object(config_path))
 
+    @cached_property
+    def generation_config(self) -> Mapping[str, Any]:
+        """What generation_config.json says; nothing where it is missing or cannot be read."""
+        try:
+            return MappingProxyType(read_json_object(self.path / "generation_config.json"))
+        except Problem:
+            return MappingProxyType({})
+
     @property
     def model_type(self) -> str:
         """The architecture, as mlx-lm names it."""

@@ -6,6 +6,7 @@ disk delays that, and loses nothing. The engine writes one after another, in the
 they were asked for. Knows no widget.
 """
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -27,6 +28,7 @@ from app.rounds.trace import Piece, Trace
 from app.steps import Failed as Fail
 from app.steps import Stepper, Steps
 from engine.events import Done, Draft, Event, Failed, Prefill, Text, Verdict
+from engine.loops import REACH, loops
 from engine.protocol import Loaded, Loading
 from engine.request import ChatMessage, Request
 from engine.rounds import EventOrRound, Round
@@ -59,6 +61,7 @@ class Writing:
         self.saving = False  # a flush or the end is on its way to the disk
         self.saved = 0  # events
         self._rounds = 0  # the number of rounds of the answer before
+        self._latest: deque[int] = deque(maxlen=REACH)  # tokens
         for event in before:
             self._trace.push(event)
             if isinstance(event, Verdict):
@@ -74,6 +77,11 @@ class Writing:
         return self._trace.rounds[-1] if self._trace.rounds else None
 
     @property
+    def loops(self) -> bool:
+        """Whether it repeats itself at its end."""
+        return loops(list(self._latest))
+
+    @property
     def text(self) -> str:
         """The text so far, put together from the events."""
         return "".join(event.delta for event in self.events if isinstance(event, Text))
@@ -86,6 +94,8 @@ class Writing:
     def push(self, event: Event) -> EventOrRound:
         """Take one more event; returns what happened, its rounds numbered as in the trace."""
         happening = self._trace.push(_renumbered(event, self._rounds) if self._rounds else event)
+        if isinstance(happening, Round) and happening.verdict is not None:
+            self._latest.extend(token.id for token in happening.committed)
         match event:
             case Prefill():
                 self.progress = progress(event)

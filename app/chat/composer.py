@@ -59,7 +59,7 @@ class Composer(QWidget):
         self._warned = False
         self.field = PromptEdit()
         self.field.setAccessibleName("Message")
-        self.field.setAccessibleDescription("Enter sends; Shift and Enter begin a new line.")
+        self.set_enter_sends(True)
         self._notice = _line()
         self._notice.setWordWrap(True)
         self._remedy = QPushButton()
@@ -101,6 +101,12 @@ class Composer(QWidget):
         """The text that is written and not sent."""
         return self.field.text()
 
+    def set_enter_sends(self, on: bool) -> None:
+        """Whether Enter sends; else it begins a line, and Ctrl and Enter send."""
+        self.field.enter_sends = on
+        keys = "Enter sends, Shift and Enter begin a line."
+        self.field.setAccessibleDescription(keys if on else "Ctrl and Enter send.")
+
     def set_text(self, text: str) -> None:
         """Show the unsent text of another conversation."""
         self._quiet = True
@@ -122,16 +128,20 @@ class Composer(QWidget):
         self._remedy.setText(remedy)
         self._notify("")
 
-    def set_tokens(self, used: int | None, limit: int | None) -> None:
+    def set_tokens(self, used: int | None, limit: int | None, *, leaves_out: bool = False) -> None:
         """Show how many tokens the conversation would have with this message, and the limit.
 
-        `used` is None while it is not known; `limit` is None while no model is loaded.
+        `used` is None while it is not known; `limit` is None while no model is loaded. Where it
+        `leaves_out` earlier messages, a longer one is no reason to warn.
         """
         full = used is not None and limit is not None and used > limit
         near = used is not None and limit is not None and used > _NEARLY_FULL * limit
+        near = near and not leaves_out
         self._warned = near
         if used is None or limit is None:
             text = "" if used is None else f"{used:,} tokens"
+        elif full and leaves_out:
+            text = f"{used:,} of {limit:,} tokens: earlier messages are left out"
         elif full:
             text = f"\u26a0 {used:,} of {limit:,} tokens: {used - limit:,} too many"
         elif near:
@@ -142,7 +152,7 @@ class Composer(QWidget):
         self._tokens.setVisible(bool(text))
         self._tokens.setToolTip(
             "The start of the conversation will not fit. Shorten the message or start a new one."
-            if full
+            if full and not leaves_out
             else "How much of the model's context the conversation fills with this message"
         )
         self._recolour()

@@ -19,9 +19,17 @@ from engine.events import Done, Event, Failed, Text
 from engine.request import ChatMessage, Request
 from models.errors import Problem
 
-DEFAULTS = Request(max_tokens=1024)
-"""How a conversation is answered for which nothing was chosen."""
+DEFAULTS = Request(sampling=None, max_tokens=1024, overflow="middle")
+"""How a conversation is answered for which nothing was chosen: as the model's makers recommend.
 
+Of a long one the first turn stays, which often says what all is about, and the cache still holds
+all up to it; the latest turns matter most for what comes next.
+"""
+
+_SAME_WORDS = (
+    "With the preset “Exact (greedy)” a model gives the same answer every time. "
+    "Another preset varies it."
+)
 _GONE_ON = ("length", "cancelled", "interrupted", "failed")
 
 
@@ -36,6 +44,7 @@ class OpenConversation(QObject):
         described(): the record changed: its title, its settings.
         refused(str, Problem): a text could not be stored. Give it back to the person.
         failed(Problem): something else could not be done; nothing was changed.
+        remarked(str): a line on what was asked for.
     """
 
     opened = Signal()
@@ -44,6 +53,7 @@ class OpenConversation(QObject):
     described = Signal()
     refused = Signal(str, Problem)
     failed = Signal(Problem)
+    remarked = Signal(str)
 
     def __init__(
         self,
@@ -51,13 +61,16 @@ class OpenConversation(QObject):
         answers: Answers,
         *,
         names: Callable[[], tuple[str, str]],
+        beginning: Callable[[], tuple[str, Request | None]] = lambda: ("", None),
         parent: QObject | None = None,
     ) -> None:
-        """`names` says which target and drafter answer now, in words."""
+        """`names` says which target and drafter answer now, in words; `beginning`, which system
+        prompt and settings a new conversation has."""
         super().__init__(parent)
         self.record: Conversation | None = None
         self.branch: tuple[Message, ...] = ()
         self._store, self._answers, self._names = store, answers, names
+        self._beginning = beginning
         self._stepper = Stepper(self)
         self._sending = False
         self._made: Future[Conversation] | None = None  # of the one that is new
@@ -81,14 +94,23 @@ class OpenConversation(QObject):
         return next((message for message in self.branch if message.id == id), None)
 
     @property
+    def configured(self) -> tuple[str, Request | None]:
+        """Its system prompt, and its settings where they are not the defaults."""
+        if self.record is None:
+            return self._beginning()
+        return self.record.system_prompt, self.record.settings
+
+    @property
     def settings(self) -> Request:
         """How it is answered."""
-        return self.record.settings if self.record and self.record.settings else DEFAULTS
+        _, settings = self.configured
+        return settings or DEFAULTS
 
     def asked(self, text: str) -> tuple[ChatMessage, ...]:
         """The chat with one more message; without a text, up to the last question."""
         if text.strip():
-            return (*_lines(self.record, self.branch), ChatMessage("user", text))
+            system_prompt, _ = self.configured
+            return (*_lines(system_prompt, self.branch), ChatMessage("user", text))
         said = [message.id for message in self.branch if message.role == "user"]
         return self._lines(until=said[-1]) if said else ()
 
@@ -151,7 +173,15 @@ class OpenConversation(QObject):
         def steps() -> Steps:
             conversation = (yield from self._stored()) if self.record or self._made else None
             target, drafter = self._names()
-            asked = self._store.ask(conversation, text, target=target, drafter=drafter)
+            system_prompt, settings = self.configured
+            asked = self._store.ask(
+                conversation,
+                text,
+                target=target,
+                drafter=drafter,
+                system_prompt=system_prompt,
+                settings=settings,
+            )
             if conversation is None:
                 self._made = _record_of(asked)
             visit = self._visit
@@ -188,9 +218,16 @@ class OpenConversation(QObject):
         if record is None or found is None or self.busy:
             return
         question = message if found.role == "user" else found.parent
-        if question is not None:
-            self._sending = True
-            self._ask(record, question, self._lines(until=question))
+        if question is None:
+            return
+        request = record.settings or DEFAULTS
+        sampling = request.sampling
+        if found.role == "assistant" and sampling is not None:
+            if sampling.greedy and found.target == self._names()[0]:
+                self.remarked.emit(_SAME_WORDS)
+            request = replace(request, sampling=replace(sampling, seed=None))
+        self._sending = True
+        self._ask(record, question, self._lines(until=question), request=request)
 
     def go_on(self, message: int) -> None:
         """Continue an answer that was cut, in another one beside it."""
@@ -250,7 +287,10 @@ class OpenConversation(QObject):
         if self.record is None:
             visit = self._visit
             # Once, however much is asked of a new conversation at a time.
-            self._made = self._made or self._store.create()
+            system_prompt, settings = self._beginning()
+            self._made = self._made or self._store.create(
+                system_prompt=system_prompt, settings=settings
+            )
             try:
                 record: Conversation = yield self._made
             except Problem:
@@ -276,7 +316,10 @@ class OpenConversation(QObject):
             self._show(tuple(said))
             self.described.emit()
         self._answers.start(
-            answer, _lines(record, said), record.settings or DEFAULTS, title=record.title
+            answer,
+            _lines(record.system_prompt, said),
+            record.settings or DEFAULTS,
+            title=record.title,
         )
 
     def _ask(
@@ -285,13 +328,14 @@ class OpenConversation(QObject):
         question: int,
         lines: Sequence[ChatMessage],
         *,
+        request: Request | None = None,
         content: str = "",
         before: Sequence[Event] = (),
     ) -> None:
         self._answers.begin(
             question,
             lines,
-            record.settings or DEFAULTS,
+            request or record.settings or DEFAULTS,
             names=self._names(),
             title=record.title,
             content=content,
@@ -340,7 +384,8 @@ class OpenConversation(QObject):
     def _lines(self, *, until: int) -> tuple[ChatMessage, ...]:
         """The chat as the engine is sent it, up to a message."""
         count = next(n for n, message in enumerate(self.branch) if message.id == until) + 1
-        return _lines(self.record, self.branch[:count])
+        system_prompt, _ = self.configured
+        return _lines(system_prompt, self.branch[:count])
 
     def _run(self, steps: Steps) -> None:
         self._stepper.run(steps, failed=self.failed.emit)
@@ -371,9 +416,8 @@ def can_go_on(message: Message) -> bool:
     return message.role == "assistant" and bool(message.content) and message.state in _GONE_ON
 
 
-def _lines(record: Conversation | None, branch: Sequence[Message]) -> tuple[ChatMessage, ...]:
-    prompt = record.system_prompt if record else ""
-    system = [ChatMessage("system", prompt)] if prompt else []
+def _lines(system_prompt: str, branch: Sequence[Message]) -> tuple[ChatMessage, ...]:
+    system = [ChatMessage("system", system_prompt)] if system_prompt else []
     return (*system, *(ChatMessage(message.role, message.content) for message in branch))
 
 

@@ -36,7 +36,8 @@ class PromptEdit(QPlainTextEdit):
     """Several lines of plain text.
 
     Signals:
-        submitted: Enter was pressed; with Shift or Alt it begins a line instead.
+        submitted: Enter was pressed; with Shift or Alt it begins a line instead. Where
+            `enter_sends` is off, only Ctrl and Enter submit.
         refused(str): something could not be pasted; why, in a line.
     """
 
@@ -45,6 +46,7 @@ class PromptEdit(QPlainTextEdit):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        self.enter_sends = True
         self._joins = False  # whether some block may continue the line before
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setTabChangesFocus(True)
@@ -122,8 +124,9 @@ class PromptEdit(QPlainTextEdit):
                 self._take_selection()
             super().keyPressEvent(event)
             return
-        modifiers = event.modifiers()
-        if modifiers & (Qt.KeyboardModifier.ShiftModifier | Qt.KeyboardModifier.AltModifier):
+        keys, modifiers = Qt.KeyboardModifier, event.modifiers()
+        sends = self.enter_sends or bool(modifiers & keys.ControlModifier)
+        if modifiers & (keys.ShiftModifier | keys.AltModifier) or not sends:
             # Not Qt's own line break, which stays in the block and would inherit that it is joined.
             self.textCursor().insertBlock(QTextBlockFormat())
             self.ensureCursorVisible()

@@ -237,11 +237,13 @@ class Store:
         instead_of: int | None = None,
         target: str,
         drafter: str,
+        system_prompt: str = "",
+        settings: Request | None = None,
     ) -> Future[tuple[Conversation, tuple[Message, ...]]]:
         """Add a user's message and begin the answer to it, both or neither.
 
-        None makes a new conversation for them. With `instead_of` the message is another version of
-        that one. Returns the record and the branch, whose last message is the answer.
+        None makes a new conversation for them, with this system prompt and these settings. With
+        `instead_of` the message is another version of that one. Returns the record and the branch, whose last message is the answer.
         """
         return self._do(
             tree.ask,
@@ -250,6 +252,8 @@ class Store:
             instead_of=instead_of,
             target=target,
             drafter=drafter,
+            system_prompt=system_prompt,
+            settings=settings,
             now_ms=self._now_ms(),
         )
 

@@ -23,7 +23,7 @@ from app.conversations.records import (
     to_milliseconds,
 )
 from engine.events import Event
-from engine.request import Role
+from engine.request import Request, Role
 from models.errors import Problem
 
 _MESSAGE = """
@@ -158,18 +158,25 @@ def ask(
     instead_of: int | None,
     target: str,
     drafter: str,
+    system_prompt: str,
+    settings: Request | None,
     now_ms: int,
 ) -> tuple[Conversation, tuple[Message, ...]]:
     """A user's message and the answer to it, which is begun; the record and the branch they end.
 
-    None makes a new conversation. The message stands beside the message `instead_of`, if any.
+    None makes a new conversation with this system prompt and these settings.
+    The message stands beside the message `instead_of`, if any.
     """
     if instead_of is not None:
         question = edit(connection, instead_of, content, now_ms=now_ms)
     else:
         if conversation is None:
             conversation = conversation_table.create(
-                connection, title="", system_prompt="", settings=None, now_ms=now_ms
+                connection,
+                title="",
+                system_prompt=system_prompt,
+                settings=settings,
+                now_ms=now_ms,
             ).id
         question = say(connection, conversation, content, now_ms=now_ms)
     begin(connection, question.id, target=target, drafter=drafter, content="", now_ms=now_ms)

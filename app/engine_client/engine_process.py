@@ -245,6 +245,7 @@ class EngineProcess(QObject):
             sampling=request.sampling,
             max_tokens=request.max_tokens,
             stops=request.stops,
+            overflow=request.overflow,
             race=race,
         )
         self._log.hide(message.content for message in messages)

@@ -1,11 +1,11 @@
-"""The dialog for how a conversation is answered: system prompt, sampling, and where answers end.
+"""The dialog for how a conversation is answered: system prompt, sampling, length, and what is read.
 
 Knows `engine.request`, which decides what is valid; not where settings and presets are stored.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, get_args
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QFocusEvent
@@ -36,7 +36,8 @@ from app.sampling.presets import (
     with_preset,
 )
 from app.status_line import StatusLine
-from engine.request import Request, Sampling
+from engine.default_sampling import BALANCED
+from engine.request import Overflow, Request, Sampling
 from models.errors import Problem
 
 _MOST = float((1 << 31) - 1)
@@ -135,7 +136,7 @@ FIELDS = (
         "The penalties look at this many of the latest tokens",
         0,
     ),
-    NumberField("max_tokens", "Longest answer", 1, _MOST, 128, "The most tokens of an answer", 0),
+    NumberField("max_tokens", "Max tokens", 1, _MOST, 128, "An answer ends at this many tokens", 0),
 )
 _ROWS: tuple[tuple[str, tuple[FieldName, ...]], ...] = (
     ("Sampling", ("temperature", "top_p", "top_k", "min_p")),
@@ -146,11 +147,18 @@ _ROWS: tuple[tuple[str, tuple[FieldName, ...]], ...] = (
 )
 
 
+OVERFLOWS: tuple[Choice, ...] = (
+    Choice("middle", "Leave out the middle", "The first turn and the latest ones are read"),
+    Choice("rolling", "Leave out the oldest", "Only the latest turns are read"),
+    Choice("stop", "Stop", "The conversation ends where the context is full"),
+)
+
+
 class SamplingDialog(QDialog):
     """One conversation's settings; show it with `open`.
 
-    `settings` is None where the `defaults` apply. `keep` is called with all of a person's own
-    presets as soon as one is saved or removed.
+    `settings` is None where the `defaults` apply; `models_default` is the sampling of the loaded
+    model. `keep` is called with all of a person's own presets as soon as one is saved or removed.
 
     Signals: `applied(str, object)`, the system prompt, and the settings as a Request, or None
     where they are the defaults.
@@ -164,12 +172,14 @@ class SamplingDialog(QDialog):
         settings: Request | None,
         *,
         defaults: Request,
+        models_default: Sampling = BALANCED,
         own: tuple[Preset, ...],
         keep: Callable[[tuple[Preset, ...]], None],
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
-        self._defaults = defaults
+        self._defaults, self._models_default = defaults, models_default
+        self._follows = False  # the model's default, as long as the fields have its values
         self._own = own
         self._keep = keep
         self._shown = settings or defaults
@@ -179,6 +189,7 @@ class SamplingDialog(QDialog):
         self._save = QPushButton("Save as…")
         self._remove = QPushButton("Remove")
         self._boxes = {field.key: NumberBox(field) for field in FIELDS}
+        self._overflow = ChoiceBox("When the context is full")
         self._seed = QLineEdit()
         self._stops = QPlainTextEdit()
         self._line = StatusLine(wraps=True)
@@ -221,9 +232,9 @@ class SamplingDialog(QDialog):
         ends = QGridLayout()
         ends.setHorizontalSpacing(12)
         ends.setVerticalSpacing(2)
-        self._put(ends, self._boxes["max_tokens"], "Maximum length in tokens", 0)
+        self._put(ends, self._boxes["max_tokens"], "Max tokens", 0)
         self._put(ends, self._seed, "Seed", 1)
-        self._put(ends, self._stops, "Stop texts, one per line", 2)
+        self._put(ends, self._stops, "Stop sequences, one per line", 2)
         ends.setColumnStretch(2, 2)
         self._seed.setPlaceholderText("random")
         self._seed.setToolTip("The same seed gives the same answer to the same question")
@@ -232,6 +243,9 @@ class SamplingDialog(QDialog):
         self._stops.setToolTip("\\n is a line break, \\t a tab")
         self._stops.setFixedHeight(3 * self._stops.fontMetrics().lineSpacing() + 12)
         column.addLayout(ends)
+        column.addSpacing(10)
+        column.addWidget(_title("When the context is full", self._overflow))
+        column.addWidget(self._overflow)
         column.addSpacing(8)
         self._line.setMinimumHeight(2 * self._line.fontMetrics().lineSpacing())
         column.addWidget(self._line)
@@ -255,6 +269,8 @@ class SamplingDialog(QDialog):
             box.focused.connect(self._on_change)  # explains the field
         self._seed.textChanged.connect(self._on_change)
         self._stops.textChanged.connect(self._on_change)
+        self._overflow.set_choices(OVERFLOWS)
+        self._overflow.chosen.connect(self._on_change)
         self._preset.chosen.connect(self._choose_preset)
         self._save.clicked.connect(self._ask_name)
         self._remove.clicked.connect(self._remove_preset)
@@ -280,24 +296,35 @@ class SamplingDialog(QDialog):
             presence_penalty=value["presence_penalty"],
             frequency_penalty=value["frequency_penalty"],
             penalty_window=round(value["penalty_window"]),
-            logit_bias=self._shown.sampling.logit_bias,  # which has no field here
+            logit_bias=self._shown_sampling.logit_bias,  # which has no field here
             seed=int(seed) if seed else None,
         )
+        follows = self._follows and sampling == self._models_default
         return Request(
-            sampling=sampling,
+            sampling=None if follows else sampling,
             max_tokens=round(value["max_tokens"]),
             stops=stops_from_text(self._stops.toPlainText()),
+            overflow=next(one for one in get_args(Overflow) if one == self._overflow.value),
         )
+
+    @property
+    def _shown_sampling(self) -> Sampling:
+        return self._shown.sampling or self._models_default
 
     def show_request(self, request: Request) -> None:
         """Fill the fields."""
-        self._shown = request
+        self._follows = request.sampling is None
+        self._fill(request)
+
+    def _fill(self, request: Request) -> None:
+        self._shown, sampling = request, request.sampling or self._models_default
         self._filling = True
-        for key, value in _numbers(request).items():
+        for key, value in _numbers(sampling, request.max_tokens).items():
             box = self._boxes[key]
             box.setValue(min(float(value), box.maximum()))
-        self._seed.setText("" if request.sampling.seed is None else str(request.sampling.seed))
+        self._seed.setText("" if sampling.seed is None else str(sampling.seed))
         self._stops.setPlainText(stops_to_text(request.stops))
+        self._overflow.set_value(request.overflow)
         self._filling = False
         self._on_change()
 
@@ -305,7 +332,7 @@ class SamplingDialog(QDialog):
         """Save the settings in the fields as a preset of this name."""
         name = tidy_name(name)
         try:
-            sampling = _preset_sampling(self.request().sampling)
+            sampling = _preset_sampling(self.request().sampling or self._models_default)
         except Problem:
             return  # the line says why
         if not name:
@@ -341,9 +368,10 @@ class SamplingDialog(QDialog):
 
     def _choose_preset(self, name: str) -> None:
         preset = next(preset for preset in (*BUILT_IN, *self._own) if preset.name == name)
-        shown = self._shown.sampling
-        sampling = replace(preset.sampling, seed=shown.seed, logit_bias=shown.logit_bias)
-        self.show_request(replace(self._shown, sampling=sampling))
+        shown, sampling = self._shown_sampling, preset.sampling or self._models_default
+        sampling = replace(sampling, seed=shown.seed, logit_bias=shown.logit_bias)
+        self._follows = preset.sampling is None
+        self._fill(replace(self._shown, sampling=sampling))
 
     def _on_change(self) -> None:
         """Explain the fields, or say what is wrong with them."""
@@ -357,7 +385,9 @@ class SamplingDialog(QDialog):
             self._save.setEnabled(False)
             return
         self._shown = request
-        preset = find_preset(_preset_sampling(request.sampling), (*BUILT_IN, *self._own))
+        sampling = _preset_sampling(request.sampling or self._models_default)
+        follows = self._follows and sampling == self._models_default
+        preset = find_preset(None if follows else sampling, (*BUILT_IN, *self._own))
         if preset is None:
             self._preset.setPlaceholderText("Custom values")
         self._preset.set_value(preset.name if preset else "")
@@ -366,7 +396,7 @@ class SamplingDialog(QDialog):
         self._save.setEnabled(preset is None)
         focused = self.focusWidget()
         tips = [focused.field.line] if isinstance(focused, NumberBox) else []
-        self._line.say(" ".join([*_meaning(request.sampling), *tips]))
+        self._line.say(" ".join([*_meaning(request.sampling or self._models_default), *tips]))
 
     def _apply(self) -> None:
         request = self.request()
@@ -400,9 +430,8 @@ class NumberBox(QDoubleSpinBox):
         return text.rstrip("0").removesuffix(point) if point in text else text
 
 
-def _numbers(request: Request) -> dict[FieldName, float]:
-    """The numbers of a request, by field."""
-    sampling = request.sampling
+def _numbers(sampling: Sampling, max_tokens: int) -> dict[FieldName, float]:
+    """The numbers that have a field."""
     return {
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
@@ -412,7 +441,7 @@ def _numbers(request: Request) -> dict[FieldName, float]:
         "presence_penalty": sampling.presence_penalty,
         "frequency_penalty": sampling.frequency_penalty,
         "penalty_window": sampling.penalty_window,
-        "max_tokens": request.max_tokens,
+        "max_tokens": max_tokens,
     }
 
 

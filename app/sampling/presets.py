@@ -1,4 +1,4 @@
-"""Named sampling settings: three built-in presets, and a person's own.
+"""Named sampling settings: the built-in presets, and a person's own.
 
 Knows `engine.request`, and how presets are written as text; not where they are stored.
 """
@@ -7,6 +7,7 @@ import json
 from dataclasses import dataclass
 
 from app.conversations.records import settings_from_json, settings_to_json
+from engine.default_sampling import BALANCED
 from engine.request import Request, Sampling
 from models.in_words import one_line
 
@@ -15,21 +16,26 @@ LONGEST_NAME = 60
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """Sampling settings with a name. `line` explains a built-in one."""
+    """Sampling settings with a name. `line` explains a built-in one.
+
+    A `sampling` of None is the default of whatever model answers; no preset of a person's has it.
+    """
 
     name: str
-    sampling: Sampling
+    sampling: Sampling | None
     line: str = ""
 
 
+MODELS_DEFAULT = Preset("Model’s default", None, "As its makers recommend; balanced if they do not")
 BUILT_IN = (
-    Preset("Exact", Sampling(), "Greedy: always the likeliest token, the same answer every time"),
-    Preset("Balanced", Sampling(temperature=0.7, top_p=0.9), "Some variety, nothing far-fetched"),
-    Preset("Creative", Sampling(temperature=1.0, min_p=0.05), "Anything that is not very unlikely"),
+    MODELS_DEFAULT,
+    Preset("Exact (greedy)", Sampling(), "Always the likeliest token: the same answer every time"),
+    Preset("Balanced", BALANCED, "Some variety, nothing far-fetched"),
+    Preset("Creative", Sampling(temperature=1.0, min_p=0.05), "Everything but unlikely tokens"),
 )
 
 
-def find_preset(sampling: Sampling, presets: tuple[Preset, ...]) -> Preset | None:
+def find_preset(sampling: Sampling | None, presets: tuple[Preset, ...]) -> Preset | None:
     """The first preset with these settings; None where there is none."""
     return next((preset for preset in presets if preset.sampling == sampling), None)
 
@@ -61,7 +67,7 @@ def presets_from_json(text: str) -> tuple[Preset, ...]:
     own: tuple[Preset, ...] = ()
     for name, value in kept.items():
         request = settings_from_json(json.dumps(value)) if isinstance(value, dict) else None
-        if request is not None and tidy_name(name):
+        if request is not None and request.sampling is not None and tidy_name(name):
             own = with_preset(own, Preset(tidy_name(name), request.sampling))
     return own
 

@@ -6,6 +6,7 @@ home must be one that the self-test made.
 
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import PySide6
@@ -13,6 +14,8 @@ from PySide6.QtCore import QObject, QTimer, qVersion
 from PySide6.QtGui import QGuiApplication
 
 from app.chat.answers import Writing
+from app.chat.conversation import DEFAULTS
+from app.conversations.records import settings_to_json
 from app.self_test.facts import (
     AnswerFacts,
     EngineFacts,
@@ -27,6 +30,7 @@ from app.start import run_window, stored_settings
 from app.window import Window
 from engine.events import Done
 from engine.protocol import Loaded, Ready
+from engine.request import Sampling
 from models.errors import Problem
 from models.files import HOME_VARIABLE
 
@@ -41,6 +45,7 @@ def main(home: Path, picture: Path | None) -> int:
     settings = Settings(stored_settings(home))
     settings.pair = Pair(draft_length=_DRAFT_LENGTH)
     settings.automatic_updates = False
+    settings.new_settings = settings_to_json(replace(DEFAULTS, sampling=Sampling()))  # greedy
     settings.save()
     return run_window(["Slipstream"], begin=lambda window: WindowTest(window, picture).begin())
 

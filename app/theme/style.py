@@ -1,4 +1,4 @@
-"""Light and dark, as the system has it, and the fonts of the chat, its labels and its figures.
+"""Light and dark, as the system or a person has it, and the fonts of the chat and its figures.
 
 Knows the application's palette; nothing of the widgets that are drawn with it.
 """
@@ -10,7 +10,7 @@ from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QColor, QFont, QGuiApplication, QPalette
 from PySide6.QtWidgets import QApplication, QToolTip, QWidget
 
-from app.settings import LEAST_FONT_POINTS, MOST_FONT_POINTS, Settings
+from app.settings import LEAST_FONT_POINTS, MOST_FONT_POINTS, Settings, ThemeChoice
 from app.theme.palette import DARK, LIGHT, Palette, palette_for
 
 STYLE_SHEET = """
@@ -26,6 +26,28 @@ QScrollBar::handle:vertical {
 QScrollBar::handle:vertical:disabled { background: transparent; }
 QScrollBar::add-line, QScrollBar::sub-line { height: 0; }
 QScrollBar::add-page, QScrollBar::sub-page { background: none; }
+"""
+    # Fusion draws the edges of fields darker than the window, so that dark windows have none.
+    STYLE_SHEET += """
+QDialog QLineEdit, QDialog QPlainTextEdit, QDialog QAbstractSpinBox {
+    border: 1px solid palette(shadow); border-radius: 4px; padding: 3px 4px;
+    background: palette(base);
+}
+QDialog QLineEdit:focus, QDialog QPlainTextEdit:focus, QDialog QAbstractSpinBox:focus {
+    border-color: palette(highlight);
+}
+QDialog QAbstractSpinBox { padding: 1px 18px 1px 2px; }
+QDialog QAbstractSpinBox QLineEdit { border: none; padding: 0 2px; }
+QDialog QAbstractSpinBox::up-button, QDialog QAbstractSpinBox::down-button {
+    border: none; background: none; width: 16px;
+}
+QDialog QAbstractSpinBox::up-button { subcontrol-position: top right; }
+QDialog QAbstractSpinBox::down-button { subcontrol-position: bottom right; }
+QDialog QAbstractSpinBox::up-arrow, QDialog QAbstractSpinBox::down-arrow {
+    width: 0; height: 0; border: 3px solid palette(base);
+}
+QDialog QAbstractSpinBox::up-arrow { border-bottom-color: palette(placeholder-text); }
+QDialog QAbstractSpinBox::down-arrow { border-top-color: palette(placeholder-text); }
 """
 
 
@@ -64,23 +86,39 @@ class Theme(QObject):
         self._settings.font_points = points if by else None
         self.refresh()
 
+    @property
+    def dark(self) -> bool:
+        """Whether windows are dark now: as was chosen, else as the system has it."""
+        chosen = self._settings.theme
+        return self._dark() if chosen == "system" else chosen == "dark"
+
     def refresh(self) -> None:
         """Read the system's setting and the application's settings again, and apply them."""
         self.colours, self.font = self._apply()
         self.changed.emit()
 
     def _apply(self) -> tuple[Palette, QFont]:
-        colours = DARK if self._dark() else LIGHT
+        _ask_for_scheme(self._settings.theme)
+        colours = DARK if self.dark else LIGHT
         self._application.setPalette(qt_palette(colours))
         QToolTip.setPalette(qt_palette(colours))
         font = QFont(self._application.font())
         font.setPointSizeF(self.points)
+        if family := self._settings.font_family:
+            font.setFamily(family)
         return colours, font
 
 
 def system_is_dark() -> bool:
     """Whether the system shows dark windows at this moment."""
     return QGuiApplication.styleHints().colorScheme() == Qt.ColorScheme.Dark
+
+
+def _ask_for_scheme(theme: ThemeChoice) -> None:
+    """Have the system draw its own parts, such as title bars, in the chosen scheme."""
+    schemes = {"light": Qt.ColorScheme.Light, "dark": Qt.ColorScheme.Dark}
+    wanted = schemes.get(theme, Qt.ColorScheme.Unknown)  # unknown: as the system has it
+    QGuiApplication.styleHints().setColorScheme(wanted)
 
 
 def qt_palette(colours: Palette) -> QPalette:
@@ -105,6 +143,7 @@ def qt_palette(colours: Palette) -> QPalette:
         roles.HighlightedText: colours.paper,
         roles.Accent: colours.link,
         roles.Mid: colours.edge,
+        roles.Shadow: colours.bar,
         roles.Midlight: colours.hover,
     }.items():
         made.setColor(role, QColor(colour))

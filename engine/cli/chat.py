@@ -12,8 +12,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text as Styled
 
-from engine.cli.terminal import answer_view, legend, show_closing
-from engine.events import Done, Stats, Text
+from engine.cli.terminal import answer_view, closing_remarks, legend, show_closing
+from engine.events import Done, Event, Stats, Text
 from engine.interrupts import noting
 from engine.pair import make_policy
 from engine.request import ChatMessage, Request
@@ -77,11 +77,11 @@ class TerminalChat:
                 self._regenerate()
             case "/drafter":
                 self._session.use_drafter(argument)
-                self._show(*self._session.calibrate())
+                self._show(*(remark.value for remark in self._session.calibrate()))
                 self._console.print(f"Drafting with {self._session.drafter.name}.", style="dim")
             case "/draft-length":
                 self._session.policy = make_policy(argument)
-                self._show(*self._session.calibrate())
+                self._show(*(remark.value for remark in self._session.calibrate()))
                 self._console.print(f"Draft length {argument}.", style="dim")
             case "/system":
                 self.messages = [ChatMessage("system", argument)] if argument else []
@@ -104,13 +104,14 @@ class TerminalChat:
 
     def _answer(self, asked: list[ChatMessage]) -> None:
         """Answer `asked`, which becomes the conversation once some of the answer is there."""
-        answer, stats = "", Stats()
+        answer, stats, heard = "", Stats(), list[Event]()
         with noting(signal.SIGINT) as interrupted, answer_view(self._console) as view:
             events = self._session.answer(
                 asked, self._request, cancelled=interrupted, compare=lambda: True
             )
             for event in events:
                 view.show(event)
+                heard.append(event)
                 if isinstance(event, Text):
                     answer += event.delta
                     self.messages = [*asked, ChatMessage("assistant", answer)]
@@ -120,13 +121,14 @@ class TerminalChat:
                         # Even an empty answer: templates want user and assistant in turns.
                         self.messages = [*asked, ChatMessage("assistant", answer)]
         show_closing(self._console, stats)
+        self._show(*closing_remarks(heard))
         if self._session.disturbed:
-            self._show(Remark.BUSY_ANSWERING)
+            self._show(Remark.BUSY_ANSWERING.value)
 
-    def _show(self, *remarks: Remark) -> None:
+    def _show(self, *remarks: str) -> None:
         """Print what a person should know beside an answer."""
         for remark in remarks:
-            self._console.print(remark.value, style="yellow", highlight=False)
+            self._console.print(remark, style="yellow", highlight=False)
 
 
 def save(messages: list[ChatMessage], path: Path) -> None:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 from uuid import uuid4
 
 import typer
@@ -16,11 +16,13 @@ from rich.console import Console
 from engine.blas import restart_with_any_kernels
 from engine.cli.models.commands import app as models_app
 from engine.cli.models.commands import convert
+from engine.request import Overflow
 from models.errors import Problem
 
 if TYPE_CHECKING:
     from engine.cli.models.progress import Steps
-    from engine.session import Remark, Session
+    from engine.request import Sampling
+    from engine.session import Session
     from models.model_folder import ModelFolder
 
 app = typer.Typer(
@@ -44,10 +46,15 @@ DraftLengthOption = Annotated[
     str, typer.Option("--draft-length", metavar="N|auto", help="Tokens to draft a round.")
 ]
 System = Annotated[str, typer.Option(help="The system prompt.")]
-Temperature = Annotated[float, typer.Option(help="0 is greedy.")]
-TopK = Annotated[int, typer.Option(help="Keep the k likeliest tokens; 0 keeps all.")]
-TopP = Annotated[float, typer.Option(help="Keep the likeliest tokens of this mass; 1 keeps all.")]
-MinP = Annotated[float, typer.Option(help="Drop tokens below this share of the likeliest.")]
+Temperature = Annotated[
+    float | None,
+    typer.Option(help="0 is greedy. Without any sampling option the model's own default holds."),
+]
+TopK = Annotated[int | None, typer.Option(help="Keep the k likeliest tokens; 0 keeps all.")]
+TopP = Annotated[
+    float | None, typer.Option(help="Keep the likeliest tokens of this mass; 1 keeps all.")
+]
+MinP = Annotated[float | None, typer.Option(help="Drop tokens below this share of the likeliest.")]
 Seed = Annotated[int | None, typer.Option(help="The same seed writes the same text.")]
 MaxTokens = Annotated[int, typer.Option(min=1, help="The longest answer.")]
 Context = Annotated[
@@ -80,13 +87,13 @@ def generate(
     drafter: Drafter = _DEFAULT_DRAFTER,
     draft_length: DraftLengthOption = "auto",
     system: System = "",
-    temperature: Temperature = 0.0,
-    top_k: TopK = 0,
-    top_p: TopP = 1.0,
-    min_p: MinP = 0.0,
-    repetition_penalty: Annotated[float, typer.Option(help="1 is off.")] = 1.0,
-    presence_penalty: Annotated[float, typer.Option(help="0 is off.")] = 0.0,
-    frequency_penalty: Annotated[float, typer.Option(help="0 is off.")] = 0.0,
+    temperature: Temperature = None,
+    top_k: TopK = None,
+    top_p: TopP = None,
+    min_p: MinP = None,
+    repetition_penalty: Annotated[float | None, typer.Option(help="1 is off.")] = None,
+    presence_penalty: Annotated[float | None, typer.Option(help="0 is off.")] = None,
+    frequency_penalty: Annotated[float | None, typer.Option(help="0 is off.")] = None,
     seed: Seed = None,
     max_tokens: MaxTokens = 512,
     context: Context = None,
@@ -95,13 +102,15 @@ def generate(
     json: Annotated[bool, typer.Option("--json", help="Print one event per line.")] = False,
 ) -> None:
     """Answer one prompt and exit."""
-    from engine.cli.terminal import answer_view, show_closing
-    from engine.events import Stats, to_json
-    from engine.request import ChatMessage, Request, Sampling
-    from engine.session import Remark
-    from engine.stats import update
+    from dataclasses import replace
 
-    sampling = Sampling(
+    from engine.cli.terminal import answer_view, closing_remarks, show_closing
+    from engine.events import Event, to_json
+    from engine.request import ChatMessage, Request
+    from engine.session import Remark
+    from engine.stats import tally
+
+    sampling = _sampling(
         temperature=temperature,
         top_k=top_k,
         top_p=top_p,
@@ -109,27 +118,31 @@ def generate(
         repetition_penalty=repetition_penalty,
         presence_penalty=presence_penalty,
         frequency_penalty=frequency_penalty,
-        seed=seed,
     )
     text = _standard_input() if prompt == "-" else prompt
     if not text.strip():
         raise Problem("The prompt is empty.", "Write something to answer.")
     messages = [ChatMessage("system", system)] * bool(system) + [ChatMessage("user", text)]
     session = open_session(target, drafter, draft_length, context, measure=measure, quiet=json)
-    request = Request(sampling=sampling, max_tokens=max_tokens, stops=tuple(stop or ()))
-    events = session.answer(messages, request, generation=uuid4().hex, compare=lambda: True)
+    request = Request(
+        sampling=replace(sampling or session.target.sampling, seed=seed),
+        max_tokens=max_tokens,
+        stops=tuple(stop or ()),
+    )
+    answer = session.answer(messages, request, generation=uuid4().hex, compare=lambda: True)
     if json:
-        for event in events:
+        for event in answer:
             print(to_json(event), flush=True)
         return
-    stats = Stats()
+    events: list[Event] = []
     with answer_view(Console()) as view:
-        for event in events:
+        for event in answer:
             view.show(event)
-            stats = update(stats, event)
-    show_closing(Console(stderr=True), stats)
+            events.append(event)
+    show_closing(Console(stderr=True), tally(events))
+    _show_remarks(*closing_remarks(events))
     if session.disturbed:
-        _show_remarks(Remark.BUSY_ANSWERING)
+        _show_remarks(Remark.BUSY_ANSWERING.value)
 
 
 @app.command()
@@ -139,22 +152,32 @@ def chat(
     drafter: Drafter = _DEFAULT_DRAFTER,
     draft_length: DraftLengthOption = "auto",
     system: System = "",
-    temperature: Temperature = 0.0,
-    top_k: TopK = 0,
-    top_p: TopP = 1.0,
-    min_p: MinP = 0.0,
+    temperature: Temperature = None,
+    top_k: TopK = None,
+    top_p: TopP = None,
+    min_p: MinP = None,
     seed: Seed = None,
     max_tokens: MaxTokens = 1024,
     context: Context = None,
     measure: Measure = False,
+    overflow: Annotated[
+        Overflow,
+        typer.Option(
+            help="A chat that is longer than the context stops, or is read without its oldest "
+            "turns, or without those behind the first."
+        ),
+    ] = "middle",
 ) -> None:
     """Chat in the terminal, and watch every drafted token being accepted or struck out."""
-    from engine.cli.chat import TerminalChat
-    from engine.request import Request, Sampling
+    from dataclasses import replace
 
-    sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, seed=seed)
+    from engine.cli.chat import TerminalChat
+    from engine.request import Request
+
+    sampling = _sampling(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p)
     session = open_session(target, drafter, draft_length, context, measure=measure)
-    request = Request(sampling=sampling, max_tokens=max_tokens)
+    sampling = replace(sampling or session.target.sampling, seed=seed)
+    request = Request(sampling=sampling, max_tokens=max_tokens, overflow=overflow)
     with suppress(ImportError):
         import readline  # noqa: F401  # gives input() its line editing
     TerminalChat(session, Console(), request, system=system).run(lambda: input("> "))
@@ -375,14 +398,22 @@ def open_session(
 
         remarks = session.calibrate(progress=show, again=measure)
     steps.end()
-    _show_remarks(*remarks)
+    _show_remarks(*(remark.value for remark in remarks))
     return session
 
 
-def _show_remarks(*remarks: "Remark") -> None:
+def _sampling(**chosen: float | None) -> "Sampling | None":
+    """What was chosen, all else off; None where nothing was."""
+    from engine.request import Sampling
+
+    values: dict[str, Any] = {name: value for name, value in chosen.items() if value is not None}
+    return Sampling(**values) if values else None
+
+
+def _show_remarks(*remarks: str) -> None:
     """Print what a person should know beside the answer."""
     for remark in remarks:
-        Console(stderr=True).print(remark.value, style="yellow", highlight=False, soft_wrap=True)
+        Console(stderr=True).print(remark, style="yellow", highlight=False, soft_wrap=True)
 
 
 def _folder(target: str | None, steps: "Steps | None" = None) -> "ModelFolder":

@@ -18,7 +18,8 @@ from rich.style import Style
 from rich.text import Text as Styled
 
 from engine.events import Done, Event, Failed, Prefill, Stats, Text
-from engine.rounds import Round, Rounds, Token
+from engine.loops import loops
+from engine.rounds import Round, Rounds, Token, committed
 from engine.stats import NoRatio, against_plain
 from models.in_words import clean
 
@@ -236,6 +237,23 @@ def show_closing(console: Console, stats: Stats) -> None:
     gist, numbers = closing_lines(stats)
     console.print(gist, highlight=False, soft_wrap=True)
     console.print(numbers, style="dim", highlight=False, soft_wrap=True)
+
+
+def closing_remarks(events: Sequence[Event]) -> list[str]:
+    """What a person should know about an answer beside its figures; mostly nothing."""
+    remarks = []
+    read = next((event for event in events if isinstance(event, Prefill)), None)
+    if read is not None and read.left_out:
+        remarks.append(
+            f"{read.left_out:,} earlier messages were not read: "
+            f"the context holds {read.context:,} tokens."
+        )
+    if loops([token.id for token in committed(events)]):
+        remarks.append(
+            "The answer repeats itself. Ask otherwise, or sample with --temperature 0.7 and "
+            "--repetition-penalty 1.1."
+        )
+    return remarks
 
 
 def _drafted(token: Token) -> Piece:

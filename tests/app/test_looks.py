@@ -1,13 +1,14 @@
 """The theme follows light and dark; text sizes stay in bounds."""
 
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from PySide6.QtCore import QSettings
 from PySide6.QtGui import QPalette
 from PySide6.QtWidgets import QApplication
 
-from app.settings import LEAST_FONT_POINTS, MOST_FONT_POINTS, Settings
+from app.settings import LEAST_FONT_POINTS, MOST_FONT_POINTS, Settings, ThemeChoice
 from app.theme.palette import DARK, LIGHT, Palette, contrast
 from app.theme.style import Theme, qt_palette
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS
@@ -33,6 +34,31 @@ def test_it_turns_dark_when_the_system_does(
     assert theme.colours is DARK
     assert plain_application.palette().window().color().name() == DARK.paper
     assert changes == [DARK]
+
+
+def test_a_chosen_theme_and_font_hold_whatever_the_system_has(
+    plain_application: QApplication, settings: Settings
+) -> None:
+    theme = Theme(plain_application, settings, dark=lambda: True)
+    for chosen, colours in (("light", LIGHT), ("dark", DARK), ("system", DARK)):
+        settings.theme = next(one for one in get_args(ThemeChoice) if one == chosen)
+        theme.refresh()
+        assert theme.colours is colours
+        assert Theme(plain_application, settings, dark=lambda: True).colours is colours
+    own = theme.font.family()
+    settings.font_family = "Nimbus Sans"
+    theme.refresh()
+    assert theme.font.family() == "Nimbus Sans"
+    settings.font_family = ""
+    theme.refresh()
+    assert theme.font.family() == own
+
+
+@pytest.mark.parametrize("colours", [LIGHT, DARK])
+def test_the_edge_of_a_field_can_be_seen(colours: Palette) -> None:
+    made = qt_palette(colours)
+    edge = made.color(QPalette.ColorRole.Shadow).name()
+    assert contrast(edge, made.color(QPalette.ColorRole.Base).name()) >= 3
 
 
 def test_text_sizes_stay_in_bounds_and_are_remembered(

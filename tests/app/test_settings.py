@@ -25,6 +25,8 @@ def test_everything_comes_back(tmp_path: Path) -> None:
     first.conversation = 12
     first.unsent = "half a\nthought, and \\ more"
     first.starter_name = "small"
+    first.theme, first.font_family, first.enter_sends = "dark", "Nimbus Sans", False
+    first.new_system_prompt, first.new_settings = "Be\nbrief, \\n", '{"max_tokens": 5}'
     first.switch("rounds", False)
     first.keep_place("window", QByteArray(b"\x00\x01"))
     first.keep_memory("/models/a, b", Memory(2048, 8))
@@ -36,6 +38,8 @@ def test_everything_comes_back(tmp_path: Path) -> None:
     assert (again.font_points, again.conversation) == (13.5, 12)
     assert again.unsent == "half a\nthought, and \\ more"
     assert again.starter_name == "small"
+    assert (again.theme, again.font_family, again.enter_sends) == ("dark", "Nimbus Sans", False)
+    assert (again.new_system_prompt, again.new_settings) == ("Be\nbrief, \\n", '{"max_tokens": 5}')
     assert again.memory("/models/a, b") == Memory(2048, 8)
     assert again.memory("") == Memory(4096)
     assert again.unload_minutes == 15
@@ -47,6 +51,8 @@ def test_the_first_run(tmp_path: Path) -> None:
     fresh = opened(tmp_path)
     assert fresh.pair == Pair()
     assert fresh.font_points is None
+    assert (fresh.theme, fresh.font_family, fresh.enter_sends) == ("system", "", True)
+    assert (fresh.new_system_prompt, fresh.new_settings) == ("", "")
     assert fresh.conversation is None
     assert (fresh.memory(""), fresh.unload_minutes) == (Memory(), 0)
     assert fresh.paths("targets") == ()
@@ -61,10 +67,11 @@ def test_the_starter_model_has_its_own_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize("wrong", ["", "x", "nan", "1e99", "-3", "1 2", "٣", "٣ ٣"])
 def test_what_cannot_be_read_is_left_out(tmp_path: Path, wrong: str) -> None:
     stored = QSettings(str(tmp_path / "settings.ini"), QSettings.Format.IniFormat)
-    for key in ("font_points", "conversation", "places/window"):
+    for key in ("font_points", "conversation", "places/window", "theme"):
         stored.setValue(key, wrong)
     read = Settings(stored)
     assert read.font_points is None
+    assert read.theme == "system"
     assert read.place("window").isEmpty()
     read.conversation  # noqa: B018  # a number or None, and no error
 

@@ -20,6 +20,7 @@ import pytest
 from engine import protocol
 from engine.cache import QuantizedCaches
 from engine.decoder import Decoder
+from engine.default_sampling import BALANCED_SMALL
 from engine.events import Done, Failed, Prefill, Stats, Text, Verdict
 from engine.host import (
     CommandQueue,
@@ -360,7 +361,9 @@ def test_load_unload_and_quit(fresh: Callable[[], Child], folder: Path) -> None:
     child.send(Load("1", str(folder), "lookup", "4"))
     assert child.next() == Loading("1", str(folder), "lookup", "4", 0.0)
     loaded = child.next()
-    assert loaded == Loaded("1", str(folder), "lookup", "4", "float32", 4096, 260, "", Memory())
+    assert loaded == Loaded(
+        "1", str(folder), "lookup", "4", "float32", 4096, 260, "", Memory(), BALANCED_SMALL
+    )
     # A mistake that shows before loading leaves the model where it is.
     for drafter, length in (("none", "many"), ("nonsense", "4")):
         assert isinstance(child.ask(Load("2", str(folder), drafter, length))[0], Failed)

@@ -66,9 +66,10 @@ commands: st.SearchStrategy[Command] = st.one_of(
         id=name,
         conversation=text,
         messages=st.lists(messages, max_size=3).map(tuple),
-        sampling=sampling,
+        sampling=st.none() | sampling,
         max_tokens=st.integers(1),
         stops=st.lists(text, max_size=3).map(tuple),
+        overflow=st.sampled_from(["stop", "rolling", "middle"]),
     ),
     st.builds(Cancel, id=name),
     st.builds(Unload, id=name),
@@ -88,7 +89,13 @@ def test_a_command_survives_its_line(command: Command) -> None:
 @pytest.mark.parametrize("kind", get_args(ProcessEvent))
 @given(data=st.data())
 def test_an_event_of_the_process_survives_its_line(kind: type[Any], data: st.DataObject) -> None:
-    values = {str: text, int: st.integers(), float: st.floats(0.0, 1.0), Memory: memory}
+    values = {
+        str: text,
+        int: st.integers(),
+        float: st.floats(0.0, 1.0),
+        Memory: memory,
+        Sampling: sampling,
+    }
     event = kind(*(data.draw(values[field.type]) for field in dataclasses.fields(kind)))
     line = response_to_json(event)
     assert "\n" not in line
@@ -196,7 +203,7 @@ def test_what_is_wrong_with_a_line(line: bytes, id: str, fault: Fault, place: st
         ({"messages": [HELLO | {"role": "root"}]}, Fault.WRONG_VALUE, "messages[0].role", "user"),
         ({"messages": [HELLO | {"role": []}]}, Fault.WRONG_VALUE, "messages[0].role", "user"),
         ({"messages": [HELLO | {"name": "x"}]}, Fault.UNKNOWN_FIELD, "messages[0]", "role"),
-        ({"sampling": None}, Fault.WRONG_TYPE, "sampling", "object"),
+        ({"sampling": 1}, Fault.WRONG_TYPE, "sampling", "object"),
         ({"sampling": {"heat": 1}}, Fault.UNKNOWN_FIELD, "sampling", "temperature"),
         ({"sampling": {"temperature": "1"}}, Fault.WRONG_TYPE, "sampling.temperature", "number"),
         ({"sampling": {"temperature": True}}, Fault.WRONG_TYPE, "sampling.temperature", "number"),

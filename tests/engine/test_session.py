@@ -68,6 +68,17 @@ def test_laws_hold_for_samples(kind: str, tokenizer: Any) -> None:
         assert tokens_of(list(again.answer(QUESTION, request))) == tokens_of(events)
 
 
+def test_without_a_sampling_the_models_own_holds(tokenizer: Any) -> None:
+    own = Sampling(temperature=1.3, top_k=50, seed=7)
+    session = new_session(tokenizer, "qwen3", "model")
+    session.target = replace(session.target, sampling=own)
+    answers = [
+        tokens_of(list(session.answer(QUESTION, Request(sampling=sampling, max_tokens=25))))
+        for sampling in (None, own, Sampling())
+    ]
+    assert answers[0] == answers[1] != answers[2]
+
+
 @pytest.mark.parametrize("length", [0, 1, 3, 8])
 @pytest.mark.parametrize("wrong", [(), EVERYWHERE, now_and_then(2)])
 def test_whole_text_and_its_end(length: int, wrong: Any, tokenizer: Any) -> None:

@@ -166,6 +166,14 @@ def test_tokens_are_counted_and_warned_of_in_words(
     assert shown(composer) == ([text] if text else [])
 
 
+def test_a_conversation_that_goes_on_is_no_warning(composer: Composer) -> None:
+    for used, text in ((990, "990 of 1,000 tokens"), (1001, "1,001 of 1,000 tokens: ")):
+        composer.set_tokens(used, 1000, leaves_out=True)
+        (line,) = shown(composer)
+        assert line.startswith(text)
+        assert len(line) > len(text) or used < 1000
+
+
 def test_the_keyboard_reaches_everything(composer: Composer) -> None:
     composer.set_text("hi")
     composer.setFocus()

@@ -1,15 +1,16 @@
 """What is said is stored before it is answered; versions, branches and failures lose nothing."""
 
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from app.chat.conversation import can_go_on
+from app.chat.conversation import DEFAULTS, can_go_on
 from app.rounds.trace import pieces
 from engine.events import Done, Failed, Text
-from engine.request import Request
+from engine.request import Request, Sampling
 from tests.support.app.made_traces import made_trace
 from tests.support.app.talk import Begin
 from tests.support.app.window_maker import events_file
@@ -106,6 +107,55 @@ def test_a_first_message_is_one_piece_of_work_for_the_store(
     talk.conversation.edit(talk.conversation.branch[0].id, "other")
     talk.until_told("begun", 2)
     assert [name for name in work if name not in ("flush", "finish")] == ["ask", "ask"]
+
+
+def test_a_new_conversation_begins_as_was_chosen(begin: Begin) -> None:
+    talk = begin(SERVE)
+    talk.beginning = ("Be brief.", Request(max_tokens=7, overflow="rolling"))
+    assert talk.conversation.configured == talk.beginning
+    assert [line.role for line in talk.conversation.asked("one")] == ["system", "user"]
+    talk.ask("one")
+    first = talk.conversation.configured
+    talk.beginning = ("", None)
+    assert (
+        talk.conversation.configured
+        == first
+        == ("Be brief.", Request(max_tokens=7, overflow="rolling"))
+    )
+    talk.conversation.new()
+    assert talk.conversation.configured == ("", None)
+    assert talk.conversation.settings == DEFAULTS
+
+
+@pytest.mark.parametrize(
+    ("sampling", "told"),
+    [(Sampling(), 1), (Sampling(temperature=0.7, seed=5), 0), (None, 0)],
+)
+def test_regenerating_gives_other_words_or_says_that_it_does_not(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch, sampling: Sampling | None, told: int
+) -> None:
+    talk = begin(SERVE)
+    remarks: list[str] = []
+    talk.conversation.remarked.connect(remarks.append)
+    settings = Request(sampling=sampling)
+    talk.beginning = ("", settings)
+    asked: list[Request] = []
+    generate = talk.engine.generate
+
+    def spy(conversation: str, messages: Any, request: Request) -> str:
+        asked.append(request)
+        return generate(conversation, messages, request)
+
+    monkeypatch.setattr(talk.engine, "generate", spy)
+    talk.ask("one")
+    assert remarks == []
+    talk.conversation.regenerate(talk.conversation.branch[-1].id)
+    talk.until_told("saved", 2)
+    assert len(remarks) == told
+    assert asked[0] == settings
+    again = asked[1].sampling
+    assert again == (sampling and replace(sampling, seed=None))
+    assert talk.conversation.settings == settings
 
 
 def test_an_answer_is_flushed_while_it_is_written(begin: Begin, tmp_path: Path) -> None:

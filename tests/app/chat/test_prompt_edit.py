@@ -51,6 +51,18 @@ def test_enter_submits_and_shift_enter_begins_a_line(field: PromptEdit) -> None:
     assert submitted == ["one\ntwo"] * 2
 
 
+def test_enter_begins_a_line_where_only_control_enter_submits(field: PromptEdit) -> None:
+    submitted: list[str] = []
+    field.submitted.connect(lambda: submitted.append(field.text()))
+    field.enter_sends = False
+    QTest.keyClicks(field, "one")
+    QTest.keyClick(field, Qt.Key.Key_Return)
+    QTest.keyClicks(field, "two")
+    assert submitted == []
+    QTest.keyClick(field, Qt.Key.Key_Return, Qt.KeyboardModifier.ControlModifier)
+    assert submitted == ["one\ntwo"]
+
+
 @pytest.mark.parametrize("what", ["a file", "a file with its name", "a picture"])
 def test_files_and_pictures_are_refused_in_words(field: PromptEdit, what: str) -> None:
     data, refused = QMimeData(), list[str]()

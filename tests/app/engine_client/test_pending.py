@@ -16,6 +16,7 @@ from engine.protocol import (
     Unloaded,
     rival_of,
 )
+from engine.request import Sampling
 
 READY = Ready(1, "", "", "", "")
 DONE = Done("g", "stop", Stats())
@@ -26,7 +27,7 @@ def generate(id: str) -> Generate:
 
 
 def loaded(id: str, target: str) -> Loaded:
-    return Loaded(id, target, "none", "auto", "float32", 4096, 260, "", Memory())
+    return Loaded(id, target, "none", "auto", "float32", 4096, 260, "", Memory(), Sampling())
 
 
 def with_model(target: str = "/a") -> EngineWork:
@@ -145,7 +146,7 @@ def test_the_drafter_of_the_last_answer_is_loaded_again() -> None:
     work = with_model("/a")
     work.ask(SetDrafter("d", "lookup", "4"))
     work.take(Loading("d", "/a", "lookup", "4", 0.0))
-    work.take(Loaded("d", "/a", "lookup", "4", "float32", 4096, 260, "", Memory()))
+    work.take(Loaded("d", "/a", "lookup", "4", "float32", 4096, 260, "", Memory(), Sampling()))
     work.ask(SetDrafter("e", "nonsense"))
     work.take(Failed("e", "m", "r"))
     work.lose(keep_loads=True)

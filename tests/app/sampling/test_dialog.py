@@ -1,5 +1,6 @@
 """The dialog gives back what it was given, and says in a line what is wrong or what holds."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,9 +17,11 @@ from PySide6.QtWidgets import (
 )
 from pytestqt.qtbot import QtBot
 
-from app.sampling.dialog import FIELDS, NumberBox, SamplingDialog
-from app.sampling.presets import BUILT_IN, Preset
+from app.choice_box import ChoiceBox
+from app.sampling.dialog import FIELDS, OVERFLOWS, NumberBox, SamplingDialog
+from app.sampling.presets import BUILT_IN, MODELS_DEFAULT, Preset
 from app.status_line import StatusLine
+from engine.default_sampling import BALANCED
 from engine.request import Request, Sampling
 
 DEFAULTS = Request()
@@ -44,11 +47,23 @@ MINE = Preset("Mine", Sampling(temperature=0.3))
 class Opened:
     """A dialog, and what came out of it."""
 
-    def __init__(self, qtbot: QtBot, settings: Request | None, *own: Preset) -> None:
+    def __init__(
+        self,
+        qtbot: QtBot,
+        settings: Request | None,
+        *own: Preset,
+        defaults: Request = DEFAULTS,
+        models_default: Sampling = BALANCED,
+    ) -> None:
         self.kept: list[tuple[Preset, ...]] = []
         self.applied: list[tuple[str, Any]] = []
         self.dialog = SamplingDialog(
-            "Be brief.", settings, defaults=DEFAULTS, own=own, keep=self.kept.append
+            "Be brief.",
+            settings,
+            defaults=defaults,
+            models_default=models_default,
+            own=own,
+            keep=self.kept.append,
         )
         qtbot.addWidget(self.dialog)
         self.dialog.applied.connect(lambda *said: self.applied.append(said))
@@ -133,7 +148,7 @@ def test_invalid_values_are_explained(opened: Opened, field: str, text: str) -> 
     assert text in opened.line().text
     assert opened.line().standing == "warning"
     assert not opened.button("OK").isEnabled()
-    opened.choose("Exact")
+    opened.choose("Exact (greedy)")
     opened.field(QLineEdit, "Seed").clear()
     assert opened.button("OK").isEnabled()
     assert opened.line().standing == "plain"
@@ -155,16 +170,57 @@ def test_a_preset_fills_the_fields_and_is_recognized(opened: Opened, preset: Pre
     assert opened.button("Remove").isEnabled() == (preset == MINE)
     settings = opened.answer()
     assert settings is not None
-    assert settings.sampling.temperature == preset.sampling.temperature
+    assert settings.sampling is not None
+    assert settings.sampling.temperature == (preset.sampling or BALANCED).temperature
     assert settings.sampling.top_k == 0
     kept = (settings.sampling.seed, settings.sampling.logit_bias, settings.stops)
     assert kept == (ALL.sampling.seed, ALL.sampling.logit_bias, ALL.stops)
 
 
+def test_the_models_default_is_followed_until_a_value_is_changed(qtbot: QtBot) -> None:
+    models = Sampling(temperature=0.6, top_p=0.95, top_k=20)
+    defaults = Request(sampling=None, overflow="middle")
+    opened = Opened(qtbot, None, defaults=defaults, models_default=models)
+    assert opened.field(QComboBox, "Preset").currentText() == MODELS_DEFAULT.name
+    assert opened.field(NumberBox, "Temperature").value() == 0.6
+    assert opened.answer() is None
+    opened = Opened(qtbot, None, defaults=defaults, models_default=models)
+    opened.field(NumberBox, "Max tokens").setValue(77)
+    assert opened.answer() == Request(sampling=None, overflow="middle", max_tokens=77)
+    opened = Opened(qtbot, None, defaults=defaults, models_default=models)
+    opened.field(NumberBox, "Top-k").setValue(30)
+    assert opened.field(QComboBox, "Preset").currentIndex() == -1
+    opened.field(QLineEdit, "Seed").setText("4")
+    opened.field(NumberBox, "Top-k").setValue(20)
+    assert opened.field(QComboBox, "Preset").currentText() == MODELS_DEFAULT.name
+    # A seed is to give the same words again: it keeps the values of this model.
+    settings = opened.answer()
+    assert settings is not None
+    assert settings.sampling == replace(models, seed=4)
+
+
+def test_balanced_is_balanced_whatever_the_model(qtbot: QtBot) -> None:
+    defaults = Request(sampling=None)
+    opened = Opened(qtbot, None, defaults=defaults, models_default=BALANCED)
+    opened.choose("Balanced")
+    assert opened.field(QComboBox, "Preset").currentText() == "Balanced"
+    assert opened.answer() == replace(defaults, sampling=BALANCED)
+
+
+@pytest.mark.parametrize("overflow", [choice.value for choice in OVERFLOWS])
+def test_what_is_left_out_can_be_chosen(opened: Opened, overflow: str) -> None:
+    box = opened.field(ChoiceBox, "When the context is full")
+    box.setCurrentIndex(box.findData(overflow))
+    box.activated.emit(box.currentIndex())
+    settings = opened.answer()
+    assert settings is not None
+    assert settings.overflow == overflow
+
+
 def test_other_values_have_no_name_until_they_are_saved(opened: Opened) -> None:
     assert opened.field(QComboBox, "Preset").currentIndex() == -1
-    opened.dialog.save_preset("  Exact ")
-    assert "“Exact”" in opened.line().text
+    opened.dialog.save_preset("  Exact (greedy) ")
+    assert "“Exact (greedy)”" in opened.line().text
     assert opened.line().standing == "warning"
     opened.dialog.save_preset(" \n ")
     assert opened.kept == []

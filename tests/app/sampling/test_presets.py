@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from app.sampling.presets import (
     BUILT_IN,
+    MODELS_DEFAULT,
     Preset,
     find_preset,
     presets_from_json,
@@ -59,9 +60,10 @@ def test_a_name_is_one_line() -> None:
 
 
 def test_settings_are_recognized_as_their_preset() -> None:
-    assert find_preset(Sampling(), BUILT_IN) == BUILT_IN[0]
+    assert find_preset(Sampling(), BUILT_IN) == BUILT_IN[1]
+    assert find_preset(None, BUILT_IN) is MODELS_DEFAULT
     assert find_preset(Sampling(temperature=0.123), BUILT_IN) is None
-    assert len({preset.sampling.temperature for preset in BUILT_IN}) == len(BUILT_IN)
+    assert len({str(preset.sampling) for preset in BUILT_IN}) == len(BUILT_IN)
 
 
 @given(st.lists(st.text(min_size=1)))

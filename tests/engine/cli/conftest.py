@@ -62,11 +62,13 @@ def run(capfd: pytest.CaptureFixture[str]) -> Command:
 
 @pytest.fixture
 def generate(run: Command, target: Path) -> Command:
-    """Runs `generate` on the target, with a prompt, for 24 tokens, unless the arguments differ."""
+    """Runs `generate` on the target, with a prompt, for 24 tokens, unless the arguments differ.
+
+    Greedy, so that a run can be compared with another.
+    """
 
     def generate(*arguments: object) -> Run:
-        return run(
-            "generate", "--target", target, "--prompt", PROMPT, "--max-tokens", 24, *arguments
-        )
+        told = ("--target", target, "--prompt", PROMPT, "--max-tokens", 24, "--temperature", 0)
+        return run("generate", *told, *arguments)
 
     return generate

@@ -49,6 +49,21 @@ def test_every_drafter_writes_the_same(generate: Command, drafter: Path) -> None
             assert (drafted.code, drafted.out) == (0, plain.out), (name, length)
 
 
+def test_without_sampling_options_the_models_default_holds(
+    run: Command, folder: Path, generate: Command
+) -> None:
+    def answer(*options: object) -> str:
+        return run(
+            "generate", "--target", folder, "--prompt", PROMPT, "--max-tokens", 24, *options
+        ).out
+
+    (folder / "generation_config.json").write_text(json.dumps({"temperature": 0.9}))
+    assert answer("--seed", 5) == answer("--seed", 5, "--temperature", 0.9)
+    assert answer("--seed", 5) != answer("--seed", 5, "--temperature", 0.1)
+    assert len({answer() for _ in range(4)}) > 1
+    assert generate().out == generate("--seed", 5).out
+
+
 def test_json_is_events_that_obey_the_laws(generate: Command, target: Path, drafter: Path) -> None:
     plain = generate("--drafter", "none").out
     tokenizer = Tokenizer.from_file(str(target / "tokenizer.json"))
@@ -221,6 +236,7 @@ def test_a_pipe_gets_plain_text(hostile: Path, generate: Command) -> None:
     here = generate("--target", hostile)
     piped = child(
         *("generate", "--target", hostile, "--prompt", PROMPT, "--max-tokens", 24),
+        *("--temperature", 0),
         TERM="xterm-256color",
         COLORTERM="truecolor",
     )
@@ -272,7 +288,8 @@ def test_chat(target: Path, run: Command, generate: Command, tmp_path: Path,
             raise EOFError from None
 
     monkeypatch.setattr("builtins.input", read)
-    ended = run("chat", "--target", target, "--system", "be nice", "--max-tokens", 24)
+    greedy = ("--max-tokens", 24, "--temperature", 0)
+    ended = run("chat", "--target", target, "--system", "be nice", *greedy)
     assert (ended.code, ended.err) == (0, "")
     assert answer in ended.out
     assert "There is no command /nonsense" in ended.out

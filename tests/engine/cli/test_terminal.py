@@ -16,6 +16,7 @@ from engine.cli.terminal import (
     PlainAnswer,
     answer_view,
     closing_lines,
+    closing_remarks,
     legend,
     row_starts,
 )
@@ -468,3 +469,24 @@ def test_the_closing_lines(stats: Stats, words: list[str], figures: list[str]) -
     assert all(figure in numbers.split(" · ") for figure in figures if "read" not in figure)
     assert all(figure in numbers for figure in figures), numbers
     assert ("×" in gist) == isinstance(against_plain(stats), float)
+
+
+# Beside the figures
+
+
+def remarks_on(ids: list[int], prefill: Prefill) -> int:
+    events: list[Event] = [prefill]
+    for number, id in enumerate(ids, start=1):
+        own = WrittenToken(id, "x", 0.5, "plain")
+        events.append(Verdict("g", number, 0, (), own, 0.0, 0.1, 0.1, ""))
+    return len(closing_remarks(events))
+
+
+def test_a_loop_and_what_was_not_read_are_told_in_a_line_each() -> None:
+    whole, part = Prefill("g", 5, 5, 0, 0.1), Prefill("g", 5, 5, 0, 0.1, 1, 12, 8192)
+    assert remarks_on(list(range(200)), whole) == 0
+    assert remarks_on([1, 2, 3] * 60, whole) == 1
+    assert remarks_on(list(range(200)), part) == 1
+    assert remarks_on([1, 2, 3] * 60, part) == 2
+    assert "12 earlier messages" in closing_remarks([part])[0]
+    assert "8,192" in closing_remarks([part])[0]

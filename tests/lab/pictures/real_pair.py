@@ -11,17 +11,21 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
 
+from app.chat.conversation import DEFAULTS
 from app.chat.provenance import laid_over
 from app.commands import CommandRunner
+from app.conversations.records import settings_to_json
 from app.engine_client.engine_process import host_command
 from app.models.target_process import open_target
 from app.race.dialog import RaceDialog
 from app.start import make_application
+from engine.request import Sampling
 from models.files import HOME_VARIABLE, models_folder
 from tests.support.app.window_maker import make_window
 
@@ -56,6 +60,8 @@ def _draw(application: QApplication, home: Path, folder: Path, *, dark: bool) ->
         dark=dark,
     )
     name = "dark" if dark else "light"
+    greedy = replace(DEFAULTS, sampling=Sampling())  # so that pictures can be taken again
+    window.settings.new_settings = settings_to_json(greedy)
 
     def save(what: str, widget: QWidget = window) -> None:
         QTest.qWait(500)

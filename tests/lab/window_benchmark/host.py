@@ -25,6 +25,7 @@ from engine.protocol import (
     Response,
     SetDrafter,
 )
+from engine.request import Sampling
 from engine.stats import update
 from tests.lab.window_benchmark.rounds import committed, made_rounds, made_text
 
@@ -54,7 +55,7 @@ def main(arguments: Sequence[str]) -> None:
                 continue
         pair = (command.id, target, drafter, length)
         say(Loading(*pair, measured=0.0))
-        say(Loaded(*pair, "float32", 1 << 16, 50_000, "", Memory()))
+        say(Loaded(*pair, "float32", 1 << 16, 50_000, "", Memory(), Sampling()))
 
 
 def play(

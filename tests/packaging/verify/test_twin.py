@@ -132,7 +132,7 @@ def test_the_real_one(tmp_path: Path):
     assert all(Path(place).is_relative_to(prefix) for place in path)
 
     asked = ["-m", "engine", "generate", "--prompt", "What is the capital of France?"]
-    ran = run_in_twin(app, PYTHON, ["python3", *asked, "--max-tokens", "16"])
+    ran = run_in_twin(app, PYTHON, ["python3", *asked, "--max-tokens", "16", "--temperature", "0"])
     assert ran.status == 0, ran.errors
     assert "Paris" in ran.output
     assert os.listdir(tmp_path) == []

@@ -43,6 +43,7 @@ from engine.protocol import (
     Unload,
     Unloaded,
 )
+from engine.request import Sampling
 
 
 def main() -> None:
@@ -126,7 +127,7 @@ def load(command: Command) -> None:
     assert isinstance(command, Load)
     pair = (command.id, command.target, command.drafter, command.draft_length)
     context = min(command.memory.context or 4096, 4096)
-    loaded = Loaded(*pair, "float32", context, 260, "", memory=command.memory)
+    loaded = Loaded(*pair, "float32", context, 260, "", command.memory, Sampling())
     say(Loading(*pair, measured=0.0), loaded)
 
 
@@ -134,7 +135,7 @@ def draft(command: Command, *, target: str) -> None:
     assert isinstance(command, SetDrafter)
     drafting = (command.drafter or "auto", command.draft_length or "auto")
     pair = (command.id, target, *drafting)
-    say(Loading(*pair, measured=0.0), Loaded(*pair, "float32", 4096, 260, "", Memory()))
+    say(Loading(*pair, measured=0.0), Loaded(*pair, "float32", 4096, 260, "", Memory(), Sampling()))
 
 
 def serve() -> None:

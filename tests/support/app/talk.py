@@ -11,6 +11,7 @@ from app.chat.conversation import OpenConversation
 from app.conversations.store import Store
 from app.engine_client.engine_log import EngineLog
 from app.engine_client.engine_process import EngineProcess
+from engine.request import Request
 from models.errors import Problem
 from tests.support.app.engine_listener import TIMEOUT_SECONDS
 from tests.support.app.window_maker import fake_host
@@ -18,17 +19,22 @@ from tests.support.app.window_maker import fake_host
 
 class Talk:
     """Attributes: `store`, `engine`, `answers`, `conversation`; `told`, what the latter two
-    told, in order; `problems`, of whatever kind."""
+    told, in order; `problems`, of whatever kind; `beginning`, how new conversations are configured.
+    """
 
     def __init__(self, folder: Path, steps: str, qtbot: QtBot) -> None:
         self._qtbot = qtbot
+        self.beginning: tuple[str, Request | None] = ("", None)
         self.store = Store.open(folder / "conversations.sqlite")
         self.engine = EngineProcess(
             EngineLog(folder), command=fake_host(folder, steps), delays_seconds=(0.0,)
         )
         self.answers = Answers(self.store, self.engine)
         self.conversation = OpenConversation(
-            self.store, self.answers, names=lambda: ("tiny", "lookup")
+            self.store,
+            self.answers,
+            names=lambda: ("tiny", "lookup"),
+            beginning=lambda: self.beginning,
         )
         self.told: list[str] = []
         self.words: list[str] = []  # of the searches that led to a message

@@ -27,7 +27,16 @@ WEIGHTS = 2  # files
 
 
 def test_from_a_hub_to_an_answer(run: Command, hub: HubServer) -> None:
-    asked = ("--prompt", "a b a b a b", "--max-tokens", 16, "--drafter", "lookup")
+    asked = (
+        "--temperature",
+        0,
+        "--prompt",
+        "a b a b a b",
+        "--max-tokens",
+        16,
+        "--drafter",
+        "lookup",
+    )
     before = run("generate", "--target", NAME, *asked)
     assert_refused(before, f"slipstream models pull {NAME}")
 

@@ -1,0 +1,66 @@
+"""Tells a person what the answer in sight does: it repeats itself, or reads only a part.
+
+Knows the open conversation and its answers. A notice is said once; it leaves when it no longer
+holds.
+"""
+
+from PySide6.QtCore import QObject
+
+from app.chat.answers import Answers, Writing
+from app.chat.conversation import OpenConversation
+from app.notices import Notices, Offer
+from engine.events import Prefill
+from engine.rounds import EventOrRound, Round
+
+_LOOP, _LEFT_OUT = "loop", "left out"
+_ROUNDS = 8  # so often an answer is searched for a loop, which takes a fraction of a millisecond
+
+
+class AnswerNotices(QObject):
+    """Shows notices on the answer at the end of the open conversation."""
+
+    def __init__(self, conversation: OpenConversation, answers: Answers, notices: Notices) -> None:
+        super().__init__(conversation)
+        self._conversation, self._notices = conversation, notices
+        self._loops = 0  # the id of the answer that was told to repeat itself
+        self._left_out = (0, 0)  # the messages that were told not to be read
+        answers.happened.connect(self._hear)
+        answers.finished.connect(lambda writing: notices.take_back(_LOOP))
+        conversation.opened.connect(self._on_opened)
+
+    def _on_opened(self) -> None:
+        self._left_out = (0, 0)
+        for matter in (_LOOP, _LEFT_OUT):
+            self._notices.take_back(matter)
+
+    def _hear(self, writing: Writing, happening: EventOrRound) -> None:
+        if writing is not self._conversation.writing:
+            return
+        match happening:
+            case Prefill():
+                self._tell_left_out(happening)
+            case Round(verdict=None):
+                pass
+            case Round() if happening.number % _ROUNDS == 0:
+                self._tell_loop(writing)
+
+    def _tell_loop(self, writing: Writing) -> None:
+        if writing.message.id != self._loops and writing.loops:
+            self._loops = writing.message.id
+            offer = Offer("Stop", self._conversation.stop)
+            self._notices.say(_LOOP, "The answer repeats itself.", offer=offer)
+
+    def _tell_left_out(self, prefill: Prefill) -> None:
+        gap = (prefill.left_out_from, prefill.left_out)
+        if gap == self._left_out:
+            return
+        self._left_out = gap
+        if prefill.left_out:
+            where = "at the beginning" if prefill.left_out_from <= 1 else "in the middle"
+            self._notices.say(
+                _LEFT_OUT,
+                f"{prefill.left_out:,} messages {where} are not read any more: "
+                f"the context holds {prefill.context:,} tokens.",
+            )
+        else:
+            self._notices.take_back(_LEFT_OUT)

@@ -1,0 +1,276 @@
+"""The settings of the window, each of which applies at once.
+
+Knows what can be set and how it is shown; what the window does about it goes out as a signal.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import get_args
+
+from PySide6.QtCore import Qt, QUrl, Signal
+from PySide6.QtGui import QAction, QDesktopServices, QFontDatabase
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QComboBox,
+    QDialog,
+    QDialogButtonBox,
+    QDoubleSpinBox,
+    QFormLayout,
+    QHBoxLayout,
+    QLabel,
+    QPlainTextEdit,
+    QPushButton,
+    QTabWidget,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.chat.conversation import DEFAULTS
+from app.choice_box import Choice, ChoiceBox
+from app.conversations.records import settings_from_json, settings_to_json
+from app.sampling.dialog import FIELDS, OVERFLOWS, NumberBox
+from app.sampling.presets import BUILT_IN, find_preset, presets_from_json
+from app.settings import LEAST_FONT_POINTS, MOST_FONT_POINTS, Settings, ThemeChoice
+from app.theme.style import Theme
+from engine.request import Overflow
+
+_SYSTEM_FONT = "The system’s font"
+_THEMES = (
+    Choice("system", "As the system"),
+    Choice("light", "Light"),
+    Choice("dark", "Dark"),
+)
+_KEYS = (
+    Choice("enter", "Enter", "Shift+Enter begins a line"),
+    Choice("ctrl", "Ctrl+Enter", "Enter begins a line"),
+)
+
+
+def open_folder(folder: Path) -> None:
+    """Show a folder in the system's file manager."""
+    QDesktopServices.openUrl(QUrl.fromLocalFile(str(folder)))
+
+
+class SettingsDialog(QDialog):
+    """All settings, on two pages; show it with `show`.
+
+    Signals: `changed()`, a setting that is neither of the theme nor of updates.
+    """
+
+    changed = Signal()
+
+    def __init__(
+        self,
+        settings: Settings,
+        theme: Theme,
+        *,
+        folders: Mapping[str, Path],
+        updates: QAction,
+        opening: Callable[[Path], None] = open_folder,
+        parent: QWidget | None = None,
+    ) -> None:
+        """`folders` are shown under their names; `updates` is the action of automatic checks."""
+        super().__init__(parent)
+        self._settings, self._theme, self._opening = settings, theme, opening
+        self._new = settings_from_json(settings.new_settings) or DEFAULTS
+        self.setWindowTitle("Settings")
+        pages = QTabWidget()
+        pages.setDocumentMode(True)
+        pages.addTab(self._general(folders, updates), "General")
+        pages.addTab(self._new_conversations(), "New conversations")
+        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
+        buttons.rejected.connect(self.reject)
+        column = QVBoxLayout(self)
+        column.addWidget(pages, 1)
+        column.addWidget(buttons)
+        self.setMinimumWidth(560)
+
+    # The pages
+
+    def _general(self, folders: Mapping[str, Path], updates: QAction) -> QWidget:
+        form = _Form()
+        theme = _choices("Theme", _THEMES, self._settings.theme, self._choose_theme)
+        form.add("Theme", theme)
+        form.add("Font", self._font_box())
+        form.add("Text size", self._size_box())
+        key = "enter" if self._settings.enter_sends else "ctrl"
+        form.add("Send a message with", _choices("Send with", _KEYS, key, self._choose_key))
+        for name, folder in folders.items():
+            form.add(name, self._folder_row(name, folder))
+        form.add("Updates", self._updates_box(updates))
+        return form
+
+    def _new_conversations(self) -> QWidget:
+        form = _Form()
+        self._own = presets_from_json(self._settings.presets)
+        presets = (*BUILT_IN, *self._own)
+        chosen = find_preset(self._new.sampling, presets)
+        form.add(
+            "Sampling",
+            _choices(
+                "Sampling",
+                tuple(Choice(one.name, one.name, one.line or "Your preset") for one in presets),
+                chosen.name if chosen else "",
+                self._choose_preset,
+            ),
+        )
+        (field,) = (field for field in FIELDS if field.key == "max_tokens")
+        self._max_tokens = NumberBox(field)
+        self._max_tokens.setValue(self._new.max_tokens)
+        self._max_tokens.valueChanged.connect(self._choose_max_tokens)
+        form.add(field.name, self._max_tokens)
+        overflow = _choices(
+            "When the context is full", OVERFLOWS, self._new.overflow, self._choose_overflow
+        )
+        form.add("When the context is full", overflow)
+        self._prompt = QPlainTextEdit(self._settings.new_system_prompt)
+        self._prompt.setTabChangesFocus(True)
+        self._prompt.setPlaceholderText("Instructions for the model, before each new conversation")
+        self._prompt.textChanged.connect(self._keep_prompt)
+        form.add("System prompt", self._prompt)
+        note = _label(
+            "Other conversations stay as they are. Each has its own settings: see the menu Answer."
+        )
+        note.setWordWrap(True)
+        form.add("", note)
+        return form
+
+    def _font_box(self) -> QComboBox:
+        box = _Steady()
+        box.addItem(_SYSTEM_FONT, "")
+        for family in QFontDatabase.families():
+            if not QFontDatabase.isPrivateFamily(family):
+                box.addItem(family, family)
+        box.setCurrentIndex(max(0, box.findData(self._settings.font_family)))
+        box.setSizeAdjustPolicy(box.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+        box.activated.connect(lambda place: self._choose_family(str(box.itemData(place))))
+        return box
+
+    def _size_box(self) -> QWidget:
+        self._size = QDoubleSpinBox()
+        self._size.setDecimals(1)
+        self._size.setRange(LEAST_FONT_POINTS, MOST_FONT_POINTS)
+        self._size.setSuffix(" points")
+        self._size.setAccessibleName("Text size")
+        self._size.setValue(self._theme.points)
+        self._size.valueChanged.connect(self._choose_size)
+        normal = QPushButton("Normal")
+        normal.clicked.connect(self._choose_normal_size)
+        return _row(self._size, normal)
+
+    def _folder_row(self, name: str, folder: Path) -> QWidget:
+        path = _label(str(folder))
+        path.setWordWrap(True)
+        path.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        button = QPushButton("Open")
+        button.setAccessibleName(f"Open the folder: {name}")
+        button.setEnabled(folder.is_dir())
+        button.clicked.connect(lambda: self._opening(folder))
+        return _row(path, button)
+
+    def _updates_box(self, updates: QAction) -> QWidget:
+        if not updates.isVisible():
+            return _label("No update feed is set up.")
+        box = QCheckBox("Check once a day")
+        box.setChecked(updates.isChecked())
+        box.toggled.connect(updates.setChecked)
+        updates.toggled.connect(box.setChecked)
+        return box
+
+    # What is chosen
+
+    def _choose_theme(self, chosen: str) -> None:
+        self._settings.theme = next(one for one in get_args(ThemeChoice) if one == chosen)
+        self._theme.refresh()
+
+    def _choose_family(self, family: str) -> None:
+        self._settings.font_family = family
+        self._theme.refresh()
+
+    def _choose_size(self, points: float) -> None:
+        self._settings.font_points = points
+        self._theme.refresh()
+
+    def _choose_normal_size(self) -> None:
+        self._settings.font_points = None
+        self._size.setValue(self._theme.points)
+        self._settings.font_points = None  # the box has set a number
+        self._theme.refresh()
+
+    def _choose_key(self, chosen: str) -> None:
+        self._settings.enter_sends = chosen == "enter"
+        self.changed.emit()
+
+    def _choose_preset(self, name: str) -> None:
+        preset = next(one for one in (*BUILT_IN, *self._own) if one.name == name)
+        self._keep_new(sampling=preset.sampling)
+
+    def _choose_max_tokens(self, tokens: float) -> None:
+        self._keep_new(max_tokens=round(tokens))
+
+    def _choose_overflow(self, chosen: str) -> None:
+        self._keep_new(overflow=next(one for one in get_args(Overflow) if one == chosen))
+
+    def _keep_new(self, **values: object) -> None:
+        self._new = replace(self._new, **values)  # type: ignore[arg-type]
+        new = None if self._new == DEFAULTS else self._new
+        self._settings.new_settings = settings_to_json(new)
+        self.changed.emit()
+
+    def _keep_prompt(self) -> None:
+        self._settings.new_system_prompt = self._prompt.toPlainText()
+        self.changed.emit()
+
+
+class _Form(QWidget):
+    """Rows of a name and what is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._rows = QFormLayout(self)
+        self._rows.setContentsMargins(20, 20, 20, 12)
+        self._rows.setHorizontalSpacing(18)
+        self._rows.setVerticalSpacing(12)
+        self._rows.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
+        self._rows.setLabelAlignment(Qt.AlignmentFlag.AlignRight)
+
+    def add(self, name: str, widget: QWidget) -> None:
+        label = _label(name)
+        label.setBuddy(widget)
+        if name and not widget.accessibleName():
+            widget.setAccessibleName(name)
+        self._rows.addRow(label, widget)
+
+
+class _Steady(QComboBox):
+    """One that scrolling past does not change."""
+
+    def wheelEvent(self, event: object) -> None:
+        event.ignore()  # type: ignore[attr-defined]
+
+
+def _choices(
+    name: str, choices: tuple[Choice, ...], value: str, chosen: Callable[[str], None]
+) -> ChoiceBox:
+    box = ChoiceBox(name)
+    box.set_choices(choices)
+    box.set_value(value)
+    box.chosen.connect(chosen)
+    return box
+
+
+def _row(*widgets: QWidget) -> QWidget:
+    """Widgets side by side, the first as wide as there is room."""
+    row = QWidget()
+    across = QHBoxLayout(row)
+    across.setContentsMargins(0, 0, 0, 0)
+    for place, widget in enumerate(widgets):
+        across.addWidget(widget, 0 if place else 1)
+    return row
+
+
+def _label(text: str) -> QLabel:
+    label = QLabel(text)
+    label.setTextFormat(Qt.TextFormat.PlainText)
+    return label

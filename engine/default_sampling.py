@@ -1,0 +1,49 @@
+"""How a model's answers are sampled where a person chose nothing.
+
+Its makers say so in generation_config.json. Where they do not, answers are balanced, and those of
+small models, which easily go round in circles, are penalized a little for repeating themselves.
+Knows folders and numbers; loads nothing.
+"""
+
+from engine.request import Sampling
+from models.errors import Problem
+from models.memory.parameters import count_parameters
+from models.model_folder import ModelFolder
+
+BALANCED = Sampling(temperature=0.7, top_p=0.9)
+SMALL = 1_000_000_000  # weights; larger models hardly ever repeat themselves when sampled
+BALANCED_SMALL = Sampling(temperature=0.7, top_p=0.9, repetition_penalty=1.1)
+
+
+def default_sampling(folder: ModelFolder) -> Sampling:
+    """The sampling that generation_config.json asks for, else a balanced one."""
+    return _stated(folder) or (BALANCED_SMALL if _is_small(folder) else BALANCED)
+
+
+def _stated(folder: ModelFolder) -> Sampling | None:
+    """What the file says; None where it says to decode greedily, which is also what it says where
+    nobody thought about it, or says nothing that can be used."""
+    config = folder.generation_config
+    if config.get("do_sample") is False:
+        return None
+    values = {
+        key: config[key]
+        for key in ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
+        if type(config.get(key)) in (int, float)
+    }
+    if config.get("do_sample") is True and len(values) > ("repetition_penalty" in values):
+        values.setdefault("temperature", 1.0)  # as transformers reads it
+    if not values.get("temperature"):
+        return None
+    try:
+        return Sampling(**values)
+    except (Problem, TypeError):
+        return None
+
+
+def _is_small(folder: ModelFolder) -> bool:
+    try:
+        parameters = count_parameters(folder.config)
+    except Problem:
+        return False
+    return parameters is not None and parameters.total < SMALL

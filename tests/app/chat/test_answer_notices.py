@@ -1,0 +1,83 @@
+"""Notices on the answer in sight come once, and leave when they no longer hold."""
+
+from pathlib import Path
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+from app.chat.answer_notices import AnswerNotices
+from app.chat.answers import Writing
+from app.notices import Notices
+from engine.events import Done, Event, Prefill, Span, Stats, Text, Verdict, WrittenToken
+from tests.support.app.talk import Begin
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, events_file
+
+pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
+
+
+def answer(ids: list[int]) -> list[Event]:
+    """An answer of these tokens, without its end."""
+    events: list[Event] = [Prefill("g", 5, 5, 0, 0.1)]
+    for number, id in enumerate(ids, start=1):
+        own = WrittenToken(id, "x", 0.5, "plain")
+        events.append(Verdict("g", number, 0, (), own, 0.0, 0.01, 0.01, "plain"))
+        events.append(Text("g", "x", (Span(number, 0, 1),)))
+    return events
+
+
+@pytest.mark.parametrize(("ids", "loops"), [([1, 2, 3] * 60, True), (list(range(180)), False)])
+def test_a_loop_is_told_while_it_is_written(
+    begin: Begin, qtbot: QtBot, tmp_path: Path, ids: list[int], loops: bool
+) -> None:
+    file = events_file(tmp_path, [*answer(ids), Done("g", "stop", Stats())])
+    talk = begin(f"ready take load take play:{file} take")
+    notices = Notices()
+    qtbot.addWidget(notices)
+    told: list[int] = []  # after so many tokens
+
+    def watch(writing: Writing, happening: object) -> None:
+        if notices.texts:
+            told.append(len(writing.text))
+            notices.take_back("loop")  # the person lets the answer go on
+
+    AnswerNotices(talk.conversation, talk.answers, notices)
+    talk.answers.happened.connect(watch)
+    talk.ask("go")
+    assert len(told) == loops
+    assert not told or 50 < told[0] < 100
+    assert notices.texts == {}
+
+
+@pytest.mark.parametrize(("gap", "told"), [((0, 0, 0), 0), ((1, 12, 8192), 1), ((3, 12, 8192), 1)])
+def test_messages_that_are_not_read_are_told_once(
+    begin: Begin, qtbot: QtBot, tmp_path: Path, gap: tuple[int, int, int], told: int
+) -> None:
+    prefills: list[Event] = [Prefill("g", read, 5, 0, 0.1, *gap) for read in range(6)]
+    file = events_file(tmp_path, prefills)
+    talk = begin(f"ready take load take part:6:{file} text:one done take")
+    notices = Notices()
+    qtbot.addWidget(notices)
+    AnswerNotices(talk.conversation, talk.answers, notices)
+    said: list[str] = []
+    say = notices.say
+    monkey = pytest.MonkeyPatch()
+    monkey.setattr(notices, "say", lambda matter, text: (said.append(text), say(matter, text)))
+    talk.ask("go")
+    monkey.undo()
+    assert len(said) == len(notices.texts) == told
+    assert all("12" in text and "8,192" in text for text in said)
+    talk.conversation.new()
+    assert notices.texts == {}
+
+
+def test_the_notice_leaves_with_the_answer(begin: Begin, qtbot: QtBot, tmp_path: Path) -> None:
+    file = events_file(tmp_path, [*answer([1, 2] * 60), Done("g", "stop", Stats())])
+    talk = begin(f"ready take load take play:{file} take")
+    notices = Notices()
+    qtbot.addWidget(notices)
+    seen: list[str] = []
+    AnswerNotices(talk.conversation, talk.answers, notices)
+    talk.answers.happened.connect(lambda writing, happening: seen.extend(notices.texts))
+    talk.ask("go")
+    assert "loop" in seen
+    assert notices.texts == {}

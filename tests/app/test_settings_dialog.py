@@ -1,0 +1,167 @@
+"""Every setting applies at once, and is there again when the dialog is opened anew."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QSettings, Qt
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import (
+    QApplication,
+    QCheckBox,
+    QComboBox,
+    QDoubleSpinBox,
+    QLabel,
+    QPlainTextEdit,
+    QPushButton,
+    QWidget,
+)
+from pytestqt.qtbot import QtBot
+
+from app.chat.conversation import DEFAULTS
+from app.conversations.records import settings_from_json
+from app.sampling.presets import BUILT_IN, Preset, presets_to_json
+from app.settings import Settings
+from app.settings_dialog import SettingsDialog
+from app.theme.palette import DARK, LIGHT
+from app.theme.style import Theme
+from engine.request import Sampling
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
+
+pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
+MINE = Preset("Mine", Sampling(temperature=0.3))
+
+
+class Opened:
+    """A settings dialog on settings in a folder."""
+
+    def __init__(self, qtbot: QtBot, application: QApplication, folder: Path) -> None:
+        stored = QSettings(str(folder / "settings.ini"), QSettings.Format.IniFormat)
+        self.settings = Settings(stored)
+        self.settings.presets = presets_to_json((MINE,))
+        self.theme = Theme(application, self.settings, dark=lambda: False)
+        self.updates = QAction("Check")
+        self.updates.setCheckable(True)
+        self.opened: list[Path] = []
+        self.changes = 0
+        self.folder = folder
+        self._qtbot = qtbot
+        self.show()
+
+    def show(self) -> None:
+        """Open the dialog, again."""
+        self.dialog = SettingsDialog(
+            self.settings,
+            self.theme,
+            folders={"Models": self.folder, "Elsewhere": self.folder / "none"},
+            updates=self.updates,
+            opening=self.opened.append,
+        )
+        self._qtbot.addWidget(self.dialog)
+        self.dialog.changed.connect(self._count)
+
+    def _count(self) -> None:
+        self.changes += 1
+
+    def field[T: QWidget](self, kind: type[T], name: str) -> T:
+        (found,) = (one for one in self.dialog.findChildren(kind) if one.accessibleName() == name)
+        return found
+
+    def choose(self, name: str, text: str) -> None:
+        box = self.field(QComboBox, name)
+        box.setCurrentIndex(box.findText(text))
+        box.activated.emit(box.currentIndex())
+
+    def shown(self, name: str) -> str:
+        return self.field(QComboBox, name).currentText()
+
+
+@pytest.fixture
+def opened(qtbot: QtBot, plain_application: QApplication, tmp_path: Path) -> Opened:
+    return Opened(qtbot, plain_application, tmp_path)
+
+
+def test_the_theme_and_the_font_change_at_once(opened: Opened) -> None:
+    assert opened.theme.colours is LIGHT
+    opened.choose("Theme", "Dark")
+    assert opened.theme.colours is DARK
+    own = opened.theme.points
+    opened.field(QDoubleSpinBox, "Text size").setValue(own + 3)
+    assert opened.theme.font.pointSizeF() == own + 3
+    family = opened.field(QComboBox, "Font").itemText(1)
+    opened.choose("Font", family)
+    assert opened.theme.font.family() == family
+    opened.show()
+    assert (opened.shown("Theme"), opened.shown("Font")) == ("Dark", family)
+    assert opened.field(QDoubleSpinBox, "Text size").value() == own + 3
+    normal = next(one for one in opened.dialog.findChildren(QPushButton) if one.text() == "Normal")
+    normal.click()
+    assert opened.settings.font_points is None
+    assert opened.field(QDoubleSpinBox, "Text size").value() == opened.theme.points == own
+
+
+def test_new_conversations_begin_as_is_chosen_here(opened: Opened) -> None:
+    assert opened.settings.new_settings == ""
+    presets = (*BUILT_IN, MINE)
+    for preset in presets:
+        opened.choose("Sampling", preset.name)
+        new = settings_from_json(opened.settings.new_settings) or DEFAULTS
+        assert new == replace(DEFAULTS, sampling=preset.sampling)
+        opened.show()
+        assert opened.shown("Sampling") == preset.name
+    opened.choose("When the context is full", "Stop")
+    opened.field(QDoubleSpinBox, "Max tokens").setValue(300)
+    opened.field(QPlainTextEdit, "System prompt").setPlainText("Be brief.")
+    new = settings_from_json(opened.settings.new_settings)
+    assert new == replace(DEFAULTS, sampling=MINE.sampling, overflow="stop", max_tokens=300)
+    assert opened.settings.new_system_prompt == "Be brief."
+    assert opened.changes == len(presets) - 1 + 3  # the first was chosen already
+    opened.show()
+    assert opened.shown("When the context is full") == "Stop"
+    assert opened.field(QPlainTextEdit, "System prompt").toPlainText() == "Be brief."
+    opened.choose("When the context is full", "Leave out the middle")
+    opened.choose("Sampling", BUILT_IN[0].name)
+    opened.field(QDoubleSpinBox, "Max tokens").setValue(DEFAULTS.max_tokens)
+    assert opened.settings.new_settings == ""
+
+
+def test_folders_and_updates(opened: Opened) -> None:
+    buttons = {one.accessibleName(): one for one in opened.dialog.findChildren(QPushButton)}
+    buttons["Open the folder: Models"].click()
+    assert opened.opened == [opened.folder]
+    assert not buttons["Open the folder: Elsewhere"].isEnabled()
+    opened.field(QCheckBox, "Updates").setChecked(True)
+    assert opened.updates.isChecked()
+    opened.updates.setChecked(False)
+    assert not opened.field(QCheckBox, "Updates").isChecked()
+    opened.updates.setVisible(False)
+    opened.show()
+    assert not opened.dialog.findChildren(QCheckBox)
+
+
+def test_every_field_has_a_name_and_every_label_is_plain(opened: Opened) -> None:
+    for kind in (QComboBox, QDoubleSpinBox, QPlainTextEdit, QCheckBox):
+        assert all(field.accessibleName() for field in opened.dialog.findChildren(kind))
+    labels = [one for one in opened.dialog.findChildren(QLabel) if one.text()]
+    assert {one.textFormat() for one in labels} == {Qt.TextFormat.PlainText}
+
+
+def test_the_window_follows(open_window: Open, until: Until) -> None:
+    window = open_window()
+    window.menus.actions["settings"].trigger()
+    dialog = window.findChild(SettingsDialog)
+    assert dialog is not None
+    (keys,) = (one for one in dialog.findChildren(QComboBox) if one.accessibleName() == "Send with")
+    keys.setCurrentIndex(1)
+    keys.activated.emit(1)
+    assert not window.composer.field.enter_sends
+    (prompt,) = dialog.findChildren(QPlainTextEdit)
+    prompt.setPlainText("Be brief.")
+    assert window.conversation.configured == ("Be brief.", None)
+    until(lambda: window.loader.loaded)
+    window.conversation.say("hello")
+    until(lambda: [one.state for one in window.conversation.branch[1:]] == ["complete"])
+    record = window.conversation.record
+    assert record is not None
+    assert record.system_prompt == "Be brief."
+    dialog.close()
