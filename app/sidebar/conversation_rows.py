@@ -240,10 +240,10 @@ def _draw_ground(
     shown: bool,
 ) -> None:
     """The background of a line: tinted where it is selected, grey where it is shown or hovered; and
-    an outline where the keyboard is at a line that is not selected."""
+    an outline where the keyboard is."""
     hovered = bool(option.state & QStyle.StateFlag.State_MouseOver)
     selected = bool(option.state & QStyle.StateFlag.State_Selected)
-    outlined = bool(option.state & QStyle.StateFlag.State_HasFocus) and not selected
+    outlined = bool(option.state & QStyle.StateFlag.State_HasFocus)
     if not (hovered or selected or outlined or shown):
         return
     ground = colours.hover if shown or hovered else colours.code
