@@ -202,7 +202,7 @@ class TextDocument:
                     key=attrgetter("source"),
                 )
                 items = self._visible(part.items)
-                self._write(with_rejected(items, self._rejected[mark.rejected : written]))
+                self._write(with_rejected(items, self._rejected_in(mark.rejected, written)))
                 self._tail.clear()
                 mark = self._mark(rejected=written)
             self._place, self._stale = part.next, True
@@ -211,7 +211,7 @@ class TextDocument:
             return True
         if self._stale:
             self._stale = False
-            rejected = self._rejected[self._passed[-1][1].rejected :]
+            rejected = self._rejected_in(self._passed[-1][1].rejected, len(self._rejected))
             items = self._visible(self._stream.tail(self._place))
             self._write(with_rejected(items, rejected))
             if self._complete:
@@ -286,6 +286,15 @@ class TextDocument:
                 self._formulas.add(run.style.formula)
         drawn = self._formulas_drawn and self._formats.formulas is not None
         return items if drawn else with_formulas_as_source(items)
+
+    def _rejected_in(self, first: int, behind: int) -> list[RejectedSpan]:
+        """Those of these that are shown: none in reasoning that is folded, or in its marks."""
+        shown = self._rejected[first:behind]
+        if self._reasoning_title.startswith(_FOLDED):
+            begin = len(self.given) - len(self.answer)
+            given = self._given_rejected[first:behind]
+            shown = [one for one, at in zip(shown, given, strict=True) if at.source >= begin]
+        return shown
 
     def _header(self, item: Item) -> TextLine:
         run = next(all_runs([item]))
@@ -376,7 +385,17 @@ class TextDocument:
                 self._write_line(item)
             else:
                 self._write_table(item)
+        self._leave_room_on_top()
         cursor.endEditBlock()
+
+    def _leave_room_on_top(self) -> None:
+        """Qt gives the first line no room above it: the page has it instead."""
+        page = self.document.rootFrame()
+        layout = page.frameFormat()
+        above = self.document.firstBlock().blockFormat().topMargin()
+        if layout.topMargin() != above:
+            layout.setTopMargin(above)
+            page.setFrameFormat(layout)
 
     def _line_start(self, mark: DocumentMark) -> int:
         return mark.position if mark.fresh else mark.position + 1

@@ -311,6 +311,19 @@ def test_copying_a_selection(show: Show) -> None:
     assert view.createMimeDataFromSelection().text() == "b"
 
 
+@pytest.mark.parametrize("text", ["```py\nx = 1\n```\n", "Words\n\n```py\nx = 1\n```\n"])
+def test_code_has_the_same_room_on_top_of_a_page(formats: Formats, text: str) -> None:
+    made = TextDocument(QTextDocument(), formats, StreamingMarkdown())
+    for character in text:
+        made.append(character)
+        made.settle()
+    (panel,) = made.panels().values()
+    label = made.document.findBlock(panel)
+    top = made.document.documentLayout().blockBoundingRect(label).top()
+    before = made.document.documentLayout().blockBoundingRect(label.previous()).bottom()
+    assert top - before >= label.blockFormat().topMargin() > 0
+
+
 REASONING = "<think>\nfirst *this*\n\n```py\nx = 1\n```\n</think>\n\nThe **answer**"
 
 
@@ -344,6 +357,19 @@ def test_reasoning_opens_and_closes(formats: Formats) -> None:
     made.settle()
     assert content(made.document) == folded
     assert made.ranges(place, place + 4) == []
+
+
+def test_what_was_rejected_in_the_reasoning_is_folded_with_it(formats: Formats) -> None:
+    places = (REASONING.index("this"), REASONING.index("</think>") + 3, REASONING.index("answer"))
+    rejected = [RejectedSpan(place, " no", number) for number, place in enumerate(places)]
+    made = at_once(REASONING, formats, rejected)
+    assert made.document.toPlainText().split("\n")[1:] == ["The  no\u200aanswer"]
+    made.fold_reasoning()
+    made.settle()
+    assert made.document.toPlainText().count(" no") == len(rejected)
+    made.fold_reasoning()
+    made.settle()
+    assert made.document.toPlainText().split("\n")[1:] == ["The  no\u200aanswer"]
 
 
 def test_the_header_of_the_reasoning_is_a_link_that_leaves_nothing(

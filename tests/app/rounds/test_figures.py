@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from app.rounds import figures
 from app.rounds.figures import Figure, PositionAcceptance
+from engine.draft_length import Reason, Why
 from engine.events import Event, Prefill, Stats
 from engine.rounds import judged
 from engine.stats import NoRatio, against_plain, tally
@@ -86,6 +87,14 @@ def test_the_draft_length_comes_with_its_reason() -> None:
     assert figures.draft_length(first) == Figure("4", "fixed at 4\nby early-exit")
     first, *_ = judged(recorded("stories_plain.jsonl"))
     assert figures.draft_length(first) == Figure("0", "measuring")
+
+
+def test_the_reason_for_a_draft_length_names_the_drafter_once() -> None:
+    first, *_ = judged(recorded("stories_early_exit.jsonl"))
+    assert first.verdict is not None
+    reason = str(Reason(Why.BEST_GAIN, drafter="early-exit", length=4, gain=1.5))
+    told = replace(first, verdict=replace(first.verdict, reason=reason))
+    assert figures.draft_length(told) == Figure("4", reason)
 
 
 @given(events=traces())
