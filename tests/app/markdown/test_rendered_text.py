@@ -14,7 +14,7 @@ from app.markdown.formats import PANEL, ROLE, SHAPE, Formats
 from app.markdown.page import RejectedSpan
 from app.markdown.streaming import StreamingMarkdown
 from app.markdown.view import TextView
-from app.theme.palette import DARK
+from app.theme.palette import DARK, LIGHT
 from tests.support.app.markdown_texts import cut_places, markdown, reasoning, split
 from tests.support.app.window_maker import Until
 
@@ -407,3 +407,16 @@ def test_reasoning_grows_as_at_once(
     assert content(growing.document) == content(whole.document)
     for place in range(len(text)):
         assert growing.ranges(place, place + 1) == whole.ranges(place, place + 1)
+
+
+@pytest.mark.parametrize("points", [9.0, 14.0, 36.0])
+def test_the_lines_of_an_entry_begin_below_each_other(show: Show, points: float) -> None:
+    view = show("1. first " + "and more " * 40)
+    font = QFont(view.font())
+    font.setPointSizeF(points)
+    view.set_formats(Formats(font, LIGHT))
+    view.text.settle()
+    block = view.document().find("first").block()
+    layout = block.layout()
+    text = layout.lineAt(0).cursorToX(block.text().index("first"))[0]
+    assert text == pytest.approx(layout.lineAt(1).x(), abs=1)

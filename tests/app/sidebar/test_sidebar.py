@@ -311,6 +311,16 @@ def test_the_button_for_more_is_about_the_conversation_that_is_shown(
     qtbot.waitUntil(lambda: not menu_of(sidebar))
 
 
+def test_commands_are_about_a_new_conversation_once_it_is_listed(sidebar: Sidebar) -> None:
+    deleted = listen(sidebar.deleted)
+    conversations(sidebar).go_to(index(sidebar, 3))
+    sidebar.set_shown(None)  # a new conversation
+    sidebar.set_shown(9)  # its first message is stored, and the list is read again
+    sidebar.set_conversations((*SEVERAL, conversation(9, "New")), now=NOW)
+    sidebar.delete_action.trigger()
+    assert deleted == [(9,)]
+
+
 def test_what_was_only_looked_at_is_let_go_when_the_list_is_left(sidebar: Sidebar) -> None:
     pinned = listen(sidebar.pinned)
     shown = conversations(sidebar)
