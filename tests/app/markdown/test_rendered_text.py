@@ -12,7 +12,7 @@ from app.markdown.copying import fragments, written_text
 from app.markdown.document import TextDocument
 from app.markdown.formats import PANEL, ROLE, SHAPE, Formats
 from app.markdown.page import RejectedSpan
-from app.markdown.streaming import StreamingMarkdown
+from app.markdown.streaming import StreamingMarkdown, StreamingPlainText
 from app.markdown.view import TextView
 from app.theme.palette import DARK, LIGHT
 from tests.support.app.markdown_texts import cut_places, markdown, reasoning, split
@@ -420,3 +420,14 @@ def test_the_lines_of_an_entry_begin_below_each_other(show: Show, points: float)
     layout = block.layout()
     text = layout.lineAt(0).cursorToX(block.text().index("first"))[0]
     assert text == pytest.approx(layout.lineAt(1).x(), abs=1)
+
+
+def test_a_long_line_is_cut_between_words(formats: Formats) -> None:
+    words = "word salad again " * 700
+    made = TextDocument(QTextDocument(), formats, StreamingPlainText())
+    made.append(words)
+    made.settle()
+    lines = made.document.toPlainText().split("\n")
+    assert len(lines) > 2
+    assert "".join(lines) == words
+    assert all(line.endswith(" ") and not line.startswith(" ") for line in lines)
