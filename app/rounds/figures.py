@@ -139,7 +139,7 @@ def time_split(stats: Stats) -> tuple[TimeShare, ...]:
 
 
 def percent(share: float) -> str:
-    return f"{share:.0%}".replace("%", "\u2009%")
+    return f"{share:.0%}"
 
 
 def seconds(spent: float) -> str:

@@ -48,10 +48,10 @@ def test_an_answer_by_hand() -> None:
         accepted_by_position=(5, 4, 3),
     )
     assert figures.speed(stats) == Figure("12.0", "tokens/s\n24 tokens in 2.00 s")
-    assert figures.acceptance_rate(stats) == Figure("70\u2009%", "14 of 20\ndrafted tokens")
+    assert figures.acceptance_rate(stats) == Figure("70%", "14 of 20\ndrafted tokens")
     assert figures.acceptance_length(stats) == Figure("2.40", "tokens per pass\n10 passes")
     reuse = "1,100 of 1,204 prompt tokens reused\n104 read in 0.25 s"
-    assert figures.cache_reuse(stats) == Figure("91\u2009%", reuse)
+    assert figures.cache_reuse(stats) == Figure("91%", reuse)
     assert [column.rate for column in figures.positions(stats)] == [1.0, 0.8, 0.6, 0.0]
     assert figures.positions(stats)[3] == PositionAcceptance(4, 5, 0)
     split = {part.name: part.share for part in figures.time_split(stats)}
