@@ -182,9 +182,7 @@ def excerpt_layout(
     last = layout.lineAt(layout.lineCount() - 1)
     if last.isValid() and last.textStart() + last.textLength() < _units(text):
         room = width - QFontMetrics(font).horizontalAdvance("\u2026")
-        kept = last.xToCursor(room, QTextLine.CursorPosition.CursorBetweenCharacters)
-        while kept > last.textStart() and last.cursorToX(kept)[0] > room:  # bold is wider
-            kept -= 1
+        kept = last.xToCursor(room, QTextLine.CursorPosition.CursorOnCharacter)
         begin = text.encode("utf-16-le")[: 2 * kept].decode("utf-16-le", errors="ignore")
         layout.setText(begin.rstrip() + "\u2026")
         _break_lines(layout, width)
