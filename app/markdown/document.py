@@ -364,6 +364,7 @@ class TextDocument:
                     self._truncate(self._tail[same + 1][1])
                 self._map.drop(mark.spans)
                 self._amend(old, new_item, self._line_start(mark))
+                self._note_panel(new_item, self._line_start(mark))
                 self._tail[same:] = [(new_item, mark)]
                 same += 1
             elif (
@@ -434,10 +435,14 @@ class TextDocument:
         else:
             cursor.insertBlock(block, characters)  # an empty line is as high as others
         self._fresh = False
+        self._note_panel(line, cursor.position())
+        self._write_runs(cursor, line, line.runs, cursor.position())
+
+    def _note_panel(self, line: TextLine, position: int) -> None:
+        """Note a code block's language, if this line, which is written there, is its label."""
         if line.block.shape == "label" and line.block.panel is not None:
             language = line.runs[0].text if line.runs and line.runs[0].length else ""
-            self._panels[line.block.panel] = (cursor.position(), language)
-        self._write_runs(cursor, line, line.runs, cursor.position())
+            self._panels[line.block.panel] = (position, language)
 
     def _write_runs(
         self, cursor: QTextCursor, line: TextLine, runs: Sequence[TextRun], position: int

@@ -431,3 +431,13 @@ def test_a_long_line_is_cut_between_words(formats: Formats) -> None:
     assert len(lines) > 2
     assert "".join(lines) == words
     assert all(line.endswith(" ") and not line.startswith(" ") for line in lines)
+
+
+@pytest.mark.parametrize("size", [1, 3, 7])
+def test_code_is_coloured_however_its_language_arrives(formats: Formats, size: int) -> None:
+    text = "```python\ndef count(word):\n    return len(word)\n```\n\nThat is all.\n"
+    growing = TextDocument(QTextDocument(), formats, StreamingMarkdown())
+    for begin in range(0, len(text), size):
+        growing.append(text[begin : begin + size])
+        growing.settle()
+    assert all(coloured_lines(growing.document))
