@@ -124,8 +124,7 @@ def plain_lines(
     items: list[Item] = []
     place = base
     for row in text.removesuffix("\n").split("\n"):
-        for begin in range(0, max(1, len(row)), LONGEST_LINE):
-            part = row[begin : begin + LONGEST_LINE]
+        for begin, part in parts_of_line(row, LONGEST_LINE):
             block_style = BlockStyle(
                 shape, above=space_above(shape, after), joined=joined or begin > 0
             )
@@ -134,6 +133,17 @@ def plain_lines(
             after, joined = shape, False
         place += len(row) + 1
     return items
+
+
+def parts_of_line(line: str, most: int) -> Iterator[tuple[int, str]]:
+    """Where parts of at most so many characters begin, and the parts. They end with a space where
+    there is one, as each is shown as a line of its own."""
+    begin = 0
+    while len(line) - begin > most:
+        end = line.rfind(" ", begin, begin + most) + 1 or begin + most
+        yield begin, line[begin:end]
+        begin = end
+    yield begin, line[begin:]
 
 
 def code_lines(

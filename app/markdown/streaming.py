@@ -17,7 +17,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, takewhile
 
-from app.markdown.blocks import After, Block, BlockReader, code_lines, label_line, plain_lines
+from app.markdown.blocks import (
+    After,
+    Block,
+    BlockReader,
+    code_lines,
+    label_line,
+    parts_of_line,
+    plain_lines,
+)
 from app.markdown.page import BlockStyle, Item, Style, TextLine, TextRun
 
 LONGEST_BLOCK = 6_000  # characters
@@ -147,7 +155,10 @@ class StreamingPlainText(_StreamingText):
         begin = place.source
         if len(self.text) - begin <= GLANCE:
             return None
-        end = self.text.rfind("\n", begin, begin + GLANCE) + 1 or begin + GLANCE
+        end = self.text.rfind("\n", begin, begin + GLANCE) + 1
+        if not end:
+            _, words = next(parts_of_line(self.text[begin : begin + GLANCE + 1], GLANCE))
+            end = begin + len(words)
         row = self.text[begin:end]
         items = plain_lines(row, base=begin, after=place.after, joined=place.joined)
         return FinishedPart(tuple(items), ReadingPlace(end, "plain", joined=not row.endswith("\n")))

@@ -62,7 +62,7 @@ class RaceDialog(QDialog):
         self._race, self._messages, self._request = race, tuple(messages), request
         self.tracks = {
             "plain": RaceTrack(f"{target}, plain decoding", lane=False),
-            "speculative": RaceTrack(f"{target}, drafter {drafter}", lane=True),
+            "speculative": RaceTrack(f"{target}, drafter: {drafter}", lane=True),
         }
         self._result: RaceResult | None = None
         self.result_line = StatusLine(wraps=True)

@@ -91,8 +91,9 @@ def draft_length(last: Round | None) -> Figure:
     """The latest draft length, and the engine's reason for it."""
     if last is None or last.verdict is None:
         return Figure(NOT_YET, "no round yet")
-    by = f"\nby {last.drafter}" if last.drafter else ""
-    return Figure(str(len(last.drafted)), last.verdict.reason + by)
+    reason, drafter = last.verdict.reason, last.drafter or ""
+    by = "" if drafter in reason else f"\nby {drafter}"
+    return Figure(str(len(last.drafted)), reason + by)
 
 
 def cache_reuse(stats: Stats) -> Figure:
@@ -138,7 +139,7 @@ def time_split(stats: Stats) -> tuple[TimeShare, ...]:
 
 
 def percent(share: float) -> str:
-    return f"{share:.0%}".replace("%", "\u2009%")
+    return f"{share:.0%}"
 
 
 def seconds(spent: float) -> str:
