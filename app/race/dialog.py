@@ -377,8 +377,6 @@ def result_text(result: RaceResult) -> str:
     if isinstance(result.ratio, NoRatio):
         if not result.tokens:
             return same
-        if result.ratio is NoRatio.NOT_COMPARABLE:
-            return f"{same} Their speeds are {result.ratio.value}."
         return f"{same} No speed-up is given: {result.ratio.value}."
     times = [figures.seconds(s.decode_seconds) for s in (result.speculative, result.plain)]
     return (
