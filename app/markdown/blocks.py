@@ -124,16 +124,29 @@ def plain_lines(
     items: list[Item] = []
     place = base
     for row in text.removesuffix("\n").split("\n"):
-        for begin in range(0, max(1, len(row)), LONGEST_LINE):
-            part = row[begin : begin + LONGEST_LINE]
+        begin = 0
+        while True:
+            part = row[begin : line_end(row, begin, LONGEST_LINE)]
             block_style = BlockStyle(
                 shape, above=space_above(shape, after), joined=joined or begin > 0
             )
             runs = tuple(shown(part, Style(), place + begin, len(part))) if part else ()
             items.append(TextLine(block_style, runs))
             after, joined = shape, False
+            begin += len(part)
+            if begin >= len(row):
+                break
         place += len(row) + 1
     return items
+
+
+def line_end(text: str, begin: int, limit: int) -> int:
+    """Where a line that begins at `begin` is cut, if it may have `limit` characters: behind a space
+    where there is one in the second half, so that no word is torn."""
+    if len(text) - begin <= limit:
+        return len(text)
+    end = begin + limit
+    return text.rfind(" ", begin + limit // 2, end) + 1 or end
 
 
 def code_lines(

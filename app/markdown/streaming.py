@@ -17,7 +17,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, takewhile
 
-from app.markdown.blocks import After, Block, BlockReader, code_lines, label_line, plain_lines
+from app.markdown.blocks import (
+    LONGEST_LINE,
+    After,
+    Block,
+    BlockReader,
+    code_lines,
+    label_line,
+    line_end,
+    plain_lines,
+)
 from app.markdown.page import BlockStyle, Item, Style, TextLine, TextRun
 
 LONGEST_BLOCK = 6_000  # characters
@@ -147,8 +156,9 @@ class StreamingPlainText(_StreamingText):
         begin = place.source
         if len(self.text) - begin <= GLANCE:
             return None
-        end = self.text.rfind("\n", begin, begin + GLANCE) + 1 or begin + GLANCE
-        row = self.text[begin:end]
+        end = self.text.rfind("\n", begin, begin + GLANCE) + 1
+        row = self.text[begin : end or line_end(self.text, begin, LONGEST_LINE)]
+        end = begin + len(row)
         items = plain_lines(row, base=begin, after=place.after, joined=place.joined)
         return FinishedPart(tuple(items), ReadingPlace(end, "plain", joined=not row.endswith("\n")))
 
@@ -297,7 +307,7 @@ class StreamingMarkdown(_StreamingText):
         for size in (GLANCE, LONGEST_BLOCK):
             window = text[place.source : place.source + size]
             if cut := left > size:
-                window = window[: window.rfind("\n") + 1 or size]
+                window = window[: window.rfind("\n") + 1 or line_end(text, place.source, size) - place.source]
             if part := self._finished_within(window, place, cut=cut):
                 return part
             if not cut:
@@ -357,7 +367,7 @@ class StreamingMarkdown(_StreamingText):
         end = text.find("\n", begin, begin + GLANCE) + 1
         if not end and len(text) - begin <= GLANCE:
             return None
-        row = text[begin : end or begin + GLANCE]
+        row = text[begin : end or line_end(text, begin, LONGEST_LINE)]
         next = ReadingPlace(begin + len(row), "plain", joined=not end)
         return FinishedPart(tuple(_row_items(row, place)), next)
 

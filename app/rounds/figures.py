@@ -91,8 +91,9 @@ def draft_length(last: Round | None) -> Figure:
     """The latest draft length, and the engine's reason for it."""
     if last is None or last.verdict is None:
         return Figure(NOT_YET, "no round yet")
-    by = f"\nby {last.drafter}" if last.drafter else ""
-    return Figure(str(len(last.drafted)), last.verdict.reason + by)
+    reason, drafter = last.verdict.reason, last.drafter
+    by = f"\nby {drafter}" if drafter and not reason.startswith(f"{drafter},") else ""
+    return Figure(str(len(last.drafted)), reason + by)
 
 
 def cache_reuse(stats: Stats) -> Figure:

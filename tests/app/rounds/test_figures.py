@@ -88,6 +88,14 @@ def test_the_draft_length_comes_with_its_reason() -> None:
     assert figures.draft_length(first) == Figure("0", "measuring")
 
 
+def test_a_reason_that_names_the_drafter_is_enough() -> None:
+    first, *_ = judged(recorded("stories_early_exit.jsonl"))
+    assert first.verdict is not None
+    reason = "early-exit, draft length 4: 1.20× plain expected"
+    named = replace(first, verdict=replace(first.verdict, reason=reason))
+    assert figures.draft_length(named) == Figure("4", reason)
+
+
 @given(events=traces())
 def test_every_trace_has_figures(events: tuple[Event, ...]) -> None:
     stats = tally(events)
