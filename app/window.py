@@ -59,10 +59,11 @@ from app.sidebar.sidebar import Sidebar
 from app.theme.focus_ring import FocusRing
 from app.theme.style import STYLE_SHEET, Theme
 from app.welcome import Welcome
-from engine.default_sampling import BALANCED
+from engine.request import BALANCED
 from engine.rounds import EventOrRound, Round
 from models.errors import Problem
 from models.files import models_folder
+from models.in_words import one_line
 
 _KEEP_UNSENT_MS = 600
 
@@ -577,7 +578,7 @@ class Window(QMainWindow):
     def _name(self) -> None:
         record = self.conversation.record
         title = record.title if record and record.title else "New conversation"
-        self.setWindowTitle(f"{title} \u2013 Slipstream")
+        self.setWindowTitle(f"{one_line(title)} \u2013 Slipstream")
 
     # How it looks
 

@@ -13,8 +13,8 @@ import mlx.nn as nn
 from mlx_lm.utils import dequantize_model, load_tokenizer
 from mlx_lm.utils import load_model as load_weights
 
-from engine.default_sampling import BALANCED, default_sampling
-from engine.request import Sampling
+from engine.default_sampling import default_sampling
+from engine.request import BALANCED, Sampling
 from models.errors import Problem
 from models.memory.machine import this_machine
 from models.model_folder import ModelFolder

@@ -86,6 +86,10 @@ class Sampling:
         )
 
 
+BALANCED = Sampling(temperature=0.7, top_p=0.9)
+"""Some variety, nothing far-fetched."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """How to answer. `stops`: texts that end the answer and are not part of it.

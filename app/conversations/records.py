@@ -14,6 +14,7 @@ from typing import Literal
 from app.conversations.answer_figures import AnswerFigures
 from engine.request import Request, Role
 from models.errors import Problem
+from models.in_words import one_line
 from models.typed_json import decode
 
 MessageState = Literal["complete", "streaming", "interrupted", "failed", "cancelled", "length"]
@@ -223,8 +224,8 @@ def without_marks(line: str) -> str:
 
 def title_from(content: str) -> str:
     """A title from the first line of a message, cut at a word."""
-    line = next((line for line in map(str.strip, content.splitlines()) if line), "")
-    line = " ".join(without_marks(line).split())
+    lines = (one_line(without_marks(line)) for line in content.splitlines())
+    line = next(filter(None, lines), "")
     if len(line) <= LONGEST_TITLE:
         return line
     cut = line[: LONGEST_TITLE - 1]

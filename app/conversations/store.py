@@ -243,7 +243,8 @@ class Store:
         """Add a user's message and begin the answer to it, both or neither.
 
         None makes a new conversation for them, with this system prompt and these settings. With
-        `instead_of` the message is another version of that one. Returns the record and the branch, whose last message is the answer.
+        `instead_of` the message is another version of that one. Returns the record and the branch,
+        whose last message is the answer.
         """
         return self._do(
             tree.ask,

@@ -36,8 +36,7 @@ from app.sampling.presets import (
     with_preset,
 )
 from app.status_line import StatusLine
-from engine.default_sampling import BALANCED
-from engine.request import Overflow, Request, Sampling
+from engine.request import BALANCED, Overflow, Request, Sampling
 from models.errors import Problem
 
 _MOST = float((1 << 31) - 1)

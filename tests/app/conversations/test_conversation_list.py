@@ -19,6 +19,7 @@ from app.conversations.records import (
 from app.conversations.store import Store
 from engine.request import Request, Sampling
 from models.errors import Problem
+from models.in_words import one_line
 from tests.app.conversations.conftest import Clock
 from tests.support.app.store_samples import answered, asked
 
@@ -148,7 +149,8 @@ def test_a_title_is_one_short_line(content: str) -> None:
     title = title_from(content)
     assert len(title) <= LONGEST_TITLE
     assert title.splitlines() in ([], [title])
-    assert bool(title) == bool(content.strip())
+    assert title == one_line(title)
+    assert bool(title) == bool(one_line(content))
 
 
 @pytest.mark.parametrize(

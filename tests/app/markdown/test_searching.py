@@ -36,7 +36,7 @@ def found(text: str, words: str, *, plain: bool = False) -> list[str]:
         ("- one needle\n  1. `needle`\n", "needle", ["needle", "needle"]),
         ("a &amp; b", "a & b", ["a &amp; b"]),
         ("so $x + y$ is", "x + y", ["x + y"]),
-        ("<think>needle</think>\nneedle", "needle", ["needle"]),
+        ("<think>needle</think>\nneedle", "needle", ["needle", "needle"]),
         ("a\r\nneedle\r\n", "needle", ["needle"]),
         ("\U0001f600 needle \U0001f600", "needle \U0001f600", ["needle \U0001f600"]),
         ("[needle](https://a.b/needle)", "needle", ["needle"]),

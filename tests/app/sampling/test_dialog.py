@@ -21,8 +21,7 @@ from app.choice_box import ChoiceBox
 from app.sampling.dialog import FIELDS, OVERFLOWS, NumberBox, SamplingDialog
 from app.sampling.presets import BUILT_IN, MODELS_DEFAULT, Preset
 from app.status_line import StatusLine
-from engine.default_sampling import BALANCED
-from engine.request import Request, Sampling
+from engine.request import BALANCED, Request, Sampling
 
 DEFAULTS = Request()
 ALL = Request(
