@@ -6,7 +6,7 @@ laid over the lines as `app.markdown.highlight` lays its colours: as selections 
 some five times as long to paint. Knows pieces and a view; not rounds or events.
 """
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Iterable
 
 from PySide6.QtCore import QObject, Qt, Signal
@@ -120,10 +120,6 @@ class Provenance(QObject):
                 self._starts.append(self._length)
                 self._numbers.append(number)
                 self._length += len(piece.text)
-        reasoning = self._view.text.reasoning
-        if reasoning is not None and reasoning.closed:
-            first, behind = (bisect_left(self._starts, n) for n in (reasoning.start, reasoning.end))
-            self._view.text.set_reasoning_figures(tokens=behind - first)
         if self._shown:
             self._view.text.set_rejected(list(self._rejected))
 

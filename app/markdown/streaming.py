@@ -307,9 +307,8 @@ class StreamingMarkdown(_StreamingText):
         for size in (GLANCE, LONGEST_BLOCK):
             window = text[place.source : place.source + size]
             if cut := left > size:
-                window = window[
-                    : window.rfind("\n") + 1 or line_end(text, place.source, size) - place.source
-                ]
+                end = window.rfind("\n") + 1
+                window = window[: end or line_end(text, place.source, size) - place.source]
             if part := self._finished_within(window, place, cut=cut):
                 return part
             if not cut:

@@ -15,6 +15,7 @@ from app.engine_client.engine_process import Patience
 from app.race.dialog import RaceDialog
 from app.window import Window
 from engine.events import Prefill
+from engine.protocol import Loaded
 from tests.support.app.made_traces import made_trace
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until, events_file
 
@@ -258,9 +259,10 @@ def test_a_race_loads_a_model_that_was_unloaded(open_window: Open, until: Until)
     assert not {"race", "problem"} & window.notices.texts.keys()
     window.findChild(RaceDialog).close()
     until(lambda: window.findChild(RaceDialog) is None)
+    loaded: list[Loaded] = []
+    window.loader.loaded_now.connect(loaded.append)
     window.menus.actions["restart"].trigger()
-    until(lambda: window.loader.loaded is None)
-    until(lambda: window.loader.loaded)
+    until(lambda: loaded)
     assert window.findChild(RaceDialog) is None  # it was wanted once
 
 

@@ -12,7 +12,18 @@ from app.chat.transcript import Transcript
 from app.conversations.records import Message, MessageState
 from app.markdown.formats import Formats
 from app.rounds.lane import DraftLane
-from engine.events import Done, Event, Failed, Stats
+from app.rounds.trace import TextTally
+from engine.events import (
+    Done,
+    Event,
+    Failed,
+    Prefill,
+    Span,
+    Stats,
+    Text,
+    Verdict,
+    WrittenToken,
+)
 from tests.support.app.made_traces import made_trace
 from tests.support.app.talk import Talk
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, events_file
@@ -104,6 +115,37 @@ def test_why_an_answer_failed_is_read_when_it_is_laid_out(shown: Shown) -> None:
     shown.talk.until(lambda: rows[0].ending and rows[0].ending.message == "Reason 0.")
     shown.settle()
     assert shown.transcript.first_in_sight() <= 1
+
+
+def test_what_reasoning_took_is_told_when_it_ends_and_when_it_is_opened_again(
+    tmp_path: Path, formats: Formats, qtbot: QtBot
+) -> None:
+    parts = ("<think>", "so", " it", " is", "</think>", "Yes.")
+    events: list[Event] = [Prefill("g", 5, 5, 0, 0.1)]
+    for number, part in enumerate(parts, start=1):
+        own = WrittenToken(number, part, 0.5, "plain")
+        events.append(Verdict("g", number, 0, (), own, 0.0, 1.5, 1.5, "plain"))
+        events.append(Text("g", part, (Span(number, 0, len(part)),)))
+    path = events_file(tmp_path, [*events, Done("g", "stop", Stats())])
+    talk = Talk(tmp_path, f"ready take load take play:{path} take", qtbot)
+    shown = Shown(talk, formats)
+    qtbot.addWidget(shown.transcript)
+    talk.ask("go")
+    took = TextTally(3, 4.5)
+    assert shown.transcript.messages[-1].reasoning == took
+    shown.settle()
+    told = shown.transcript.messages[-1].view.toPlainText()
+    assert "3 tokens" in told
+    talk.until(lambda: talk.conversation.record and not talk.conversation.busy)
+    assert talk.conversation.record is not None
+    conversation = talk.conversation.record.id
+    talk.conversation.new()
+    shown.open(conversation)
+    talk.until(lambda: shown.transcript.messages[-1].reasoning)
+    shown.settle()
+    assert shown.transcript.messages[-1].reasoning == took
+    assert shown.transcript.messages[-1].view.toPlainText() == told
+    talk.close()
 
 
 def test_an_answer_gets_its_figures_when_it_is_saved(shown: Shown) -> None:

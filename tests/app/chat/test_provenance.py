@@ -317,15 +317,6 @@ def test_the_legend_has_words(qtbot: QtBot, formats: Formats) -> None:
     assert asked == [True]
 
 
-def test_the_tokens_of_the_reasoning_are_counted(show: Show) -> None:
-    pieces = tuple(
-        piece(text, "plain") for text in ("<think>", "so", " it", " is", "</think>", "x")
-    )
-    view = show("".join(p.text for p in pieces))
-    overlaid(view, pieces=pieces)
-    assert "3 tokens" in view.toPlainText()
-
-
 @pytest.mark.qt_log_ignore("propagateSizeHints")
 def test_the_tokens_of_a_formula_are_told_apart(formats: Formats, qtbot: QtBot) -> None:
     layouts = FormulaLayouts()
