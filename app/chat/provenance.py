@@ -86,7 +86,7 @@ class Provenance(QObject):
         self._kept: dict[int, list[_Stretch]] = {}  # by token
         self._laid: dict[int, list[_Stretch]] = {}  # what was coloured, by the place of its block
         self._formats = {kind: self._format(kind) for kind in _MEANINGS}
-        self._settled = 0  # so many tokens are where they will stay
+        self._rewritten = 0  # as often the text had been taken back when tokens were kept
         self._shown = False
         view.tip = self.tip
         # Not at once: the view is being painted.
@@ -137,9 +137,9 @@ class Provenance(QObject):
         first = self._token_at(text.source_before(places[0]))
         last = self._token_at(text.source_before(places[1])) + 1
         settled = bisect_right(self._starts, text.settled_until()) - 1
-        if settled < self._settled:  # the text is being written anew
+        if text.rewritten != self._rewritten:  # what was settled may be elsewhere
+            self._rewritten = text.rewritten
             self._kept.clear()
-        self._settled = settled
         found: dict[int, list[_Stretch]] = {}  # by the place of their block
         at = behind = 0  # where a block begins, and where the next does
         for token in range(first, last):
@@ -221,7 +221,6 @@ class Provenance(QObject):
 
     def _start_over(self) -> None:
         self._kept.clear()
-        self._settled = 0
         self._lift()
         self._formats = {kind: self._format(kind) for kind in _MEANINGS}
         self._view.text.set_rejected(list(self._rejected) if self._shown else [])

@@ -61,6 +61,7 @@ class TextDocument:
     """Writes into `document`, which must be empty and is nobody else's to change.
 
     `stream` says how the text is read. What follows from that is the same however it arrives.
+    Attributes: `rewritten` grows with each part that is taken back, to be written anew.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class TextDocument:
         self._formats = formats
         self._stream = stream
         self._map = SourceMap()
+        self.rewritten = 0
         self._place = ReadingPlace()
         self._passed: list[tuple[ReadingPlace, DocumentMark]] = [
             (self._place, DocumentMark(0, True, 0, 0))
@@ -143,7 +145,7 @@ class TextDocument:
 
     def set_reasoning_figures(self, *, tokens: int, seconds: float | None = None) -> None:
         """Tell in the header of the reasoning how long it was; shown when it has ended."""
-        took = "" if seconds is None else f", {seconds:.0f} s"
+        took = "" if seconds is None else f", {seconds:.{0 if seconds >= 10 else 1}f} s"
         self._reasoning_figures = f", {tokens:,} {'token' if tokens == 1 else 'tokens'}{took}"
 
     def fold_reasoning(self) -> None:
@@ -202,7 +204,8 @@ class TextDocument:
                     key=attrgetter("source"),
                 )
                 items = self._visible(part.items)
-                self._write(with_rejected(items, self._rejected[mark.rejected : written]))
+                rejected = self._unfolded(self._rejected[mark.rejected : written])
+                self._write(with_rejected(items, rejected))
                 self._tail.clear()
                 mark = self._mark(rejected=written)
             self._place, self._stale = part.next, True
@@ -211,7 +214,7 @@ class TextDocument:
             return True
         if self._stale:
             self._stale = False
-            rejected = self._rejected[self._passed[-1][1].rejected :]
+            rejected = self._unfolded(self._rejected[self._passed[-1][1].rejected :])
             items = self._visible(self._stream.tail(self._place))
             self._write(with_rejected(items, rejected))
             if self._complete:
@@ -287,6 +290,14 @@ class TextDocument:
         drawn = self._formulas_drawn and self._formats.formulas is not None
         return items if drawn else with_formulas_as_source(items)
 
+    def _unfolded(self, rejected: list[RejectedSpan]) -> list[RejectedSpan]:
+        """Those that are not in reasoning that is folded."""
+        span = self._stream.reasoning
+        if span is None or not self._is_folded(span):
+            return rejected
+        end = self._stream.place_of(span.end)
+        return [found for found in rejected if found.source > end]
+
     def _header(self, item: Item) -> TextLine:
         run = next(all_runs([item]))
         style = replace(run.style, href=REASONING_ADDRESS)
@@ -303,6 +314,7 @@ class TextDocument:
             return
         while len(self._passed) > 1 and self._passed[-1][0].source >= source:
             self._passed.pop()
+            self.rewritten += 1
         self._place, mark = self._passed[-1]
         self._tail.clear()
         self._truncate(mark)

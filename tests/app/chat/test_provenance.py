@@ -317,6 +317,35 @@ def test_the_legend_has_words(qtbot: QtBot, formats: Formats) -> None:
     assert asked == [True]
 
 
+def test_tokens_are_where_they_belong_when_reasoning_is_unfolded(show: Show) -> None:
+    pieces = (
+        piece("<think>", "plain"),
+        piece("so", "accepted", position=1),
+        piece(" wrong", "rejected", position=2),
+        piece(" it is", "correction"),
+        piece("</think>", "plain"),
+        piece("The", "plain"),
+        piece(" answer", "accepted", position=1),
+        piece(" is", "bonus"),
+        piece(".\n\nMore", "plain"),
+    )
+    view = show("".join(p.text for p in pieces if p.written))
+    made = overlaid(view, pieces=pieces)
+    colours = {"accepted": LIGHT.accepted, "correction": LIGHT.correction, "bonus": LIGHT.bonus}
+
+    def told(kind: str) -> list[str]:
+        return [text.strip() for text, _, colour in laid(view) if colour == colours[kind]]
+
+    assert (told("accepted"), told("bonus")) == (["answer"], ["is"])
+    assert "wrong" not in view.toPlainText()
+    view.text.fold_reasoning()
+    view.text.settle()
+    made.refresh()
+    assert (told("accepted"), told("bonus")) == (["so", "answer"], ["is"])
+    assert told("correction") == ["it is"]
+    assert "wrong" in view.toPlainText()
+
+
 @pytest.mark.qt_log_ignore("propagateSizeHints")
 def test_the_tokens_of_a_formula_are_told_apart(formats: Formats, qtbot: QtBot) -> None:
     layouts = FormulaLayouts()

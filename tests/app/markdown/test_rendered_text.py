@@ -326,7 +326,7 @@ def test_reasoning_is_open_while_it_is_written_and_folded_when_it_ends(formats: 
     made.set_reasoning_figures(tokens=1_212, seconds=9.4)
     made.settle()
     assert made.document.toPlainText().split("\n") == [
-        *("\u25b8 Reasoning, 1,212 tokens, 9 s", "The answer")
+        *("\u25b8 Reasoning, 1,212 tokens, 9.4 s", "The answer")
     ]
     assert made.panels() == {}
 
