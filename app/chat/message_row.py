@@ -23,9 +23,9 @@ _AROUND, _AROUND_ANSWER = 40, 66  # pixels of a message that are not its text, a
 class MessageRow:
     """Attributes: `role`, `name` and `created`; `ending`, None while it is written; `branch`, the
     version's number and how many there are; `figures`; `pieces`, the tokens, where they are known;
-    `reasoning`, what that took, where it is known; `marks`, what was found in the text. `widget`
-    is None while it is not built; `top` and `height` are its place in the page, `measured` whether
-    the height is more than an estimate.
+    `reasoning`, what that took, where it is known; `note`, a line below it; `marks`, what was found
+    in it. `widget` is None while it is not built; `top` and `height` are its place in the page,
+    `measured` whether the height is more than an estimate.
     """
 
     def __init__(
@@ -41,6 +41,7 @@ class MessageRow:
         self.ending: Ending | None = None
         self.branch = (1, 1)
         self.figures: AnswerFigures | None = None
+        self.note = ""
         self.pieces: tuple[Piece, ...] | None = None
         self.reasoning: TextTally | None = None
         self.marks: tuple[TextMark, ...] = ()
@@ -106,6 +107,12 @@ class MessageRow:
         if self.widget is not None:
             self.widget.set_figures(figures)
 
+    def set_note(self, note: str) -> None:
+        """A line below the message; empty for none."""
+        self.note, self.measured = note, False
+        if self.widget is not None:
+            self.widget.set_note(note)
+
     def set_pieces(self, pieces: tuple[Piece, ...]) -> None:
         """The tokens, for the provenance."""
         self.pieces = pieces
@@ -148,6 +155,7 @@ class MessageRow:
         self._show_reasoning()
         widget.set_branches(*self.branch)
         widget.set_figures(self.figures)
+        widget.set_note(self.note)
         if self.ending is not None:
             widget.end(self.ending)
         widget.view.set_marks(self.marks)

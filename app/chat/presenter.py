@@ -16,6 +16,7 @@ from app.chat.finder import Finder
 from app.chat.message import Ending
 from app.chat.message_row import MessageRow
 from app.chat.transcript import FRAME_MILLISECONDS, Transcript
+from app.conversations.answer_figures import AnswerFigures
 from app.conversations.records import Message
 from app.markdown.streaming import ReasoningSpan
 from app.rounds.lane import DraftLane
@@ -104,8 +105,9 @@ class ConversationPresenter(QObject):
             self._add(message)
         self._transcript.jump_to_newest()
         self._fetch_traces()
-        answers = [message.id for message in self._shown if message.role == "assistant"]
-        self.selected.emit(answers[-1] if answers else 0)
+        answers = [message for message in self._shown if message.role == "assistant"]
+        self._mark_left_out(answers[-1].figures if answers else None)
+        self.selected.emit(answers[-1].id if answers else 0)
 
     def _add(self, message: Message) -> None:
         writing = self._answers.writing(message.id)
@@ -241,6 +243,18 @@ class ConversationPresenter(QObject):
         row = self._row(message.id)
         if row is not None:
             row.set_figures(message.figures)
+            if message.role == "assistant" and row is self._transcript.messages[-1]:
+                self._mark_left_out(message.figures)
+
+    def _mark_left_out(self, figures: AnswerFigures | None) -> None:
+        """Tell where the messages end that were left out of the prompt of the latest answer."""
+        last, note = -1, ""
+        if figures is not None and figures.left_out:
+            system_prompt, _ = self._conversation.configured
+            last = figures.left_out_from + figures.left_out - 1 - bool(system_prompt)
+            note = f"{figures.left_out:,} messages up to here were not read for the latest answer."
+        for place, row in enumerate(self._transcript.messages):
+            self._transcript.set_note(row, note if place == last else "")
 
     def _pairs(self) -> list[tuple[Message, MessageRow]]:
         return list(zip(self._shown, self._transcript.messages, strict=False))

@@ -143,6 +143,13 @@ class Transcript(QScrollArea):
         row.set_pieces(pieces)
         self._write_soon(row)
 
+    def set_note(self, row: MessageRow, note: str) -> None:
+        """A line below a message; shown with the next frame."""
+        if note != row.note:
+            row.set_note(note)
+            self._write_soon(row)
+            self._place()
+
     def set_reasoning(self, row: MessageRow, reasoning: TextTally) -> None:
         """What the reasoning of a message took; shown with the next frame."""
         row.set_reasoning(reasoning)

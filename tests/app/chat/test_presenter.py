@@ -170,3 +170,27 @@ def test_the_answer_with_the_focus_is_selected(shown: Shown) -> None:
     shown.talk.until(lambda: shown.transcript.isActiveWindow())
     shown.presenter.reveal(answers[0].id)
     shown.talk.until(lambda: selected[-1] == answers[0].id)
+
+
+@pytest.mark.parametrize("system_prompt", ["", "Be brief."])
+def test_what_the_latest_answer_left_out_is_marked_when_it_is_opened_again(
+    shown: Shown, system_prompt: str
+) -> None:
+    conversation = shown.stored(3)[0].conversation
+    store = shown.talk.store
+    store.configure(conversation, system_prompt=system_prompt, settings=None).result()
+    question = store.say(conversation, "q").result()
+    begun = store.begin_answer(question.id, target="t", drafter="").result()
+    gap = Prefill("g", 9, 9, 0, 0.1, 2 + bool(system_prompt), 4, 512)
+    events = (gap, *made_trace("short")[2:])
+    store.finish_answer(begun.id, "short", events, state="complete").result()
+    shown.open(conversation)
+    rows = shown.transcript.messages
+    assert [place for place, row in enumerate(rows) if row.note] == [5]
+    shown.transcript.reveal(rows[5])
+    shown.settle()
+    assert rows[5].widget is not None
+    assert rows[5].height == rows[5].widget.height_at(rows[5].widget.width())
+    shown.talk.conversation.edit(question.id, "shorter")
+    shown.talk.until(lambda: not shown.talk.conversation.busy)
+    assert not any(row.note for row in shown.transcript.messages)
