@@ -381,3 +381,12 @@ def test_reasoning_grows_as_at_once(
     assert content(growing.document) == content(whole.document)
     for place in range(len(text)):
         assert growing.ranges(place, place + 1) == whole.ranges(place, place + 1)
+
+
+def test_there_is_room_between_a_table_and_code(formats: Formats) -> None:
+    made = at_once("| a |\n|---|\n| one |\n\n```python\ntwo\n```\n", formats)
+    made.document.setTextWidth(500)
+    layout = made.document.documentLayout()
+    cell, label = (made.document.find(text).block() for text in ("one", "python"))
+    between = layout.blockBoundingRect(label).top() - layout.blockBoundingRect(cell).bottom()
+    assert between > 6 + 12  # the cell's own room, and that of the code's paper
