@@ -377,7 +377,9 @@ def result_text(result: RaceResult) -> str:
     if isinstance(result.ratio, NoRatio):
         if not result.tokens:
             return same
-        return f"{same} There is no ratio of speeds: {result.ratio.value}."
+        if result.ratio is NoRatio.NOT_COMPARABLE:
+            return f"{same} Their speeds are {result.ratio.value}."
+        return f"{same} No speed-up is given: {result.ratio.value}."
     times = [figures.seconds(s.decode_seconds) for s in (result.speculative, result.plain)]
     return (
         f"{same} Speculative decoding was {result.ratio:.2f} times as fast "

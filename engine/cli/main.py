@@ -6,6 +6,7 @@ Every failure that a person can act on ends here, as one line, with exit code 2.
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from uuid import uuid4
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from models.model_folder import ModelFolder
 
 app = typer.Typer(
-    help="Local chat that answers faster without changing what it says.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -77,6 +77,25 @@ PerCategory = Annotated[int, typer.Option(min=1, help="Prompts from each categor
 Temperatures = Annotated[list[float] | None, typer.Option("--temperature", help="Repeatable.")]
 
 _DEFAULT_DRAFTER = "auto"
+
+
+def _tell_version(asked: bool) -> None:
+    if asked:
+        print(f"Slipstream {metadata.version('slipstream')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _slipstream(
+    *,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_tell_version, is_eager=True, help="Print which version this is."
+        ),
+    ] = False,
+) -> None:
+    """Local chat that answers faster without changing what it says."""
 
 
 @app.command()

@@ -9,6 +9,7 @@ import select
 import signal
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -267,6 +268,12 @@ def test_help(run: Command) -> None:
         described = run(command, "--help")
         assert (described.code, described.err) == (0, "")
         assert "Usage" in described.out
+
+
+def test_the_version(run: Command) -> None:
+    ended = run("--version")
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out.split() == ["Slipstream", metadata.version("slipstream")]
 
 
 def test_without_a_command_it_helps(run: Command) -> None:

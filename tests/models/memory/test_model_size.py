@@ -85,7 +85,7 @@ def test_a_head(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_no_model(tmp_path: Path) -> None:
-    with pytest.raises(Problem, match="not a model folder"):
+    with pytest.raises(Problem, match="holds no model"):
         weigh(ModelFolder(tmp_path))
 
 

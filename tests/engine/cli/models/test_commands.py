@@ -36,7 +36,9 @@ def imported(surroundings: Path) -> Path:
 
 def test_nothing_is_here_yet(run: Command, surroundings: Path) -> None:
     answer = answer_of(run("models", "list", "--json"))
-    assert set(answer) == {"installed", "incomplete", "downloads", "folders", "free_bytes"}
+    assert set(answer) == {
+        *("installed", "incomplete", "downloads", "downloading", "folders", "free_bytes")
+    }
     assert [one["origin"] for one in answer["installed"]] == ["starter"]  # the head that ships
     assert answer["free_bytes"] > 1_000_000
     shown = run("models", "list")
