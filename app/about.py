@@ -81,7 +81,7 @@ class AboutDialog(QDialog):
         self._add(actions, "Copy the facts for a report", self.facts_asked.emit)
         if README.is_file():
             self._add(actions, "Read me", lambda: self.shown.emit(README))
-        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
+        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close, self)
         buttons.rejected.connect(self.reject)
         column = QVBoxLayout(self)
         column.setContentsMargins(20, 18, 20, 14)

@@ -9,7 +9,14 @@ from pathlib import Path
 from typing import get_args
 
 from PySide6.QtCore import Qt, QUrl, Signal
-from PySide6.QtGui import QAction, QDesktopServices, QFontDatabase
+from PySide6.QtGui import (
+    QAction,
+    QDesktopServices,
+    QFontDatabase,
+    QPainter,
+    QPaintEvent,
+    QPalette,
+)
 from PySide6.QtWidgets import (
     QCheckBox,
     QComboBox,
@@ -21,6 +28,8 @@ from PySide6.QtWidgets import (
     QLabel,
     QPlainTextEdit,
     QPushButton,
+    QStyle,
+    QStyleOptionButton,
     QTabWidget,
     QVBoxLayout,
     QWidget,
@@ -52,6 +61,20 @@ def open_folder(folder: Path) -> None:
     QDesktopServices.openUrl(QUrl.fromLocalFile(str(folder)))
 
 
+class EdgedCheckBox(QCheckBox):
+    """Its box has an edge that can be seen: Fusion draws one that is darker than a dark window."""
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        super().paintEvent(event)
+        option = QStyleOptionButton()
+        self.initStyleOption(option)
+        part = QStyle.SubElement.SE_CheckBoxIndicator
+        box = self.style().subElementRect(part, option, self)
+        with QPainter(self) as painter:
+            painter.setPen(self.palette().color(QPalette.ColorRole.Shadow))
+            painter.drawRect(box.adjusted(0, 0, -1, -1))
+
+
 class SettingsDialog(QDialog):
     """All settings, on two pages; show it with `show`.
 
@@ -79,12 +102,14 @@ class SettingsDialog(QDialog):
         pages.setDocumentMode(True)
         pages.addTab(self._general(folders, updates), "General")
         pages.addTab(self._new_conversations(), "New conversations")
-        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
+        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close, self)
         buttons.rejected.connect(self.reject)
         column = QVBoxLayout(self)
         column.addWidget(pages, 1)
         column.addWidget(buttons)
         self.setMinimumWidth(560)
+        for button in self.findChildren(QPushButton):
+            button.setAutoDefault(False)  # Enter in a field presses none of them
 
     # The pages
 
@@ -172,7 +197,7 @@ class SettingsDialog(QDialog):
     def _updates_box(self, updates: QAction) -> QWidget:
         if not updates.isVisible():
             return _label("No update feed is set up.")
-        box = QCheckBox("Check once a day")
+        box = EdgedCheckBox("Check once a day")
         box.setChecked(updates.isChecked())
         box.toggled.connect(updates.setChecked)
         updates.toggled.connect(box.setChecked)

@@ -55,13 +55,13 @@ class Welcome(QWidget):
         self._meaning = _label()
         self._title.setText("Slipstream")
         self._words.setText(
-            "A small drafter proposes the next tokens, and the model checks them in one pass. "
-            "The answer is the model\u2019s own, only sooner."
+            "A small drafter proposes the next tokens, and the target, the model that you chose, "
+            "checks them in one pass. The answer is the target\u2019s own, only sooner."
         )
         self._legend = Legend(theme.font, theme.colours)
         self._meaning.setText(
             "Accepted, rejected and discarded tokens are the drafter\u2019s; all others are the "
-            "model\u2019s own."
+            "target\u2019s own."
         )
         self._explain = QPushButton("What am I looking at?")
         self._explain.setFlat(True)

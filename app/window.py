@@ -44,7 +44,7 @@ from app.models.loader import ModelLoader
 from app.models.memory_dialog import MemoryDialog
 from app.models.pair_bar import PairBar
 from app.models.pair_controller import PairController
-from app.models.words import target_name
+from app.models.words import drafter_name, target_name
 from app.notices import Notices, Offer
 from app.race.dialog import RaceDialog
 from app.race.race import Race
@@ -459,11 +459,12 @@ class Window(QMainWindow):
         elif self.answers.busy or self._race.running:
             self._on_problem(Problem("The engine is busy.", "Race when the answer has finished."))
         else:
+            target, drafter = self.loader.names
             dialog = RaceDialog(
                 self._race,
                 lines,
                 self.conversation.settings,
-                names=self.loader.names,
+                names=(target, drafter_name(drafter)),
                 parent=self,
             )
             dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)

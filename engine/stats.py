@@ -22,7 +22,7 @@ class NoRatio(Enum):
 
     NOTHING_DRAFTED = "nothing was drafted"
     NOT_MEASURED = "not enough plain passes measured"
-    NOT_COMPARABLE = "not comparable: the machine was busier"
+    NOT_COMPARABLE = "the load of the machine changed"
 
 
 def tally(events: Iterable[Event]) -> Stats:

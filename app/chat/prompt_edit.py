@@ -174,6 +174,7 @@ class PromptEdit(QPlainTextEdit):
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
         if event.type() == QEvent.Type.FontChange:
+            self.viewport().setFont(self.font())  # in which the placeholder is drawn
             self._fit()
 
     def resizeEvent(self, event: QResizeEvent) -> None:

@@ -124,29 +124,26 @@ def plain_lines(
     items: list[Item] = []
     place = base
     for row in text.removesuffix("\n").split("\n"):
-        begin = 0
-        while True:
-            part = row[begin : line_end(row, begin, LONGEST_LINE)]
+        for begin, part in parts_of_line(row, LONGEST_LINE):
             block_style = BlockStyle(
                 shape, above=space_above(shape, after), joined=joined or begin > 0
             )
             runs = tuple(shown(part, Style(), place + begin, len(part))) if part else ()
             items.append(TextLine(block_style, runs))
             after, joined = shape, False
-            begin += len(part)
-            if begin >= len(row):
-                break
         place += len(row) + 1
     return items
 
 
-def line_end(text: str, begin: int, limit: int) -> int:
-    """Where a line that begins at `begin` is cut, if it may have `limit` characters: behind a space
-    where there is one in the second half, so that no word is torn."""
-    if len(text) - begin <= limit:
-        return len(text)
-    end = begin + limit
-    return text.rfind(" ", begin + limit // 2, end) + 1 or end
+def parts_of_line(line: str, most: int) -> Iterator[tuple[int, str]]:
+    """Where parts of at most so many characters begin, and the parts. They end with a space where
+    there is one, as each is shown as a line of its own."""
+    begin = 0
+    while len(line) - begin > most:
+        end = line.rfind(" ", begin, begin + most) + 1 or begin + most
+        yield begin, line[begin:end]
+        begin = end
+    yield begin, line[begin:]
 
 
 def code_lines(

@@ -204,8 +204,7 @@ class TextDocument:
                     key=attrgetter("source"),
                 )
                 items = self._visible(part.items)
-                rejected = self._unfolded(self._rejected[mark.rejected : written])
-                self._write(with_rejected(items, rejected))
+                self._write(with_rejected(items, self._rejected_in(mark.rejected, written)))
                 self._tail.clear()
                 mark = self._mark(rejected=written)
             self._place, self._stale = part.next, True
@@ -214,7 +213,7 @@ class TextDocument:
             return True
         if self._stale:
             self._stale = False
-            rejected = self._unfolded(self._rejected[self._passed[-1][1].rejected :])
+            rejected = self._rejected_in(self._passed[-1][1].rejected, len(self._rejected))
             items = self._visible(self._stream.tail(self._place))
             self._write(with_rejected(items, rejected))
             if self._complete:
@@ -290,13 +289,14 @@ class TextDocument:
         drawn = self._formulas_drawn and self._formats.formulas is not None
         return items if drawn else with_formulas_as_source(items)
 
-    def _unfolded(self, rejected: list[RejectedSpan]) -> list[RejectedSpan]:
-        """Those that are not in reasoning that is folded."""
-        span = self._stream.reasoning
-        if span is None or not self._is_folded(span):
-            return rejected
-        end = self._stream.place_of(span.end)
-        return [found for found in rejected if found.source > end]
+    def _rejected_in(self, first: int, behind: int) -> list[RejectedSpan]:
+        """Those of these that are shown: none in reasoning that is folded, or in its marks."""
+        shown = self._rejected[first:behind]
+        if self._reasoning_title.startswith(_FOLDED):
+            begin = len(self.given) - len(self.answer)
+            given = self._given_rejected[first:behind]
+            shown = [one for one, at in zip(shown, given, strict=True) if at.source >= begin]
+        return shown
 
     def _header(self, item: Item) -> TextLine:
         run = next(all_runs([item]))
@@ -367,6 +367,7 @@ class TextDocument:
                     self._truncate(self._tail[same + 1][1])
                 self._map.drop(mark.spans)
                 self._amend(old, new_item, self._line_start(mark))
+                self._note_panel(new_item, self._line_start(mark))
                 self._tail[same:] = [(new_item, mark)]
                 same += 1
             elif (
@@ -388,7 +389,17 @@ class TextDocument:
                 self._write_line(item)
             else:
                 self._write_table(item)
+        self._leave_room_on_top()
         cursor.endEditBlock()
+
+    def _leave_room_on_top(self) -> None:
+        """Qt gives the first line no room above it: the page has it instead."""
+        page = self.document.rootFrame()
+        layout = page.frameFormat()
+        above = self.document.firstBlock().blockFormat().topMargin()
+        if layout.topMargin() != above:
+            layout.setTopMargin(above)
+            page.setFrameFormat(layout)
 
     def _line_start(self, mark: DocumentMark) -> int:
         return mark.position if mark.fresh else mark.position + 1
@@ -427,10 +438,14 @@ class TextDocument:
         else:
             cursor.insertBlock(block, characters)  # an empty line is as high as others
         self._fresh = False
+        self._note_panel(line, cursor.position())
+        self._write_runs(cursor, line, line.runs, cursor.position())
+
+    def _note_panel(self, line: TextLine, position: int) -> None:
+        """Note a code block's language, if this line, which is written there, is its label."""
         if line.block.shape == "label" and line.block.panel is not None:
             language = line.runs[0].text if line.runs and line.runs[0].length else ""
-            self._panels[line.block.panel] = (cursor.position(), language)
-        self._write_runs(cursor, line, line.runs, cursor.position())
+            self._panels[line.block.panel] = (position, language)
 
     def _write_runs(
         self, cursor: QTextCursor, line: TextLine, runs: Sequence[TextRun], position: int

@@ -38,6 +38,7 @@ CODE_PADDING = 12  # pixels
 _HEADINGS = (1.5, 1.28, 1.14, 1.05, 1.0, 1.0)
 _POINTS = int(QTextFormat.Property.FontPointSize)
 _HANG = 20  # pixels from a list's marker to its text
+_USUAL_HEIGHT = 17  # of the font that such distances are meant for; a larger one needs more
 
 
 class Formats:
@@ -54,6 +55,7 @@ class Formats:
         self.formulas = formulas
         self._fixed = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont)
         self._size = font.pointSizeF() if font.pointSizeF() > 0 else 11.0
+        self._scale = max(1.0, QFontMetricsF(font).height() / _USUAL_HEIGHT)
         self._tab = 4 * QFontMetricsF(self._code_font()).horizontalAdvance(" ")
         self._characters: dict[tuple[Style, int, bool, bool], QTextCharFormat] = {}
 
@@ -94,13 +96,13 @@ class Formats:
         made = QTextBlockFormat()
         made.setProperty(SHAPE, block_style.shape)
         made.setTopMargin(block_style.above)
-        left = float(block_style.left)
+        left = block_style.left * self._scale
         if block_style.panel is not None:
             made.setProperty(PANEL, block_style.panel)
             made.setRightMargin(CODE_PADDING)
             left += CODE_PADDING
         if block_style.bars:
-            made.setProperty(BARS, " ".join(str(bar) for bar in block_style.bars))
+            made.setProperty(BARS, " ".join(f"{bar * self._scale:g}" for bar in block_style.bars))
         if block_style.joined:
             made.setProperty(JOINED, True)
         if block_style.shape == "code":
@@ -113,9 +115,10 @@ class Formats:
         if block_style.shape == "heading":
             made.setHeadingLevel(block_style.level)
         if block_style.hanging:
-            made.setTextIndent(-_HANG)
+            hang = _HANG * self._scale
+            made.setTextIndent(-hang)
             # A stop counts from where the block's first line begins.
-            made.setTabPositions([QTextOption.Tab(_HANG, QTextOption.TabType.LeftTab)])
+            made.setTabPositions([QTextOption.Tab(hang, QTextOption.TabType.LeftTab)])
         made.setLeftMargin(left)
         match block_style.alignment:
             case "center":
@@ -144,7 +147,7 @@ class Formats:
         made.setCellSpacing(0)
         made.setTopMargin(max(6, block_style.above))
         made.setBottomMargin(13)  # Qt drops the margin of what follows a table
-        made.setLeftMargin(block_style.left)
+        made.setLeftMargin(block_style.left * self._scale)
         made.setHeaderRowCount(1)
         made.setWidth(QTextLength())
         return made

@@ -18,13 +18,12 @@ from dataclasses import dataclass, replace
 from itertools import pairwise, takewhile
 
 from app.markdown.blocks import (
-    LONGEST_LINE,
     After,
     Block,
     BlockReader,
     code_lines,
     label_line,
-    line_end,
+    parts_of_line,
     plain_lines,
 )
 from app.markdown.page import BlockStyle, Item, Style, TextLine, TextRun
@@ -157,8 +156,10 @@ class StreamingPlainText(_StreamingText):
         if len(self.text) - begin <= GLANCE:
             return None
         end = self.text.rfind("\n", begin, begin + GLANCE) + 1
-        row = self.text[begin : end or line_end(self.text, begin, LONGEST_LINE)]
-        end = begin + len(row)
+        if not end:
+            _, words = next(parts_of_line(self.text[begin : begin + GLANCE + 1], GLANCE))
+            end = begin + len(words)
+        row = self.text[begin:end]
         items = plain_lines(row, base=begin, after=place.after, joined=place.joined)
         return FinishedPart(tuple(items), ReadingPlace(end, "plain", joined=not row.endswith("\n")))
 
@@ -307,8 +308,7 @@ class StreamingMarkdown(_StreamingText):
         for size in (GLANCE, LONGEST_BLOCK):
             window = text[place.source : place.source + size]
             if cut := left > size:
-                end = window.rfind("\n") + 1
-                window = window[: end or line_end(text, place.source, size) - place.source]
+                window = window[: window.rfind("\n") + 1 or size]
             if part := self._finished_within(window, place, cut=cut):
                 return part
             if not cut:
@@ -368,7 +368,7 @@ class StreamingMarkdown(_StreamingText):
         end = text.find("\n", begin, begin + GLANCE) + 1
         if not end and len(text) - begin <= GLANCE:
             return None
-        row = text[begin : end or line_end(text, begin, LONGEST_LINE)]
+        row = text[begin : end or begin + GLANCE]
         next = ReadingPlace(begin + len(row), "plain", joined=not end)
         return FinishedPart(tuple(_row_items(row, place)), next)
 

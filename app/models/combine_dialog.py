@@ -45,7 +45,7 @@ class CombineDialog(QDialog):
         self._up, self._down = QPushButton("Up"), QPushButton("Down")
         self._shown = ToneLabel(tone="muted")
         self._buttons = QDialogButtonBox(
-            QDialogButtonBox.StandardButton.Ok | QDialogButtonBox.StandardButton.Cancel
+            QDialogButtonBox.StandardButton.Ok | QDialogButtonBox.StandardButton.Cancel, self
         )
         self._ok = self._buttons.button(QDialogButtonBox.StandardButton.Ok)
         self._ok.setText("Use")

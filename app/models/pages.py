@@ -253,6 +253,7 @@ class TitledPage(Page):
         self._row = QHBoxLayout()
         self._row.setContentsMargins(10, 0, 8, 0)
         self._row.addWidget(self._title, 1)
+        self._row.addStretch()  # where there is no title
         self.column.insertLayout(0, self._row)
 
     def set_title(self, title: str) -> None:

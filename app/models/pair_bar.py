@@ -146,8 +146,8 @@ class PairBar(QWidget):
             choices,
             tasks=(
                 (_FIND, "Find more models…"),
-                (_OPEN_FOLDER, "Open a model folder…"),
-                (_OPEN_FILE, "Open a GGUF file…"),
+                (_OPEN_FOLDER, "Load a model folder…"),
+                (_OPEN_FILE, "Load a GGUF file…"),
             ),
         )
         self._enable()
@@ -159,7 +159,7 @@ class PairBar(QWidget):
             tasks=(
                 (_FIND, "Compare all drafters…"),
                 (_COMBINE, "Combine drafters…"),
-                (_OPEN_DRAFTER, "Open a drafter folder…"),
+                (_OPEN_DRAFTER, "Load a drafter folder…"),
             ),
         )
 

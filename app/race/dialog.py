@@ -62,7 +62,7 @@ class RaceDialog(QDialog):
         self._race, self._messages, self._request = race, tuple(messages), request
         self.tracks = {
             "plain": RaceTrack(f"{target}, plain decoding", lane=False),
-            "speculative": RaceTrack(f"{target}, drafter {drafter}", lane=True),
+            "speculative": RaceTrack(f"{target}, drafter: {drafter}", lane=True),
         }
         self._result: RaceResult | None = None
         self.result_line = StatusLine(wraps=True)
@@ -377,8 +377,6 @@ def result_text(result: RaceResult) -> str:
     if isinstance(result.ratio, NoRatio):
         if not result.tokens:
             return same
-        if result.ratio is NoRatio.NOT_COMPARABLE:
-            return f"{same} Their speeds are {result.ratio.value}."
         return f"{same} No speed-up is given: {result.ratio.value}."
     times = [figures.seconds(s.decode_seconds) for s in (result.speculative, result.plain)]
     return (

@@ -49,7 +49,8 @@ FIGURES: dict[str, str] = {
     "length": "How many tokens one pass of the target gave, on average. Plain decoding gives 1.",
     "draft": "How many tokens the latest draft has, and why. Before each round Slipstream chooses "
     "who drafts, and how many tokens, by what passes and drafts cost here and by what was "
-    "accepted so far. 0 is plain decoding.",
+    "accepted so far. 0 is plain decoding. A drafter that does not pay at the moment is parked, "
+    "and tried now and then.",
     "cache": "How much of the prompt was known from before, so that it was not read again.",
     "positions": "The share of the tokens at each position of a draft that was accepted. It "
     "sinks along a draft, as whatever is behind a rejected token is discarded. A faint bar is of "
@@ -147,7 +148,7 @@ class RoundsExplained(QDialog):
         scroll.setWidgetResizable(True)
         scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         scroll.setWidget(page)
-        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
+        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close, self)
         buttons.rejected.connect(self.reject)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 12)

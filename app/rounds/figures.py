@@ -91,8 +91,8 @@ def draft_length(last: Round | None) -> Figure:
     """The latest draft length, and the engine's reason for it."""
     if last is None or last.verdict is None:
         return Figure(NOT_YET, "no round yet")
-    reason, drafter = last.verdict.reason, last.drafter
-    by = f"\nby {drafter}" if drafter and not reason.startswith(f"{drafter},") else ""
+    reason, drafter = last.verdict.reason, last.drafter or ""
+    by = "" if drafter in reason else f"\nby {drafter}"
     return Figure(str(len(last.drafted)), reason + by)
 
 
@@ -139,7 +139,7 @@ def time_split(stats: Stats) -> tuple[TimeShare, ...]:
 
 
 def percent(share: float) -> str:
-    return f"{share:.0%}".replace("%", "\u2009%")
+    return f"{share:.0%}"
 
 
 def seconds(spent: float) -> str:

@@ -193,8 +193,11 @@ class SamplingDialog(QDialog):
         self._stops = QPlainTextEdit()
         self._line = StatusLine(wraps=True)
         standard = QDialogButtonBox.StandardButton
-        self._buttons = QDialogButtonBox(standard.Ok | standard.Cancel | standard.RestoreDefaults)
+        self._buttons = QDialogButtonBox(
+            standard.Ok | standard.Cancel | standard.RestoreDefaults, self
+        )
         self._ok = self._buttons.button(standard.Ok)
+        self._buttons.button(standard.RestoreDefaults).setText("Restore defaults")
         self.setWindowTitle("System prompt and sampling")
         self._arrange()
         self._connect()

@@ -14,6 +14,7 @@ from PySide6.QtGui import (
     QPen,
     QTextCharFormat,
     QTextLayout,
+    QTextLine,
     QTextOption,
 )
 from PySide6.QtWidgets import (
@@ -140,12 +141,8 @@ class HitRows(QStyledItemDelegate):
         painter.drawText(box, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop, title)
         box.setTop(box.top() + QFontMetrics(small).height() + 2)
         painter.setPen(QColor(colours.text))
-        layout = _excerpt_layout(hit.excerpts, option.font, box.width(), colours)
+        layout = excerpt_layout(hit.excerpts, option.font, box.width(), colours)
         layout.draw(painter, QPointF(box.topLeft()))
-        last = layout.lineAt(layout.lineCount() - 1)
-        if last.isValid() and last.textStart() + last.textLength() < len(layout.text()):
-            end = QPointF(last.naturalTextWidth(), last.y() + last.ascent())
-            painter.drawText(QPointF(box.topLeft()) + end, "…")
         painter.restore()
 
 
@@ -161,10 +158,10 @@ def line_box(row: QRect, font: QFont) -> QRect:
     return QRect(row.left(), row.bottom() + 1 - height, row.width(), height)
 
 
-def _excerpt_layout(
+def excerpt_layout(
     excerpts: tuple[Excerpt, ...], font: QFont, width: int, colours: Palette
 ) -> QTextLayout:
-    """A few lines with the match in bold."""
+    """A few lines with the match in bold; where there is more, they end with an ellipsis."""
     text, formats = "", []
     for part in excerpts:
         if len(text) > _LONGEST_EXCERPT:
@@ -180,10 +177,23 @@ def _excerpt_layout(
             formats.append(stretch)
         text += piece
     layout = QTextLayout(text, font)
+    layout.setFormats(formats)
+    _break_lines(layout, width)
+    last = layout.lineAt(layout.lineCount() - 1)
+    if last.isValid() and last.textStart() + last.textLength() < _units(text):
+        room = width - QFontMetrics(font).horizontalAdvance("\u2026")
+        kept = last.xToCursor(room, QTextLine.CursorPosition.CursorOnCharacter)
+        begin = text.encode("utf-16-le")[: 2 * kept].decode("utf-16-le", errors="ignore")
+        layout.setText(begin.rstrip() + "\u2026")
+        _break_lines(layout, width)
+    return layout
+
+
+def _break_lines(layout: QTextLayout, width: int) -> None:
+    """Lay out the first lines of the text, one below the other."""
     option = QTextOption()
     option.setWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
     layout.setTextOption(option)
-    layout.setFormats(formats)
     layout.beginLayout()
     y = 0.0
     for _ in range(_HIT_LINES):
@@ -194,7 +204,6 @@ def _excerpt_layout(
         line.setPosition(QPointF(0, y))
         y += line.height()
     layout.endLayout()
-    return layout
 
 
 def _draw_arrow(painter: QPainter, words: QRect, colours: Palette, *, group: Group) -> None:
@@ -240,10 +249,10 @@ def _draw_ground(
     shown: bool,
 ) -> None:
     """The background of a line: tinted where it is selected, grey where it is shown or hovered; and
-    an outline where the keyboard is at a line that is not selected."""
+    an outline where the keyboard is."""
     hovered = bool(option.state & QStyle.StateFlag.State_MouseOver)
     selected = bool(option.state & QStyle.StateFlag.State_Selected)
-    outlined = bool(option.state & QStyle.StateFlag.State_HasFocus) and not selected
+    outlined = bool(option.state & QStyle.StateFlag.State_HasFocus)
     if not (hovered or selected or outlined or shown):
         return
     ground = colours.hover if shown or hovered else colours.code

@@ -249,6 +249,8 @@ class Sidebar(QWidget):
         selected = {found.id for found in self._selected()}
         scrolled = self._list.verticalScrollBar().value()
         change()
+        if conversation is not None and conversation.id not in selected:
+            conversation = None  # it was let go
         index = self._model.index_of(conversation.id if conversation else self._model.shown)
         if group is not None:
             index = self._model.index_of_folder(group.folder.id if group.folder else None)

@@ -16,6 +16,7 @@ from app.theme.palette import DARK, LIGHT, Palette, palette_for
 STYLE_SHEET = """
 QSplitter::handle { background: palette(mid); }
 QToolTip { padding: 4px; }
+QDialogButtonBox { dialogbuttonbox-buttons-have-icons: 0; }
 """
 if sys.platform != "darwin":  # a Mac's scroll bars are slim by themselves
     STYLE_SHEET += """

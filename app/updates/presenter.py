@@ -110,7 +110,7 @@ class UpdateDialog(QDialog):
         facts.addRow("Page", _label(release.page))
         facts.addRow("Size", _label(size(release.size_bytes)))
         facts.addRow("SHA-256", _label(release.sha256))
-        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
+        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close, self)
         self.button = buttons.addButton("Open the page", QDialogButtonBox.ButtonRole.ActionRole)
         self.button.clicked.connect(lambda: opening(release.page))
         buttons.rejected.connect(self.reject)

@@ -23,8 +23,8 @@ from app.conversations.records import settings_from_json
 from app.sampling.presets import BUILT_IN, Preset, presets_to_json
 from app.settings import Settings
 from app.settings_dialog import SettingsDialog
-from app.theme.palette import DARK, LIGHT
-from app.theme.style import Theme
+from app.theme.palette import DARK, LIGHT, Palette, contrast
+from app.theme.style import Theme, qt_palette
 from engine.request import Sampling
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
 
@@ -137,6 +137,20 @@ def test_folders_and_updates(opened: Opened) -> None:
     opened.updates.setVisible(False)
     opened.show()
     assert not opened.dialog.findChildren(QCheckBox)
+
+
+@pytest.mark.parametrize("colours", [LIGHT, DARK])
+def test_a_box_to_check_has_an_edge(opened: Opened, colours: Palette) -> None:
+    box = opened.field(QCheckBox, "Updates")
+    box.setPalette(qt_palette(colours))
+    image = box.grab().toImage()
+    middle = image.height() // 2
+    across = (image.pixelColor(x, middle).name() for x in range(image.height()))
+    assert max(contrast(colour, colours.paper) for colour in across) >= 3
+
+
+def test_enter_in_a_field_presses_no_button(opened: Opened) -> None:
+    assert not any(one.autoDefault() for one in opened.dialog.findChildren(QPushButton))
 
 
 def test_every_field_has_a_name_and_every_label_is_plain(opened: Opened) -> None:

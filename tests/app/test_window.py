@@ -1,13 +1,22 @@
 """The first use, end to end: open, type, watch, look closer, search, edit, quit, reopen."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PySide6.QtCore import QPoint, Qt, QTimer
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QLabel, QListView
+from PySide6.QtWidgets import (
+    QApplication,
+    QDialog,
+    QDialogButtonBox,
+    QLabel,
+    QListView,
+    QProxyStyle,
+    QStyle,
+)
 
 from app.chat.provenance import laid_over
 from app.conversations.records import Entry, ExportedChat
@@ -497,3 +506,38 @@ def test_a_closed_window_asks_nothing_of_its_store(open_window: Open, until: Unt
     assert backups
     window.close()
     assert not any(timer.isActive() for timer in backups)
+
+
+class _PicturesOnButtons(QProxyStyle):
+    """As on many a desktop of Linux; the platform of the tests has none by itself."""
+
+    def styleHint(self, hint: QStyle.StyleHint, *others: Any) -> int:
+        if hint == QStyle.StyleHint.SH_DialogButtonBox_ButtonsHaveIcons:
+            return 1
+        return super().styleHint(hint, *others)
+
+
+@pytest.fixture
+def pictures_on_buttons(qapp: QApplication) -> Iterator[None]:
+    before = qapp.style().objectName()
+    qapp.setStyle(_PicturesOnButtons(before))
+    yield
+    qapp.setStyle(before)
+
+
+@pytest.mark.usefixtures("pictures_on_buttons")
+def test_the_buttons_of_dialogs_have_no_pictures(open_window: Open, until: Until) -> None:
+    window = open_window()
+    until(lambda: window.loader.loaded)
+    kinds = set()
+    for name in ("settings", "sampling", "memory", "keys", "explain_rounds", "about"):
+        window.menus.actions[name].trigger()
+        (dialog,) = (one for one in window.findChildren(QDialog) if one.isVisible())
+        dialog.grab()
+        (box,) = dialog.findChildren(QDialogButtonBox)
+        assert box.buttons()
+        assert all(button.icon().isNull() for button in box.buttons()), name
+        kinds.add(type(dialog))
+        dialog.close()
+        until(lambda: not any(one.isVisible() for one in window.findChildren(QDialog)))
+    assert len(kinds) == 6

@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.chat.prompt_edit import MOST_CHARACTERS, PromptEdit
+from app.theme.style import STYLE_SHEET
 
 LONG = "no line ends here. " * 1_000  # 19,000 characters
 
@@ -120,6 +121,18 @@ def test_it_grows_with_its_font(field: PromptEdit) -> None:
     font.setPointSizeF(3 * font.pointSizeF())
     field.setFont(font)
     assert field.height() > 2 * height
+
+
+def test_what_it_asks_for_is_as_large_as_what_is_written(field: PromptEdit, qtbot: QtBot) -> None:
+    window = QWidget()
+    qtbot.addWidget(window)
+    window.setStyleSheet(STYLE_SHEET)  # with which no part takes its font from another
+    field.setParent(window)
+    window.grab()
+    font = field.font()
+    font.setPointSizeF(3 * font.pointSizeF())
+    field.setFont(font)
+    assert field.viewport().font().pointSizeF() == font.pointSizeF()
 
 
 @pytest.mark.parametrize("before", ["", "written ", "a\nb\n"])

@@ -12,9 +12,9 @@ from app.markdown.copying import fragments, written_text
 from app.markdown.document import TextDocument
 from app.markdown.formats import PANEL, ROLE, SHAPE, Formats
 from app.markdown.page import RejectedSpan
-from app.markdown.streaming import StreamingMarkdown
+from app.markdown.streaming import StreamingMarkdown, StreamingPlainText
 from app.markdown.view import TextView
-from app.theme.palette import DARK
+from app.theme.palette import DARK, LIGHT
 from tests.support.app.markdown_texts import cut_places, markdown, reasoning, split
 from tests.support.app.window_maker import Until
 
@@ -311,6 +311,19 @@ def test_copying_a_selection(show: Show) -> None:
     assert view.createMimeDataFromSelection().text() == "b"
 
 
+@pytest.mark.parametrize("text", ["```py\nx = 1\n```\n", "Words\n\n```py\nx = 1\n```\n"])
+def test_code_has_the_same_room_on_top_of_a_page(formats: Formats, text: str) -> None:
+    made = TextDocument(QTextDocument(), formats, StreamingMarkdown())
+    for character in text:
+        made.append(character)
+        made.settle()
+    (panel,) = made.panels().values()
+    label = made.document.findBlock(panel)
+    top = made.document.documentLayout().blockBoundingRect(label).top()
+    before = made.document.documentLayout().blockBoundingRect(label.previous()).bottom()
+    assert top - before >= label.blockFormat().topMargin() > 0
+
+
 REASONING = "<think>\nfirst *this*\n\n```py\nx = 1\n```\n</think>\n\nThe **answer**"
 
 
@@ -344,6 +357,19 @@ def test_reasoning_opens_and_closes(formats: Formats) -> None:
     made.settle()
     assert content(made.document) == folded
     assert made.ranges(place, place + 4) == []
+
+
+def test_what_was_rejected_in_the_reasoning_is_folded_with_it(formats: Formats) -> None:
+    places = (REASONING.index("this"), REASONING.index("</think>") + 3, REASONING.index("answer"))
+    rejected = [RejectedSpan(place, " no", number) for number, place in enumerate(places)]
+    made = at_once(REASONING, formats, rejected)
+    assert made.document.toPlainText().split("\n")[1:] == ["The  no\u200aanswer"]
+    made.fold_reasoning()
+    made.settle()
+    assert made.document.toPlainText().count(" no") == len(rejected)
+    made.fold_reasoning()
+    made.settle()
+    assert made.document.toPlainText().split("\n")[1:] == ["The  no\u200aanswer"]
 
 
 def test_the_header_of_the_reasoning_is_a_link_that_leaves_nothing(
@@ -381,6 +407,40 @@ def test_reasoning_grows_as_at_once(
     assert content(growing.document) == content(whole.document)
     for place in range(len(text)):
         assert growing.ranges(place, place + 1) == whole.ranges(place, place + 1)
+
+
+@pytest.mark.parametrize("points", [9.0, 14.0, 36.0])
+def test_the_lines_of_an_entry_begin_below_each_other(show: Show, points: float) -> None:
+    view = show("1. first " + "and more " * 40)
+    font = QFont(view.font())
+    font.setPointSizeF(points)
+    view.set_formats(Formats(font, LIGHT))
+    view.text.settle()
+    block = view.document().find("first").block()
+    layout = block.layout()
+    text = layout.lineAt(0).cursorToX(block.text().index("first"))[0]
+    assert text == pytest.approx(layout.lineAt(1).x(), abs=1)
+
+
+def test_a_long_line_is_cut_between_words(formats: Formats) -> None:
+    words = "word salad again " * 700
+    made = TextDocument(QTextDocument(), formats, StreamingPlainText())
+    made.append(words)
+    made.settle()
+    lines = made.document.toPlainText().split("\n")
+    assert len(lines) > 2
+    assert "".join(lines) == words
+    assert all(line.endswith(" ") and not line.startswith(" ") for line in lines)
+
+
+@pytest.mark.parametrize("size", [1, 3, 7])
+def test_code_is_coloured_however_its_language_arrives(formats: Formats, size: int) -> None:
+    text = "```python\ndef count(word):\n    return len(word)\n```\n\nThat is all.\n"
+    growing = TextDocument(QTextDocument(), formats, StreamingMarkdown())
+    for begin in range(0, len(text), size):
+        growing.append(text[begin : begin + size])
+        growing.settle()
+    assert all(coloured_lines(growing.document))
 
 
 def test_there_is_room_between_a_table_and_code(formats: Formats) -> None:

@@ -230,17 +230,6 @@ def test_plain_text_is_shown_as_it_is(text: str, cuts: list[int]) -> None:
     assert "\n".join(rows) == stream.text.removesuffix("\n")
 
 
-@pytest.mark.parametrize("stream", [StreamingPlainText, StreamingMarkdown])
-def test_no_word_of_a_long_line_is_torn(
-    stream: type[StreamingPlainText] | type[StreamingMarkdown],
-) -> None:
-    words = [f"word{number}" for number in range(5_000)]
-    items, _, _ = read([" ".join(words)], stream())
-    rows = ["".join(run.text for run in all_runs([item])) for item in items]
-    assert len(rows) > 20
-    assert [word for row in rows for word in row.split()] == words
-
-
 @given(st.text("ab\r\n", max_size=30), cut_places)
 def test_places_in_the_given_text(text: str, cuts: list[int]) -> None:
     stream = StreamingMarkdown()

@@ -246,6 +246,15 @@ def test_an_empty_result_is_explained(opened: Opened) -> None:
     assert "“xyz”" in status.text
 
 
+def test_buttons_beside_no_title_are_as_wide_as_others(opened: Opened) -> None:
+    opened.answer(downloads=())
+    opened.see("downloads")
+    opened.dialog.resize(820, 640)
+    opened.dialog.grab()
+    for button in (opened.dialog.pause_all, opened.dialog.resume_all):
+        assert button.width() < 2 * button.sizeHint().width()
+
+
 def test_downloads_are_paused_resumed_and_cancelled(opened: Opened) -> None:
     running = Download("a/a", "", "running", 1, 4)
     paused = Download("b/b", "", "paused", 1, 4)

@@ -115,11 +115,11 @@ def test_tasks_are_not_choices(
     bar: PairBar, qtbot: QtBot, chosen: list[tuple[str, str, str]]
 ) -> None:
     with qtbot.waitSignal(bar.open_folder_asked):
-        choose(bar, "Target model", "Open a model folder…")
+        choose(bar, "Target model", "Load a model folder…")
     with qtbot.waitSignal(bar.open_file_asked):
-        choose(bar, "Target model", "Open a GGUF file…")
+        choose(bar, "Target model", "Load a GGUF file…")
     with qtbot.waitSignal(bar.open_drafter_asked):
-        choose(bar, "Drafter", "Open a drafter folder…")
+        choose(bar, "Drafter", "Load a drafter folder…")
     with qtbot.waitSignal(bar.combine_asked):
         choose(bar, "Drafter", "Combine drafters…")
     with qtbot.waitSignal(bar.more_targets_asked):

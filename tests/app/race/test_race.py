@@ -124,6 +124,7 @@ def test_the_verdict_is_fair_where_the_load_changes() -> None:
     assert isinstance(both.ratio, NoRatio) or both.ratio <= length
     one_after_the_other = compare_answers(Trace(slowed(plain, lambda now: 5.0)), Trace(fast))
     assert one_after_the_other.ratio is NoRatio.NOT_COMPARABLE
+    assert result_text(one_after_the_other).count(":") == 2  # one behind each of its two subjects
 
 
 def test_a_difference_where_an_answer_has_ended_has_no_margin() -> None:
@@ -221,7 +222,7 @@ def test_the_dialog_shows_both_answers_and_the_result(
     one.until(lambda: one.ends)
     assert {track.answer.text for track in dialog.tracks.values()} == {TEXT}
     titles = [label.text() for label in dialog.findChildren(QLabel)]
-    assert {"tiny, plain decoding", "tiny, drafter lookup"} <= set(titles)
+    assert {"tiny, plain decoding", "tiny, drafter: lookup"} <= set(titles)
     assert dialog.result_line.text
     assert dialog.result_line.standing == "good"
     clocks = [track.clock.text() for track in dialog.tracks.values()]

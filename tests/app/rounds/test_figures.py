@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from app.rounds import figures
 from app.rounds.figures import Figure, PositionAcceptance
+from engine.draft_length import Reason, Why
 from engine.events import Event, Prefill, Stats
 from engine.rounds import judged
 from engine.stats import NoRatio, against_plain, tally
@@ -47,10 +48,10 @@ def test_an_answer_by_hand() -> None:
         accepted_by_position=(5, 4, 3),
     )
     assert figures.speed(stats) == Figure("12.0", "tokens/s\n24 tokens in 2.00 s")
-    assert figures.acceptance_rate(stats) == Figure("70\u2009%", "14 of 20\ndrafted tokens")
+    assert figures.acceptance_rate(stats) == Figure("70%", "14 of 20\ndrafted tokens")
     assert figures.acceptance_length(stats) == Figure("2.40", "tokens per pass\n10 passes")
     reuse = "1,100 of 1,204 prompt tokens reused\n104 read in 0.25 s"
-    assert figures.cache_reuse(stats) == Figure("91\u2009%", reuse)
+    assert figures.cache_reuse(stats) == Figure("91%", reuse)
     assert [column.rate for column in figures.positions(stats)] == [1.0, 0.8, 0.6, 0.0]
     assert figures.positions(stats)[3] == PositionAcceptance(4, 5, 0)
     split = {part.name: part.share for part in figures.time_split(stats)}
@@ -88,12 +89,12 @@ def test_the_draft_length_comes_with_its_reason() -> None:
     assert figures.draft_length(first) == Figure("0", "measuring")
 
 
-def test_a_reason_that_names_the_drafter_is_enough() -> None:
+def test_the_reason_for_a_draft_length_names_the_drafter_once() -> None:
     first, *_ = judged(recorded("stories_early_exit.jsonl"))
     assert first.verdict is not None
-    reason = "early-exit, draft length 4: 1.20× plain expected"
-    named = replace(first, verdict=replace(first.verdict, reason=reason))
-    assert figures.draft_length(named) == Figure("4", reason)
+    reason = str(Reason(Why.BEST_GAIN, drafter="early-exit", length=4, gain=1.5))
+    told = replace(first, verdict=replace(first.verdict, reason=reason))
+    assert figures.draft_length(told) == Figure("4", reason)
 
 
 @given(events=traces())

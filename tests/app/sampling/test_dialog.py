@@ -108,7 +108,7 @@ def test_the_defaults_are_returned_as_none(qtbot: QtBot) -> None:
     assert Opened(qtbot, None).answer() is None
     assert Opened(qtbot, DEFAULTS).answer() is None
     opened = Opened(qtbot, ALL)
-    opened.button("Restore Defaults").click()
+    opened.button("Restore defaults").click()
     assert opened.answer() is None
 
 
@@ -131,7 +131,7 @@ def test_numbers_have_no_zeros_at_their_end(opened: Opened) -> None:
     texts = {box.field.key: box.text() for box in opened.dialog.findChildren(NumberBox)}
     assert texts["temperature"] == "0.65"
     assert texts["top_k"] == "40"
-    opened.button("Restore Defaults").click()
+    opened.button("Restore defaults").click()
     assert opened.field(NumberBox, "Top-p").text() == "1"
 
 

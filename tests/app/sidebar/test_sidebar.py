@@ -32,10 +32,10 @@ from pytestqt.qtbot import QtBot
 from app.conversations.records import Excerpt, Filing, Folder, Hit, SearchFilter, Undo
 from app.sidebar.conversation_list import ConversationList, FlatList
 from app.sidebar.conversation_model import Index
-from app.sidebar.conversation_rows import ConversationRows, HitRows, line_box
+from app.sidebar.conversation_rows import ConversationRows, HitRows, excerpt_layout, line_box
 from app.sidebar.sidebar import Sidebar
 from app.sidebar.undo_bar import UndoBar
-from app.theme.palette import DARK
+from app.theme.palette import DARK, LIGHT
 from tests.support.app.conversation_samples import NOW, SEVERAL, conversation
 
 HITS = (
@@ -327,6 +327,16 @@ def test_the_button_for_more_is_about_the_conversation_that_is_shown(
     qtbot.waitUntil(lambda: not menu_of(sidebar))
 
 
+def test_commands_are_about_a_new_conversation_once_it_is_listed(sidebar: Sidebar) -> None:
+    deleted = listen(sidebar.deleted)
+    conversations(sidebar).go_to(index(sidebar, 3))
+    sidebar.set_shown(None)  # a new conversation
+    sidebar.set_shown(9)  # its first message is stored, and the list is read again
+    sidebar.set_conversations((*SEVERAL, conversation(9, "New")), now=NOW)
+    sidebar.delete_action.trigger()
+    assert deleted == [(9,)]
+
+
 def test_what_was_only_looked_at_is_let_go_when_the_list_is_left(sidebar: Sidebar) -> None:
     pinned = listen(sidebar.pinned)
     shown = conversations(sidebar)
@@ -560,6 +570,22 @@ def test_a_match_is_bold(sidebar: Sidebar, qtbot: QtBot) -> None:
 
     search(sidebar).setText("boats")
     assert ink(True) > 1.2 * ink(False)
+
+
+@pytest.mark.parametrize("width", range(60, 320, 7))
+def test_an_excerpt_ends_within_its_lines(qapp: QApplication, width: int) -> None:
+    words = "of the first numbers \U0001f600\U0001f600 and of whatever else there is to add."
+    parts = (Excerpt("a question about the **", False), Excerpt("sum", True), Excerpt(words, False))
+    layout = excerpt_layout(parts, qapp.font(), width, LIGHT)
+    lines = [layout.lineAt(number) for number in range(layout.lineCount())]
+    assert len(lines) <= 2
+    assert all(line.naturalTextWidth() <= width for line in lines)
+    whole = "".join(part.text for part in parts)
+    if layout.text() != whole:
+        assert layout.text().endswith("\u2026")
+        assert whole.startswith(layout.text()[:-1])
+    units = len(layout.text().encode("utf-16-le")) // 2
+    assert lines[-1].textStart() + lines[-1].textLength() == units
 
 
 def test_shortcuts_of_the_list_work_only_in_it(sidebar: Sidebar) -> None:
