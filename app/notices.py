@@ -66,16 +66,21 @@ class Notices(QWidget):
         offer: Offer | None = None,
         seconds: float = 0.0,
         lasting: bool = False,
+        dismissal: str = "Dismiss",
         of_conversation: bool = False,
     ) -> None:
         """Show a notice on a matter in place of an earlier one, for `seconds` if they are given.
 
-        The person can dismiss the notice unless it is `lasting`. One `of_conversation` leaves when
-        another conversation is opened.
+        The person can dismiss the notice, by a button that says `dismissal`, unless it is
+        `lasting`. One `of_conversation` leaves when another conversation is opened.
         """
         self.take_back(matter)
         line = Notice(
-            text, standing, offer, dismiss=lambda: self.take_back(matter), lasting=lasting
+            text,
+            standing,
+            offer,
+            dismiss=lambda: self.take_back(matter),
+            dismissal="" if lasting else dismissal,
         )
         line.of_conversation = of_conversation
         self._lines[matter] = line
@@ -140,11 +145,12 @@ class Notice(QWidget):
         offer: Offer | None,
         *,
         dismiss: Callable[[], None],
-        lasting: bool,
+        dismissal: str,
     ) -> None:
+        """`dismissal` is what the button for `dismiss` says; empty for none."""
         super().__init__()
         self.text = clean(text)
-        self.urgent = standing == "warning" or lasting or offer is not None
+        self.urgent = standing == "warning" or not dismissal or offer is not None
         self.of_conversation = False
         self._offer, self._dismiss = offer, dismiss
         line = StatusLine(wraps=True)
@@ -159,10 +165,10 @@ class Notice(QWidget):
             button.clicked.connect(self.press)
             row.addWidget(button)
             self.buttons.append(button)
-        if not lasting:
+        if dismissal:
             close = _quiet_button()
-            close.setText("Dismiss")
-            close.setAccessibleName("Dismiss this notice")
+            close.setText(dismissal)
+            close.setAccessibleDescription("Removes this notice")
             close.clicked.connect(lambda: dismiss())
             row.addWidget(close)
             self.buttons.append(close)

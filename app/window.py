@@ -142,6 +142,7 @@ class Window(QMainWindow):
         self.tokens = TokenCounter(self)
         self.report = ProblemReport(parent=self)
         self._race = Race(engine, parent=self)
+        self._race_wanted = False  # when the model is loaded
         self.editing = 0  # the id of the message that is being edited; 0 for none
         self._painted = False
         self._unsent = QTimer(self, singleShot=True, interval=_KEEP_UNSENT_MS)
@@ -235,6 +236,8 @@ class Window(QMainWindow):
             change.connect(lambda *_: self._enable_commands())
         self.tokens.counted.connect(self._on_counted)
         self.loader.loaded_now.connect(lambda loaded: self.tokens.use(Path(loaded.target)))
+        self.loader.loaded_now.connect(lambda loaded: self._on_model(loaded=True))
+        self.loader.failed.connect(lambda problem: self._on_model(loaded=False))
         self.presenter.selected.connect(self.rounds.show_answer)
         self.presenter.edit_asked.connect(self.edit)
         self.presenter.link_asked.connect(lambda address: ask_to_open(self, address))
@@ -443,10 +446,17 @@ class Window(QMainWindow):
 
     def race(self) -> None:
         """Race plain against speculative decoding, on the composer's text or the last message."""
+        self._race_wanted = False
         lines = self.conversation.asked(self.composer.text)
         if not lines:
             self._on_problem(Problem("There is nothing to race with.", "Write a message first."))
-        elif self.answers.busy or self._race.running or self.loader.loaded is None:
+        elif self.loader.resting:
+            self._race_wanted = True
+            self.loader.wake()
+            self.notices.say("race", "The model is being loaded. Then the race begins.")
+        elif self.loader.loaded is None:
+            self._on_problem(Problem("There is no model yet.", "Race when the model is ready."))
+        elif self.answers.busy or self._race.running:
             self._on_problem(Problem("The engine is busy.", "Race when the answer has finished."))
         else:
             target, drafter = self.loader.names
@@ -459,6 +469,13 @@ class Window(QMainWindow):
             )
             dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
             dialog.open()
+
+    def _on_model(self, *, loaded: bool) -> None:
+        """Begin a race that waited for its model; none where that could not be loaded."""
+        self.notices.take_back("race")
+        if self._race_wanted and loaded:
+            self.race()
+        self._race_wanted = False
 
     def _configure(self) -> None:
         """Let the person choose the system prompt and the sampling of this conversation."""

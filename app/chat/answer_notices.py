@@ -48,7 +48,7 @@ class AnswerNotices(QObject):
         if writing.message.id != self._loops and writing.loops:
             self._loops = writing.message.id
             offer = Offer("Stop", self._conversation.stop)
-            self._notices.say(_LOOP, "The answer repeats itself.", offer=offer)
+            self._notices.say(_LOOP, "The answer repeats itself.", offer=offer, dismissal="Go on")
 
     def _tell_left_out(self, prefill: Prefill) -> None:
         gap = (prefill.left_out_from, prefill.left_out)

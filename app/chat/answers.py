@@ -24,7 +24,7 @@ from app.chat.activity import (
 from app.conversations.records import Message, MessageState
 from app.conversations.store import Store
 from app.engine_client.engine_process import EngineProcess, EngineState
-from app.rounds.trace import Piece, Trace
+from app.rounds.trace import Piece, TextTally, Trace
 from app.steps import Failed as Fail
 from app.steps import Stepper, Steps
 from engine.events import Done, Draft, Event, Failed, Prefill, Text, Verdict
@@ -90,6 +90,10 @@ class Writing:
     def pieces(self) -> tuple[Piece, ...]:
         """The tokens so far: while it is written, up to the first whose text has not come yet."""
         return self._trace.final if self.state == "streaming" else self._trace.pieces
+
+    def tally(self, start: int, end: int) -> TextTally:
+        """What this part of the text took."""
+        return self._trace.tally(start, end)
 
     def push(self, event: Event) -> EventOrRound:
         """Take one more event; returns what happened, its rounds numbered as in the trace."""

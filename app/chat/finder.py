@@ -20,6 +20,7 @@ from app.markdown.streaming import StreamingMarkdown, StreamingPlainText
 from app.markdown.view import TextMark
 
 _SLICE_SECONDS = 0.008
+_NO_QUOTES = dict.fromkeys(map(ord, '"\u201c\u201d\u201e\u00ab\u00bb'), " ")
 _ONE_MESSAGE_SECONDS = 0.2  # of reading a message in which something was found before
 
 
@@ -93,6 +94,7 @@ class Finder(QObject):
     def show_words(self, row: MessageRow, words: str) -> bool:
         """Mark any of these words in one message, and lead to them all, or else to the rarest;
         False where none is there."""
+        words = words.translate(_NO_QUOTES)
         wanted = pattern_of_any(words)
         self._unmark()
         text = self._text_of(row)

@@ -113,6 +113,10 @@ class MessageWidget(QWidget):
         self._ending.setWordWrap(True)
         self._ending.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self._ending.hide()
+        self._note = _label("")
+        self._note.setWordWrap(True)
+        self._note.setAlignment(Qt.AlignmentFlag.AlignHCenter)
+        self._note.hide()
         self.go_on = HoverButton(
             "Continue", parent=self, font=formats.font, colours=formats.colours
         )
@@ -190,6 +194,11 @@ class MessageWidget(QWidget):
         """The figures of the answer; None where none are known."""
         self._figures = figures
         self._show_figures()
+
+    def set_note(self, note: str) -> None:
+        """A line below the message; empty for none."""
+        self._note.setText(note)
+        self._note.setVisible(bool(note))
 
     def set_branches(self, number: int, count: int) -> None:
         """This is version `number` of `count`."""
@@ -324,6 +333,7 @@ class MessageWidget(QWidget):
             self._title.setMinimumHeight(self._actions[0].sizeHint().height())
         else:
             self._head.addWidget(self._actions[0])
+        column.addWidget(self._note)
 
     def _add_actions_above(self) -> None:
         """Those in the head of an answer, for the pointer; the keyboard reaches those below."""
@@ -349,9 +359,11 @@ class MessageWidget(QWidget):
         colours = self._formats.colours
         small = small_font(self._formats.font, scale=0.9)
         self._ending.setFont(small)
+        self._note.setFont(small)
         for label, colour in (
             (self._title, colours.muted),
             (self._ending, colours.warning),
+            (self._note, colours.warning),
         ):
             palette = label.palette()
             palette.setColor(QPalette.ColorRole.WindowText, QColor(colour))

@@ -14,7 +14,7 @@ from app.chat.message import Ending, MessageWidget
 from app.conversations.answer_figures import AnswerFigures
 from app.markdown.formats import Formats
 from app.markdown.view import TextMark, TextView
-from app.rounds.trace import Piece
+from app.rounds.trace import Piece, TextTally
 from engine.request import Role
 
 _AROUND, _AROUND_ANSWER = 40, 66  # pixels of a message that are not its text, about
@@ -23,8 +23,9 @@ _AROUND, _AROUND_ANSWER = 40, 66  # pixels of a message that are not its text, a
 class MessageRow:
     """Attributes: `role`, `name` and `created`; `ending`, None while it is written; `branch`, the
     version's number and how many there are; `figures`; `pieces`, the tokens, where they are known;
-    `marks`, what was found in it. `widget` is None while it is not built; `top` and `height` are
-    its place in the page, `measured` whether the height is more than an estimate.
+    `reasoning`, what that took, where it is known; `note`, a line below it; `marks`, what was found
+    in it. `widget` is None while it is not built; `top` and `height` are its place in the page,
+    `measured` whether the height is more than an estimate.
     """
 
     def __init__(
@@ -40,7 +41,9 @@ class MessageRow:
         self.ending: Ending | None = None
         self.branch = (1, 1)
         self.figures: AnswerFigures | None = None
+        self.note = ""
         self.pieces: tuple[Piece, ...] | None = None
+        self.reasoning: TextTally | None = None
         self.marks: tuple[TextMark, ...] = ()
         self.provenance = False
         self.widget: MessageWidget | None = None
@@ -104,11 +107,22 @@ class MessageRow:
         if self.widget is not None:
             self.widget.set_figures(figures)
 
+    def set_note(self, note: str) -> None:
+        """A line below the message; empty for none."""
+        self.note, self.measured = note, False
+        if self.widget is not None:
+            self.widget.set_note(note)
+
     def set_pieces(self, pieces: tuple[Piece, ...]) -> None:
         """The tokens, for the provenance."""
         self.pieces = pieces
         if self.widget is not None:
             self.widget.provenance.set_pieces(pieces)
+
+    def set_reasoning(self, reasoning: TextTally) -> None:
+        """What the reasoning took; its header says so with the next steps."""
+        self.reasoning = reasoning
+        self._show_reasoning()
 
     def show_provenance(self, shown: bool) -> None:
         """Tell the tokens apart, or not."""
@@ -138,8 +152,10 @@ class MessageRow:
             widget.append(self.written)
         if self.pieces is not None:
             widget.provenance.set_pieces(self.pieces)
+        self._show_reasoning()
         widget.set_branches(*self.branch)
         widget.set_figures(self.figures)
+        widget.set_note(self.note)
         if self.ending is not None:
             widget.end(self.ending)
         widget.view.set_marks(self.marks)
@@ -166,6 +182,11 @@ class MessageRow:
         height = self.widget.height_at(width)
         self.height = max(height, self.height) if writing else height
         self.measured = not writing
+
+    def _show_reasoning(self) -> None:
+        if self.widget is not None and self.reasoning is not None:
+            tokens, seconds = self.reasoning.tokens, self.reasoning.seconds
+            self.widget.view.text.set_reasoning_figures(tokens=tokens, seconds=seconds)
 
     def _estimated(self, width: int, metrics: QFontMetricsF) -> int:
         """About how high it will be, from the length of its text alone."""

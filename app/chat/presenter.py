@@ -16,9 +16,11 @@ from app.chat.finder import Finder
 from app.chat.message import Ending
 from app.chat.message_row import MessageRow
 from app.chat.transcript import FRAME_MILLISECONDS, Transcript
+from app.conversations.answer_figures import AnswerFigures
 from app.conversations.records import Message
+from app.markdown.streaming import ReasoningSpan
 from app.rounds.lane import DraftLane
-from app.rounds.trace import pieces
+from app.rounds.trace import Trace
 from engine.events import Event, Failed, Text
 from engine.rounds import EventOrRound, Round
 
@@ -70,7 +72,7 @@ class ConversationPresenter(QObject):
         self._transcript.show_provenance(shown)
         if shown:
             self._show_pieces()  # of an answer that is known already, and has grown since
-            self._fetch_pieces()
+        self._fetch_traces()
 
     def reveal(self, id: int, words: str = "") -> None:
         """Scroll to a message, and give it the focus; to the first of these words in it, which
@@ -102,10 +104,10 @@ class ConversationPresenter(QObject):
         for message in self._conversation.branch[kept:]:
             self._add(message)
         self._transcript.jump_to_newest()
-        if self.provenance:
-            self._fetch_pieces()
-        answers = [message.id for message in self._shown if message.role == "assistant"]
-        self.selected.emit(answers[-1] if answers else 0)
+        self._fetch_traces()
+        answers = [message for message in self._shown if message.role == "assistant"]
+        self._mark_left_out(answers[-1].figures if answers else None)
+        self.selected.emit(answers[-1].id if answers else 0)
 
     def _add(self, message: Message) -> None:
         writing = self._answers.writing(message.id)
@@ -144,8 +146,7 @@ class ConversationPresenter(QObject):
         if message.role == "assistant":
             widget.focused.connect(lambda: self.selected.emit(id))
         self._asked.discard(id)
-        if self.provenance:
-            self._fetch_pieces()
+        self._fetch_traces()
         ended = self._answers.writing(id) is None
         if message.state == "failed" and ended and row.ending == Ending("failed"):
             self._conversation.trace(id, partial(self._tell_failure, row))
@@ -163,6 +164,7 @@ class ConversationPresenter(QObject):
                     self._frame.start()
             case Round():
                 self._lane.push(happening)
+                self._tally_reasoning(writing)
 
     def _show_activity(self, writing: Writing) -> None:
         """Say in the lane's place what is done before there are rounds."""
@@ -181,6 +183,7 @@ class ConversationPresenter(QObject):
         self._announcer.append(ending.text)
         self._announcer.finish()
         self._transcript.end(ending)
+        self._tally_reasoning(writing)
         if self.provenance:
             self._give_pieces(writing)
 
@@ -195,16 +198,26 @@ class ConversationPresenter(QObject):
         if row is not None:
             self._transcript.set_pieces(row, writing.pieces)
 
-    def _fetch_pieces(self) -> None:
-        """Those of past answers that have widgets, newest first and one at a time, so that
-        nothing stands still."""
+    # Traces
+
+    def _tally_reasoning(self, writing: Writing) -> None:
+        """Show what the reasoning took, once it has ended."""
+        row = self._row(writing.message.id)
+        if row is not None and row.reasoning is None and (span := _reasoned(row)) is not None:
+            self._transcript.set_reasoning(row, writing.tally(span.start, span.end))
+
+    def _fetch_traces(self) -> None:
+        """Those of past answers with widgets that show something of them, newest first and one at
+        a time, so that nothing stands still."""
         for message, row in reversed(self._pairs()):
-            if message.role != "assistant" or row.widget is None or row.pieces is not None:
+            if message.role != "assistant" or row.widget is None or message.id in self._asked:
                 continue
-            if message.id in self._asked:
+            tokens = self.provenance and row.pieces is None
+            if not tokens and (row.reasoning is not None or _reasoned(row) is None):
                 continue
             if writing := self._answers.writing(message.id):
-                self._give_pieces(writing)
+                if tokens:
+                    self._give_pieces(writing)
                 continue
             self._asked.add(message.id)
             self._conversation.trace(message.id, partial(self._take_trace, message.id))
@@ -213,9 +226,11 @@ class ConversationPresenter(QObject):
     def _take_trace(self, id: int, events: tuple[Event, ...]) -> None:
         row = self._row(id)
         if row is not None and row.widget is not None:
-            self._transcript.set_pieces(row, pieces(events))
-        if self.provenance:
-            self._fetch_pieces()
+            trace = Trace(events)
+            self._transcript.set_pieces(row, trace.pieces)
+            if (span := _reasoned(row)) is not None:
+                self._transcript.set_reasoning(row, trace.tally(span.start, span.end))
+        self._fetch_traces()
 
     def _tell_failure(self, row: MessageRow, events: tuple[Event, ...]) -> None:
         """Show the reason for a failure, which is in the trace."""
@@ -228,6 +243,18 @@ class ConversationPresenter(QObject):
         row = self._row(message.id)
         if row is not None:
             row.set_figures(message.figures)
+            if message.role == "assistant" and row is self._transcript.messages[-1]:
+                self._mark_left_out(message.figures)
+
+    def _mark_left_out(self, figures: AnswerFigures | None) -> None:
+        """Tell where the messages end that were left out of the prompt of the latest answer."""
+        last, note = -1, ""
+        if figures is not None and figures.left_out:
+            system_prompt, _ = self._conversation.configured
+            last = figures.left_out_from + figures.left_out - 1 - bool(system_prompt)
+            note = f"{figures.left_out:,} messages up to here were not read for the latest answer."
+        for place, row in enumerate(self._transcript.messages):
+            self._transcript.set_note(row, note if place == last else "")
 
     def _pairs(self) -> list[tuple[Message, MessageRow]]:
         return list(zip(self._shown, self._transcript.messages, strict=False))
@@ -237,6 +264,12 @@ class ConversationPresenter(QObject):
 
     def _message(self, row: MessageRow) -> Message | None:
         return next((message for message, other in self._pairs() if other is row), None)
+
+
+def _reasoned(row: MessageRow) -> ReasoningSpan | None:
+    """Where the reasoning of a message with a widget is; None while it has not ended."""
+    span = None if row.widget is None else row.view.text.reasoning
+    return span if span is not None and span.closed else None
 
 
 def _ending(writing: Writing) -> Ending:

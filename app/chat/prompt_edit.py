@@ -138,7 +138,8 @@ class PromptEdit(QPlainTextEdit):
 
     def insertFromMimeData(self, source: QMimeData) -> None:
         if _is_of_files(source):
-            self.refused.emit("Slipstream cannot read files yet: paste their text.")
+            what = "files" if source.hasUrls() else "pictures"
+            self.refused.emit(f"Slipstream cannot read {what} yet: paste their text.")
             return
         text = _tidy(source.text())
         selected = len(self.textCursor().selectedText())

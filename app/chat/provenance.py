@@ -6,7 +6,7 @@ laid over the lines as `app.markdown.highlight` lays its colours: as selections 
 some five times as long to paint. Knows pieces and a view; not rounds or events.
 """
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Iterable
 
 from PySide6.QtCore import QObject, Qt, Signal
@@ -86,7 +86,7 @@ class Provenance(QObject):
         self._kept: dict[int, list[_Stretch]] = {}  # by token
         self._laid: dict[int, list[_Stretch]] = {}  # what was coloured, by the place of its block
         self._formats = {kind: self._format(kind) for kind in _MEANINGS}
-        self._settled = 0  # so many tokens are where they will stay
+        self._rewritten = 0  # as often the text had been taken back when tokens were kept
         self._shown = False
         view.tip = self.tip
         # Not at once: the view is being painted.
@@ -120,10 +120,6 @@ class Provenance(QObject):
                 self._starts.append(self._length)
                 self._numbers.append(number)
                 self._length += len(piece.text)
-        reasoning = self._view.text.reasoning
-        if reasoning is not None and reasoning.closed:
-            first, behind = (bisect_left(self._starts, n) for n in (reasoning.start, reasoning.end))
-            self._view.text.set_reasoning_figures(tokens=behind - first)
         if self._shown:
             self._view.text.set_rejected(list(self._rejected))
 
@@ -141,9 +137,9 @@ class Provenance(QObject):
         first = self._token_at(text.source_before(places[0]))
         last = self._token_at(text.source_before(places[1])) + 1
         settled = bisect_right(self._starts, text.settled_until()) - 1
-        if settled < self._settled:  # the text is being written anew
+        if text.rewritten != self._rewritten:  # what was settled may be elsewhere
+            self._rewritten = text.rewritten
             self._kept.clear()
-        self._settled = settled
         found: dict[int, list[_Stretch]] = {}  # by the place of their block
         at = behind = 0  # where a block begins, and where the next does
         for token in range(first, last):
@@ -225,7 +221,6 @@ class Provenance(QObject):
 
     def _start_over(self) -> None:
         self._kept.clear()
-        self._settled = 0
         self._lift()
         self._formats = {kind: self._format(kind) for kind in _MEANINGS}
         self._view.text.set_rejected(list(self._rejected) if self._shown else [])

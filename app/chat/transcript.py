@@ -23,7 +23,7 @@ from app.chat.message import Ending, MessageWidget
 from app.chat.message_row import MessageRow
 from app.markdown.blocks import BlockReader
 from app.markdown.formats import Formats
-from app.rounds.trace import Piece
+from app.rounds.trace import Piece, TextTally
 from app.theme.hover_button import HoverButton
 from engine.request import Role
 
@@ -141,6 +141,18 @@ class Transcript(QScrollArea):
     def set_pieces(self, row: MessageRow, pieces: tuple[Piece, ...]) -> None:
         """The tokens of a message, for its provenance; shown with the next frame."""
         row.set_pieces(pieces)
+        self._write_soon(row)
+
+    def set_note(self, row: MessageRow, note: str) -> None:
+        """A line below a message; shown with the next frame."""
+        if note != row.note:
+            row.set_note(note)
+            self._write_soon(row)
+            self._place()
+
+    def set_reasoning(self, row: MessageRow, reasoning: TextTally) -> None:
+        """What the reasoning of a message took; shown with the next frame."""
+        row.set_reasoning(reasoning)
         self._write_soon(row)
 
     def show_provenance(self, shown: bool) -> None:

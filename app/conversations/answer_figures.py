@@ -19,12 +19,15 @@ StopReason = Literal["end", "stop string", "length", "cancelled", "failed", ""]
 @dataclass(frozen=True, slots=True)
 class AnswerFigures:
     """`tokens`: the committed ones, which took `decode_seconds`. `first_token_seconds`: from the
-    beginning of the prefill to the first text, None where no round gave any."""
+    beginning of the prefill to the first text, None where no round gave any. `left_out` messages
+    from number `left_out_from` on (from 0, the system prompt included) were not in its prompt."""
 
     tokens: int
     decode_seconds: float
     first_token_seconds: float | None
     stop_reason: StopReason
+    left_out_from: int = 0
+    left_out: int = 0
 
     @property
     def tokens_per_second(self) -> float | None:
@@ -37,10 +40,12 @@ def figures_of(events: Iterable[Event]) -> AnswerFigures | None:
     tokens, decode_seconds, prefill_seconds = 0, 0.0, 0.0
     first: float | None = None
     reason: StopReason = ""
+    gap = (0, 0)
     for event in events:
         match event:
             case Prefill():
                 prefill_seconds = event.seconds
+                gap = (event.left_out_from, event.left_out)
             case Verdict():
                 tokens += event.accepted + (event.next is not None)
                 decode_seconds += event.seconds
@@ -52,7 +57,7 @@ def figures_of(events: Iterable[Event]) -> AnswerFigures | None:
                 reason = _reason(event)
             case Failed():
                 reason = "failed"
-    return AnswerFigures(tokens, decode_seconds, first, reason) if tokens else None
+    return AnswerFigures(tokens, decode_seconds, first, reason, *gap) if tokens else None
 
 
 def figures_to_json(figures: AnswerFigures | None) -> str | None:

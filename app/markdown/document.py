@@ -61,6 +61,7 @@ class TextDocument:
     """Writes into `document`, which must be empty and is nobody else's to change.
 
     `stream` says how the text is read. What follows from that is the same however it arrives.
+    Attributes: `rewritten` grows with each part that is taken back, to be written anew.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class TextDocument:
         self._formats = formats
         self._stream = stream
         self._map = SourceMap()
+        self.rewritten = 0
         self._place = ReadingPlace()
         self._passed: list[tuple[ReadingPlace, DocumentMark]] = [
             (self._place, DocumentMark(0, True, 0, 0))
@@ -143,7 +145,7 @@ class TextDocument:
 
     def set_reasoning_figures(self, *, tokens: int, seconds: float | None = None) -> None:
         """Tell in the header of the reasoning how long it was; shown when it has ended."""
-        took = "" if seconds is None else f", {seconds:.0f} s"
+        took = "" if seconds is None else f", {seconds:.{0 if seconds >= 10 else 1}f} s"
         self._reasoning_figures = f", {tokens:,} {'token' if tokens == 1 else 'tokens'}{took}"
 
     def fold_reasoning(self) -> None:
@@ -312,6 +314,7 @@ class TextDocument:
             return
         while len(self._passed) > 1 and self._passed[-1][0].source >= source:
             self._passed.pop()
+            self.rewritten += 1
         self._place, mark = self._passed[-1]
         self._tail.clear()
         self._truncate(mark)

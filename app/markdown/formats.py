@@ -146,7 +146,7 @@ class Formats:
         made.setCellPadding(6)
         made.setCellSpacing(0)
         made.setTopMargin(max(6, block_style.above))
-        made.setBottomMargin(6)
+        made.setBottomMargin(13)  # Qt drops the margin of what follows a table
         made.setLeftMargin(block_style.left * self._scale)
         made.setHeaderRowCount(1)
         made.setWidth(QTextLength())

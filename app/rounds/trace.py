@@ -46,9 +46,12 @@ class Piece:
         return self.kind not in ("rejected", "discarded")
 
 
-def pieces(events: Iterable[Event]) -> tuple[Piece, ...]:
-    """The answer's tokens, as far as `events` go."""
-    return Trace(events).pieces
+@dataclass(frozen=True, slots=True)
+class TextTally:
+    """What a part of an answer's text took: so many tokens, in rounds of so many seconds."""
+
+    tokens: int
+    seconds: float
 
 
 class Trace:
@@ -80,6 +83,18 @@ class Trace:
     def final(self) -> tuple[Piece, ...]:
         """The pieces that no event can change: those before the first that waits for its text."""
         return tuple(self._pieces[: next(iter(self._waiting.values()), None)])
+
+    def tally(self, start: int, end: int) -> TextTally:
+        """What the text from `start` to `end` took: the tokens that begin in it."""
+        place, tokens, rounds = 0, 0, set[int]()
+        for piece in self._pieces:
+            if piece.written and piece.text:
+                if start <= place < end:
+                    tokens += 1
+                    rounds.add(piece.round)
+                place += len(piece.text)
+        verdicts = (judged.verdict for judged in self.rounds if judged.number in rounds)
+        return TextTally(tokens, sum(verdict.seconds for verdict in verdicts if verdict))
 
     def push(self, event: Event) -> EventOrRound:
         """Take one more event; returns it, or the round that it began or ended."""

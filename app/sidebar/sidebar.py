@@ -266,11 +266,9 @@ class Sidebar(QWidget):
         self._enable()
 
     def _select_shown(self) -> None:
-        index = self._model.index_of(self._model.shown)
-        if index.isValid():
-            self._list.go_to(index)
-        else:
-            self._list.clearSelection()
+        """Select the conversation that is shown; nothing where it is not listed, so that no
+        command is about one that is out of sight."""
+        self._list.go_to(self._model.index_of(self._model.shown))
 
     def neighbour(self, conversations: Collection[int]) -> int | None:
         """The conversation to show when these are gone: the next below the one that is shown, or

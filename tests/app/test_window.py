@@ -21,8 +21,10 @@ from PySide6.QtWidgets import (
 from app.chat.provenance import laid_over
 from app.conversations.records import Entry, ExportedChat
 from app.engine_client.engine_process import Patience
+from app.race.dialog import RaceDialog
 from app.window import Window
 from engine.events import Prefill
+from engine.protocol import Loaded
 from tests.support.app.made_traces import made_trace
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until, events_file
 
@@ -251,6 +253,26 @@ def test_commands_wait_for_something_to_act_on(
     until(answered(window, 2))
     until(lambda: possible(*about_answers) == [False, True, True, True, True, True])
     assert possible("previous_version", "next_version") == [False, False]
+
+
+def test_a_race_loads_a_model_that_was_unloaded(open_window: Open, until: Until) -> None:
+    window = open_window()
+    until(lambda: window.loader.loaded)
+    window.menus.actions["unload"].trigger()
+    until(lambda: window.loader.loaded is None)
+    window.composer.set_text("Which is faster?")
+    window.menus.actions["race"].trigger()
+    assert "race" in window.notices.texts
+    until(lambda: window.findChild(RaceDialog))
+    assert window.loader.loaded is not None
+    assert not {"race", "problem"} & window.notices.texts.keys()
+    window.findChild(RaceDialog).close()
+    until(lambda: window.findChild(RaceDialog) is None)
+    loaded: list[Loaded] = []
+    window.loader.loaded_now.connect(loaded.append)
+    window.menus.actions["restart"].trigger()
+    until(lambda: loaded)
+    assert window.findChild(RaceDialog) is None  # it was wanted once
 
 
 def test_keys_lead_through_conversations_and_versions(open_window: Open, until: Until) -> None:

@@ -7,7 +7,7 @@ from pytestqt.qtbot import QtBot
 
 from app.chat.answer_notices import AnswerNotices
 from app.chat.answers import Writing
-from app.notices import Notices
+from app.notices import Notice, Notices
 from engine.events import Done, Event, Prefill, Span, Stats, Text, Verdict, WrittenToken
 from tests.support.app.talk import Begin
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, events_file
@@ -38,7 +38,10 @@ def test_a_loop_is_told_while_it_is_written(
     def watch(writing: Writing, happening: object) -> None:
         if notices.texts:
             told.append(len(writing.text))
-            notices.take_back("loop")  # the person lets the answer go on
+            stop, go_on = notices.findChildren(Notice)[0].buttons
+            assert (stop.text(), go_on.text()) == ("Stop", "Go on")
+            go_on.click()
+            assert notices.texts == {}
 
     AnswerNotices(talk.conversation, talk.answers, notices)
     talk.answers.happened.connect(watch)

@@ -8,7 +8,7 @@ from hypothesis import given
 
 from app.chat.answers import Writing
 from app.conversations.records import Message, from_milliseconds
-from app.rounds.trace import pieces
+from app.rounds.trace import Trace
 from engine.events import Done, Draft, Event, Failed, Text, Verdict
 from models.errors import Problem
 from tests.support.app.made_traces import made_trace
@@ -44,7 +44,7 @@ def test_an_answer_that_goes_on_has_one_trace(
     answer = writing(text_of(before), before)
     for event in second:
         answer.push(event)
-    told = "".join(piece.text for piece in pieces(answer.events) if piece.written)
+    told = "".join(piece.text for piece in Trace(answer.events).pieces if piece.written)
     assert told == answer.text == text_of(first) + text_of(second)
     rounds = [event.round for event in answer.events if isinstance(event, Draft | Verdict)]
     assert rounds == sorted(rounds)

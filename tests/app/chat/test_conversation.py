@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from app.chat.conversation import DEFAULTS, can_go_on
-from app.rounds.trace import pieces
+from app.rounds.trace import Trace
 from engine.events import Done, Failed, Text
 from engine.request import Request, Sampling
 from tests.support.app.made_traces import made_trace
@@ -221,7 +221,7 @@ def test_going_on_keeps_text_and_trace(begin: Begin, tmp_path: Path) -> None:
     whole = "It begins here, and goes on."
     assert talk.shown[-1] == ("assistant", whole, "complete")
     trace = talk.store.trace(talk.conversation.branch[-1].id).result()
-    told = pieces(trace)
+    told = Trace(trace).pieces
     assert "".join(piece.text for piece in told if piece.written) == whole
     numbers = [piece.round for piece in told]
     assert numbers == sorted(numbers)
@@ -240,7 +240,7 @@ def test_going_on_with_what_has_no_trace(begin: Begin) -> None:
     talk.conversation.go_on(answer.id)
     talk.until_told("saved")
     assert talk.shown[-1][1] == "Some text more"
-    told = pieces(talk.store.trace(talk.conversation.branch[-1].id).result())
+    told = Trace(talk.store.trace(talk.conversation.branch[-1].id).result()).pieces
     assert [(piece.text, piece.round) for piece in told] == [("Some text ", 0), ("more", 0)]
 
 

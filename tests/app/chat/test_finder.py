@@ -197,6 +197,9 @@ def test_what_was_searched_for_elsewhere_is_marked(conversation: Conversation) -
     conversation.settle()
     assert conversation.transcript.in_sight(row, row.written.index("nee"))  # the rarest
     assert {row.written[mark.start : mark.end] for mark in row.marks} == {"wor", "nee**dle"}
+    marks = row.marks
+    assert conversation.finder.show_words(row, '"needle wor"')  # that search looks for no quotes
+    assert row.marks == marks
     assert not conversation.finder.show_words(row, "nothing")
     assert not conversation.finder.show_words(row, "")
     assert row.marks == ()

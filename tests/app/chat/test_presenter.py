@@ -12,7 +12,18 @@ from app.chat.transcript import Transcript
 from app.conversations.records import Message, MessageState
 from app.markdown.formats import Formats
 from app.rounds.lane import DraftLane
-from engine.events import Done, Event, Failed, Stats
+from app.rounds.trace import TextTally
+from engine.events import (
+    Done,
+    Event,
+    Failed,
+    Prefill,
+    Span,
+    Stats,
+    Text,
+    Verdict,
+    WrittenToken,
+)
 from tests.support.app.made_traces import made_trace
 from tests.support.app.talk import Talk
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, events_file
@@ -106,6 +117,37 @@ def test_why_an_answer_failed_is_read_when_it_is_laid_out(shown: Shown) -> None:
     assert shown.transcript.first_in_sight() <= 1
 
 
+def test_what_reasoning_took_is_told_when_it_ends_and_when_it_is_opened_again(
+    tmp_path: Path, formats: Formats, qtbot: QtBot
+) -> None:
+    parts = ("<think>", "so", " it", " is", "</think>", "Yes.")
+    events: list[Event] = [Prefill("g", 5, 5, 0, 0.1)]
+    for number, part in enumerate(parts, start=1):
+        own = WrittenToken(number, part, 0.5, "plain")
+        events.append(Verdict("g", number, 0, (), own, 0.0, 1.5, 1.5, "plain"))
+        events.append(Text("g", part, (Span(number, 0, len(part)),)))
+    path = events_file(tmp_path, [*events, Done("g", "stop", Stats())])
+    talk = Talk(tmp_path, f"ready take load take play:{path} take", qtbot)
+    shown = Shown(talk, formats)
+    qtbot.addWidget(shown.transcript)
+    talk.ask("go")
+    took = TextTally(3, 4.5)
+    assert shown.transcript.messages[-1].reasoning == took
+    shown.settle()
+    told = shown.transcript.messages[-1].view.toPlainText()
+    assert "3 tokens" in told
+    talk.until(lambda: talk.conversation.record and not talk.conversation.busy)
+    assert talk.conversation.record is not None
+    conversation = talk.conversation.record.id
+    talk.conversation.new()
+    shown.open(conversation)
+    talk.until(lambda: shown.transcript.messages[-1].reasoning)
+    shown.settle()
+    assert shown.transcript.messages[-1].reasoning == took
+    assert shown.transcript.messages[-1].view.toPlainText() == told
+    talk.close()
+
+
 def test_an_answer_gets_its_figures_when_it_is_saved(shown: Shown) -> None:
     shown.talk.ask("go")
     (row,) = shown.transcript.messages[1:]
@@ -128,3 +170,27 @@ def test_the_answer_with_the_focus_is_selected(shown: Shown) -> None:
     shown.talk.until(lambda: shown.transcript.isActiveWindow())
     shown.presenter.reveal(answers[0].id)
     shown.talk.until(lambda: selected[-1] == answers[0].id)
+
+
+@pytest.mark.parametrize("system_prompt", ["", "Be brief."])
+def test_what_the_latest_answer_left_out_is_marked_when_it_is_opened_again(
+    shown: Shown, system_prompt: str
+) -> None:
+    conversation = shown.stored(3)[0].conversation
+    store = shown.talk.store
+    store.configure(conversation, system_prompt=system_prompt, settings=None).result()
+    question = store.say(conversation, "q").result()
+    begun = store.begin_answer(question.id, target="t", drafter="").result()
+    gap = Prefill("g", 9, 9, 0, 0.1, 2 + bool(system_prompt), 4, 512)
+    events = (gap, *made_trace("short")[2:])
+    store.finish_answer(begun.id, "short", events, state="complete").result()
+    shown.open(conversation)
+    rows = shown.transcript.messages
+    assert [place for place, row in enumerate(rows) if row.note] == [5]
+    shown.transcript.reveal(rows[5])
+    shown.settle()
+    assert rows[5].widget is not None
+    assert rows[5].height == rows[5].widget.height_at(rows[5].widget.width())
+    shown.talk.conversation.edit(question.id, "shorter")
+    shown.talk.until(lambda: not shown.talk.conversation.busy)
+    assert not any(row.note for row in shown.transcript.messages)

@@ -77,6 +77,7 @@ def test_files_and_pictures_are_refused_in_words(field: PromptEdit, what: str) -
     assert field.canInsertFromMimeData(data), "else nothing would be said"
     field.insertFromMimeData(data)
     assert (field.text(), len(refused)) == ("", 1)
+    assert ("pictures" in refused[0]) == (what == "a picture")
 
 
 def test_a_link_and_a_table_with_its_picture_are_pasted_as_text(field: PromptEdit) -> None:

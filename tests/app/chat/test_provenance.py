@@ -317,13 +317,33 @@ def test_the_legend_has_words(qtbot: QtBot, formats: Formats) -> None:
     assert asked == [True]
 
 
-def test_the_tokens_of_the_reasoning_are_counted(show: Show) -> None:
-    pieces = tuple(
-        piece(text, "plain") for text in ("<think>", "so", " it", " is", "</think>", "x")
+def test_tokens_are_where_they_belong_when_reasoning_is_unfolded(show: Show) -> None:
+    pieces = (
+        piece("<think>", "plain"),
+        piece("so", "accepted", position=1),
+        piece(" wrong", "rejected", position=2),
+        piece(" it is", "correction"),
+        piece("</think>", "plain"),
+        piece("The", "plain"),
+        piece(" answer", "accepted", position=1),
+        piece(" is", "bonus"),
+        piece(".\n\nMore", "plain"),
     )
-    view = show("".join(p.text for p in pieces))
-    overlaid(view, pieces=pieces)
-    assert "3 tokens" in view.toPlainText()
+    view = show("".join(p.text for p in pieces if p.written))
+    made = overlaid(view, pieces=pieces)
+    colours = {"accepted": LIGHT.accepted, "correction": LIGHT.correction, "bonus": LIGHT.bonus}
+
+    def told(kind: str) -> list[str]:
+        return [text.strip() for text, _, colour in laid(view) if colour == colours[kind]]
+
+    assert (told("accepted"), told("bonus")) == (["answer"], ["is"])
+    assert "wrong" not in view.toPlainText()
+    view.text.fold_reasoning()
+    view.text.settle()
+    made.refresh()
+    assert (told("accepted"), told("bonus")) == (["so", "answer"], ["is"])
+    assert told("correction") == ["it is"]
+    assert "wrong" in view.toPlainText()
 
 
 @pytest.mark.qt_log_ignore("propagateSizeHints")

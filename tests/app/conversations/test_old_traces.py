@@ -11,7 +11,7 @@ from hypothesis import given
 
 from app.conversations.old_traces import with_spans
 from app.conversations.store import Store
-from app.rounds.trace import pieces
+from app.rounds.trace import Trace
 from engine.events import Done, Event, Text
 from engine.rounds import judged
 from engine.stats import ENOUGH_PLAIN_ROUNDS, NoRatio, against_plain, tally
@@ -37,7 +37,7 @@ def test_an_old_answer_is_shown_as_it_was(answer: str, tmp_path: Path) -> None:
     # That version called a discarded token rejected, too.
     found = [
         [piece.text, piece.kind if piece.written else "rejected", piece.round, piece.position]
-        for piece in pieces(events)
+        for piece in Trace(events).pieces
     ]
     assert found == PIECES[answer]
 

@@ -339,7 +339,7 @@ def test_reasoning_is_open_while_it_is_written_and_folded_when_it_ends(formats: 
     made.set_reasoning_figures(tokens=1_212, seconds=9.4)
     made.settle()
     assert made.document.toPlainText().split("\n") == [
-        *("\u25b8 Reasoning, 1,212 tokens, 9 s", "The answer")
+        *("\u25b8 Reasoning, 1,212 tokens, 9.4 s", "The answer")
     ]
     assert made.panels() == {}
 
@@ -441,3 +441,12 @@ def test_code_is_coloured_however_its_language_arrives(formats: Formats, size: i
         growing.append(text[begin : begin + size])
         growing.settle()
     assert all(coloured_lines(growing.document))
+
+
+def test_there_is_room_between_a_table_and_code(formats: Formats) -> None:
+    made = at_once("| a |\n|---|\n| one |\n\n```python\ntwo\n```\n", formats)
+    made.document.setTextWidth(500)
+    layout = made.document.documentLayout()
+    cell, label = (made.document.find(text).block() for text in ("one", "python"))
+    between = layout.blockBoundingRect(label).top() - layout.blockBoundingRect(cell).bottom()
+    assert between > 6 + 12  # the cell's own room, and that of the code's paper

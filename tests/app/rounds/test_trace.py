@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from hypothesis import given
 
-from app.rounds.trace import Piece, Replay, Trace, pieces, to_document
+from app.rounds.trace import Piece, Replay, Trace, to_document
 from engine.events import (
     Done,
     Draft,
@@ -50,7 +50,7 @@ def test_what_is_final_stays(events: tuple[Event, ...]) -> None:
 
 @given(events=traces())
 def test_a_piece_has_what_the_engine_said_of_its_token(events: tuple[Event, ...]) -> None:
-    found = [piece for piece in pieces(events) if piece.written]
+    found = [piece for piece in Trace(events).pieces if piece.written]
     addresses = [
         (one.number, index) for one in judged(events) for index in range(len(one.committed))
     ]
@@ -67,7 +67,7 @@ def test_a_piece_has_what_the_engine_said_of_its_token(events: tuple[Event, ...]
 
 @given(events=traces())
 def test_pieces_and_rounds_agree_with_the_figures(events: tuple[Event, ...]) -> None:
-    stats, found, ended = tally(events), pieces(events), judged(events)
+    stats, found, ended = tally(events), Trace(events).pieces, judged(events)
     kinds = [piece.kind for piece in found]
     assert kinds.count("accepted") == stats.accepted
     assert kinds.count("correction") == stats.corrections
@@ -84,7 +84,7 @@ def test_pieces_and_rounds_agree_with_the_figures(events: tuple[Event, ...]) -> 
 def test_rejected_pieces_stand_in_draft_order_before_the_correction(
     events: tuple[Event, ...],
 ) -> None:
-    found = pieces(events)
+    found = Trace(events).pieces
     assert [piece.round for piece in found] == sorted(piece.round for piece in found)
     for one in judged(events):
         of_round = [piece for piece in found if piece.round == one.number]
@@ -125,7 +125,7 @@ def test_a_round_by_hand() -> None:
         verdict(2, [], 0, WrittenToken(4, " ran", 0.5, "plain")),
         Text("g", " ran", (Span(2, 0, 4),)),
     ]
-    assert pieces(events) == (
+    assert Trace(events).pieces == (
         Piece("The", "accepted", 1, 1, 0.5, 0.5, 1.0, "model"),
         Piece(" cat", "rejected", 1, 2, 0.1, 0.5, 0.2, "model"),
         Piece(" sat", "discarded", 1, 3, 0.2, 0.5, 0.4, "model"),
@@ -141,7 +141,7 @@ def test_a_token_that_repeats_itself_is_not_mistaken_for_its_neighbour() -> None
         verdict(1, [1, 1], 2, WrittenToken(3, "b", 0.9, "bonus")),
         Text("g", "ab", (Span(1, 0, 0), Span(1, 1, 1), Span(1, 2, 1))),
     ]
-    assert [piece.text for piece in pieces(events)] == ["", "a", "b"]
+    assert [piece.text for piece in Trace(events).pieces] == ["", "a", "b"]
 
 
 def test_what_a_stop_string_cut_off_gives_nothing() -> None:
@@ -151,23 +151,23 @@ def test_what_a_stop_string_cut_off_gives_nothing() -> None:
         Text("g", "one.", (Span(1, 0, 4), Span(1, 1, 0), Span(1, 2, 0), Span(1, 3, 0))),
         Done("g", "stop", Stats(), cut="\nUser: two"),
     ]
-    assert [piece.text for piece in pieces(events)] == ["one.", "", "", ""]
+    assert [piece.text for piece in Trace(events).pieces] == ["one.", "", "", ""]
 
 
 def test_drafts_behind_an_end_of_text_were_not_rejected() -> None:
     events: list[Event] = [draft(1, "so", "<end>", "and"), verdict(1, [1, 1, 1], 2, None)]
-    assert [piece.kind for piece in pieces(events)] == ["accepted", "accepted"]
+    assert [piece.kind for piece in Trace(events).pieces] == ["accepted", "accepted"]
 
 
 def test_text_of_no_known_token_is_not_lost() -> None:
     plain = verdict(1, [], 0, WrittenToken(3, " x", 0.5, "plain"))
     events = [Text("", "from elsewhere"), plain, Text("g", " x", (Span(1, 0, 2),))]
-    assert [(piece.text, piece.round) for piece in pieces(events)] == [
+    assert [(piece.text, piece.round) for piece in Trace(events).pieces] == [
         ("from elsewhere", 0),
         (" x", 1),
     ]
     of_no_round = [plain, Text("g", "x", (Span(7, 0, 1),))]
-    assert [(piece.text, piece.round) for piece in pieces(of_no_round)] == [("", 1), ("x", 0)]
+    assert [(piece.text, piece.round) for piece in Trace(of_no_round).pieces] == [("", 1), ("x", 0)]
 
 
 @given(events=traces())
@@ -177,7 +177,7 @@ def test_places_grow_round_by_round(events: tuple[Event, ...]) -> None:
     for place in range(len(replay)):
         until = replay.events_until(place)
         assert tally(until).rounds == place
-        assert len(replay.pieces_until(place)) == len(pieces(until))
+        assert len(replay.pieces_until(place)) == len(Trace(until).pieces)
         assert len(until) <= len(replay.events_until(place + 1))
         numbers = {piece.round for piece in replay.pieces_until(place)}
         assert numbers == {one.number for one in replay.rounds[:place]}
@@ -187,7 +187,7 @@ def test_places_grow_round_by_round(events: tuple[Event, ...]) -> None:
 def test_the_last_place_is_the_whole_answer(events: tuple[Event, ...]) -> None:
     replay = Replay(events)
     assert replay.events_until(len(replay)) == events
-    assert replay.pieces_until(len(replay)) == pieces(events)
+    assert replay.pieces_until(len(replay)) == Trace(events).pieces
 
 
 def test_a_recorded_answer() -> None:

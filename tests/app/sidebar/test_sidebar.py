@@ -199,6 +199,22 @@ def test_a_deletion_can_be_undone(sidebar: Sidebar) -> None:
     assert not sidebar.undo_action.isEnabled()
 
 
+def test_commands_are_about_a_new_conversation_and_not_about_the_one_before(
+    sidebar: Sidebar,
+) -> None:
+    pinned = listen(sidebar.pinned)
+    new = conversation(99, title="New")
+    sidebar.set_shown(None)
+    assert conversations(sidebar).selectedIndexes() == []
+    sidebar.set_shown(99)  # it comes to be listed later
+    assert conversations(sidebar).selectedIndexes() == []
+    sidebar.set_conversations((SEVERAL[0], new, *SEVERAL[1:]), now=NOW)
+    sidebar.pin_action.trigger()
+    assert pinned == [((99,), True)]
+    (selected,) = conversations(sidebar).selectedIndexes()
+    assert selected.data(Qt.ItemDataRole.DisplayRole) == "New"
+
+
 def test_an_undo_can_be_closed(sidebar: Sidebar) -> None:
     bar = part(sidebar, UndoBar)
     sidebar.offer_undo(change(1, 2, 3), "Moved")
