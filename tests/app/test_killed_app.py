@@ -16,7 +16,7 @@ import pytest
 from PySide6.QtWidgets import QLabel
 
 from app.conversations.store import Store
-from app.rounds.trace import pieces
+from app.rounds.trace import Trace
 from tests.lab.window_benchmark.rounds import made_text
 from tests.support.app.running_app import CHARACTERS
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, ROOT, Open, Until
@@ -87,7 +87,7 @@ class Kills:
                 if message.role == "assistant":
                     assert TEXT.startswith(message.content)
                     trace = store.trace(message.id).result()
-                    said = [piece.text for piece in pieces(trace) if piece.written]
+                    said = [piece.text for piece in Trace(trace).pieces if piece.written]
                     assert "".join(said) == message.content
                     cut = message.state == "interrupted" and message.content != ""
                     found["interrupted with text"] += cut

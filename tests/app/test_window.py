@@ -25,6 +25,7 @@ from app.race.dialog import RaceDialog
 from app.window import Window
 from engine.events import Prefill
 from engine.protocol import Loaded
+from engine.stats import tally
 from tests.support.app.made_traces import made_trace
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until, events_file
 
@@ -456,7 +457,9 @@ def test_a_speed_up_is_of_the_answer_and_never_changes(
     window = open_window(f"ready take load take {steps} take")
     send(window, "go")
     until(answered(window, 2))
-    until(lambda: window.rounds.panel.figure("plain").value.endswith("×"))
+    whole = f"{tally(first).committed} tokens in"  # the panel follows a little later
+    until(lambda: whole in window.rounds.panel.figure("speed").remark)
+    assert window.rounds.panel.figure("plain").value.endswith("×")
     before = window.rounds.panel.figure("plain")
     send(window, "again")
     until(answered(window, 4))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.rounds.trace import pieces
+from app.rounds.trace import Trace
 from engine.events import Done, Prefill, Stats
 from engine.protocol import Cancel, Response
 from engine.stats import tally
@@ -28,7 +28,7 @@ def test_the_rounds_are_an_answer_and_keep_the_laws(characters: int, longest: in
     assert len(text) >= characters
     rounds = list(made_rounds(text, generation="g", longest=longest))
     events = [event for events in rounds for event in events]
-    told = pieces(events)
+    told = Trace(events).pieces
     assert "".join(piece.text for piece in told if piece.written) == text
     stats = tally(events)
     assert sum(map(committed, rounds)) == stats.committed
@@ -40,7 +40,7 @@ def test_the_text_has_everything_and_tokens_of_about_four_characters() -> None:
     for sign in ("## ", "- **", "  1. ", "|---|", "```python", "> ", "`"):
         assert sign in text
     events = [event for events in made_rounds(text, generation="g") for event in events]
-    told = pieces(events)
+    told = Trace(events).pieces
     assert {piece.kind for piece in told} == {
         *("accepted", "rejected", "discarded", "correction", "bonus", "plain")
     }
