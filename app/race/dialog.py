@@ -378,7 +378,8 @@ def result_text(result: RaceResult) -> str:
         if not result.tokens:
             return same
         return f"{same} No speed-up is given: {result.ratio.value}."
-    return f"{same} While both were writing, speculative decoding was {result.ratio:.2f} times as fast."
+    faster = f"{result.ratio:.2f} times as fast"
+    return f"{same} While both were writing, speculative decoding was {faster}."
 
 
 def _outcome(token: Token | None) -> str:
