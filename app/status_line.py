@@ -3,11 +3,11 @@
 from typing import Literal
 
 from PySide6.QtCore import QEvent, QSize, Qt
-from PySide6.QtGui import QColor, QPalette, QResizeEvent
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QWidget
 
 from app.theme.icons import Sign, sign_icon
-from app.theme.style import colours_of
+from app.theme.style import colours_of, set_ink
 
 Standing = Literal["plain", "good", "warning"]
 
@@ -69,10 +69,7 @@ class StatusLine(QWidget):
         colours = colours_of(self)
         warns = self.standing == "warning"
         words = colours.warning if warns else colours.muted
-        palette = self._words.palette()
-        if palette.color(QPalette.ColorRole.WindowText).name() != words:
-            palette.setColor(QPalette.ColorRole.WindowText, QColor(words))
-            self._words.setPalette(palette)
+        set_ink(self._words, words)
         sign = _SIGNS.get(self.standing)
         self._sign.setVisible(sign is not None and bool(self.text))
         if sign is not None:

@@ -19,7 +19,7 @@ from app.chat.provenance import Legend
 from app.models.loader import ModelLoader
 from app.models.words import target_name
 from app.theme.palette import Palette
-from app.theme.style import Theme
+from app.theme.style import Theme, set_ink
 from engine.protocol import Loaded
 from models import in_words
 from models.errors import Problem
@@ -154,9 +154,7 @@ class Welcome(QWidget):
             (self._model, 0.92, colours.muted),
         ):
             label.setFont(_scaled(shown, scale, bold=scale > 1))
-            palette = label.palette()
-            palette.setColor(QPalette.ColorRole.WindowText, QColor(colour))
-            label.setPalette(palette)
+            set_ink(label, colour)
         self._explain.setFont(_scaled(shown, 0.92))
         palette = self._explain.palette()
         palette.setColor(QPalette.ColorRole.ButtonText, QColor(colours.link))

@@ -27,7 +27,7 @@ from PySide6.QtWidgets import (
 from app.chat.prompt_edit import PromptEdit
 from app.theme.icons import Sign, draw_sign
 from app.theme.palette import Palette
-from app.theme.style import colours_of
+from app.theme.style import colours_of, set_ink
 
 _NEARLY_FULL = 0.9  # of the context
 _RADIUS = 14.0
@@ -243,8 +243,8 @@ class Composer(QWidget):
         colours = self._colours()
         small = self.font().__class__(self.font())
         small.setPointSizeF(small.pointSizeF() * 0.9)
-        _colour(self._tokens, colours.warning if self._warned else colours.muted)
-        _colour(self._notice, colours.warning)
+        set_ink(self._tokens, colours.warning if self._warned else colours.muted)
+        set_ink(self._notice, colours.warning)
         for label in (self._tokens, self._notice):
             label.setFont(small)
         palette = self.field.palette()
@@ -312,9 +312,3 @@ def _line() -> QLabel:
     label.setTextFormat(Qt.TextFormat.PlainText)
     label.setContentsMargins(2, 0, 0, 0)  # in line with the text above
     return label
-
-
-def _colour(label: QLabel, colour: str) -> None:
-    palette = label.palette()
-    palette.setColor(QPalette.ColorRole.WindowText, QColor(colour))
-    label.setPalette(palette)

@@ -15,7 +15,6 @@ from PySide6.QtGui import (
     QKeyEvent,
     QPainter,
     QPaintEvent,
-    QPalette,
     QTextCursor,
 )
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QMenu, QVBoxLayout, QWidget
@@ -31,7 +30,7 @@ from app.markdown.streaming import StreamingMarkdown, StreamingPlainText
 from app.markdown.view import TextView
 from app.theme.focus_ring import FocusRing
 from app.theme.hover_button import HoverButton
-from app.theme.style import small_font
+from app.theme.style import set_ink, small_font
 from engine.request import Role
 from models.in_words import clean
 
@@ -365,9 +364,7 @@ class MessageWidget(QWidget):
             (self._ending, colours.warning),
             (self._note, colours.warning),
         ):
-            palette = label.palette()
-            palette.setColor(QPalette.ColorRole.WindowText, QColor(colour))
-            label.setPalette(palette)
+            set_ink(label, colour)
         small.setBold(True)
         self._title.setFont(small)
 

@@ -7,12 +7,11 @@ becomes of what is asked for: that goes out as signals.
 from collections.abc import Callable
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QColor, QPalette
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QWidget
 
 from app.markdown.formats import Formats
 from app.theme.hover_button import HoverButton
-from app.theme.style import small_font
+from app.theme.style import set_ink, small_font
 
 
 class MessageActions(QWidget):
@@ -76,9 +75,7 @@ class MessageActions(QWidget):
         for button in self.buttons:
             button.set_appearance(formats.font, formats.colours)
         self._versions.setFont(small_font(formats.font, scale=0.9))
-        palette = QPalette()
-        palette.setColor(QPalette.ColorRole.WindowText, QColor(formats.colours.muted))
-        self._versions.setPalette(palette)
+        set_ink(self._versions, formats.colours.muted)
 
     def _button(self, text: str, name: str, act: Callable[[], None]) -> HoverButton:
         button = HoverButton(

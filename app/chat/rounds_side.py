@@ -7,7 +7,6 @@ written is shown as it arrives.
 from collections.abc import Callable
 
 from PySide6.QtCore import QEvent, Qt, Signal
-from PySide6.QtGui import QColor, QPalette
 from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
@@ -27,7 +26,7 @@ from app.rounds.replay_dialog import ReplayDialog
 from app.rounds.scrubber import Scrubber
 from app.rounds.trace import Replay
 from app.steps import Stepper, Steps, in_thread
-from app.theme.style import colours_of
+from app.theme.style import colours_of, set_ink
 from engine.events import Event
 from engine.rounds import EventOrRound
 
@@ -182,10 +181,7 @@ class RoundsSide(QWidget):
             self._recolour()
 
     def _recolour(self) -> None:
-        colours = colours_of(self)
-        palette = QPalette()
-        palette.setColor(QPalette.ColorRole.WindowText, QColor(colours.muted))
-        self._heading.setPalette(palette)
+        set_ink(self._heading, colours_of(self).muted)
 
 
 def _button(text: str, name: str, act: Callable[[], None]) -> QToolButton:

@@ -3,10 +3,10 @@
 from typing import Literal
 
 from PySide6.QtCore import QEvent, QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QFont, QPainter, QPaintEvent, QPalette, QResizeEvent
+from PySide6.QtGui import QColor, QFont, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QLabel, QProgressBar, QSizePolicy
 
-from app.theme.style import colours_of
+from app.theme.style import colours_of, set_ink
 from models.in_words import clean
 
 _PARTS = 1000
@@ -57,10 +57,7 @@ class ToneLabel(QLabel):
             "good": colours.accepted,
             "warning": colours.warning,
         }[self._tone]
-        palette = self.palette()
-        if palette.color(QPalette.ColorRole.WindowText).name() != ink:
-            palette.setColor(QPalette.ColorRole.WindowText, QColor(ink))
-            self.setPalette(palette)
+        set_ink(self, ink)
 
 
 class ShortenedLabel(ToneLabel):

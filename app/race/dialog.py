@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from PySide6.QtCore import QEvent, Qt, QTimer
-from PySide6.QtGui import QCloseEvent, QColor, QFont, QGuiApplication, QPalette
+from PySide6.QtGui import QCloseEvent, QFont, QGuiApplication
 from PySide6.QtWidgets import (
     QDialog,
     QFrame,
@@ -27,7 +27,7 @@ from app.rounds import figures
 from app.rounds.lane import DraftLane
 from app.rounds.marks import marked
 from app.status_line import StatusLine
-from app.theme.style import colours_of, figures_font
+from app.theme.style import colours_of, figures_font, set_ink
 from engine.events import Prefill, Stats, Text
 from engine.request import ChatMessage, Request
 from engine.rounds import EventOrRound, Round, Token
@@ -208,9 +208,7 @@ class RaceDialog(QDialog):
             self._recolour()
 
     def _recolour(self) -> None:
-        palette = QPalette()  # whatever is not set here is inherited from the window
-        palette.setColor(QPalette.ColorRole.WindowText, QColor(colours_of(self).muted))
-        self._rules.setPalette(palette)
+        set_ink(self._rules, colours_of(self).muted)
 
 
 class RaceAnswer(QScrollArea):
@@ -354,11 +352,8 @@ class RaceTrack(QWidget):
             self._recolour()
 
     def _recolour(self) -> None:
-        colours = colours_of(self)
         for label in (self._heading, self.figures):
-            palette = label.palette()
-            palette.setColor(QPalette.ColorRole.WindowText, QColor(colours.muted))
-            label.setPalette(palette)
+            set_ink(label, colours_of(self).muted)
 
 
 def result_text(result: RaceResult) -> str:

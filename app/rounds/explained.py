@@ -4,7 +4,7 @@ Knows words, colours and lines; nothing of an answer.
 """
 
 from PySide6.QtCore import QEvent, QPointF, QSize, Qt
-from PySide6.QtGui import QColor, QFont, QPainter, QPaintEvent, QPalette, QPen
+from PySide6.QtGui import QColor, QFont, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import (
     QDialog,
     QDialogButtonBox,
@@ -21,7 +21,7 @@ from app.rounds.drawing import PEN_STYLES
 from app.rounds.lane import DraftLane
 from app.rounds.trace import PieceKind
 from app.theme.palette import line_of
-from app.theme.style import colours_of
+from app.theme.style import colours_of, set_ink
 from engine.events import TokenVerdict, Verdict, WrittenToken
 from engine.rounds import Round, Token
 
@@ -179,10 +179,8 @@ class RoundsExplained(QDialog):
             self._recolour()
 
     def _recolour(self) -> None:
-        palette = QPalette()  # whatever is not set here is inherited from the window
-        palette.setColor(QPalette.ColorRole.WindowText, QColor(colours_of(self).muted))
         for label in self._muted:
-            label.setPalette(palette)
+            set_ink(label, colours_of(self).muted)
 
 
 def sample_round() -> Round:

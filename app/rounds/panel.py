@@ -7,14 +7,14 @@ drawn at most ten times a second, however fast the rounds come.
 from collections.abc import Iterable
 
 from PySide6.QtCore import QEvent, Qt, QTimer
-from PySide6.QtGui import QColor, QFont, QPainter, QPaintEvent, QPalette
+from PySide6.QtGui import QColor, QFont, QPainter, QPaintEvent
 from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
 
 from app.rounds import figures
 from app.rounds.charts import PositionChart, TimeBar
 from app.rounds.explained import FIGURE_NAMES, FIGURES, as_tip
 from app.rounds.figures import Figure
-from app.theme.style import colours_of, figures_font, small_font
+from app.theme.style import colours_of, figures_font, set_ink, small_font
 from engine.events import Done, Event, Failed, Prefill, Stats, Verdict
 from engine.rounds import EventOrRound, Round
 from engine.stats import tally, update
@@ -124,9 +124,9 @@ class RoundsPanel(QWidget):
     def _recolour(self) -> None:
         colours = colours_of(self)
         for title in self._titles:
-            _colour(title, colours.muted)
+            set_ink(title, colours.muted)
         for rule in self._rules:
-            _colour(rule, colours.edge)
+            set_ink(rule, colours.edge)
         for view in self._figures.values():
             view.recolour(ink=colours.text, muted=colours.muted)
 
@@ -176,7 +176,7 @@ class FigureView(QWidget):
 
     def recolour(self, *, ink: str, muted: str) -> None:
         for label, colour in ((self._title, muted), (self._value, ink), (self._remark, muted)):
-            _colour(label, colour)
+            set_ink(label, colour)
 
 
 class Rule(QFrame):
@@ -200,9 +200,3 @@ def _title(key: str) -> QLabel:
     title.setToolTip(as_tip(FIGURES[key]))
     title.setFont(small_font(title.font()))
     return title
-
-
-def _colour(widget: QWidget, colour: str) -> None:
-    palette = QPalette()  # whatever is not set here is inherited from the window
-    palette.setColor(QPalette.ColorRole.WindowText, QColor(colour))
-    widget.setPalette(palette)

@@ -8,7 +8,7 @@ Keys: Left and Right step, Home and End go to the ends, Space plays and pauses.
 from collections.abc import Iterable
 
 from PySide6.QtCore import QEvent, Qt, QTimer, Signal
-from PySide6.QtGui import QColor, QKeyEvent, QPainter, QPaintEvent, QPalette
+from PySide6.QtGui import QColor, QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import (
     QComboBox,
     QHBoxLayout,
@@ -27,7 +27,7 @@ from app.rounds.replay_text import ReplayText
 from app.rounds.trace import Replay, to_document
 from app.theme.icons import Sign, sign_icon
 from app.theme.palette import Palette
-from app.theme.style import colours_of, figures_font
+from app.theme.style import colours_of, figures_font, set_ink
 from engine.events import Event
 from engine.rounds import Round
 
@@ -263,9 +263,7 @@ class Scrubber(QWidget):
     def _recolour(self) -> None:
         self._draw_icons()
         self._text.recolour(self._colours())
-        palette = QPalette()
-        palette.setColor(QPalette.ColorRole.WindowText, QColor(self._colours().text))
-        self._counter.setPalette(palette)
+        set_ink(self._counter, self._colours().text)
 
     def _draw_icons(self) -> None:
         colours = self._colours()

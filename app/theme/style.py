@@ -158,6 +158,14 @@ def colours_of(widget: QWidget) -> Palette:
     return palette_for(widget.palette().window().color().name())
 
 
+def set_ink(widget: QWidget, colour: str) -> None:
+    """Write a widget's text in this colour; all its other colours stay the window's."""
+    palette = QPalette()  # whatever is not set here is inherited
+    palette.setColor(QPalette.ColorRole.WindowText, QColor(colour))
+    if widget.palette().color(QPalette.ColorRole.WindowText) != QColor(colour):
+        widget.setPalette(palette)
+
+
 def small_font(font: QFont, *, scale: float = 0.85) -> QFont:
     """`font` in a smaller size, for labels."""
     small = QFont(font)

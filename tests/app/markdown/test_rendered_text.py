@@ -98,9 +98,8 @@ def test_links_and_tables_and_code(show: Show) -> None:
     assert sum(n is not None for n in panel) == 2
 
 
-@reusing
-@given(text=markdown, cuts=cut_places, steps=st.booleans())
-def test_growing_as_at_once(formats: Formats, text: str, cuts: list[int], steps: bool) -> None:
+def grown(formats: Formats, text: str, cuts: list[int], *, steps: bool) -> TextDocument:
+    """The document of a text that came piece by piece, each shown in steps or at once."""
     growing = TextDocument(QTextDocument(), formats, StreamingMarkdown())
     for piece in split(text, cuts):
         growing.append(piece)
@@ -109,6 +108,13 @@ def test_growing_as_at_once(formats: Formats, text: str, cuts: list[int], steps:
         else:
             growing.settle()
     growing.settle()
+    return growing
+
+
+@reusing
+@given(text=markdown, cuts=cut_places, steps=st.booleans())
+def test_growing_as_at_once(formats: Formats, text: str, cuts: list[int], steps: bool) -> None:
+    growing = grown(formats, text, cuts, steps=steps)
     whole = at_once(text, formats)
     assert content(growing.document) == content(whole.document)
     assert growing.panels() == whole.panels()
@@ -395,14 +401,7 @@ def test_reasoning_that_was_cut_stays_in_sight(show: Show) -> None:
 def test_reasoning_grows_as_at_once(
     formats: Formats, text: str, cuts: list[int], steps: bool
 ) -> None:
-    growing = TextDocument(QTextDocument(), formats, StreamingMarkdown())
-    for piece in split(text, cuts):
-        growing.append(piece)
-        if steps:
-            growing.step()
-        else:
-            growing.settle()
-    growing.settle()
+    growing = grown(formats, text, cuts, steps=steps)
     whole = at_once(text, formats)
     assert content(growing.document) == content(whole.document)
     for place in range(len(text)):
