@@ -1,4 +1,4 @@
-"""`python -m tests.lab.parity`: compare all kinds with others' networks, or keep what those give."""
+"""`python -m tests.lab.parity`: compare our networks with others, or keep what those give."""
 
 from importlib import import_module
 from typing import Annotated
