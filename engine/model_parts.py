@@ -8,6 +8,7 @@ import copy
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from inspect import signature
 from typing import Any, Literal
 from weakref import WeakValueDictionary
 
@@ -114,6 +115,18 @@ def output_layer(model: nn.Module, rows: mx.array | None = None) -> Callable[[mx
         return made
 
     return logits
+
+
+def new_layer(model: nn.Module) -> nn.Module:
+    """A layer with attention of the kind and size of the target's last such layer, untrained."""
+    index = max((i for i, layer in enumerate(model.layers) if "self_attn" in layer), default=None)
+    arguments = [part.args for part in _downwards(model) if hasattr(part, "args")]
+    if index is None or not arguments:
+        raise Problem("This target's layers cannot be built anew.", "Choose another drafter.")
+    kind = type(model.layers[index])
+    places = (index,) if "layer_idx" in signature(kind).parameters else ()
+    layer: nn.Module = kind(arguments[-1], *places)
+    return layer
 
 
 def _downwards(model: nn.Module) -> Iterator[nn.Module]:
