@@ -69,11 +69,11 @@ def embedding_scale(model: nn.Module) -> float:
 
     Raises `Problem` where it does more to them than that.
     """
-    token = mx.zeros((1, 1), dtype=mx.int32)
+    tokens = mx.arange(4, dtype=mx.int32)[None]  # several, as that of padding may be all zeros
     hook = TapHook(model, (0,))
     with hook.open():
-        model(token)
-    raw, given = embedding(model)(token), hook.seen[0]
+        model(tokens)
+    raw, given = embedding(model)(tokens), hook.seen[0]
     raw, given = raw.astype(mx.float32), given.astype(mx.float32)
     scale = mx.sum(raw * given) / mx.sum(raw * raw)
     if given.shape != raw.shape or not mx.allclose(given, scale * raw, rtol=0.02, atol=1e-4):

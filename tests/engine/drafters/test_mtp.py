@@ -11,15 +11,21 @@ import pytest
 
 import engine.drafters.mtp
 from engine.decoder import Decoder
-from engine.drafters import DrafterRefused, NoDrafter, chain
+from engine.drafters import DrafterRefused, NoDrafter
 from engine.drafters.mtp import MtpModule, MtpNetwork, load_mtp
 from engine.drafters.states import StateDrafter
-from engine.model_parts import trunk
 from engine.request import Sampling
 from tests.lab.parity import mtp as parity
 from tests.lab.parity.subjects import TOLERANCE, Subject, difference, kept
 from tests.support.engine.chi_square import excess
-from tests.support.engine.first_two import counted_first_two, exact_first_two
+from tests.support.engine.first_two import (
+    COLD,
+    SAMPLINGS,
+    counted_first_two,
+    exact_first_two,
+    flat,
+    q_before_the_sampler_chain,
+)
 from tests.support.engine.helpers import GREEDY, PROMPT, MakeDrafter, Run, run_greedily, up_to
 from tests.support.engine.mtp import (
     TARGETS,
@@ -196,20 +202,6 @@ def test_greedy_text_is_the_targets(architecture: str, length: int, seed: int) -
     assert 0 < run.accepted < run.proposed
 
 
-SAMPLINGS = {
-    "warm": Sampling(temperature=1.3),
-    "top-p": Sampling(temperature=0.8, top_p=0.9),
-    "penalty": Sampling(temperature=0.9, top_p=0.95, repetition_penalty=1.4, penalty_window=4),
-}
-
-
-def flat(model: nn.Module) -> nn.Module:
-    """With less sure logits, so that every pair of tokens is written now and then."""
-    norm = trunk(model).norm
-    norm.weight = 0.3 * norm.weight
-    return model
-
-
 @pytest.mark.parametrize(
     ("architecture", "sampling"),
     mostly_slow(
@@ -229,22 +221,15 @@ def test_first_two_tokens_have_the_targets_distribution(architecture: str, sampl
 
 
 def test_q_before_the_sampler_chain_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    cold = Sampling(temperature=0.4)
-    model, prompt = flat(build_target("qwen3_5", vocabulary=VOCABULARY)), [1, 2, 3, 4, 5, 0]
-    exact = exact_first_two(model, cold, prompt).ravel()
-
-    def raw(weights: mx.array) -> mx.array:
-        return mx.softmax(weights * cold.temperature, axis=-1)
-
-    def cold_draw(weights: mx.array, p: mx.array, sampling: Sampling, key: mx.array) -> mx.array:
-        return mx.random.categorical(weights, key=key).astype(mx.int32)
-
-    monkeypatch.setattr(chain, "distribution", raw)
-    monkeypatch.setattr(chain, "choose", cold_draw)
-    target, module = Decoder(model), untrained(model)
-    module.norm.weight = 2.0 * module.norm.weight  # surer than its target
-    counts, *_ = counted_first_two(target, drafter_by(module, target), cold, prompt, texts=400)
-    assert excess(counts.ravel(), exact) > 1.5
+    model, prompt = flat(build_target("qwen3_5", vocabulary=VOCABULARY), 0.03), [1, 2, 3, 4, 5, 0]
+    exact = exact_first_two(model, COLD, prompt).sum(axis=1)
+    target = Decoder(model)
+    drafter = mtp_drafter(target)
+    honest, *_ = counted_first_two(target, drafter, COLD, prompt, texts=150, length=1)
+    assert excess(honest.sum(axis=1), exact) < 1.0
+    q_before_the_sampler_chain(monkeypatch)
+    counts, *_ = counted_first_two(target, drafter, COLD, prompt, texts=150, length=1)
+    assert excess(counts.sum(axis=1), exact) > 1.5
 
 
 # Folders

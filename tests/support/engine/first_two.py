@@ -3,14 +3,43 @@
 import mlx.core as mx
 import mlx.nn as nn
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 from engine.decoder import Decoder
 from engine.draft_length.policy import Fixed
-from engine.drafters import Drafter
+from engine.drafters import Drafter, chain
+from engine.model_parts import trunk
 from engine.request import Sampling
 from engine.sampling import History, distribution, log_weights, scores
 from engine.speculate import RoundDraft, Task, speculate
+
+SAMPLINGS = {
+    "warm": Sampling(temperature=1.3),
+    "top-p": Sampling(temperature=0.8, top_p=0.9),
+    "penalty": Sampling(temperature=0.9, top_p=0.95, repetition_penalty=1.4, penalty_window=4),
+}
+COLD = Sampling(temperature=0.1)
+
+
+def flat(model: nn.Module, factor: float = 0.3) -> nn.Module:
+    """With less sure logits, so that every pair of tokens is written now and then."""
+    norm = trunk(model).norm
+    norm.weight = factor * norm.weight
+    return model
+
+
+def q_before_the_sampler_chain(patch: pytest.MonkeyPatch) -> None:
+    """Drafters that draw at the temperature of `COLD`, and report q at temperature 1."""
+
+    def raw(weights: mx.array) -> mx.array:
+        return mx.softmax(weights * COLD.temperature, axis=-1)
+
+    def draw(weights: mx.array, p: mx.array, sampling: Sampling, key: mx.array) -> mx.array:
+        return mx.random.categorical(weights, key=key).astype(mx.int32)
+
+    patch.setattr(chain, "distribution", raw)
+    patch.setattr(chain, "choose", draw)
 
 
 def exact_first_two(model: nn.Module, sampling: Sampling, prompt: list[int]) -> NDArray[np.float64]:
