@@ -27,6 +27,7 @@ class ParallelDrafter(ModelDrafter):
     def propose(
         self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
     ) -> DraftArrays | None:
+        self._decoder.rewind(len(tokens) - 1)  # the pass that drafts reads the last one at least
         room = self._decoder.begin_round(tokens)
         self._committed = len(tokens)
         unread = tokens[self._decoder.length :]
