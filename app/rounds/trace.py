@@ -27,8 +27,9 @@ class Piece:
     text. `kind` is "rejected" for the first drafted token that was not accepted, and "discarded"
     for all behind it.
     `position` is the place in the draft, from 1; it is 0 for a token that the target wrote itself,
-    which has no `q`, no `chance` and no `confidence` either. `drafter` is empty in a round without a draft. `round`
-    is 0 for text of which no token is known, because it was there before the first round.
+    which has no `q`, no `chance` and no `confidence` either. `drafter` is empty in a round without
+    a draft. `round` is 0 for text of which no token is known, because it was there before the first
+    round.
     """
 
     text: str
