@@ -41,5 +41,5 @@ def test_the_controller_does_nearly_as_well_as_the_best_length(curve: str) -> No
     for row in report.rows:
         assert row.to_plain > 0.98
         # Where rows are dear, a drafter that nobody knows yet is parked first, and tried rarely.
-        assert row.fixed_regret < (0.06 if curve == "2-bit" else 0.03)
+        assert row.fixed_regret < (0.08 if curve == "2-bit" else 0.03)
         assert row.oracle_regret > -0.03
