@@ -34,9 +34,12 @@ def main(
                 f"{'' if passed else '  DIFFERENT'}",
                 style=None if passed else "red",
                 highlight=False,
+                soft_wrap=True,
             )
     raise typer.Exit(int(far))
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    app.command()(main)
+    app()

@@ -4,11 +4,16 @@ What mlx-vlm cannot do is not compared here: norms per tap, normed recycling, no
 keys, windows, scaled positions.
 """
 
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import mlx.core as mx
 import numpy as np
 
+from engine.decoder import Decoder
+from engine.drafters.eagle import load_network
+from tests.lab.parity.states import continued
 from tests.lab.parity.subjects import (
     PROMPT,
     VOCABULARY,
@@ -86,6 +91,7 @@ SPECULATORS = Subject(
         "architectures": ["Eagle3Speculator"],
         "draft_vocab_size": ROWS,
         "norm_before_residual": True,
+        "embed_requires_grad": True,
         "eagle_aux_hidden_state_layer_ids": [1, 4, 7],
         "transformer_layer_config": LAYER | {"head_dim": 8, "rope_theta": 5e5},
     },
@@ -181,5 +187,8 @@ def over_target(logits: mx.array) -> np.ndarray:
 
 
 def ours(subject: Subject) -> Arrays:
-    """By our network, with our target's recording: to come with `engine.drafters.eagle`."""
-    raise NotImplementedError(subject.name)
+    """By our network, with our target's recording."""
+    target = Decoder(subject.target_model())
+    with TemporaryDirectory() as folder:
+        network = load_network(subject.write(Path(folder)), subject.config, target)
+    return continued(network, target, drafted=DRAFTED)

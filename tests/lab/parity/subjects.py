@@ -140,7 +140,8 @@ def difference(one: Arrays, other: Arrays) -> float:
         if a.dtype.kind in "iu":
             largest = largest if (a == b).all() else float("inf")
             continue
-        apart = np.abs(np.where(a == b, 0.0, a.astype(np.float64) - b))
+        same = a == b  # infinite ones, too
+        apart = np.abs(np.where(same, 0.0, a) - np.where(same, 0.0, b))
         largest = max(largest, float(apart.max(initial=0.0)))
     return largest
 
