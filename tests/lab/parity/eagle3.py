@@ -10,6 +10,7 @@ from typing import Any
 
 import mlx.core as mx
 import numpy as np
+from numpy.typing import NDArray
 
 from engine.decoder import Decoder
 from engine.drafters.eagle import load_network
@@ -179,10 +180,10 @@ def theirs(subject: Subject) -> Arrays:
     }
 
 
-def over_target(logits: mx.array) -> np.ndarray:
-    """(n, the drafter's vocabulary) to (n, the target's): the others are impossible."""
-    spread = np.full((logits.shape[0], VOCABULARY), -np.inf, dtype=np.float32)
-    spread[:, KEPT_TOKENS] = numbers(logits)
+def over_target(logits: mx.array) -> NDArray[np.float32]:
+    """(..., the drafter's vocabulary) to (..., the target's): the others are impossible."""
+    spread = np.full((*logits.shape[:-1], VOCABULARY), -np.inf, dtype=np.float32)
+    spread[..., KEPT_TOKENS] = numbers(logits)
     return spread
 
 
