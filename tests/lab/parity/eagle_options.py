@@ -1,7 +1,8 @@
-"""EAGLE-3's other options, and P-EAGLE, against speculators, where a Python with PyTorch is named.
+"""EAGLE-3's other options and P-EAGLE against speculators, EAGLE against its authors' code.
 
-`SLIPSTREAM_TORCH_PYTHON` names one that has torch and speculators. What is compared is training's:
-the logits of all rows, then of each row gone on from its own state, or of masks behind it.
+Both need PyTorch: `SLIPSTREAM_TORCH_PYTHON` names a Python that has it, and speculators;
+`SLIPSTREAM_EAGLE` a clone of SafeAILab/EAGLE. What is compared are the logits of all rows, and then
+of each row gone on from its own state with the tokens that come next, or of masks behind it.
 """
 
 import os
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.decoder import Decoder
-from engine.drafters.eagle import Eagle, PEagle, load_network
+from engine.drafters.eagle import PEagle, load_network
 from tests.lab.parity.eagle3 import GIVEN, LAYER, ROWS, ends, layer_shapes, over_target
 from tests.lab.parity.subjects import (
     PROMPT,
@@ -24,6 +25,7 @@ from tests.lab.parity.subjects import (
     Arrays,
     Subject,
     Unavailable,
+    draw,
     hidden_states,
     numbers,
 )
@@ -108,7 +110,20 @@ PARALLEL = Subject(
     given=GIVEN,
     seed=5,
 )
-SUBJECTS = (QWEN3, WINDOW, PARALLEL)
+FIRST = Subject(
+    name="eagle",
+    config=LAYER | {"architectures": ["LlamaForCausalLM"], "bias": True, "pad_token_id": 0},
+    shapes={
+        name: shape
+        for name, shape in layer_shapes("layers.0", first=False).items()
+        if name != "layers.0.input_layernorm.weight"
+    }
+    | {"fc.weight": (WIDTH, 2 * WIDTH), "fc.bias": (WIDTH,)},
+    given={"embed_tokens.weight": draw("model.embed_tokens.weight", (VOCABULARY, WIDTH), seed=6)},
+    seed=6,
+    gain=0.8,  # no norm is before the output layer: logits would be in the hundreds
+)
+SUBJECTS = (QWEN3, WINDOW, PARALLEL, FIRST)
 
 
 def steps_of(subject: Subject) -> int:
@@ -117,26 +132,32 @@ def steps_of(subject: Subject) -> int:
 
 
 def theirs(subject: Subject) -> Arrays:
-    """By speculators, in another process."""
-    python = os.environ.get("SLIPSTREAM_TORCH_PYTHON")
+    """By speculators, or by EAGLE's authors, in another process."""
+    python, clone = os.environ.get("SLIPSTREAM_TORCH_PYTHON"), os.environ.get("SLIPSTREAM_EAGLE")
     if not python:
         raise Unavailable("SLIPSTREAM_TORCH_PYTHON names no Python with torch and speculators")
+    if subject is FIRST and not clone:
+        raise Unavailable("SLIPSTREAM_EAGLE names no clone of SafeAILab/EAGLE")
     target = subject.target_model()
     states = hidden_states(target, list(PROMPT))
-    ids = subject.config["eagle_aux_hidden_state_layer_ids"]
-    together = mx.concatenate([states[tap][:-1] for tap in ids], axis=-1)
+    taps = subject.config.get("eagle_aux_hidden_state_layer_ids", [-1])
     with TemporaryDirectory() as name:
         folder = subject.write(Path(name) / "drafter")
         inputs, output = Path(name) / "inputs.npz", Path(name) / "output.npz"
         np.savez(
             inputs,
             embedding=numbers(target.model.embed_tokens.weight),
-            states=numbers(together),
+            head=numbers(target.lm_head.weight),
+            states=numbers(mx.concatenate([states[tap][:-1] for tap in taps], axis=-1)),
             ids=np.array(PROMPT[1:], dtype=np.int64),
             steps=np.array(steps_of(subject)),
         )
-        script = Path(__file__).with_name("speculators_torch.py")
-        subprocess.run([python, script, folder, inputs, output], check=True)
+        script = "eagle_torch.py" if subject is FIRST else "speculators_torch.py"
+        subprocess.run(
+            [python, Path(__file__).with_name(script), folder, inputs, output],
+            check=True,
+            env=os.environ | {"PYTHONPATH": clone or ""},
+        )
         with np.load(output) as file:
             logits: NDArray[Any] = file["logits"]
     kept = logits if logits.shape[-1] == VOCABULARY else over_target(mx.array(logits))
@@ -148,7 +169,6 @@ def ours(subject: Subject) -> Arrays:
     target = Decoder(subject.target_model())
     with TemporaryDirectory() as folder:
         network = load_network(subject.write(Path(folder)), subject.config, target)
-    assert not isinstance(network, Eagle)
     states = target.record(network.taps)
     target.read(mx.array(PROMPT[:-1]))
     begun = network.begin(states.between(0, len(PROMPT) - 1)[None])
