@@ -8,12 +8,13 @@ import copy
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Any
 from weakref import WeakValueDictionary
 
 import mlx.core as mx
 import mlx.nn as nn
 
+from models.drafter_kinds import Tap as Tap
 from models.errors import Problem
 
 _TRUNKS = ("model", "language_model", "backbone", "transformer")
@@ -22,10 +23,6 @@ _NORMS = ("norm", "ln_f", "norm_f", "final_layernorm", "embedding_norm")
 
 _KEPT = 2048  # positions, so that a long conversation costs a bounded amount of memory
 _PER_ROW = ("weight", "scales", "biases", "bias")  # of an output layer
-
-Tap = int | Literal["norm"]
-"""Where hidden states are read: behind layer 1, 2, ...; 0: what the first layer is given, which is
-the embedding as the target scales it; "norm": behind the final norm."""
 
 
 def trunk(model: nn.Module) -> nn.Module:

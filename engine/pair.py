@@ -18,14 +18,14 @@ from engine.decoder import Decoder
 from engine.draft_length import LONGEST, DraftLengthPolicy
 from engine.draft_length.calibrations import CalibrationKey
 from engine.draft_length.policy import Automatic, Fixed
-from engine.drafters import Drafter, NoDrafter
+from engine.drafters import Drafter, DrafterRefused, NoDrafter
 from engine.drafters.cascade import Cascade
 from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.head_network import head_drafter, load_head
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
 from engine.loading import LoadedModel, load
-from models.drafter_folders import HeadFolder
+from models.drafter_folders import DrafterFolder
 from models.errors import Problem
 from models.installed.last_used import mark_used
 from models.installed.resolve import Drafters, NamedDrafter
@@ -55,20 +55,36 @@ def _make_one(
     decoder: Decoder,
     load: Callable[[ModelFolder], LoadedModel],
 ) -> Drafter:
-    folder = part.folder
-    if isinstance(folder, HeadFolder):
-        known = target.folder.fingerprint
-        bound = load_head(folder, fingerprint=known, vocabulary=decoder.vocabulary)
-        return head_drafter(decoder, bound)
-    if folder is not None:
-        require_same_tokens(target.folder, folder)
-        mark_used(folder.path)
-        return ModelDrafter(Decoder(load(folder).model), vocabulary=decoder.vocabulary)
+    if part.folder is not None:
+        return _load_one(part.folder, target, decoder, load)
     word, _, layers = part.name.partition(":")
     if word == "early-exit":
         half = max(1, len(target.model.layers) // 2)
         return EarlyExitDrafter(decoder, layers=int(layers) if layers else half)
     return LookupDrafter() if word == "lookup" else NoDrafter()
+
+
+def _load_one(
+    folder: DrafterFolder,
+    target: LoadedModel,
+    decoder: Decoder,
+    load: Callable[[ModelFolder], LoadedModel],
+) -> Drafter:
+    """A drafter with weights of its own."""
+    if folder.kind == "head":
+        known = target.folder.fingerprint
+        head = load_head(folder, fingerprint=known, vocabulary=decoder.vocabulary)
+        return head_drafter(decoder, head)
+    if folder.kind == "model":
+        require_same_tokens(target.folder, folder.files)
+        mark_used(folder.path)
+        return ModelDrafter(Decoder(load(folder.files).model), vocabulary=decoder.vocabulary)
+    raise DrafterRefused(
+        "unsupported",
+        f"{folder.name} is a drafter of a kind that this version does not run: "
+        f"{folder.description.name}.",
+        "Choose another drafter, or update Slipstream.",
+    )
 
 
 def identify(drafters: Drafters, target: LoadedModel, decoder: Decoder) -> CalibrationKey:
@@ -90,9 +106,7 @@ def identify(drafters: Drafters, target: LoadedModel, decoder: Decoder) -> Calib
 
 def _identity(part: NamedDrafter) -> str:
     """A drafter in the key: its name, or the fingerprint of its weights."""
-    if isinstance(part.folder, HeadFolder):
-        return f"head {part.folder.sha256[:16]}"
-    return part.name if part.folder is None else f"model {part.folder.fingerprint}"
+    return part.name if part.folder is None else f"{part.folder.kind} {part.folder.fingerprint}"
 
 
 def make_policy(length: str) -> DraftLengthPolicy:

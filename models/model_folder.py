@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from models.architectures import known_to_mlx
+from models.drafter_kinds import kind_of
 from models.errors import Problem
 from models.files import read_json_object
 from models.gguf.importing import import_gguf
@@ -24,6 +25,7 @@ from models.token_tables import TokenTable, read_table
 MOST_LAYERS = 4096  # and most of everything else that mlx-lm builds one by one
 _COUNTED = re.compile(r"(^|_)(layers?|blocks?|heads?|experts|loops|inputs)$")
 _LISTED = ("hybrid_override_pattern", "block_configs", "layer_types", "layers_block_type")
+_MLX_WEIGHTS = "model*.safetensors"
 PICKLE_SUFFIXES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 _OTHER_VERSION = "Use an MLX version of the model, with safetensors weights."
 _SAMPLE_BYTES = 4096  # of the fingerprint, from the start of each tensor
@@ -110,9 +112,19 @@ class ModelFolder:
 
     @cached_property
     def headers(self) -> Mapping[Path, Mapping[str, TensorLayout]]:
-        """The tensors of each weight file that mlx-lm would load; none of the files is missing."""
-        files = _weights(self.path, self.indexed)
+        """The tensors of each weight file; none of the files is missing.
+
+        They are those that mlx-lm would load. Where there are none, a drafter's have any name.
+        """
+        files = self._drafter_weights() or _weights(self.path, self.indexed)
         return MappingProxyType({path: MappingProxyType(check_safetensors(path)) for path in files})
+
+    def _drafter_weights(self) -> list[Path]:
+        """The weight files of a drafter that are not named as mlx-lm wants them."""
+        found = sorted(self.path.glob("*.safetensors"))
+        if not found or any(path.match(_MLX_WEIGHTS) for path in found):
+            return []
+        return [] if kind_of(self.config) == "model" else found
 
     @property
     def layouts(self) -> Mapping[str, TensorLayout]:
@@ -218,14 +230,14 @@ def _is_gguf(path: Path) -> bool:
 
 def _weights(folder: Path, indexed: frozenset[str]) -> list[Path]:
     """The weight files, as mlx-lm picks them. Raises Problem where there are none, or too few."""
-    weights = sorted(folder.glob("model*.safetensors"))
+    weights = sorted(folder.glob(_MLX_WEIGHTS))
     if not weights:
         if any(path.suffix in PICKLE_SUFFIXES for path in folder.glob("*")):
             raise Problem(
                 f"The weights in {folder} are pickled, and unpickling can run any code.",
                 _OTHER_VERSION,
             )
-        raise Problem(f"{folder} has no weights (model*.safetensors).", _OTHER_VERSION)
+        raise Problem(f"{folder} has no weights ({_MLX_WEIGHTS}).", _OTHER_VERSION)
     missing = sorted(indexed - {path.name for path in weights})
     if missing:
         raise Problem(

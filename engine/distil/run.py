@@ -22,7 +22,7 @@ from engine.distil.training import Learning, memory_bytes
 from engine.drafters.head_network import BoundHead, new_head, save_head, shape_for
 from engine.loading import LoadedModel, load
 from engine.model_parts import embedding
-from models.drafter_folders import WEIGHTS_NAME
+from models.drafter_kinds import HEAD_WEIGHTS_NAME
 from models.errors import Problem
 from models.files import write_text
 from models.model_folder import ModelFolder
@@ -116,7 +116,7 @@ def _keep(bound: BoundHead, options: DistilOptions, weights: str) -> None:
     try:
         save_head(bound, options.out, target=options.target.name, fingerprint=weights)
     except (OSError, RuntimeError) as error:
-        (options.out / f".{WEIGHTS_NAME}").unlink(missing_ok=True)
+        (options.out / f".{HEAD_WEIGHTS_NAME}").unlink(missing_ok=True)
         raise Problem(
             f"The drafter cannot be written to {options.out}: {error}.",
             "Free some disk space, and continue with --resume.",

@@ -25,8 +25,9 @@ from engine.device import fetch
 from engine.drafters import DrafterRefused
 from engine.drafters.chain import row_of_token, spread
 from engine.drafters.states import StateDrafter
-from engine.model_parts import Tap, embedding, final_norm, output_rows
-from models.drafter_folders import HEAD_MODEL_TYPE, WEIGHTS_NAME, HeadFolder
+from engine.model_parts import embedding, final_norm, output_rows
+from models.drafter_folders import DrafterFolder
+from models.drafter_kinds import HEAD_MODEL_TYPE, HEAD_WEIGHTS_NAME, Tap
 from models.files import replacing, write_text
 
 _BITS, _GROUP_SIZE = 8, 64
@@ -189,23 +190,24 @@ def save_head(bound: BoundHead, folder: Path, *, target: str, fingerprint: str) 
     _quantize(copy)
     folder.mkdir(parents=True, exist_ok=True)
     weights = dict(tree_flatten(copy.parameters())) | {"kept": bound.kept.astype(mx.int32)}
-    with replacing(folder / WEIGHTS_NAME) as partial:
+    with replacing(folder / HEAD_WEIGHTS_NAME) as partial:
         mx.save_safetensors(str(partial), weights)
     config = {"model_type": HEAD_MODEL_TYPE, "target": target, "target_fingerprint": fingerprint}
     config |= asdict(bound.shape)
     write_text(folder / "config.json", json.dumps(config, indent=2) + "\n")
 
 
-def load_head(folder: HeadFolder, *, fingerprint: str, vocabulary: int) -> BoundHead:
+def load_head(folder: DrafterFolder, *, fingerprint: str, vocabulary: int) -> BoundHead:
     """The head, for the target with these weights and as many logits.
 
     Raises `Problem` where it was made for another target, or is damaged.
     """
-    if folder.target_fingerprint != fingerprint:
+    demanded = folder.description.demands.fingerprint
+    if demanded != fingerprint:
         raise DrafterRefused(
             "other target",
-            f"The drafter {folder.name} was distilled for {folder.target} "
-            f"(weights {folder.target_fingerprint}), and the target's are {fingerprint}.",
+            f"The drafter {folder.name} was distilled for {folder.description.verifier} "
+            f"(weights {demanded}), and the target's are {fingerprint}.",
             "Choose its own target, or distil one for this target: slipstream distil.",
         )
     try:
@@ -220,12 +222,12 @@ def load_head(folder: HeadFolder, *, fingerprint: str, vocabulary: int) -> Bound
     return bound
 
 
-def _read(folder: HeadFolder) -> BoundHead:
+def _read(folder: DrafterFolder) -> BoundHead:
     fields = {name: folder.config[name] for name in HeadShape.__dataclass_fields__}
     shape = HeadShape(**fields | {"layers": tuple(fields["layers"])})
     head = Head(shape)
     _quantize(head)
-    weights: Any = mx.load(str(folder.path / WEIGHTS_NAME))
+    weights: Any = mx.load(str(folder.path / HEAD_WEIGHTS_NAME))
     kept = weights.pop("kept")
     head.load_weights(list(weights.items()))
     if mx.default_device() == mx.cpu:  # as for a target, see `engine.loading`

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from models.architectures import known_to_mlx
-from models.drafter_folders import HEAD_MODEL_TYPE, HeadFolder, describe_head, is_head
+from models.drafter_folders import DrafterFolder, describe_drafter, is_drafter
+from models.drafter_kinds import HEAD_MODEL_TYPE
 from models.errors import Problem
 from models.gguf.config import mlx_config
 from models.gguf.file import read_gguf
@@ -53,7 +54,7 @@ class ModelEntry:
     """
 
     record: Installed
-    folder: ModelFolder | HeadFolder
+    folder: ModelFolder | DrafterFolder
 
 
 def describe(place: ModelPlace, *, home: Path | None = None) -> ModelEntry:
@@ -67,9 +68,9 @@ def describe(place: ModelPlace, *, home: Path | None = None) -> ModelEntry:
     try:
         if is_gguf(place.path):
             return ModelEntry(_describe_gguf(model, place.path), folder)
-        if is_head(place.path):
+        if is_drafter(place.path):
             model = replace(model, role="head", model_type=HEAD_MODEL_TYPE)
-            return ModelEntry(model, _sound_head(place.path))
+            return ModelEntry(model, describe_drafter(place.path))
         model = _from_config(model, folder.config)
         _require_unchanged(place, home)
         folder.check()
@@ -139,12 +140,6 @@ def _describe_gguf(model: Installed, path: Path) -> Installed:
         return with_problem(model, problem)
     length = config.get("max_position_embeddings")
     return replace(model, context_length=length if isinstance(length, int) else None)
-
-
-def _sound_head(path: Path) -> HeadFolder:
-    head = describe_head(path)
-    _ = head.layouts
-    return head
 
 
 def _require_unchanged(place: ModelPlace, home: Path | None) -> None:

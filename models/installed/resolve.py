@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from models.drafter_folders import HeadFolder, describe_head, find_head, is_head
+from models.drafter_folders import DrafterFolder, describe_drafter, find_head, is_drafter
 from models.errors import Problem
 from models.files import models_folder
 from models.hub.cache_layout import cache_folder, reference, repositories
@@ -33,7 +33,7 @@ class NamedDrafter:
     """One drafter: its name as the person wrote it, and its folder where it has weights."""
 
     name: str
-    folder: ModelFolder | HeadFolder | None = None
+    folder: DrafterFolder | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ def resolve_target(
     found = _find(text, home=home, cache=cache, drafts=False)
     if isinstance(found, Path):
         return open_model(found, imports=models_folder(home), progress=progress)
-    if found.record.role != "chat" or isinstance(found.folder, HeadFolder):
+    if found.record.role != "chat" or isinstance(found.folder, DrafterFolder):
         raise Problem(
             f"{found.record.name} is a drafter, and cannot answer by itself.",
             f"Name it as the drafter: --drafter {text}",
@@ -92,16 +92,17 @@ def resolve_drafter(
     home: Path | None = None,
     cache: Path | None = None,
     progress: Callable[[int, int], None] | None = None,
-) -> ModelFolder | HeadFolder:
-    """The drafting model, or the drafter head, that `text` names: as `resolve_target`."""
+) -> DrafterFolder:
+    """The drafter of any kind that `text` names: as `resolve_target`."""
     found = _find(text, home=home, cache=cache, drafts=True)
     if isinstance(found, Path):
-        if is_head(found):
-            return describe_head(found)
-        return open_model(found, imports=models_folder(home), progress=progress)
-    if isinstance(found.folder, HeadFolder):
+        if is_drafter(found):
+            return describe_drafter(found)
+        model = open_model(found, imports=models_folder(home), progress=progress)
+        return DrafterFolder.of_model(model)
+    if isinstance(found.folder, DrafterFolder):
         return found.folder
-    return _usable(found.folder, home, progress)
+    return DrafterFolder.of_model(_usable(found.folder, home, progress))
 
 
 def resolve_drafters(name: str, target: ModelFolder) -> Drafters:

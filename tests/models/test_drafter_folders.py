@@ -10,13 +10,12 @@ from safetensors.numpy import save_file
 
 from models import drafter_folders
 from models.drafter_folders import (
-    HEAD_MODEL_TYPE,
-    WEIGHTS_NAME,
-    HeadFolder,
-    describe_head,
+    DrafterFolder,
+    describe_drafter,
     find_head,
-    is_head,
+    is_drafter,
 )
+from models.drafter_kinds import HEAD_MODEL_TYPE, HEAD_WEIGHTS_NAME
 from models.errors import Problem
 from models.files import HOME_VARIABLE
 
@@ -26,12 +25,12 @@ CONFIG = {"model_type": HEAD_MODEL_TYPE, "target": "A target", "target_fingerpri
 
 def head(folder: Path, **changes: Any) -> Path:
     folder.mkdir(parents=True)
-    save_file({"kept": numpy.arange(4)}, folder / WEIGHTS_NAME)
+    save_file({"kept": numpy.arange(4)}, folder / HEAD_WEIGHTS_NAME)
     (folder / "config.json").write_text(json.dumps(CONFIG | changes))
     return folder
 
 
-def place_of(found: HeadFolder | None) -> Path | None:
+def place_of(found: DrafterFolder | None) -> Path | None:
     return found and found.path
 
 
@@ -51,10 +50,11 @@ def home(tmp_path: Path, shipped: Path) -> Path:
 
 def test_what_a_head_is_for(tmp_path: Path) -> None:
     folder = head(tmp_path / "any name", hidden_size=64)
-    assert is_head(folder)
-    described = describe_head(folder)
-    assert (described.path, described.target) == (folder, "A target")
-    assert described.target_fingerprint == TARGET
+    assert is_drafter(folder)
+    described = describe_drafter(folder)
+    assert (described.path, described.kind) == (folder, "head")
+    assert described.description.verifier == "A target"
+    assert described.description.demands.fingerprint == TARGET
     assert described.config == CONFIG | {"hidden_size": 64}
 
 
@@ -70,8 +70,8 @@ def test_what_a_head_is_for(tmp_path: Path) -> None:
 )
 def test_a_folder_of_something_else(tmp_path: Path, changes: dict[str, Any]) -> None:
     folder = head(tmp_path / "other", **changes)
-    with pytest.raises(Problem, match="holds no drafter head"):
-        describe_head(folder)
+    with pytest.raises(Problem, match=r"drafter|weights"):
+        describe_drafter(folder)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "7", "\x00", "[" * 100_000])
@@ -79,15 +79,15 @@ def test_a_config_that_is_none(tmp_path: Path, home: Path, text: str) -> None:
     folder = head(home / "drafters" / "broken")
     (folder / "config.json").write_text(text)
     with pytest.raises(Problem, match=r"config\.json"):
-        describe_head(folder)
+        describe_drafter(folder)
     assert find_head(TARGET, home=home) is None
 
 
 def test_a_folder_without_weights_is_no_head(tmp_path: Path, home: Path) -> None:
     folder = head(home / "drafters" / "half")
-    (folder / WEIGHTS_NAME).unlink()
-    assert not is_head(folder)
-    assert not is_head(tmp_path / "none")
+    (folder / HEAD_WEIGHTS_NAME).unlink()
+    assert not is_drafter(folder)
+    assert not is_drafter(tmp_path / "none")
     assert find_head(TARGET, home=home) is None
 
 
@@ -128,7 +128,7 @@ def test_the_home_may_be_named_by_a_variable(
 
 @pytest.mark.parametrize("data", [b"", b"\xa5" * 200, b"\x10\0\0\0\0\0\0\0{}"])
 def test_a_broken_one_hides_no_sound_one(home: Path, shipped: Path, data: bytes) -> None:
-    (head(home / "drafters" / "a") / WEIGHTS_NAME).write_bytes(data)
+    (head(home / "drafters" / "a") / HEAD_WEIGHTS_NAME).write_bytes(data)
     (head(home / "drafters" / "b") / "config.json").write_text("{")
     (head(home / "drafters" / "c") / "config.json").unlink()
     (home / "drafters" / "a file").write_text("")

@@ -21,7 +21,7 @@ from engine.loading import LoadedModel
 from engine.model_parts import embedding
 from engine.request import Request
 from engine.session import Session
-from models.drafter_folders import describe_head
+from models.drafter_folders import describe_drafter
 from models.errors import Problem
 from models.model_folder import ModelFolder
 from tests.support.engine.story_samples import STORIES, asked_of, new_story_head, openings
@@ -138,7 +138,7 @@ def test_its_head_beats_an_untrained_one(
     untrained = options.out.with_name("untrained")
     save_head(new_story_head(stories, rows=300), untrained, target="x", fingerprint=weights)
     heads = [
-        load_head(describe_head(f), fingerprint=weights, vocabulary=512)
+        load_head(describe_drafter(f), fingerprint=weights, vocabulary=512)
         for f in (options.out, untrained)
     ]
     ours, theirs = (measure(head, held, table).length for head in heads)
@@ -291,7 +291,7 @@ def test_interrupted_while_learning(
     assert "can be used" in lines[-1]
     assert "--resume" in lines[-1]
     load_head(
-        describe_head(options.out), fingerprint=ModelFolder(STORIES).fingerprint, vocabulary=512
+        describe_drafter(options.out), fingerprint=ModelFolder(STORIES).fingerprint, vocabulary=512
     )
     assert 0 < len(work.learned) < len(straight.work.learned)
     distil(replace(options, resume=True), quiet)
