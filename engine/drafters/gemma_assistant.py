@@ -22,7 +22,7 @@ from mlx_lm.models.gemma4_text import DecoderLayer, ModelArgs
 from engine.decoder import Decoder
 from engine.drafters import DrafterRefused
 from engine.drafters.caches import CacheDrafter, Memory
-from engine.drafters.weights import damaged, fill, read_tensors
+from engine.drafters.weights import fill, read_tensors, refused_as_damaged
 from engine.model_parts import embedding, embedding_scale
 
 _CLUSTERS, _LIKELIEST = 2048, 32  # where a config does not say
@@ -124,7 +124,7 @@ def load_gemma_assistant(folder: Path, config: Mapping[str, Any], target: Decode
 
     Raises `DrafterRefused`, or `Problem` where the target does not lend what it needs.
     """
-    try:
+    with refused_as_damaged(folder):
         backbone, clustered = int(config["backbone_hidden_size"]), config["use_ordered_embeddings"]
         text = dict(config["text_config"])
         # All of its layers do without keys and values; and they have no per-layer inputs.
@@ -137,8 +137,6 @@ def load_gemma_assistant(folder: Path, config: Mapping[str, Any], target: Decode
             clusters=int(config.get("num_centroids", _CLUSTERS)) if clustered else 0,
             likeliest=int(config.get("centroid_intermediate_top_k", _LIKELIEST)),
         )
-    except (LookupError, TypeError, ValueError, ArithmeticError) as error:
-        raise damaged(folder, str(error)) from error
     width = embedding(target.model)(mx.zeros((1,), dtype=mx.int32)).shape[-1]
     if (backbone, sizes.vocab_size) != (width, target.vocabulary):
         raise _another_target(
@@ -148,7 +146,8 @@ def load_gemma_assistant(folder: Path, config: Mapping[str, Any], target: Decode
     network = AssistantNetwork(assistant, target)
     tensors = read_tensors(folder)
     tensors.pop("lm_head.weight", None)  # it is the embedding
-    fill(assistant, tensors, folder)
+    with refused_as_damaged(folder):
+        fill(assistant, tensors)
     return CacheDrafter(target, network, name="Gemma-4 assistant")
 
 

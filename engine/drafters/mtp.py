@@ -25,7 +25,7 @@ from engine.decoder import Decoder
 from engine.drafters import DrafterRefused
 from engine.drafters.chain import row_of_token, spread
 from engine.drafters.states import StateDrafter
-from engine.drafters.weights import damaged, fill, read_tensors
+from engine.drafters.weights import damaged, fill, read_tensors, refused_as_damaged
 from engine.model_parts import Tap, embedding, embedding_scale, new_layer, output_layer
 
 _TEXT_CONFIGS = ("text_config", "transformer_layer_config")  # transformers', speculators'
@@ -92,14 +92,18 @@ class MtpNetwork:
         return [KVCache()]
 
 
-def load_mtp(
-    folder: Path, config: Mapping[str, Any], target: Decoder, *, kept: Sequence[int] | None = None
-) -> StateDrafter:
+def load_mtp(folder: Path, config: Mapping[str, Any], target: Decoder) -> StateDrafter:
     """The drafter in `folder`, which may be the target's own, with its config.json.
 
-    `kept`: the token ids that it proposes; None for all. Raises `DrafterRefused`, or `Problem`
-    where the target does not lend what it needs.
+    Raises `DrafterRefused`, or `Problem` where the target does not lend what it needs.
     """
+    return StateDrafter(target, load_network(folder, config, target), name="MTP")
+
+
+def load_network(
+    folder: Path, config: Mapping[str, Any], target: Decoder, *, kept: Sequence[int] | None = None
+) -> MtpNetwork:
+    """Its network. `kept`: the token ids that it proposes; None for all. Raises as `load_mtp`."""
     text = next((config[key] for key in _TEXT_CONFIGS if key in config), config)
     if text.get("mtp_use_dedicated_embeddings"):
         raise DrafterRefused(
@@ -107,25 +111,24 @@ def load_mtp(
             f"The MTP module in {folder} has an embedding of its own.",
             "Choose one that shares its target's.",
         )
+    tensors = _renamed(read_tensors(folder))
+    missing = {"fuse.weight", "norm.weight"} - tensors.keys()
+    if missing:
+        raise damaged(folder, "it has no tensors of an MTP module, or not all")
     family = getattr(target.model, "model_type", "")
-    layer = new_layer(target.model)
-    module = MtpModule(layer, state_first=family in _STATE_FIRST)
-    weights = _renamed(read_tensors(folder))
-    if "fuse.weight" not in weights:
-        raise damaged(folder, "it has no tensors of an MTP module")
-    width = weights["norm.weight"].size if "norm.weight" in weights else 0
-    if width != module.norm.weight.size:
+    module = MtpModule(new_layer(target.model), state_first=family in _STATE_FIRST)
+    theirs, ours = tensors["norm.weight"].size, module.norm.weight.size
+    if theirs != ours:
         raise DrafterRefused(
             "other target",
-            f"The MTP module in {folder} reads states of {width} numbers, and this target's have "
-            f"{module.norm.weight.size}.",
+            f"The MTP module in {folder} reads states of {theirs} numbers, and this target's have "
+            f"{ours}.",
             "Choose one that was made for this target.",
         )
-    weights = _as_mlx(weights, target.model)
-    if family in _ZERO_CENTRED:
-        weights = _uncentred(weights)
-    fill(module, weights, folder)
-    return StateDrafter(target, MtpNetwork(module, target, kept=kept), name="MTP")
+    with refused_as_damaged(folder):
+        tensors = _as_mlx(tensors, target.model)
+        fill(module, _uncentred(tensors) if family in _ZERO_CENTRED else tensors)
+    return MtpNetwork(module, target, kept=kept)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,10 @@
-"""A drafter's weights: from safetensors files into a network.
+"""The weights of a drafter that others have trained: from its folder into a network of ours.
 
-Knows files and arrays, which may be damaged; nothing of what the networks do. Of the formats that
-weights come in, no other one is read: pickled files can run code.
+Knows files, number types and quantization; nothing of what a network computes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,55 +14,85 @@ from mlx_lm.utils import dequantize_model
 
 from engine.drafters import DrafterRefused
 
+_PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt")
+
 
 def read_tensors(folder: Path) -> dict[str, mx.array]:
-    """All tensors in the safetensors files of `folder`; their numbers are read when first used.
+    """All tensors of a folder, by name; each is read from the disk when it is first used."""
+    files = sorted(folder.glob("*.safetensors"))
+    if not files and any(path for pattern in _PICKLED for path in folder.glob(pattern)):
+        raise DrafterRefused(
+            "unsupported",
+            f"The drafter in {folder} is pickled: to read its weights is to run a program.",
+            "Choose one whose weights are .safetensors files.",
+        )
+    if not files:
+        raise damaged(folder, "it has no weights")
+    with refused_as_damaged(folder):
+        return {name: tensor for file in files for name, tensor in _load(file).items()}
 
-    Raises `DrafterRefused`.
+
+def columns(tensors: Mapping[str, mx.array], name: str, config: Mapping[str, Any]) -> int:
+    """How many columns the matrix `name`.weight has, as if it were not quantized."""
+    if f"{name}.scales" not in tensors:
+        return tensors[f"{name}.weight"].shape[1]
+    quantization = config.get("quantization", {})
+    own = quantization.get(name)
+    group = (own if isinstance(own, Mapping) else quantization)["group_size"]
+    return tensors[f"{name}.scales"].shape[1] * int(group)
+
+
+def fill(network: nn.Module, tensors: Mapping[str, mx.array]) -> None:
+    """Give a network the tensors that its parameters are named after: each one, and no others.
+
+    Linear layers get a bias where there is one. Matrices that come with scales stay quantized, by
+    as many bits and in such groups as their shapes tell; on the CPU all become float32, as for a
+    target: see `engine.loading`.
     """
-    tensors: dict[str, mx.array] = {}
-    for path in sorted(folder.glob("*.safetensors")):
-        try:
-            loaded: Any = mx.load(str(path))
-        except (RuntimeError, ValueError, OSError) as error:
-            raise damaged(folder, str(error)) from error
-        tensors |= loaded
-    return tensors
+    modules = dict(network.named_modules())
+    for name in tensors:
+        place, _, kind = name.rpartition(".")
+        module = modules.get(place)
+        if kind == "bias" and isinstance(module, nn.Linear):
+            module.bias = mx.zeros((module.weight.shape[0],))
 
-
-def fill(network: nn.Module, weights: Mapping[str, mx.array], folder: Path) -> None:
-    """Give `network` its `weights`, all of them, and no others. Raises `DrafterRefused`.
-
-    Matrices that come with scales are quantized: shapes tell how. On the CPU all become float32,
-    as those of a target do (see `engine.loading`).
-    """
-
-    def quantization(path: str, module: nn.Module) -> bool | dict[str, Any]:
-        scales, packed = weights.get(f"{path}.scales"), weights.get(f"{path}.weight")
+    def quantized(name: str, module: nn.Module) -> bool | dict[str, Any]:
+        scales, packed = tensors.get(f"{name}.scales"), tensors.get(f"{name}.weight")
         if scales is None or packed is None or not hasattr(module, "to_quantized"):
             return False
         width = module.weight.shape[-1]
         group_size, bits = width // scales.shape[-1], packed.shape[-1] * 32 // width
         mode = "nvfp4" if group_size == 16 else f"mxfp{bits}"
-        if f"{path}.biases" in weights:
+        if f"{name}.biases" in tensors:
             mode = "affine"
         return {"group_size": group_size, "bits": bits, "mode": mode}
 
-    try:
-        nn.quantize(network, class_predicate=quantization)
-        network.load_weights(list(weights.items()))
-        if mx.default_device() == mx.cpu:
-            network.set_dtype(mx.float32)  # scales first, so that weights are expanded exactly
-            dequantize_model(network)
-            network.set_dtype(mx.float32)
-        network.eval()
-        mx.eval(network.parameters())
-    except (LookupError, TypeError, ValueError, ArithmeticError, RuntimeError) as error:
-        raise damaged(folder, str(error)) from error
+    nn.quantize(network, class_predicate=quantized)
+    network.load_weights(list(tensors.items()))
+    if mx.default_device() == mx.cpu:
+        network.set_dtype(mx.float32)  # scales first, so that weights are expanded exactly
+        dequantize_model(network)
+        network.set_dtype(mx.float32)
+    network.eval()
+    mx.eval(network.parameters())
 
 
 def damaged(folder: Path, why: str) -> DrafterRefused:
-    """The refusal of a drafter whose files cannot be read, or contradict each other."""
+    """The refusal of a folder whose files contradict each other or cannot be read."""
     why = " ".join(why.split())[:200].rstrip(".")
     message = f"The drafter in {folder} is damaged: {why}."
-    return DrafterRefused("damaged", message, "Fetch or make it again.")
+    return DrafterRefused("damaged", message, "Fetch it again, or choose another drafter.")
+
+
+@contextmanager
+def refused_as_damaged(folder: Path) -> Iterator[None]:
+    """What goes wrong meanwhile, while the folder's files are read, is their fault."""
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RuntimeError) as e:
+        raise damaged(folder, str(e) or type(e).__name__) from e
+
+
+def _load(file: Path) -> dict[str, mx.array]:
+    tensors: Any = mx.load(str(file))
+    return dict(tensors)

@@ -1,14 +1,18 @@
 """MTP modules: Qwen3.5's against mlx-vlm's, dense and of experts, in all three spellings."""
 
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import mlx.core as mx
 import numpy as np
 
-from engine.drafters.mtp import load_mtp
-from tests.lab.parity.state_drafters import DRAFTED, ours_by
+from engine.decoder import Decoder
+from engine.drafters.mtp import load_network
+from tests.lab.parity.states import continued
 from tests.lab.parity.subjects import PROMPT, VOCABULARY, WIDTH, Arrays, Subject, numbers
 
+DRAFTED = 4
 Shapes = dict[str, tuple[int, ...]]
 
 _TEXT: dict[str, Any] = {
@@ -168,5 +172,8 @@ def _for_mlx_vlm(name: str) -> str:
 
 
 def ours(subject: Subject) -> Arrays:
-    """By our network."""
-    return ours_by(load_mtp, subject)
+    """By our network, with our target's recording."""
+    target = Decoder(subject.target_model())
+    with TemporaryDirectory() as folder:
+        network = load_network(subject.write(Path(folder)), subject.config, target)
+    return continued(network, target, drafted=DRAFTED)
