@@ -23,15 +23,7 @@ from engine.drafters.gemma_assistant import (
 from engine.model_parts import HiddenStates
 from tests.lab.parity import gemma_assistant as parity
 from tests.lab.parity.subjects import TOLERANCE, Subject, difference, kept
-from tests.support.engine.chi_square import excess
-from tests.support.engine.first_two import (
-    COLD,
-    SAMPLINGS,
-    counted_first_two,
-    exact_first_two,
-    flat,
-    q_before_the_sampler_chain,
-)
+from tests.support.engine.first_two import SAMPLINGS, assert_q_matters, assert_the_targets
 from tests.support.engine.gemma4 import (
     TARGETS,
     assistant_drafter,
@@ -262,26 +254,13 @@ def test_greedy_text_is_the_targets(kind: str, length: int, seed: int) -> None:
     ),
 )
 def test_first_two_tokens_have_the_targets_distribution(kind: str, sampling: str) -> None:
-    model, chosen = flat(build_target(kind, vocabulary=VOCABULARY)), SAMPLINGS[sampling]
-    prompt = [1, 2, 3, 4, 5, 0]
-    target = Decoder(model)
-    counts, accepted, proposed = counted_first_two(
-        target, assistant_drafter(target, kind), chosen, prompt, texts=400
-    )
-    assert excess(counts.ravel(), exact_first_two(model, chosen, prompt).ravel()) < 1.0
-    assert 40 < accepted < proposed - 40
+    model = build_target(kind, vocabulary=VOCABULARY)
+    assert_the_targets(model, lambda target: assistant_drafter(target, kind), SAMPLINGS[sampling])
 
 
 def test_q_before_the_sampler_chain_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    model, prompt = flat(build_target("large", vocabulary=VOCABULARY), 0.03), [1, 2, 3, 4, 5, 0]
-    exact = exact_first_two(model, COLD, prompt).sum(axis=1)
-    target = Decoder(model)
-    drafter = assistant_drafter(target, "large")
-    honest, *_ = counted_first_two(target, drafter, COLD, prompt, texts=150, length=1)
-    assert excess(honest.sum(axis=1), exact) < 1.0
-    q_before_the_sampler_chain(monkeypatch)
-    counts, *_ = counted_first_two(target, drafter, COLD, prompt, texts=150, length=1)
-    assert excess(counts.sum(axis=1), exact) > 1.5
+    model = build_target("large", vocabulary=VOCABULARY)
+    assert_q_matters(model, lambda target: assistant_drafter(target, "large"), monkeypatch)
 
 
 def test_clusters_that_only_score_low_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

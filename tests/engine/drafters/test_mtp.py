@@ -17,15 +17,7 @@ from engine.drafters.states import StateDrafter
 from engine.request import Sampling
 from tests.lab.parity import mtp as parity
 from tests.lab.parity.subjects import TOLERANCE, Subject, difference, kept
-from tests.support.engine.chi_square import excess
-from tests.support.engine.first_two import (
-    COLD,
-    SAMPLINGS,
-    counted_first_two,
-    exact_first_two,
-    flat,
-    q_before_the_sampler_chain,
-)
+from tests.support.engine.first_two import SAMPLINGS, assert_q_matters, assert_the_targets
 from tests.support.engine.helpers import GREEDY, PROMPT, MakeDrafter, Run, run_greedily, up_to
 from tests.support.engine.mtp import (
     TARGETS,
@@ -210,26 +202,13 @@ def test_greedy_text_is_the_targets(architecture: str, length: int, seed: int) -
     ),
 )
 def test_first_two_tokens_have_the_targets_distribution(architecture: str, sampling: str) -> None:
-    model, chosen = flat(build_target(architecture, vocabulary=VOCABULARY)), SAMPLINGS[sampling]
-    prompt = [1, 2, 3, 4, 5, 0]
-    target = Decoder(model)
-    counts, accepted, proposed = counted_first_two(
-        target, mtp_drafter(target), chosen, prompt, texts=600
-    )
-    assert excess(counts.ravel(), exact_first_two(model, chosen, prompt).ravel()) < 1.0
-    assert 40 < accepted < proposed - 40
+    model = build_target(architecture, vocabulary=VOCABULARY)
+    assert_the_targets(model, mtp_drafter, SAMPLINGS[sampling])
 
 
 def test_q_before_the_sampler_chain_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    model, prompt = flat(build_target("qwen3_5", vocabulary=VOCABULARY), 0.03), [1, 2, 3, 4, 5, 0]
-    exact = exact_first_two(model, COLD, prompt).sum(axis=1)
-    target = Decoder(model)
-    drafter = mtp_drafter(target)
-    honest, *_ = counted_first_two(target, drafter, COLD, prompt, texts=150, length=1)
-    assert excess(honest.sum(axis=1), exact) < 1.0
-    q_before_the_sampler_chain(monkeypatch)
-    counts, *_ = counted_first_two(target, drafter, COLD, prompt, texts=150, length=1)
-    assert excess(counts.sum(axis=1), exact) > 1.5
+    model = build_target("qwen3_5", vocabulary=VOCABULARY)
+    assert_q_matters(model, mtp_drafter, monkeypatch)
 
 
 # Folders

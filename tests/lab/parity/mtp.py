@@ -1,5 +1,8 @@
-"""MTP modules: Qwen3.5's against mlx-vlm's, dense and of experts, in all three spellings."""
+"""MTP modules: Qwen3.5's against mlx-vlm's, dense and of experts, in all three spellings; those of
+GLM-4.7-Flash, DeepSeek-V3 and MiMo against transformers' (see `eagle_options.py` about torch)."""
 
+import os
+import subprocess
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -10,7 +13,15 @@ import numpy as np
 from engine.decoder import Decoder
 from engine.drafters.mtp import load_network
 from tests.lab.parity.states import continued
-from tests.lab.parity.subjects import PROMPT, VOCABULARY, WIDTH, Arrays, Subject, numbers
+from tests.lab.parity.subjects import (
+    PROMPT,
+    VOCABULARY,
+    WIDTH,
+    Arrays,
+    Subject,
+    Unavailable,
+    numbers,
+)
 
 DRAFTED = 4
 Shapes = dict[str, tuple[int, ...]]
@@ -116,11 +127,140 @@ SPECULATORS = Subject(
     seed=3,
     target=_TEXT | {"model_type": "qwen3_5"},
 )
-SUBJECTS = (PUBLISHED, EXPERTS, SIDECAR, SPECULATORS)
+_LATENT: dict[str, Any] = {  # keys and values of all heads are one vector
+    "hidden_size": WIDTH,
+    "num_hidden_layers": 2,
+    "intermediate_size": 48,
+    "moe_intermediate_size": 24,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 4,
+    "n_shared_experts": 1,
+    "n_routed_experts": 4,
+    "num_experts_per_tok": 2,
+    "n_group": 1,
+    "topk_group": 1,
+    "first_k_dense_replace": 1,
+    "kv_lora_rank": 16,
+    "q_lora_rank": 24,
+    "qk_rope_head_dim": 8,
+    "qk_nope_head_dim": 16,
+    "v_head_dim": 12,
+    "vocab_size": VOCABULARY,
+    "rms_norm_eps": 1e-6,  # mlx-lm's GLM has it in norms where transformers' always has 1e-6
+    "rope_theta": 1e4,
+    "routed_scaling_factor": 1.8,
+    "norm_topk_prob": True,
+    "max_position_embeddings": 4096,
+    "num_nextn_predict_layers": 1,
+    "tie_word_embeddings": False,
+}
+_LATENT_LAYER: Shapes = {
+    "self_attn.q_a_proj.weight": (24, WIDTH),
+    "self_attn.q_a_layernorm.weight": (24,),
+    "self_attn.q_b_proj.weight": (4 * (16 + 8), 24),
+    "self_attn.kv_a_proj_with_mqa.weight": (16 + 8, WIDTH),
+    "self_attn.kv_a_layernorm.weight": (16,),
+    "self_attn.kv_b_proj.weight": (4 * (16 + 12), 16),
+    "self_attn.o_proj.weight": (WIDTH, 4 * 12),
+    "input_layernorm.weight": (WIDTH,),
+    "post_attention_layernorm.weight": (WIDTH,),
+    "mlp.gate.weight": (4, WIDTH),
+    "mlp.gate.e_score_correction_bias": (4,),
+    "mlp.shared_experts.gate_proj.weight": (24, WIDTH),
+    "mlp.shared_experts.up_proj.weight": (24, WIDTH),
+    "mlp.shared_experts.down_proj.weight": (WIDTH, 24),
+    **{
+        f"mlp.experts.{expert}.{name}_proj.weight": (WIDTH, 24) if name == "down" else (24, WIDTH)
+        for expert in range(4)
+        for name in ("gate", "up", "down")
+    },
+    # Copies of the target's, which lends its own:
+    "embed_tokens.weight": (VOCABULARY, WIDTH),
+    "shared_head.head.weight": (VOCABULARY, WIDTH),
+}
+_DEEPSEEK = ("eh_proj", "enorm", "hnorm", "shared_head.norm")
+_MIMO: dict[str, Any] = {
+    "model_type": "mimo",
+    "hidden_size": WIDTH,
+    "num_hidden_layers": 3,
+    "intermediate_size": 48,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "vocab_size": VOCABULARY,
+    "rms_norm_eps": 1e-5,
+    "rope_theta": 1e4,
+    "max_position_embeddings": 4096,
+    "tie_word_embeddings": False,
+}
+_MIMO_LAYER: Shapes = {
+    "self_attn.q_proj.weight": (WIDTH, WIDTH),
+    "self_attn.q_proj.bias": (WIDTH,),
+    "self_attn.k_proj.weight": (WIDTH // 2, WIDTH),
+    "self_attn.k_proj.bias": (WIDTH // 2,),
+    "self_attn.v_proj.weight": (WIDTH // 2, WIDTH),
+    "self_attn.v_proj.bias": (WIDTH // 2,),
+    "self_attn.o_proj.weight": (WIDTH, WIDTH),
+    "mlp.gate_proj.weight": (48, WIDTH),
+    "mlp.up_proj.weight": (48, WIDTH),
+    "mlp.down_proj.weight": (WIDTH, 48),
+    "input_layernorm.weight": (WIDTH,),
+    "post_attention_layernorm.weight": (WIDTH,),
+}
+
+
+def _behind_the_last_layer(model_type: str, *, seed: int) -> Subject:
+    target = _LATENT | {"model_type": model_type}
+    return Subject(
+        name=f"mtp-{model_type.replace('_', '-')}",
+        config=target,
+        shapes=_spelled(_LATENT_LAYER, prefix="model.layers.2.", place="", names=_DEEPSEEK),
+        seed=seed,
+        gain=1.0,  # rows by themselves are read by other products than several at once
+        target=target,
+    )
+
+
+GLM = _behind_the_last_layer("glm4_moe_lite", seed=4)
+DEEPSEEK = _behind_the_last_layer("deepseek_v3", seed=5)
+MIMO = Subject(
+    name="mtp-mimo",
+    config=_MIMO,
+    shapes=_spelled(_MIMO_LAYER, prefix="model.mtp_layers.0.", place="", names=_SPECULATORS),
+    seed=6,
+    target=_MIMO,
+)
+BY_MLX_VLM = (PUBLISHED, EXPERTS, SIDECAR, SPECULATORS)
+SUBJECTS = (*BY_MLX_VLM, GLM, DEEPSEEK, MIMO)
 
 
 def theirs(subject: Subject) -> Arrays:
-    """By mlx-vlm, which knows the first two spellings."""
+    """By mlx-vlm where it has such modules, else by transformers."""
+    return _by_mlx_vlm(subject) if subject in BY_MLX_VLM else _by_transformers(subject)
+
+
+def _by_transformers(subject: Subject) -> Arrays:
+    python = os.environ.get("SLIPSTREAM_TORCH_PYTHON")
+    if not python:
+        raise Unavailable("SLIPSTREAM_TORCH_PYTHON names no Python with torch and transformers")
+    target = subject.target_model()
+    with TemporaryDirectory() as name:
+        folder = subject.write(Path(name) / "drafter")
+        inputs, output = Path(name) / "inputs.npz", Path(name) / "output.npz"
+        np.savez(
+            inputs,
+            embedding=numbers(target.model.embed_tokens.weight),
+            head=numbers(target.lm_head.weight),
+            states=numbers(target.model(mx.array([PROMPT[:-1]]))[0]),
+            ids=np.array(PROMPT[1:], dtype=np.int64),
+            drafted=np.array(DRAFTED),
+        )
+        script = Path(__file__).with_name("transformers_torch.py")
+        subprocess.run([python, script, folder, inputs, output], check=True)
+        with np.load(output) as file:
+            return {name: file[name] for name in file.files}
+
+
+def _by_mlx_vlm(subject: Subject) -> Arrays:
     from mlx_vlm.speculative.drafters.qwen3_5_mtp import Model, ModelConfig
 
     text = dict(subject.target) | {"model_type": "qwen3_5_text"}

@@ -13,12 +13,15 @@ from engine.model_parts import trunk
 from engine.request import Sampling
 from engine.sampling import History, distribution, log_weights, scores
 from engine.speculate import RoundDraft, Task, speculate
+from tests.support.engine.chi_square import excess
+from tests.support.engine.helpers import MakeDrafter
 
 SAMPLINGS = {
     "warm": Sampling(temperature=1.3),
     "top-p": Sampling(temperature=0.8, top_p=0.9),
     "penalty": Sampling(temperature=0.9, top_p=0.95, repetition_penalty=1.4, penalty_window=4),
 }
+_TEXT = [1, 2, 3, 4, 5, 0]
 COLD = Sampling(temperature=0.1)
 
 
@@ -82,3 +85,30 @@ def counted_first_two(
                 accepted += item.accepted
         counts[tokens[len(prompt)], tokens[len(prompt) + 1]] += 1
     return counts, accepted, proposed
+
+
+def assert_the_targets(model: nn.Module, make_drafter: MakeDrafter, sampling: Sampling) -> None:
+    """That `model` with a drafter writes pairs of tokens as often as it does alone."""
+    model, target = flat(model), Decoder(model)
+    counts, accepted, proposed = counted_first_two(
+        target, make_drafter(target), sampling, _TEXT, texts=400
+    )
+    assert excess(counts.ravel(), exact_first_two(model, sampling, _TEXT).ravel()) < 1.0
+    assert 40 < accepted < proposed - 40
+
+
+def assert_q_matters(
+    model: nn.Module, make_drafter: MakeDrafter, patch: pytest.MonkeyPatch
+) -> None:
+    """That the first token shows it where the drafter draws at another temperature than it says."""
+    model = flat(model, 0.03)
+    target, exact = Decoder(model), exact_first_two(model, COLD, _TEXT).sum(axis=1)
+    drafter = make_drafter(target)
+
+    def off() -> float:
+        counts, *_ = counted_first_two(target, drafter, COLD, _TEXT, texts=150, length=1)
+        return excess(counts.sum(axis=1), exact)
+
+    assert off() < 1.0
+    q_before_the_sampler_chain(patch)
+    assert off() > 1.5

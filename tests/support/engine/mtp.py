@@ -10,33 +10,10 @@ from engine.decoder import Decoder
 from engine.drafters.mtp import MtpModule, MtpNetwork
 from engine.drafters.states import StateDrafter
 from engine.model_parts import new_layer
+from tests.support.engine import tiny
 from tests.support.engine.tiny import GAIN, Config, build
 
-_QWEN: Config = {
-    "hidden_size": 64,
-    "num_hidden_layers": 4,
-    "intermediate_size": 128,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 16,
-    "max_position_embeddings": 4096,
-    "rms_norm_eps": 1e-6,
-    "full_attention_interval": 2,
-    "linear_num_value_heads": 4,
-    "linear_num_key_heads": 2,
-    "linear_key_head_dim": 32,
-    "linear_value_head_dim": 32,
-    "linear_conv_kernel_dim": 4,
-    "tie_word_embeddings": False,
-}
-_ROPE: Config = {
-    "rope_parameters": {
-        "type": "default",
-        "mrope_section": [1, 1, 0],
-        "rope_theta": 1e5,
-        "partial_rotary_factor": 0.25,
-    }
-}
+_QWEN: Config = tiny._CONFIGS["qwen3_5"] | {"rms_norm_eps": 1e-6, "linear_conv_kernel_dim": 4}
 _EXPERTS: Config = {
     "num_experts": 4,
     "num_experts_per_tok": 2,
@@ -64,8 +41,8 @@ _LATENT: Config = {  # DeepSeek's attention, whose keys and values are one vecto
     "rope_theta": 1e4,
 }
 TARGETS: dict[str, Config] = {
-    "qwen3_5": _QWEN | _ROPE,
-    "qwen3_5_moe": _QWEN | _ROPE | _EXPERTS,
+    "qwen3_5": _QWEN,
+    "qwen3_5_moe": _QWEN | _EXPERTS,
     "qwen3_next": _QWEN
     | _EXPERTS
     | {
