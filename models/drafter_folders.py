@@ -11,7 +11,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from models.drafter_kinds import HEAD_WEIGHTS_NAME, DrafterDescription, DrafterKind, classify
+from models.drafter_kinds import HEAD_WEIGHTS_NAME, DrafterDescription, DrafterKind
+from models.drafter_packagings import classify
 from models.errors import Problem
 from models.files import data_folder
 from models.model_folder import ModelFolder

@@ -15,7 +15,6 @@ from types import MappingProxyType
 from typing import Any
 
 from models.architectures import known_to_mlx
-from models.drafter_kinds import kind_of
 from models.errors import Problem
 from models.files import read_json_object
 from models.gguf.importing import import_gguf
@@ -124,7 +123,7 @@ class ModelFolder:
         found = sorted(self.path.glob("*.safetensors"))
         if not found or any(path.match(_MLX_WEIGHTS) for path in found):
             return []
-        return [] if kind_of(self.config) == "model" else found
+        return [] if known_to_mlx(str(self.config.get("model_type"))) else found
 
     @property
     def layouts(self) -> Mapping[str, TensorLayout]:
