@@ -21,8 +21,7 @@ from engine.draft_length.policy import Automatic, Fixed
 from engine.drafters import Drafter, DrafterRefused, NoDrafter
 from engine.drafters.cascade import Cascade
 from engine.drafters.early_exit import EarlyExitDrafter
-from engine.drafters.head import HeadDrafter
-from engine.drafters.head_network import load_head
+from engine.drafters.head_network import head_drafter, load_head
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
 from engine.loading import LoadedModel, load
@@ -75,7 +74,7 @@ def _load_one(
     if folder.kind == "head":
         known = target.folder.fingerprint
         head = load_head(folder, fingerprint=known, vocabulary=decoder.vocabulary)
-        return HeadDrafter(decoder, head)
+        return head_drafter(decoder, head)
     if folder.kind == "model":
         require_same_tokens(target.folder, folder.files)
         mark_used(folder.path)

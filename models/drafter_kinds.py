@@ -61,9 +61,9 @@ KIND_NAMES: Mapping[DrafterKind, str] = MappingProxyType(
         "medusa": "Medusa",
     }
 )
-# k >= 1 is behind layer k, the first being 1; 0 is what the first layer is given; "norm" is behind
-# the final norm.
 Tap = int | Literal["norm"]
+"""Where hidden states are read: behind layer 1, 2, ...; 0: what the first layer is given, which is
+the embedding as the target scales it; "norm": behind the final norm."""
 
 
 @dataclass(frozen=True, slots=True)
