@@ -108,14 +108,19 @@ def classify(
     """
     kind = kind_of(config, tensors)
     if kind is None:
-        raise Problem(
-            f"{name} holds no drafter of a kind that Slipstream knows{_told_kind(config)}.",
-            f"{_OTHER}, or update Slipstream.",
-        )
+        raise unknown_kind(config, name)
     found = _Drafter(kind, config, tensors, name)
     if kind not in ("head", "model", "pard"):
         found.refuse_unreadable()
     return found.describe()
+
+
+def unknown_kind(config: Mapping[str, Any], name: str) -> Problem:
+    """The Problem of a folder called `name` that should hold a drafter."""
+    return Problem(
+        f"{name} holds no drafter of a kind that Slipstream knows{_told_kind(config)}.",
+        f"{_OTHER}, or update Slipstream.",
+    )
 
 
 def classify_inside(

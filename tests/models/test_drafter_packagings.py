@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.drafter_folders import describe_drafter
+from models.drafter_folders import DrafterFolder, describe_drafter, read_drafter
 from models.drafter_kinds import (
     KIND_NAMES,
     Demands,
@@ -26,6 +26,7 @@ from models.drafter_kinds import (
 )
 from models.drafter_packagings import classify, classify_inside, kind_of
 from models.errors import Problem
+from models.model_folder import ModelFolder
 from models.safetensors_file import TensorLayout
 from tests.support.models.drafter_configs import drafter_layout, layout_names, write_drafter
 
@@ -66,7 +67,8 @@ def test_a_packaging(name: str) -> None:
 @pytest.mark.parametrize("name", KNOWN)
 def test_a_folder_of_it(name: str, tmp_path: Path) -> None:
     layout = drafter_layout(name)
-    folder = describe_drafter(write_drafter(tmp_path / "a drafter", layout))
+    files = ModelFolder(write_drafter(tmp_path / "a drafter", layout))
+    folder = read_drafter(files) or DrafterFolder.of_model(files)
     assert folder.description == classify(layout.config, layout.tensors)
     assert folder.layouts == layout.tensors
     assert [path.name for path in folder.weights] == ["model.safetensors"]
