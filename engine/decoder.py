@@ -12,6 +12,7 @@ import mlx.nn as nn
 
 from engine.cache import QuantizedCaches, Timeline
 from engine.model_parts import HiddenStates
+from engine.recurrent import Recurrences
 from models.errors import Problem
 
 _PREFILL_ROWS = 512
@@ -34,6 +35,7 @@ class Decoder:
     ) -> None:
         self.model = model
         self.timeline = Timeline.of(model, quantized=quantized, block=block)
+        self._recurrences = Recurrences(model)
         probe: mx.array = model(mx.zeros((1, 1), dtype=mx.int32))  # for its shape; never computed
         self.vocabulary: int = probe.shape[-1]
         self._states: HiddenStates | None = None
@@ -69,11 +71,11 @@ class Decoder:
         An id that the model does not have is read as its last one.
         """
         tokens = mx.minimum(tokens, self.vocabulary - 1)
-        before, caches = self.length, self.timeline.open()
+        before, caches, tape = self.length, self.timeline.open(), self.timeline.tape
         recording = self._states.recording(before) if self._states else nullcontext()
         self.timeline.advance(tokens.size)
         try:
-            with recording:
+            with recording, self._recurrences.recording(tape, caches, tokens.size):
                 logits: mx.array = self.model(tokens[None], cache=caches)[0]
         except BaseException:
             self.rewind(before)  # some layers may have read, some not
@@ -106,8 +108,8 @@ class Decoder:
     def begin_round(self, tokens: list[int]) -> int:
         """Prepare for a round that can be taken back; returns the rows that are left for a draft.
 
-        Recurrent caches take back whole rounds, so rejections leave more and more unread
-        tokens. Those are read for good before they slow down every pass.
+        Recurrent caches that cannot be computed again take back whole rounds, so rejections leave
+        more and more unread tokens. Those are read for good before they slow down every pass.
         """
         if len(tokens) - self.length > min(_MOST_UNREAD, self.timeline.room()):
             for _ in self.prefill(tokens):
