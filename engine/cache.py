@@ -138,29 +138,32 @@ class _Mark:
         pairs = zip(layers, self.copies, strict=True)
         return all(saved is not None or self.length >= _floor(layer) for layer, saved in pairs)
 
-    def after(self, tape: Tape, rows: int) -> "_Mark":
-        """The mark that would have been made `rows` tokens later, of which `tape` knows."""
-        states = iter(tape.replay(states_of(self.copies), rows))
-        copies = [_copy(saved) if isinstance(saved, ArraysCache) else saved for saved in self.copies]
-        for saved in copies:
-            if isinstance(saved, ArraysCache):
-                saved.cache = [next(states) for _ in saved.cache]
-        return _Mark(self.length + rows, tuple(copies))
 
-
-@dataclass(frozen=True, slots=True)
 class _Round:
-    """Where a round began, and what its passes leave behind."""
+    """Where a round began, and what its passes leave behind.
 
-    mark: _Mark
-    tape: Tape
+    Attributes: `mark`; `tape`, None where there are layers that it cannot serve.
+    """
+
+    def __init__(self, mark: _Mark) -> None:
+        self.mark = mark
+        kinds = {type(saved) for saved in mark.copies if saved is not None}
+        self.tape = Tape() if kinds == {ArraysCache} else None
 
     def mark_for(self, length: int) -> _Mark:
-        """The newest mark at or before `length` that is not before the round."""
+        """The newest mark at or before `length`, as far as the tape reaches."""
+        if self.tape is None:
+            return self.mark
         rows = min(length - self.mark.length, self.tape.rows)
-        others = any(saved is not None and not isinstance(saved, ArraysCache)
-                     for saved in self.mark.copies)
-        return self.mark if others else self.mark.after(self.tape, rows)
+        states = iter(self.tape.replay(states_of(self.mark.copies), rows))
+        copies = [saved and _copy(saved) for saved in self.mark.copies]
+        for saved in filter(None, copies):
+            saved.cache = [next(states) for _ in saved.cache]
+        return _Mark(self.mark.length + rows, tuple(copies))
+
+    def forget_after(self, length: int) -> None:
+        if self.tape:
+            self.tape.cut(length - self.mark.length)
 
 
 class Timeline:
@@ -216,9 +219,9 @@ class Timeline:
     @property
     def tape(self) -> Tape | None:
         """Where the next pass is to be kept, if it is part of a round: see `Recurrences`."""
-        held = self._round
-        unbroken = held and held.mark.length + held.tape.rows == self.length
-        return held.tape if held and unbroken else None
+        begun, tape = self._round, self._round and self._round.tape
+        unbroken = begun and tape and begun.mark.length + tape.rows == self.length
+        return tape if unbroken else None
 
     def advance(self, rows: int) -> None:
         """A pass reads `rows` tokens."""
@@ -227,7 +230,7 @@ class Timeline:
     def mark(self) -> None:
         """Remember here for the round that follows. Free where every layer can be cut."""
         copies = tuple(None if _can_be_cut(layer) else _copy(layer) for layer in self.layers)
-        self._round = _Round(_Mark(self.length, copies), Tape()) if any(copies) else None
+        self._round = _Round(_Mark(self.length, copies)) if any(copies) else None
 
     def bookmark(self) -> None:
         """Remember here for longer: where a turn's prompt ends. The last few are kept."""
@@ -255,7 +258,7 @@ class Timeline:
         if self._round and self._round.mark.length > length:
             self._round = None
         elif self._round:
-            self._round.tape.cut(length - self._round.mark.length)
+            self._round.forget_after(length)
 
     def _mark_for(self, length: int) -> _Mark:
         """Where to go back to, to hold at most `length` tokens."""
@@ -263,7 +266,7 @@ class Timeline:
             return _Mark(length, (None,) * len(self.layers))
         marks = [self._start, *self._bookmarks]
         if self._round:
-            marks += [self._round.mark, self._round.mark_for(length)]
+            marks.append(self._round.mark_for(length))
         usable = [mark for mark in marks if mark.serves(self.layers)]
         return max(usable, key=lambda mark: mark.length)
 

@@ -1,10 +1,11 @@
-"""What passes over recurrent layers leave behind, so that the states after any of their rows follow.
+"""What passes over recurrent layers leave behind, to compute the state after any of their rows.
 
 A recurrent state cannot be cut: it has forgotten what it was made of. A `Tape` keeps that for the
 passes of one round: the inputs of the recurrences, and the rows of the short convolutions. The
 state after a row is the recurrence once more, over the rows up to there, from the state that was
 marked: one short scan per layer, and no pass through the weights. It is done by the model's own
-functions, so it rounds as reading those rows alone would.
+functions, so it rounds as reading those rows alone would. Those that round by the number of rows
+are called row by row within a round, as plain decoding does.
 
 mlx-lm's models call their recurrences by name. `Recurrences` stands in for those names during a
 pass, and finds by identity which call made which entry of a cache. Where an entry was made by
@@ -34,7 +35,7 @@ class _Kind:
     """A function of mlx-lm's: rows and the state before them -> (outputs, the state after them).
 
     `rows` names the arguments that have a row per token, on axis `axis`; `state` names the state.
-    `in_blocks`: off the GPU it rounds by the number of rows. Row by row it does not.
+    `in_blocks`: it treats many rows in another way than one by one, and rounds differently.
     """
 
     rows: tuple[str, ...]
@@ -138,8 +139,9 @@ def states_of(caches: Sequence[Any]) -> list[State]:
 def _places(model: nn.Module) -> list[tuple[Any, str]]:
     """Where the model's classes look up their recurrences: their modules, or themselves."""
     kinds = {kind for module in model.modules() for kind in type(module).__mro__}
-    owners = {id(owner): owner for kind in kinds for owner in (kind, sys.modules[kind.__module__])}
-    return [(owner, name) for owner in owners.values() for name in _KINDS if name in vars(owner)]
+    modules = {sys.modules.get(kind.__module__) for kind in kinds} - {None}
+    owners = [*kinds, *modules]
+    return [(owner, name) for owner in owners for name in _KINDS if name in vars(owner)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,13 +160,13 @@ class _Call:
 
     def run(self, rows: int, state: State) -> tuple[mx.array, mx.array]:
         """The outputs of its first `rows` rows from `state` on, and the state after them."""
-        if not self.kind.in_blocks or mx.default_device() != mx.cpu:
+        if not self.kind.in_blocks or rows == 1:
             return self._run(0, rows, state)
         outputs = list[mx.array]()
         for row in range(rows):
             output, state = self._run(row, row + 1, state)
             outputs.append(output)
-        assert state is not None
+        assert state is not None, "no rows"
         return mx.concatenate(outputs, axis=self.kind.axis), state
 
     def _run(self, start: int, end: int, state: State) -> tuple[mx.array, mx.array]:

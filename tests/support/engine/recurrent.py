@@ -1,4 +1,4 @@
-"""Tiny models of the other architectures of mlx-lm's with recurrent layers, beside those of `tiny`."""
+"""Tiny models of the other recurrent architectures of mlx-lm, beside those of `tiny`."""
 
 from typing import Any
 from unittest import mock
@@ -150,8 +150,37 @@ TAPED: dict[str, tiny.Config] = {
     "gear": _COMMON | {"layer_types": ["conv_mixer", "full_attention"] * 2},
 }
 
+# Their whole rounds are taken back: states made in ways of their own, or caches within caches.
+NOT_TAPED: dict[str, tiny.Config] = {
+    "rwkv7": _COMMON
+    | {
+        "norm_eps": 1e-5,
+        "a_low_rank_dim": 8,
+        "v_low_rank_dim": 8,
+        "gate_low_rank_dim": 8,
+        "decay_low_rank_dim": 8,
+    },
+    "recurrent_gemma": _COMMON
+    | {
+        "conv1d_width": 4,
+        "logits_soft_cap": 30.0,
+        "attention_window_size": 16,
+        "block_types": ["recurrent", "attention"],
+    },
+    "falcon_h1": _COMMON
+    | {
+        "mamba_d_conv": 4,
+        "mamba_d_head": 32,
+        "mamba_d_ssm": 128,
+        "mamba_d_state": 16,
+        "mamba_n_groups": 2,
+        "mamba_n_heads": 4,
+        "projectors_bias": False,
+    },
+}
+
 
 def build(architecture: str, **options: Any) -> nn.Module:
     """As `tiny.build`."""
-    with mock.patch.dict(tiny._CONFIGS, TAPED):
+    with mock.patch.dict(tiny._CONFIGS, TAPED | NOT_TAPED):
         return tiny.build(architecture, **options)
