@@ -219,9 +219,10 @@ class Timeline:
     @property
     def tape(self) -> Tape | None:
         """Where the next pass is to be kept, if it is part of a round: see `Recurrences`."""
-        begun, tape = self._round, self._round and self._round.tape
-        unbroken = begun and tape and begun.mark.length + tape.rows == self.length
-        return tape if unbroken else None
+        begun = self._round
+        if begun is None or begun.tape is None:
+            return None
+        return begun.tape if begun.mark.length + begun.tape.rows == self.length else None
 
     def advance(self, rows: int) -> None:
         """A pass reads `rows` tokens."""

@@ -111,7 +111,7 @@ class Recurrences:
         self._places = [(nn.Conv1d, "__call__"), *_places(model)]
 
     @contextmanager
-    def recording(self, tape: Tape | None, caches: Sequence[Any], rows: int) -> Iterator[None]:
+    def recording(self, tape: Tape | None, caches: Sequence[Any], *, rows: int) -> Iterator[None]:
         """Keep on `tape` what a pass over `rows` rows makes of `caches` meanwhile."""
         if tape is None or tape.rows + rows > tape.MOST_ROWS:
             yield
