@@ -28,7 +28,7 @@ from engine.decoder import Decoder
 from engine.device import fetch
 from engine.drafters import Drafter, DrafterRefused
 from engine.drafters.chain import row_of_token, spread
-from engine.drafters.p_eagle import ParallelDrafter
+from engine.drafters.p_eagle import MaskDrafter
 from engine.drafters.states import StateDrafter
 from engine.drafters.weights import columns, fill, read_tensors, refused_as_damaged
 from engine.model_parts import Tap, embedding, output_layer
@@ -278,7 +278,7 @@ def load_eagle(folder: Path, config: Mapping[str, Any], target: Decoder) -> Draf
     if isinstance(network, PEagle):
         with refused_as_damaged(folder):
             most = _trained_depth(config)
-        return ParallelDrafter(target, network, name="P-EAGLE", most=most)
+        return MaskDrafter(target, network, name="P-EAGLE", most=most)
     name = "EAGLE-3" if isinstance(network, Eagle3) else "EAGLE"
     return StateDrafter(target, network, name=name)
 
@@ -296,8 +296,10 @@ def load_network(folder: Path, config: Mapping[str, Any], target: Decoder) -> Ea
         else:
             options = _eagle3_options(shape, fields, tensors, target)
             if "mask_hidden" in tensors:
-                mask = next(fields[key] for key in _MASK_TOKENS if key in fields)
-                network = PEagle(shape, mask_token=int(mask), **options)
+                masks = [int(fields[key]) for key in _MASK_TOKENS if key in fields]
+                if not masks:
+                    raise ValueError("it does not say which token is its mask")
+                network = PEagle(shape, mask_token=masks[0], **options)
             else:
                 network = Eagle3(shape, **options)
         fill(network, _parameters(network, tensors), config)

@@ -90,8 +90,17 @@ def refused_as_damaged(folder: Path) -> Iterator[None]:
     """What goes wrong meanwhile, while the folder's files are read, is their fault."""
     try:
         yield
-    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RuntimeError) as e:
-        raise damaged(folder, str(e) or type(e).__name__) from e
+    except KeyError as error:
+        raise damaged(folder, f"{error.args[0]} is missing") from error
+    except (
+        LookupError,
+        TypeError,
+        ValueError,
+        ArithmeticError,
+        AttributeError,
+        RuntimeError,
+    ) as error:
+        raise damaged(folder, str(error) or type(error).__name__) from error
 
 
 def _load(file: Path) -> dict[str, mx.array]:
