@@ -456,6 +456,9 @@ def target() -> Decoder:
         ("EAGLE-3", {"layer_types": ["sliding_attention"]}, "damaged"),
         ("EAGLE-3", {"eagle_aux_hidden_state_layer_ids": [1, 2, 4]}, "other target"),
         ("EAGLE-3", {"rope_scaling": {"rope_type": "unheard of"}}, "damaged"),
+        ("EAGLE-3", {"head_dim": 7}, "damaged"),
+        ("EAGLE-3", {"layers.0.pre_feedforward_layernorm.weight": np.ones(64)}, "unsupported"),
+        ("EAGLE-3", {"layers.0.self_attn.kv_a_proj.weight": np.ones((8, 64))}, "unsupported"),
         ("EAGLE", {"fc.weight": np.ones((64, 96), dtype=np.float32)}, "other target"),
         ("P-EAGLE", {"mask_token_id": None}, "damaged"),
     ],
@@ -486,6 +489,35 @@ def test_pickled_and_missing_weights_are_refused(target: Decoder, tmp_path: Path
     with pytest.raises(DrafterRefused) as caught:
         load_network(tmp_path, {}, target)
     assert caught.value.obstacle == "unsupported"
+
+
+def test_one_state_as_wide_as_its_own_needs_no_matrix(target: Decoder, tmp_path: Path) -> None:
+    """NVIDIA's heads that read the target's last state."""
+    own = {"eagle_config": {"use_aux_hidden_state": False}}
+    folder = changed("EAGLE-3", tmp_path / "drafter", target.model, **{"fc.weight": None} | own)
+    network = loaded(folder, target)
+    assert network.taps == ("norm",)
+    states = mx.random.normal((1, 3, 1, 64), key=KEY)
+    assert mx.array_equal(network.begin(states), states[:, :, 0])
+
+
+def test_names_that_vllm_and_older_files_use(target: Decoder, tmp_path: Path) -> None:
+    subject = eagle_subject("EAGLE-3", target.model)
+    renamed = {
+        "model." + name.replace("layers.0.", "midlayer."): mx.array(tensor)
+        for name, tensor in subject.weights().items()
+    }
+    renamed["model.midlayer.self_attn.rotary_emb.inv_freq"] = mx.zeros((4,))
+    folder = changed("EAGLE-3", tmp_path / "drafter", target.model)
+    plain = loaded(folder, target)
+    mx.eval(plain.parameters())
+    mx.save_safetensors(str(folder / "model.safetensors"), renamed)
+    states, after = mx.random.normal((1, 3, 2, 64), key=KEY), mx.array([[1, 2, 3]])
+    by_ours, by_theirs = (
+        each.logits(each(each.begin(states), after, "causal", each.make_cache()))
+        for each in (plain, loaded(folder, target))
+    )
+    assert mx.array_equal(by_ours, by_theirs)
 
 
 def test_a_map_of_known_tokens_will_do(target: Decoder, tmp_path: Path) -> None:
