@@ -203,9 +203,7 @@ class DFlash(nn.Module):
         self, shape: BlockShape, layer: Callable[[BlockShape, int], BlockLayer] = BlockLayer
     ) -> None:
         super().__init__()
-        self.fc = nn.Linear(
-            len(shape.taps) * shape.target_width, shape.hidden_size, bias=False
-        )
+        self.fc = nn.Linear(len(shape.taps) * shape.target_width, shape.hidden_size, bias=False)
         self.hidden_norm = nn.RMSNorm(shape.hidden_size, eps=shape.rms_norm_eps)
         self.layers = [layer(shape, index) for index in range(len(shape.windows))]
         self.norm = nn.RMSNorm(shape.hidden_size, eps=shape.rms_norm_eps)
@@ -509,8 +507,8 @@ def taps_of(said: Settings, depth: int) -> tuple[Tap, ...]:
 
 
 def _seen(said: Settings, depth: int) -> tuple[list[int | None], list[bool]]:
-    """By layer, how far a row sees, and whether it sees those before it only: sliding layers, unless
-    it is said of all."""
+    """By layer, how far a row sees, and whether it sees only those before it: rows of sliding ones
+    do, unless it is said of all."""
     sliding = sliding_layers(said, depth)
     window = int(said["sliding_window"]) if any(sliding) else None
     causal = sliding
@@ -532,7 +530,7 @@ def sliding_layers(said: Settings, depth: int) -> list[bool]:
 
 def rotation_of(said: Settings, dims: int) -> Rotation:
     """How positions are rotated: over whole heads, by what Qwen3's own code reads."""
-    scaling = said.get("rope_parameters") or said.get("rope_scaling") or {}
+    scaling: dict[str, Any] = said.get("rope_parameters") or said.get("rope_scaling") or {}
     scaling = scaling.get("full_attention", scaling)  # of a Gemma
     kind = scaling.get("rope_type") or scaling.get("type") or "default"
     base = scaling.get("rope_theta") or said.get("rope_theta") or 10000.0

@@ -121,9 +121,7 @@ class DSpark(DFlash):
             self.confidence_head = confidence
 
     def places(self, states: mx.array, logits: mx.array) -> Block:
-        return MarkovPlaces(
-            states, logits, self.get("markov_head"), self.get("confidence_head")
-        )
+        return MarkovPlaces(states, logits, self.get("markov_head"), self.get("confidence_head"))
 
 
 class MarkovPlaces:
@@ -191,9 +189,7 @@ def _shape(said: Settings, tensors: Tensors) -> BlockShape:
     partly rotated heads holds only for the packagings that mean it."""
     depth = depth_of(tensors)
     windows, causal = _seen(said, tensors, depth)
-    shape = shape_of(
-        said, tensors, windows=windows, causal=causal, first_place=_first_place(said)
-    )
+    shape = shape_of(said, tensors, windows=windows, causal=causal, first_place=_first_place(said))
     if shape.gated or _zero_centred(said, tensors):  # as Qwen3.5 has it
         scaling = said.get("rope_parameters") or {}
         dims = int(shape.head_dim * float(scaling.get("partial_rotary_factor", 1.0)))
@@ -214,9 +210,7 @@ def _first_place(said: Settings) -> int:
     return 0 if said.get("sample_from_anchor", not speculators) else 1
 
 
-def _seen(
-    said: Settings, tensors: Tensors, depth: int
-) -> tuple[list[int | None], list[bool]]:
+def _seen(said: Settings, tensors: Tensors, depth: int) -> tuple[list[int | None], list[bool]]:
     """By layer, how far a row sees, and whether it sees those before it only.
 
     Everything, unless it is of the lineage of DFlash's sliding layers.
