@@ -27,11 +27,11 @@ from engine.drafters import DrafterRefused
 from engine.drafters.block import Block, BlockDrafter, ContextCache
 from engine.drafters.chain import row_of_token, spread
 from engine.drafters.weights import Tensors, columns, damaged, put, read_tensors
-from engine.model_parts import Tap, embedding, embedding_scale, output_layer, output_rows
+from engine.model_parts import Tap, embedding, embedding_scale, output_layer
 
 _SHOWN = 4096  # context positions: with more, published drafters are accepted less
-_ALIKE = 0.98  # cosine of two vectors that are the same up to quantization
-_COMPARED = 64  # rows
+_ALIKE = 0.95  # cosine of what two layers give that are the same up to quantization
+_COMPARED = 64  # tokens
 
 Settings = Mapping[str, Any]
 Confidence = Callable[[mx.array], mx.array]
@@ -357,6 +357,7 @@ class BoundNetwork:
 
     `embed`: ids (1, n) to (1, n, width); `read_out`: states (1, n, width) to logits (1, n, rows);
     `row_of`: the row of each of the target's tokens, where there are fewer rows: see `spread`.
+    Attributes: `weights`, the network.
     """
 
     def __init__(
@@ -369,20 +370,20 @@ class BoundNetwork:
         row_of: mx.array | None = None,
     ) -> None:
         self.taps, self.most = shape.taps, shape.most
-        self._network, self._shape = network, shape
+        self.weights, self._shape = network, shape
         self._embed, self._read_out, self._row_of = embed, read_out, row_of
         self.extend = network.extend
 
     def make_cache(self) -> list[ContextCache]:
-        return [ContextCache(layer.self_attn.shown) for layer in self._network.layers]
+        return [ContextCache(layer.self_attn.shown) for layer in self.weights.layers]
 
     def block(self, anchor: int, length: int, position: int, cache: list[ContextCache]) -> Block:
         first, rows = self._shape.first_place, self._shape.rows(length)
         ids = mx.array([[anchor] + [self._shape.mask_token] * (rows - 1)], dtype=mx.int32)
-        states = self._network(self._embed(ids), position, cache)
-        states = self._network.norm(states[:, first : first + length])
+        states = self.weights(self._embed(ids), position, cache)
+        states = self.weights.norm(states[:, first : first + length])
         logits = self._read_out(states)[0].astype(mx.float32)
-        places = self._network.places(states[0], logits)
+        places = self.weights.places(states[0], logits)
         return places if self._row_of is None else SpreadPlaces(places, self._row_of)
 
 
@@ -399,6 +400,13 @@ class SpreadPlaces:
 
 def load_dflash(folder: Path, config: Mapping[str, Any], target: Decoder) -> BlockDrafter:
     """The DFlash or DFlash2 drafter in `folder`. Raises `Problem`."""
+    network = dflash_network(folder, config, target)
+    second = "candidate_selector" in network.weights
+    return BlockDrafter(target, network, name="DFlash2" if second else "DFlash")
+
+
+def dflash_network(folder: Path, config: Mapping[str, Any], target: Decoder) -> BoundNetwork:
+    """Its network. Raises `Problem`."""
     said, tensors = settings(config), published_names(read_tensors(folder))
     second = "candidate_selector.hidden_projection.weight" in tensors
     try:
@@ -406,10 +414,9 @@ def load_dflash(folder: Path, config: Mapping[str, Any], target: Decoder) -> Blo
         shape = shape_of(said, tensors, windows=windows, causal=causal)
         require_fit(said, shape, target)
         network = _dflash2(said, shape, tensors) if second else DFlash(shape)
-        bound = bind(network, shape, tensors, said=said, target=target, folder=folder)
+        return bind(network, shape, tensors, said=said, target=target, folder=folder)
     except (KeyError, TypeError, ValueError, IndexError, ZeroDivisionError) as error:
         raise damaged(folder, f"its config and its tensors do not fit ({error})") from error
-    return BlockDrafter(target, bound, name="DFlash2" if second else "DFlash")
 
 
 def _dflash2(said: Settings, shape: BlockShape, tensors: Tensors) -> DFlash2:
@@ -582,8 +589,8 @@ def bind(
         scale *= embedding_scale(model)
     elif shape.gemma:
         scale *= shape.hidden_size**0.5
-    _drop_if_alike(tensors, "embed_tokens", borrowed, target.vocabulary)
-    _drop_if_alike(tensors, "lm_head", lambda ids: output_rows(model, ids), target.vocabulary)
+    cap = said.get("final_logit_softcapping")
+    _share(tensors, target, cap=cap)
     last = target.vocabulary - 1
     if "embed_tokens.weight" in tensors:
         rows = tensors["embed_tokens.weight"].shape[0]
@@ -594,7 +601,7 @@ def bind(
         network.lm_head = nn.Linear(columns(tensors, "lm_head", said), rows, bias=False)
     put(tensors, network, said, folder)
     embed = network.get("embed_tokens", borrowed)
-    own_output, cap = network.get("lm_head"), said.get("final_logit_softcapping")
+    own_output = network.get("lm_head")
     read_out = output_layer(model) if own_output is None else _capped(own_output, cap)
     return BoundNetwork(
         network,
@@ -613,23 +620,42 @@ def _row_of(offsets: mx.array, target: Decoder, folder: Path) -> mx.array:
     return row_of_token(ids, target.vocabulary)
 
 
-def _capped(layer: nn.Module, cap: float | None) -> Callable[[mx.array], mx.array]:
+def _capped(
+    layer: Callable[[mx.array], mx.array], cap: float | None
+) -> Callable[[mx.array], mx.array]:
     return layer if not cap else lambda states: mx.tanh(layer(states) / cap) * cap
 
 
-def _drop_if_alike(
-    tensors: Tensors, module: str, theirs: Callable[[mx.array], mx.array], vocabulary: int
-) -> None:
-    """Drop a module whose vectors are the target's, which may be quantized: then those serve."""
+def _share(tensors: Tensors, target: Decoder, *, cap: float | None) -> None:
+    """Drop the embedding and the output layer where the target's give the same.
+
+    Those may be quantized, and then are faster. `cap` is the drafter's own soft cap.
+    """
+    every = max(target.vocabulary // _COMPARED, 1)
+    ids = mx.arange(0, target.vocabulary, every, dtype=mx.int32)
+    if _is_whole(tensors, "embed_tokens", target.vocabulary):
+        ours, theirs = tensors["embed_tokens.weight"][ids], embedding(target.model)(ids)
+        if _alike(ours, theirs):
+            del tensors["embed_tokens.weight"]
+    if _is_whole(tensors, "lm_head", target.vocabulary):
+        rows = tensors["lm_head.weight"][ids].astype(mx.float32)
+        states = mx.random.normal((_COMPARED, rows.shape[1]), key=mx.random.key(0))
+        spread = 2.0 * (cap or 30.0)  # so that caps show
+        states = states * spread / mx.std(states @ rows.T)
+        ours = _capped(lambda x: x @ rows.T, cap)(states)
+        if _alike(ours, output_layer(target.model, ids)(states[None])[0]):
+            del tensors["lm_head.weight"]
+
+
+def _is_whole(tensors: Tensors, module: str, vocabulary: int) -> bool:
     weight = tensors.get(f"{module}.weight")
-    if weight is None or f"{module}.scales" in tensors or weight.shape[0] != vocabulary:
-        return
-    ids = mx.arange(0, vocabulary, max(vocabulary // _COMPARED, 1))
-    ours, vectors = weight[ids].astype(mx.float32), theirs(ids).astype(mx.float32)
-    if ours.shape != vectors.shape:
-        return
-    lengths = mx.linalg.norm(ours, axis=-1) * mx.linalg.norm(vectors, axis=-1)
-    cosines = mx.sum(ours * vectors, axis=-1) / mx.maximum(lengths, 1e-9)
-    ((least,),) = fetch(mx.min(mx.where(lengths > 1e-6, cosines, 1.0), keepdims=True))
-    if least > _ALIKE:
-        del tensors[f"{module}.weight"]
+    return weight is not None and f"{module}.scales" not in tensors and len(weight) == vocabulary
+
+
+def _alike(ours: mx.array, theirs: mx.array) -> bool:
+    if ours.shape != theirs.shape:
+        return False
+    ours, theirs = ours.astype(mx.float32), theirs.astype(mx.float32)
+    lengths = mx.linalg.norm(ours) * mx.linalg.norm(theirs)
+    (cosine,) = fetch(mx.sum(ours * theirs) / lengths)
+    return bool(cosine > _ALIKE)

@@ -19,6 +19,7 @@ from engine.drafters import DrafterRefused
 from engine.drafters.block import Block, BlockDrafter
 from engine.drafters.dflash import (
     BlockShape,
+    BoundNetwork,
     Confidence,
     DFlash,
     Settings,
@@ -165,6 +166,11 @@ class MarkovPlaces:
 
 def load_dspark(folder: Path, config: Mapping[str, Any], target: Decoder) -> BlockDrafter:
     """The DSpark drafter in `folder`. Raises `Problem`."""
+    return BlockDrafter(target, dspark_network(folder, config, target), name="DSpark")
+
+
+def dspark_network(folder: Path, config: Mapping[str, Any], target: Decoder) -> BoundNetwork:
+    """Its network. Raises `Problem`."""
     said, tensors = settings(config), published_names(read_tensors(folder))
     if said.get("log_snr_conditioning"):
         raise DrafterRefused(
@@ -178,10 +184,9 @@ def load_dspark(folder: Path, config: Mapping[str, Any], target: Decoder) -> Blo
         network = DSpark(shape, _markov(said, shape, tensors), _confidence(said, tensors))
         if _zero_centred(said, tensors):
             tensors |= {name: tensors[name] + 1.0 for name in _norms(tensors)}
-        bound = bind(network, shape, tensors, said=said, target=target, folder=folder)
+        return bind(network, shape, tensors, said=said, target=target, folder=folder)
     except (KeyError, TypeError, ValueError, IndexError, ZeroDivisionError) as error:
         raise damaged(folder, f"its config and its tensors do not fit ({error})") from error
-    return BlockDrafter(target, bound, name="DSpark")
 
 
 def _shape(said: Settings, tensors: Tensors) -> BlockShape:

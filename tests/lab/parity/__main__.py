@@ -8,7 +8,7 @@ from rich.console import Console
 
 from tests.lab.parity.subjects import KEPT, TOLERANCE, difference, keep, kept
 
-KINDS = ("eagle3",)
+KINDS = ("eagle3", "dflash", "dspark")
 
 
 def main(
