@@ -607,7 +607,7 @@ def bind(
         rows = tensors["lm_head.weight"].shape[0]
         network.lm_head = nn.Linear(columns(tensors, "lm_head", said), rows, bias=False)
     with refused_as_damaged(folder):
-        fill(network, tensors, said)
+        fill(network, tensors)
     embed = network.get("embed_tokens", borrowed)
     own_output = network.get("lm_head")
     read_out = output_layer(model) if own_output is None else _capped(own_output, cap)
