@@ -28,7 +28,7 @@ from engine.decoder import Decoder
 from engine.device import fetch
 from engine.drafters import Drafter, DrafterRefused
 from engine.drafters.chain import row_of_token, spread
-from engine.drafters.p_eagle import ParallelDrafter
+from engine.drafters.p_eagle import MaskDrafter
 from engine.drafters.states import StateDrafter
 from engine.drafters.weights import columns, fill, read_tensors, refused_as_damaged
 from engine.model_parts import Tap, embedding, output_layer
@@ -38,6 +38,12 @@ Lookup = Callable[[mx.array], mx.array]
 Tensors = Mapping[str, mx.array]
 Fields = Mapping[str, Any]
 
+_IN_A_LAYER = frozenset(
+    {f"self_attn.{name}_proj" for name in "qkvo"}
+    | {f"mlp.{name}_proj" for name in ("gate", "up", "down")}
+    | {"self_attn.q_norm", "self_attn.k_norm", "input_layernorm", "hidden_norm"}
+    | {"post_attention_layernorm"}
+)
 _MASK_TOKENS = ("mask_token_id", "pard_token", "ptd_token_id")
 _UNKNOWN_DEPTH = 8  # how many tokens a P-EAGLE drafts that does not say what it was trained for
 
@@ -278,7 +284,7 @@ def load_eagle(folder: Path, config: Mapping[str, Any], target: Decoder) -> Draf
     if isinstance(network, PEagle):
         with refused_as_damaged(folder):
             most = _trained_depth(config)
-        return ParallelDrafter(target, network, name="P-EAGLE", most=most)
+        return MaskDrafter(target, network, name="P-EAGLE", most=most)
     name = "EAGLE-3" if isinstance(network, Eagle3) else "EAGLE"
     return StateDrafter(target, network, name=name)
 
@@ -287,6 +293,14 @@ def load_network(folder: Path, config: Mapping[str, Any], target: Decoder) -> Ea
     """Its network: EAGLE's where nothing norms what the first layer reads, P-EAGLE's where there is
     a learnt state, else EAGLE-3's. Raises `DrafterRefused`."""
     tensors = _named_as_ours(read_tensors(folder))
+    for name in tensors:
+        _, layer, part = name.partition("layers.")
+        if layer and ".".join(part.split(".")[1:-1]) not in _IN_A_LAYER:
+            raise DrafterRefused(
+                "unsupported",
+                f"The drafter in {folder} has layers unlike Llama's and Qwen3's: {name}.",
+                "Choose another drafter for this target.",
+            )
     with refused_as_damaged(folder):
         fields = _fields(config)
         shape = _shape(fields, tensors)
@@ -296,11 +310,14 @@ def load_network(folder: Path, config: Mapping[str, Any], target: Decoder) -> Ea
         else:
             options = _eagle3_options(shape, fields, tensors, target)
             if "mask_hidden" in tensors:
-                mask = next(fields[key] for key in _MASK_TOKENS if key in fields)
-                network = PEagle(shape, mask_token=int(mask), **options)
+                masks = [int(fields[key]) for key in _MASK_TOKENS if key in fields]
+                if not masks:
+                    raise ValueError("it does not say which token is its mask")
+                network = PEagle(shape, mask_token=masks[0], **options)
             else:
                 network = Eagle3(shape, **options)
         fill(network, _parameters(network, tensors))
+        _try_out(network, target)
     return network
 
 
@@ -323,10 +340,21 @@ def eagle3_taps(config: Mapping[str, Any], *, depth: int) -> tuple[Tap, ...]:
     return (2, depth // 2, depth - 3)
 
 
+def _try_out(network: Eagle3 | Eagle, target: Decoder) -> None:
+    """Raises what sizes that do not fit each other raise; nothing is computed."""
+    states = mx.zeros((1, 1, len(network.taps), _width(target)))
+    token = mx.zeros((1, 1), dtype=mx.int32)
+    state = network(network.begin(states), token, None, network.make_cache())
+    network.logits(network(network.go_on(state), token, None, network.make_cache()))
+
+
 def _named_as_ours(tensors: Tensors) -> Tensors:
     """By the names of our modules. The official first layer is the `midlayer`."""
-    short = {name.removeprefix("model."): tensor for name, tensor in tensors.items()}
-    return {name.replace("midlayer.", "layers.0."): tensor for name, tensor in short.items()}
+    return {
+        name.removeprefix("model.").replace("midlayer.", "layers.0."): tensor
+        for name, tensor in tensors.items()
+        if "rotary_emb." not in name
+    }
 
 
 def _parameters(network: _Layers, tensors: Tensors) -> Tensors:
@@ -337,11 +365,7 @@ def _parameters(network: _Layers, tensors: Tensors) -> Tensors:
         besides.append("embed_tokens.")
     if "lm_head" not in network:
         besides.append("lm_head.")
-    return {
-        name: tensor
-        for name, tensor in tensors.items()
-        if not name.startswith(tuple(besides)) and "rotary_emb." not in name
-    }
+    return {name: tensor for name, tensor in tensors.items() if not name.startswith(tuple(besides))}
 
 
 def _fields(config: Mapping[str, Any]) -> Fields:

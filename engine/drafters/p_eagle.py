@@ -24,7 +24,7 @@ class MaskNetwork(StateNetwork, Protocol):
         """What stands for so many unknown states, (1, count, w)."""
 
 
-class ParallelDrafter(StateDrafter):
+class MaskDrafter(StateDrafter):
     """Drafts up to `most` tokens for `target` in one pass."""
 
     def __init__(self, target: Decoder, network: MaskNetwork, *, name: str, most: int) -> None:
@@ -37,15 +37,8 @@ class ParallelDrafter(StateDrafter):
         return (DraftCandidate(self.name, self._most, behind=candidate.behind),)
 
     def _reader(self, tokens: list[int], length: int) -> Callable[[mx.array], mx.array]:
-        slots: list[mx.array] = []
-
-        def read(_: mx.array) -> mx.array:
-            if not slots:
-                logits = self._network.logits(self._read_ahead(tokens, length))[0]
-                slots.extend(logits[slot : slot + 1] for slot in reversed(range(length)))
-            return slots.pop()
-
-        return read
+        slots = iter(self._network.logits(self._read_ahead(tokens, length))[0][:, None])
+        return lambda latest: next(slots)
 
     def _read_ahead(self, tokens: list[int], length: int) -> mx.array:
         """Read the committed tokens and masks behind them; returns the last `length` states.

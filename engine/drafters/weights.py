@@ -14,10 +14,12 @@ from mlx_lm.utils import dequantize_model
 
 from engine.drafters import DrafterRefused
 
+Tensors = dict[str, mx.array]
+
 _PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt")
 
 
-def read_tensors(folder: Path) -> dict[str, mx.array]:
+def read_tensors(folder: Path) -> Tensors:
     """All tensors of a folder, by name; each is read from the disk when it is first used."""
     files = sorted(folder.glob("*.safetensors"))
     if not files and any(path for pattern in _PICKLED for path in folder.glob(pattern)):
@@ -89,10 +91,19 @@ def refused_as_damaged(folder: Path) -> Iterator[None]:
     """What goes wrong meanwhile, while the folder's files are read, is their fault."""
     try:
         yield
-    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RuntimeError) as e:
-        raise damaged(folder, str(e) or type(e).__name__) from e
+    except KeyError as error:
+        raise damaged(folder, f"{error.args[0]} is missing") from error
+    except (
+        LookupError,
+        TypeError,
+        ValueError,
+        ArithmeticError,
+        AttributeError,
+        RuntimeError,
+    ) as error:
+        raise damaged(folder, str(error) or type(error).__name__) from error
 
 
-def _load(file: Path) -> dict[str, mx.array]:
+def _load(file: Path) -> Tensors:
     tensors: Any = mx.load(str(file))
     return dict(tensors)
