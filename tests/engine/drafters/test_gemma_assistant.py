@@ -13,6 +13,7 @@ import pytest
 import engine.drafters.caches
 from engine.cache import QuantizedCaches, keys_and_values
 from engine.decoder import Decoder
+from engine.draft_length.policy import Fixed
 from engine.drafters import DrafterRefused
 from engine.drafters.caches import CacheDrafter
 from engine.drafters.gemma_assistant import (
@@ -22,6 +23,7 @@ from engine.drafters.gemma_assistant import (
     load_gemma_assistant,
 )
 from engine.model_parts import HiddenStates
+from engine.request import Sampling
 from tests.lab.parity import gemma_assistant as parity
 from tests.lab.parity.subjects import TOLERANCE, Subject, difference, kept
 from tests.support.engine import tiny
@@ -33,7 +35,16 @@ from tests.support.engine.gemma4 import (
     drafter_by,
     untrained,
 )
-from tests.support.engine.helpers import BLOCK, GREEDY, PROMPT, plainly, run_greedily, up_to
+from tests.support.engine.helpers import (
+    BLOCK,
+    GREEDY,
+    PROMPT,
+    plainly,
+    run_greedily,
+    task,
+    up_to,
+    write,
+)
 from tests.support.engine.tiny import build
 from tests.support.mostly_slow import mostly_slow
 
@@ -161,6 +172,18 @@ def test_it_drafts_from_what_the_caches_hold_now(kind: str, accepted: int) -> No
     target.rewind(len(committed) - 1)
     drafter.accept(accepted)
     assert_same(proposed(drafter, committed), fresh(assistant, model, committed))
+
+
+@pytest.mark.parametrize("kind", ["large", "small"])
+def test_after_any_rounds_it_drafts_as_a_fresh_one_would(kind: str) -> None:
+    model = build_target(kind, vocabulary=VOCABULARY)
+    assistant, target = untrained(kind, vocabulary=VOCABULARY), Decoder(model, block=BLOCK)
+    drafter, tokens = drafter_by(assistant, target), [3, 1, 4, 1, 5, 2, 6, 5]
+    for seed in range(8):
+        to_do = task(1 + 3 * seed % 8, sampling=Sampling(temperature=1.0), seed=seed)
+        write(target, drafter, Fixed(3), tokens, to_do)
+        assert target.length == len(tokens) - 1
+        assert_same(proposed(drafter, tokens), fresh(assistant, model, tokens))
 
 
 def test_a_cache_that_keeps_a_guess_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
