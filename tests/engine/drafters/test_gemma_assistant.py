@@ -25,7 +25,7 @@ from engine.drafters.gemma_assistant import (
 from engine.model_parts import HiddenStates
 from engine.request import Sampling
 from tests.lab.parity import gemma_assistant as parity
-from tests.lab.parity.subjects import TOLERANCE, Subject, difference, kept
+from tests.lab.parity.subjects import TOLERANCE, Subject, difference, kept, seeded
 from tests.support.engine import tiny
 from tests.support.engine.first_two import SAMPLINGS, assert_q_matters, assert_the_targets
 from tests.support.engine.gemma4 import (
@@ -225,6 +225,16 @@ def test_before_the_target_has_read_anything_it_has_no_idea() -> None:
     late = assistant_drafter(Decoder(target.model), "large")
     assert late.propose(TOKENS, up_to(3), GREEDY, KEY) is None
     assert drafter.propose(TOKENS, up_to(3), GREEDY, KEY) is not None
+
+
+def test_a_target_may_be_part_of_a_model_that_sees(tmp_path: Path) -> None:
+    sizes = {"model_type": "gemma4", "vocab_size": 64, "text_config": dict(parity.LARGE)}
+    target = Decoder(seeded(sizes))
+    folder, config = parity.WHOLE.write(tmp_path), parity.WHOLE.config
+    drafter = load_gemma_assistant(folder, config, target)
+    assert drafter._network.caches == {"sliding_attention": 4, "full_attention": 5}
+    list(target.prefill(TOKENS))
+    assert len(proposed(drafter, TOKENS)[0]) == 4
 
 
 def test_quantized_caches_are_read_too() -> None:
