@@ -345,3 +345,23 @@ def _copy(layer: Any) -> Any:
         copied.keys, copied.values = mx.array(layer.keys), mx.array(layer.values)
         return copied
     return copy.deepcopy(layer)
+
+
+def keys_and_values(layer: Any) -> tuple[mx.array, mx.array]:
+    """What an attention cache holds, oldest position first, (batch, heads, positions, dim) each.
+
+    Of a window, the positions that the next token will see.
+    """
+    if isinstance(layer, QuantizedKVCache):
+        return _dequantized(layer, layer.keys), _dequantized(layer, layer.values)
+    first, base = 0, 0
+    if isinstance(layer, AlignedCache):
+        base = layer.base
+        first = 0 if layer.window is None else max(0, layer.offset + 1 - layer.window)
+    held = slice(first - base, layer.offset - base)
+    return layer.keys[..., held, :], layer.values[..., held, :]
+
+
+def _dequantized(layer: QuantizedKVCache, whole: tuple[mx.array, ...]) -> mx.array:
+    packed, scales, biases = (part[..., : layer.offset, :] for part in whole)
+    return mx.dequantize(packed, scales, biases, group_size=layer.group_size, bits=layer.bits)

@@ -316,7 +316,7 @@ def load_network(folder: Path, config: Mapping[str, Any], target: Decoder) -> Ea
                 network = PEagle(shape, mask_token=masks[0], **options)
             else:
                 network = Eagle3(shape, **options)
-        fill(network, _parameters(network, tensors), config)
+        fill(network, _parameters(network, tensors))
         _try_out(network, target)
     return network
 

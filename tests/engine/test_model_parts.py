@@ -205,6 +205,13 @@ def gemma2() -> nn.Module:
     return Model(arguments)
 
 
+def test_the_embedding_of_padding_may_be_zero() -> None:
+    model = build("gemma3_text")
+    embed = embedding(model)
+    embed.weight = mx.where(mx.arange(64)[:, None] > 0, embed.weight, 0.0)
+    assert embedding_scale(model) == pytest.approx(8.0, rel=1e-3)
+
+
 def test_embeddings_that_are_more_than_scaled() -> None:
     class Odder(nn.Module):
         def __init__(self) -> None:
