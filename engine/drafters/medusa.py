@@ -164,7 +164,7 @@ def load_medusa(folder: Path, config: Mapping[str, Any], target: Decoder) -> Med
     row_of = None if offsets is None else _row_of(offsets, shape, target, folder)
     network = MedusaHeads(shape)
     with refused_as_damaged(folder):
-        fill(network, tensors, config)
+        fill(network, tensors)
     return MedusaDrafter(target, network, row_of=row_of)
 
 
