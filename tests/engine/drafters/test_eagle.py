@@ -10,6 +10,8 @@ import mlx.core as mx
 import mlx.nn as nn
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from engine.decoder import Decoder
 from engine.draft_length.policy import Fixed
@@ -247,6 +249,33 @@ def redrafts_as_fresh(kind: str, folder: Path, accepted: int) -> bool:
 @pytest.mark.parametrize("accepted", [0, 1, 4])
 def test_a_draft_after_others_is_a_fresh_ones(kind: str, accepted: int, tmp_path: Path) -> None:
     assert redrafts_as_fresh(kind, tmp_path, accepted)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(
+    journey=st.lists(
+        st.tuples(st.integers(1, 4), st.integers(0, 4), st.integers(0, 6)), min_size=1, max_size=6
+    )
+)
+@settings(max_examples=8, derandomize=True)
+def test_any_journey_ends_as_if_it_were_the_first_draft(
+    kind: str, journey: list[tuple[int, int, int]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Each stage: a draft, how much of it is accepted, and how many tokens are taken back."""
+    folder = tmp_path_factory.mktemp("journey")
+    target, drafter = pair(kind, folder)
+    network = network_of(kind, folder, target.model)
+    tokens = list(TOKENS)
+    for length, accepted, back in journey:
+        target.rewind(len(tokens) - 1)
+        drafter.rewind(len(tokens) - 1)
+        for _ in target.prefill(tokens):
+            pass
+        drafted = proposed(drafter, tokens, length)
+        assert drafted == fresh_draft(network, target.model, tokens, length)
+        drafter.accept(min(accepted, length))
+        tokens = [*tokens, *drafted[:accepted], 7]
+        tokens = tokens[: max(2, len(tokens) - back)]
 
 
 @pytest.mark.parametrize("kind", KINDS)
