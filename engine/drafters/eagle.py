@@ -34,7 +34,7 @@ from engine.drafters.weights import columns, fill, read_tensors, refused_as_dama
 from engine.model_parts import Tap, embedding, output_layer
 
 Mask = Literal["causal"] | None
-Lookup = Callable[[mx.array], mx.array]
+Borrowed = Callable[[mx.array], mx.array]  # a part of the target's
 Tensors = Mapping[str, mx.array]
 Fields = Mapping[str, Any]
 
@@ -129,7 +129,7 @@ class FusedLayer(nn.Module):
 class _Layers(nn.Module):
     """The layers, and the embedding where it is its own: what EAGLE-3 and EAGLE have in common."""
 
-    def __init__(self, shape: EagleShape, embed: Lookup | int) -> None:
+    def __init__(self, shape: EagleShape, embed: Borrowed | int) -> None:
         """`embed`: the target's embedding, or how many rows its own has."""
         super().__init__()
         self.layers = [shape.layer(index) for index in range(len(shape.fused))]
@@ -181,7 +181,7 @@ class Eagle3(_Layers):
         target_width: int,
         row_of: mx.array,
         rows: int,
-        embed: Lookup | int,
+        embed: Borrowed | int,
         mixed: bool = True,
         norm_mixed: bool = False,
         norm_each: bool = False,
@@ -253,8 +253,8 @@ class Eagle(_Layers):
         shape: EagleShape,
         *,
         target_width: int,
-        embed: Lookup | int,
-        output: Lookup,
+        embed: Borrowed | int,
+        output: Borrowed,
     ) -> None:
         super().__init__(shape, embed)
         self.fc = nn.Linear(shape.width + target_width, shape.width, bias=False)
@@ -434,7 +434,10 @@ def _eagle3_options(
     mixed = "fc.weight" in tensors
     read = columns(tensors, "fc", fields) if mixed else shape.width
     if read != len(taps) * target_width:
-        raise _misfit(f"reads {len(taps)} states of {read / len(taps):g}", f"{target_width} wide")
+        raise _misfit(
+            f"The drafter reads {len(taps)} states of {read / len(taps):g} numbers each, "
+            f"and the target's have {target_width}."
+        )
     kept = _kept(fields, tensors, vocabulary=target.vocabulary)
     own = "mask_hidden" in tensors or fields.get("embed_requires_grad") is True
     return {
@@ -455,7 +458,9 @@ def _eagle(shape: EagleShape, fields: Fields, tensors: Tensors, target: Decoder)
     target_width = _width(target)
     read = columns(tensors, "fc", fields) - shape.width
     if read != target_width or shape.width != target_width:
-        raise _misfit(f"is {shape.width} wide and reads {read}", f"{target_width} wide")
+        raise _misfit(
+            f"The drafter reads states of {read} numbers, and the target's have {target_width}."
+        )
     embed = _embed(shape, tensors, target, own=False)
     return Eagle(shape, target_width=target_width, embed=embed, output=output_layer(target.model))
 
@@ -465,20 +470,22 @@ def _width(target: Decoder) -> int:
     return int(embedding(target.model)(mx.zeros((1,), dtype=mx.int32)).shape[-1])
 
 
-def _embed(shape: EagleShape, tensors: Tensors, target: Decoder, *, own: bool) -> Lookup | int:
+def _embed(shape: EagleShape, tensors: Tensors, target: Decoder, *, own: bool) -> Borrowed | int:
     """The target's embedding, or the rows of the drafter's, where it was trained with its `own` or
     is not as wide as the target."""
     if "embed_tokens.weight" in tensors and (own or shape.width != _width(target)):
         return tensors["embed_tokens.weight"].shape[0]
     if shape.width != _width(target):
-        raise _misfit(f"is {shape.width} wide and borrows the embedding", f"{_width(target)} wide")
+        raise _misfit(
+            f"The drafter borrows an embedding of {shape.width} numbers for each token, "
+            f"and the target's has {_width(target)}."
+        )
     borrowed = embedding(target.model)
     return lambda tokens: borrowed(tokens)  # a module would become a part of this one
 
 
 def _kept(fields: Fields, tensors: Tensors, *, vocabulary: int) -> list[int]:
-    """The token of each row of the output layer; None for rows behind the
-    target's vocabulary."""
+    """The token of each row of the output layer, but for rows behind the target's vocabulary."""
     rows = tensors["lm_head.weight"].shape[0]
     if "d2t" in tensors:
         (kept,) = fetch(tensors["d2t"].astype(mx.int32) + mx.arange(rows))
@@ -492,7 +499,9 @@ def _kept(fields: Fields, tensors: Tensors, *, vocabulary: int) -> list[int]:
     if len(kept) != rows or len(set(kept)) != rows or min(kept) < 0:
         raise ValueError("its vocabulary map does not fit its rows")
     if max(kept) >= vocabulary:
-        raise _misfit(f"proposes the token {max(kept)}", f"{vocabulary} tokens")
+        raise _misfit(
+            f"The drafter proposes the token {max(kept)}, and the target has {vocabulary} tokens."
+        )
     return kept
 
 
@@ -503,9 +512,6 @@ def _trained_depth(config: Mapping[str, Any]) -> int:
     return int(methods[0].get("speculative_tokens") or _UNKNOWN_DEPTH)
 
 
-def _misfit(what: str, target: str) -> DrafterRefused:
-    return DrafterRefused(
-        "other target",
-        f"The drafter {what}, and the target has {target}.",
-        "Choose a drafter that was trained for this target.",
-    )
+def _misfit(message: str) -> DrafterRefused:
+    remedy = "Choose a drafter that was trained for this target."
+    return DrafterRefused("other target", message, remedy)

@@ -46,7 +46,7 @@ def fill(network: nn.Module, tensors: Mapping[str, mx.array], config: Mapping[st
     """Give a network the tensors that its parameters are named after: each one, and no others.
 
     Linear layers get a bias where there is one. Matrices that are quantized stay so; on the CPU all
-    become float32, as for a target: see `engine.loading`.
+    become float32, as for a target: see `engine.loading`. Bits and groups are told by the shapes.
     """
     modules = dict(network.named_modules())
     for name in tensors:
@@ -54,21 +54,16 @@ def fill(network: nn.Module, tensors: Mapping[str, mx.array], config: Mapping[st
         module = modules.get(place)
         if kind == "bias" and isinstance(module, nn.Linear):
             module.bias = mx.zeros((module.weight.shape[0],))
-    quantization = config.get("quantization")
-    if quantization:
+    mode = (config.get("quantization") or {}).get("mode", "affine")
 
-        def quantized(name: str, module: nn.Module) -> bool | dict[str, Any]:
-            own = quantization.get(name)
-            kept = f"{name}.scales" in tensors and hasattr(module, "to_quantized")
-            return own if kept and isinstance(own, dict) else kept
+    def quantized(name: str, module: nn.Module) -> bool | dict[str, Any]:
+        if f"{name}.scales" not in tensors or not hasattr(module, "to_quantized"):
+            return False
+        width, packed = module.weight.shape[1], tensors[f"{name}.weight"].shape[1]
+        groups = tensors[f"{name}.scales"].shape[1]
+        return {"group_size": width // groups, "bits": 32 * packed // width, "mode": mode}
 
-        nn.quantize(
-            network,
-            group_size=quantization["group_size"],
-            bits=quantization["bits"],
-            mode=quantization.get("mode", "affine"),
-            class_predicate=quantized,
-        )
+    nn.quantize(network, class_predicate=quantized)
     network.load_weights(list(tensors.items()))
     if mx.default_device() == mx.cpu:
         network.set_dtype(mx.float32)
