@@ -11,12 +11,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from models.drafter_kinds import HEAD_WEIGHTS_NAME, DrafterDescription, DrafterKind, classify
+from models.drafter_kinds import HEAD_WEIGHTS_NAME, DrafterDescription, DrafterKind
+from models.drafter_packagings import classify, classify_inside, kind_of, unknown_kind
 from models.errors import Problem
 from models.files import data_folder
 from models.model_folder import ModelFolder
 from models.safetensors_file import TensorLayout
 
+MODULE_WEIGHTS = "mtp*.safetensors"
 _SHIPPED = Path(__file__).parent.parent / "resources" / "drafters"
 
 
@@ -59,8 +61,9 @@ class DrafterFolder:
 
     @property
     def weights(self) -> tuple[Path, ...]:
-        """The weight files."""
-        return tuple(self.files.headers)
+        """The weight files that hold its tensors."""
+        headers = self.files.headers.items()
+        return tuple(path for path, header in headers if not header.keys().isdisjoint(self.layouts))
 
     @cached_property
     def layouts(self) -> Mapping[str, TensorLayout]:
@@ -73,14 +76,58 @@ class DrafterFolder:
 
 
 def is_drafter(folder: Path) -> bool:
-    """Whether `folder` looks like that of a drafter that is no whole model."""
-    return (folder / HEAD_WEIGHTS_NAME).is_file()
+    """Whether `folder` looks like that of a drafter that is no ordinary model."""
+    try:
+        return _is_drafter(ModelFolder(folder))
+    except Problem:
+        return False
 
 
 def describe_drafter(folder: Path) -> DrafterFolder:
-    """What the drafter in `folder` is. Raises `Problem`."""
-    files = ModelFolder(folder)
-    return DrafterFolder(files, classify(files.config, files.layouts, name=str(folder)))
+    """What the drafter in `folder` is. Raises `Problem`, also where it holds an ordinary model."""
+    return open_drafter(ModelFolder(folder))
+
+
+def open_drafter(files: ModelFolder) -> DrafterFolder:
+    """The drafter in a folder that should hold one. Raises `Problem` as `describe_drafter`."""
+    name = str(files.path)
+    description = classify(files.config, files.layouts, name=name)
+    if description.kind == "model":
+        raise unknown_kind(files.config, name)
+    return DrafterFolder(files, description)
+
+
+def read_drafter(files: ModelFolder) -> DrafterFolder | None:
+    """The drafter in a folder that may hold one; None where it holds an ordinary model.
+
+    Raises `Problem` where its config.json cannot be read, or it is a drafter that cannot be used.
+    """
+    return open_drafter(files) if _is_drafter(files) else None
+
+
+def own_module(target: ModelFolder) -> DrafterFolder | None:
+    """The MTP module that came with the target: among its tensors, or in a file beside them.
+
+    Raises `Problem` where the target cannot be read, or the module is damaged.
+    """
+    inside = classify_inside(target.config, target.layouts, name=target.name)
+    if inside is not None:
+        return DrafterFolder(target, inside)
+    if not any(target.path.glob(MODULE_WEIGHTS)):
+        return None
+    beside = ModelFolder(target.path, weights_pattern=MODULE_WEIGHTS)
+    return DrafterFolder(beside, classify(target.config, beside.layouts, name=target.name))
+
+
+def _is_drafter(files: ModelFolder) -> bool:
+    """Whether config.json says so, or else the names of the tensors."""
+    ordinary = (None, "model")
+    if (files.path / HEAD_WEIGHTS_NAME).is_file() or kind_of(files.config) not in ordinary:
+        return True
+    try:
+        return kind_of(files.config, files.layouts) not in ordinary
+    except Problem:
+        return False  # whoever loads it says what is wrong with its weights
 
 
 def find_head(fingerprint: str, *, home: Path | None = None) -> DrafterFolder | None:
@@ -88,7 +135,7 @@ def find_head(fingerprint: str, *, home: Path | None = None) -> DrafterFolder | 
     for place in (data_folder(home) / "drafters", _SHIPPED):
         for folder in _folders(place):
             try:
-                if is_drafter(folder):
+                if (folder / HEAD_WEIGHTS_NAME).is_file():
                     found = describe_drafter(folder)
                     if found.description.demands.fingerprint == fingerprint:
                         return found

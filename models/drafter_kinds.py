@@ -1,17 +1,15 @@
-"""What kind of drafter a folder holds, from config.json and the names and shapes of its tensors.
+"""The kinds of drafters, what each reads of the target, and whether it fits that target.
 
-Knows how drafters are published: by what each packaging is told apart, how it numbers the target's
-layers, and what it demands of the target. Reads no weights and no files, and builds no networks.
+A description is read from files by `models.drafter_packagings`. Knows no files, and no networks.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal
 
-from models.architectures import known_to_mlx
-from models.errors import Problem
-from models.safetensors_file import TensorLayout
+from models.memory.shape import read_shape
 
 HEAD_MODEL_TYPE = "slipstream-head"
 HEAD_WEIGHTS_NAME = "head.safetensors"
@@ -29,6 +27,23 @@ DrafterKind = Literal[
     "dspark",
     "pard",
     "medusa",
+]
+Packaging = Literal[
+    "Slipstream",
+    "mlx-lm",
+    "official",
+    "speculators",
+    "NVIDIA",
+    "z-lab",
+    "DeepSpec",
+    "SpecForge",
+    "Liquid",
+    "DFlash lineage",
+    "transformers",
+    "Hugging Face",
+    "MLX",
+    "DeepSeek",
+    "MiMo",
 ]
 KIND_NAMES: Mapping[DrafterKind, str] = MappingProxyType(
     {
@@ -69,16 +84,16 @@ class DrafterDescription:
     """A drafter, as its files describe it.
 
     `packaging`: whose spelling of config keys and tensor names it is. `taps`: the target's states
-    that it reads, in Slipstream's numbers; empty where they depend on the target's depth, or there
-    are none: `taps_for` has them all. `block`: the slots of its one pass, 0 where it drafts token
-    by token; `predictions`: how many of them propose a token. `own_embedding` and `own_head`:
-    whether it has its own, or borrows the target's. `verifier` names the target that it was trained
-    with, for people. `prefixes`: how the names of its tensors begin, where the files hold others
-    too; empty where all are its own.
+    that it reads, in Slipstream's numbers; none where they depend on the target's depth, for which
+    `taps_for` has them. `block`: the slots of its one pass, 0 where it drafts token by token;
+    `predictions`: how many of them propose a token. `own_embedding` and `own_head`: whether it
+    brings its own, or borrows the target's. `verifier` names the target that it was trained with,
+    for people. `prefixes`: how the names of its tensors begin, where the files hold others too; all
+    are its own where there are none.
     """
 
     kind: DrafterKind
-    packaging: str
+    packaging: Packaging
     taps: tuple[Tap, ...] = ()
     block: int = 0
     predictions: int = 0
@@ -98,46 +113,59 @@ class DrafterDescription:
         """Whether it writes text by itself, and has the tokens of its own tokenizer."""
         return self.kind in ("model", "pard")
 
+    def taps_for(self, layers: int) -> tuple[Tap, ...]:
+        """The taps in a target of so many layers: EAGLE-3's own choice where config.json has none.
 
-def kind_of(config: Mapping[str, Any], names: frozenset[str] = frozenset()) -> DrafterKind | None:
-    """The kind that config.json and the `names` of tensors tell; None where they tell none."""
-    model_type = config.get("model_type")
-    if model_type == HEAD_MODEL_TYPE:
-        return "head"
-    return "model" if isinstance(model_type, str) and known_to_mlx(model_type) else None
+        EAGLE's code (cnets.py) names them by the layers, counted from 0, that are given the states.
+        """
+        if self.taps or self.kind not in ("eagle-3", "p-eagle"):
+            return self.taps
+        return 2, layers // 2, layers - 3
 
 
-def classify(
-    config: Mapping[str, Any], tensors: Mapping[str, TensorLayout], *, name: str = "The folder"
-) -> DrafterDescription:
-    """The drafter with this config.json and these tensors; `name` is what messages call it.
+def check(
+    drafter: DrafterDescription, target: Mapping[str, Any], *, fingerprint: str | None = None
+) -> str:
+    """Why `drafter` cannot draft for the target with this config.json, in a sentence; empty where
+    its sizes fit. `fingerprint`, of the target's weights, is compared where it is given.
 
-    Raises Problem where it is of no known kind, or its config and tensors contradict each other.
+    The names of targets are not compared: see `verifier_note`. Tokens of whole models are compared
+    elsewhere. Raises Problem where the target's config does not say its sizes.
     """
-    kind = kind_of(config, frozenset(tensors))
-    if kind == "head":
-        return _head(config, name)
-    if kind == "model":
-        return DrafterDescription("model", "mlx-lm", own_embedding=True, own_head=True)
-    raise Problem(
-        f"{name} holds no drafter of a kind that Slipstream knows.",
-        "Choose another drafter, or update Slipstream.",
-    )
-
-
-def _head(config: Mapping[str, Any], name: str) -> DrafterDescription:
-    fingerprint, layers = config.get("target_fingerprint"), config.get("layers")
-    if not isinstance(fingerprint, str):
-        raise Problem(
-            f"{name} holds a drafter head that names no target.", "Make one: slipstream distil."
+    shape, asked = read_shape(target), drafter.demands
+    depth = len(shape.layers)
+    if asked.width not in (None, shape.hidden_size):
+        return (
+            f"It reads hidden states of {asked.width:,} numbers, "
+            f"and the target's have {shape.hidden_size:,}."
         )
-    taps = layers if isinstance(layers, list) else []
-    return DrafterDescription(
-        "head",
-        "Slipstream",
-        taps=tuple(tap for tap in taps if type(tap) is int),
-        own_embedding=True,
-        own_head=True,
-        demands=Demands(fingerprint=fingerprint),
-        verifier=str(config.get("target")),
-    )
+    if asked.vocabulary not in (None, shape.vocabulary):
+        return (
+            f"It was made for a vocabulary of {asked.vocabulary:,} tokens, "
+            f"and the target's has {shape.vocabulary:,}."
+        )
+    if asked.layers not in (None, depth):
+        return f"It was made for a target of {asked.layers:,} layers, and this one has {depth:,}."
+    for tap in drafter.taps_for(depth):
+        if tap != "norm" and not 0 <= tap <= depth:
+            return f"It reads the state behind layer {tap:,}, and the target has {depth:,} layers."
+    if None not in (fingerprint, asked.fingerprint) and fingerprint != asked.fingerprint:
+        return f"It was trained for other weights, of {drafter.verifier}."
+    return ""
+
+
+def verifier_note(drafter: DrafterDescription, target: str) -> str:
+    """What to know where config.json names another target than `target`; empty where it does not.
+
+    Fine-tuned targets have other names and the same sizes, so this is no reason for a no.
+    """
+    trained, given = _plain_name(drafter.verifier), _plain_name(target)
+    if not trained or not given or trained in given or given in trained:
+        return ""
+    return f"it was trained with {drafter.verifier}, so fewer of its tokens may be accepted"
+
+
+def _plain_name(name: str) -> str:
+    """A model's name without its owner, its number type and its bits."""
+    last = name.rstrip("/").rpartition("/")[2].lower()
+    return re.sub(r"[-_](mlx|bf16|fp16|fp8|mxfp\d|nvfp4|q\d|\d+[-_]?bit|qat)\b.*", "", last)

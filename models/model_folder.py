@@ -15,7 +15,6 @@ from types import MappingProxyType
 from typing import Any
 
 from models.architectures import known_to_mlx
-from models.drafter_kinds import kind_of
 from models.errors import Problem
 from models.files import read_json_object
 from models.gguf.importing import import_gguf
@@ -37,9 +36,11 @@ class ModelFolder:
 
     Whoever loads, weighs or compares a model passes this value on, so the files are read once.
     A part that the files do not have raises Problem; `check` reads all of them.
+    `weights_pattern` says which of its files hold the weights.
     """
 
     path: Path
+    weights_pattern: str = _MLX_WEIGHTS
 
     @property
     def name(self) -> str:
@@ -116,15 +117,15 @@ class ModelFolder:
 
         They are those that mlx-lm would load. Where there are none, a drafter's have any name.
         """
-        files = self._drafter_weights() or _weights(self.path, self.indexed)
+        files = self._drafter_weights() or _weights(self.path, self.weights_pattern, self.indexed)
         return MappingProxyType({path: MappingProxyType(check_safetensors(path)) for path in files})
 
     def _drafter_weights(self) -> list[Path]:
         """The weight files of a drafter that are not named as mlx-lm wants them."""
         found = sorted(self.path.glob("*.safetensors"))
-        if not found or any(path.match(_MLX_WEIGHTS) for path in found):
+        if not found or any(path.match(self.weights_pattern) for path in found):
             return []
-        return [] if kind_of(self.config) == "model" else found
+        return [] if known_to_mlx(str(self.config.get("model_type"))) else found
 
     @property
     def layouts(self) -> Mapping[str, TensorLayout]:
@@ -228,18 +229,18 @@ def _is_gguf(path: Path) -> bool:
     return path.suffix.lower() == ".gguf" and path.is_file()
 
 
-def _weights(folder: Path, indexed: frozenset[str]) -> list[Path]:
-    """The weight files, as mlx-lm picks them. Raises Problem where there are none, or too few."""
-    weights = sorted(folder.glob(_MLX_WEIGHTS))
+def _weights(folder: Path, pattern: str, indexed: frozenset[str]) -> list[Path]:
+    """The weight files. Raises Problem where there are none, or too few."""
+    weights = sorted(folder.glob(pattern))
     if not weights:
         if any(path.suffix in PICKLE_SUFFIXES for path in folder.glob("*")):
             raise Problem(
                 f"The weights in {folder} are pickled, and unpickling can run any code.",
                 _OTHER_VERSION,
             )
-        raise Problem(f"{folder} has no weights ({_MLX_WEIGHTS}).", _OTHER_VERSION)
+        raise Problem(f"{folder} has no weights ({pattern}).", _OTHER_VERSION)
     missing = sorted(indexed - {path.name for path in weights})
-    if missing:
+    if missing and pattern == _MLX_WEIGHTS:
         raise Problem(
             f"{folder} lacks {repr(missing[0])[:120]}, which holds a part of the weights.",
             "Download the model again; what is there is kept.",

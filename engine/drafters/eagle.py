@@ -30,12 +30,11 @@ from engine.drafters import Drafter, DrafterRefused
 from engine.drafters.chain import row_of_token, spread
 from engine.drafters.p_eagle import MaskDrafter
 from engine.drafters.states import StateDrafter
-from engine.drafters.weights import columns, fill, read_tensors, refused_as_damaged
+from engine.drafters.weights import Tensors, columns, fill, read_tensors, refused_as_damaged
 from engine.model_parts import Tap, embedding, output_layer
 
 Mask = Literal["causal"] | None
 Borrowed = Callable[[mx.array], mx.array]  # a part of the target's
-Tensors = Mapping[str, mx.array]
 Fields = Mapping[str, Any]
 
 _IN_A_LAYER = frozenset(
@@ -316,7 +315,7 @@ def load_network(folder: Path, config: Mapping[str, Any], target: Decoder) -> Ea
                 network = PEagle(shape, mask_token=masks[0], **options)
             else:
                 network = Eagle3(shape, **options)
-        fill(network, _parameters(network, tensors), config)
+        fill(network, _parameters(network, tensors))
         _try_out(network, target)
     return network
 

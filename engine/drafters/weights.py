@@ -14,10 +14,12 @@ from mlx_lm.utils import dequantize_model
 
 from engine.drafters import DrafterRefused
 
+Tensors = dict[str, mx.array]
+
 _PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt")
 
 
-def read_tensors(folder: Path) -> dict[str, mx.array]:
+def read_tensors(folder: Path) -> Tensors:
     """All tensors of a folder, by name; each is read from the disk when it is first used."""
     files = sorted(folder.glob("*.safetensors"))
     if not files and any(path for pattern in _PICKLED for path in folder.glob(pattern)):
@@ -42,11 +44,12 @@ def columns(tensors: Mapping[str, mx.array], name: str, config: Mapping[str, Any
     return tensors[f"{name}.scales"].shape[1] * int(group)
 
 
-def fill(network: nn.Module, tensors: Mapping[str, mx.array], config: Mapping[str, Any]) -> None:
+def fill(network: nn.Module, tensors: Mapping[str, mx.array]) -> None:
     """Give a network the tensors that its parameters are named after: each one, and no others.
 
-    Linear layers get a bias where there is one. Matrices that are quantized stay so; on the CPU all
-    become float32, as for a target: see `engine.loading`. Bits and groups are told by the shapes.
+    Linear layers get a bias where there is one. Matrices that come with scales stay quantized, by
+    as many bits and in such groups as their shapes tell; on the CPU all become float32, as for a
+    target: see `engine.loading`.
     """
     modules = dict(network.named_modules())
     for name in tensors:
@@ -54,19 +57,22 @@ def fill(network: nn.Module, tensors: Mapping[str, mx.array], config: Mapping[st
         module = modules.get(place)
         if kind == "bias" and isinstance(module, nn.Linear):
             module.bias = mx.zeros((module.weight.shape[0],))
-    mode = (config.get("quantization") or {}).get("mode", "affine")
 
     def quantized(name: str, module: nn.Module) -> bool | dict[str, Any]:
-        if f"{name}.scales" not in tensors or not hasattr(module, "to_quantized"):
+        scales, packed = tensors.get(f"{name}.scales"), tensors.get(f"{name}.weight")
+        if scales is None or packed is None or not hasattr(module, "to_quantized"):
             return False
-        width, packed = module.weight.shape[1], tensors[f"{name}.weight"].shape[1]
-        groups = tensors[f"{name}.scales"].shape[1]
-        return {"group_size": width // groups, "bits": 32 * packed // width, "mode": mode}
+        width = module.weight.shape[-1]
+        group_size, bits = width // scales.shape[-1], packed.shape[-1] * 32 // width
+        mode = "nvfp4" if group_size == 16 else f"mxfp{bits}"
+        if f"{name}.biases" in tensors:
+            mode = "affine"
+        return {"group_size": group_size, "bits": bits, "mode": mode}
 
     nn.quantize(network, class_predicate=quantized)
     network.load_weights(list(tensors.items()))
     if mx.default_device() == mx.cpu:
-        network.set_dtype(mx.float32)
+        network.set_dtype(mx.float32)  # scales first, so that weights are expanded exactly
         dequantize_model(network)
         network.set_dtype(mx.float32)
     network.eval()
@@ -98,6 +104,6 @@ def refused_as_damaged(folder: Path) -> Iterator[None]:
         raise damaged(folder, str(error) or type(error).__name__) from error
 
 
-def _load(file: Path) -> dict[str, mx.array]:
+def _load(file: Path) -> Tensors:
     tensors: Any = mx.load(str(file))
     return dict(tensors)

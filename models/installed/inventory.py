@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from models.architectures import known_to_mlx
-from models.drafter_folders import DrafterFolder, describe_drafter, is_drafter
-from models.drafter_kinds import HEAD_MODEL_TYPE
+from models.drafter_folders import DrafterFolder, open_drafter, read_drafter
+from models.drafter_kinds import HEAD_MODEL_TYPE, HEAD_WEIGHTS_NAME
+from models.drafter_packagings import kind_of as drafter_kind_of
 from models.errors import Problem
 from models.gguf.config import mlx_config
 from models.gguf.file import read_gguf
@@ -68,11 +69,15 @@ def describe(place: ModelPlace, *, home: Path | None = None) -> ModelEntry:
     try:
         if is_gguf(place.path):
             return ModelEntry(_describe_gguf(model, place.path), folder)
-        if is_drafter(place.path):
+        if (place.path / HEAD_WEIGHTS_NAME).is_file():
             model = replace(model, role="head", model_type=HEAD_MODEL_TYPE)
-            return ModelEntry(model, describe_drafter(place.path))
         model = _from_config(model, folder.config)
+        drafter = read_drafter(folder) if model.role == "chat" else open_drafter(folder)
+        if drafter is not None:
+            model = replace(model, role="drafter" if model.role == "chat" else model.role)
         _require_unchanged(place, home)
+        if drafter is not None:
+            return ModelEntry(_as_drafter(model, drafter), drafter)
         folder.check()
         _require_known(folder.config)
     except Problem as problem:
@@ -128,6 +133,15 @@ def _from_config(model: Installed, config: Mapping[str, Any]) -> Installed:
     model_type = config.get("model_type")
     named = model_type if isinstance(model_type, str) else ""
     return replace(model, model_type=named, role=role_of(config))
+
+
+def _as_drafter(model: Installed, drafter: DrafterFolder) -> Installed:
+    return replace(
+        model,
+        drafter_kind=drafter.kind,
+        quantization_bits=drafter.files.quantization_bits,
+        context_length=drafter.files.context_length if drafter.kind == "pard" else None,
+    )
 
 
 def _describe_gguf(model: Installed, path: Path) -> Installed:
@@ -256,9 +270,10 @@ def _lacks_weights(folder: ModelFolder) -> bool:
 
 def role_of(config: Mapping[str, Any]) -> ModelRole:
     """What the model with this config.json is for: chat, where nothing says otherwise."""
-    if config.get("model_type") == HEAD_MODEL_TYPE:
+    kind = drafter_kind_of(config)
+    if kind == "head":
         return "head"
-    if any(key in config for key in _DRAFTER_KEYS):
+    if kind not in (None, "model") or any(key in config for key in _DRAFTER_KEYS):
         return "drafter"
     return "drafter" if any(_DRAFTS.search(name) for name in _names(config)) else "chat"
 

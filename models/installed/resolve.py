@@ -11,7 +11,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from models.drafter_folders import DrafterFolder, describe_drafter, find_head, is_drafter
+from models.drafter_folders import (
+    DrafterFolder,
+    find_head,
+    own_module,
+    read_drafter,
+)
 from models.errors import Problem
 from models.files import models_folder
 from models.hub.cache_layout import cache_folder, reference, repositories
@@ -96,10 +101,10 @@ def resolve_drafter(
     """The drafter of any kind that `text` names: as `resolve_target`."""
     found = _find(text, home=home, cache=cache, drafts=True)
     if isinstance(found, Path):
-        if is_drafter(found):
-            return describe_drafter(found)
-        model = open_model(found, imports=models_folder(home), progress=progress)
-        return DrafterFolder.of_model(model)
+        if is_gguf(found):
+            model = open_model(found, imports=models_folder(home), progress=progress)
+            return DrafterFolder.of_model(model)
+        return _drafter_at(ModelFolder(found))
     if isinstance(found.folder, DrafterFolder):
         return found.folder
     return DrafterFolder.of_model(_usable(found.folder, home, progress))
@@ -126,6 +131,8 @@ def drafts_without_weights(name: str) -> bool:
 def _named_drafter(name: str, target: ModelFolder) -> NamedDrafter:
     if drafts_without_weights(name):
         return NamedDrafter(name)
+    if name == "mtp":
+        return NamedDrafter(name, _own_module(target))
     if name == "head":
         head = find_head(target.fingerprint)
         if head is None:
@@ -142,8 +149,28 @@ def _named_drafter(name: str, target: ModelFolder) -> NamedDrafter:
             raise  # a hub id: it is said how to fetch it
         raise Problem(
             f"There is no drafter and no folder {name!r} ({problem.message.rstrip('.')}).",
-            "Choose auto, none, lookup, head, early-exit, a model, or several joined with +.",
+            "Choose auto, none, lookup, head, mtp, early-exit, a model, or several joined with +.",
         ) from problem
+
+
+def _drafter_at(files: ModelFolder) -> DrafterFolder:
+    """The drafter of any kind in a folder that a person named."""
+    drafter = read_drafter(files)
+    if drafter is not None:
+        return drafter
+    files.check()
+    return DrafterFolder.of_model(files)
+
+
+def _own_module(target: ModelFolder) -> DrafterFolder:
+    """The target's own MTP module. Raises Problem where it has none."""
+    module = own_module(target)
+    if module is None:
+        raise Problem(
+            f"{target.name} comes without an MTP module: most were left out by conversion.",
+            f"See which drafters there are: slipstream models pair --target {target.path}",
+        )
+    return module
 
 
 def find(text: str, *, models: Sequence[Installed]) -> Installed:
