@@ -54,11 +54,13 @@ def output_rows(model: nn.Module, rows: mx.array) -> mx.array:
     )
 
 
-def final_norm(model: nn.Module) -> mx.array | None:
-    """The weight of the norm before the output layer, where it is a plain one."""
+def final_norm(model: nn.Module) -> nn.Module:
+    """The norm before the output layer. Raises `Problem`."""
     inner = trunk(model)
-    norm = next((inner[name] for name in _NORMS if name in inner), None)
-    return norm.weight if isinstance(norm, nn.RMSNorm) else None
+    name = next((name for name in _NORMS if name in inner), None)
+    if name is None:
+        raise Problem("This target's final norm was not found.", "Choose another drafter.")
+    return inner[name]
 
 
 def embedding_scale(model: nn.Module) -> float:
