@@ -26,7 +26,14 @@ from engine.device import fetch
 from engine.drafters import DrafterRefused
 from engine.drafters.block import Block, BlockDrafter, ContextCache
 from engine.drafters.chain import row_of_token, spread
-from engine.drafters.weights import Tensors, columns, damaged, put, read_tensors
+from engine.drafters.weights import (
+    Tensors,
+    columns,
+    damaged,
+    fill,
+    read_tensors,
+    refused_as_damaged,
+)
 from engine.model_parts import Tap, embedding, embedding_scale, output_layer
 
 _SHOWN = 4096  # context positions: with more, published drafters are accepted less
@@ -599,7 +606,8 @@ def bind(
     if "lm_head.weight" in tensors:
         rows = tensors["lm_head.weight"].shape[0]
         network.lm_head = nn.Linear(columns(tensors, "lm_head", said), rows, bias=False)
-    put(tensors, network, said, folder)
+    with refused_as_damaged(folder):
+        fill(network, tensors)
     embed = network.get("embed_tokens", borrowed)
     own_output = network.get("lm_head")
     read_out = output_layer(model) if own_output is None else _capped(own_output, cap)

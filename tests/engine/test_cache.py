@@ -158,7 +158,9 @@ def test_full_attention_is_cut_anywhere(architecture: str) -> None:
 
 
 @pytest.mark.parametrize("architecture", RECURRENT)
-def test_recurrent_state_goes_back_to_the_newest_mark(architecture: str) -> None:
+def test_recurrent_state_goes_back_to_the_newest_mark_or_into_the_round(
+    architecture: str,
+) -> None:
     reader = decoder(MODELS[architecture])
     read(reader, 10)
     reader.timeline.bookmark()
@@ -166,8 +168,9 @@ def test_recurrent_state_goes_back_to_the_newest_mark(architecture: str) -> None
     reader.timeline.mark()
     read(reader, 5)
 
-    reader.rewind(23)
-    assert reader.length == 20
+    for length in (24, 23, 20):
+        reader.rewind(length)
+        assert reader.length == length
     reader.rewind(19)
     assert reader.length == 10
     reader.rewind(9)
@@ -221,6 +224,22 @@ def test_marks_cost_no_memory_where_every_layer_can_be_cut() -> None:
     reader.timeline.bookmark()
     assert reader.timeline._bookmarks == []
     assert reader.timeline._round is None
+
+
+@pytest.mark.parametrize("keep", ["mark", "bookmark"])
+def test_marks_that_were_passed_on_the_way_back_are_forgotten(keep: str) -> None:
+    """Back at the start, since a quantized cache is not cut to before its start, other tokens are
+    read: a mark among the old ones must not serve."""
+    journey, start = Journey(WIDE["qwen3_5"], QUANTIZED), QUANTIZED.start
+    journey.step("read", 12)
+    journey.step(keep, 0)
+    while journey.decoder.length <= start:
+        journey.step("read", 5)
+    journey.step("rewind to", start - 1)
+    assert journey.decoder.length == 0
+    journey.step("read", 14)
+    journey.step("rewind", 1)
+    journey.check()
 
 
 def test_rewinding_forward_does_nothing() -> None:

@@ -4,11 +4,17 @@ What mlx-vlm cannot do is not compared here: norms per tap, normed recycling, no
 keys, windows, scaled positions.
 """
 
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import mlx.core as mx
 import numpy as np
+from numpy.typing import NDArray
 
+from engine.decoder import Decoder
+from engine.drafters.eagle import load_network
+from tests.lab.parity.states import continued
 from tests.lab.parity.subjects import (
     PROMPT,
     VOCABULARY,
@@ -86,6 +92,7 @@ SPECULATORS = Subject(
         "architectures": ["Eagle3Speculator"],
         "draft_vocab_size": ROWS,
         "norm_before_residual": True,
+        "embed_requires_grad": True,
         "eagle_aux_hidden_state_layer_ids": [1, 4, 7],
         "transformer_layer_config": LAYER | {"head_dim": 8, "rope_theta": 5e5},
     },
@@ -173,13 +180,16 @@ def theirs(subject: Subject) -> Arrays:
     }
 
 
-def over_target(logits: mx.array) -> np.ndarray:
-    """(n, the drafter's vocabulary) to (n, the target's): the others are impossible."""
-    spread = np.full((logits.shape[0], VOCABULARY), -np.inf, dtype=np.float32)
-    spread[:, KEPT_TOKENS] = numbers(logits)
+def over_target(logits: mx.array) -> NDArray[np.float32]:
+    """(..., the drafter's vocabulary) to (..., the target's): the others are impossible."""
+    spread = np.full((*logits.shape[:-1], VOCABULARY), -np.inf, dtype=np.float32)
+    spread[..., KEPT_TOKENS] = numbers(logits)
     return spread
 
 
 def ours(subject: Subject) -> Arrays:
-    """By our network, with our target's recording: to come with `engine.drafters.eagle`."""
-    raise NotImplementedError(subject.name)
+    """By our network, with our target's recording."""
+    target = Decoder(subject.target_model())
+    with TemporaryDirectory() as folder:
+        network = load_network(subject.write(Path(folder)), subject.config, target)
+    return continued(network, target, drafted=DRAFTED)
