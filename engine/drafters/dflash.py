@@ -35,10 +35,13 @@ from engine.drafters.weights import (
     refused_as_damaged,
 )
 from engine.model_parts import Tap, embedding, embedding_scale, output_layer
+from models.errors import Problem
 
 _SHOWN = 4096  # context positions: with more, published drafters are accepted less
 _ALIKE = 0.95  # cosine of what two layers give that are the same up to quantization
 _COMPARED = 64  # tokens
+
+_RENAMED = {"encoder.fc.": "fc.", "encoder.output_norm_enc.": "hidden_norm."}  # transformers'
 
 Settings = Mapping[str, Any]
 Confidence = Callable[[mx.array], mx.array]
@@ -300,14 +303,14 @@ class CandidateSelector(nn.Module):
         self.predecessor_codebook = nn.Embedding(vocabulary, rank)
         self.successor_codebook = nn.Embedding(vocabulary, rank)
         self.hidden_projection = nn.Linear(width, rank, bias=False)
+        self._last = vocabulary - 1
 
     def bonus(self, previous: mx.array, projected: mx.array, candidates: mx.array) -> mx.array:
         """What each of `candidates`, (1, k), gains behind `previous`, (1,): (1, k).
 
         `projected` is (1, rank), the slot's state by `hidden_projection`.
         """
-        last = self.predecessor_codebook.weight.shape[0] - 1
-        context = self.predecessor_codebook(mx.minimum(previous, last)) * projected
+        context = self.predecessor_codebook(mx.minimum(previous, self._last)) * projected
         return (self.successor_codebook(candidates) @ context[..., None])[..., 0]
 
 
@@ -415,15 +418,23 @@ def load_dflash(folder: Path, config: Mapping[str, Any], target: Decoder) -> Blo
 def dflash_network(folder: Path, config: Mapping[str, Any], target: Decoder) -> BoundNetwork:
     """Its network. Raises `Problem`."""
     said, tensors = settings(config), published_names(read_tensors(folder))
-    second = "candidate_selector.hidden_projection.weight" in tensors
-    try:
+    with refused_as_damaged(folder):
         windows, causal = _seen(said, depth_of(tensors))
         shape = shape_of(said, tensors, windows=windows, causal=causal)
         require_fit(said, shape, target)
+        second = "candidate_selector.hidden_projection.weight" in tensors
         network = _dflash2(said, shape, tensors) if second else DFlash(shape)
-        return bind(network, shape, tensors, said=said, target=target, folder=folder)
-    except (KeyError, TypeError, ValueError, IndexError, ZeroDivisionError) as error:
-        raise damaged(folder, f"its config and its tensors do not fit ({error})") from error
+        scale = _scale_of_raw(target)
+        return bind(network, shape, tensors, said=said, target=target, folder=folder, scale=scale)
+
+
+def _scale_of_raw(target: Decoder) -> float:
+    """What raw embeddings of `target` are multiplied by: its own factor where it is one. A norm in
+    its place is left out, as the drafters of such targets were trained."""
+    try:
+        return embedding_scale(target.model)
+    except Problem:
+        return 1.0
 
 
 def _dflash2(said: Settings, shape: BlockShape, tensors: Tensors) -> DFlash2:
@@ -461,7 +472,11 @@ def published_names(tensors: Tensors) -> Tensors:
     """The tensors by the names that the network has for them."""
     renamed: Tensors = {}
     for name, tensor in tensors.items():
-        renamed[name.removeprefix("model.").removeprefix("encoder.")] = tensor
+        name = name.removeprefix("model.")
+        for published, ours in _RENAMED.items():
+            if name.startswith(published):
+                name = ours + name.removeprefix(published)
+        renamed[name] = tensor
     return renamed
 
 
@@ -525,6 +540,9 @@ def _seen(said: Settings, depth: int) -> tuple[list[int | None], list[bool]]:
     do, unless it is said of all."""
     sliding = sliding_layers(said, depth)
     window = int(said["sliding_window"]) if any(sliding) else None
+    if window is not None and str(said.get("model_type")).endswith("_assistant"):
+        # transformers counts how far away a row may be, and lets it see those behind it.
+        return [window + 1 if slides else None for slides in sliding], [False] * depth
     causal = sliding
     if said.get("sliding_window_non_causal"):
         causal = [False] * depth
@@ -585,17 +603,18 @@ def bind(
     said: Settings,
     target: Decoder,
     folder: Path,
+    scale: float | None = None,
 ) -> BoundNetwork:
     """Give `network` its weights, and the embedding and output layer of `target`, unless it has
-    others of its own. Raises `Problem`."""
+    others of its own. `scale` is that of the target's embedding; None asks it. Raises `Problem`."""
     offsets, _ = tensors.pop("d2t", None), tensors.pop("t2d", None)
     row_of = None if offsets is None else _row_of(offsets, target, folder)
     borrowed, model = embedding(target.model), target.model
-    scale = float(said.get("input_embedding_scale", 1.0))
-    if "embed_tokens.weight" not in tensors:
-        scale *= embedding_scale(model)
-    elif shape.gemma:
-        scale *= shape.hidden_size**0.5
+    if "embed_tokens.weight" in tensors:
+        scale = shape.hidden_size**0.5 if shape.gemma else 1.0
+    elif scale is None:
+        scale = embedding_scale(model)
+    scale *= float(said.get("input_embedding_scale", 1.0))
     cap = said.get("final_logit_softcapping")
     _share(tensors, target, cap=cap)
     last = target.vocabulary - 1
@@ -606,8 +625,7 @@ def bind(
     if "lm_head.weight" in tensors:
         rows = tensors["lm_head.weight"].shape[0]
         network.lm_head = nn.Linear(columns(tensors, "lm_head", said), rows, bias=False)
-    with refused_as_damaged(folder):
-        fill(network, tensors)
+    fill(network, tensors)
     embed = network.get("embed_tokens", borrowed)
     own_output = network.get("lm_head")
     read_out = output_layer(model) if own_output is None else _capped(own_output, cap)

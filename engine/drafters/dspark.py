@@ -31,7 +31,7 @@ from engine.drafters.dflash import (
     shape_of,
     sliding_layers,
 )
-from engine.drafters.weights import Tensors, columns, damaged, read_tensors
+from engine.drafters.weights import Tensors, columns, read_tensors, refused_as_damaged
 
 _MARKOV = "markov_head"
 _ZERO_CENTRED = 0.5  # norms whose mean is below this are stored without the 1 that is added
@@ -48,14 +48,15 @@ class MarkovHead(nn.Module):
         super().__init__()
         self.markov_w1 = nn.Embedding(tokens, rank)
         self.markov_w2 = nn.Linear(rank, rows, bias=False)
+        self._last, self._rank = tokens - 1, rank
 
     def begin(self) -> mx.array:
         """The running state before the first slot."""
-        return mx.zeros((1, self.markov_w1.weight.shape[1]))
+        return mx.zeros((1, self._rank))
 
     def embed(self, previous: mx.array) -> mx.array:
         """The token before a slot, (1,): (1, rank)."""
-        return self.markov_w1(mx.minimum(previous, self.markov_w1.weight.shape[0] - 1))
+        return self.markov_w1(mx.minimum(previous, self._last))
 
     def __call__(
         self, word: mx.array, state: mx.array, running: mx.array
@@ -99,14 +100,17 @@ class RecurrentMarkovHead(MarkovHead):
 
 
 class ConfidenceHead(nn.Module):
-    """How likely a slot's token is to be accepted, from its state and the token before it."""
+    """How likely a slot's token is to be accepted, from its state, and from the token before it
+    where `width` has room for it."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
         self.proj = nn.Linear(width, 1)
+        self._width = width
 
     def __call__(self, features: mx.array) -> mx.array:
-        return mx.sigmoid(self.proj(features).astype(mx.float32))[:, 0]
+        """`features`, (1, ...): the state, then the embedded token."""
+        return mx.sigmoid(self.proj(features[:, : self._width]).astype(mx.float32))[:, 0]
 
 
 class DSpark(DFlash):
@@ -160,8 +164,7 @@ class MarkovSlots:
 
     def _confidence(self, token: mx.array) -> mx.array:
         assert self._head is not None
-        width = self._head.proj.weight.shape[1]  # with the Markov head's part, or without
-        return self._head(self._features[:, :width])
+        return self._head(self._features)
 
 
 def load_dspark(folder: Path, config: Mapping[str, Any], target: Decoder) -> BlockDrafter:
@@ -178,15 +181,13 @@ def dspark_network(folder: Path, config: Mapping[str, Any], target: Decoder) -> 
             f"The drafter in {folder} is told how noisy its tokens are (log SNR conditioning).",
             "Choose another drafter.",
         )
-    try:
+    with refused_as_damaged(folder):
         shape = _shape(said, tensors)
         require_fit(said, shape, target)
         network = DSpark(shape, _markov(said, shape, tensors), _confidence(said, tensors))
         if _zero_centred(said, tensors):
             tensors |= {name: tensors[name] + 1.0 for name in _norms(tensors)}
         return bind(network, shape, tensors, said=said, target=target, folder=folder)
-    except (KeyError, TypeError, ValueError, IndexError, ZeroDivisionError) as error:
-        raise damaged(folder, f"its config and its tensors do not fit ({error})") from error
 
 
 def _shape(said: Settings, tensors: Tensors) -> BlockShape:
