@@ -23,7 +23,9 @@ from engine.drafters.dspark import (
 )
 from tests.lab.parity import dspark
 from tests.lab.parity.subjects import TOLERANCE, Subject, difference, kept
+from tests.support.engine.blocks import BlockKind, block_network, logits_of, quantize
 from tests.support.engine.helpers import plainly, task, write
+from tests.support.engine.tiny import build
 
 PROMPT = [3, 1, 41, 59, 26, 5, 35]
 Array = NDArray[np.float64]
@@ -115,6 +117,19 @@ def test_a_token_that_the_head_does_not_have_is_read_as_its_last() -> None:
     states, logits = mx.random.normal((1, 6)), mx.random.normal((1, 11))
     beyond = MarkovSlots(states, logits, head, None).read(mx.array([64]))
     assert mx.array_equal(beyond, MarkovSlots(states, logits, head, None).read(mx.array([10])))
+
+
+@pytest.mark.parametrize("kind", ["dspark", "gated", "recurrent"])
+def test_quantized_heads_draft_as_before(kind: BlockKind) -> None:
+    """On a GPU weights stay quantized."""
+    target = Decoder(build("llama"))
+    network = block_network(target, kind)
+    exact = logits_of(network, width=64)
+    quantize(network.weights)
+    quantized = logits_of(network, width=64)
+    assert quantized.shape == exact.shape
+    apart = mx.linalg.norm(quantized - exact) / mx.linalg.norm(exact)
+    assert 0.0 < apart.item() < 0.2
 
 
 # --- Folders

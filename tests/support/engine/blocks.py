@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Literal
 
 import mlx.core as mx
+import mlx.nn as nn
 from mlx.utils import tree_map_with_path
 
 from engine.decoder import Decoder
@@ -27,7 +28,7 @@ BLOCK_KINDS: tuple[BlockKind, ...] = (
     "gated",
     "recurrent",
 )
-RANK = 8
+RANK = 32
 
 
 def block_network(
@@ -99,3 +100,24 @@ def _lively(path: str, weight: mx.array) -> mx.array:
     if weight.ndim == 1:
         return weight
     return 1.5 * mx.random.normal(weight.shape) / weight.shape[-1] ** 0.5
+
+
+def quantize(network: nn.Module) -> None:
+    """All matrices whose rows are whole groups, to 8 bits."""
+    nn.quantize(
+        network,
+        group_size=32,
+        bits=8,
+        class_predicate=lambda _, module: (
+            hasattr(module, "to_quantized") and module.weight.shape[-1] % 32 == 0
+        ),
+    )
+
+
+def logits_of(network: BoundNetwork, *, width: int = 32) -> mx.array:
+    """A block's, behind a made-up context of states of this width."""
+    context = network.make_cache()
+    shape = (1, 6, len(network.taps), width)
+    network.extend(mx.random.normal(shape, key=mx.random.key(0)), 0, context)
+    block = network.block(7, network.most, 6, context)
+    return mx.concatenate([block.read(mx.array([7])) for _ in range(network.most)])
