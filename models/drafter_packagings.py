@@ -316,6 +316,11 @@ class _Drafter:
         first = methods[0] if isinstance(methods, list) and methods else None
         return _number(first, "speculative_tokens") if isinstance(first, Mapping) else None
 
+    def _fingerprint(self) -> str | None:
+        """Of the target's weights, which those say that were distilled here."""
+        told = self.config.get("target_fingerprint")
+        return told if isinstance(told, str) else None
+
     def _verifier(self) -> str:
         told = _table(_table(self.config, "speculators_config"), "verifier").get("name_or_path")
         return one_line(told)[:100] if isinstance(told, str) else ""
@@ -530,14 +535,14 @@ class _Drafter:
     def _medusa(self) -> DrafterDescription:
         """Heads by the tensors: published configs state fewer of them than there are."""
         rows = {
-            int(found[1]): layout.shape
+            int(found[1]): (layout.shape[0], self._columns(name, layout))
             for name, layout in self.tensors.items()
             if (found := _MEDUSA_ROWS.fullmatch(name)) and len(layout.shape) == 2
         }
         heads = len(rows) or self._number("medusa_num_heads")
         if not heads or sorted(rows) != list(range(len(rows))) or len(set(rows.values())) > 1:
             raise self._contradiction("its heads are not numbered, or not of one size")
-        first = rows.get(0)
+        first, reduced = rows.get(0), "d2t" in self.tensors
         verifier = self.config.get("base_model_name_or_path")
         return DrafterDescription(
             "medusa",
@@ -548,7 +553,8 @@ class _Drafter:
             own_head=True,
             demands=Demands(
                 width=first[1] if first else self._number("hidden_size"),
-                vocabulary=first[0] if first else self._number("vocab_size"),
+                vocabulary=first[0] if first and not reduced else self._number("vocab_size"),
+                fingerprint=self._fingerprint(),
             ),
             verifier=one_line(verifier)[:100] if isinstance(verifier, str) else "",
         )

@@ -12,7 +12,8 @@ import pytest
 from mlx.utils import tree_flatten
 
 from engine.distil.answering import Answerer, TokenizedPrompt
-from engine.distil.loss import embed, loss, make_batch
+from engine.distil.head_learner import embed, loss
+from engine.distil.loss import make_batch
 from engine.drafters.head_network import load_head
 from engine.loading import load
 from engine.model_parts import embedding

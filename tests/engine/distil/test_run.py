@@ -11,6 +11,7 @@ import pytest
 
 from engine.distil import answering, run, training
 from engine.distil.answering import Answerer, TokenizedPrompt
+from engine.distil.head_learner import HeadLearner
 from engine.distil.measure import ChainAcceptance, measure
 from engine.distil.run import DistilOptions, distil
 from engine.distil.store import RecordedAnswer
@@ -141,7 +142,7 @@ def test_its_head_beats_an_untrained_one(
         load_head(describe_drafter(f), fingerprint=weights, vocabulary=512)
         for f in (options.out, untrained)
     ]
-    ours, theirs = (measure(head, held, table).length for head in heads)
+    ours, theirs = (measure(HeadLearner(head, table), held).length for head in heads)
     assert ours > 1.3 > 1.1 > theirs
     assert lines[0] == "loading stories260K, and 100 prompts"
     for phase, parts in {
@@ -221,8 +222,8 @@ KILLS: dict[str, Kill] = {
     "in a later epoch": lambda patch: in_call(patch, Trainer, "learn", nth=20, before=True),
     "in a checkpoint": lambda patch: in_call(patch, Trainer, "save", nth=5, before=True),
     "while measuring": lambda patch: in_call(patch, training, "measure", nth=2, before=True),
-    "while exporting": lambda patch: in_call(patch, run, "save_head", nth=1, before=True),
-    "when exported": lambda patch: in_call(patch, run, "save_head", nth=2, before=False),
+    "while exporting": lambda patch: in_call(patch, HeadLearner, "save", nth=1, before=True),
+    "when exported": lambda patch: in_call(patch, HeadLearner, "save", nth=2, before=False),
     "when all is learned": lambda patch: in_call(
         patch, run.WorkFolder, "remove", nth=1, before=True
     ),
@@ -322,11 +323,13 @@ def test_an_interrupt_keeps_the_better_one(
         training, "measure", lambda *_: ChainAcceptance(round(1000 * measured.pop(0)), 1000)
     )
 
-    def saving(bound: Any, folder: Path, **options: Any) -> None:
-        saved.append(folder)
-        save_head(bound, folder, **options)
+    save = HeadLearner.save
 
-    monkeypatch.setattr(run, "save_head", saving)
+    def saving(self: HeadLearner, folder: Path, **options: Any) -> None:
+        saved.append(folder)
+        save(self, folder, **options)
+
+    monkeypatch.setattr(HeadLearner, "save", saving)
     epochs: list[str] = []
 
     def report(line: str) -> None:
