@@ -14,8 +14,7 @@ from concurrent.futures import FIRST_EXCEPTION, wait
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from models.architectures import known_to_mlx
-from models.drafter_kinds import HEAD_MODEL_TYPE
+from models.drafter_packagings import classify, kind_of
 from models.errors import Problem
 from models.files import publish
 from models.hub.cache_layout import Storage, cache_folder, has_digest, put_link, put_reference
@@ -128,17 +127,18 @@ def _check_space(
 def _refuse_early(repository: Repository, hub: Hub) -> None:
     """Check the config before gigabytes are fetched. Raises Problem."""
     config = hub.config(repository)
-    model_type = config.get("model_type")
-    known = isinstance(model_type, str) and (
-        model_type == HEAD_MODEL_TYPE or known_to_mlx(model_type)
-    )
-    refuse_code(config, repository.name)
-    if not known:
+    kind = kind_of(config)
+    if kind in (None, "model", "pard"):
+        refuse_code(config, repository.name)
+    if kind is None:
         raise Problem(
-            f"{repository.name} is of an architecture that MLX does not know: {model_type!r}.",
+            f"{repository.name} is of an architecture that MLX does not know: "
+            f"{config.get('model_type')!r}.",
             "Choose another model, or update Slipstream.",
         )
     refuse_absurd(config)
+    if kind not in ("model", "head"):
+        classify(config, {}, name=repository.name)
 
 
 class Meter:
