@@ -16,7 +16,7 @@ from models import in_words
 from models.catalog import Catalog, CatalogDrafter, CatalogModel
 from models.drafter_folders import DrafterFolder, find_head, own_module
 from models.drafter_kinds import DrafterDescription, check, verifier_note
-from models.drafter_packagings import had_module
+from models.drafter_packagings import MODULE_NAME, had_module
 from models.errors import Problem
 from models.installed.inventory import ModelEntry, is_known
 from models.memory.fit import DEFAULT_CONTEXT, fit
@@ -70,8 +70,9 @@ def candidates(
     if catalog is not None:
         family = _family(catalog, name, judge.size)
         found += [judge.absent(model) for model in family if model.name not in names]
+        here = {*names, *map(_published_name, installed)}
         published = catalog.drafters_for(name)
-        found += [judge.published(drafter) for drafter in published if drafter.name not in names]
+        found += [judge.published(drafter) for drafter in published if drafter.name not in here]
     return sorted(found, key=_rank)
 
 
@@ -325,6 +326,14 @@ def _family(catalog: Catalog, name: str, target: ModelSize) -> list[CatalogModel
     return [
         model for model in drafters.values() if model.name != name and _is_smaller(model, target)
     ]
+
+
+def _published_name(entry: ModelEntry) -> str:
+    """The catalog's name of an MTP module that was fetched out of a repository."""
+    is_module = entry.record.drafter_kind == "mtp" and not entry.record.problem
+    source = entry.folder.config.get("source") if is_module else None
+    name = source.get("repository") if isinstance(source, dict) else None
+    return f"{name}/{MODULE_NAME}" if isinstance(name, str) else ""
 
 
 def _is_smaller(model: CatalogModel, target: ModelSize) -> bool:

@@ -236,7 +236,7 @@ def _bring_all(
             for task in ended:
                 task.result()
             if progress is not None:
-                progress(_report(work, meter, total))
+                progress(report(work.repository, meter, sum(work.done.values()), total))
             if cancelled is not None and cancelled():
                 raise Stopped
     finally:
@@ -244,12 +244,12 @@ def _bring_all(
         wait(workers)
 
 
-def _report(work: _Work, meter: Meter, total_bytes: int) -> Download:
-    done = sum(work.done.values())
+def report(repository: Repository, meter: Meter, done: int, total_bytes: int) -> Download:
+    """How far a download is, of which `done` bytes have come."""
     meter.tell(time.monotonic(), done)
     return Download(
-        repository=work.repository.name,
-        revision=work.repository.revision,
+        repository=repository.name,
+        revision=repository.revision,
         status="running",
         done_bytes=done,
         total_bytes=total_bytes,
