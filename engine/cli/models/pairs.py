@@ -8,7 +8,8 @@ from pathlib import Path
 
 from engine.cli.models.local import free_bytes
 from models.catalog import load_catalog, offers
-from models.drafter_folders import find_head
+from models.drafter_folders import find_head, own_module
+from models.drafter_packagings import classify, kind_of
 from models.errors import Problem
 from models.gguf.config import mlx_config
 from models.gguf.file import read_gguf
@@ -59,6 +60,11 @@ def _drafter_size(name: str, target: str) -> ModelSize | None:
     """The size of a drafter; None where it has no weights of its own."""
     if not name or drafts_without_weights(name):
         return None
+    if name == "mtp":
+        module = own_module(resolve_target(target))
+        if module is None:
+            raise Problem(f"{target} has no MTP module.", "Choose lookup, or a model.")
+        return weigh(module)
     if name not in ("auto", "head"):
         return _size(name, drafts=True)
     head = find_head(resolve_target(target).fingerprint)
@@ -90,6 +96,8 @@ def _size_on_hub(name: str) -> ModelSize:
     organization_name, _, revision = name.partition("@")
     repository = hub.describe(organization_name, revision or None)
     weights = [file for file in needed(repository) if is_weights_name(file.name)]
-    return ModelSize(
-        repository.name, sum(file.size_bytes for file in weights), hub.config(repository)
-    )
+    config, size_bytes = hub.config(repository), sum(file.size_bytes for file in weights)
+    network = None
+    if kind_of(config) not in (None, "model", "pard"):
+        network = classify(config, {}, name=repository.name)
+    return ModelSize(repository.name, size_bytes, config, network=network)
