@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from models import in_words
-from models.catalog import Catalog, CatalogDrafter, CatalogModel
+from models.catalog import Catalog, CatalogModel
 from models.drafter_folders import DrafterFolder, find_head, own_module
 from models.drafter_kinds import DrafterDescription, check, verifier_note
 from models.drafter_packagings import MODULE_NAME, had_module
@@ -25,7 +25,7 @@ from models.memory.model_size import ModelSize, weigh
 from models.memory.parameters import count_parameters
 from models.memory.shape import read_shape
 from models.model_folder import ModelFolder
-from models.records import Candidate, Fit
+from models.records import Candidate, Fit, Obstacle
 from models.token_tables import TokenDifference, compare, same_file
 
 RARELY_PAYS = 0.5  # of a pass per drafted token: then most of them must be accepted
@@ -71,9 +71,52 @@ def candidates(
         family = _family(catalog, name, judge.size)
         found += [judge.absent(model) for model in family if model.name not in names]
         here = {*names, *map(_published_name, installed)}
-        published = catalog.drafters_for(name)
-        found += [judge.published(drafter) for drafter in published if drafter.name not in here]
+        listed = published(catalog, name, judge.size, machine=machine, context=context)
+        found += [candidate for candidate in listed if candidate.drafter not in here]
     return sorted(found, key=_rank)
+
+
+def published(
+    catalog: Catalog,
+    name: str,
+    target: ModelSize,
+    *,
+    machine: Machine,
+    context: int = DEFAULT_CONTEXT,
+) -> list[Candidate]:
+    """The drafters that others have trained for the target called `name`, none of them installed.
+
+    The target need not be installed either. Raises Problem where its config is malformed.
+    """
+    asked = min(max(context, 1), read_shape(target.config).context_length or context)
+    found = []
+    for drafter in catalog.drafters_for(name):
+        get = f"slipstream models pull {drafter.name}"
+        size = f", {in_words.size(drafter.size_bytes)}" if drafter.size_bytes else ""
+        obstacle: Obstacle = "not installed"
+        reason = f"It is not downloaded{size}: {get}"
+        network = DrafterDescription(drafter.kind, "official")
+        if drafter.reason:
+            reason, obstacle = drafter.reason, "unsupported"
+        elif drafter.size_bytes:
+            own = ModelSize(drafter.name, drafter.size_bytes, {}, network=network)
+            needed = fit(target, own, context=asked, machine=machine)
+            if not needed.fits:
+                reason, obstacle = needed.reason, "no room"
+        found.append(
+            Candidate(
+                drafter.name,
+                drafter.kind,
+                False,
+                reason,
+                installed=False,
+                size_bytes=drafter.size_bytes,
+                obstacle=obstacle,
+                licence=drafter.licence,
+                tried=False,
+            )
+        )
+    return found
 
 
 def require_same_tokens(target: ModelFolder, drafter: ModelFolder) -> None:
@@ -213,30 +256,6 @@ class _Judge:
         note = verifier_note(drafter, self._name)
         reason = _sentence("Its sizes fit the target", note, _cost(ratio))
         return replace(refused, works=True, reason=reason, cost_ratio=ratio, obstacle="")
-
-    def published(self, drafter: CatalogDrafter) -> Candidate:
-        """A drafter of the catalog that is not installed."""
-        found = Candidate(
-            drafter.name,
-            drafter.kind,
-            False,
-            drafter.reason,
-            installed=False,
-            size_bytes=drafter.size_bytes,
-            obstacle="unsupported",
-            licence=drafter.licence,
-            tried=False,
-        )
-        if drafter.reason:
-            return found
-        if drafter.size_bytes:
-            network = DrafterDescription(drafter.kind, "official")
-            needed = self._fit(ModelSize(drafter.name, drafter.size_bytes, {}, network=network))
-            if not needed.fits:
-                return replace(found, reason=needed.reason, obstacle="no room")
-        get = f"slipstream models pull {drafter.name}"
-        size = f", {in_words.size(drafter.size_bytes)}" if drafter.size_bytes else ""
-        return replace(found, reason=f"It is not downloaded{size}: {get}", obstacle="not installed")
 
     def absent(self, model: CatalogModel) -> Candidate:
         """A model of the family that is not installed."""

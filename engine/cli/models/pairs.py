@@ -21,7 +21,7 @@ from models.installed.store import installed, inventory
 from models.memory.fit import fit
 from models.memory.machine import this_machine
 from models.memory.model_size import ModelSize, weigh
-from models.pairing import candidates
+from models.pairing import candidates, published
 from models.records import Candidate, Fit, PairOffer
 
 
@@ -36,8 +36,18 @@ def offers_here() -> list[PairOffer]:
 
 
 def candidates_for(target: str) -> tuple[str, list[Candidate]]:
-    """The target's name, and every way to draft for it, best first. Raises `Problem`."""
-    folder = resolve_target(target)
+    """The target's name, and every way to draft for it, best first. Raises `Problem`.
+
+    For a target of the catalog that is not installed: what others have trained for it.
+    """
+    try:
+        folder = resolve_target(target)
+    except Problem:
+        catalog = load_catalog()
+        known = catalog.models.get(target)
+        if known is None:
+            raise
+        return target, published(catalog, target, known.size, machine=this_machine())
     entries = inventory()
     place = folder.path.resolve()
     named = [entry.record.name for entry in entries if entry.folder.path.resolve() == place]

@@ -146,6 +146,8 @@ def show_candidates(console: Console, target: str, candidates: Sequence[Candidat
         mark, style = ("✓", "green") if candidate.works else ("✗", "bold red")
         _entry(console, mark, style, candidate.drafter, ", ".join(facts))
         _line(console, candidate.reason, indent=2)
+    if not candidates:
+        _line(console, "Nobody is known to have trained one; lookup needs no model.", indent=2)
     if not any(candidate.works for candidate in candidates):
         _line(console, "→ It answers without one: --drafter none", indent=2)
 
