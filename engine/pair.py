@@ -23,9 +23,11 @@ from engine.drafters.cascade import Cascade
 from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.head_network import head_drafter, load_head
 from engine.drafters.lookup import LookupDrafter
+from engine.drafters.medusa import load_medusa
 from engine.drafters.model import ModelDrafter
 from engine.loading import LoadedModel, load
 from models.drafter_folders import DrafterFolder
+from models.drafter_kinds import check
 from models.errors import Problem
 from models.installed.last_used import mark_used
 from models.installed.resolve import Drafters, NamedDrafter
@@ -75,6 +77,15 @@ def _load_one(
         known = target.folder.fingerprint
         head = load_head(folder, fingerprint=known, vocabulary=decoder.vocabulary)
         return head_drafter(decoder, head)
+    misfit = check(folder.description, target.folder.config, fingerprint=target.folder.fingerprint)
+    if misfit:
+        raise DrafterRefused(
+            "other target",
+            f"The drafter {folder.name} does not fit {target.folder.name}. {misfit}",
+            "Choose a drafter that was made for this target.",
+        )
+    if folder.kind == "medusa":
+        return load_medusa(folder.path, folder.config, decoder)
     if folder.kind == "model":
         require_same_tokens(target.folder, folder.files)
         mark_used(folder.path)
