@@ -15,7 +15,7 @@ from engine.distil.loss import Batch
 from engine.distil.store import RecordedAnswer
 from engine.loading import LoadedModel
 
-LearnerKind = Literal["head", "medusa"]
+LearnerKind = Literal["head", "medusa", "block"]
 
 
 class Learner(Protocol):
