@@ -8,7 +8,9 @@ resolved before anything is loaded (`models.installed.resolve`).
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
 
 import mlx.core as mx
 
@@ -18,16 +20,22 @@ from engine.decoder import Decoder
 from engine.draft_length import LONGEST, DraftLengthPolicy
 from engine.draft_length.calibrations import CalibrationKey
 from engine.draft_length.policy import Automatic, Fixed
-from engine.drafters import Drafter, DrafterRefused, NoDrafter
+from engine.drafters import Drafter, NoDrafter
 from engine.drafters.cascade import Cascade
+from engine.drafters.dflash import load_dflash
+from engine.drafters.dspark import load_dspark
+from engine.drafters.eagle import load_eagle
 from engine.drafters.early_exit import EarlyExitDrafter
-from engine.drafters.head_network import head_drafter, load_head
+from engine.drafters.gemma_assistant import load_gemma_assistant
+from engine.drafters.head_network import head_drafter, load_head, other_weights
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.medusa import load_medusa
 from engine.drafters.model import ModelDrafter
+from engine.drafters.mtp import load_mtp
+from engine.drafters.pard import ParallelDrafter
 from engine.loading import LoadedModel, load
 from models.drafter_folders import DrafterFolder
-from models.drafter_kinds import check
+from models.drafter_kinds import DrafterKind
 from models.errors import Problem
 from models.installed.last_used import mark_used
 from models.installed.resolve import Drafters, NamedDrafter
@@ -37,6 +45,18 @@ from models.memory.model_size import weigh
 from models.model_folder import ModelFolder
 from models.pairing import require_same_tokens
 from models.records import Fit
+
+_LOADERS: Mapping[DrafterKind, Callable[[Path, Mapping[str, Any], Decoder], Drafter]] = {
+    "eagle-3": load_eagle,
+    "eagle": load_eagle,
+    "p-eagle": load_eagle,
+    "mtp": load_mtp,
+    "gemma-4-assistant": load_gemma_assistant,
+    "dflash": load_dflash,
+    "dflash2": load_dflash,
+    "dspark": load_dspark,
+    "medusa": load_medusa,
+}
 
 
 def make_drafter(
@@ -77,25 +97,17 @@ def _load_one(
         known = target.folder.fingerprint
         head = load_head(folder, fingerprint=known, vocabulary=decoder.vocabulary)
         return head_drafter(decoder, head)
-    misfit = check(folder.description, target.folder.config, fingerprint=target.folder.fingerprint)
-    if misfit:
-        raise DrafterRefused(
-            "other target",
-            f"The drafter {folder.name} does not fit {target.folder.name}. {misfit}",
-            "Choose a drafter that was made for this target.",
-        )
-    if folder.kind == "medusa":
-        return load_medusa(folder.path, folder.config, decoder)
-    if folder.kind == "model":
+    if folder.description.is_whole_model:
         require_same_tokens(target.folder, folder.files)
         mark_used(folder.path)
-        return ModelDrafter(Decoder(load(folder.files).model), vocabulary=decoder.vocabulary)
-    raise DrafterRefused(
-        "unsupported",
-        f"{folder.name} is a drafter of a kind that this version does not run: "
-        f"{folder.description.name}.",
-        "Choose another drafter, or update Slipstream.",
-    )
+        model, vocabulary = Decoder(load(folder.files).model), decoder.vocabulary
+        if folder.kind == "pard":
+            return ParallelDrafter(model, vocabulary=vocabulary, mask=folder.config["pard_token"])
+        return ModelDrafter(model, vocabulary=vocabulary)
+    demanded = folder.description.demands.fingerprint  # where it was distilled here
+    if demanded not in (None, target.folder.fingerprint):
+        raise other_weights(folder, target.folder.fingerprint)
+    return _LOADERS[folder.kind](folder.path, folder.config, decoder)
 
 
 def identify(drafters: Drafters, target: LoadedModel, decoder: Decoder) -> CalibrationKey:

@@ -6,17 +6,15 @@ of each row gone on from its own state with the tokens that come next, or of mas
 """
 
 import os
-import subprocess
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import mlx.core as mx
 import numpy as np
-from numpy.typing import NDArray
 
 from engine.decoder import Decoder
 from engine.drafters.eagle import PEagle, load_network
+from tests.lab.parity.by_torch import by_torch
 from tests.lab.parity.eagle3 import GIVEN, LAYER, ROWS, ends, layer_shapes, over_target
 from tests.lab.parity.subjects import (
     PROMPT,
@@ -133,33 +131,21 @@ def steps_of(subject: Subject) -> int:
 
 def theirs(subject: Subject) -> Arrays:
     """By speculators, or by EAGLE's authors, in another process."""
-    python, clone = os.environ.get("SLIPSTREAM_TORCH_PYTHON"), os.environ.get("SLIPSTREAM_EAGLE")
-    if not python:
-        raise Unavailable("SLIPSTREAM_TORCH_PYTHON names no Python with torch and speculators")
+    clone = os.environ.get("SLIPSTREAM_EAGLE", "")
     if subject is FIRST and not clone:
         raise Unavailable("SLIPSTREAM_EAGLE names no clone of SafeAILab/EAGLE")
     target = subject.target_model()
     states = hidden_states(target, list(PROMPT))
     taps = subject.config.get("eagle_aux_hidden_state_layer_ids", [-1])
-    with TemporaryDirectory() as name:
-        folder = subject.write(Path(name) / "drafter")
-        inputs, output = Path(name) / "inputs.npz", Path(name) / "output.npz"
-        np.savez(
-            inputs,
-            embedding=numbers(target.model.embed_tokens.weight),
-            head=numbers(target.lm_head.weight),
-            states=numbers(mx.concatenate([states[tap][:-1] for tap in taps], axis=-1)),
-            ids=np.array(PROMPT[1:], dtype=np.int64),
-            steps=np.array(steps_of(subject)),
-        )
-        script = "eagle_torch.py" if subject is FIRST else "speculators_torch.py"
-        subprocess.run(
-            [python, Path(__file__).with_name(script), folder, inputs, output],
-            check=True,
-            env=os.environ | {"PYTHONPATH": clone or ""},
-        )
-        with np.load(output) as file:
-            logits: NDArray[Any] = file["logits"]
+    inputs = {
+        "embedding": numbers(target.model.embed_tokens.weight),
+        "head": numbers(target.lm_head.weight),
+        "states": numbers(mx.concatenate([states[tap][:-1] for tap in taps], axis=-1)),
+        "ids": np.array(PROMPT[1:], dtype=np.int64),
+        "steps": np.array(steps_of(subject)),
+    }
+    script = "eagle_torch.py" if subject is FIRST else "speculators_torch.py"
+    logits = by_torch(script, subject, inputs, packages="speculators", path=clone)["logits"]
     kept = logits if logits.shape[-1] == VOCABULARY else over_target(mx.array(logits))
     return {"logits": kept}
 
