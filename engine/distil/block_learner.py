@@ -15,6 +15,7 @@ import mlx.nn as nn
 import numpy as np
 
 from engine.device import fetch
+from engine.distil.learner import Rates
 from engine.distil.loss import FURTHER, Batch, soft_cross_entropy
 from engine.distil.store import RecordedAnswer
 from engine.drafters.block import ContextCache
@@ -92,6 +93,10 @@ class BlockLearner:
     scale: float
     layers: int
     vocabulary: int
+
+    @property
+    def rates(self) -> Rates:
+        return Rates(0.03, 1e-3)
 
     @classmethod
     def weights(cls, model: nn.Module, *, rows: int) -> int:

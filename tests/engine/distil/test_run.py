@@ -12,10 +12,12 @@ import pytest
 from engine.distil import answering, run, training
 from engine.distil.answering import Answerer, TokenizedPrompt
 from engine.distil.head_learner import HeadLearner
+from engine.distil.learner import LearnerKind
 from engine.distil.measure import ChainAcceptance, measure
 from engine.distil.run import DistilOptions, distil
 from engine.distil.store import RecordedAnswer
 from engine.distil.training import Trainer
+from engine.drafters.dflash import DFLASH_WEIGHTS_NAME
 from engine.drafters.head_network import load_head, save_head
 from engine.drafters.medusa import MEDUSA_WEIGHTS_NAME
 from engine.events import Done
@@ -177,16 +179,30 @@ def test_it_makes_way_for_others(options: DistilOptions, monkeypatch: pytest.Mon
 # Other kinds, and answers that are kept
 
 
-def test_medusa_heads_are_distilled_and_drafted_with(
-    options: DistilOptions, stories: LoadedModel, work: Work
+@pytest.mark.parametrize(
+    ("kind", "written", "name", "layers"),
+    [
+        ("medusa", MEDUSA_WEIGHTS_NAME, "medusa", None),
+        ("block", DFLASH_WEIGHTS_NAME, "dflash", 5),
+    ],
+)
+def test_other_kinds_are_distilled_and_drafted_with(
+    options: DistilOptions,
+    stories: LoadedModel,
+    kind: LearnerKind,
+    written: str,
+    name: str,
+    layers: int | None,
 ) -> None:
     lines: list[str] = []
-    distil(replace(options, kind="medusa", tokens=1000), lines.append)
-    assert set(contents(options.out)) == {"config.json", MEDUSA_WEIGHTS_NAME}
+    distil(replace(options, kind=kind), lines.append)
+    assert set(contents(options.out)) == {"config.json", written}
     described = describe_drafter(options.out)
-    assert described.kind == "medusa"
+    assert described.kind == name
+    assert described.description.predictions == 4
+    assert described.description.verifier == "stories260K"
     assert described.description.demands == Demands(
-        width=64, vocabulary=512, fingerprint=ModelFolder(STORIES).fingerprint
+        width=64, layers=layers, vocabulary=512, fingerprint=ModelFolder(STORIES).fingerprint
     )
     session = Session(stories, drafter=str(options.out))
     (one,) = asked_of(stories, openings(1))
