@@ -13,16 +13,14 @@ from mlx.utils import tree_flatten, tree_map
 from engine.decoder import Decoder
 from engine.distil.block_learner import BlockLearner
 from engine.distil.loss import make_batch
-from engine.distil.measure import ChainAcceptance, measure
+from engine.distil.measure import measure
 from engine.distil.store import RecordedAnswer
 from engine.distil.training import Trainer
-from engine.draft_length.policy import Fixed
 from engine.drafters.block import BlockDrafter
 from engine.drafters.dflash import BoundNetwork, DFlash, dflash_network
 from engine.loading import LoadedModel
-from engine.request import Request
-from engine.session import Session
-from tests.support.engine.sessions import done_of, tokens_of
+from tests.support.engine.lively import cross_entropy
+from tests.support.engine.story_samples import by_the_engine
 from tests.support.mostly_slow import mostly_slow
 
 ROWS = 384
@@ -77,14 +75,6 @@ def block_at(network: BoundNetwork, one: RecordedAnswer, place: int) -> mx.array
     return mx.concatenate([block.read(nothing) for _ in range(PLACES)])
 
 
-def cross_entropy(logits: mx.array, one: RecordedAnswer, predicted: int) -> float:
-    values, place = np.array(logits, np.float64), predicted - one.prompt
-    log_probs = values - np.logaddexp.reduce(values)
-    tops, chances = one.top_tokens[place], mx.exp(one.top_log_probs[place].astype(mx.float32))
-    pairs = zip(tops.tolist(), chances.tolist(), strict=True)
-    return -sum(chance * log_probs[token] for token, chance in pairs if token < ROWS)
-
-
 def by_definition(learner: BlockLearner, answers: Sequence[RecordedAnswer], every: int) -> float:
     """Blocks begin `every` so many predictions, by their rank in each answer."""
     network, count = drafting(learner), sum(len(one.tokens) - one.prompt for one in answers)
@@ -95,7 +85,9 @@ def by_definition(learner: BlockLearner, answers: Sequence[RecordedAnswer], ever
                 continue
             logits = block_at(network, one, one.prompt - 2 + rank)
             for k in range(min(PLACES, len(one.tokens) - one.prompt - rank)):
-                entropies[k].append(cross_entropy(logits[k], one, one.prompt + rank + k))
+                entropies[k].append(
+                    cross_entropy(logits[k], one, one.prompt + rank + k, kept=range(ROWS))
+                )
     return sum(WEIGHT**k * float(np.mean(each)) for k, each in enumerate(entropies))
 
 
@@ -163,18 +155,12 @@ def test_blocks_from_all_places_are_blocks_from_each(
 def test_the_engine_commits_as_much(
     stories: LoadedModel, taught: BlockLearner, story_answers: list[RecordedAnswer], chain: int
 ) -> None:
-    session = Session(stories)
-    session.drafter = BlockDrafter(session.decoder, _spread(taught), name="DFlash")
-    session.policy = Fixed(chain)
-    committed = passes = 0
+    def drafter(target: Decoder) -> BlockDrafter:
+        return BlockDrafter(target, _spread(taught), name="DFlash")
+
     some = story_answers[::3]
-    for one in some:
-        prompt, written = one.tokens[: one.prompt], one.tokens[one.prompt :]
-        events = list(session.complete(prompt, Request(max_tokens=len(written))))
-        assert tokens_of(events) == written
-        committed += done_of(events).stats.committed
-        passes += done_of(events).stats.rounds
-    assert measure(taught, some, chain=chain) == ChainAcceptance(committed, passes)
+    expected = by_the_engine(stories, drafter, some, chain=chain)
+    assert measure(taught, some, chain=chain) == expected
 
 
 def _spread(learner: BlockLearner) -> BoundNetwork:

@@ -11,20 +11,18 @@ import numpy as np
 import pytest
 from mlx.utils import tree_flatten
 
+from engine.decoder import Decoder
 from engine.distil.loss import make_batch
-from engine.distil.measure import ChainAcceptance, measure
+from engine.distil.measure import measure
 from engine.distil.medusa_learner import MedusaLearner
 from engine.distil.store import RecordedAnswer
 from engine.distil.training import Trainer
-from engine.draft_length.policy import Fixed
 from engine.drafters.chain import row_of_token
 from engine.drafters.medusa import MedusaDrafter
 from engine.loading import LoadedModel
-from engine.request import Request
-from engine.session import Session
-from tests.support.engine.lively import KEPT, VOCABULARY, WIDTH, answer, row_of
+from tests.support.engine.lively import KEPT, VOCABULARY, WIDTH, answer, cross_entropy, row_of
 from tests.support.engine.medusas import medusa_network
-from tests.support.engine.sessions import done_of, tokens_of
+from tests.support.engine.story_samples import by_the_engine
 from tests.support.mostly_slow import mostly_slow
 
 WEIGHT = 0.8  # of a head, against the one before it
@@ -47,15 +45,9 @@ def by_definition(learner: MedusaLearner, answers: Sequence[RecordedAnswer]) -> 
         for k, head in enumerate(learner.network.heads):
             for predicted in range(max(one.prompt, 2) + k, len(one.tokens)):
                 state = one.states[predicted - 2 - k, -1].astype(mx.float32)
-                logits = np.array(head(learner.norm(state)), np.float64)
-                log_probs = logits - np.logaddexp.reduce(logits)
-                place, total = predicted - one.prompt, 0.0
-                for token, log_chance in zip(
-                    one.top_tokens[place].tolist(), one.top_log_probs[place].tolist(), strict=True
-                ):
-                    if token in KEPT:
-                        total -= np.exp(log_chance) * log_probs[KEPT.index(token)]
-                entropies[k].append(total)
+                entropies[k].append(
+                    cross_entropy(head(learner.norm(state)), one, predicted, kept=KEPT)
+                )
     return sum(WEIGHT**k * float(np.mean(each)) for k, each in enumerate(entropies) if each)
 
 
@@ -110,24 +102,6 @@ def taught(stories: LoadedModel, story_answers: list[RecordedAnswer]) -> MedusaL
     return learner
 
 
-def by_the_engine(
-    stories: LoadedModel, learner: MedusaLearner, answers: Sequence[RecordedAnswer], *, chain: int
-) -> ChainAcceptance:
-    """What drafting does for the same answers."""
-    session = Session(stories)
-    row_of = row_of_token(learner.kept.tolist(), 512)
-    session.drafter = MedusaDrafter(session.decoder, learner.network, row_of=row_of)
-    session.policy = Fixed(chain)
-    committed = passes = 0
-    for one in answers:
-        prompt, written = one.tokens[: one.prompt], one.tokens[one.prompt :]
-        events = list(session.complete(prompt, Request(max_tokens=len(written))))
-        assert tokens_of(events) == written
-        committed += done_of(events).stats.committed
-        passes += done_of(events).stats.rounds
-    return ChainAcceptance(committed, passes)
-
-
 def test_it_begins_as_the_target_itself(
     stories: LoadedModel, begun: MedusaLearner, story_answers: list[RecordedAnswer]
 ) -> None:
@@ -144,7 +118,12 @@ def test_the_engine_commits_as_much(
 ) -> None:
     some = story_answers[::3]
     ours = measure(taught, some, chain=chain)
-    assert ours == by_the_engine(stories, taught, some, chain=chain)
+    row_of = row_of_token(taught.kept.tolist(), 512)
+
+    def drafter(target: Decoder) -> MedusaDrafter:
+        return MedusaDrafter(target, taught.network, row_of=row_of)
+
+    assert ours == by_the_engine(stories, drafter, some, chain=chain)
 
 
 def test_it_learns(
