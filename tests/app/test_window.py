@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PySide6.QtCore import QPoint, Qt, QTimer
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import (
     QApplication,
@@ -69,7 +69,9 @@ def test_the_context_is_counted_with_the_answer(
 ) -> None:
     window = open_window()
     counted: list[tuple[str, ...]] = []
-    monkeypatch.setattr(window.tokens, "count", lambda texts, *, written: counted.append(texts))
+    monkeypatch.setattr(
+        window.composer_controller.tokens, "count", lambda texts, *, written: counted.append(texts)
+    )
     send(window, "hello")
     until(lambda: counted and counted[-1] == ("", "hello", "served", ""))
 
@@ -216,7 +218,7 @@ def test_an_edit_can_be_given_up(open_window: Open, until: Until) -> None:
     window.menus.actions["edit"].trigger()
     window.notices.press("edit")
     assert window.composer.text == "kept"
-    assert not window.editing
+    assert not window.composer_controller.editing
 
 
 def test_each_conversation_keeps_what_is_unsent(open_window: Open, until: Until) -> None:
@@ -430,7 +432,7 @@ def test_an_engine_that_cannot_start_blocks_sending_with_a_remedy(
     send(window, "go")
     assert texts(window) == []
     assert window.composer.text == "go"
-    window.engine_status.try_again()
+    window.application.readiness.try_again()
     until(lambda: window.loader.loaded)
     assert window.composer.blocked == ""
 
@@ -439,7 +441,7 @@ def test_a_model_that_cannot_be_loaded(open_window: Open, until: Until) -> None:
     window = open_window("ready take failed take load serve")
     until(lambda: window.composer.blocked)
     assert "Do otherwise." in window.pair_bar.status_text
-    window.engine_status.try_again()
+    window.application.readiness.try_again()
     until(lambda: window.loader.loaded)
     assert window.pair_bar.status == "loaded"
 
@@ -503,12 +505,9 @@ def test_a_closed_window_asks_nothing_of_its_store(open_window: Open, until: Unt
     # A backup that was due five minutes later ended as a traceback.
     window = open_window("ready take load take")
     until(lambda: window.loader.loaded)
-    backups = [
-        timer for timer in window.sidebar_controller.findChildren(QTimer) if timer.isActive()
-    ]
-    assert backups
+    assert window.application.backups.isActive()
     window.close()
-    assert not any(timer.isActive() for timer in backups)
+    assert not window.application.backups.isActive()
 
 
 class _PicturesOnButtons(QProxyStyle):

@@ -105,7 +105,7 @@ def test_loading_waits_for_the_end_of_the_answer(open_window: Open, until: Until
     window.composer.set_text("Go on.")
     window.composer.send()
     until(lambda: window.answers.busy and window.transcript.messages[-1].written == "begun")
-    window.pair_controller.use(Pair("/models/better", "auto", "auto"))
+    window.application.pairs.use(Pair("/models/better", "auto", "auto"))
     assert window.loader.pair.target == ""
     window.engine.restart()  # which ends the answer
     until(lambda: window.loader.loaded and window.loader.loaded.target == "/models/better")
@@ -121,7 +121,7 @@ def test_a_gguf_file_is_imported_first(open_window: Open, until: Until, tmp_path
 
     window = open_window("ready take load take load serve", opening=opening)
     until(lambda: window.pair_bar.status == "loaded")
-    window.pair_controller.open_target(file)
+    window.application.pairs.open_target(file)
     until(lambda: window.loader.loaded and window.loader.loaded.target == str(folder))
     assert heard == ["", str(file)]
     assert box(window, "Target model").currentText() == "large.gguf"
@@ -138,7 +138,7 @@ def test_a_damaged_gguf_file_leaves_the_old_model_loaded(
 
     window = open_window(opening=opening)
     until(lambda: window.pair_bar.status == "loaded")
-    window.pair_controller.open_target(tmp_path / "large.gguf")
+    window.application.pairs.open_target(tmp_path / "large.gguf")
     until(lambda: "engine" in window.notices.texts)
     assert window.pair_bar.status == "loaded"
     assert window.loader.loaded is not None
@@ -155,7 +155,7 @@ def test_a_drafter_folder_is_listed_from_then_on(
     (tmp_path / "small").mkdir()
     window = open_window()
     until(lambda: window.pair_bar.status == "loaded")
-    window.pair_controller.open_drafter(tmp_path / "small")
+    window.application.pairs.open_drafter(tmp_path / "small")
     until(lambda: drafting(window)[0] == str(tmp_path / "small"))
     assert window.settings.paths("drafters") == (str(tmp_path / "small"),)
     choose(window, "Drafter", "None")
@@ -170,7 +170,7 @@ def test_a_drafter_folder_that_is_refused_is_not_listed(
     (tmp_path / "empty").mkdir()
     window = open_window("ready take load take failed serve")
     until(lambda: window.pair_bar.status == "loaded")
-    window.pair_controller.open_drafter(tmp_path / "empty")
+    window.application.pairs.open_drafter(tmp_path / "empty")
     assert window.pair_bar.drafter == str(tmp_path / "empty")
     until(lambda: "engine" in window.notices.texts)
     assert window.pair_bar.drafter == "auto"
@@ -183,7 +183,7 @@ def test_a_target_that_is_refused_is_not_listed(
 ) -> None:
     window = open_window("ready take load take failed serve")
     until(lambda: window.pair_bar.status == "loaded")
-    window.pair_controller.open_target(tmp_path)
+    window.application.pairs.open_target(tmp_path)
     until(lambda: "engine" in window.notices.texts)
     assert window.settings.paths("targets") == ()
     assert box(window, "Target model").findText(tmp_path.name) == -1

@@ -25,7 +25,7 @@ from tests.support.app.feed_server import (
     nobody_there,
     serving,
 )
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until, windows_of
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 START = 1_800_000_000.0
@@ -192,7 +192,7 @@ def test_the_window_announces_and_shows_a_release(
     server: FeedServer, open_window: Open, until: Until
 ) -> None:
     window = open_window()
-    updates = UpdatePresenter(window, origin=Origin(server.address, PUBLIC_KEY.hex()))
+    updates = UpdatePresenter(windows_of(window), origin=Origin(server.address, PUBLIC_KEY.hex()))
     updates.controller.check_if_due()
     until(lambda: "update" in window.notices.texts)
     assert "9.8.7" in window.notices.texts["update"]
@@ -206,7 +206,7 @@ def test_the_window_announces_and_shows_a_release(
 def test_the_menu_checks_and_switches(server: FeedServer, open_window: Open, until: Until) -> None:
     server.data = made_feed(release=replace(RELEASE, version="0.0.1"))
     window = open_window()
-    updates = UpdatePresenter(window, origin=Origin(server.address, PUBLIC_KEY.hex()))
+    updates = UpdatePresenter(windows_of(window), origin=Origin(server.address, PUBLIC_KEY.hex()))
     automatic = window.menus.actions["automatic_updates"]
     assert automatic.isChecked()
     automatic.trigger()
@@ -219,7 +219,7 @@ def test_the_menu_checks_and_switches(server: FeedServer, open_window: Open, unt
 
 def test_without_a_feed_the_menu_explains_that(open_window: Open) -> None:
     window = open_window()
-    updates = UpdatePresenter(window, origin=Origin())
+    updates = UpdatePresenter(windows_of(window), origin=Origin())
     assert not window.menus.actions["automatic_updates"].isVisible()
     window.menus.actions["updates"].trigger()
     assert window.notices.texts["update"]

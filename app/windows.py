@@ -1,0 +1,134 @@
+"""The windows: opens, finds and closes them, and lets what exists once speak through one of them.
+
+The last window that is closed ends the application. Knows which window shows which conversation;
+nothing of what is in a window.
+"""
+
+from collections.abc import Collection
+
+from PySide6.QtCore import QObject, Signal
+
+from app.application import Application
+from app.attention import Attention
+from app.models.controller import LibraryController
+from app.settings import Pair
+from app.window import Window
+
+
+class Windows(QObject):
+    """Attributes: `application`; `library_controller`, with the Library that all windows share;
+    `attention`; `current`, the window that was active last.
+
+    Signals:
+        opened(Window): there is another window.
+        let_go(): a conversation is shown no longer, or a window was closed.
+    """
+
+    opened = Signal(Window)
+    let_go = Signal()
+
+    def __init__(self, application: Application) -> None:
+        super().__init__(application)
+        self.application = application
+        self._windows: list[Window] = []  # in the order of their last activations
+        self.library_controller = LibraryController(
+            application.library, application.loader, settings=application.settings, parent=self
+        )
+        self.attention = Attention(
+            application.answers, windows=lambda: tuple(reversed(self._windows)), parent=self
+        )
+        library = self.library_controller
+        library.chosen.connect(application.pairs.use)
+        library.drafter_chosen.connect(application.pairs.use_drafter)
+        library.forgotten.connect(self._on_forgotten)
+        library.ready.connect(self._on_ready)
+        library.reported.connect(self._report)
+        self.attention.chosen.connect(self.show_conversation)
+
+    @property
+    def all(self) -> tuple[Window, ...]:
+        """The windows that are open, the one that was active last at the end."""
+        return tuple(self._windows)
+
+    @property
+    def current(self) -> Window:
+        """The window that was active last."""
+        return self._windows[-1]
+
+    def make(self) -> Window:
+        """Make one more window, with the smallest number that is free. It is not shown yet."""
+        taken = {window.number for window in self._windows}
+        return self._make(next(n for n in range(1, len(taken) + 2) if n not in taken))
+
+    def _make(self, number: int) -> Window:
+        window = Window(self.application, self.library_controller, number=number)
+        self._windows.append(window)
+        window.activated.connect(lambda: self._on_activated(window))
+        window.asked.connect(
+            lambda conversation, at, words: self._show(window, conversation, at=at, words=words)
+        )
+        window.closed.connect(lambda: self._on_closed(window))
+        window.quit_asked.connect(self.close)
+        window.sidebar_controller.leaving.connect(self._leave)
+        window.conversation.opened.connect(self.let_go)
+        self.opened.emit(window)
+        return window
+
+    def come_forward(self) -> None:
+        """Show the window that was active last in front of others."""
+        self.current.come_forward()
+
+    def show_conversation(self, conversation: int) -> None:
+        """Show a conversation in front of everything, in the window that has it already or else in
+        the one that was active last."""
+        self.current.come_forward()
+        self._show(self.current, conversation)
+
+    def close(self) -> None:
+        """Close all windows, and so the application."""
+        for window in self.all:
+            window.close()
+
+    def _show(
+        self, asking: Window, conversation: int, *, at: int | None = None, words: str = ""
+    ) -> None:
+        """Show a conversation in `asking`, or where it is shown already: never in two windows."""
+        others = (window for window in self._windows if window is not asking)
+        other = next((one for one in others if one.conversation.shown == conversation), None)
+        if other is not None:
+            other.come_forward()
+        if other is None or at is not None:
+            (other or asking).show_conversation(conversation, at=at, words=words)
+
+    def _leave(self, conversations: Collection[int]) -> None:
+        """Show a neighbour, or an empty conversation, wherever one of these is shown."""
+        for window in self.all:
+            if window.conversation.shown in conversations:
+                taken = {shown for one in self._windows if (shown := one.conversation.shown)}
+                window.show_conversation(window.sidebar.neighbour(taken.union(conversations)))
+
+    def _on_activated(self, window: Window) -> None:
+        if window in self._windows:
+            self._windows.remove(window)
+            self._windows.append(window)
+
+    def _on_closed(self, window: Window) -> None:
+        if window not in self._windows:
+            return
+        if len(self._windows) > 1:
+            self._windows.remove(window)
+            window.deleteLater()
+            self.let_go.emit()
+        else:
+            self.library_controller.close()
+            self.application.close()
+
+    def _on_forgotten(self) -> None:
+        for window in self._windows:
+            window.pair_controller.show_choices()
+
+    def _on_ready(self, pair: Pair) -> None:
+        self.current.offer_pair(pair)
+
+    def _report(self, line: str) -> None:
+        self.current.notices.say("library", line, seconds=8.0)
