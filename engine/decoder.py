@@ -4,15 +4,13 @@ Knows a model and its caches; nothing of sampling, of text, or of who verifies w
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
 from time import perf_counter
 
 import mlx.core as mx
 import mlx.nn as nn
 
 from engine.cache import QuantizedCaches, Timeline
-from engine.model_parts import HiddenStates
-from models.errors import Problem
+from engine.model_parts import HiddenStates, StateRecorder, Tap
 
 _PREFILL_ROWS = 512
 _FIRST_PREFILL_ROWS, _FEWEST_PREFILL_ROWS = 64, 32  # on the CPU
@@ -36,7 +34,7 @@ class Decoder:
         self.timeline = Timeline.of(model, quantized=quantized, block=block)
         probe: mx.array = model(mx.zeros((1, 1), dtype=mx.int32))  # for its shape; never computed
         self.vocabulary: int = probe.shape[-1]
-        self._states: HiddenStates | None = None
+        self._recorder = StateRecorder(model)
         # On a GPU kernels round by the number of rows, which must not depend on a clock.
         self._timed = mx.default_device() == mx.cpu
         self._prefill_rows = _FIRST_PREFILL_ROWS if self._timed else _PREFILL_ROWS
@@ -46,22 +44,13 @@ class Decoder:
         """How many committed tokens the caches hold."""
         return self.timeline.length
 
-    def record(self, layers: Sequence[int]) -> HiddenStates:
-        """The hidden states behind `layers` of all that is read from now on, taken back with it.
+    def record(self, taps: Sequence[Tap]) -> HiddenStates:
+        """The hidden states at `taps` of all that is read from now on, taken back with it.
 
-        There is one recording at a time: a new one ends the one before. Raises `Problem` where
-        the model has no such layers.
+        They are recorded while somebody holds them. Raises `Problem` where the model has no such
+        layers.
         """
-        depth = len(self.model.layers)
-        if not layers or not all(1 <= number <= depth for number in layers):
-            raise Problem(
-                f"The drafter reads layers {list(layers)} of a target that has {depth}.",
-                "Distil it again: slipstream distil.",
-            )
-        if self._states is None or self._states.layers != tuple(layers):
-            self._states = HiddenStates(self.model, layers)
-            self._states.cut(self.length)
-        return self._states
+        return self._recorder.record(taps, length=self.length)
 
     def read(self, tokens: mx.array) -> mx.array:
         """One pass over `tokens` (n,); returns logits (n, vocabulary), not yet computed.
@@ -70,10 +59,9 @@ class Decoder:
         """
         tokens = mx.minimum(tokens, self.vocabulary - 1)
         before, caches = self.length, self.timeline.open()
-        recording = self._states.recording(before) if self._states else nullcontext()
         self.timeline.advance(tokens.size)
         try:
-            with recording:
+            with self._recorder.recording(before):
                 logits: mx.array = self.model(tokens[None], cache=caches)[0]
         except BaseException:
             self.rewind(before)  # some layers may have read, some not
@@ -118,5 +106,4 @@ class Decoder:
     def rewind(self, length: int) -> None:
         """Forget all but the first `length` tokens, or a few more: see `Timeline.rewind`."""
         self.timeline.rewind(length)
-        if self._states:
-            self._states.cut(self.length)
+        self._recorder.cut(self.length)

@@ -34,12 +34,14 @@ class DraftedToken:
     """A drafted token: its id, its text, and `q`, the probability that the drafter gave it.
 
     `q` is taken after the sampler chain. At temperature 0, where the chain leaves nothing but 0 and
-    1, it is the probability at temperature 1, for information.
+    1, it is the probability at temperature 1, for information. `confidence` is the drafter's own
+    estimate of the chance that it is accepted; None where it has none.
     """
 
     id: int
     text: str
     q: float
+    confidence: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,15 @@
 """The parts of a model that mlx-lm loaded: where they are, and what its layers make of tokens.
 
-Architectures name their parts differently; drafters need the embedding, the output layer and the
-hidden states of some layers. Knows layers and positions; nothing of what the states are used for.
+Architectures name their parts differently; drafters borrow the embedding and the output layer, and
+read hidden states. Knows layers and positions; nothing of what the states are used for.
 """
 
+import copy
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
+from weakref import WeakValueDictionary
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -19,6 +21,11 @@ _EMBEDDINGS = ("embed_tokens", "embeddings", "wte", "word_embeddings", "tok_embe
 _NORMS = ("norm", "ln_f", "norm_f", "final_layernorm", "embedding_norm")
 
 _KEPT = 2048  # positions, so that a long conversation costs a bounded amount of memory
+_PER_ROW = ("weight", "scales", "biases", "bias")  # of an output layer
+
+Tap = int | Literal["norm"]
+"""Where hidden states are read: behind layer 1, 2, ...; 0: what the first layer is given, which is
+the embedding as the target scales it; "norm": behind the final norm."""
 
 
 def trunk(model: nn.Module) -> nn.Module:
@@ -56,6 +63,59 @@ def final_norm(model: nn.Module) -> mx.array | None:
     return norm.weight if isinstance(norm, nn.RMSNorm) else None
 
 
+def embedding_scale(model: nn.Module) -> float:
+    """What the target multiplies embeddings by before its first layer; Gemma has such a factor.
+
+    Raises `Problem` where it does more to them than that.
+    """
+    token = mx.zeros((1, 1), dtype=mx.int32)
+    hook = TapHook(model, (0,))
+    with hook.open():
+        model(token)
+    raw, given = embedding(model)(token), hook.seen[0]
+    raw, given = raw.astype(mx.float32), given.astype(mx.float32)
+    scale = mx.sum(raw * given) / mx.sum(raw * raw)
+    if given.shape != raw.shape or not mx.allclose(given, scale * raw, rtol=0.02, atol=1e-4):
+        raise Problem("This target transforms its embeddings.", "Choose another drafter.")
+    return float(scale)
+
+
+def output_layer(model: nn.Module, rows: mx.array | None = None) -> Callable[[mx.array], mx.array]:
+    """The target's logits of states behind its final norm: (batch, n, width) to (batch, n, rows).
+
+    Computed by the target's own code, so with its soft caps and multipliers. `rows` are the token
+    ids whose logits are wanted; None for all.
+    """
+    inner = trunk(model)
+    holder = next((part for part in _downwards(model) if "lm_head" in part), None)
+    if holder is None:
+        embedding(model)  # raises Problem
+        name, holder = next(name for name in _EMBEDDINGS if name in inner), inner
+    else:
+        name = "lm_head"
+    whole = part = holder[name]
+    if rows is not None:
+        part = copy.copy(whole)
+        for key in _PER_ROW:
+            if part.get(key) is not None:
+                part[key] = part[key][rows]
+
+    handed: list[mx.array] = []
+    kind = type(inner)
+    handing = _calling(kind, lambda module, *arguments, **options: handed.pop())
+
+    def logits(states: mx.array) -> mx.array:
+        handed[:] = [states]
+        try:
+            inner.__class__, holder[name] = handing, part
+            made: mx.array = model(mx.zeros(states.shape[:2], dtype=mx.int32))
+        finally:
+            inner.__class__, holder[name] = kind, whole
+        return made
+
+    return logits
+
+
 def _downwards(model: nn.Module) -> Iterator[nn.Module]:
     """The model, what is in it, ... down to the module that holds the list of layers."""
     inner = model
@@ -69,23 +129,20 @@ def _downwards(model: nn.Module) -> Iterator[nn.Module]:
 
 
 class HiddenStates:
-    """The states behind `layers` (1 is the first) of the newest positions, some 2,000 of them.
+    """The states at `taps` of the newest positions, some 2,000 of them.
 
-    Attributes: `layers`; `first` and `end`, the positions that are held.
+    Attributes: `taps`; `first` and `end`, the positions that are held.
     """
 
-    def __init__(self, model: nn.Module, layers: Sequence[int]) -> None:
-        self.layers = tuple(layers)
-        self.first = self.end = 0
+    def __init__(self, taps: Sequence[Tap], *, length: int = 0) -> None:
+        """`length`: how many positions came before and are not held."""
+        self.taps = tuple(taps)
+        self.first = self.end = length
         self._chunks: deque[mx.array] = deque()
-        self._tap = LayerHook([model.layers[number - 1] for number in layers])
 
-    @contextmanager
-    def recording(self, position: int) -> Iterator[None]:
-        """Record what the model reads meanwhile, from `position` on."""
-        with self._tap.open():
-            yield
-        rows = mx.concatenate(self._tap.outputs, axis=-1)[0]
+    def append(self, position: int, states: Sequence[mx.array]) -> None:
+        """Hold what was read from `position` on: for each tap (1, rows, width)."""
+        rows = mx.concatenate(list(states), axis=-1)[0]
         if position != self.end:
             self._chunks.clear()
             self.first = self.end = position
@@ -106,7 +163,7 @@ class HiddenStates:
             self.first = self.end = length
 
     def between(self, start: int, end: int) -> mx.array:
-        """(end - start, layers, width): `first` <= `start` < `end` <= `self.end`."""
+        """(end - start, taps, width): `first` <= `start` < `end` <= `self.end`."""
         parts, position = deque[mx.array](), self.end
         for rows in reversed(self._chunks):  # mostly the newest are asked for
             position -= rows.shape[0]
@@ -114,41 +171,101 @@ class HiddenStates:
                 parts.appendleft(rows[max(start - position, 0) : end - position])
             if position <= start:
                 break
-        return mx.concatenate(list(parts)).reshape(end - start, len(self.layers), -1)
+        return mx.concatenate(list(parts)).reshape(end - start, len(self.taps), -1)
 
 
-class LayerHook:
-    """Collects the outputs of `layers` while it is open, and changes nothing else in the model.
+class StateRecorder:
+    """Records the hidden states of what `model` reads, for as many drafters as hold a recording.
 
-    Attributes: `outputs`, one (batch, rows, width) per layer, of the newest pass.
+    Drafters that read the same taps share one.
     """
 
-    def __init__(self, layers: Sequence[nn.Module]) -> None:
-        self.outputs: list[mx.array] = []
-        self._layers = layers
-        self._kinds = [type(layer) for layer in layers]
-        self._watched = [_hooked(kind, self.outputs.append) for kind in self._kinds]
+    def __init__(self, model: nn.Module) -> None:
+        self._model = model
+        self._held: WeakValueDictionary[tuple[Tap, ...], HiddenStates] = WeakValueDictionary()
+        self._hook: TapHook | None = None
+        self._hooked: frozenset[Tap] = frozenset()
+
+    def record(self, taps: Sequence[Tap], *, length: int) -> HiddenStates:
+        """The states at `taps` of what is read after `length` tokens.
+
+        Raises `Problem` where the model has no such layers.
+        """
+        depth = len(self._model.layers)
+        if not taps or not all(tap == "norm" or 0 <= tap <= depth for tap in taps):
+            raise Problem(
+                f"The drafter reads layers {list(taps)} of a target that has {depth}.",
+                "Choose a drafter that was trained for this target.",
+            )
+        states = self._held.get(tuple(taps))
+        if states is None:
+            states = self._held[tuple(taps)] = HiddenStates(taps, length=length)
+        return states
+
+    @contextmanager
+    def recording(self, position: int) -> Iterator[None]:
+        """Record what the model reads meanwhile, from `position` on."""
+        held = list(self._held.values())
+        if not held:
+            yield
+            return
+        taps = frozenset(tap for states in held for tap in states.taps)
+        if self._hook is None or self._hooked != taps:
+            self._hook, self._hooked = TapHook(self._model, taps), taps
+        with self._hook.open():
+            yield
+        for states in held:
+            states.append(position, [self._hook.seen[tap] for tap in states.taps])
+        self._hook.seen.clear()  # the recordings keep what they hold
+
+    def cut(self, length: int) -> None:
+        """Forget the positions from `length` on."""
+        for states in self._held.values():
+            states.cut(length)
+
+
+class TapHook:
+    """Sees what flows at `taps` of a model while it is open, and changes nothing else in it.
+
+    Attributes: `seen`, by tap, the (batch, rows, width) of the newest pass.
+    """
+
+    def __init__(self, model: nn.Module, taps: Iterable[Tap]) -> None:
+        self.seen: dict[Tap, mx.array] = {}
+        inner, layers = trunk(model), model.layers
+        watched: dict[int, list[Tap]] = {}  # by the place of a layer; the trunk's is -1
+        for tap in taps:
+            watched.setdefault(-1 if tap == "norm" else max(tap - 1, 0), []).append(tap)
+        modules = [(inner if place < 0 else layers[place], each) for place, each in watched.items()]
+        self._watched = [
+            (module, type(module), _calling(type(module), self._watch(type(module), each)))
+            for module, each in modules
+        ]
 
     @contextmanager
     def open(self) -> Iterator[None]:
         """Watch the passes made meanwhile."""
-        self.outputs.clear()
+        self.seen.clear()
         try:
-            for layer, kind in zip(self._layers, self._watched, strict=True):
-                layer.__class__ = kind
+            for module, _, watching in self._watched:
+                module.__class__ = watching
             yield
         finally:
-            for layer, kind in zip(self._layers, self._kinds, strict=True):
-                layer.__class__ = kind
+            for module, kind, _ in self._watched:
+                module.__class__ = kind
+
+    def _watch(self, kind: type[nn.Module], taps: Sequence[Tap]) -> Callable[..., Any]:
+        def call(module: nn.Module, *arguments: Any, **options: Any) -> Any:
+            output = kind.__call__(module, *arguments, **options)
+            state = output[0] if isinstance(output, tuple) else output
+            for tap in taps:
+                self.seen[tap] = arguments[0] if tap == 0 else state
+            return output
+
+        return call
 
 
-def _hooked(kind: type[nn.Module], see: Callable[[mx.array], None]) -> type[nn.Module]:
-    """A subclass of `kind` that passes its output to `see`. A layer takes this class for a while:
-    models read their layers' attributes, so a wrapper around the layer would not do."""
-
-    def call(self: nn.Module, *arguments: Any, **options: Any) -> Any:
-        output = kind.__call__(self, *arguments, **options)
-        see(output[0] if isinstance(output, tuple) else output)
-        return output
-
+def _calling(kind: type[nn.Module], call: Callable[..., Any]) -> type[nn.Module]:
+    """A subclass of `kind` whose modules make `call`. A module takes this class for a while:
+    models read the attributes of their parts, so a wrapper around a part would not do."""
     return type(kind.__name__, (kind,), {"__call__": call})

@@ -21,8 +21,7 @@ from engine.draft_length.policy import Automatic, Fixed
 from engine.drafters import Drafter, NoDrafter
 from engine.drafters.cascade import Cascade
 from engine.drafters.early_exit import EarlyExitDrafter
-from engine.drafters.head import HeadDrafter
-from engine.drafters.head_network import load_head
+from engine.drafters.head_network import head_drafter, load_head
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
 from engine.loading import LoadedModel, load
@@ -59,9 +58,8 @@ def _make_one(
     folder = part.folder
     if isinstance(folder, HeadFolder):
         known = target.folder.fingerprint
-        return HeadDrafter(
-            decoder, load_head(folder, fingerprint=known, vocabulary=decoder.vocabulary)
-        )
+        bound = load_head(folder, fingerprint=known, vocabulary=decoder.vocabulary)
+        return head_drafter(decoder, bound)
     if folder is not None:
         require_same_tokens(target.folder, folder)
         mark_used(folder.path)

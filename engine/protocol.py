@@ -27,7 +27,7 @@ from engine.request import ChatMessage, Overflow, Request, Sampling
 from models.errors import Problem
 from models.typed_json import WrongJson, decode, named, short
 
-PROTOCOL = 3  # since an answer can be raced, and is sent with what it is compared with
+PROTOCOL = 4  # since a drafted token comes with what its drafter thinks of it
 CACHE_BITS = (0, 8, 4)  # as `Memory` takes them
 _PLAIN = "/plain"
 LONGEST_LINE_BYTES = 8 << 20  # with its end

@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from enum import Enum
-from itertools import pairwise, takewhile
+from itertools import pairwise, takewhile, zip_longest
 from time import perf_counter
 
 import mlx.core as mx
@@ -404,8 +404,8 @@ class Session:
                         generation,
                         number,
                         tuple(
-                            DraftedToken(token, self._token_texts.text_of(token), q)
-                            for token, q in zip(item.tokens, item.q, strict=True)
+                            DraftedToken(token, self._token_texts.text_of(token), q, sure)
+                            for token, q, sure in zip_longest(item.tokens, item.q, item.confidence)
                         ),
                         item.drafter,
                     )

@@ -5,7 +5,7 @@ token in greedy decoding, in distribution when sampling.
 """
 
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import perf_counter
 
 import mlx.core as mx
@@ -37,11 +37,15 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class RoundDraft:
-    """A round's draft before it is verified: token ids, and the drafter's probability of each."""
+    """A round's draft before it is verified: token ids, and the drafter's probability of each.
+
+    `confidence`: the drafter's own estimates that each is accepted; empty where it has none but q.
+    """
 
     tokens: list[int]
     q: list[float]
     drafter: str
+    confidence: list[float] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +97,12 @@ def speculate(
                     target, drafter, policy, tokens, task, choice, limit - context, verify_key
                 )
                 continue
-            mx.async_eval(draft.tokens, draft.q)
+            confidence = draft.q[:0] if draft.confidence is None else draft.confidence
+            mx.async_eval(draft.tokens, draft.q, confidence)
             verification = _verify(target, tokens, draft, task, verify_key)
-            drafted, q = fetch(draft.tokens, draft.q)
+            drafted, q, sure = fetch(draft.tokens, draft.q, confidence)
             draft_seconds = perf_counter() - began
-            yield RoundDraft(drafted, q, draft.drafter)
+            yield RoundDraft(drafted, q, draft.drafter, sure)
 
             # Accept a prefix of the draft, then the target's own token.
             resumed = perf_counter()
@@ -115,7 +120,7 @@ def speculate(
             verdict = RoundVerdict(
                 accepted, own, p, chance, own_p, draft_seconds, verify_seconds, reason
             )
-            policy.observe(_measured(verdict, draft, q, choice, context))
+            policy.observe(_measured(verdict, draft, sure or q, choice, context))
             yield verdict
     finally:
         target.rewind(len(tokens))

@@ -30,6 +30,7 @@ SPARE_DISK_BYTES = 1_000_000_000
 _PATH = Path(__file__).parent.parent / "resources" / "catalog.json"
 _MOST_BYTES = 10**13
 _MOST_TOKENS = 1 << 24
+_MOST_MEMORY_GB = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -107,6 +108,10 @@ class _PairEntry:
     quality: int
     good_for: str
     drafter_kinds: tuple[Literal["model", "lookup", "head", "early-exit"], ...]
+
+    def __post_init__(self) -> None:
+        if not 0 < self.memory_class_gb <= _MOST_MEMORY_GB:
+            raise ValueError(f"the memory_class_gb of {self.target[:80]!r} cannot be")
 
 
 @dataclass(frozen=True)

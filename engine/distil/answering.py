@@ -21,7 +21,7 @@ from engine.distil.budget import Reporter, WorkBudget, left
 from engine.distil.store import AnswerStore, RecordedAnswer, Shard, read_shard
 from engine.drafters.head_network import HeadShape
 from engine.loading import LoadedModel, free_memory_bytes
-from engine.model_parts import LayerHook
+from engine.model_parts import TapHook
 from models.errors import Problem
 from models.in_words import size
 
@@ -53,8 +53,7 @@ class Answerer:
 
     def __init__(self, target: LoadedModel, layers: Sequence[int]) -> None:
         self._target = target
-        self._tap = LayerHook([target.model.layers[number - 1] for number in layers])
-        self._layers = len(layers)
+        self._hook, self._taps = TapHook(target.model, layers), tuple(layers)
         self._caches = len(make_prompt_cache(target.model))
         if any(type(cache) is not KVCache for cache in make_prompt_cache(target.model)):
             raise Problem(
@@ -111,7 +110,7 @@ class Answerer:
                     len(prompt.tokens),
                     prompt.temperature == 0,
                     mx.concatenate(states[row]).reshape(
-                        len(prompt.tokens) + len(written[row]) - 1, self._layers, -1
+                        len(prompt.tokens) + len(written[row]) - 1, len(self._taps), -1
                     ),
                     mx.stack(list(tops)),
                     mx.stack(list(log_tops)),
@@ -136,9 +135,10 @@ class Answerer:
         return logits, mx.concatenate([*reads, read], axis=1)
 
     def _pass(self, tokens: mx.array, caches: list[BatchKVCache]) -> tuple[mx.array, mx.array]:
-        with self._tap.open():
+        with self._hook.open():
             logits = self._target.model(tokens, cache=caches)[:, -1]
-        return logits, mx.concatenate(self._tap.outputs, axis=-1).astype(mx.bfloat16)
+        states = [self._hook.seen[tap] for tap in self._taps]
+        return logits, mx.concatenate(states, axis=-1).astype(mx.bfloat16)
 
 
 def _choose(

@@ -125,8 +125,9 @@ class DraftChoice:
 class MeasuredRound:
     """What one round showed. Plain rounds have `proposed` 0 and no drafter.
 
-    `context`: committed tokens before the round. `q`: the drafter's probability of each token.
-    `asked`: the length that was chosen; where less was proposed, the drafter stopped or ran out.
+    `context`: committed tokens before the round. `q`: the drafter's probability of each token, or
+    its own confidence in it. `asked`: the length that was chosen; where less was proposed, the
+    drafter stopped or ran out.
     """
 
     proposed: int

@@ -27,6 +27,7 @@ _WATCH = 0.3  # the cost of a look at it, in steps
 _READ = 0.1  # the cost of a token that the drafter has to read first, in steps
 _FEW = 4  # so few of those hardly matter
 _LEAST = 1e-7  # seconds; clocks may stand still
+_WORST = 1.25  # what n rows may cost, in n plain passes: no published curve goes beyond 1.0
 _NEAR = 1024  # tokens of context up to which a calibration must be right in any case
 
 Points = Sequence[tuple[float, float]]
@@ -125,7 +126,8 @@ class Costs:
     def passes(self, context: int) -> list[float]:
         """Seconds of passes over 1, 2, ... `ROWS` rows."""
         seconds = self._base(context) * np.exp(self._passes.state)
-        one_by_one = seconds[0] * np.arange(1, ROWS + 1)  # what a disturbed pass cannot exceed
+        one_by_one = seconds[0] * np.arange(1, ROWS + 1)
+        one_by_one[1:] *= _WORST  # what a disturbed pass cannot exceed
         return np.maximum.accumulate(np.minimum(seconds, one_by_one)).tolist()
 
     def doubt(self, rows: int) -> float:

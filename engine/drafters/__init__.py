@@ -35,7 +35,8 @@ class DraftArrays:
     `tokens`: (n,) int32, n >= 1. `q`: (n,) float32, the probability of each, to be shown.
     `distributions`: (n, target's vocabulary), what each was drawn from, after the sampler chain;
     None where the drafter was certain (q = 1). At temperature 0 it is not looked at.
-    `drafter`: who proposed. `match`: how many tokens matched, where it copies.
+    `drafter`: who proposed. `match`: how many tokens matched, where it copies. `confidence`: (n,),
+    the drafter's own estimate of each token's chance to be accepted; None where it has none but q.
     """
 
     tokens: mx.array
@@ -43,6 +44,7 @@ class DraftArrays:
     distributions: mx.array | None
     drafter: str
     match: int = 0
+    confidence: mx.array | None = None
 
 
 class Drafter(Protocol):

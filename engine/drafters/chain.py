@@ -33,12 +33,16 @@ def draft_chain(
     sampling: Sampling,
     key: mx.array,
     drafter: str,
+    confidence: Callable[[mx.array], mx.array] | None = None,
 ) -> DraftArrays:
     """Draft `choice.length` tokens behind `tokens`, the last of which, `unread`, are not read yet.
 
-    Fewer where they would hardly all be accepted: see `DraftChoice.floor`.
+    Fewer where they would hardly all be accepted: see `DraftChoice.floor`. `confidence` is the
+    drafter's own estimate, (1,), of the chance that the token it has just drawn, (1,), is accepted;
+    without one it is q.
     """
     likely = 1.0
+    sure: list[mx.array] = []
     history = History(tokens, sampling)
     drafted: list[mx.array] = []
     q: list[mx.array] = []
@@ -55,11 +59,12 @@ def draft_chain(
         if not sampling.greedy:
             distributions.append(all_q)
         drafted.append(token)
+        sure.append(q[-1] if confidence is None else confidence(token))
         inputs = token
         if choice.floor <= 0.0:
             mx.async_eval(token)
         elif i + 1 < choice.length:
-            ((latest,),) = fetch(q[-1])
+            ((latest,),) = fetch(sure[-1])
             likely *= choice.chance(latest)
             if likely < choice.floor:
                 break
@@ -68,6 +73,7 @@ def draft_chain(
         q=mx.concatenate(q),
         distributions=mx.concatenate(distributions) if distributions else None,
         drafter=drafter,
+        confidence=None if confidence is None else mx.concatenate(sure),
     )
 
 
@@ -77,3 +83,18 @@ def fit_vocabulary(logits: mx.array, vocabulary: int) -> mx.array:
     if missing > 0:
         return mx.pad(logits, [(0, 0), (0, missing)], constant_values=-mx.inf)
     return logits[:, :vocabulary]
+
+
+def spread(logits: mx.array, row_of: mx.array) -> mx.array:
+    """Logits of some tokens, (..., rows), over the target's vocabulary: see `row_of_token`."""
+    impossible = mx.full((*logits.shape[:-1], 1), -mx.inf, dtype=logits.dtype)
+    return mx.take(mx.concatenate([logits, impossible], axis=-1), row_of, axis=-1)
+
+
+def row_of_token(kept: list[int], vocabulary: int) -> mx.array:
+    """The row of each token, (vocabulary,); `kept` has the token of each row. Tokens without a row
+    have the one behind the last."""
+    rows = [len(kept)] * vocabulary
+    for row, token in enumerate(kept):
+        rows[token] = row
+    return mx.array(rows)

@@ -16,12 +16,16 @@ from typing import Any
 import mlx.core as mx
 import mlx.nn as nn
 from mlx.utils import tree_flatten
+from mlx_lm.models.cache import KVCache
 from mlx_lm.models.llama import ModelArgs, TransformerBlock
 from mlx_lm.utils import dequantize_model
 
+from engine.decoder import Decoder
 from engine.device import fetch
 from engine.drafters import DrafterRefused
-from engine.model_parts import embedding, final_norm, output_rows
+from engine.drafters.chain import row_of_token, spread
+from engine.drafters.states import StateDrafter
+from engine.model_parts import Tap, embedding, final_norm, output_rows
 from models.drafter_folders import HEAD_MODEL_TYPE, WEIGHTS_NAME, HeadFolder
 from models.files import replacing, write_text
 
@@ -108,6 +112,34 @@ class BoundHead:
     head: Head
     shape: HeadShape
     kept: mx.array
+
+
+class HeadNetwork:
+    """A head as a `StateNetwork`, for a target `model`."""
+
+    def __init__(self, bound: BoundHead, model: nn.Module, *, vocabulary: int) -> None:
+        self.taps: tuple[Tap, ...] = bound.shape.layers
+        self.begin, self.go_on = bound.head.begin, bound.head.go_on
+        self._head, self._embed = bound.head, embedding(model)
+        (kept,) = fetch(bound.kept)
+        self._row_of = row_of_token(kept, vocabulary)
+
+    def __call__(
+        self, begun: mx.array, tokens: mx.array, mask: Any, cache: list[KVCache]
+    ) -> mx.array:
+        return self._head(begun, self._embed(tokens), mask, cache[0])
+
+    def logits(self, state: mx.array) -> mx.array:
+        return spread(self._head.logits(state), self._row_of)
+
+    def make_cache(self) -> list[KVCache]:
+        return [KVCache()]
+
+
+def head_drafter(target: Decoder, bound: BoundHead) -> StateDrafter:
+    """Drafts with a head for its target."""
+    network = HeadNetwork(bound, target.model, vocabulary=target.vocabulary)
+    return StateDrafter(target, network, name="head")
 
 
 def shape_for(model: nn.Module, *, rows: int) -> HeadShape:

@@ -30,7 +30,7 @@ from engine.drafters.cascade import Cascade
 from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
-from tests.support.engine.heads import head_drafter
+from tests.support.engine.heads import untrained_drafter
 from tests.support.engine.helpers import (
     BLOCK,
     EVERYWHERE,
@@ -114,7 +114,7 @@ def drafter_of(kind: str, case: Case, target: Decoder) -> Drafter:
         case "early-exit":
             return EarlyExitDrafter(target, layers=2)
         case "head":
-            return head_drafter(target)
+            return untrained_drafter(target)
         case "cascade":
             return Cascade(LookupDrafter(), by(noisy_of(case)))
     raise ValueError(kind)

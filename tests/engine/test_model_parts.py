@@ -3,16 +3,29 @@
 What is seen of layers is what they make, and it is bounded.
 """
 
+import weakref
 from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
 import pytest
 from mlx_lm.models.cache import make_prompt_cache
+from mlx_lm.models.gemma2 import Model, ModelArgs
 
 import engine.model_parts
 from engine.decoder import Decoder
-from engine.model_parts import HiddenStates, LayerHook, embedding, final_norm, output_rows, trunk
+from engine.model_parts import (
+    HiddenStates,
+    StateRecorder,
+    Tap,
+    TapHook,
+    embedding,
+    embedding_scale,
+    final_norm,
+    output_layer,
+    output_rows,
+    trunk,
+)
 from models.errors import Problem
 from tests.support.engine import tiny
 from tests.support.engine.tiny import ARCHITECTURES, build
@@ -119,25 +132,26 @@ def test_parts_that_nobody_knows() -> None:
 
 def straight(model: nn.Module, tokens: list[int]) -> mx.array:
     """The states behind `LAYERS`, of one pass: (tokens, layers, width)."""
-    tap = LayerHook([model.layers[number - 1] for number in LAYERS])
-    with tap.open():
+    hook = TapHook(model, LAYERS)
+    with hook.open():
         model(mx.array([tokens]))
-    return mx.stack([output[0] for output in tap.outputs], axis=1)
+    return mx.stack([hook.seen[tap][0] for tap in LAYERS], axis=1)
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_a_tap_changes_nothing(architecture: str) -> None:
     model = build(architecture)
-    kinds = [type(layer) for layer in model.layers]
+    kinds = [type(module) for module in (trunk(model), *model.layers)]
     expected = model(mx.array([TOKENS]))
     names = list(dict(model.named_modules()))
-    tap = LayerHook([model.layers[number - 1] for number in LAYERS])
-    with tap.open():
+    taps: tuple[Tap, ...] = (0, *LAYERS, "norm")
+    hook = TapHook(model, taps)
+    with hook.open():
         watched = model(mx.array([TOKENS]))
     assert mx.array_equal(watched, expected)
-    assert [type(layer) for layer in model.layers] == kinds
+    assert [type(module) for module in (trunk(model), *model.layers)] == kinds
     assert list(dict(model.named_modules())) == names
-    assert [output.shape[:2] for output in tap.outputs] == [(1, len(TOKENS))] * len(LAYERS)
+    assert {hook.seen[tap].shape[:2] for tap in taps} == {(1, len(TOKENS))}
 
 
 def test_the_states_are_the_layers_own() -> None:
@@ -148,11 +162,72 @@ def test_the_states_are_the_layers_own() -> None:
     assert mx.allclose(states[:, 0], hidden[0], atol=1e-5)
 
 
+def test_the_ends_are_what_goes_in_and_what_the_logits_are_made_of(model: nn.Module) -> None:
+    hook = TapHook(model, (0, 1, "norm"))
+    with hook.open():
+        logits = model(BATCH)
+    scaled = embedding_scale(model) * embedding(model)(BATCH)
+    assert mx.allclose(hook.seen[0], scaled, rtol=0.01, atol=1e-4)
+    assert not mx.allclose(hook.seen[1], scaled, rtol=0.01, atol=1e-4)
+    assert mx.array_equal(hook.seen["norm"], last_state(model, BATCH)[None])
+    assert mx.allclose(output_layer(model)(hook.seen["norm"]), logits, atol=1e-5)
+
+
+def test_some_logits_are_those_of_all(model: nn.Module) -> None:
+    names = list(dict(model.named_modules()))
+    state = last_state(model, BATCH)[None]
+    some = output_layer(model, ROWS)(state)
+    assert some.shape == (1, BATCH.size, ROWS.size)
+    assert mx.allclose(some, model(BATCH)[..., ROWS], atol=1e-4)
+    assert list(dict(model.named_modules())) == names
+
+
+def test_soft_caps_and_multipliers_are_the_targets_own() -> None:
+    model = gemma2()
+    state = last_state(model, BATCH)[None]
+    assert float(mx.max(mx.abs(output_layer(model)(40 * state)))) <= 3.0
+    assert float(mx.max(mx.abs(output_layer(model, ROWS)(40 * state)))) <= 3.0
+    assert mx.allclose(output_layer(model)(state), model(BATCH), atol=1e-5)
+    assert embedding_scale(model) == pytest.approx(8.0, rel=1e-3)
+
+
+def gemma2() -> nn.Module:
+    """One that scales its embeddings by 8 and caps its logits at 3."""
+    arguments = ModelArgs(
+        model_type="gemma2",
+        hidden_size=64,
+        num_hidden_layers=2,
+        intermediate_size=64,
+        num_attention_heads=4,
+        head_dim=16,
+        rms_norm_eps=1e-5,
+        vocab_size=64,
+        num_key_value_heads=2,
+        final_logit_softcapping=3.0,
+    )
+    mx.random.seed(0)
+    return Model(arguments)
+
+
+def test_embeddings_that_are_more_than_scaled() -> None:
+    class Odder(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embed_tokens = nn.Embedding(8, 4)
+            self.layers = [nn.Identity()]
+
+        def __call__(self, tokens: mx.array) -> mx.array:
+            return self.layers[0](self.embed_tokens(tokens) + mx.arange(4))
+
+    with pytest.raises(Problem):
+        embedding_scale(Odder())
+
+
 def test_a_tap_closes_after_a_failure() -> None:
     model = build("llama")
     kinds = [type(layer) for layer in model.layers]
-    tap = LayerHook(list(model.layers))
-    with pytest.raises(RuntimeError, match="stop"), tap.open():
+    hook = TapHook(model, (0, 1, "norm"))
+    with pytest.raises(RuntimeError, match="stop"), hook.open():
         raise RuntimeError("stop")
     assert [type(layer) for layer in model.layers] == kinds
 
@@ -206,19 +281,25 @@ def test_recording_may_begin_late_and_holds_a_bounded_number(
     assert states.first == states.end == decoder.length
 
 
-def test_asking_twice_for_the_same_layers_goes_on() -> None:
+def test_a_recording_lasts_as_long_as_somebody_holds_it() -> None:
     decoder = Decoder(build("llama"))
     states = decoder.record(LAYERS)
     decoder.read(mx.array(TOKENS))
     assert decoder.record(LAYERS) is states
-    other = decoder.record((1,))
-    assert other is not states
+    other = decoder.record((1, "norm"))
     decoder.read(mx.array(TOKENS[:1]))
-    assert states.end == len(TOKENS)
-    assert other.end == len(TOKENS) + 1
+    assert states.end == other.end == len(TOKENS) + 1
+    assert (states.first, other.first) == (0, len(TOKENS))
+    last = len(TOKENS)
+    assert mx.array_equal(states.between(last, last + 1)[:, 0], other.between(last, last + 1)[:, 0])
+    gone = weakref.ref(states)
+    del states
+    assert gone() is None
+    decoder.read(mx.array(TOKENS[:1]))
+    assert other.end == len(TOKENS) + 2
 
 
-@pytest.mark.parametrize("layers", [(), (0,), (1, 5), (-1,)])
+@pytest.mark.parametrize("layers", [(), (5,), (1, 5), (-1,)])
 def test_layers_that_are_not_there(layers: tuple[int, ...]) -> None:
     with pytest.raises(Problem, match="of a target that has 4"):
         Decoder(build("llama")).record(layers)
@@ -226,10 +307,11 @@ def test_layers_that_are_not_there(layers: tuple[int, ...]) -> None:
 
 def test_a_gap_begins_anew() -> None:
     model = build("llama")
-    states = HiddenStates(model, LAYERS)
-    with states.recording(0):
+    recorder = StateRecorder(model)
+    states: HiddenStates = recorder.record(LAYERS, length=0)
+    with recorder.recording(0):
         model(mx.array([TOKENS[:3]]))
-    with states.recording(7):
+    with recorder.recording(7):
         model(mx.array([TOKENS[:2]]))
     assert (states.first, states.end) == (7, 9)
 

@@ -14,10 +14,10 @@ from engine.draft_length.policy import Automatic
 from engine.drafters import Drafter, DrafterRefused, NoDrafter
 from engine.drafters.cascade import Cascade
 from engine.drafters.early_exit import EarlyExitDrafter
-from engine.drafters.head import HeadDrafter
 from engine.drafters.head_network import save_head
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
+from engine.drafters.states import StateDrafter
 from engine.loading import LoadedModel, load
 from engine.pair import make_drafter, make_policy
 from models.errors import Problem
@@ -142,7 +142,7 @@ def test_a_head_is_found_by_the_weights_of_its_target(
     target: LoadedModel, other: Path, home: Path
 ) -> None:
     distilled(target, home / "drafters" / "any name")
-    assert type(make("head", target)) is HeadDrafter
+    assert type(make("head", target)) is StateDrafter
     assert make("lookup+head", target).name == "lookup+head"
     assert make(" auto ", target).name == "lookup+head"
     assert make("auto", load(ModelFolder(other))).name == "lookup"
@@ -159,7 +159,7 @@ def test_a_heads_folder_is_named_like_a_models(
     target: LoadedModel, other: Path, tmp_path: Path
 ) -> None:
     folder = distilled(target, tmp_path / "my head")
-    assert type(make(str(folder), target)) is HeadDrafter
+    assert type(make(str(folder), target)) is StateDrafter
     with pytest.raises(DrafterRefused) as refused:
         make(str(folder), load(ModelFolder(other)))
     assert refused.value.obstacle == "other target"

@@ -304,6 +304,7 @@ def _pair(field: str, value: Any) -> Callable[[dict[str, Any]], object]:
         (_pair("drafter", None), "drafter"),
         (_pair("memory_class_gb", 8.0), "memory_class_gb"),
         (_pair("memory_class_gb", [8]), "memory_class_gb"),
+        (_pair("memory_class_gb", 10**400), "memory_class_gb"),
         (_pair("good_for", None), "good_for"),
         (_pair("drafter_kinds", ["model", "magic"]), "drafter_kinds"),
         (_pair("drafter_kinds", [["model"]]), "drafter_kinds"),

@@ -11,8 +11,7 @@ from engine.distil.answering import Answerer
 from engine.distil.measure import ChainAcceptance, _chains, measure
 from engine.distil.store import RecordedAnswer
 from engine.draft_length.policy import Fixed
-from engine.drafters.head import HeadDrafter
-from engine.drafters.head_network import BoundHead
+from engine.drafters.head_network import BoundHead, head_drafter
 from engine.loading import LoadedModel
 from engine.model_parts import embedding
 from engine.request import Request
@@ -28,7 +27,7 @@ def by_the_engine(
 ) -> ChainAcceptance:
     """What drafting does for the same answers."""
     session = Session(stories)
-    session.drafter = HeadDrafter(session.decoder, bound)
+    session.drafter = head_drafter(session.decoder, bound)
     session.policy = Fixed(chain)
     committed = passes = 0
     for one in answers:

@@ -15,7 +15,7 @@ from engine.drafters.cascade import Cascade
 from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
-from tests.support.engine.heads import head_drafter
+from tests.support.engine.heads import untrained_drafter
 from tests.support.engine.helpers import CORE, PROMPT, assert_as_fresh, decoder, plainly
 from tests.support.engine.tiny import build, noisy
 
@@ -47,7 +47,7 @@ def cascade(target: Decoder) -> Drafter:
 
 def test_what_is_measured() -> None:
     target = Decoder(build("llama"))
-    found = measure(target, Cascade(LookupDrafter(), head_drafter(target)), step=0.003)
+    found = measure(target, Cascade(LookupDrafter(), untrained_drafter(target)), step=0.003)
     assert found is not None
     shallow, deep = found.passes
     assert shallow.rows == (1, 2, 3, 4, 5, 6, 8, 12, 16)
@@ -90,7 +90,7 @@ def test_the_models_hold_what_they_held_before(architecture: str, kind: str) -> 
     make = {
         "cascade": cascade,
         "early-exit": lambda target: EarlyExitDrafter(target, layers=2),
-        "head": head_drafter,
+        "head": untrained_drafter,
     }
     target = decoder(build(architecture))
     assert measure(target, make[kind](target), step=0.02) is not None
@@ -125,7 +125,7 @@ def test_it_stays_within_its_budget() -> None:
         return looked[-1]
 
     target = Decoder(build("llama"))
-    found = calibrate(target, head_drafter(target), clock=now, budget_seconds=5.0)
+    found = calibrate(target, untrained_drafter(target), clock=now, budget_seconds=5.0)
     assert found is not None
     assert looked[-1] <= 6.0
     assert 1 in found.passes[0].rows
@@ -141,7 +141,7 @@ def test_a_busy_machine_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None
         return now
 
     monkeypatch.setattr(engine.speculate, "perf_counter", busy)
-    assert measure(target, head_drafter(target)) is None
+    assert measure(target, untrained_drafter(target)) is None
     assert target.length == 0
 
 

@@ -220,13 +220,13 @@ def test_a_first_draft_that_had_to_load_kernels_is_not_believed(behind: int) -> 
     assert costs.draft("head", context=64, behind=behind) == before
 
 
-def test_a_pass_over_rows_never_costs_more_than_one_for_each() -> None:
+def test_a_pass_over_rows_costs_little_more_than_one_for_each_at_most() -> None:
     costs = Costs(MEASURED)
     for _ in range(9):
         costs.observe_pass(2, 15 * SHALLOW.seconds[0], context=64)
         costs.observe_pass(1, SHALLOW.seconds[0], context=64)
     passes = costs.passes(64)
-    assert all(seconds <= 1.0001 * rows * passes[0] for rows, seconds in enumerate(passes, 1))
+    assert all(seconds <= 1.2501 * rows * passes[0] for rows, seconds in enumerate(passes, 1))
 
 
 def test_an_unknown_drafter_costs_a_part_of_a_pass_until_it_is_seen() -> None:

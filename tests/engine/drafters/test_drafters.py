@@ -344,6 +344,36 @@ def test_chain_ends_where_it_is_unlikely_to_stand() -> None:
     assert proposed.tokens.size == 6
 
 
+def test_a_drafters_own_confidence_takes_the_place_of_q() -> None:
+    sure = {1: 0.9, 2: 0.5, 3: 0.7}
+    drawn: list[int] = []
+
+    def confidence(token: mx.array) -> mx.array:
+        drawn.append(token.item())
+        return mx.array([sure[len(drawn)]])
+
+    def chain(*, floor: float) -> DraftArrays:
+        drawn.clear()
+        return draft_chain(
+            lambda tokens: mx.zeros((tokens.size, 5)),
+            unread=[1],
+            tokens=[1],
+            choice=replace(up_to(3), floor=floor),
+            vocabulary=5,
+            sampling=WARM,
+            key=KEY,
+            drafter="x",
+            confidence=confidence,
+        )
+
+    whole = chain(floor=0.3)
+    assert whole.tokens.tolist() == drawn
+    assert whole.confidence is not None
+    assert whole.confidence.tolist() == pytest.approx(list(sure.values()))
+    assert whole.q.tolist() == pytest.approx([0.2] * 3)
+    assert chain(floor=0.6).tokens.tolist() == whole.tokens.tolist()[:2]
+
+
 def test_chain_penalizes_its_own_guesses() -> None:
     sampling = Sampling(repetition_penalty=2.0, frequency_penalty=5.0)
     flat = mx.broadcast_to(mx.array([3.0, 2.9, 2.8, 2.7]), (4, 4, 4))

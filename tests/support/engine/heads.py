@@ -4,8 +4,8 @@ import mlx.core as mx
 import mlx.nn as nn
 
 from engine.decoder import Decoder
-from engine.drafters.head import HeadDrafter
-from engine.drafters.head_network import BoundHead, new_head, shape_for
+from engine.drafters.head_network import BoundHead, head_drafter, new_head, shape_for
+from engine.drafters.states import StateDrafter
 
 
 def untrained(model: nn.Module, *, every: int = 2) -> BoundHead:
@@ -16,6 +16,6 @@ def untrained(model: nn.Module, *, every: int = 2) -> BoundHead:
     return new_head(model, shape_for(model, rows=kept.size), kept)
 
 
-def head_drafter(target: Decoder) -> HeadDrafter:
-    """An untrained one."""
-    return HeadDrafter(target, untrained(target.model))
+def untrained_drafter(target: Decoder) -> StateDrafter:
+    """Drafts with an untrained one."""
+    return head_drafter(target, untrained(target.model))

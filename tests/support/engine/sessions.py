@@ -18,7 +18,7 @@ from engine.request import ChatMessage, Request
 from engine.session import Session
 from engine.stats import tally
 from models.model_folder import ModelFolder
-from tests.support.engine.heads import head_drafter
+from tests.support.engine.heads import untrained_drafter
 from tests.support.engine.helpers import (
     Known,
     Scripted,
@@ -65,7 +65,7 @@ def use(session: Session, kind: str, architecture: str, *, length: int = 4) -> S
         "none": NoDrafter,
         "model": model,
         "early-exit": lambda: EarlyExitDrafter(target, layers=2),
-        "head": lambda: head_drafter(target),
+        "head": lambda: untrained_drafter(target),
         "lookup": LookupDrafter,
         "cascade": lambda: Cascade(LookupDrafter(), model()),
     }

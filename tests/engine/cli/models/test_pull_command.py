@@ -148,8 +148,8 @@ def test_a_pause_is_gone_on_with(how: str, run: Command, hub: HubServer, tmp_pat
                 process.stdin.close()
                 process.stdin = None
             case _:
-                paused = answer_of(run("models", "pull", "--pause", NAME, "--json"))
-                assert paused["download"]["status"] == "paused"
+                asked = answer_of(run("models", "pull", "--pause", NAME, "--json"))
+                assert asked["download"]["request"] == "pause"
         ending = ended(process)
     codes = {"Ctrl-C": 130, "SIGTERM": 143, "the parent's end": 143, "the queue": 0}
     assert ending.code == codes[how], ending

@@ -1,48 +1,76 @@
-"""A trained head drafts from the target's hidden states (EAGLE: see `head_network.py`).
+"""Drafts from the target's hidden states (EAGLE, arXiv 2401.15077), token by token.
 
-For each committed token but the last the head reads the target's hidden states with the token
-that came next. Then it continues from its own states, one drafted token at a time; these are
-forgotten after the round, when the target's are there. It proposes a chain: a tree would branch
-in `propose`, and change nothing else.
+For each committed token but the last a network reads the target's states of the token with the
+token that came next. Then it continues from its own states, one drafted token at a time; these are
+forgotten after the round, when the target's are there. Which network it is, `StateNetwork` leaves
+open. It proposes a chain: a tree would branch in `propose`, and change nothing else.
 """
 
 from collections.abc import Iterator, Sequence
+from typing import Literal, Protocol
 
 import mlx.core as mx
 from mlx_lm.models.cache import KVCache
 
 from engine.decoder import Decoder
-from engine.device import fetch
 from engine.draft_length import LONGEST, DraftCandidate, DraftChoice
 from engine.drafters import DraftArrays
 from engine.drafters.chain import draft_chain
-from engine.drafters.head_network import BoundHead
-from engine.model_parts import embedding
+from engine.model_parts import Tap
 from engine.request import Sampling
 
 _PREFILL_ROWS = 512
 
 
-class HeadDrafter:
+class StateNetwork(Protocol):
+    """What continues hidden states. Entry i is made of the state of token i and of token i + 1.
+
+    `width` is the target's, w the network's own, and n may be any number of entries.
+    """
+
+    @property
+    def taps(self) -> tuple[Tap, ...]:
+        """Which of the target's states it reads."""
+
+    def begin(self, states: mx.array) -> mx.array:
+        """What it makes of the target's states, (1, n, taps, width): (1, n, w)."""
+
+    def go_on(self, state: mx.array) -> mx.array:
+        """What it makes of its own state in their place, (1, n, w): (1, n, w)."""
+
+    def __call__(
+        self,
+        begun: mx.array,
+        tokens: mx.array,
+        mask: Literal["causal"] | None,
+        cache: list[KVCache],
+    ) -> mx.array:
+        """The next states, (1, n, w): `begun` of each token, and the `tokens` after them, (1, n).
+
+        Appends n entries to the caches.
+        """
+
+    def logits(self, state: mx.array) -> mx.array:
+        """Which token comes after `tokens`: (1, n, w) to (1, n, the target's vocabulary).
+
+        Tokens that it cannot propose have -inf.
+        """
+
+    def make_cache(self) -> list[KVCache]:
+        """Empty caches, one for each of its layers."""
+
+
+class StateDrafter:
     """Drafts for `target`, whose hidden states are recorded from now on."""
 
-    name = "head"
-
-    def __init__(self, target: Decoder, bound: BoundHead) -> None:
-        self._head = bound.head
-        self._embed = embedding(target.model)
-        self._states = target.record(bound.shape.layers)
+    def __init__(self, target: Decoder, network: StateNetwork, *, name: str) -> None:
+        self.name = name
+        self._network = network
+        self._states = target.record(network.taps)
         self._vocabulary = target.vocabulary
-        (kept,) = fetch(bound.kept)
-        row_of = [
-            bound.shape.rows
-        ] * self._vocabulary  # one row more, for tokens that the head cannot propose
-        for row, token in enumerate(kept):
-            row_of[token] = row
-        self._row_of = mx.array(row_of)
-        self._cache = KVCache()
+        self._cache = network.make_cache()
         self._base = 0  # the position of the cache's first entry
-        self._read = 0  # entries from the target's states; those behind are from the head's own
+        self._read = 0  # entries from the target's states; those behind are from its own
 
     def prepare(self, tokens: list[int]) -> Iterator[int]:
         self._forget_drafted()
@@ -67,7 +95,7 @@ class HeadDrafter:
         def read(inputs: mx.array) -> mx.array:
             nonlocal state
             state = self._catch_up(tokens) if state is None else self._step(state, inputs)
-            return self._spread(self._head.logits(state)[0])
+            return self._network.logits(state)[0]
 
         return draft_chain(
             read,
@@ -87,36 +115,36 @@ class HeadDrafter:
         """The entry of the last of `length` tokens goes too, as another token may follow it."""
         self._forget_drafted()
         entries = max(0, min(self._read, length - 1 - self._base))
-        self._cache.trim(self._read - entries)
         self._read = entries
+        self._forget_drafted()
 
     def _forget_drafted(self) -> None:
-        self._cache.trim(self._cache.offset - self._read)
+        for cache in self._cache:
+            cache.trim(cache.offset - self._read)
 
     def _next_position(self) -> int:
         """The next position to read; where states in between are missing, all is read again."""
         position = self._base + self._read
         if self._read == 0 or not self._states.first <= position <= self._states.end:
-            self._cache, self._read = KVCache(), 0
+            self._cache, self._read = self._network.make_cache(), 0
             position = self._base = self._states.first
         return position
 
     def _read_target(self, tokens: list[int], rows: int) -> mx.array:
-        """Read up to `rows` of the target's states; returns the head's, (1, n, width)."""
+        """Read up to `rows` of the target's states; returns the network's, (1, n, w)."""
         start = self._next_position()
         end = min(start + rows, len(tokens) - 1, self._states.end)
-        begun = self._head.begin(self._states.between(start, end)[None])
+        begun = self._network.begin(self._states.between(start, end)[None])
         after = mx.array([tokens[start + 1 : end + 1]])
-        mask = "causal" if end - start > 1 else None
-        state = self._head(begun, self._embed(after), mask, self._cache)
+        state = self._network(begun, after, "causal" if end - start > 1 else None, self._cache)
         self._read += end - start
         return state
 
     def _catch_up(self, tokens: list[int]) -> mx.array:
-        """Read the committed tokens; returns the last state, (1, 1, width).
+        """Read the committed tokens; returns the last state, (1, 1, w).
 
         Where the target has not read all of them (recurrent ones read again what they took back),
-        the head continues from its own states.
+        it continues from its own states.
         """
         while True:
             state = self._read_target(tokens, rows=_PREFILL_ROWS)[:, -1:]
@@ -128,9 +156,4 @@ class HeadDrafter:
         return state
 
     def _step(self, state: mx.array, token: mx.array) -> mx.array:
-        return self._head(self._head.go_on(state), self._embed(token[None]), None, self._cache)
-
-    def _spread(self, logits: mx.array) -> mx.array:
-        """(n, rows) to (n, the target's vocabulary): tokens without a row are impossible."""
-        padded = mx.pad(logits, [(0, 0), (0, 1)], constant_values=-mx.inf)
-        return mx.take(padded, self._row_of, axis=1)
+        return self._network(self._network.go_on(state), token[None], None, self._cache)

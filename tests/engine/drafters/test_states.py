@@ -1,14 +1,14 @@
-"""Drafting with a head: what it says is what its network says of the target's states."""
+"""Drafting from hidden states: what is drafted is what the network makes of the target's states."""
 
 import mlx.core as mx
 import pytest
 
-import engine.drafters.head
+import engine.drafters.states
 import engine.model_parts
 from engine.decoder import Decoder
 from engine.draft_length.policy import Fixed
-from engine.drafters.head import HeadDrafter
-from engine.drafters.head_network import BoundHead
+from engine.drafters.head_network import BoundHead, head_drafter
+from engine.drafters.states import StateDrafter
 from engine.request import Sampling
 from tests.support.engine.heads import untrained
 from tests.support.engine.helpers import GREEDY, plainly, task, up_to, write
@@ -19,10 +19,10 @@ KEY = mx.random.key(0)
 WARM = Sampling(temperature=0.8)
 
 
-def pair(architecture: str = "llama") -> tuple[Decoder, HeadDrafter, BoundHead]:
+def pair(architecture: str = "llama") -> tuple[Decoder, StateDrafter, BoundHead]:
     target = Decoder(build(architecture))
     bound = untrained(target.model)
-    return target, HeadDrafter(target, bound), bound
+    return target, head_drafter(target, bound), bound
 
 
 def chain(bound: BoundHead, target: Decoder, tokens: list[int], length: int) -> list[int]:
@@ -43,13 +43,13 @@ def chain(bound: BoundHead, target: Decoder, tokens: list[int], length: int) -> 
     return drafted
 
 
-def ready(target: Decoder, drafter: HeadDrafter, tokens: list[int]) -> None:
+def ready(target: Decoder, drafter: StateDrafter, tokens: list[int]) -> None:
     for _ in target.prefill(tokens):
         pass
     assert list(drafter.prepare(tokens))
 
 
-def proposed(drafter: HeadDrafter, tokens: list[int], limit: int = 4) -> list[int]:
+def proposed(drafter: StateDrafter, tokens: list[int], limit: int = 4) -> list[int]:
     proposal = drafter.propose(tokens, up_to(limit), GREEDY, KEY)
     assert proposal is not None
     ids: list[int] = proposal.tokens.tolist()
@@ -91,7 +91,7 @@ def test_asking_twice_changes_nothing() -> None:
 
 
 def test_a_long_prompt_is_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine.drafters.head, "_PREFILL_ROWS", 4)
+    monkeypatch.setattr(engine.drafters.states, "_PREFILL_ROWS", 4)
     target, drafter, bound = pair()
     for _ in target.prefill(TOKENS):
         pass
@@ -110,7 +110,7 @@ def test_before_the_target_has_read_anything_it_has_no_idea() -> None:
     target, drafter, _ = pair()
     assert drafter.propose(TOKENS[:1], up_to(3), GREEDY, KEY) is None
     target.read(mx.array(TOKENS))
-    late = HeadDrafter(Decoder(target.model), untrained(target.model))
+    late = head_drafter(Decoder(target.model), untrained(target.model))
     assert late.propose(TOKENS, up_to(3), GREEDY, KEY) is None
 
 
@@ -145,7 +145,7 @@ def test_it_never_says_what_has_no_row() -> None:
 def test_it_drafts_for_every_architecture(architecture: str, sampling: Sampling) -> None:
     model = build(architecture)
     target = Decoder(model)
-    drafter = HeadDrafter(target, untrained(model, every=1))
+    drafter = head_drafter(target, untrained(model, every=1))
     run = write(target, drafter, Fixed(3), list(TOKENS), task(30, sampling=sampling))
     assert run.proposed > 20
     if sampling.greedy:
