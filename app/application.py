@@ -88,6 +88,7 @@ class Application(QObject):
         self.formulas.close()
         self.answers.close()
         self.titles.close()
+        self.loader.close()
         self.engine.stop()
         self.answers.save()
         self.backups.stop()

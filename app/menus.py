@@ -50,6 +50,9 @@ class Command:
 _KEY = QKeySequence.StandardKey
 COMMANDS: tuple[Command | str, ...] = (  # a text alone is a separator in that menu
     Command("File", "new", "New conversation"),
+    Command("File", "new_window", "New window", "Ctrl+Shift+N"),
+    Command("File", "open_in_window", "Open in a new window"),
+    "File",
     Command("File", "import", "Import conversations…", _KEY.Open),
     Command("File", "export_markdown", "Export as Markdown…", _KEY.Save),
     Command("File", "export_json", "Export as JSON…", "Ctrl+Shift+S"),

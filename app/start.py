@@ -37,9 +37,10 @@ _SWITCH_SECONDS = 0.001  # how long the window's thread waits for one that store
 
 
 def run_window(arguments: Sequence[str], *, begin: Callable[[Window], None] = Window.begin) -> int:
-    """Open the window and run until the last one is closed; the process's exit status.
+    """Open the windows that were open at the end, and run until the last one is closed; the
+    process's exit status.
 
-    `begin` is what happens once the window is painted.
+    `begin` is what happens once the first of them is painted.
     """
     home = data_folder()
     if show_first_window(home):
@@ -65,8 +66,10 @@ def run_window(arguments: Sequence[str], *, begin: Callable[[Window], None] = Wi
         library=Library(),
     )
     windows = Windows(application)
-    window = windows.make()
+    window, *others = windows.restore()
     window.painted.connect(lambda: begin(window))
+    for other in others:
+        other.painted.connect(other.begin)
     SignalWatch(windows.close, parent=qt)
     second_starts = SecondStarts(home, parent=windows)
     second_starts.asked.connect(windows.come_forward)
@@ -76,7 +79,8 @@ def run_window(arguments: Sequence[str], *, begin: Callable[[Window], None] = Wi
     window.painted.connect(updates.controller.begin)
     qt.aboutToQuit.connect(updates.controller.close)
     qt.aboutToQuit.connect(leave_texts)
-    window.show()
+    for one in reversed(windows.all):
+        one.show()
     return qt.exec()
 
 

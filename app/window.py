@@ -4,7 +4,7 @@ Knows which part listens to which, nothing of how a conversation, an answer or a
 no other window.
 """
 
-from PySide6.QtCore import QEvent, Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, QPoint, Qt, QTimer, Signal
 from PySide6.QtGui import QAction, QCloseEvent, QKeyEvent, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QAbstractScrollArea,
@@ -48,6 +48,9 @@ from app.window_dialogs import WindowDialogs
 from models.errors import Problem
 from models.in_words import one_line
 
+_APART = 32  # pixels between the corners of two windows
+_COVERING = Qt.WindowState.WindowMaximized | Qt.WindowState.WindowFullScreen
+
 
 class Window(QMainWindow):
     """One of Slipstream's windows.
@@ -60,6 +63,7 @@ class Window(QMainWindow):
         asked(int, object, str): the person wants to see this conversation, at this message if it is
             not None; and the words that were searched for.
         closed(): it has been closed.
+        window_asked(object): show this conversation in another window, an empty one for None.
         quit_asked(): close all windows.
     """
 
@@ -67,6 +71,7 @@ class Window(QMainWindow):
     activated = Signal()
     asked = Signal(int, object, str)
     closed = Signal()
+    window_asked = Signal(object)
     quit_asked = Signal()
 
     def __init__(
@@ -230,6 +235,7 @@ class Window(QMainWindow):
         self.dialogs.failed.connect(self._on_problem)
         self.sidebar.find_action.triggered.connect(lambda: self.sides.show("sidebar"))
         self.sidebar.new_asked.connect(self.new)
+        self.sidebar.window_asked.connect(self.window_asked)
         self.sidebar_controller.asked.connect(self.asked)
         self.sidebar_controller.reported.connect(
             lambda line: self.notices.say("done", line, "good", seconds=6.0)
@@ -254,6 +260,7 @@ class Window(QMainWindow):
     def _connect_commands(self) -> None:
         self.menus.connect_commands(
             {
+                "new_window": lambda: self.window_asked.emit(None),
                 "close": self.close,
                 "quit": self.quit_asked.emit,
                 "rounds": lambda: self.sides.switch("rounds"),
@@ -308,6 +315,18 @@ class Window(QMainWindow):
             self.conversation.new()
         else:
             self.conversation.open(conversation, at=at, words=words)
+
+    def place_beside(self, other: "Window") -> None:
+        """Be as large as another window and a little below it, on the screen as a whole."""
+        self.setWindowState(self.windowState() & ~_COVERING)
+        room = other.screen().availableGeometry()
+        self.resize(other.normalGeometry().size().boundedTo(room.size()))
+        place = other.normalGeometry().topLeft() + QPoint(_APART, _APART)
+        corner = room.bottomRight() - QPoint(self.width(), self.height())
+        self.move(
+            max(room.left(), min(place.x(), corner.x())),
+            max(room.top(), min(place.y(), corner.y())),
+        )
 
     def come_forward(self) -> None:
         """Show the window in front of others, as far as the system lets it."""
@@ -424,6 +443,7 @@ def _given(sidebar: Sidebar) -> dict[str, QAction]:
     """The actions that the sidebar has made, by the command's name."""
     return {
         "new": sidebar.new_action,
+        "open_in_window": sidebar.open_in_window_action,
         "search": sidebar.find_action,
         "rename": sidebar.rename_action,
         "pin": sidebar.pin_action,

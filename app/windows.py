@@ -6,7 +6,7 @@ nothing of what is in a window.
 
 from collections.abc import Collection
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.application import Application
 from app.attention import Attention
@@ -31,6 +31,7 @@ class Windows(QObject):
         super().__init__(application)
         self.application = application
         self._windows: list[Window] = []  # in the order of their last activations
+        self._ended = False
         self.library_controller = LibraryController(
             application.library, application.loader, settings=application.settings, parent=self
         )
@@ -55,10 +56,34 @@ class Windows(QObject):
         """The window that was active last."""
         return self._windows[-1]
 
-    def make(self) -> Window:
-        """Make one more window, with the smallest number that is free. It is not shown yet."""
+    def restore(self) -> tuple[Window, ...]:
+        """Make the windows that were open at the end, with their conversations. They are neither
+        shown nor begun yet."""
+        shown: set[int | None] = set()
+        for number in self.application.settings.open_windows:
+            own = self.application.settings.window(number)
+            if own.conversation in shown:
+                own.conversation = None
+            shown.add(own.conversation)
+            self._make(number)
+        return self.all
+
+    def open(self, conversation: int | None = None) -> Window:
+        """Show a conversation in one more window; an empty one for None.
+
+        The window has the smallest number that is free, and with it what a window of that number
+        remembers: its place, and an unsent text.
+        """
         taken = {window.number for window in self._windows}
-        return self._make(next(n for n in range(1, len(taken) + 2) if n not in taken))
+        number = next(n for n in range(1, len(taken) + 2) if n not in taken)
+        self.application.settings.window(number).conversation = conversation
+        before = self._windows[-1] if self._windows else None
+        window = self._make(number)
+        if before is not None and not window.own.placed:
+            window.place_beside(before)
+        window.show()
+        window.begin()
+        return window
 
     def _make(self, number: int) -> Window:
         window = Window(self.application, self.library_controller, number=number)
@@ -70,7 +95,12 @@ class Windows(QObject):
         window.closed.connect(lambda: self._on_closed(window))
         window.quit_asked.connect(self.close)
         window.sidebar_controller.leaving.connect(self._leave)
+        window.window_asked.connect(lambda conversation: self._open_beside(window, conversation))
         window.conversation.opened.connect(self.let_go)
+        window.conversation.opened.connect(self._mark)
+        window.conversation.described.connect(self._mark)
+        self._mark()
+        self._remember()
         self.opened.emit(window)
         return window
 
@@ -81,8 +111,9 @@ class Windows(QObject):
     def show_conversation(self, conversation: int) -> None:
         """Show a conversation in front of everything, in the window that has it already or else in
         the one that was active last."""
-        self.current.come_forward()
-        self._show(self.current, conversation)
+        window = self._showing(conversation) or self.current
+        window.come_forward()
+        self._show(window, conversation)
 
     def close(self) -> None:
         """Close all windows, and so the application."""
@@ -93,12 +124,27 @@ class Windows(QObject):
         self, asking: Window, conversation: int, *, at: int | None = None, words: str = ""
     ) -> None:
         """Show a conversation in `asking`, or where it is shown already: never in two windows."""
-        others = (window for window in self._windows if window is not asking)
-        other = next((one for one in others if one.conversation.shown == conversation), None)
-        if other is not None:
-            other.come_forward()
-        if other is None or at is not None:
-            (other or asking).show_conversation(conversation, at=at, words=words)
+        showing = self._showing(conversation) or asking
+        if showing is not asking:
+            showing.come_forward()
+        if showing is asking or at is not None:
+            showing.show_conversation(conversation, at=at, words=words)
+
+    def _showing(self, conversation: int) -> Window | None:
+        """The window that shows this conversation."""
+        found = (one for one in self._windows if one.conversation.shown == conversation)
+        return next(found, None)
+
+    def _open_beside(self, asking: Window, conversation: int | None) -> None:
+        """Show a conversation in a new window. It leaves the window that asks; another one that
+        shows it comes forward instead."""
+        showing = None if conversation is None else self._showing(conversation)
+        if showing is asking:
+            asking.show_conversation(None)
+        if showing is None or showing is asking:
+            self.open(conversation)
+        else:
+            showing.come_forward()
 
     def _leave(self, conversations: Collection[int]) -> None:
         """Show a neighbour, or an empty conversation, wherever one of these is shown."""
@@ -106,6 +152,18 @@ class Windows(QObject):
             if window.conversation.shown in conversations:
                 taken = {shown for one in self._windows if (shown := one.conversation.shown)}
                 window.show_conversation(window.sidebar.neighbour(taken.union(conversations)))
+
+    def _mark(self) -> None:
+        """Have each sidebar mark what the other windows show."""
+        for window in self._windows:
+            others = (one.conversation.shown for one in self._windows if one is not window)
+            window.sidebar.set_elsewhere({shown for shown in others if shown is not None})
+
+    def _remember(self) -> None:
+        """Open these windows at the next start."""
+        if not self._ended:
+            numbers = [window.number for window in self._windows]
+            self.application.settings.open_windows = numbers
 
     def _on_activated(self, window: Window) -> None:
         if window in self._windows:
@@ -118,8 +176,12 @@ class Windows(QObject):
         if len(self._windows) > 1:
             self._windows.remove(window)
             window.deleteLater()
+            self._mark()
             self.let_go.emit()
+            # Later: windows that are closed in one go were open together at the end.
+            QTimer.singleShot(0, self, self._remember)
         else:
+            self._ended = True
             self.library_controller.close()
             self.application.close()
 

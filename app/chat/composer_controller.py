@@ -58,6 +58,7 @@ class ComposerController(QObject):
         answers.finished.connect(self._show_answering)
         answers.saved.connect(self.count)
         self.tokens.counted.connect(self._on_counted)
+        self._show_unsent()
         if (already := loaded()) is not None:
             self.use(already)
 

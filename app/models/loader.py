@@ -90,6 +90,11 @@ class ModelLoader(QObject):
         self._engine.start()  # at the same time, as both take a while
         self.load(self.pair)
 
+    def close(self) -> None:
+        """Load nothing any more, as the engine is about to stop."""
+        self._idle.stop()
+        self._stepper.close()
+
     def load(self, pair: Pair) -> None:
         """Load a pair now, and at the next start."""
         self.resting = False

@@ -301,7 +301,7 @@ def _open(application: QApplication, home: Path, command: Sequence[str]) -> Wind
         theme=Theme(application, settings),
         library=Library(),
     )
-    window = Windows(shared).make()
+    (window,) = Windows(shared).restore()
     window.show()
     window.begin()
     return window

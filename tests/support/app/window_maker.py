@@ -23,6 +23,7 @@ from engine.events import Event, to_json
 from tests.support.app.fake_commands import FakeCommandRunner
 
 Open = Callable[..., Window]
+OpenWindows = Callable[..., Windows]
 Until = Callable[[Callable[[], object]], None]
 
 # Of the platform without a screen, whatever the window does.
@@ -78,7 +79,7 @@ def make_window(
     application: QApplication, folder: Path, command: Sequence[str], **options: Any
 ) -> Window:
     """The first of these windows; `options` as for `make_windows`."""
-    return make_windows(application, folder, command, **options).make()
+    return make_windows(application, folder, command, **options).restore()[0]
 
 
 def windows_of(window: Window) -> Windows:
