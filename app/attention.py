@@ -29,11 +29,13 @@ class Attention(QObject):
         answers: Answers,
         *,
         windows: Callable[[], Sequence[QWidget]],
+        wanted: Callable[[], bool] = lambda: True,
         parent: QObject | None = None,
     ) -> None:
-        """`windows` are those that are open; the first of them is marked."""
+        """`windows` are those that are open; the first of them is marked. `wanted` says whether the
+        person wants to be told."""
         super().__init__(parent)
-        self._windows = windows
+        self._windows, self._wanted = windows, wanted
         self._conversation = 0
         self._tray: QSystemTrayIcon | None = None
         # The icon is needed for the message alone, so it leaves with it.
@@ -44,7 +46,8 @@ class Attention(QObject):
     def _on_finished(self, writing: Writing) -> None:
         windows = [window for window in self._windows() if window.isVisible()]
         line = _ENDINGS.get(writing.state)
-        if line is None or not windows or any(window.isActiveWindow() for window in windows):
+        here = any(window.isActiveWindow() for window in windows)
+        if line is None or not windows or here or not self._wanted():
             return
         QApplication.alert(windows[0])
         self.show_message(writing.title or "Slipstream", line, writing.message.conversation)

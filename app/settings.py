@@ -185,6 +185,15 @@ class Settings(_Stored):
         self._keep("enter_sends", str(on))
 
     @property
+    def notifications(self) -> bool:
+        """Whether a person who is elsewhere is told that an answer has ended."""
+        return self._text("notifications", "True") == "True"
+
+    @notifications.setter
+    def notifications(self, on: bool) -> None:
+        self._keep("notifications", str(on))
+
+    @property
     def font_family(self) -> str:
         """The font of the text; empty for the system's own."""
         return self._text("font_family", "")

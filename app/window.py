@@ -376,6 +376,8 @@ class Window(QMainWindow):
         self.transcript.set_formats(Formats(font, colours, formulas=self.application.formulas))
         self.legend.set_appearance(font, colours)
         self.composer.field.setFont(font)
+        for side in (self.sidebar, self.rounds):
+            side.setFont(self.theme.interface_font)
 
     def _follow_settings(self) -> None:
         self.composer.set_enter_sends(self.settings.enter_sends)

@@ -36,7 +36,10 @@ class Windows(QObject):
             application.library, application.loader, settings=application.settings, parent=self
         )
         self.attention = Attention(
-            application.answers, windows=lambda: tuple(reversed(self._windows)), parent=self
+            application.answers,
+            windows=lambda: tuple(reversed(self._windows)),
+            wanted=lambda: application.settings.notifications,
+            parent=self,
         )
         library = self.library_controller
         library.chosen.connect(application.pairs.use)

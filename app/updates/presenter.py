@@ -58,7 +58,8 @@ class UpdatePresenter(QObject):
     def _serve(self, window: Window) -> None:
         """Offer checks in the menu of a window."""
         automatic = window.menus.actions["automatic_updates"]
-        automatic.setVisible(self._origin.configured)
+        for action in (automatic, window.menus.actions["updates"]):
+            action.setVisible(self._origin.configured)
         automatic.setChecked(self.controller.automatic)
         automatic.toggled.connect(self._on_toggled)
         window.menus.connect_commands({"updates": self.controller.check})

@@ -56,7 +56,9 @@ def test_one_who_looks_elsewhere_is_told(begin: Begin, window: QWidget, messages
     assert chosen == [record.id]
 
 
-@pytest.mark.parametrize("why", ["the window is active", "the person stopped it", "it is closed"])
+@pytest.mark.parametrize(
+    "why", ["the window is active", "the person stopped it", "it is closed", "nobody wants it"]
+)
 def test_nobody_else_is(
     begin: Begin,
     window: QWidget,
@@ -65,13 +67,14 @@ def test_nobody_else_is(
     why: str,
 ) -> None:
     talk = begin("ready take load serve")
-    Attention(talk.answers, windows=lambda: [window], parent=window)
+    wanted = why != "nobody wants it"
+    Attention(talk.answers, windows=lambda: [window], wanted=lambda: wanted, parent=window)
     match why:
         case "the window is active":
             monkeypatch.setattr(window, "isActiveWindow", lambda: True)
         case "the person stopped it":
             talk.answers.hold()
-        case _:
+        case "it is closed":
             window.hide()
     talk.conversation.say("hello")
     talk.until_told("begun")

@@ -481,6 +481,29 @@ def test_what_is_remarkable_about_the_machine_is_told(open_window: Open, until: 
     assert "machine" not in window.notices.texts
 
 
+def test_the_sidebar_and_the_panel_grow_with_the_text(open_window: Open) -> None:
+    window = open_window()
+    parts = [visible_list(window), *window.rounds.findChildren(QLabel)]
+    before = [part.font().pointSizeF() for part in parts]
+    window.menus.actions["larger"].trigger()
+    assert all(part.font().pointSizeF() > size for part, size in zip(parts, before, strict=True))
+    window.menus.actions["own_size"].trigger()
+    assert [part.font().pointSizeF() for part in parts] == before
+
+
+def test_where_there_is_no_answer_the_panel_says_what_will_be_there(
+    open_window: Open, until: Until
+) -> None:
+    window = open_window()
+    assert window.rounds.hint.isVisible()
+    assert not window.rounds.panel.isVisible()
+    send(window, "hello")
+    until(answered(window, 2))
+    assert window.rounds.panel.isVisible()
+    window.menus.actions["new"].trigger()
+    assert window.rounds.hint.isVisible()
+
+
 def test_no_label_takes_text_for_html(open_window: Open, until: Until) -> None:
     window = open_window()
     send(window, "<b>bold</b>")

@@ -376,7 +376,8 @@ def test_settings_apply_to_every_window(open_windows: OpenWindows, until: Until)
     assert not first.composer.field.enter_sends
     assert not second.composer.field.enter_sends
     second.menus.actions["larger"].trigger()
-    sizes = {window.composer.field.font().pointSizeF() for window in windows.all}
+    parts = [(one.composer.field, one.sidebar, one.rounds) for one in windows.all]
+    sizes = {part.font().pointSizeF() for of_one in parts for part in of_one}
     assert sizes == {windows.application.theme.points}
 
 

@@ -12,7 +12,7 @@ from app.engine_client.engine_process import EngineProcess
 from engine.events import Done, Failed, Text
 
 ROOT = Path(__file__).parents[3]
-TIMEOUT_SECONDS = 8  # for hangs only
+TIMEOUT_SECONDS = 120  # for hangs only
 
 
 @dataclass(frozen=True)
