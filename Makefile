@@ -8,6 +8,9 @@ READY := $(VENV)/.ready
 WINDOW_READY := $(VENV)/.ready-for-the-window
 DEV_READY := $(VENV)/.ready-for-work
 PACKAGING_READY := $(VENV)/.ready-for-packaging
+# Other people's drafters, which may need other versions of what we need: an environment of their own.
+PARITY_VENV := $(VENV)/parity
+PARITY_READY := $(PARITY_VENV)/.ready
 NEW_ENOUGH := -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 12))'
 comma := ,
 # Tests run in so many processes at once, each with one core for its matrices.
@@ -22,7 +25,7 @@ export PROMPT
 DISPLAY_HERE := $(or $(DISPLAY),$(WAYLAND_DISPLAY),$(QT_QPA_PLATFORM),$(filter Darwin,$(shell uname)))
 WINDOW_ASKED := $(if $(PROMPT),,$(DISPLAY_HERE))
 
-.PHONY: help run test test-slow test-all test-lossless lint format bench results simulate record pictures benchmark-window app dmg twin locks clean
+.PHONY: help run test test-slow test-all test-lossless lint format bench results simulate record parity pictures benchmark-window app dmg twin locks clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -67,6 +70,9 @@ simulate: $(READY) ## play draft lengths against recorded drafts and published c
 
 record: $(READY) ## record what drafters propose in answers of a pair, for `make simulate`; ARGS="--out FILE"
 	$(BIN)/python -m tests.lab.simulate record $(ARGS)
+
+parity: $(PARITY_READY) ## compare our drafters' networks with other people's; ARGS="--write eagle3"
+	$(PARITY_VENV)/bin/python -m tests.lab.parity $(ARGS)
 
 pictures: $(DEV_READY) ## the window with the starter pair, drawn without a display; ARGS=FOLDER
 	$(BIN)/python -m tests.lab.pictures.real_pair $(ARGS)
@@ -135,3 +141,10 @@ $(PACKAGING_READY): pyproject.toml
 	@echo 'Setting up for packaging, once: about 120 MB of tools, and what else is not here yet.'
 	$(make_venv)
 	$(call install,.[window$(comma)dev$(comma)packaging],$(READY) $(WINDOW_READY) $(DEV_READY) $@)
+
+$(PARITY_READY): VENV := $(PARITY_VENV)
+$(PARITY_READY): BIN := $(PARITY_VENV)/bin
+$(PARITY_READY): pyproject.toml
+	@echo "Setting up other people's drafters, once."
+	$(make_venv)
+	$(call install,.[parity],$@)

@@ -8,8 +8,9 @@ recurrent, or mixed. A `Timeline` makes them one thing with a length in tokens. 
 - Sliding windows have caches of our own (`AlignedCache`): mlx-lm's ring forgets what a rejected
   token overwrote, and its key order, hence its rounding, depends on the block sizes. On the
   CPU full attention has them too: sums over more than 384 keys round by their number.
-- Recurrent states cannot be cut: they go back to the newest mark at or before the length, and
-  the tokens between are read again with the next pass.
+- Recurrent states cannot be cut. Inside a round they are computed again up to the length, from
+  the round's mark and what a `Tape` keeps of its passes. Otherwise they go back to the newest
+  mark at or before the length, and the tokens between are read again with the next pass.
 
 Knows nothing of tokens, models or sampling.
 """
@@ -29,6 +30,8 @@ from mlx_lm.models.cache import (
     RotatingKVCache,
     make_prompt_cache,
 )
+
+from engine.recurrent import Tape, states_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +139,33 @@ class _Mark:
         return all(saved is not None or self.length >= _floor(layer) for layer, saved in pairs)
 
 
+class _Round:
+    """Where a round began, and what its passes leave behind.
+
+    Attributes: `mark`; `tape`, None where there are layers that it cannot serve.
+    """
+
+    def __init__(self, mark: _Mark) -> None:
+        self.mark = mark
+        kinds = {type(saved) for saved in mark.copies if saved is not None}
+        self.tape = Tape() if kinds == {ArraysCache} else None
+
+    def mark_for(self, length: int) -> _Mark:
+        """The newest mark at or before `length`, as far as the tape reaches."""
+        if self.tape is None:
+            return self.mark
+        rows = min(length - self.mark.length, self.tape.rows)
+        states = iter(self.tape.replay(states_of(self.mark.copies), rows))
+        copies = [saved and _copy(saved) for saved in self.mark.copies]
+        for saved in filter(None, copies):
+            saved.cache = [next(states) for _ in saved.cache]
+        return _Mark(self.mark.length + rows, tuple(copies))
+
+    def forget_after(self, length: int) -> None:
+        if self.tape:
+            self.tape.cut(length - self.mark.length)
+
+
 class Timeline:
     """A list of caches with one length.
 
@@ -149,7 +179,7 @@ class Timeline:
         self.length = 0
         self.quantized = quantized
         self._bookmarks: list[_Mark] = []
-        self._round: _Mark | None = None
+        self._round: _Round | None = None
         self._start = _Mark(0, tuple(_copy(layer) for layer in self.layers))
 
     @classmethod
@@ -186,6 +216,14 @@ class Timeline:
             self.layers = [_quantize(layer, self.quantized) for layer in self.layers]
         return self.layers
 
+    @property
+    def tape(self) -> Tape | None:
+        """Where the next pass is to be kept, if it is part of a round: see `Recurrences`."""
+        begun = self._round
+        if begun is None or begun.tape is None:
+            return None
+        return begun.tape if begun.mark.length + begun.tape.rows == self.length else None
+
     def advance(self, rows: int) -> None:
         """A pass reads `rows` tokens."""
         self.length += rows
@@ -193,7 +231,7 @@ class Timeline:
     def mark(self) -> None:
         """Remember here for the round that follows. Free where every layer can be cut."""
         copies = tuple(None if _can_be_cut(layer) else _copy(layer) for layer in self.layers)
-        self._round = _Mark(self.length, copies) if any(copies) else None
+        self._round = _Round(_Mark(self.length, copies)) if any(copies) else None
 
     def bookmark(self) -> None:
         """Remember here for longer: where a turn's prompt ends. The last few are kept."""
@@ -205,23 +243,31 @@ class Timeline:
     def rewind(self, length: int) -> None:
         """Forget every token past the first `length`; `self.length` may come out shorter.
 
-        It is shorter where a layer cannot be cut: then it is the newest mark's, and the tokens
-        between have to be read again.
+        It is shorter where a layer cannot be cut, nor computed again: then it is the newest
+        mark's, and the tokens between have to be read again.
         """
         if length >= self.length:
             return
-        self._bookmarks = [mark for mark in self._bookmarks if mark.length <= length]
-        if self._round and self._round.length > length:
-            self._round = None
+        self._forget_marks_after(length)
         mark = self._mark_for(length)
         _restore(self.layers, mark)
         self.length = mark.length
+        self._forget_marks_after(self.length)
+
+    def _forget_marks_after(self, length: int) -> None:
+        self._bookmarks = [mark for mark in self._bookmarks if mark.length <= length]
+        if self._round and self._round.mark.length > length:
+            self._round = None
+        elif self._round:
+            self._round.forget_after(length)
 
     def _mark_for(self, length: int) -> _Mark:
         """Where to go back to, to hold at most `length` tokens."""
         if all(_can_be_cut(layer) and length >= _floor(layer) for layer in self.layers):
             return _Mark(length, (None,) * len(self.layers))
-        marks = [self._start, *self._bookmarks, *([self._round] if self._round else [])]
+        marks = [self._start, *self._bookmarks]
+        if self._round:
+            marks.append(self._round.mark_for(length))
         usable = [mark for mark in marks if mark.serves(self.layers)]
         return max(usable, key=lambda mark: mark.length)
 
@@ -299,3 +345,23 @@ def _copy(layer: Any) -> Any:
         copied.keys, copied.values = mx.array(layer.keys), mx.array(layer.values)
         return copied
     return copy.deepcopy(layer)
+
+
+def keys_and_values(layer: Any) -> tuple[mx.array, mx.array]:
+    """What an attention cache holds, oldest position first, (batch, heads, positions, dim) each.
+
+    Of a window, the positions that the next token will see.
+    """
+    if isinstance(layer, QuantizedKVCache):
+        return _dequantized(layer, layer.keys), _dequantized(layer, layer.values)
+    first, base = 0, 0
+    if isinstance(layer, AlignedCache):
+        base = layer.base
+        first = 0 if layer.window is None else max(0, layer.offset + 1 - layer.window)
+    held = slice(first - base, layer.offset - base)
+    return layer.keys[..., held, :], layer.values[..., held, :]
+
+
+def _dequantized(layer: QuantizedKVCache, whole: tuple[mx.array, ...]) -> mx.array:
+    packed, scales, biases = (part[..., : layer.offset, :] for part in whole)
+    return mx.dequantize(packed, scales, biases, group_size=layer.group_size, bits=layer.bits)

@@ -11,6 +11,7 @@ import mlx.nn as nn
 
 from engine.cache import QuantizedCaches, Timeline
 from engine.model_parts import HiddenStates, StateRecorder, Tap
+from engine.recurrent import Recurrences
 
 _PREFILL_ROWS = 512
 _FIRST_PREFILL_ROWS, _FEWEST_PREFILL_ROWS = 64, 32  # on the CPU
@@ -32,6 +33,7 @@ class Decoder:
     ) -> None:
         self.model = model
         self.timeline = Timeline.of(model, quantized=quantized, block=block)
+        self._recurrences = Recurrences(model)
         probe: mx.array = model(mx.zeros((1, 1), dtype=mx.int32))  # for its shape; never computed
         self.vocabulary: int = probe.shape[-1]
         self._recorder = StateRecorder(model)
@@ -58,10 +60,13 @@ class Decoder:
         An id that the model does not have is read as its last one.
         """
         tokens = mx.minimum(tokens, self.vocabulary - 1)
-        before, caches = self.length, self.timeline.open()
+        before, caches, tape = self.length, self.timeline.open(), self.timeline.tape
         self.timeline.advance(tokens.size)
         try:
-            with self._recorder.recording(before):
+            with (
+                self._recorder.recording(before),
+                self._recurrences.recording(tape, caches, rows=tokens.size),
+            ):
                 logits: mx.array = self.model(tokens[None], cache=caches)[0]
         except BaseException:
             self.rewind(before)  # some layers may have read, some not
@@ -94,8 +99,8 @@ class Decoder:
     def begin_round(self, tokens: list[int]) -> int:
         """Prepare for a round that can be taken back; returns the rows that are left for a draft.
 
-        Recurrent caches take back whole rounds, so rejections leave more and more unread
-        tokens. Those are read for good before they slow down every pass.
+        Recurrent caches that cannot be computed again take back whole rounds, so rejections leave
+        more and more unread tokens. Those are read for good before they slow down every pass.
         """
         if len(tokens) - self.length > min(_MOST_UNREAD, self.timeline.room()):
             for _ in self.prefill(tokens):

@@ -8,12 +8,14 @@ import copy
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal
+from inspect import signature
+from typing import Any
 from weakref import WeakValueDictionary
 
 import mlx.core as mx
 import mlx.nn as nn
 
+from models.drafter_kinds import Tap as Tap
 from models.errors import Problem
 
 _TRUNKS = ("model", "language_model", "backbone", "transformer")
@@ -22,10 +24,6 @@ _NORMS = ("norm", "ln_f", "norm_f", "final_layernorm", "embedding_norm")
 
 _KEPT = 2048  # positions, so that a long conversation costs a bounded amount of memory
 _PER_ROW = ("weight", "scales", "biases", "bias")  # of an output layer
-
-Tap = int | Literal["norm"]
-"""Where hidden states are read: behind layer 1, 2, ...; 0: what the first layer is given, which is
-the embedding as the target scales it; "norm": behind the final norm."""
 
 
 def trunk(model: nn.Module) -> nn.Module:
@@ -56,11 +54,13 @@ def output_rows(model: nn.Module, rows: mx.array) -> mx.array:
     )
 
 
-def final_norm(model: nn.Module) -> mx.array | None:
-    """The weight of the norm before the output layer, where it is a plain one."""
+def final_norm(model: nn.Module) -> nn.Module:
+    """The norm before the output layer. Raises `Problem`."""
     inner = trunk(model)
-    norm = next((inner[name] for name in _NORMS if name in inner), None)
-    return norm.weight if isinstance(norm, nn.RMSNorm) else None
+    name = next((name for name in _NORMS if name in inner), None)
+    if name is None:
+        raise Problem("This target's final norm was not found.", "Choose another drafter.")
+    return inner[name]
 
 
 def embedding_scale(model: nn.Module) -> float:
@@ -68,11 +68,11 @@ def embedding_scale(model: nn.Module) -> float:
 
     Raises `Problem` where it does more to them than that.
     """
-    token = mx.zeros((1, 1), dtype=mx.int32)
+    tokens = mx.arange(4, dtype=mx.int32)[None]  # several, as that of padding may be all zeros
     hook = TapHook(model, (0,))
     with hook.open():
-        model(token)
-    raw, given = embedding(model)(token), hook.seen[0]
+        model(tokens)
+    raw, given = embedding(model)(tokens), hook.seen[0]
     raw, given = raw.astype(mx.float32), given.astype(mx.float32)
     scale = mx.sum(raw * given) / mx.sum(raw * raw)
     if given.shape != raw.shape or not mx.allclose(given, scale * raw, rtol=0.02, atol=1e-4):
@@ -114,6 +114,18 @@ def output_layer(model: nn.Module, rows: mx.array | None = None) -> Callable[[mx
         return made
 
     return logits
+
+
+def new_layer(model: nn.Module) -> nn.Module:
+    """A layer with attention of the kind and size of the target's last such layer, untrained."""
+    index = max((i for i, layer in enumerate(model.layers) if "self_attn" in layer), default=None)
+    arguments = [part.args for part in _downwards(model) if hasattr(part, "args")]
+    if index is None or not arguments:
+        raise Problem("This target's layers cannot be built anew.", "Choose another drafter.")
+    kind = type(model.layers[index])
+    places = (index,) if "layer_idx" in signature(kind).parameters else ()
+    layer: nn.Module = kind(arguments[-1], *places)
+    return layer
 
 
 def _downwards(model: nn.Module) -> Iterator[nn.Module]:

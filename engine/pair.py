@@ -8,7 +8,9 @@ resolved before anything is loaded (`models.installed.resolve`).
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
 
 import mlx.core as mx
 
@@ -20,12 +22,20 @@ from engine.draft_length.calibrations import CalibrationKey
 from engine.draft_length.policy import Automatic, Fixed
 from engine.drafters import Drafter, NoDrafter
 from engine.drafters.cascade import Cascade
+from engine.drafters.dflash import load_dflash
+from engine.drafters.dspark import load_dspark
+from engine.drafters.eagle import load_eagle
 from engine.drafters.early_exit import EarlyExitDrafter
+from engine.drafters.gemma_assistant import load_gemma_assistant
 from engine.drafters.head_network import head_drafter, load_head
 from engine.drafters.lookup import LookupDrafter
+from engine.drafters.medusa import load_medusa
 from engine.drafters.model import ModelDrafter
+from engine.drafters.mtp import load_mtp
+from engine.drafters.pard import ParallelDrafter
 from engine.loading import LoadedModel, load
-from models.drafter_folders import HeadFolder
+from models.drafter_folders import DrafterFolder
+from models.drafter_kinds import DrafterKind
 from models.errors import Problem
 from models.installed.last_used import mark_used
 from models.installed.resolve import Drafters, NamedDrafter
@@ -35,6 +45,18 @@ from models.memory.model_size import weigh
 from models.model_folder import ModelFolder
 from models.pairing import require_same_tokens
 from models.records import Fit
+
+_LOADERS: Mapping[DrafterKind, Callable[[Path, Mapping[str, Any], Decoder], Drafter]] = {
+    "eagle-3": load_eagle,
+    "eagle": load_eagle,
+    "p-eagle": load_eagle,
+    "mtp": load_mtp,
+    "gemma-4-assistant": load_gemma_assistant,
+    "dflash": load_dflash,
+    "dflash2": load_dflash,
+    "dspark": load_dspark,
+    "medusa": load_medusa,
+}
 
 
 def make_drafter(
@@ -55,20 +77,34 @@ def _make_one(
     decoder: Decoder,
     load: Callable[[ModelFolder], LoadedModel],
 ) -> Drafter:
-    folder = part.folder
-    if isinstance(folder, HeadFolder):
-        known = target.folder.fingerprint
-        bound = load_head(folder, fingerprint=known, vocabulary=decoder.vocabulary)
-        return head_drafter(decoder, bound)
-    if folder is not None:
-        require_same_tokens(target.folder, folder)
-        mark_used(folder.path)
-        return ModelDrafter(Decoder(load(folder).model), vocabulary=decoder.vocabulary)
+    if part.folder is not None:
+        return _load_one(part.folder, target, decoder, load)
     word, _, layers = part.name.partition(":")
     if word == "early-exit":
         half = max(1, len(target.model.layers) // 2)
         return EarlyExitDrafter(decoder, layers=int(layers) if layers else half)
     return LookupDrafter() if word == "lookup" else NoDrafter()
+
+
+def _load_one(
+    folder: DrafterFolder,
+    target: LoadedModel,
+    decoder: Decoder,
+    load: Callable[[ModelFolder], LoadedModel],
+) -> Drafter:
+    """A drafter with weights of its own."""
+    if folder.kind == "head":
+        known = target.folder.fingerprint
+        head = load_head(folder, fingerprint=known, vocabulary=decoder.vocabulary)
+        return head_drafter(decoder, head)
+    if folder.description.is_whole_model:
+        require_same_tokens(target.folder, folder.files)
+        mark_used(folder.path)
+        model, vocabulary = Decoder(load(folder.files).model), decoder.vocabulary
+        if folder.kind == "pard":
+            return ParallelDrafter(model, vocabulary=vocabulary, mask=folder.config["pard_token"])
+        return ModelDrafter(model, vocabulary=vocabulary)
+    return _LOADERS[folder.kind](folder.path, folder.config, decoder)
 
 
 def identify(drafters: Drafters, target: LoadedModel, decoder: Decoder) -> CalibrationKey:
@@ -90,9 +126,7 @@ def identify(drafters: Drafters, target: LoadedModel, decoder: Decoder) -> Calib
 
 def _identity(part: NamedDrafter) -> str:
     """A drafter in the key: its name, or the fingerprint of its weights."""
-    if isinstance(part.folder, HeadFolder):
-        return f"head {part.folder.sha256[:16]}"
-    return part.name if part.folder is None else f"model {part.folder.fingerprint}"
+    return part.name if part.folder is None else f"{part.folder.kind} {part.folder.fingerprint}"
 
 
 def make_policy(length: str) -> DraftLengthPolicy:

@@ -19,7 +19,7 @@ class Token:
 
     `fate`: "drafted" before the verdict, then "accepted", "rejected" (the first that is not
     accepted) or "discarded" (those behind it). The target's own token has its origin here, and
-    neither `q` nor `chance`.
+    neither `q` nor `chance` nor `confidence`.
     """
 
     id: int
@@ -28,6 +28,7 @@ class Token:
     q: float | None = None
     p: float | None = None
     chance: float | None = None
+    confidence: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,10 @@ class Rounds:
         match event:
             case Draft():
                 self._draft = event
-                drafted = tuple(Token(t.id, t.text, "drafted", t.q) for t in event.tokens)
+                drafted = tuple(
+                    Token(t.id, t.text, "drafted", t.q, confidence=t.confidence)
+                    for t in event.tokens
+                )
                 return Round(event.round, event.drafter, drafted, None)
             case Verdict():
                 draft, self._draft = self._draft, None
@@ -106,7 +110,7 @@ def _judged(draft: Draft | None, verdict: Verdict) -> Round:
     if own is not None and verdict.accepted < len(pairs):
         fates[verdict.accepted] = "rejected"
     drafted = tuple(
-        Token(token.id, token.text, fate, token.q, of_token.p, of_token.chance)
+        Token(token.id, token.text, fate, token.q, of_token.p, of_token.chance, token.confidence)
         for (token, of_token), fate in zip(pairs, fates, strict=True)
     )
     last = () if own is None else (Token(own.id, own.text, own.origin, p=own.p),)

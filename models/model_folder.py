@@ -24,6 +24,7 @@ from models.token_tables import TokenTable, read_table
 MOST_LAYERS = 4096  # and most of everything else that mlx-lm builds one by one
 _COUNTED = re.compile(r"(^|_)(layers?|blocks?|heads?|experts|loops|inputs)$")
 _LISTED = ("hybrid_override_pattern", "block_configs", "layer_types", "layers_block_type")
+_MLX_WEIGHTS = "model*.safetensors"
 PICKLE_SUFFIXES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 _OTHER_VERSION = "Use an MLX version of the model, with safetensors weights."
 _SAMPLE_BYTES = 4096  # of the fingerprint, from the start of each tensor
@@ -35,9 +36,11 @@ class ModelFolder:
 
     Whoever loads, weighs or compares a model passes this value on, so the files are read once.
     A part that the files do not have raises Problem; `check` reads all of them.
+    `weights_pattern` says which of its files hold the weights.
     """
 
     path: Path
+    weights_pattern: str = _MLX_WEIGHTS
 
     @property
     def name(self) -> str:
@@ -110,9 +113,19 @@ class ModelFolder:
 
     @cached_property
     def headers(self) -> Mapping[Path, Mapping[str, TensorLayout]]:
-        """The tensors of each weight file that mlx-lm would load; none of the files is missing."""
-        files = _weights(self.path, self.indexed)
+        """The tensors of each weight file; none of the files is missing.
+
+        They are those that mlx-lm would load. Where there are none, a drafter's have any name.
+        """
+        files = self._drafter_weights() or _weights(self.path, self.weights_pattern, self.indexed)
         return MappingProxyType({path: MappingProxyType(check_safetensors(path)) for path in files})
+
+    def _drafter_weights(self) -> list[Path]:
+        """The weight files of a drafter that are not named as mlx-lm wants them."""
+        found = sorted(self.path.glob("*.safetensors"))
+        if not found or any(path.match(self.weights_pattern) for path in found):
+            return []
+        return [] if known_to_mlx(str(self.config.get("model_type"))) else found
 
     @property
     def layouts(self) -> Mapping[str, TensorLayout]:
@@ -216,18 +229,18 @@ def _is_gguf(path: Path) -> bool:
     return path.suffix.lower() == ".gguf" and path.is_file()
 
 
-def _weights(folder: Path, indexed: frozenset[str]) -> list[Path]:
-    """The weight files, as mlx-lm picks them. Raises Problem where there are none, or too few."""
-    weights = sorted(folder.glob("model*.safetensors"))
+def _weights(folder: Path, pattern: str, indexed: frozenset[str]) -> list[Path]:
+    """The weight files. Raises Problem where there are none, or too few."""
+    weights = sorted(folder.glob(pattern))
     if not weights:
         if any(path.suffix in PICKLE_SUFFIXES for path in folder.glob("*")):
             raise Problem(
                 f"The weights in {folder} are pickled, and unpickling can run any code.",
                 _OTHER_VERSION,
             )
-        raise Problem(f"{folder} has no weights (model*.safetensors).", _OTHER_VERSION)
+        raise Problem(f"{folder} has no weights ({pattern}).", _OTHER_VERSION)
     missing = sorted(indexed - {path.name for path in weights})
-    if missing:
+    if missing and pattern == _MLX_WEIGHTS:
         raise Problem(
             f"{folder} lacks {repr(missing[0])[:120]}, which holds a part of the weights.",
             "Download the model again; what is there is kept.",

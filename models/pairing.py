@@ -14,7 +14,7 @@ from typing import Any
 
 from models import in_words
 from models.catalog import Catalog, CatalogModel
-from models.drafter_folders import HeadFolder, find_head
+from models.drafter_folders import DrafterFolder, find_head
 from models.errors import Problem
 from models.installed.inventory import ModelEntry, is_known
 from models.memory.fit import DEFAULT_CONTEXT, fit
@@ -127,7 +127,7 @@ class _Judge:
         reason = _sentence(f"It is the first {layers // 2} of the target's layers", _cost(ratio))
         return Candidate("early-exit", "early-exit", True, reason, ratio)
 
-    def head(self, folder: HeadFolder | None) -> Candidate:
+    def head(self, folder: DrafterFolder | None) -> Candidate:
         """The head that was trained for exactly these weights."""
         if folder is None:
             reason = "No head was trained for these weights yet: slipstream distil makes one."
@@ -150,8 +150,8 @@ class _Judge:
         try:
             if model.problem:
                 return refused
-            if isinstance(entry.folder, HeadFolder):
-                other = entry.folder.target
+            if isinstance(entry.folder, DrafterFolder):
+                other = entry.folder.description.verifier
                 reason = f"It was trained for other weights, of {other}."
                 return replace(refused, reason=reason, obstacle="other target")
             return self._judged(refused, entry.folder)
@@ -275,7 +275,7 @@ def _rank(candidate: Candidate) -> tuple[int, float]:
     return {"head": 1, "lookup": 3, "early-exit": 4, "none": 6}[candidate.kind], 0.0
 
 
-def _same(one: ModelFolder | HeadFolder, other: ModelFolder | HeadFolder) -> bool:
+def _same(one: ModelFolder | DrafterFolder, other: ModelFolder | DrafterFolder) -> bool:
     try:
         return one.path.resolve() == other.path.resolve()
     except (OSError, RuntimeError, ValueError):

@@ -31,6 +31,8 @@ class Installed:
     drafter: a model made to draft, never offered for chat. `origin` folder: it is in a folder that
     a person added, so Slipstream may not delete it. `problem` says why it cannot be used, and
     `remedy` what to do; both are empty where it can. `last_used` is None where not known.
+    `drafter_kind` is as in `models.drafter_kinds`, empty for a model that others can be drafted
+    for.
     """
 
     name: str
@@ -45,6 +47,7 @@ class Installed:
     removable: bool
     problem: str = ""
     remedy: str = ""
+    drafter_kind: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,6 +63,8 @@ def describe(piece: Piece) -> str:
     figures = [f"p = {piece.p:.3g} (target)"]
     if piece.q is not None:
         figures.append(f"q = {piece.q:.3g} (drafter)")
+    if piece.confidence is not None:
+        figures.append(f"the drafter's own confidence {piece.confidence:.0%}")
     if piece.chance is not None:
         figures.append(f"chance of acceptance {piece.chance:.0%}")
     lines.append("   ".join(figures))

@@ -91,7 +91,8 @@ class TokenBox:
         fate = f"{token.fate}, position {self.position}"
         if token.fate == "discarded":
             fate += f"\n{WHY_DISCARDED}"
-        return f"{marked(token.text)}\n{fate}\nq {token.q:.3f}{judged}"
+        sure = "" if token.confidence is None else f", confidence {token.confidence:.0%}"
+        return f"{marked(token.text)}\n{fate}\nq {token.q:.3f}{sure}{judged}"
 
     def rectangle(self, ruler: Ruler, verdict: float, shift: float) -> QRectF:
         """Where the token is drawn when the verdict has come in this far, from 0 to 1."""

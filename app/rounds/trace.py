@@ -27,8 +27,9 @@ class Piece:
     text. `kind` is "rejected" for the first drafted token that was not accepted, and "discarded"
     for all behind it.
     `position` is the place in the draft, from 1; it is 0 for a token that the target wrote itself,
-    which has no `q` and no `chance` either. `drafter` is empty in a round without a draft. `round`
-    is 0 for text of which no token is known, because it was there before the first round.
+    which has no `q`, no `chance` and no `confidence` either. `drafter` is empty in a round without
+    a draft. `round` is 0 for text of which no token is known, because it was there before the first
+    round.
     """
 
     text: str
@@ -39,6 +40,7 @@ class Piece:
     q: float | None
     chance: float | None
     drafter: str
+    confidence: float | None = None
 
     @property
     def written(self) -> bool:
@@ -134,6 +136,7 @@ class Trace:
                     p=token.p,
                     q=token.q,
                     chance=token.chance,
+                    confidence=token.confidence,
                     drafter=judged.drafter,
                 )
             )

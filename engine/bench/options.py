@@ -6,7 +6,7 @@ from pathlib import Path
 from engine.accept import by_block, by_token
 from engine.pair import make_policy
 from engine.speculate import AcceptanceRule
-from models.drafter_folders import is_head
+from models.drafter_folders import is_drafter
 from models.errors import Problem
 from models.model_folder import ModelFolder
 
@@ -64,7 +64,7 @@ def model_folders(drafters: tuple[str, ...]) -> list[Path]:
     """The model folders among the drafters."""
     parts = [part.strip() for drafter in drafters for part in drafter.split("+")]
     folders = (Path(part).expanduser() for part in dict.fromkeys(parts))
-    return [folder for folder in folders if folder.is_dir() and not is_head(folder)]
+    return [folder for folder in folders if folder.is_dir() and not is_drafter(folder)]
 
 
 def as_plain(options: BenchOptions) -> dict[str, object]:

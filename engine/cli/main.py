@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from uuid import uuid4
 
 import typer
@@ -308,6 +308,17 @@ def distil(
     more_prompts: Annotated[list[Path] | None, typer.Argument(hidden=True)] = None,
     out: Annotated[Path, typer.Option(help="The drafter's folder, to be made.")],
     target: Target = None,
+    kind: Annotated[
+        Literal["head", "medusa"],
+        typer.Option(help="head: tokens one by one. medusa: all from one state, of less use."),
+    ] = "head",
+    answers: Annotated[
+        Path | None,
+        typer.Option(
+            help="A folder to keep the answers in. Those in it are used, so that a second kind "
+            "learns from what the first one learned from."
+        ),
+    ] = None,
     minutes: Annotated[float | None, typer.Option(min=0.1, help="How long to work.")] = None,
     tokens: Annotated[
         int | None, typer.Option(min=1000, help="Answer tokens to learn from, instead.")
@@ -326,6 +337,8 @@ def distil(
         target=_folder(target),
         prompts=(*prompts, *(more_prompts or ())),
         out=out,
+        kind=kind,
+        answers=answers,
         minutes=minutes,
         tokens=tokens,
         vocabulary=vocabulary,

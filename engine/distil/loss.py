@@ -1,11 +1,8 @@
-"""The loss: how far a head's predictions are from the target's distribution, over several steps.
+"""What every kind of drafter learns from: batches of answers, and how far predictions are off.
 
-Step 0 reads the target's states. Step s reads the head's own state of the token s places ago, as it
-will when it drafts (HASS, arXiv 2408.15766; EAGLE-3's training-time test). Position j of a
-sequence x combines the state of x[j] with the token x[j + 1], and predicts x[j + 2].
-
-Answers are aligned so that the first prediction of each is in one column, `lead`. Of the positions
-left of it only keys and values are computed, which saves most of the work.
+Position j of a sequence x stands for what is drafted when the target has read x[j] and x[j + 1] is
+committed: the first token to predict is x[j + 2]. Answers are aligned so that the first prediction
+of each is in one column, `lead`.
 """
 
 from collections.abc import Sequence
@@ -13,14 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import mlx.core as mx
-import mlx.nn as nn
 import numpy as np
 
 from engine.distil.store import RecordedAnswer
-from engine.drafters.head_network import Head
 
-STEPS = 3
-_STEP_WEIGHT = 0.8
+FURTHER = 0.8  # what a token weighs in a loss, against the one before it in the draft
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,34 +70,6 @@ def make_batch(answers: Sequence[RecordedAnswer], row_of: mx.array) -> Batch:
     )
 
 
-def loss(head: Head, batch: Batch, embeddings: mx.array, *, steps: int = STEPS) -> mx.array:
-    """The mean cross entropy in nats, later steps weighing less.
-
-    `embeddings` (sequences, T, width) are the target's, of `batch.after`.
-    """
-    lead = batch.lead
-    begun, embeddings, before = head.begin(batch.states), embeddings[:, lead:], embeddings[:, :lead]
-    unrolled = Unrolled(head.remember(begun[:, :lead], before) if lead else None)
-    begun, tail = begun[:, lead:], begun.shape[1] - lead
-    prompt = np.arange(lead) >= batch.padding[:, None]
-    total = mx.array(0.0)
-    for step in range(steps):
-        deep = np.flatnonzero(batch.rank >= step)
-        if not deep.size:  # no answer is so long
-            break
-        mask = mask_after(step, tail, prompt=prompt)
-        state = head(begun, embeddings, mask=mask, cache=unrolled)
-        counted = mx.array(deep)
-        places = mx.array(batch.predicting[deep])
-        thoughts = head.norm(state.reshape(-1, state.shape[-1])[places])
-        entropy = soft_cross_entropy(
-            thoughts, head.output.weight, batch.rows[counted], batch.chances[counted]
-        )
-        total = total + _STEP_WEIGHT**step * entropy
-        begun = head.go_on(mx.pad(state[:, :-1], [(0, 0), (1, 0), (0, 0)]))
-    return total
-
-
 def soft_cross_entropy(
     states: mx.array, weight: mx.array, rows: mx.array, chances: mx.array
 ) -> mx.array:
@@ -149,43 +115,3 @@ def _(
         mx.zeros_like(rows),
         mx.zeros_like(chances),
     )
-
-
-class Unrolled:
-    """Stands in for a KV cache: the keys and values of all steps so far, side by side.
-
-    `prompt`: those of what comes before, (batch, heads, lead, width) each.
-    """
-
-    def __init__(self, prompt: tuple[mx.array, mx.array] | None = None) -> None:
-        self._keys = [prompt[0]] if prompt else []
-        self._values = [prompt[1]] if prompt else []
-        self.offset = prompt[0].shape[2] if prompt else 0  # each step has the same positions
-
-    def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
-        """(batch, heads, positions, width) of one more step; returns those of all."""
-        self._keys.append(keys)
-        self._values.append(values)
-        return mx.concatenate(self._keys, axis=2), mx.concatenate(self._values, axis=2)
-
-
-def mask_after(step: int, length: int, *, prompt: np.ndarray | None = None) -> mx.array:
-    """(length, (step + 1) * length): a prediction of step `step` began `step` places before.
-
-    It sees the target's states up to there, and then one of the head's own states for each step.
-    `prompt` (batch, lead): which positions before are no padding; then (batch, 1, length, ...).
-    """
-    blocks = [np.tri(length, k=-step, dtype=bool)]
-    blocks += [np.eye(length, k=earlier - step, dtype=bool) for earlier in range(1, step + 1)]
-    own = np.concatenate(blocks, axis=1)
-    if prompt is None:
-        return mx.array(own)
-    batch, lead = prompt.shape
-    seen = np.broadcast_to(prompt[:, None, None], (batch, 1, length, lead))
-    own = np.broadcast_to(own, (batch, 1, *own.shape))
-    return mx.array(np.concatenate([seen, own], axis=-1))
-
-
-def embed(embedding: nn.Module, batch: Batch) -> mx.array:
-    """The target's embeddings that `loss` wants; they are not trained."""
-    return mx.stop_gradient(embedding(batch.after).astype(mx.float32))

@@ -1,4 +1,4 @@
-"""`slipstream distil`: the target answers, a head learns from the answers, the best one is kept.
+"""`slipstream distil`: the target answers, a drafter learns from that, the best one is kept.
 
 Knows the order of the work, the folder it is kept in, and how it is resumed.
 """
@@ -6,7 +6,6 @@ Knows the order of the work, the folder it is kept in, and how it is resumed.
 import hashlib
 import json
 import os
-import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,29 +15,37 @@ import mlx.core as mx
 
 from engine.distil.answering import Answering, TokenizedPrompt, require_memory, split
 from engine.distil.budget import Reporter, WorkBudget
+from engine.distil.folders import KeptAnswers, WorkFolder
+from engine.distil.head_learner import HeadLearner
+from engine.distil.learner import Learner, LearnerKind
+from engine.distil.medusa_learner import MedusaLearner
 from engine.distil.prompts import read_prompts
 from engine.distil.store import AnswerStore, likeliest
 from engine.distil.training import Learning, memory_bytes
-from engine.drafters.head_network import BoundHead, new_head, save_head, shape_for
+from engine.drafters.head_network import shape_for
 from engine.loading import LoadedModel, load
-from engine.model_parts import embedding
-from models.drafter_folders import WEIGHTS_NAME
 from models.errors import Problem
-from models.files import write_text
 from models.model_folder import ModelFolder
 
 _TEMPERATURES = (0.0, 0.7, 0.0, 1.0)  # in turn
 _LONGEST_PROMPT = 256  # tokens; longer ones take longer to be read than their answers to be written
 _FEWEST_PROMPTS = 16
+_LEARNERS: Mapping[LearnerKind, type[Learner]] = {"head": HeadLearner, "medusa": MedusaLearner}
 
 
 @dataclass(frozen=True, slots=True)
 class DistilOptions:
-    """What to distil. Of `minutes` and `tokens` (of answers), one is given."""
+    """What to distil. Of `minutes` and `tokens` (of answers), one is given.
+
+    `answers`: a folder that the answers stay in, for another kind to learn from; those that are in
+    it are not asked for again. Without one they go when the drafter is finished.
+    """
 
     target: ModelFolder
     prompts: tuple[Path, ...]
     out: Path
+    kind: LearnerKind = "head"
+    answers: Path | None = None
     minutes: float | None = None
     tokens: int | None = None
     vocabulary: int = 8192
@@ -59,42 +66,45 @@ def distil(options: DistilOptions, report: Reporter) -> Path:
         os.nice(10)  # other programs come first
     folder, weights = WorkFolder(options.out), options.target.fingerprint
     texts = read_prompts(options.prompts, seed=options.seed)
-    plan = _plan(options, texts, weights)
+    asking = _asking(options, texts, weights)
+    plan = asking | _learning(options)
     folder.check(plan, resume=options.resume)
+    kept = None if options.answers is None else KeptAnswers(options.answers)
+    if kept is not None:
+        kept.check(asking)
 
     report(f"loading {options.target.name}, and {len(texts):,} prompts")
     target = load(options.target)
     asked = _questions(texts, target, longest_answer=options.longest_answer)
     vocabulary: int = target.model(mx.zeros((1, 1), dtype=mx.int32)).shape[-1]
-    shape = shape_for(target.model, rows=min(options.vocabulary, vocabulary))
-    require_memory(memory_bytes(shape))
+    rows, kind = min(options.vocabulary, vocabulary), _LEARNERS[options.kind]
+    require_memory(memory_bytes(kind.weights(target.model, rows=rows), rows=rows))
     answering = Answering(
         target,
-        shape,
+        shape_for(target.model, rows=rows),  # what a head reads is enough for every kind
         asked,
         vocabulary=vocabulary,
         longest=options.longest_answer,
         seed=options.seed,
     )
     folder.begin(plan)  # from here on there is work to lose
-    store = AnswerStore(folder.answers)
+    if kept is not None:
+        kept.begin(asking)
+    store = AnswerStore(folder.answers if kept is None else kept.folder)
     budget = WorkBudget(options.minutes, options.tokens)
     try:
         if not folder.checkpoint.is_file():
             answering.fill(store, budget=budget, report=report)
         held, shards = split(store.shards)
         mx.random.seed(options.seed)
-        bound = new_head(
-            target.model, shape, likeliest(shards, vocabulary=vocabulary, count=shape.rows)
-        )
+        learner = kind.begin(target, likeliest(shards, vocabulary=vocabulary, count=rows))
         learning = Learning(
-            bound,
-            embedding(target.model),
+            learner,
             store,
             vocabulary=vocabulary,
             held=held,
             checkpoint=folder.checkpoint,
-            keep=lambda: _keep(bound, options, weights),
+            keep=lambda: _keep(learner, options, weights),
             report=report,
         )
         learning.run(shards, budget)
@@ -102,7 +112,7 @@ def distil(options: DistilOptions, report: Reporter) -> Path:
         if not (options.out / "config.json").is_file():
             raise Problem(
                 f"Stopped before anything was learned; {store.answered:,} tokens of answers "
-                f"are kept in {options.out}.",
+                f"are kept in {store.folder}.",
                 "Continue with --resume.",
             ) from None
         report(f"stopped: the drafter in {options.out} can be used; --resume makes it better")
@@ -111,24 +121,31 @@ def distil(options: DistilOptions, report: Reporter) -> Path:
     return options.out
 
 
-def _keep(bound: BoundHead, options: DistilOptions, weights: str) -> None:
+def _keep(learner: Learner, options: DistilOptions, weights: str) -> None:
     """Write the drafter. Raises `Problem`, and then leaves the earlier one."""
     try:
-        save_head(bound, options.out, target=options.target.name, fingerprint=weights)
+        learner.save(options.out, target=options.target.name, fingerprint=weights)
     except (OSError, RuntimeError) as error:
-        (options.out / f".{WEIGHTS_NAME}").unlink(missing_ok=True)
         raise Problem(
             f"The drafter cannot be written to {options.out}: {error}.",
             "Free some disk space, and continue with --resume.",
         ) from error
 
 
-def _plan(options: DistilOptions, texts: Sequence[str], weights: str) -> dict[str, str]:
-    """The settings that must be the same to resume; the files may have moved."""
+def _learning(options: DistilOptions) -> dict[str, str]:
+    """The settings that must be the same to resume, besides those that the answers depend on."""
     return {
+        "--kind": options.kind,
         "--minutes": str(options.minutes),
         "--tokens": str(options.tokens),
         "--vocabulary": str(options.vocabulary),
+        "--answers": str(options.answers and options.answers.absolute()),
+    }
+
+
+def _asking(options: DistilOptions, texts: Sequence[str], weights: str) -> dict[str, str]:
+    """What the answers depend on; the files of the prompts may have moved."""
+    return {
         "--longest-answer": str(options.longest_answer),
         "seed": str(options.seed),
         "target": weights,
@@ -168,59 +185,3 @@ def _as_chat(text: str, target: LoadedModel) -> str:
             f"The target's chat template refuses a prompt: {reason}.", "Choose another target."
         ) from error
     return rendered
-
-
-class WorkFolder:
-    """The folder `out` of a distillation, and `work` in it, which is needed to resume it.
-
-    `work` holds the plan, the answers and the checkpoint until all is done. Attributes: `out`;
-    `answers` and `checkpoint`, paths in `work`.
-    """
-
-    def __init__(self, out: Path) -> None:
-        self.out = out
-        self._work = out / "work"
-        self.answers = self._work / "answers"
-        self.checkpoint = self._work / "checkpoint.safetensors"
-        self._plan = self._work / "plan.json"
-
-    def check(self, plan: Mapping[str, str], *, resume: bool) -> None:
-        """Refuse to mix two distillations, or to overwrite anything. Raises `Problem`."""
-        try:
-            if not resume:
-                if self._plan.is_file() or not self._is_free():
-                    raise Problem(
-                        f"{self.out} is not empty.",
-                        "Continue with --resume, or choose another --out.",
-                    )
-            elif not self._plan.is_file():
-                raise Problem(f"There is nothing to resume in {self.out}.", "Leave out --resume.")
-            else:
-                begun = json.loads(self._plan.read_text())
-                others = [name for name in plan if begun.get(name) != plan[name]]
-                if others:
-                    raise Problem(
-                        f"{self.out} was begun with other {' and '.join(others)}.",
-                        "Repeat the command as it was, or choose another --out.",
-                    )
-        except (OSError, ValueError, AttributeError) as error:
-            raise self._unusable(error) from error
-
-    def begin(self, plan: Mapping[str, str]) -> None:
-        """Create the folder and store the plan. Raises `Problem`."""
-        try:
-            self._work.mkdir(parents=True, exist_ok=True)
-            write_text(self._plan, json.dumps(dict(plan), indent=2))
-        except OSError as error:
-            raise self._unusable(error) from error
-
-    def remove(self) -> None:
-        """Remove everything but the drafter."""
-        shutil.rmtree(self._work, ignore_errors=True)
-
-    def _is_free(self) -> bool:
-        """Whether the folder is empty, apart from an interrupted `begin`."""
-        return not self.out.exists() or all(path == self._work for path in self.out.iterdir())
-
-    def _unusable(self, error: Exception) -> Problem:
-        return Problem(f"{self.out} cannot be used: {error}.", "Choose another --out.")

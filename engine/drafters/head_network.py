@@ -8,14 +8,13 @@ continues to draft. The output layer has rows for frequent tokens only (FR-Spec,
 A folder holds `config.json` and `head.safetensors`, 8-bit, with the token ids of the rows.
 """
 
-import json
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
-from mlx.utils import tree_flatten
 from mlx_lm.models.cache import KVCache
 from mlx_lm.models.llama import ModelArgs, TransformerBlock
 from mlx_lm.utils import dequantize_model
@@ -24,12 +23,12 @@ from engine.decoder import Decoder
 from engine.device import fetch
 from engine.drafters import DrafterRefused
 from engine.drafters.chain import row_of_token, spread
+from engine.drafters.export import BITS, GROUP_SIZE, packed, write_drafter
 from engine.drafters.states import StateDrafter
-from engine.model_parts import Tap, embedding, final_norm, output_rows
-from models.drafter_folders import HEAD_MODEL_TYPE, WEIGHTS_NAME, HeadFolder
-from models.files import replacing, write_text
-
-_BITS, _GROUP_SIZE = 8, 64
+from engine.model_parts import embedding, final_norm, output_rows
+from models.drafter_folders import DrafterFolder
+from models.drafter_kinds import HEAD_MODEL_TYPE, HEAD_WEIGHTS_NAME, Tap
+from models.errors import Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,39 +172,32 @@ def new_head(model: nn.Module, shape: HeadShape, kept: mx.array) -> BoundHead:
     head.block.self_attn.o_proj.weight = mx.zeros_like(head.block.self_attn.o_proj.weight)
     head.block.mlp.down_proj.weight = mx.zeros_like(head.block.mlp.down_proj.weight)
     head.output.weight = output_rows(model, kept).astype(mx.float32)
-    norm = final_norm(model)
-    if norm is not None:
-        head.norm.weight = norm.astype(mx.float32)
+    with suppress(Problem):
+        norm = final_norm(model)
+        if isinstance(norm, nn.RMSNorm):  # others mean something else by their weight
+            head.norm.weight = norm.weight.astype(mx.float32)
     mx.eval(head.parameters())
     return BoundHead(head, shape, kept)
 
 
 def save_head(bound: BoundHead, folder: Path, *, target: str, fingerprint: str) -> None:
     """Write `folder`, 8-bit. `target` is a name for people; `fingerprint` is what counts."""
-    exact = dict(tree_flatten(bound.head.parameters()))
-    copy = Head(bound.shape)
-    copy.load_weights(list(exact.items()))
-    copy.set_dtype(mx.float16)
-    _quantize(copy)
-    folder.mkdir(parents=True, exist_ok=True)
-    weights = dict(tree_flatten(copy.parameters())) | {"kept": bound.kept.astype(mx.int32)}
-    with replacing(folder / WEIGHTS_NAME) as partial:
-        mx.save_safetensors(str(partial), weights)
+    weights = packed(bound.head) | {"kept": bound.kept.astype(mx.int32)}
     config = {"model_type": HEAD_MODEL_TYPE, "target": target, "target_fingerprint": fingerprint}
-    config |= asdict(bound.shape)
-    write_text(folder / "config.json", json.dumps(config, indent=2) + "\n")
+    write_drafter(folder, HEAD_WEIGHTS_NAME, weights, config | asdict(bound.shape))
 
 
-def load_head(folder: HeadFolder, *, fingerprint: str, vocabulary: int) -> BoundHead:
+def load_head(folder: DrafterFolder, *, fingerprint: str, vocabulary: int) -> BoundHead:
     """The head, for the target with these weights and as many logits.
 
     Raises `Problem` where it was made for another target, or is damaged.
     """
-    if folder.target_fingerprint != fingerprint:
+    demanded = folder.description.demands.fingerprint
+    if demanded != fingerprint:
         raise DrafterRefused(
             "other target",
-            f"The drafter {folder.name} was distilled for {folder.target} "
-            f"(weights {folder.target_fingerprint}), and the target's are {fingerprint}.",
+            f"The drafter {folder.name} was distilled for {folder.description.verifier} "
+            f"(weights {demanded}), and the target's are {fingerprint}.",
             "Choose its own target, or distil one for this target: slipstream distil.",
         )
     try:
@@ -220,12 +212,12 @@ def load_head(folder: HeadFolder, *, fingerprint: str, vocabulary: int) -> Bound
     return bound
 
 
-def _read(folder: HeadFolder) -> BoundHead:
+def _read(folder: DrafterFolder) -> BoundHead:
     fields = {name: folder.config[name] for name in HeadShape.__dataclass_fields__}
     shape = HeadShape(**fields | {"layers": tuple(fields["layers"])})
     head = Head(shape)
     _quantize(head)
-    weights: Any = mx.load(str(folder.path / WEIGHTS_NAME))
+    weights: Any = mx.load(str(folder.path / HEAD_WEIGHTS_NAME))
     kept = weights.pop("kept")
     head.load_weights(list(weights.items()))
     if mx.default_device() == mx.cpu:  # as for a target, see `engine.loading`
@@ -238,10 +230,10 @@ def _quantize(head: Head) -> None:
     """Every matrix whose rows are whole groups; the others stay 16-bit."""
     nn.quantize(
         head,
-        group_size=_GROUP_SIZE,
-        bits=_BITS,
+        group_size=GROUP_SIZE,
+        bits=BITS,
         class_predicate=lambda _, module: (
-            isinstance(module, nn.Linear) and module.weight.shape[1] % _GROUP_SIZE == 0
+            isinstance(module, nn.Linear) and module.weight.shape[1] % GROUP_SIZE == 0
         ),
     )
 

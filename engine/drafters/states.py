@@ -6,7 +6,7 @@ forgotten after the round, when the target's are there. Which network it is, `St
 open. It proposes a chain: a tree would branch in `propose`, and change nothing else.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, Protocol
 
 import mlx.core as mx
@@ -19,7 +19,7 @@ from engine.drafters.chain import draft_chain
 from engine.model_parts import Tap
 from engine.request import Sampling
 
-_PREFILL_ROWS = 512
+PREFILL_ROWS = 512
 
 
 class StateNetwork(Protocol):
@@ -75,7 +75,7 @@ class StateDrafter:
     def prepare(self, tokens: list[int]) -> Iterator[int]:
         self._forget_drafted()
         while self._next_position() < min(len(tokens) - 1, self._states.end):
-            mx.eval(self._read_target(tokens, rows=_PREFILL_ROWS))
+            mx.eval(self._read_target(tokens, rows=PREFILL_ROWS))
             yield self._base + self._read
 
     def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
@@ -90,15 +90,8 @@ class StateDrafter:
         self.rewind(min(len(tokens) - 1, self._states.end))  # at least one is to be read
         if self._states.end == self._states.first:
             return None
-        state: mx.array | None = None
-
-        def read(inputs: mx.array) -> mx.array:
-            nonlocal state
-            state = self._catch_up(tokens) if state is None else self._step(state, inputs)
-            return self._network.logits(state)[0]
-
         return draft_chain(
-            read,
+            self._reader(tokens, choice.length),
             unread=tokens[-1:],
             tokens=tokens,
             choice=choice,
@@ -117,6 +110,18 @@ class StateDrafter:
         entries = max(0, min(self._read, length - 1 - self._base))
         self._read = entries
         self._forget_drafted()
+
+    def _reader(self, tokens: list[int], length: int) -> Callable[[mx.array], mx.array]:
+        """Gives the logits (1, vocabulary) of up to `length` tokens behind `tokens`, in turn, each
+        asked for with the token before it, (1,)."""
+        state: mx.array | None = None
+
+        def read(inputs: mx.array) -> mx.array:
+            nonlocal state
+            state = self._catch_up(tokens) if state is None else self._step(state, inputs)
+            return self._network.logits(state)[0]
+
+        return read
 
     def _forget_drafted(self) -> None:
         for cache in self._cache:
@@ -147,7 +152,7 @@ class StateDrafter:
         it continues from its own states.
         """
         while True:
-            state = self._read_target(tokens, rows=_PREFILL_ROWS)[:, -1:]
+            state = self._read_target(tokens, rows=PREFILL_ROWS)[:, -1:]
             position = self._base + self._read
             if position >= min(len(tokens) - 1, self._states.end):
                 break

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from models.architectures import known_to_mlx
-from models.drafter_folders import HEAD_MODEL_TYPE
+from models.drafter_kinds import HEAD_MODEL_TYPE
 from models.errors import Problem
 from models.files import publish
 from models.hub.cache_layout import Storage, cache_folder, has_digest, put_link, put_reference

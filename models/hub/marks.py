@@ -12,7 +12,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from models.drafter_folders import is_head
+from models.drafter_folders import is_drafter
 from models.errors import Problem
 from models.files import models_folder, read_json_object, write_json
 from models.hub.cache_layout import blob_of, has_digest, storage_of
@@ -131,7 +131,7 @@ def adopt(
     try:
         names = [path.name]
         if not is_gguf_name(path.name):
-            if not is_head(snapshot):
+            if not is_drafter(snapshot):
                 inspect(snapshot)  # all the weights that the index names, for one
             names = sorted(filter(is_needed_name, os.listdir(snapshot)))
         sizes = {name: (snapshot / name).stat().st_size for name in names}

@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from models.architectures import known_to_mlx
-from models.drafter_folders import HEAD_MODEL_TYPE, HeadFolder, describe_head, is_head
+from models.drafter_folders import DrafterFolder, open_drafter, read_drafter
+from models.drafter_kinds import HEAD_MODEL_TYPE, HEAD_WEIGHTS_NAME
+from models.drafter_packagings import kind_of as drafter_kind_of
 from models.errors import Problem
 from models.gguf.config import mlx_config
 from models.gguf.file import read_gguf
@@ -53,7 +55,7 @@ class ModelEntry:
     """
 
     record: Installed
-    folder: ModelFolder | HeadFolder
+    folder: ModelFolder | DrafterFolder
 
 
 def describe(place: ModelPlace, *, home: Path | None = None) -> ModelEntry:
@@ -67,11 +69,15 @@ def describe(place: ModelPlace, *, home: Path | None = None) -> ModelEntry:
     try:
         if is_gguf(place.path):
             return ModelEntry(_describe_gguf(model, place.path), folder)
-        if is_head(place.path):
+        if (place.path / HEAD_WEIGHTS_NAME).is_file():
             model = replace(model, role="head", model_type=HEAD_MODEL_TYPE)
-            return ModelEntry(model, _sound_head(place.path))
         model = _from_config(model, folder.config)
+        drafter = read_drafter(folder) if model.role == "chat" else open_drafter(folder)
+        if drafter is not None:
+            model = replace(model, role="drafter" if model.role == "chat" else model.role)
         _require_unchanged(place, home)
+        if drafter is not None:
+            return ModelEntry(_as_drafter(model, drafter), drafter)
         folder.check()
         _require_known(folder.config)
     except Problem as problem:
@@ -129,6 +135,15 @@ def _from_config(model: Installed, config: Mapping[str, Any]) -> Installed:
     return replace(model, model_type=named, role=role_of(config))
 
 
+def _as_drafter(model: Installed, drafter: DrafterFolder) -> Installed:
+    return replace(
+        model,
+        drafter_kind=drafter.kind,
+        quantization_bits=drafter.files.quantization_bits,
+        context_length=drafter.files.context_length if drafter.kind == "pard" else None,
+    )
+
+
 def _describe_gguf(model: Installed, path: Path) -> Installed:
     file = read_gguf(path, lists_of_strings=False)
     kind = file.metadata.get("general.architecture")
@@ -139,12 +154,6 @@ def _describe_gguf(model: Installed, path: Path) -> Installed:
         return with_problem(model, problem)
     length = config.get("max_position_embeddings")
     return replace(model, context_length=length if isinstance(length, int) else None)
-
-
-def _sound_head(path: Path) -> HeadFolder:
-    head = describe_head(path)
-    _ = head.layouts
-    return head
 
 
 def _require_unchanged(place: ModelPlace, home: Path | None) -> None:
@@ -261,9 +270,10 @@ def _lacks_weights(folder: ModelFolder) -> bool:
 
 def role_of(config: Mapping[str, Any]) -> ModelRole:
     """What the model with this config.json is for: chat, where nothing says otherwise."""
-    if config.get("model_type") == HEAD_MODEL_TYPE:
+    kind = drafter_kind_of(config)
+    if kind == "head":
         return "head"
-    if any(key in config for key in _DRAFTER_KEYS):
+    if kind not in (None, "model") or any(key in config for key in _DRAFTER_KEYS):
         return "drafter"
     return "drafter" if any(_DRAFTS.search(name) for name in _names(config)) else "chat"
 

@@ -11,7 +11,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from models.drafter_folders import HeadFolder, describe_head, find_head, is_head
+from models.drafter_folders import (
+    DrafterFolder,
+    find_head,
+    own_module,
+    read_drafter,
+)
 from models.errors import Problem
 from models.files import models_folder
 from models.hub.cache_layout import cache_folder, reference, repositories
@@ -33,7 +38,7 @@ class NamedDrafter:
     """One drafter: its name as the person wrote it, and its folder where it has weights."""
 
     name: str
-    folder: ModelFolder | HeadFolder | None = None
+    folder: DrafterFolder | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +83,7 @@ def resolve_target(
     found = _find(text, home=home, cache=cache, drafts=False)
     if isinstance(found, Path):
         return open_model(found, imports=models_folder(home), progress=progress)
-    if found.record.role != "chat" or isinstance(found.folder, HeadFolder):
+    if found.record.role != "chat" or isinstance(found.folder, DrafterFolder):
         raise Problem(
             f"{found.record.name} is a drafter, and cannot answer by itself.",
             f"Name it as the drafter: --drafter {text}",
@@ -92,16 +97,17 @@ def resolve_drafter(
     home: Path | None = None,
     cache: Path | None = None,
     progress: Callable[[int, int], None] | None = None,
-) -> ModelFolder | HeadFolder:
-    """The drafting model, or the drafter head, that `text` names: as `resolve_target`."""
+) -> DrafterFolder:
+    """The drafter of any kind that `text` names: as `resolve_target`."""
     found = _find(text, home=home, cache=cache, drafts=True)
     if isinstance(found, Path):
-        if is_head(found):
-            return describe_head(found)
-        return open_model(found, imports=models_folder(home), progress=progress)
-    if isinstance(found.folder, HeadFolder):
+        if is_gguf(found):
+            model = open_model(found, imports=models_folder(home), progress=progress)
+            return DrafterFolder.of_model(model)
+        return _drafter_at(ModelFolder(found))
+    if isinstance(found.folder, DrafterFolder):
         return found.folder
-    return _usable(found.folder, home, progress)
+    return DrafterFolder.of_model(_usable(found.folder, home, progress))
 
 
 def resolve_drafters(name: str, target: ModelFolder) -> Drafters:
@@ -125,6 +131,8 @@ def drafts_without_weights(name: str) -> bool:
 def _named_drafter(name: str, target: ModelFolder) -> NamedDrafter:
     if drafts_without_weights(name):
         return NamedDrafter(name)
+    if name == "mtp":
+        return NamedDrafter(name, _own_module(target))
     if name == "head":
         head = find_head(target.fingerprint)
         if head is None:
@@ -141,8 +149,28 @@ def _named_drafter(name: str, target: ModelFolder) -> NamedDrafter:
             raise  # a hub id: it is said how to fetch it
         raise Problem(
             f"There is no drafter and no folder {name!r} ({problem.message.rstrip('.')}).",
-            "Choose auto, none, lookup, head, early-exit, a model, or several joined with +.",
+            "Choose auto, none, lookup, head, mtp, early-exit, a model, or several joined with +.",
         ) from problem
+
+
+def _drafter_at(files: ModelFolder) -> DrafterFolder:
+    """The drafter of any kind in a folder that a person named."""
+    drafter = read_drafter(files)
+    if drafter is not None:
+        return drafter
+    files.check()
+    return DrafterFolder.of_model(files)
+
+
+def _own_module(target: ModelFolder) -> DrafterFolder:
+    """The target's own MTP module. Raises Problem where it has none."""
+    module = own_module(target)
+    if module is None:
+        raise Problem(
+            f"{target.name} comes without an MTP module: most were left out by conversion.",
+            f"See which drafters there are: slipstream models pair --target {target.path}",
+        )
+    return module
 
 
 def find(text: str, *, models: Sequence[Installed]) -> Installed:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from models.drafter_folders import is_head
+from models.drafter_folders import is_drafter
 from models.errors import Problem
 from models.files import data_folder, models_folder, unfinished_folder
 from models.hub.cache_layout import (
@@ -172,7 +172,7 @@ def _our_places(home: Path | None) -> Iterator[ModelPlace]:
     for path in _folders(models.parent / "drafters"):
         yield ModelPlace(path.name, ModelFolder(path), "imported", not path.is_symlink())
     for path in _folders(_SHIPPED):
-        if is_head(path):
+        if is_drafter(path):
             yield ModelPlace(path.name, ModelFolder(path), "starter", removable=False)
 
 

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from models.drafter_folders import HEAD_MODEL_TYPE, HeadFolder
+from models.drafter_folders import DrafterFolder
+from models.drafter_kinds import HEAD_MODEL_TYPE
 from models.model_folder import ModelFolder
 from models.safetensors_file import TensorLayout
 
@@ -42,13 +43,13 @@ class ModelSize:
         return self.config.get("model_type") == HEAD_MODEL_TYPE
 
 
-def weigh(folder: ModelFolder | HeadFolder) -> ModelSize:
+def weigh(folder: ModelFolder | DrafterFolder) -> ModelSize:
     """The size of a model or a head, from its config and headers. Raises Problem."""
     config = folder.config
     loaded = {
         name: layout
         for name, layout in folder.layouts.items()
-        if isinstance(folder, HeadFolder)
+        if (isinstance(folder, DrafterFolder) and not folder.description.is_whole_model)
         or not any(part in _NOT_LOADED for part in name.split("."))
     }
     return _count(folder.name, config, loaded)

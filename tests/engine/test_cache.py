@@ -8,9 +8,9 @@ import mlx.nn as nn
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from mlx_lm.models.cache import ArraysCache, QuantizedKVCache
+from mlx_lm.models.cache import ArraysCache, KVCache, QuantizedKVCache
 
-from engine.cache import AlignedCache, QuantizedCaches, Timeline
+from engine.cache import AlignedCache, QuantizedCaches, Timeline, keys_and_values
 from engine.decoder import Decoder
 from engine.drafters.early_exit import first_layers
 from tests.support.engine.helpers import BLOCK, QUANTIZED, assert_as_fresh, build_wide, decoder
@@ -158,7 +158,9 @@ def test_full_attention_is_cut_anywhere(architecture: str) -> None:
 
 
 @pytest.mark.parametrize("architecture", RECURRENT)
-def test_recurrent_state_goes_back_to_the_newest_mark(architecture: str) -> None:
+def test_recurrent_state_goes_back_to_the_newest_mark_or_into_the_round(
+    architecture: str,
+) -> None:
     reader = decoder(MODELS[architecture])
     read(reader, 10)
     reader.timeline.bookmark()
@@ -166,8 +168,9 @@ def test_recurrent_state_goes_back_to_the_newest_mark(architecture: str) -> None
     reader.timeline.mark()
     read(reader, 5)
 
-    reader.rewind(23)
-    assert reader.length == 20
+    for length in (24, 23, 20):
+        reader.rewind(length)
+        assert reader.length == length
     reader.rewind(19)
     assert reader.length == 10
     reader.rewind(9)
@@ -221,6 +224,22 @@ def test_marks_cost_no_memory_where_every_layer_can_be_cut() -> None:
     reader.timeline.bookmark()
     assert reader.timeline._bookmarks == []
     assert reader.timeline._round is None
+
+
+@pytest.mark.parametrize("keep", ["mark", "bookmark"])
+def test_marks_that_were_passed_on_the_way_back_are_forgotten(keep: str) -> None:
+    """Back at the start, since a quantized cache is not cut to before its start, other tokens are
+    read: a mark among the old ones must not serve."""
+    journey, start = Journey(WIDE["qwen3_5"], QUANTIZED), QUANTIZED.start
+    journey.step("read", 12)
+    journey.step(keep, 0)
+    while journey.decoder.length <= start:
+        journey.step("read", 5)
+    journey.step("rewind to", start - 1)
+    assert journey.decoder.length == 0
+    journey.step("read", 14)
+    journey.step("rewind", 1)
+    journey.check()
 
 
 def test_rewinding_forward_does_nothing() -> None:
@@ -327,6 +346,25 @@ def test_borrow_leaves_no_trace_after_an_error() -> None:
         with pytest.raises(RuntimeError, match="in the middle"):
             fail()
         journey.check()
+
+
+@pytest.mark.parametrize("block", [4, 16])
+@pytest.mark.parametrize("length", [3, 11, 16, 17, 30])
+def test_keys_and_values_are_those_that_the_next_token_will_see(block: int, length: int) -> None:
+    """However the caches came to hold them; those of a window of 16 have one place for itself."""
+    model, tokens = build("gemma3_text"), mx.arange(40)
+    caches = [KVCache() for _ in model.layers]  # which hold everything
+    model(tokens[None], cache=caches)
+    reader = Decoder(model, block=block)
+    while reader.length < length:
+        rows = min(reader.timeline.room(), length - reader.length)
+        reader.read(tokens[reader.length : reader.length + rows])
+    reader.read(mx.array([9] * min(reader.timeline.room(), 3)))
+    reader.rewind(length)
+    for ours, whole in zip(reader.timeline.layers, caches, strict=True):
+        first = 0 if ours.window is None else max(0, length - 15)
+        for held, everything in zip(keys_and_values(ours), (whole.keys, whole.values), strict=True):
+            assert mx.allclose(held, everything[..., first:length, :], atol=1e-5)
 
 
 def test_nbytes_counts_the_caches() -> None:

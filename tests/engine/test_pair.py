@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from mlx_lm.utils import save_model
 
 from engine.decoder import Decoder
 from engine.draft_length import LONGEST, DraftCandidate, DraftLengthPolicy
-from engine.draft_length.policy import Automatic
+from engine.draft_length.policy import Automatic, Fixed
 from engine.drafters import Drafter, DrafterRefused, NoDrafter
 from engine.drafters.cascade import Cascade
 from engine.drafters.early_exit import EarlyExitDrafter
@@ -20,11 +21,16 @@ from engine.drafters.model import ModelDrafter
 from engine.drafters.states import StateDrafter
 from engine.loading import LoadedModel, load
 from engine.pair import make_drafter, make_policy
+from models.drafter_folders import describe_drafter
+from models.drafter_kinds import KIND_NAMES, check
 from models.errors import Problem
-from models.installed.resolve import resolve_drafters
+from models.installed.resolve import Drafters, NamedDrafter, resolve_drafters
 from models.model_folder import ModelFolder
+from tests.lab.parity.__main__ import KINDS
+from tests.lab.parity.subjects import PROMPT, Subject
 from tests.support.engine import tiny
 from tests.support.engine.heads import untrained
+from tests.support.engine.helpers import task, write
 
 pytestmark = pytest.mark.usefixtures("on_the_cpu")
 
@@ -122,7 +128,7 @@ def test_the_given_loader_is_asked(target: LoadedModel, other: Path) -> None:
 def test_names_that_are_none(name: str, target: LoadedModel) -> None:
     with pytest.raises(Problem, match="no drafter and no folder") as problem:
         make(name, target)
-    assert "none, lookup, head, early-exit" in problem.value.remedy
+    assert "none, lookup, head, mtp, early-exit" in problem.value.remedy
 
 
 @pytest.fixture
@@ -239,3 +245,26 @@ def test_draft_lengths_that_are_none(length: str) -> None:
         make_policy(length)
     assert repr(length) in problem.value.message
     assert "0 to 16" in problem.value.remedy
+
+
+SUBJECTS = [
+    subject for kind in KINDS for subject in import_module(f"tests.lab.parity.{kind}").SUBJECTS
+]
+
+
+@pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.name)
+def test_a_folder_of_any_packaging_is_told_fits_and_drafts(
+    subject: Subject, target: LoadedModel, tmp_path: Path
+) -> None:
+    """The tiny drafters that are compared with other programs, as a person would name them."""
+    folder = describe_drafter(subject.write(tmp_path / "drafter"))
+    assert check(folder.description, subject.target) == ""
+    model = subject.target_model()
+    decoder = Decoder(model)
+    named = Drafters("published", (NamedDrafter("published", folder),))
+    drafter = make_drafter(named, target=target, decoder=decoder)
+    assert drafter.name == KIND_NAMES[folder.kind]
+    run = write(decoder, drafter, Fixed(3), list(PROMPT), task(24))
+    plain = write(Decoder(model), NoDrafter(), Fixed(0), list(PROMPT), task(24))
+    assert run.tokens == plain.tokens
+    assert run.proposed >= 15

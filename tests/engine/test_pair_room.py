@@ -22,7 +22,7 @@ from engine.host import CommandQueue, Host
 from engine.loading import load
 from engine.pair import require_pair
 from engine.protocol import Load, Loaded, Loading, Response, SetDrafter
-from models.drafter_folders import HeadFolder, describe_head, is_head
+from models.drafter_folders import DrafterFolder, describe_drafter, is_drafter
 from models.errors import Problem
 from models.files import models_folder
 from models.installed.resolve import resolve_drafters
@@ -269,8 +269,8 @@ def random_model(
     return folder
 
 
-def _opened(folder: Path) -> ModelFolder | HeadFolder:
-    return describe_head(folder) if is_head(folder) else ModelFolder(folder)
+def _opened(folder: Path) -> ModelFolder | DrafterFolder:
+    return describe_drafter(folder) if is_drafter(folder) else ModelFolder(folder)
 
 
 def assert_measured(target: Path, drafter: Path | None, context: int, *, word: str = "") -> None:

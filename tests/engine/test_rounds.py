@@ -74,6 +74,15 @@ def test_a_round_by_hand() -> None:
     assert (ended.own, ended.committed) == (own, (accepted, own))
 
 
+def test_a_drafters_own_confidence_stays_with_its_token() -> None:
+    rounds = Rounds()
+    drafted = rounds.push(Draft("g", 1, (DraftedToken(7, "a", 0.5, 0.25),), "DSpark"))
+    ended = rounds.push(verdict(1, 1, 1, None))
+    for item in (drafted, ended):
+        assert isinstance(item, Round)
+        assert [token.confidence for token in item.tokens] == [0.25]
+
+
 def test_drafts_behind_an_end_of_text_were_not_rejected() -> None:
     (one,) = judged([draft(1, "so", "<end>", "and"), verdict(1, 3, 2, None)])
     assert [token.fate for token in one.tokens] == ["accepted", "accepted", "discarded"]

@@ -128,6 +128,23 @@ def test_distribution_by_definition(sampling: Sampling) -> None:
     np.testing.assert_allclose(ours, expected, rtol=1e-4, atol=1e-7)
 
 
+@given(st.lists(st.integers(0, 6), min_size=1, max_size=60), st.integers(1, 63))
+def test_top_p_keeps_what_has_less_than_it_above_and_equals_together(
+    sizes: list[int], share: int
+) -> None:
+    mass = [2.0**-size / 64 for size in sizes]
+    row = np.array([*mass, 1.0 - sum(mass)])
+    sampling = Sampling(temperature=1.0, top_p=share / 64)
+
+    weights = log_weights(mx.log(mx.array(row, dtype=mx.float32))[None], sampling)
+
+    kept = np.array(weights > -mx.inf)[0]
+    above = np.array([row[row > each].sum() for each in row])
+    sure = np.abs(above - sampling.top_p) > 1e-5  # else rounding decides
+    np.testing.assert_array_equal(kept[sure], (above < sampling.top_p)[sure])
+    assert all(len(set(kept[row == each])) == 1 for each in row)
+
+
 @pytest.mark.parametrize("sampling", FILTERS)
 def test_nothing_but_what_the_filters_leave_is_chosen(sampling: Sampling) -> None:
     row = 2.0 * mx.random.normal((1, 12), key=mx.random.key(9))

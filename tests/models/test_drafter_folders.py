@@ -1,6 +1,7 @@
 """Heads are found by what their target's weights are, the user's own first, broken ones never."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +11,18 @@ from safetensors.numpy import save_file
 
 from models import drafter_folders
 from models.drafter_folders import (
-    HEAD_MODEL_TYPE,
-    WEIGHTS_NAME,
-    HeadFolder,
-    describe_head,
+    DrafterFolder,
+    describe_drafter,
     find_head,
-    is_head,
+    is_drafter,
+    own_module,
+    read_drafter,
 )
+from models.drafter_kinds import HEAD_MODEL_TYPE, HEAD_WEIGHTS_NAME
 from models.errors import Problem
 from models.files import HOME_VARIABLE
+from models.model_folder import ModelFolder
+from tests.support.models.drafter_configs import drafter_layout, write_drafter
 
 TARGET = "0123456789abcdef"
 CONFIG = {"model_type": HEAD_MODEL_TYPE, "target": "A target", "target_fingerprint": TARGET}
@@ -26,12 +30,12 @@ CONFIG = {"model_type": HEAD_MODEL_TYPE, "target": "A target", "target_fingerpri
 
 def head(folder: Path, **changes: Any) -> Path:
     folder.mkdir(parents=True)
-    save_file({"kept": numpy.arange(4)}, folder / WEIGHTS_NAME)
+    save_file({"kept": numpy.arange(4)}, folder / HEAD_WEIGHTS_NAME)
     (folder / "config.json").write_text(json.dumps(CONFIG | changes))
     return folder
 
 
-def place_of(found: HeadFolder | None) -> Path | None:
+def place_of(found: DrafterFolder | None) -> Path | None:
     return found and found.path
 
 
@@ -51,10 +55,11 @@ def home(tmp_path: Path, shipped: Path) -> Path:
 
 def test_what_a_head_is_for(tmp_path: Path) -> None:
     folder = head(tmp_path / "any name", hidden_size=64)
-    assert is_head(folder)
-    described = describe_head(folder)
-    assert (described.path, described.target) == (folder, "A target")
-    assert described.target_fingerprint == TARGET
+    assert is_drafter(folder)
+    described = describe_drafter(folder)
+    assert (described.path, described.kind) == (folder, "head")
+    assert described.description.verifier == "A target"
+    assert described.description.demands.fingerprint == TARGET
     assert described.config == CONFIG | {"hidden_size": 64}
 
 
@@ -70,8 +75,8 @@ def test_what_a_head_is_for(tmp_path: Path) -> None:
 )
 def test_a_folder_of_something_else(tmp_path: Path, changes: dict[str, Any]) -> None:
     folder = head(tmp_path / "other", **changes)
-    with pytest.raises(Problem, match="holds no drafter head"):
-        describe_head(folder)
+    with pytest.raises(Problem, match=r"drafter|weights"):
+        describe_drafter(folder)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "7", "\x00", "[" * 100_000])
@@ -79,16 +84,90 @@ def test_a_config_that_is_none(tmp_path: Path, home: Path, text: str) -> None:
     folder = head(home / "drafters" / "broken")
     (folder / "config.json").write_text(text)
     with pytest.raises(Problem, match=r"config\.json"):
-        describe_head(folder)
+        describe_drafter(folder)
     assert find_head(TARGET, home=home) is None
 
 
-def test_a_folder_without_weights_is_no_head(tmp_path: Path, home: Path) -> None:
+def test_a_folder_without_weights_is_no_use(tmp_path: Path, home: Path) -> None:
     folder = head(home / "drafters" / "half")
-    (folder / WEIGHTS_NAME).unlink()
-    assert not is_head(folder)
-    assert not is_head(tmp_path / "none")
+    (folder / HEAD_WEIGHTS_NAME).unlink()
+    with pytest.raises(Problem, match="no weights"):
+        describe_drafter(folder)
+    assert not is_drafter(tmp_path / "none")
     assert find_head(TARGET, home=home) is None
+
+
+@pytest.mark.parametrize("name", ["medusa", "mtp-huggingface", "eagle-3-angelslim", "eagle-1"])
+@pytest.mark.parametrize("weights", ["model.safetensors", "model-00001-of-00001.safetensors"])
+def test_drafters_of_others(tmp_path: Path, name: str, weights: str) -> None:
+    """Some are told from models by the names of their tensors only."""
+    folder = write_drafter(tmp_path / name, drafter_layout(name), weights=weights)
+    assert is_drafter(folder)
+    found = read_drafter(ModelFolder(folder))
+    assert found == describe_drafter(folder)
+    assert found is not None
+    assert found.kind == drafter_layout(name).expected["kind"]
+
+
+@pytest.mark.parametrize(
+    ("name", "weights"),
+    [("medusa", "medusa_lm_head.safetensors"), ("mtp-huggingface", "mtp.safetensors")],
+)
+def test_weights_by_another_name(tmp_path: Path, name: str, weights: str) -> None:
+    layout = drafter_layout(name)
+    found = describe_drafter(write_drafter(tmp_path / name, layout, weights=weights))
+    assert found.weights == (found.path / weights,)
+    assert found.layouts == layout.tensors
+
+
+def test_pickled_weights_are_named_as_the_reason(tmp_path: Path) -> None:
+    folder = write_drafter(tmp_path / "eagle", drafter_layout("refused-pickled"))
+    assert is_drafter(folder)
+    with pytest.raises(Problem, match="pickled"):
+        read_drafter(ModelFolder(folder))
+
+
+def test_an_ordinary_model_is_no_drafter(tmp_path: Path) -> None:
+    folder = write_drafter(tmp_path / "model", drafter_layout("whole-model"))
+    assert not is_drafter(folder)
+    assert read_drafter(ModelFolder(folder)) is None
+    assert own_module(ModelFolder(folder)) is None
+    assert DrafterFolder.of_model(ModelFolder(folder)).kind == "model"
+
+
+@pytest.mark.parametrize(
+    "name", ["mtp-huggingface-inside", "mtp-deepseek-inside", "mtp-mimo-inside"]
+)
+def test_a_targets_own_module(tmp_path: Path, name: str) -> None:
+    layout = drafter_layout(name)
+    folder = write_drafter(tmp_path / "target", layout)
+    assert not is_drafter(folder)
+    module = own_module(ModelFolder(folder))
+    assert module is not None
+    assert (module.kind, module.path) == ("mtp", folder)
+    prefixes = tuple(layout.expected["inside"]["prefixes"])
+    assert set(module.layouts) == {key for key in layout.tensors if key.startswith(prefixes)}
+    assert module.weights == (folder / "model.safetensors",)
+
+
+@pytest.mark.parametrize("spelling", ["mtp-huggingface", "mtp-mlx-4bit"])
+def test_a_module_in_a_file_beside_the_target(tmp_path: Path, spelling: str) -> None:
+    """As merged targets have it; mlx-lm does not load that file."""
+    target = drafter_layout("mtp-huggingface-inside")
+    trunk = {key: each for key, each in target.tensors.items() if not key.startswith("mtp.")}
+    settings = {"quantization": {"bits": 4, "group_size": 32}}
+    folder = write_drafter(
+        tmp_path / "target", replace(target, config=target.config | settings, tensors=trunk)
+    )
+    assert own_module(ModelFolder(folder)) is None
+    beside = write_drafter(tmp_path / "module", drafter_layout(spelling), weights="mtp.safetensors")
+    (beside / "mtp.safetensors").rename(folder / "mtp.safetensors")
+    assert not is_drafter(folder)
+    module = own_module(ModelFolder(folder))
+    assert module is not None
+    assert module.kind == "mtp"
+    assert module.weights == (folder / "mtp.safetensors",)
+    assert module.layouts == drafter_layout(spelling).tensors
 
 
 def test_nothing_is_there(home: Path) -> None:
@@ -128,7 +207,7 @@ def test_the_home_may_be_named_by_a_variable(
 
 @pytest.mark.parametrize("data", [b"", b"\xa5" * 200, b"\x10\0\0\0\0\0\0\0{}"])
 def test_a_broken_one_hides_no_sound_one(home: Path, shipped: Path, data: bytes) -> None:
-    (head(home / "drafters" / "a") / WEIGHTS_NAME).write_bytes(data)
+    (head(home / "drafters" / "a") / HEAD_WEIGHTS_NAME).write_bytes(data)
     (head(home / "drafters" / "b") / "config.json").write_text("{")
     (head(home / "drafters" / "c") / "config.json").unlink()
     (home / "drafters" / "a file").write_text("")

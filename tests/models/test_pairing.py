@@ -13,7 +13,8 @@ from safetensors.numpy import save_file
 
 from models import drafter_folders
 from models.catalog import Catalog, load_catalog
-from models.drafter_folders import HEAD_MODEL_TYPE, WEIGHTS_NAME, describe_head, is_head
+from models.drafter_folders import describe_drafter, is_drafter
+from models.drafter_kinds import HEAD_MODEL_TYPE, HEAD_WEIGHTS_NAME
 from models.errors import Problem
 from models.installed.inventory import ModelEntry
 from models.memory.machine import Machine
@@ -43,7 +44,9 @@ def here(folder: Path, *, name: str = "", role: ModelRole = "chat") -> Installed
 
 def entry_of(model: Installed) -> ModelEntry:
     folder = Path(model.path)
-    return ModelEntry(model, describe_head(folder) if is_head(folder) else ModelFolder(folder))
+    return ModelEntry(
+        model, describe_drafter(folder) if is_drafter(folder) else ModelFolder(folder)
+    )
 
 
 def judged(target: Path, *installed: Installed, **more: Any) -> dict[str, Candidate]:
@@ -206,7 +209,7 @@ def test_models_of_the_same_name_go_by_their_paths(tmp_path: Path, target: Path)
 
 def head_folder(path: Path, trained_for: Path) -> Path:
     path.mkdir(parents=True)
-    save_file({"layer.weight": numpy.zeros(10_000, dtype=numpy.float16)}, path / WEIGHTS_NAME)
+    save_file({"layer.weight": numpy.zeros(10_000, dtype=numpy.float16)}, path / HEAD_WEIGHTS_NAME)
     config = {key: value for key, value in LLAMA.items() if key != "vocab_size"}
     config |= {"model_type": HEAD_MODEL_TYPE, "rows": 50, "layers": [2, 4, 8]}
     config |= {

@@ -12,11 +12,12 @@ import pytest
 from mlx.utils import tree_flatten
 
 from engine.distil.answering import Answerer, TokenizedPrompt
-from engine.distil.loss import embed, loss, make_batch
+from engine.distil.head_learner import embed, loss
+from engine.distil.loss import make_batch
 from engine.drafters.head_network import load_head
 from engine.loading import load
 from engine.model_parts import embedding
-from models.drafter_folders import describe_head, find_head
+from models.drafter_folders import describe_drafter, find_head
 from models.model_folder import ModelFolder
 from tests.support.engine.heads import untrained
 
@@ -28,10 +29,11 @@ TORCH = os.environ.get("SLIPSTREAM_TORCH_PYTHON")  # an interpreter that has tor
 
 def test_it_is_small_and_whole(tmp_path: Path) -> None:
     assert sum(path.stat().st_size for path in FOLDER.iterdir()) <= 16_000_000
-    described = describe_head(FOLDER)
-    bound = load_head(described, fingerprint=described.target_fingerprint, vocabulary=49152)
+    described = describe_drafter(FOLDER)
+    fingerprint = described.description.demands.fingerprint or ""
+    bound = load_head(described, fingerprint=fingerprint, vocabulary=49152)
     assert bound.shape.hidden_size == 576
-    assert find_head(described.target_fingerprint, home=tmp_path) == described
+    assert find_head(fingerprint, home=tmp_path) == described
 
 
 def test_its_card_says_what_it_is() -> None:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import accumulate
 from typing import get_args
 
@@ -155,6 +156,8 @@ def test_what_is_said_of_a_token() -> None:
     assert "drafted and rejected" not in behind
     for part in ("discarded", "a token before it was rejected", "p = 0.75", "place 3"):
         assert part in behind
+    assert "confidence" not in said
+    assert "confidence 25%" in describe(replace(PIECES[1], confidence=0.25))
     own = describe(piece("a", "plain"))
     assert "q =" not in own
     assert "chance" not in own

@@ -134,6 +134,13 @@ def test_a_round_by_hand() -> None:
     )
 
 
+def test_a_drafters_own_confidence_stays_with_its_piece() -> None:
+    event = Draft("g", 1, (DraftedToken(7, "The", 0.5, 0.25),), "DSpark")
+    own = WrittenToken(3, " dog", 0.75, "bonus")
+    pieces = Trace([event, verdict(1, [1.0], 1, own)]).pieces
+    assert [piece.confidence for piece in pieces] == [0.25, None]
+
+
 def test_a_token_that_repeats_itself_is_not_mistaken_for_its_neighbour() -> None:
     """No search in the text could tell which of the two was left out."""
     events: list[Event] = [

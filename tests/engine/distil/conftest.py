@@ -10,14 +10,14 @@ import mlx.core as mx
 import pytest
 
 from engine.distil.answering import Answerer
+from engine.distil.head_learner import HeadLearner
 from engine.distil.store import RecordedAnswer
 from engine.distil.training import Trainer
-from engine.drafters.head_network import BoundHead, shape_for
+from engine.drafters.head_network import shape_for
 from engine.loading import LoadedModel, load
-from engine.model_parts import embedding
 from models.model_folder import ModelFolder
 from tests.support.engine.sessions import loaded, tiny_model
-from tests.support.engine.story_samples import STORIES, asked_of, new_story_head, openings
+from tests.support.engine.story_samples import STORIES, asked_of, new_story_learner, openings
 
 
 @pytest.fixture(scope="package", autouse=True)
@@ -58,10 +58,10 @@ def target(request: Any, tokenizer: Any, stories: LoadedModel) -> LoadedModel:
 
 
 @pytest.fixture(scope="package")
-def trained(stories: LoadedModel, story_answers: list[RecordedAnswer]) -> BoundHead:
+def trained(stories: LoadedModel, story_answers: list[RecordedAnswer]) -> HeadLearner:
     """A head that has learned from those for a few seconds; some of the tokens it cannot say."""
-    bound = new_story_head(stories, rows=384)
-    trainer = Trainer(bound, embedding(stories.model), vocabulary=512)
+    learner = new_story_learner(stories, rows=384)
+    trainer = Trainer(learner, vocabulary=512)
     for step in range(45):
         trainer.learn(story_answers[step % 4 :: 4], share=0.05 + step / 120)
-    return bound
+    return learner

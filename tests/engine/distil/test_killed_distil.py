@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.drafters.head_network import load_head
-from models.drafter_folders import describe_head
+from models.drafter_folders import describe_drafter
 from models.model_folder import ModelFolder
 from tests.support.engine.ended import ROOT
 from tests.support.engine.story_samples import STORIES, openings
@@ -67,7 +67,7 @@ def test_killed_interrupted_and_let_be(tmp_path: Path) -> None:
     assert second.end(signal.SIGKILL)[0] == -signal.SIGKILL
     assert {path: path.stat().st_mtime_ns for path in stored} == stored, "answered again"
     weights = ModelFolder(STORIES).fingerprint
-    load_head(describe_head(out), fingerprint=weights, vocabulary=512)
+    load_head(describe_drafter(out), fingerprint=weights, vocabulary=512)
     answered = {path: path.stat().st_mtime_ns for path in answers.iterdir()}
 
     third = Process(prompts, out, "--resume")
@@ -75,14 +75,14 @@ def test_killed_interrupted_and_let_be(tmp_path: Path) -> None:
     assert third.end(signal.SIGINT) == (0, f"{out}\n")
     assert "can be used; --resume" in third.lines[-1]
     assert not any(line.startswith("answering") for line in third.lines)
-    load_head(describe_head(out), fingerprint=weights, vocabulary=512)
+    load_head(describe_drafter(out), fingerprint=weights, vocabulary=512)
 
     fourth = Process(prompts, out, "--resume")
     assert fourth.until("epoch ").startswith(("epoch 4: ", "epoch 5: ", "epoch 6: "))
     assert {path: path.stat().st_mtime_ns for path in answers.iterdir()} == answered
     assert fourth.end() == (0, f"{out}\n")
     assert {path.name for path in out.iterdir()} == {"config.json", "head.safetensors"}
-    load_head(describe_head(out), fingerprint=weights, vocabulary=512)
+    load_head(describe_drafter(out), fingerprint=weights, vocabulary=512)
 
 
 def test_interrupted_while_answering(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """What is measured from stored answers is what the engine does, to the token."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import mlx.core as mx
 import numpy as np
@@ -8,17 +9,17 @@ import pytest
 from mlx_lm.models.cache import KVCache
 
 from engine.distil.answering import Answerer
-from engine.distil.measure import ChainAcceptance, _chains, measure
+from engine.distil.head_learner import HeadLearner
+from engine.distil.measure import ChainAcceptance, measure
 from engine.distil.store import RecordedAnswer
 from engine.draft_length.policy import Fixed
 from engine.drafters.head_network import BoundHead, head_drafter
 from engine.loading import LoadedModel
-from engine.model_parts import embedding
 from engine.request import Request
 from engine.session import Session
 from tests.support.engine.lively import KEPT, SHAPE, answer, embeddings, lively_head
 from tests.support.engine.sessions import done_of, tokens_of
-from tests.support.engine.story_samples import asked_of, new_story_head
+from tests.support.engine.story_samples import asked_of, new_story_learner
 from tests.support.mostly_slow import mostly_slow
 
 
@@ -41,36 +42,36 @@ def by_the_engine(
 
 @pytest.mark.parametrize("chain", mostly_slow([1, 3, 5], quick=[3]))
 def test_the_engine_commits_as_much(
-    stories: LoadedModel, trained: BoundHead, story_answers: list[RecordedAnswer], chain: int
+    stories: LoadedModel, trained: HeadLearner, story_answers: list[RecordedAnswer], chain: int
 ) -> None:
-    table = embedding(stories.model)
     for one in story_answers[:: 6 - chain]:
-        ours = measure(trained, [one], table, chain=chain)
-        assert ours == by_the_engine(stories, trained, [one], chain=chain)
+        ours = measure(trained, [one], chain=chain)
+        assert ours == by_the_engine(stories, trained.bound, [one], chain=chain)
 
 
 def test_an_untrained_head_is_measured_alike(
     stories: LoadedModel, story_answers: list[RecordedAnswer]
 ) -> None:
-    bound, some = new_story_head(stories), story_answers[:3]
-    ours = measure(bound, some, embedding(stories.model))
-    assert ours == by_the_engine(stories, bound, some, chain=5)
+    learner, some = new_story_learner(stories), story_answers[:3]
+    ours = measure(learner, some)
+    assert ours == by_the_engine(stories, learner.bound, some, chain=5)
 
 
-def test_answers_that_end_early_and_short_prompts(stories: LoadedModel, trained: BoundHead) -> None:
+def test_answers_that_end_early_and_short_prompts(
+    stories: LoadedModel, trained: HeadLearner
+) -> None:
     asked = asked_of(stories, ["A b", "The end.", "Then Tom"])
-    answers = Answerer(stories, trained.shape.layers).answer(asked, longest=7, seed=0)
+    answers = Answerer(stories, trained.bound.shape.layers).answer(asked, longest=7, seed=0)
     assert answers
-    ours = measure(trained, answers, embedding(stories.model))
-    assert ours == by_the_engine(stories, trained, answers, chain=5)
+    ours = measure(trained, answers)
+    assert ours == by_the_engine(stories, trained.bound, answers, chain=5)
 
 
 def test_the_figures_are_of_all_answers(
-    stories: LoadedModel, trained: BoundHead, story_answers: list[RecordedAnswer]
+    stories: LoadedModel, trained: HeadLearner, story_answers: list[RecordedAnswer]
 ) -> None:
-    table = embedding(stories.model)
-    each = [measure(trained, [one], table) for one in story_answers]
-    whole = measure(trained, story_answers, table)
+    each = [measure(trained, [one]) for one in story_answers]
+    whole = measure(trained, story_answers)
     assert whole.committed == sum(one.committed for one in each)
     assert whole.committed == sum(len(one.tokens) - one.prompt for one in story_answers)
     assert whole.passes == sum(one.passes for one in each)
@@ -81,9 +82,9 @@ def test_the_figures_are_of_all_answers(
 def test_what_cannot_be_said_is_never_accepted(
     stories: LoadedModel, story_answers: list[RecordedAnswer]
 ) -> None:
-    bound = new_story_head(stories, rows=16)
-    rare = BoundHead(bound.head, bound.shape, mx.array(_unsaid(story_answers, 16)))
-    figures = measure(rare, story_answers, embedding(stories.model))
+    untrained = new_story_learner(stories, rows=16)
+    rare = replace(untrained.bound, kept=mx.array(_unsaid(story_answers, 16)))
+    figures = measure(replace(untrained, bound=rare), story_answers)
     assert figures.length == 1
     assert figures.passes == sum(len(one.tokens) - one.prompt for one in story_answers)
 
@@ -97,7 +98,7 @@ def _unsaid(answers: Sequence[RecordedAnswer], count: int) -> list[int]:
 def test_chains_from_all_places_are_chains_from_each(chain: int) -> None:
     head, table, one = lively_head(), embeddings(), answer(4, 12)
     bound = BoundHead(head, SHAPE, mx.array(KEPT))
-    ours = np.stack(list(_chains(bound, one, table, chain)))
+    ours = np.stack(list(HeadLearner(bound, table).chains(one, chain)))
     for place in range(len(one.tokens) - 2):
         cache = KVCache()
         begun = head.begin(one.states[None, : place + 1].astype(mx.float32))
@@ -109,5 +110,5 @@ def test_chains_from_all_places_are_chains_from_each(chain: int) -> None:
         assert ours[:, place].tolist() == drafted
 
 
-def test_nothing_was_measured(stories: LoadedModel, trained: BoundHead) -> None:
-    assert measure(trained, [], embedding(stories.model)).length == 1
+def test_nothing_was_measured(stories: LoadedModel, trained: HeadLearner) -> None:
+    assert measure(trained, []).length == 1

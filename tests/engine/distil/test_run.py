@@ -11,6 +11,7 @@ import pytest
 
 from engine.distil import answering, run, training
 from engine.distil.answering import Answerer, TokenizedPrompt
+from engine.distil.head_learner import HeadLearner
 from engine.distil.measure import ChainAcceptance, measure
 from engine.distil.run import DistilOptions, distil
 from engine.distil.store import RecordedAnswer
@@ -21,7 +22,7 @@ from engine.loading import LoadedModel
 from engine.model_parts import embedding
 from engine.request import Request
 from engine.session import Session
-from models.drafter_folders import describe_head
+from models.drafter_folders import describe_drafter
 from models.errors import Problem
 from models.model_folder import ModelFolder
 from tests.support.engine.story_samples import STORIES, asked_of, new_story_head, openings
@@ -138,10 +139,10 @@ def test_its_head_beats_an_untrained_one(
     untrained = options.out.with_name("untrained")
     save_head(new_story_head(stories, rows=300), untrained, target="x", fingerprint=weights)
     heads = [
-        load_head(describe_head(f), fingerprint=weights, vocabulary=512)
+        load_head(describe_drafter(f), fingerprint=weights, vocabulary=512)
         for f in (options.out, untrained)
     ]
-    ours, theirs = (measure(head, held, table).length for head in heads)
+    ours, theirs = (measure(HeadLearner(head, table), held).length for head in heads)
     assert ours > 1.3 > 1.1 > theirs
     assert lines[0] == "loading stories260K, and 100 prompts"
     for phase, parts in {
@@ -221,8 +222,8 @@ KILLS: dict[str, Kill] = {
     "in a later epoch": lambda patch: in_call(patch, Trainer, "learn", nth=20, before=True),
     "in a checkpoint": lambda patch: in_call(patch, Trainer, "save", nth=5, before=True),
     "while measuring": lambda patch: in_call(patch, training, "measure", nth=2, before=True),
-    "while exporting": lambda patch: in_call(patch, run, "save_head", nth=1, before=True),
-    "when exported": lambda patch: in_call(patch, run, "save_head", nth=2, before=False),
+    "while exporting": lambda patch: in_call(patch, HeadLearner, "save", nth=1, before=True),
+    "when exported": lambda patch: in_call(patch, HeadLearner, "save", nth=2, before=False),
     "when all is learned": lambda patch: in_call(
         patch, run.WorkFolder, "remove", nth=1, before=True
     ),
@@ -291,7 +292,7 @@ def test_interrupted_while_learning(
     assert "can be used" in lines[-1]
     assert "--resume" in lines[-1]
     load_head(
-        describe_head(options.out), fingerprint=ModelFolder(STORIES).fingerprint, vocabulary=512
+        describe_drafter(options.out), fingerprint=ModelFolder(STORIES).fingerprint, vocabulary=512
     )
     assert 0 < len(work.learned) < len(straight.work.learned)
     distil(replace(options, resume=True), quiet)
@@ -322,11 +323,13 @@ def test_an_interrupt_keeps_the_better_one(
         training, "measure", lambda *_: ChainAcceptance(round(1000 * measured.pop(0)), 1000)
     )
 
-    def saving(bound: Any, folder: Path, **options: Any) -> None:
-        saved.append(folder)
-        save_head(bound, folder, **options)
+    save = HeadLearner.save
 
-    monkeypatch.setattr(run, "save_head", saving)
+    def saving(self: HeadLearner, folder: Path, **options: Any) -> None:
+        saved.append(folder)
+        save(self, folder, **options)
+
+    monkeypatch.setattr(HeadLearner, "save", saving)
     epochs: list[str] = []
 
     def report(line: str) -> None:

@@ -11,27 +11,24 @@ from hypothesis import strategies as st
 from mlx.utils import tree_flatten
 
 from engine.distil import store as store_module
-from engine.distil.loss import STEPS
+from engine.distil.head_learner import STEPS, HeadLearner
 from engine.distil.measure import measure
 from engine.distil.store import AnswerStore, RecordedAnswer
-from engine.distil.training import Progress, Trainer, batches, epoch, steps_at
-from engine.drafters.head_network import BoundHead
+from engine.distil.training import Progress, Trainer, batches, epoch
 from engine.loading import LoadedModel
-from engine.model_parts import embedding
 from models.errors import Problem
-from tests.support.engine.story_samples import new_story_head
+from tests.support.engine.story_samples import new_story_learner
 
 FULL = Path("/dev/full")  # a disk without any room; Linux has it
 POSITIONS = 2500
 
 
 def trainer_of(stories: LoadedModel, *, rows: int = 512) -> Trainer:
-    bound = new_story_head(stories, rows=rows)
-    return Trainer(bound, embedding(stories.model), vocabulary=512)
+    return Trainer(new_story_learner(stories, rows=rows), vocabulary=512)
 
 
 def weights(trainer: Trainer) -> dict[str, mx.array]:
-    return dict(tree_flatten(trainer.head.parameters()))
+    return dict(tree_flatten(trainer.network.parameters()))
 
 
 def assert_same(a: Trainer, b: Trainer) -> None:
@@ -42,16 +39,15 @@ def assert_same(a: Trainer, b: Trainer) -> None:
 
 
 def test_it_learns(
-    stories: LoadedModel, trained: BoundHead, story_answers: list[RecordedAnswer]
+    stories: LoadedModel, trained: HeadLearner, story_answers: list[RecordedAnswer]
 ) -> None:
     trainer, count = trainer_of(stories), 12
     losses = [trainer.learn(story_answers[:4], share=0.1 + step / 50) for step in range(count)]
     assert losses[-1] < 0.8 * losses[0]
     assert trainer.progress.loss is not None
     assert losses[-1] < trainer.progress.loss < losses[0]
-    table = embedding(stories.model)
-    untrained = measure(new_story_head(stories, rows=384), story_answers, table)
-    assert measure(trained, story_answers, table).length > 1.3 * untrained.length
+    untrained = measure(new_story_learner(stories, rows=384), story_answers)
+    assert measure(trained, story_answers).length > 1.3 * untrained.length
 
 
 def test_every_weight_learns(stories: LoadedModel, story_answers: list[RecordedAnswer]) -> None:
@@ -71,7 +67,8 @@ def test_every_weight_learns(stories: LoadedModel, story_answers: list[RecordedA
 def test_later_steps_count_later(stories: LoadedModel, story_answers: list[RecordedAnswer]) -> None:
     trainer = trainer_of(stories)
     shares = [0.2, 0.5, 0.59, 0.61, 1.0]
-    assert [steps_at(share) for share in shares] == [1, 1, 1, STEPS, STEPS]
+    learner = new_story_learner(stories)
+    assert [learner.steps(share) for share in shares] == [1, 1, 1, STEPS, STEPS]
     first = [trainer.learn(story_answers[:4], share=share) for share in shares[:3]]
     assert trainer.progress.loss is not None
     assert trainer.progress.loss < first[0]
@@ -170,7 +167,7 @@ def _rewritten(path: Path, change: Callable[[dict[str, mx.array], dict[str, str]
     mx.save_safetensors(str(path), arrays, metadata)
 
 
-NORM = "head.norm.weight"
+NORM = "network.norm.weight"
 DAMAGES: dict[str, Callable[[Path], object]] = {
     "missing": lambda path: path.unlink(),
     "empty": lambda path: path.write_bytes(b""),
@@ -180,7 +177,9 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
     "a weight of another shape": lambda path: _rewritten(
         path, lambda a, _: a.update({NORM: mx.ones((7,))})
     ),
-    "a weight more": lambda path: _rewritten(path, lambda a, _: a.update({"head.x": mx.ones(1)})),
+    "a weight more": lambda path: _rewritten(
+        path, lambda a, _: a.update({"network.x": mx.ones(1)})
+    ),
     "without a momentum": lambda path: _rewritten(
         path, lambda a, _: a.pop(next(name for name in a if name.endswith("norm.weight.m")))
     ),

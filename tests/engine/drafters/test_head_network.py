@@ -16,7 +16,7 @@ from engine.drafters.head_network import (
     save_head,
     shape_for,
 )
-from models.drafter_folders import describe_head
+from models.drafter_folders import describe_drafter
 from models.errors import Problem
 from tests.support.engine.heads import untrained
 from tests.support.engine.tiny import ARCHITECTURES, build
@@ -37,7 +37,7 @@ def folder(bound: BoundHead, tmp_path: Path) -> Path:
 
 
 def read(folder: Path) -> BoundHead:
-    return load_head(describe_head(folder), fingerprint=FINGERPRINT, vocabulary=VOCABULARY)
+    return load_head(describe_drafter(folder), fingerprint=FINGERPRINT, vocabulary=VOCABULARY)
 
 
 def logits(bound: BoundHead, seed: int = 0) -> mx.array:
@@ -113,14 +113,14 @@ def test_saving_leaves_the_head_as_it_is(bound: BoundHead, tmp_path: Path) -> No
 
 def test_another_target_is_refused(folder: Path) -> None:
     with pytest.raises(DrafterRefused, match=r"tiny.*0123456789abcdef.*feedbeef") as caught:
-        load_head(describe_head(folder), fingerprint="feedbeef", vocabulary=VOCABULARY)
+        load_head(describe_drafter(folder), fingerprint="feedbeef", vocabulary=VOCABULARY)
     assert caught.value.obstacle == "other target"
     assert "slipstream distil" in caught.value.remedy
 
 
 def test_tokens_that_the_target_lacks_are_refused(folder: Path) -> None:
     with pytest.raises(DrafterRefused) as caught:
-        load_head(describe_head(folder), fingerprint=FINGERPRINT, vocabulary=VOCABULARY - 4)
+        load_head(describe_drafter(folder), fingerprint=FINGERPRINT, vocabulary=VOCABULARY - 4)
     assert caught.value.obstacle == "damaged"
 
 

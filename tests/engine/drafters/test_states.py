@@ -91,7 +91,7 @@ def test_asking_twice_changes_nothing() -> None:
 
 
 def test_a_long_prompt_is_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine.drafters.states, "_PREFILL_ROWS", 4)
+    monkeypatch.setattr(engine.drafters.states, "PREFILL_ROWS", 4)
     target, drafter, bound = pair()
     for _ in target.prefill(TOKENS):
         pass

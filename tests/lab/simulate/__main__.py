@@ -37,6 +37,9 @@ def play(
     ] = None,
     policy: Annotated[str, typer.Option(metavar="N|auto", help="Who chooses the length.")] = "auto",
     fresh: Annotated[bool, typer.Option("--fresh", help="Learn anew in each category.")] = False,
+    published: Annotated[
+        bool, typer.Option("--published", help="Play drafters that others have trained instead.")
+    ] = False,
     rejecting: Annotated[
         bool, typer.Option("--rejecting", help="Reject every drafted token.")
     ] = False,
@@ -45,7 +48,8 @@ def play(
 ) -> None:
     """Play draft lengths against recorded drafts and published costs: simulated, not measured."""
     options = SimulateOptions(
-        traces=tuple(traces or recorded_traces()),
+        traces=tuple(traces or ()) if published else tuple(traces or recorded_traces()),
+        published=published,
         curves=tuple(curve or ()),
         scenario=scenario,
         steps=draft_steps(draft_step or ()),

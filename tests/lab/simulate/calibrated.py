@@ -41,15 +41,15 @@ def calibrated(conditions: Conditions, drafters: Iterable[str]) -> Calibration:
 def _drafting(
     conditions: Conditions, drafter: str, depth: int, measured: Callable[[float], float]
 ) -> DraftCosts:
-    step, watched, behind = (
-        conditions.draft_seconds(drafter, 1, context=depth, progress=0.0, watched=w, behind=b)
-        for w, b in ((False, 0), (True, 0), (False, 1))
+    one, two, watched, behind = (
+        conditions.draft_seconds(drafter, n, context=depth, progress=0.0, watched=w, behind=b)
+        for n, w, b in ((1, False, 0), (2, False, 0), (1, True, 0), (1, False, 1))
     )
     return DraftCosts(
         drafter,
         depth,
-        start_seconds=0.0,
-        step_seconds=measured(step),
-        watch_seconds=measured(watched - step),
-        read_seconds=measured(behind - step),
+        start_seconds=measured(max(2 * one - two, 0.0)),
+        step_seconds=measured(two - one),
+        watch_seconds=measured(watched - one),
+        read_seconds=measured(behind - one),
     )

@@ -25,7 +25,8 @@ Doubling = Literal["never", "all", "rows"]
 class Conditions:
     """A machine.
 
-    `steps`: what drafting one token costs, by drafter, as a share of a pass over one row.
+    `steps`: what drafting one token costs, by drafter, as a share of a pass over one row; `starts`:
+    what a draft costs however long it is.
     `growth`: by how much more passes cost for every 1,000 tokens of context.
     `heat`: by how much more everything costs at the end than at the start, growing steadily.
     `doubling`: what doubles midway: nothing, everything, or what rows past the first cost.
@@ -37,6 +38,7 @@ class Conditions:
 
     curve: CostCurve
     steps: Mapping[str, float] = field(default_factory=lambda: STEPS)
+    starts: Mapping[str, float] = field(default_factory=dict)
     pass_seconds: float = 0.02
     growth: float = 0.0
     heat: float = 0.0
@@ -64,9 +66,9 @@ class Conditions:
         behind: int = 0,
         watched: bool = False,
     ) -> float:
-        """Seconds of reading the tokens that it is `behind`, and drafting `tokens` one by one."""
-        step = self.steps.get(drafter, DEFAULT_STEP)
-        steps = tokens * (step + self.watching * watched) + self.reading * step * behind
+        """Seconds of reading the tokens that it is `behind`, and drafting `tokens`."""
+        step, start = self.steps.get(drafter, DEFAULT_STEP), self.starts.get(drafter, 0.0)
+        steps = start + tokens * (step + self.watching * watched) + self.reading * step * behind
         return steps * self._unit(context, progress)
 
     def _unit(self, context: int, progress: float) -> float:

@@ -69,16 +69,16 @@ class Oracle:
         best, choice = 1.0 - worth, DraftChoice(0)
         for candidate in candidates:
             standing = self._standing[candidate.drafter, kind(candidate.match)]
-            late, step = (
+            late, start, one = (
                 conditions.draft_seconds(
                     candidate.drafter, n, context=context, progress=progress, behind=behind
                 )
-                for n, behind in ((0, candidate.behind), (1, 0))
+                for n, behind in ((0, candidate.behind), (0, 0), (1, 0))
             )
             tokens = 1.0
             for length in range(1, min(most, candidate.most, _LONGEST) + 1):
                 tokens += standing[length - 1]
-                value = tokens - a_second * (late + length * step + verify[length])
+                value = tokens - a_second * (late + length * (one - start) + verify[length])
                 if value > best:
                     best, choice = value, DraftChoice(length, drafter=candidate.drafter)
         return choice

@@ -46,11 +46,12 @@ class ResultRow:
 
 @dataclass(frozen=True, slots=True)
 class SimulationReport:
-    """All rows, and what was simulated, in words."""
+    """All rows, and in words what was simulated, and where the `acceptance` is from."""
 
     policy: str
     sources: tuple[tuple[str, str], ...]
     conditions: str
+    acceptance: str
     rows: tuple[ResultRow, ...]
 
 

@@ -11,12 +11,14 @@ from tests.lab.simulate.calibrated import calibrated
 from tests.lab.simulate.conditions import STEPS, Conditions, find_scenario
 from tests.lab.simulate.curves import find_curves
 from tests.lab.simulate.oracle import oracle
+from tests.lab.simulate.published import PUBLISHED_DRAFTERS
 from tests.lab.simulate.references import FixedRun, best_fixed, fixed_runs, plain_run
 from tests.lab.simulate.replay import Phase, replay, seconds
 from tests.lab.simulate.report import ResultRow, SimulationReport, save_report
 from tests.lab.simulate.traces import AnswerTrace, load_trace, without_acceptance
 
 _RECORDED = Path(__file__).parents[2] / "data" / "traces"
+_MADE_UP = 3000  # tokens of an answer
 
 MakePolicy = Callable[[Conditions], DraftLengthPolicy]
 
@@ -27,10 +29,12 @@ class SimulateOptions:
 
     `fresh`: a policy forgets what it learned between categories. `rejecting`: every drafted token
     is rejected.
-    `calibrated`: it knows what the machine's curve was before it grew hot or loaded.
+    `calibrated`: it knows what the machine's curve was before it grew hot or loaded. `published`:
+    answers made up with the acceptance of drafters that others trained, in place of `traces`.
     """
 
-    traces: tuple[Path, ...]
+    traces: tuple[Path, ...] = ()
+    published: bool = False
     curves: tuple[str, ...] = ()
     scenario: str = "steady"
     steps: Mapping[str, float] = field(default_factory=dict)
@@ -50,18 +54,28 @@ def run_simulation(
     curves = find_curves(options.curves)
     scenario = find_scenario(options.scenario)
     answers = [answer for path in options.traces for answer in load_trace(path).answers]
+    if options.published:
+        answers = [each.answers(tokens=_MADE_UP, seed=options.seed) for each in PUBLISHED_DRAFTERS]
     if options.rejecting:
         answers = [without_acceptance(answer) for answer in answers]
     machines = [
         Conditions(
-            curve=curve, steps={**STEPS, **options.steps}, seed=options.seed, **scenario.changes
+            curve=curve,
+            steps={
+                **STEPS,
+                **{each.name: each.step for each in PUBLISHED_DRAFTERS},
+                **options.steps,
+            },
+            starts={each.name: each.start for each in PUBLISHED_DRAFTERS},
+            seed=options.seed,
+            **scenario.changes,
         )
         for curve in curves
     ]
     rows: list[ResultRow] = []
     for temperature in sorted({answer.temperature for answer in answers}):
         same = [answer for answer in answers if answer.temperature == temperature]
-        episode = Episode(same, fresh=options.fresh)
+        episode = Episode(same, fresh=options.fresh or options.published)
         for conditions in machines:
             progress(f"{conditions.curve.name}, temperature {temperature:g}")
             rows += episode.play(make_policy, conditions)
@@ -69,11 +83,19 @@ def run_simulation(
         policy=options.policy,
         sources=tuple((curve.name, curve.source) for curve in curves),
         conditions=scenario.described + ", every drafted token rejected" * options.rejecting,
+        acceptance=_acceptance(options),
         rows=tuple(rows),
     )
     if options.out is not None:
         save_report(report, options.out)
     return report
+
+
+def _acceptance(options: SimulateOptions) -> str:
+    if not options.published:
+        return "acceptance is recorded"
+    sources = "; ".join(f"{each.name}: {each.source}" for each in PUBLISHED_DRAFTERS)
+    return f"acceptance is published ({sources}), drafting costs are reckoned from bytes"
 
 
 def policy_maker(name: str, *, calibrated: bool = True) -> MakePolicy:

@@ -12,7 +12,7 @@ def render(report: SimulationReport, console: Console) -> None:
     """Print the report, curve by curve."""
     console.print(
         f"Simulated, not measured: draft length {report.policy}; {report.conditions}. "
-        "Costs are published curves, acceptance is recorded.",
+        f"Costs are published curves, {report.acceptance}.",
         style="bold",
         highlight=False,
     )

@@ -1,5 +1,5 @@
 """The head in PyTorch, with the loss by which it learns: those of `engine.drafters.head_network`
-and `engine.distil.loss`, where they are explained. A test compares the losses."""
+and `engine.distil.head_learner`, where they are explained. A test compares the losses."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -169,7 +169,7 @@ def compared(
 
 
 def loss(head: Head, batch: Batch, embedding: Tensor, greed: float = 0.0) -> list[Tensor]:
-    """As `engine.distil.loss.loss`, of each step."""
+    """As `engine.distil.head_learner.loss`, of each step."""
     rows, n = batch.after.shape
     shape, parts = head.shape, []
     around = turns(

@@ -223,7 +223,7 @@ def test_a_head_and_a_model_of_one_name(home: Path, cache: Path):
 def test_a_damaged_head(home: Path, cache: Path):
     head = write(home / "drafters" / "own", head_files() | {"config.json": b"{}"})
     for text in ("own", str(head)):
-        with pytest.raises(Problem, match="no drafter head"):
+        with pytest.raises(Problem, match="no drafter"):
             resolve_drafter(text, home=home, cache=cache)
 
 

@@ -20,6 +20,7 @@ from models.installed.last_used import mark_used
 from models.model_folder import ModelFolder
 from models.records import Installed
 from models.starter import MARKER_NAME, STARTER
+from tests.support.models.drafter_configs import drafter_layout, layout_names, write_drafter
 from tests.support.models.tiny_gguf import TOKENS, TinyGguf
 from tests.support.models.tiny_store import cached, commit, head_files, model_files, weights, write
 
@@ -217,6 +218,29 @@ def test_other_kinds_of_repositories(home: Path, cache: Path):
 def test_what_only_drafts_is_never_for_chatting(home: Path, cache: Path, config: dict[str, Any]):
     cached(cache, "org/drafter", model_files(**config))
     assert listed(home, cache)["org/drafter"].role == "drafter"
+
+
+@pytest.mark.parametrize("name", layout_names(refused=False))
+def test_drafters_of_others_are_listed_with_their_kind(home: Path, cache: Path, name: str):
+    layout = drafter_layout(name)
+    write_drafter(home / "drafters" / name, layout)
+    model = listed(home, cache)[name]
+    if layout.expected["kind"] == "model":
+        assert (model.role, model.drafter_kind) == ("chat", "")
+    else:
+        assert (model.drafter_kind, model.problem) == (layout.expected["kind"], "")
+        assert model.role == ("head" if model.drafter_kind == "head" else "drafter")
+
+
+def test_a_drafter_that_cannot_be_used_has_the_reason(home: Path, cache: Path):
+    for name in layout_names(refused=True):
+        layout = drafter_layout(name)
+        write_drafter(home / "drafters" / name, layout)
+        model = listed(home, cache)[name]
+        if "problem" in layout.expected and name != "refused-pickled":
+            assert model.role == "drafter"
+            assert layout.expected["problem"] in model.problem
+            assert model.remedy
 
 
 @pytest.mark.parametrize("model_type", ["llama", "qwen3", "gpt_oss", "mistral", "gemma3"])

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from models.drafter_folders import describe_head
+from models.drafter_folders import describe_drafter
 from models.errors import Problem
 from models.memory.model_size import ModelSize, count_values, float_bytes, weigh
 from models.model_folder import ModelFolder
@@ -79,7 +79,7 @@ def test_a_head(tmp_path: Path) -> None:
     write(folder, layouts, name="head")
     config = {"model_type": "slipstream-head", "target_fingerprint": "0" * 16, "target": "t"}
     (folder / "config.json").write_text(json.dumps(config))
-    size = weigh(describe_head(folder))
+    size = weigh(describe_drafter(folder))
     assert size.is_head
     assert count_values(size) == 128 * 64 + 8
 

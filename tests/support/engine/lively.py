@@ -54,3 +54,10 @@ def answer(prompt: int, answered: int, *, likeliest: int = 6) -> RecordedAnswer:
         mx.array(np.array(top)),
         mx.array(np.log(random.dirichlet([1.0] * likeliest, answered) / 2)).astype(mx.float16),
     )
+
+
+def row_of() -> mx.array:
+    """The row of each token, -1 where there is none."""
+    rows = np.full(VOCABULARY, -1)
+    rows[KEPT] = np.arange(len(KEPT))
+    return mx.array(rows)

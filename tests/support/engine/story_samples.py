@@ -7,8 +7,10 @@ from pathlib import Path
 import mlx.core as mx
 
 from engine.distil.answering import TokenizedPrompt
+from engine.distil.head_learner import HeadLearner
 from engine.drafters.head_network import BoundHead, new_head, shape_for
 from engine.loading import LoadedModel
+from engine.model_parts import embedding
 
 STORIES = Path(__file__).parents[2] / "data" / "stories260K"
 
@@ -40,3 +42,8 @@ def new_story_head(stories: LoadedModel, *, rows: int = 512) -> BoundHead:
     mx.random.seed(0)
     shape = shape_for(stories.model, rows=rows)
     return new_head(stories.model, shape, mx.arange(rows, dtype=mx.int32))
+
+
+def new_story_learner(stories: LoadedModel, *, rows: int = 512) -> HeadLearner:
+    """Such a head, as it learns."""
+    return HeadLearner(new_story_head(stories, rows=rows), embedding(stories.model))

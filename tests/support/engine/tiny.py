@@ -119,21 +119,23 @@ def build(
     vocabulary: int = 64,
     dtype: mx.Dtype = mx.float32,
     bits: int | None = None,
+    sizes: Config | None = None,
 ) -> nn.Module:
     """A model of one of `ARCHITECTURES`; quantized in groups of `GROUP_SIZE` if `bits` are given.
 
-    Heads and embeddings are as in the real families: Gemma and LFM2 tie them, the others do not.
+    `sizes`: the rest of its config.json, which other architectures need. Heads and embeddings are
+    as in the real families: Gemma and LFM2 tie them, the others do not.
     """
-    config = _config(architecture, vocabulary=vocabulary)
+    config = _config(architecture, vocabulary=vocabulary, sizes=sizes)
     model_class, arguments_class = _get_classes(config)
     mx.random.seed(seed)
     model: nn.Module = model_class(arguments_class.from_dict(config))
-    if architecture.startswith("gemma"):
+    if architecture.startswith("gemma3"):
         model.sanitize({})  # ties the head, which a weight file without one does
     model.eval()
 
-    # Gemma's norms multiply by 1 + weight.
-    unity = 1.0 if architecture.startswith("gemma") else 0.0
+    # The norms of Gemma 3 multiply by 1 + weight.
+    unity = 1.0 if architecture.startswith("gemma3") else 0.0
 
     def scale(factors: Callable[[str, mx.array], float]) -> None:
         def scaled(path: str, weight: mx.array) -> mx.array:
@@ -226,8 +228,10 @@ def save(model: nn.Module, config: Config, folder: Path) -> None:
     (folder / "config.json").write_text(json.dumps(config, indent=2))
 
 
-def _config(architecture: str, *, vocabulary: int, bits: int | None = None) -> Config:
-    config = _CONFIGS[architecture] | {
+def _config(
+    architecture: str, *, vocabulary: int, bits: int | None = None, sizes: Config | None = None
+) -> Config:
+    config = (_CONFIGS[architecture] if sizes is None else sizes) | {
         "model_type": architecture,
         "vocab_size": vocabulary,
         "eos_token_id": 256,

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from models.drafter_folders import HEAD_MODEL_TYPE, WEIGHTS_NAME
+from models.drafter_kinds import HEAD_MODEL_TYPE, HEAD_WEIGHTS_NAME
 from models.installed import store
 from models.records import Installed
 
@@ -40,7 +40,7 @@ def model_files(**config: Any) -> dict[str, bytes]:
 def head_files() -> dict[str, bytes]:
     """A drafter head."""
     config = {"model_type": HEAD_MODEL_TYPE, "target": "A target", "target_fingerprint": "0" * 16}
-    return {"config.json": json.dumps(config).encode(), WEIGHTS_NAME: weights()}
+    return {"config.json": json.dumps(config).encode(), HEAD_WEIGHTS_NAME: weights()}
 
 
 def write(folder: Path, files: dict[str, bytes]) -> Path:

@@ -6,6 +6,7 @@ from statistics import median, pstdev
 import pytest
 
 from models.errors import Problem
+from tests.lab.simulate.calibrated import calibrated
 from tests.lab.simulate.conditions import SCENARIOS, Conditions, Noise, find_scenario
 from tests.lab.simulate.tests.recorded import STEEP, conditions
 
@@ -55,6 +56,15 @@ def test_watching_and_catching_up_cost() -> None:
     assert machine.draft_seconds("head", 4, **at, watched=True) == pytest.approx(1.2)
     assert machine.draft_seconds("head", 4, **at, behind=20) == pytest.approx(1.5)
     assert machine.draft_seconds("unheard of", 2, **at) == pytest.approx(0.1)
+
+
+def test_what_a_draft_costs_however_long_it_is_comes_once() -> None:
+    machine = conditions(STEEP, step=0.25, starts={"head": 0.5})
+    assert [draft(machine, tokens) for tokens in (1, 4)] == [0.75, 1.5]
+    (found,) = {
+        (each.start_seconds, each.step_seconds) for each in calibrated(machine, ["head"]).drafts
+    }
+    assert found == pytest.approx((0.5, 0.25))
 
 
 def test_a_clock_without_noise_is_right() -> None:

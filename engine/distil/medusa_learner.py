@@ -1,0 +1,97 @@
+"""How Medusa's heads learn: each the token at its own distance, all from the same states."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import mlx.core as mx
+import mlx.nn as nn
+import numpy as np
+
+from engine.device import fetch
+from engine.distil.loss import FURTHER, Batch, soft_cross_entropy
+from engine.distil.store import RecordedAnswer
+from engine.drafters.medusa import MedusaHeads, MedusaShape, save_medusa
+from engine.loading import LoadedModel
+from engine.model_parts import embedding, final_norm, output_rows
+
+_HEADS, _LAYERS = 4, 1
+
+
+@dataclass(frozen=True, slots=True)
+class MedusaLearner:
+    """`norm` is the target's final one, behind its last layer; `vocabulary` its number of logits.
+
+    The last of an answer's states are those behind the target's last layer.
+    """
+
+    network: MedusaHeads
+    kept: mx.array
+    norm: nn.Module
+    vocabulary: int
+
+    @classmethod
+    def weights(cls, model: nn.Module, *, rows: int) -> int:
+        width = _width(model)
+        return _HEADS * width * (_LAYERS * width + rows)
+
+    @classmethod
+    def begin(cls, target: LoadedModel, kept: mx.array) -> Self:
+        """The heads begin as the target's output layer: each predicts what the target does."""
+        model = target.model
+        network = MedusaHeads(MedusaShape(_width(model), _HEADS, _LAYERS, kept.size))
+        for head in network.heads:
+            head.output.weight = output_rows(model, kept).astype(mx.float32)
+        mx.eval(network.parameters())
+        vocabulary: int = model(mx.zeros((1, 1), dtype=mx.int32)).shape[-1]
+        return cls(network, kept, final_norm(model), vocabulary)
+
+    def steps(self, share: float) -> int:
+        return len(self.network.heads)
+
+    def loss(self, batch: Batch, steps: int) -> mx.array:
+        """The sum of the heads' cross entropies, further ones weighing less (Medusa, section 2.2).
+
+        What is `k` tokens behind a position's first prediction, head k predicts from there.
+        """
+        last = batch.states[:, batch.lead :, -1]
+        states = self._normed(last.reshape(-1, last.shape[-1])[mx.array(batch.predicting)])
+        total = mx.array(0.0)
+        for k, head in enumerate(self.network.heads[:steps]):
+            far = np.flatnonzero(batch.rank >= k)
+            if not far.size:  # no answer is so long
+                break
+            told, read = mx.array(far), mx.array(far - k)
+            entropy = soft_cross_entropy(
+                head.residual(states[read]),
+                head.output.weight,
+                batch.rows[told],
+                batch.chances[told],
+            )
+            total = total + FURTHER**k * entropy
+        return total
+
+    def chains(self, answer: RecordedAnswer, length: int) -> Iterator[np.ndarray]:
+        states = self._normed(answer.states[: len(answer.tokens) - 2, -1].astype(mx.float32))
+        for head in self.network.heads[:length]:
+            yield np.array(fetch(self.kept[mx.argmax(head(states), axis=-1)])[0])
+
+    def save(self, folder: Path, *, target: str, fingerprint: str) -> None:
+        save_medusa(
+            self.network,
+            self.kept,
+            folder,
+            target=target,
+            fingerprint=fingerprint,
+            vocabulary=self.vocabulary,
+        )
+
+    def _normed(self, states: mx.array) -> mx.array:
+        normed: mx.array = self.norm(states)
+        return mx.stop_gradient(normed.astype(mx.float32))
+
+
+def _width(model: nn.Module) -> int:
+    width: int = embedding(model)(mx.zeros((1,), dtype=mx.int32)).shape[-1]
+    return width

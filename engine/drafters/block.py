@@ -1,0 +1,166 @@
+"""Drafts a block of tokens in one pass (DFlash, arXiv 2602.06036, DFlash2, DSpark).
+
+A network keeps keys and values of the target's hidden states of all committed tokens but the
+newest: the context. The newest token is the anchor; it and as many mask tokens as the block has
+places are read in one pass, which sees the context and itself and leaves no trace in it. Then
+the tokens are drawn from place to place, each place corrected by the token before it where the
+network can do so. To take tokens back is to cut the context.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
+
+import mlx.core as mx
+from mlx_lm.models.cache import KVCache
+
+from engine.decoder import Decoder
+from engine.draft_length import DraftCandidate, DraftChoice
+from engine.drafters import DraftArrays
+from engine.drafters.chain import draft_chain
+from engine.model_parts import Tap
+from engine.request import Sampling
+
+_PREFILL_ROWS = 512
+
+
+class ContextCache:
+    """One layer's keys and values of the newest context positions.
+
+    A block sees `shown` of them; some more are held, so that a little can be taken back.
+    """
+
+    _SPARE = 1024
+
+    def __init__(self, shown: int) -> None:
+        self._shown = shown
+        self._held = KVCache()
+
+    @property
+    def state(self) -> list[mx.array]:
+        """What it holds."""
+        return [] if self._held.empty() else [self._held.keys, self._held.values]
+
+    def append(self, keys: mx.array, values: mx.array) -> None:
+        """The next positions', (1, heads, n, dim) each."""
+        keys, values = self._held.update_and_fetch(keys, values)
+        if self._held.offset > self._shown + 2 * self._SPARE:
+            kept = self._shown + self._SPARE
+            self._held.state = keys[..., -kept:, :], values[..., -kept:, :], kept
+
+    def beside(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
+        """What a block sees: the context that is shown, then its own, which are not kept."""
+        first = max(self._held.offset - self._shown, 0)
+        all_keys, all_values = self._held.update_and_fetch(keys, values)
+        self._held.trim(keys.shape[2])
+        return all_keys[..., first:, :], all_values[..., first:, :]
+
+    def cut(self, positions: int) -> None:
+        """Forget the newest `positions`."""
+        self._held.trim(positions)
+
+
+class Block(Protocol):
+    """The places of a block that was read, of which tokens are drawn one after the other."""
+
+    @property
+    def confidence(self) -> Callable[[mx.array], mx.array] | None:
+        """How sure the network is of the place that was read last, for the token drawn there,
+        (1,): (1,). None where it has no opinion."""
+
+    def read(self, previous: mx.array) -> mx.array:
+        """The next place's logits behind the token `previous`, (1,): (1, target's vocabulary);
+        minus infinity for what it cannot propose."""
+
+
+class BlockNetwork(Protocol):
+    """What drafts blocks for one target.
+
+    Attributes: `taps`, which of the target's states it reads; `most`, tokens a block can propose.
+    """
+
+    @property
+    def taps(self) -> tuple[Tap, ...]: ...
+
+    @property
+    def most(self) -> int: ...
+
+    def make_cache(self) -> list[ContextCache]:
+        """For no context yet."""
+
+    def extend(self, states: mx.array, position: int, cache: list[ContextCache]) -> None:
+        """Append the target's states, (1, n, taps, width), from `position` on to the context."""
+
+    def block(self, anchor: int, length: int, position: int, cache: list[ContextCache]) -> Block:
+        """`length` places behind the token `anchor`, which is at `position`."""
+
+
+class BlockDrafter:
+    """Drafts for `target`, whose hidden states are recorded from now on."""
+
+    def __init__(self, target: Decoder, network: BlockNetwork, *, name: str) -> None:
+        self.name = name
+        self._network = network
+        self._states = target.record(network.taps)
+        self._vocabulary = target.vocabulary
+        self._cache = network.make_cache()
+        self._first = self._end = 0  # the positions in the context
+
+    def prepare(self, tokens: list[int]) -> Iterator[int]:
+        self.rewind(len(tokens) - 1)
+        while self._extend(tokens):
+            mx.eval([cache.state for cache in self._cache])
+            yield self._end
+
+    def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
+        most = self._network.most
+        unread = min(len(tokens) - 1, self._states.end) - max(self._end, self._states.first)
+        behind = max(unread - most - 1, 0)  # what a round commits is read with the next block
+        return (DraftCandidate(self.name, most, behind=behind),)
+
+    def propose(
+        self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
+    ) -> DraftArrays | None:
+        self.rewind(len(tokens) - 1)  # the newest token is the anchor
+        while self._extend(tokens):
+            pass
+        if self._end == self._first:
+            return None
+        choice = choice.within(self._network.most)
+        block = self._network.block(tokens[-1], choice.length, len(tokens) - 1, self._cache)
+        return draft_chain(
+            block.read,
+            unread=tokens[-1:],
+            tokens=tokens,
+            choice=choice,
+            vocabulary=self._vocabulary,
+            sampling=sampling,
+            key=key,
+            drafter=self.name,
+            confidence=block.confidence,
+        )
+
+    def accept(self, accepted: int) -> None:
+        """The context never has what was drafted: it grows by the target's states alone."""
+
+    def rewind(self, length: int) -> None:
+        surplus = self._end - max(length, self._first)
+        if surplus > 0:
+            for cache in self._cache:
+                cache.cut(surplus)
+            self._end -= surplus
+
+    def _extend(self, tokens: list[int]) -> bool:
+        """Read some more of the target's states; False where all are read.
+
+        Where states in between are missing, the context starts again with those that are recorded.
+        """
+        if self._end == self._first or self._end < self._states.first:
+            self._cache = self._network.make_cache()
+            self._first = self._end = self._states.first
+        end = min(self._end + _PREFILL_ROWS, len(tokens) - 1, self._states.end)
+        if end <= self._end:
+            return False
+        states = self._states.between(self._end, end)[None]
+        self._network.extend(states, self._end, self._cache)
+        self._end = end
+        return True

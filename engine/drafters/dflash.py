@@ -1,0 +1,669 @@
+"""DFlash and DFlash2: the networks that draft a block of tokens in one pass, and their folders.
+
+DFlash (arXiv 2602.06036): the target's states of a few layers, fused into one, are the context of
+a few Qwen3 layers. The block's rows attend to the context and to each other; keys and values of
+both are made by the same weights. Tokens are embedded, and states read out, by the target's own
+layers. DFlash2 adds short causal convolutions within the block around attention and feedforward,
+and chooses among the likeliest 16 tokens of a place by what the token before it is.
+
+Sizes are those of the tensors. The config is often a copy of the target's, and only says what
+tensors cannot: which layers are tapped, what is seen, how positions are rotated.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+from mlx_lm.models.gemma3_text import MLP as GemmaFeedforward
+from mlx_lm.models.qwen3 import MLP as Feedforward
+from mlx_lm.models.rope_utils import initialize_rope
+
+from engine.decoder import Decoder
+from engine.device import fetch
+from engine.drafters import DrafterRefused
+from engine.drafters.block import Block, BlockDrafter, ContextCache
+from engine.drafters.chain import row_of_token, spread
+from engine.drafters.weights import (
+    Tensors,
+    columns,
+    damaged,
+    fill,
+    read_tensors,
+    refused_as_damaged,
+)
+from engine.model_parts import Tap, embedding, embedding_scale, output_layer
+
+_SHOWN = 4096  # context positions: with more, published drafters are accepted less
+_ALIKE = 0.95  # cosine of what two layers give that are the same up to quantization
+_COMPARED = 64  # tokens
+
+Settings = Mapping[str, Any]
+Confidence = Callable[[mx.array], mx.array]
+
+
+@dataclass(frozen=True, slots=True)
+class Rotation:
+    """How positions are rotated: the first `dims` of a head; `scaling` as mlx-lm reads it."""
+
+    dims: int
+    base: float
+    scaling: Mapping[str, Any] | None = None
+    interleaved: bool = False
+    longest: int = 32768
+
+    def build(self) -> nn.Module:
+        """The module that does so."""
+        scaling = None if self.scaling is None else dict(self.scaling)
+        return initialize_rope(self.dims, self.base, self.interleaved, scaling, self.longest)
+
+
+@dataclass(frozen=True, slots=True)
+class BlockShape:
+    """The sizes of a block drafter.
+
+    `taps`: whose states it reads; `windows`, by layer: how far a row sees, itself included, None
+    for everything; `causal`, by layer: whether a row sees those before it only; `block_size` rows,
+    of which those from `first_place` on propose a token. `gated`: queries come with a gate;
+    `tied_values`: values are made of the keys' projection; `gemma`: norms, activation and scale
+    are Gemma-4's; `sinks`: attention may go nowhere.
+    """
+
+    hidden_size: int
+    target_width: int
+    taps: tuple[Tap, ...]
+    num_attention_heads: int
+    num_key_value_heads: int
+    head_dim: int
+    intermediate_size: int
+    rms_norm_eps: float
+    rotation: Rotation
+    windows: tuple[int | None, ...]
+    causal: tuple[bool, ...]
+    block_size: int
+    mask_token: int
+    first_place: int = 1
+    gated: bool = False
+    tied_values: bool = False
+    biased: bool = False
+    sinks: bool = False
+    gemma: bool = False
+
+    @property
+    def most(self) -> int:
+        """How many tokens a block proposes."""
+        return self.block_size - self.first_place
+
+    def rows(self, length: int) -> int:
+        """How many of a block's rows have to be read for `length` tokens: no row sees those behind
+        it where all layers are causal."""
+        return self.first_place + length if all(self.causal) else self.block_size
+
+
+class BlockAttention(nn.Module):
+    """Rows of a block attend to the context and to the block."""
+
+    def __init__(self, shape: BlockShape, index: int) -> None:
+        super().__init__()
+        width, heads, dim = shape.hidden_size, shape.num_attention_heads, shape.head_dim
+        self.head_dim, self.gated = dim, shape.gated
+        self.scale = 1.0 if shape.gemma else dim**-0.5
+        self.q_proj = nn.Linear(width, heads * dim * (1 + shape.gated), bias=shape.biased)
+        self.k_proj = nn.Linear(width, shape.num_key_value_heads * dim, bias=shape.biased)
+        if not shape.tied_values:
+            self.v_proj = nn.Linear(width, shape.num_key_value_heads * dim, bias=shape.biased)
+        self.o_proj = nn.Linear(heads * dim, width, bias=shape.biased)
+        self.q_norm = nn.RMSNorm(dim, eps=shape.rms_norm_eps)
+        self.k_norm = nn.RMSNorm(dim, eps=shape.rms_norm_eps)
+        if shape.sinks:
+            self.attention_sink_bias = mx.zeros((heads,))
+        self._values_eps = shape.rms_norm_eps if shape.gemma else None
+        self._window, self._causal = shape.windows[index], shape.causal[index]
+        self._rotate = shape.rotation.build()
+
+    @property
+    def shown(self) -> int:
+        """How many context positions a row may see."""
+        return _SHOWN if self._window is None else self._window - 1
+
+    def remember(self, context: mx.array, position: int, cache: ContextCache) -> None:
+        """Append the keys and values of `context`, (1, n, width), which begins at `position`."""
+        cache.append(*self._keys_and_values(context, position))
+
+    def __call__(self, x: mx.array, position: int, cache: ContextCache) -> mx.array:
+        rows = x.shape[1]
+        queries, gate = self._by_head(self.q_proj(x), parts=1 + self.gated), None
+        if self.gated:
+            queries, gate = mx.split(queries, 2, axis=-1)
+        queries = self._rotate(self.q_norm(queries).swapaxes(1, 2), offset=position)
+        keys, values = cache.beside(*self._keys_and_values(x, position))
+        mixed = mx.fast.scaled_dot_product_attention(
+            queries,
+            keys,
+            values,
+            scale=self.scale,
+            mask=self._visible(keys.shape[2] - rows, rows),
+            sinks=self.get("attention_sink_bias"),
+        )
+        mixed = mixed.swapaxes(1, 2)
+        if gate is not None:
+            mixed = mixed * mx.sigmoid(gate)
+        return self.o_proj(mixed.flatten(-2))
+
+    def _keys_and_values(self, x: mx.array, position: int) -> tuple[mx.array, mx.array]:
+        raw = self._by_head(self.k_proj(x))
+        values = self._by_head(self.v_proj(x)) if "v_proj" in self else raw
+        if self._values_eps is not None:
+            values = mx.fast.rms_norm(values, None, self._values_eps)
+        keys = self._rotate(self.k_norm(raw).swapaxes(1, 2), offset=position)
+        return keys, values.swapaxes(1, 2)
+
+    def _by_head(self, x: mx.array, parts: int = 1) -> mx.array:
+        return x.reshape(*x.shape[:-1], -1, parts * self.head_dim)
+
+    def _visible(self, context: int, rows: int) -> mx.array | None:
+        """Which of (context + rows) keys each row sees; None for all."""
+        if not self._causal and (self._window is None or context + rows <= self._window):
+            return None
+        query = context + mx.arange(rows)[:, None]
+        key = mx.arange(context + rows)[None]
+        seen = query - key < (self._window or 1 << 30)
+        return seen & (key <= query) if self._causal else seen
+
+
+class BlockLayer(nn.Module):
+    """A layer as Qwen3 has it, or as Gemma-4 has it, but for what attention sees."""
+
+    def __init__(self, shape: BlockShape, index: int) -> None:
+        super().__init__()
+
+        def norm() -> nn.RMSNorm:
+            return nn.RMSNorm(shape.hidden_size, eps=shape.rms_norm_eps)
+
+        self.self_attn = BlockAttention(shape, index)
+        feedforward = GemmaFeedforward if shape.gemma else Feedforward
+        self.mlp = feedforward(shape.hidden_size, shape.intermediate_size)
+        self.input_layernorm = norm()
+        self.post_attention_layernorm = norm()
+        self.gemma = shape.gemma
+        if shape.gemma:
+            self.pre_feedforward_layernorm = norm()
+            self.post_feedforward_layernorm = norm()
+            self.layer_scalar = mx.ones((1,))
+
+    def __call__(self, x: mx.array, position: int, cache: ContextCache) -> mx.array:
+        mixed = self.self_attn(self.input_layernorm(x), position, cache)
+        if not self.gemma:
+            x = x + mixed
+            return x + self.mlp(self.post_attention_layernorm(x))
+        x = x + self.post_attention_layernorm(mixed)
+        fed = self.mlp(self.pre_feedforward_layernorm(x))
+        return (x + self.post_feedforward_layernorm(fed)) * self.layer_scalar
+
+
+class DFlash(nn.Module):
+    """The network without its embedding and output layer. States are (1, n, width)."""
+
+    def __init__(
+        self, shape: BlockShape, layer: Callable[[BlockShape, int], BlockLayer] = BlockLayer
+    ) -> None:
+        super().__init__()
+        self.fc = nn.Linear(len(shape.taps) * shape.target_width, shape.hidden_size, bias=False)
+        self.hidden_norm = nn.RMSNorm(shape.hidden_size, eps=shape.rms_norm_eps)
+        self.layers = [layer(shape, index) for index in range(len(shape.windows))]
+        self.norm = nn.RMSNorm(shape.hidden_size, eps=shape.rms_norm_eps)
+
+    def extend(self, states: mx.array, position: int, cache: list[ContextCache]) -> None:
+        """Append the target's states, (1, n, taps, target's width), to the context."""
+        context = self.hidden_norm(self.fc(states.flatten(-2)))
+        for layer, each in zip(self.layers, cache, strict=True):
+            layer.self_attn.remember(context, position, each)
+
+    def __call__(self, x: mx.array, position: int, cache: list[ContextCache]) -> mx.array:
+        """What the layers make of a block's embedded rows, not yet normed."""
+        for layer, each in zip(self.layers, cache, strict=True):
+            x = layer(x, position, each)
+        return x
+
+    def places(self, states: mx.array, logits: mx.array) -> Block:
+        """What tokens are drawn from: the normed states (n, width) and logits (n, rows) of the
+        block's places."""
+        return Places(logits)
+
+
+class Places:
+    """Places whose logits do not depend on each other's tokens."""
+
+    confidence: Confidence | None = None
+
+    def __init__(self, logits: mx.array) -> None:
+        self._logits = iter(logits[:, None])
+
+    def read(self, previous: mx.array) -> mx.array:
+        return next(self._logits)
+
+
+class DynamicConvolution(nn.Module):
+    """Mixes each row of a block with those before it, by kernels that depend on the row.
+
+    There are two, before and after a sublayer, with a fixed part for each channel and a part from
+    the row itself for each group of channels.
+    """
+
+    def __init__(self, width: int, *, reach: int, group: int) -> None:
+        super().__init__()
+        self.base_kernel = mx.zeros((2, reach, width))
+        self.kernel_projection = nn.Linear(width, 2 * reach * (width // group), bias=False)
+        self._reach, self._group = reach, group
+
+    def kernels(self, x: mx.array) -> mx.array:
+        """Both kernels of each row of `x`, (1, n, width): (2, 1, n, reach, width)."""
+        own = self.kernel_projection(x).reshape(*x.shape[:2], 2, self._reach, -1)
+        own = mx.repeat(own, self._group, axis=-1)
+        return (own + self.base_kernel.astype(x.dtype)).transpose(2, 0, 1, 3, 4)
+
+    def mix(self, x: mx.array, kernel: mx.array) -> mx.array:
+        """`kernel`, (1, n, reach, width): its k-th entry weighs the row k before."""
+        rows = x.shape[1]
+        padded = mx.pad(x, [(0, 0), (self._reach - 1, 0), (0, 0)])
+        first = self._reach - 1
+        before = [padded[:, first - k : first - k + rows] for k in range(self._reach)]
+        return mx.sum(mx.stack(before, axis=2) * kernel, axis=2)
+
+
+class MixedLayer(BlockLayer):
+    """DFlash2's layer: convolutions around both sublayers."""
+
+    def __init__(self, shape: BlockShape, index: int, *, reach: int, group: int) -> None:
+        super().__init__(shape, index)
+        self.attention_conv = DynamicConvolution(shape.hidden_size, reach=reach, group=group)
+        self.mlp_conv = DynamicConvolution(shape.hidden_size, reach=reach, group=group)
+
+    def __call__(self, x: mx.array, position: int, cache: ContextCache) -> mx.array:
+        normed = self.input_layernorm(x)
+        before, after = self.attention_conv.kernels(normed)
+        mixed = self.attention_conv.mix(normed, before)
+        x = x + self.attention_conv.mix(self.self_attn(mixed, position, cache), after)
+        normed = self.post_attention_layernorm(x)
+        before, after = self.mlp_conv.kernels(normed)
+        mixed = self.mlp_conv.mix(normed, before)
+        return x + self.mlp_conv.mix(self.mlp(mixed), after)
+
+
+class CandidateSelector(nn.Module):
+    """Scores a place's likeliest tokens by the token before it."""
+
+    def __init__(self, width: int, *, rank: int, vocabulary: int) -> None:
+        super().__init__()
+        self.predecessor_codebook = nn.Embedding(vocabulary, rank)
+        self.successor_codebook = nn.Embedding(vocabulary, rank)
+        self.hidden_projection = nn.Linear(width, rank, bias=False)
+
+    def bonus(self, previous: mx.array, projected: mx.array, candidates: mx.array) -> mx.array:
+        """What each of `candidates`, (1, k), gains behind `previous`, (1,): (1, k).
+
+        `projected` is (1, rank), the place's state by `hidden_projection`.
+        """
+        last = self.predecessor_codebook.weight.shape[0] - 1
+        context = self.predecessor_codebook(mx.minimum(previous, last)) * projected
+        return (self.successor_codebook(candidates) @ context[..., None])[..., 0]
+
+
+class DFlash2(DFlash):
+    """See above."""
+
+    def __init__(
+        self,
+        shape: BlockShape,
+        *,
+        reach: int,
+        group: int,
+        rank: int,
+        candidates: int,
+        vocabulary: int,
+    ) -> None:
+        super().__init__(
+            shape, lambda shape, index: MixedLayer(shape, index, reach=reach, group=group)
+        )
+        self.candidate_selector = CandidateSelector(
+            shape.hidden_size, rank=rank, vocabulary=vocabulary
+        )
+        self._candidates = candidates
+
+    def places(self, states: mx.array, logits: mx.array) -> Block:
+        return SelectedPlaces(self.candidate_selector, states, logits, self._candidates)
+
+
+class SelectedPlaces:
+    """Places where one of the likeliest `count` tokens is drawn, scored by the one before it."""
+
+    confidence: Confidence | None = None
+
+    def __init__(
+        self, selector: CandidateSelector, states: mx.array, logits: mx.array, count: int
+    ) -> None:
+        self._selector, self._logits = selector, logits
+        self._candidates = mx.argpartition(logits, -count, axis=-1)[:, -count:]
+        self._projected = selector.hidden_projection(states).astype(mx.float32)
+        self._place = -1
+
+    def read(self, previous: mx.array) -> mx.array:
+        self._place += 1
+        here = slice(self._place, self._place + 1)
+        candidates, logits = self._candidates[here], self._logits[here]
+        scores = mx.take_along_axis(logits, candidates, axis=-1)
+        scores = scores + self._selector.bonus(previous, self._projected[here], candidates)
+        impossible = mx.full(logits.shape, -mx.inf)
+        return mx.put_along_axis(impossible, candidates, scores.astype(mx.float32), axis=-1)
+
+
+class BoundNetwork:
+    """A network with what it borrows of its target: a `BlockNetwork`.
+
+    `embed`: ids (1, n) to (1, n, width); `read_out`: states (1, n, width) to logits (1, n, rows);
+    `row_of`: the row of each of the target's tokens, where there are fewer rows: see `spread`.
+    Attributes: `weights`, the network.
+    """
+
+    def __init__(
+        self,
+        network: DFlash,
+        shape: BlockShape,
+        *,
+        embed: Callable[[mx.array], mx.array],
+        read_out: Callable[[mx.array], mx.array],
+        row_of: mx.array | None = None,
+    ) -> None:
+        self.taps, self.most = shape.taps, shape.most
+        self.weights, self._shape = network, shape
+        self._embed, self._read_out, self._row_of = embed, read_out, row_of
+        self.extend = network.extend
+
+    def make_cache(self) -> list[ContextCache]:
+        return [ContextCache(layer.self_attn.shown) for layer in self.weights.layers]
+
+    def block(self, anchor: int, length: int, position: int, cache: list[ContextCache]) -> Block:
+        first, rows = self._shape.first_place, self._shape.rows(length)
+        ids = mx.array([[anchor] + [self._shape.mask_token] * (rows - 1)], dtype=mx.int32)
+        states = self.weights(self._embed(ids), position, cache)
+        states = self.weights.norm(states[:, first : first + length])
+        logits = self._read_out(states)[0].astype(mx.float32)
+        places = self.weights.places(states[0], logits)
+        return places if self._row_of is None else SpreadPlaces(places, self._row_of)
+
+
+class SpreadPlaces:
+    """Places whose logits are of some tokens only, over the target's vocabulary."""
+
+    def __init__(self, places: Block, row_of: mx.array) -> None:
+        self._places, self._row_of = places, row_of
+        self.confidence = places.confidence
+
+    def read(self, previous: mx.array) -> mx.array:
+        return spread(self._places.read(previous), self._row_of)
+
+
+def load_dflash(folder: Path, config: Mapping[str, Any], target: Decoder) -> BlockDrafter:
+    """The DFlash or DFlash2 drafter in `folder`. Raises `Problem`."""
+    network = dflash_network(folder, config, target)
+    second = "candidate_selector" in network.weights
+    return BlockDrafter(target, network, name="DFlash2" if second else "DFlash")
+
+
+def dflash_network(folder: Path, config: Mapping[str, Any], target: Decoder) -> BoundNetwork:
+    """Its network. Raises `Problem`."""
+    said, tensors = settings(config), published_names(read_tensors(folder))
+    second = "candidate_selector.hidden_projection.weight" in tensors
+    try:
+        windows, causal = _seen(said, depth_of(tensors))
+        shape = shape_of(said, tensors, windows=windows, causal=causal)
+        require_fit(said, shape, target)
+        network = _dflash2(said, shape, tensors) if second else DFlash(shape)
+        return bind(network, shape, tensors, said=said, target=target, folder=folder)
+    except (KeyError, TypeError, ValueError, IndexError, ZeroDivisionError) as error:
+        raise damaged(folder, f"its config and its tensors do not fit ({error})") from error
+
+
+def _dflash2(said: Settings, shape: BlockShape, tensors: Tensors) -> DFlash2:
+    selector = "candidate_selector"
+    for codebook in ("predecessor_codebook", "successor_codebook"):  # published without .weight
+        if f"{selector}.{codebook}" in tensors:
+            tensors[f"{selector}.{codebook}.weight"] = tensors.pop(f"{selector}.{codebook}")
+    _, reach, width = tensors["layers.0.attention_conv.base_kernel"].shape
+    kernels = tensors["layers.0.attention_conv.kernel_projection.weight"].shape[0]
+    return DFlash2(
+        shape,
+        reach=reach,
+        group=width // (kernels // (2 * reach)),
+        rank=tensors[f"{selector}.hidden_projection.weight"].shape[0],
+        candidates=int(said["selector_top_k"]),
+        vocabulary=tensors[f"{selector}.predecessor_codebook.weight"].shape[0],
+    )
+
+
+def settings(config: Mapping[str, Any]) -> Settings:
+    """config.json without its nesting: what is said inside counts, as the packagings have it."""
+    inner = config.get("transformer_layer_config") or {}
+    return {**config, **inner, **_outer(config), **(config.get("dflash_config") or {})}
+
+
+def _outer(config: Mapping[str, Any]) -> Settings:
+    """What the outer level of a speculators config says better than its copy of a backbone's."""
+    if "transformer_layer_config" not in config:
+        return {}
+    names = ("block_size", "mask_token_id", "draft_vocab_size", "final_logit_softcapping")
+    return {name: config[name] for name in names if config.get(name) is not None}
+
+
+def published_names(tensors: Tensors) -> Tensors:
+    """The tensors by the names that the network has for them."""
+    renamed: Tensors = {}
+    for name, tensor in tensors.items():
+        renamed[name.removeprefix("model.").removeprefix("encoder.")] = tensor
+    return renamed
+
+
+def depth_of(tensors: Tensors) -> int:
+    """How many layers there are."""
+    return 1 + max(int(name.split(".")[1]) for name in tensors if name.startswith("layers."))
+
+
+def shape_of(
+    said: Settings,
+    tensors: Tensors,
+    *,
+    windows: Sequence[int | None],
+    causal: Sequence[bool],
+    first_place: int = 1,
+) -> BlockShape:
+    """The sizes, from the tensors, and the rest from the config. Raises KeyError, ValueError."""
+    first = "layers.0.self_attn"
+    dim = tensors[f"{first}.q_norm.weight"].shape[0]
+    heads = columns(tensors, f"{first}.o_proj", said) // dim
+    taps = taps_of(said, len(windows))
+    return BlockShape(
+        hidden_size=tensors["fc.weight"].shape[0],
+        target_width=columns(tensors, "fc", said) // len(taps),
+        taps=taps,
+        num_attention_heads=heads,
+        num_key_value_heads=tensors[f"{first}.k_proj.weight"].shape[0] // dim,
+        head_dim=dim,
+        intermediate_size=tensors["layers.0.mlp.gate_proj.weight"].shape[0],
+        rms_norm_eps=float(said.get("rms_norm_eps", 1e-6)),
+        rotation=rotation_of(said, dim),
+        windows=tuple(windows),
+        causal=tuple(causal),
+        block_size=int(said.get("block_size", 16)),
+        mask_token=int(said["mask_token_id"]),
+        first_place=first_place,
+        gated=tensors[f"{first}.q_proj.weight"].shape[0] == 2 * heads * dim,
+        tied_values=f"{first}.v_proj.weight" not in tensors,
+        biased=f"{first}.q_proj.bias" in tensors,
+        sinks=f"{first}.attention_sink_bias" in tensors,
+        gemma="layers.0.layer_scalar" in tensors,
+    )
+
+
+def taps_of(said: Settings, depth: int) -> tuple[Tap, ...]:
+    """The tapped layers in our numbers. Speculators number them as we do; the others number layers
+    from 0, the embedding being -1. Without any, they are spread over the target."""
+    numbers = said.get("aux_hidden_state_layer_ids")
+    if numbers is not None:
+        return tuple(int(number) for number in numbers)
+    numbers = said.get("target_layer_ids")
+    if numbers is None:
+        layers = int(said["num_target_layers"])
+        span = (layers - 4) / max(depth - 1, 1)
+        numbers = [round(1 + i * span) for i in range(depth)] if depth > 1 else [layers // 2]
+    return tuple(int(number) + 1 for number in numbers)
+
+
+def _seen(said: Settings, depth: int) -> tuple[list[int | None], list[bool]]:
+    """By layer, how far a row sees, and whether it sees only those before it: rows of sliding ones
+    do, unless it is said of all."""
+    sliding = sliding_layers(said, depth)
+    window = int(said["sliding_window"]) if any(sliding) else None
+    causal = sliding
+    if said.get("sliding_window_non_causal"):
+        causal = [False] * depth
+    for name in ("is_causal", "causal", "dflash_query_causal"):
+        if said.get(name) is not None:
+            causal = [bool(said[name])] * depth
+    return [window if slides else None for slides in sliding], causal
+
+
+def sliding_layers(said: Settings, depth: int) -> list[bool]:
+    """Which layers see only a window. The list may be the target's, which is longer."""
+    kinds = said.get("layer_types") or ["full_attention"] * depth
+    if len(kinds) < depth:
+        raise ValueError("layer_types")
+    return [kind == "sliding_attention" for kind in kinds[:depth]]
+
+
+def rotation_of(said: Settings, dims: int) -> Rotation:
+    """How positions are rotated: over whole heads, by what Qwen3's own code reads."""
+    scaling: dict[str, Any] = said.get("rope_parameters") or said.get("rope_scaling") or {}
+    scaling = scaling.get("full_attention", scaling)  # of a Gemma
+    kind = scaling.get("rope_type") or scaling.get("type") or "default"
+    base = scaling.get("rope_theta") or said.get("rope_theta") or 10000.0
+    longest = int(said.get("max_position_embeddings") or 32768)
+    if kind == "yarn":
+        scaling = {"original_max_position_embeddings": longest} | scaling
+    return Rotation(
+        dims=dims,
+        base=float(base),
+        scaling=None if kind in ("default", "mrope") else {**scaling, "rope_type": kind},
+        interleaved=said.get("rope_is_neox_style") is False,
+        longest=longest,
+    )
+
+
+def require_fit(said: Settings, shape: BlockShape, target: Decoder) -> None:
+    """Raises `DrafterRefused` where the sizes are not those of `target`."""
+    width = embedding(target.model)(mx.zeros((1,), dtype=mx.int32)).shape[-1]
+    depth = len(target.model.layers)
+    for what, its, ours in (
+        ("states of width", shape.target_width, width),
+        ("layers", said.get("num_target_layers"), depth),
+        ("tokens", said.get("vocab_size"), target.vocabulary),
+    ):
+        if its is not None and int(its) != ours:
+            raise DrafterRefused(
+                "other target",
+                f"The drafter was trained for a target with {its} {what}, and this one has {ours}.",
+                "Choose a drafter that was trained for this target.",
+            )
+
+
+def bind(
+    network: DFlash,
+    shape: BlockShape,
+    tensors: Tensors,
+    *,
+    said: Settings,
+    target: Decoder,
+    folder: Path,
+) -> BoundNetwork:
+    """Give `network` its weights, and the embedding and output layer of `target`, unless it has
+    others of its own. Raises `Problem`."""
+    offsets, _ = tensors.pop("d2t", None), tensors.pop("t2d", None)
+    row_of = None if offsets is None else _row_of(offsets, target, folder)
+    borrowed, model = embedding(target.model), target.model
+    scale = float(said.get("input_embedding_scale", 1.0))
+    if "embed_tokens.weight" not in tensors:
+        scale *= embedding_scale(model)
+    elif shape.gemma:
+        scale *= shape.hidden_size**0.5
+    cap = said.get("final_logit_softcapping")
+    _share(tensors, target, cap=cap)
+    last = target.vocabulary - 1
+    if "embed_tokens.weight" in tensors:
+        rows = tensors["embed_tokens.weight"].shape[0]
+        network.embed_tokens = nn.Embedding(rows, columns(tensors, "embed_tokens", said))
+        last = rows - 1
+    if "lm_head.weight" in tensors:
+        rows = tensors["lm_head.weight"].shape[0]
+        network.lm_head = nn.Linear(columns(tensors, "lm_head", said), rows, bias=False)
+    with refused_as_damaged(folder):
+        fill(network, tensors)
+    embed = network.get("embed_tokens", borrowed)
+    own_output = network.get("lm_head")
+    read_out = output_layer(model) if own_output is None else _capped(own_output, cap)
+    return BoundNetwork(
+        network,
+        shape,
+        embed=lambda ids: embed(mx.minimum(ids, last)) * scale,
+        read_out=read_out,
+        row_of=row_of,
+    )
+
+
+def _row_of(offsets: mx.array, target: Decoder, folder: Path) -> mx.array:
+    """The row of each of the target's tokens; `offsets` has how far each row's token is from it."""
+    (ids,) = fetch(offsets + mx.arange(offsets.size))
+    if min(ids) < 0 or max(ids) >= target.vocabulary or len(set(ids)) != len(ids):
+        raise damaged(folder, "its vocabulary map does not fit the target")
+    return row_of_token(ids, target.vocabulary)
+
+
+def _capped(
+    layer: Callable[[mx.array], mx.array], cap: float | None
+) -> Callable[[mx.array], mx.array]:
+    return layer if not cap else lambda states: mx.tanh(layer(states) / cap) * cap
+
+
+def _share(tensors: Tensors, target: Decoder, *, cap: float | None) -> None:
+    """Drop the embedding and the output layer where the target's give the same.
+
+    Those may be quantized, and then are faster. `cap` is the drafter's own soft cap.
+    """
+    every = max(target.vocabulary // _COMPARED, 1)
+    ids = mx.arange(0, target.vocabulary, every, dtype=mx.int32)
+    if _is_whole(tensors, "embed_tokens", target.vocabulary):
+        ours, theirs = tensors["embed_tokens.weight"][ids], embedding(target.model)(ids)
+        if _alike(ours, theirs):
+            del tensors["embed_tokens.weight"]
+    if _is_whole(tensors, "lm_head", target.vocabulary):
+        rows = tensors["lm_head.weight"][ids].astype(mx.float32)
+        states = mx.random.normal((_COMPARED, rows.shape[1]), key=mx.random.key(0))
+        spread = 2.0 * (cap or 30.0)  # so that caps show
+        states = states * spread / mx.std(states @ rows.T)
+        ours = _capped(lambda x: x @ rows.T, cap)(states)
+        if _alike(ours, output_layer(target.model, ids)(states[None])[0]):
+            del tensors["lm_head.weight"]
+
+
+def _is_whole(tensors: Tensors, module: str, vocabulary: int) -> bool:
+    weight = tensors.get(f"{module}.weight")
+    return weight is not None and f"{module}.scales" not in tensors and len(weight) == vocabulary
+
+
+def _alike(ours: mx.array, theirs: mx.array) -> bool:
+    if ours.shape != theirs.shape:
+        return False
+    ours, theirs = ours.astype(mx.float32), theirs.astype(mx.float32)
+    lengths = mx.linalg.norm(ours) * mx.linalg.norm(theirs)
+    (cosine,) = fetch(mx.sum(ours * theirs) / lengths)
+    return bool(cosine > _ALIKE)

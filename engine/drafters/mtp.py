@@ -1,0 +1,255 @@
+"""An MTP module: the layer with which a target was trained to predict one more token.
+
+It joins the target's state of a token, behind the final norm, with the embedding of the token that
+came next, and reads both with one layer of the target's kind (DeepSeek-V3, arXiv 2412.19437). Of
+the state that this gives, the target's own output layer makes logits; the module takes it in place
+of the target's to continue. It was trained to do so once or twice; more steps work, less well.
+
+Knows the network and how its tensors are named in what is published: by Qwen, DeepSeek, GLM and
+MiMo, beside their own layers or in folders of their own, and by speculators and MLX's converters.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+from mlx_lm.models.base import create_attention_mask
+from mlx_lm.models.cache import KVCache
+
+from engine.decoder import Decoder
+from engine.drafters import DrafterRefused
+from engine.drafters.chain import row_of_token, spread
+from engine.drafters.states import StateDrafter
+from engine.drafters.weights import damaged, fill, read_tensors, refused_as_damaged
+from engine.model_parts import Tap, embedding, embedding_scale, new_layer, output_layer
+
+_TEXT_CONFIGS = ("text_config", "transformer_layer_config")  # transformers', speculators'
+_ZERO_CENTRED = ("qwen3_next", "qwen3_5", "qwen3_5_moe")
+"""Families whose norms multiply by 1 + weight; mlx-lm's models of them by the weight."""
+_STATE_FIRST = ("mimo",)
+"""Families that put the state before the embedding; others put the embedding first."""
+
+
+class MtpModule(nn.Module):
+    """What is trained. States and embeddings are (1, n, width), of the target's width."""
+
+    def __init__(self, layer: nn.Module, *, state_first: bool = False) -> None:
+        """`layer`: a decoder layer of mlx-lm's, which has norms of the right size."""
+        super().__init__()
+        width, epsilon = layer.input_layernorm.weight.size, layer.input_layernorm.eps
+        self.token_norm = nn.RMSNorm(width, eps=epsilon)
+        self.state_norm = nn.RMSNorm(width, eps=epsilon)
+        self.fuse = nn.Linear(2 * width, width, bias=False)
+        self.layer = layer
+        self.norm = nn.RMSNorm(width, eps=epsilon)
+        self._state_first = state_first
+
+    def __call__(self, states: mx.array, embeddings: mx.array, cache: KVCache) -> mx.array:
+        """The next states: `states` of each token, `embeddings` of the token after it."""
+        parts = [self.token_norm(embeddings), self.state_norm(states)]
+        if self._state_first:
+            parts.reverse()
+        x = self.fuse(mx.concatenate(parts, axis=-1))
+        # As an array: layers with latent attention (DeepSeek's) take no other mask.
+        mask = create_attention_mask(x, cache, return_array=True)
+        return self.norm(self.layer(x, mask, cache))
+
+
+class MtpNetwork:
+    """A module as `engine.drafters.states.StateDrafter` drafts with it, for its target."""
+
+    taps: tuple[Tap, ...] = ("norm",)
+
+    def __init__(self, module: MtpModule, target: Decoder, *, kept: Sequence[int] | None) -> None:
+        """`kept`: the token ids that it can propose; None for all. Fewer cost less."""
+        self._module = module
+        self._embed, self._scale = embedding(target.model), embedding_scale(target.model)
+        rows = None if kept is None else mx.array(list(kept))
+        self._output = output_layer(target.model, rows)
+        self._row_of = None if kept is None else row_of_token(list(kept), target.vocabulary)
+
+    def begin(self, states: mx.array) -> mx.array:
+        return states[:, :, 0]
+
+    def go_on(self, state: mx.array) -> mx.array:
+        return state
+
+    def __call__(
+        self, begun: mx.array, tokens: mx.array, mask: Any, cache: list[KVCache]
+    ) -> mx.array:
+        return self._module(begun, self._embed(tokens) * self._scale, cache[0])
+
+    def logits(self, state: mx.array) -> mx.array:
+        logits = self._output(state)
+        return logits if self._row_of is None else spread(logits, self._row_of)
+
+    def make_cache(self) -> list[KVCache]:
+        return [KVCache()]
+
+
+def load_mtp(folder: Path, config: Mapping[str, Any], target: Decoder) -> StateDrafter:
+    """The drafter in `folder`, which may be the target's own, with its config.json.
+
+    Raises `DrafterRefused`, or `Problem` where the target does not lend what it needs.
+    """
+    return StateDrafter(target, load_network(folder, config, target), name="MTP")
+
+
+def load_network(
+    folder: Path, config: Mapping[str, Any], target: Decoder, *, kept: Sequence[int] | None = None
+) -> MtpNetwork:
+    """Its network. `kept`: the token ids that it proposes; None for all. Raises as `load_mtp`."""
+    text = next((config[key] for key in _TEXT_CONFIGS if key in config), config)
+    if text.get("mtp_use_dedicated_embeddings"):
+        raise DrafterRefused(
+            "unsupported",
+            f"The MTP module in {folder} has an embedding of its own.",
+            "Choose one that shares its target's.",
+        )
+    tensors = _renamed(read_tensors(folder))
+    missing = {"fuse.weight", "norm.weight"} - tensors.keys()
+    if missing:
+        raise damaged(folder, "it has no tensors of an MTP module, or not all")
+    family = getattr(target.model, "model_type", "")
+    module = MtpModule(new_layer(target.model), state_first=family in _STATE_FIRST)
+    theirs, ours = tensors["norm.weight"].size, module.norm.weight.size
+    if theirs != ours:
+        raise DrafterRefused(
+            "other target",
+            f"The MTP module in {folder} reads states of {theirs} numbers, and this target's have "
+            f"{ours}.",
+            "Choose one that was made for this target.",
+        )
+    with refused_as_damaged(folder):
+        tensors = _as_mlx(tensors, target.model)
+        fill(module, _uncentred(tensors) if family in _ZERO_CENTRED else tensors)
+    return MtpNetwork(module, target, kept=kept)
+
+
+@dataclass(frozen=True, slots=True)
+class _Spelling:
+    """Names of one publisher. `fuse` matches the name of the matrix by which the module is found,
+    and what stands before `mark` in it stands before all others'. `ours`: how names begin there,
+    and here; None for those that the target lends. The first that fits counts."""
+
+    fuse: re.Pattern[str]
+    mark: str
+    ours: Mapping[str, str | None]
+
+
+_SPELLINGS = (
+    _Spelling(  # Qwen; MLX's converters leave the prefix out
+        re.compile(r"((.*\.)?mtp\.)?fc\.weight"),
+        "fc.weight",
+        {
+            "fc.": "fuse.",
+            "pre_fc_norm_embedding.": "token_norm.",
+            "pre_fc_norm_hidden.": "state_norm.",
+            "norm.": "norm.",
+            "layers.0.": "layer.",
+        },
+    ),
+    _Spelling(  # MiMo; speculators leaves `model.` out
+        re.compile(r"(model\.)?mtp_layers\.0\.input_proj\.weight"),
+        "input_proj.weight",
+        {
+            "input_proj.": "fuse.",
+            "token_layernorm.": "token_norm.",
+            "hidden_layernorm.": "state_norm.",
+            "final_layernorm.": "norm.",
+            "": "layer.",
+        },
+    ),
+    _Spelling(  # DeepSeek and GLM, behind their last layer; MLX's converters take that apart
+        re.compile(r"(.*\.)?eh_proj\.weight"),
+        "eh_proj.weight",
+        {
+            "eh_proj.": "fuse.",
+            "enorm.": "token_norm.",
+            "hnorm.": "state_norm.",
+            "shared_head.norm.": "norm.",
+            "shared_head_norm.": "norm.",
+            "shared_head.head.": None,
+            "embed_tokens.": None,
+            "mtp_block.": "layer.",
+            "": "layer.",
+        },
+    ),
+)
+
+
+def _renamed(tensors: Mapping[str, mx.array]) -> dict[str, mx.array]:
+    """The tensors of the module among `tensors`, by our names; of several modules, the first's."""
+    for spelling in _SPELLINGS:
+        found = sorted(filter(spelling.fuse.fullmatch, tensors), key=lambda name: (len(name), name))
+        if found:
+            before = found[0].removesuffix(spelling.mark)
+            rest = {
+                name.removeprefix(before): array
+                for name, array in tensors.items()
+                if name.startswith(before)
+            }
+            named = ((_ours(name, spelling), array) for name, array in rest.items())
+            return {name: array for name, array in named if name}
+    return {}
+
+
+def _ours(name: str, spelling: _Spelling) -> str | None:
+    for theirs, ours in spelling.ours.items():
+        if name.startswith(theirs):
+            return ours and ours + name.removeprefix(theirs)
+    return None
+
+
+def _as_mlx(weights: dict[str, mx.array], model: nn.Module) -> dict[str, mx.array]:
+    """With the layer's tensors as mlx-lm's layers have them: experts stacked, and the matrix of
+    latent attention taken apart as mlx-lm's `model` does it for its own layers."""
+    weights = _with_stacked_experts(weights)
+    latent = "layer.self_attn.kv_b_proj.weight"
+    if latent not in weights:
+        return weights
+    place = "model.layers.0."
+    attention = {n: weights.pop(n) for n in list(weights) if n.startswith("layer.self_attn.")}
+    theirs = model.sanitize({n.replace("layer.", place, 1): a for n, a in attention.items()})
+    return weights | {n.replace(place, "layer.", 1): a for n, a in theirs.items()}
+
+
+def _with_stacked_experts(weights: Mapping[str, mx.array]) -> dict[str, mx.array]:
+    """One tensor for all experts, where there are experts: published are one for each, or one in
+    which `gate_proj` and `up_proj` lie behind each other."""
+    stacked: dict[str, mx.array] = {}
+    experts: dict[str, dict[int, mx.array]] = {}
+    for name, array in weights.items():
+        before, found, after = name.partition(".experts.")
+        number, _, matrix = after.partition(".")
+        if not found:
+            stacked[name] = array
+        elif number.isdecimal():
+            experts.setdefault(f"{before}.switch_mlp.{matrix}", {})[int(number)] = array
+        elif after == "gate_up_proj":
+            gate, up = mx.split(array, 2, axis=-2)
+            stacked[f"{before}.switch_mlp.gate_proj.weight"] = gate
+            stacked[f"{before}.switch_mlp.up_proj.weight"] = up
+        else:
+            stacked[f"{before}.switch_mlp.{after.removesuffix('.weight')}.weight"] = array
+    for name, arrays in experts.items():
+        stacked[name] = mx.stack([arrays[number] for number in sorted(arrays)])
+    return stacked
+
+
+def _uncentred(weights: Mapping[str, mx.array]) -> dict[str, mx.array]:
+    """With norms that are multiplied by: converters have added the 1 already, publishers have not.
+    The norms themselves tell which, by being near 1 or near 0."""
+    norms = {
+        name: array
+        for name, array in weights.items()
+        if name.endswith("norm.weight") and array.ndim == 1
+    }
+    if median(float(mx.mean(array.astype(mx.float32))) for array in norms.values()) > 0.5:
+        return dict(weights)
+    return dict(weights) | {name: 1.0 + array for name, array in norms.items()}

@@ -1,0 +1,52 @@
+"""A small model that was taught to draft several tokens in one pass (PARD, arXiv 2504.18583).
+
+Behind the committed tokens it reads mask tokens, and gives at each mask the token that comes one
+further. So a draft of any length costs one pass, and each token is drawn without knowledge of the
+drafted ones before it: its distribution is given the committed tokens alone.
+"""
+
+import mlx.core as mx
+
+from engine.decoder import Decoder
+from engine.draft_length import DraftChoice
+from engine.drafters import DraftArrays
+from engine.drafters.chain import draft_chain
+from engine.drafters.model import ModelDrafter
+from engine.request import Sampling
+
+
+class ParallelDrafter(ModelDrafter):
+    """Drafts with such a model, whose masks have the id `mask`."""
+
+    name = "PARD"
+
+    def __init__(self, decoder: Decoder, *, vocabulary: int, mask: int) -> None:
+        super().__init__(decoder, vocabulary=vocabulary)
+        self._mask = mask
+
+    def propose(
+        self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
+    ) -> DraftArrays | None:
+        self._decoder.rewind(len(tokens) - 1)  # the pass that drafts reads the last one at least
+        room = self._decoder.begin_round(tokens)
+        self._committed = len(tokens)
+        unread = tokens[self._decoder.length :]
+        choice = choice.within(room + 1)
+        masks = [self._mask] * (choice.length - 1)
+        block = self._decoder.read(mx.array([*unread, *masks]))[-choice.length :]
+        slots = iter(block[:, None])
+        draft = draft_chain(
+            lambda latest: next(slots),
+            unread=tokens[-1:],
+            tokens=tokens,
+            choice=choice,
+            vocabulary=self._vocabulary,
+            sampling=sampling,
+            key=key,
+            drafter=self.name,
+        )
+        self._decoder.rewind(len(tokens))  # the masks are no part of the text
+        return draft
+
+    def accept(self, accepted: int) -> None:
+        self._decoder.rewind(self._committed)

@@ -1,0 +1,109 @@
+"""The weights of a drafter that others have trained: from its folder into a network of ours.
+
+Knows files, number types and quantization; nothing of what a network computes.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+from mlx_lm.utils import dequantize_model
+
+from engine.drafters import DrafterRefused
+
+Tensors = dict[str, mx.array]
+
+_PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt")
+
+
+def read_tensors(folder: Path) -> Tensors:
+    """All tensors of a folder, by name; each is read from the disk when it is first used."""
+    files = sorted(folder.glob("*.safetensors"))
+    if not files and any(path for pattern in _PICKLED for path in folder.glob(pattern)):
+        raise DrafterRefused(
+            "unsupported",
+            f"The drafter in {folder} is pickled: to read its weights is to run a program.",
+            "Choose one whose weights are .safetensors files.",
+        )
+    if not files:
+        raise damaged(folder, "it has no weights")
+    with refused_as_damaged(folder):
+        return {name: tensor for file in files for name, tensor in _load(file).items()}
+
+
+def columns(tensors: Mapping[str, mx.array], name: str, config: Mapping[str, Any]) -> int:
+    """How many columns the matrix `name`.weight has, as if it were not quantized."""
+    if f"{name}.scales" not in tensors:
+        return tensors[f"{name}.weight"].shape[1]
+    quantization = config.get("quantization", {})
+    own = quantization.get(name)
+    group = (own if isinstance(own, Mapping) else quantization)["group_size"]
+    return tensors[f"{name}.scales"].shape[1] * int(group)
+
+
+def fill(network: nn.Module, tensors: Mapping[str, mx.array]) -> None:
+    """Give a network the tensors that its parameters are named after: each one, and no others.
+
+    Linear layers get a bias where there is one. Matrices that come with scales stay quantized, by
+    as many bits and in such groups as their shapes tell; on the CPU all become float32, as for a
+    target: see `engine.loading`.
+    """
+    modules = dict(network.named_modules())
+    for name in tensors:
+        place, _, kind = name.rpartition(".")
+        module = modules.get(place)
+        if kind == "bias" and isinstance(module, nn.Linear):
+            module.bias = mx.zeros((module.weight.shape[0],))
+
+    def quantized(name: str, module: nn.Module) -> bool | dict[str, Any]:
+        scales, packed = tensors.get(f"{name}.scales"), tensors.get(f"{name}.weight")
+        if scales is None or packed is None or not hasattr(module, "to_quantized"):
+            return False
+        width = module.weight.shape[-1]
+        group_size, bits = width // scales.shape[-1], packed.shape[-1] * 32 // width
+        mode = "nvfp4" if group_size == 16 else f"mxfp{bits}"
+        if f"{name}.biases" in tensors:
+            mode = "affine"
+        return {"group_size": group_size, "bits": bits, "mode": mode}
+
+    nn.quantize(network, class_predicate=quantized)
+    network.load_weights(list(tensors.items()))
+    if mx.default_device() == mx.cpu:
+        network.set_dtype(mx.float32)  # scales first, so that weights are expanded exactly
+        dequantize_model(network)
+        network.set_dtype(mx.float32)
+    network.eval()
+    mx.eval(network.parameters())
+
+
+def damaged(folder: Path, why: str) -> DrafterRefused:
+    """The refusal of a folder whose files contradict each other or cannot be read."""
+    why = " ".join(why.split())[:200].rstrip(".")
+    message = f"The drafter in {folder} is damaged: {why}."
+    return DrafterRefused("damaged", message, "Fetch it again, or choose another drafter.")
+
+
+@contextmanager
+def refused_as_damaged(folder: Path) -> Iterator[None]:
+    """What goes wrong meanwhile, while the folder's files are read, is their fault."""
+    try:
+        yield
+    except KeyError as error:
+        raise damaged(folder, f"{error.args[0]} is missing") from error
+    except (
+        LookupError,
+        TypeError,
+        ValueError,
+        ArithmeticError,
+        AttributeError,
+        RuntimeError,
+    ) as error:
+        raise damaged(folder, str(error) or type(error).__name__) from error
+
+
+def _load(file: Path) -> Tensors:
+    tensors: Any = mx.load(str(file))
+    return dict(tensors)

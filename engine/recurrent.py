@@ -1,0 +1,261 @@
+"""What passes over recurrent layers leave behind, to compute the state after any of their rows.
+
+A recurrent state cannot be cut: it has forgotten what it was made of. A `Tape` keeps that for the
+passes of one round: the inputs of the recurrences, and the rows of the short convolutions. The
+state after a row is the recurrence once more, over the rows up to there, from the state that was
+marked: one short scan per layer, and no pass through the weights. It is done by the model's own
+functions, so it rounds as reading those rows alone would. Those that round by the number of rows
+are called row by row within a round, as plain decoding does.
+
+mlx-lm's models call their recurrences by name. `Recurrences` stands in for those names during a
+pass, and finds by identity which call made which entry of a cache. Where an entry was made by
+anything else, nothing is kept, and the round is taken back as a whole.
+
+Knows mlx-lm's recurrences; nothing of attention, of lengths, or of what is accepted.
+"""
+
+import inspect
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+from mlx_lm.models.cache import ArraysCache
+
+State = mx.array | None
+# (rows, the state before the pass) -> the state after so many rows of the pass
+StateAfter = Callable[[int, State], State]
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """A function of mlx-lm's: rows and the state before them -> (outputs, the state after them).
+
+    `rows` names the arguments that have a row per token, on axis `axis`; `state` names the state.
+    `in_blocks`: it treats many rows in another way than one by one, and rounds differently.
+    """
+
+    rows: tuple[str, ...]
+    axis: int = 1
+    state: str = "state"
+    in_blocks: bool = False
+
+
+# By the name that the models call it by, as a function of their module or as a method.
+_KINDS = {
+    # Gated delta networks: Qwen3-Next, Qwen3.5, Kimi Linear, OLMo Hybrid, Ling 3
+    "gated_delta_update": _Kind(("q", "k", "v", "a", "b", "mask")),
+    # Mamba 2: Nemotron-H, Granite 4, PLaMo 2
+    "ssm_update": _Kind(("hidden_states", "B", "C", "dt", "mask"), in_blocks=True),
+    # Mamba 1, row by row: (batch, width); Jamba: (batch, rows, width)
+    "ssm_step": _Kind(("x",)),
+    # Lightning attention: Ling 2.5, Ring
+    "recurrent_gla": _Kind(("q", "k", "v"), axis=2, state="h", in_blocks=True),
+}
+
+
+class Tape:
+    """The passes of a round: `rows` of them together.
+
+    Rounds are short: a pass that would make the tape longer than `MOST_ROWS` is not kept.
+    """
+
+    MOST_ROWS = 64
+
+    def __init__(self) -> None:
+        self._passes: list[_Pass] = []
+
+    @property
+    def rows(self) -> int:
+        return sum(each.rows for each in self._passes)
+
+    def cut(self, rows: int) -> None:
+        """Forget what comes after the first `rows` rows."""
+        kept = list[_Pass]()
+        for each in self._passes:
+            if rows > 0:
+                kept.append(_Pass(min(rows, each.rows), each.after))
+            rows -= each.rows
+        self._passes = kept
+
+    def add(self, recorded: "_Pass") -> None:
+        self._passes.append(recorded)
+
+    def replay(self, states: Sequence[State], rows: int) -> list[State]:
+        """The states after the first `rows` rows, from those at the mark; not yet computed."""
+        states = list(states)
+        for each in self._passes:
+            if rows <= 0:
+                break
+            taken = min(rows, each.rows)
+            states = [after(taken, state) for after, state in zip(each.after, states, strict=True)]
+            rows -= taken
+        return states
+
+
+@dataclass(frozen=True, slots=True)
+class _Pass:
+    """A pass over `rows` rows, and how each state of the caches follows from the one before it."""
+
+    rows: int
+    after: tuple[StateAfter, ...]
+
+
+class Recurrences:
+    """The recurrences of a model: puts what they are given onto a tape."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self._places = [(nn.Conv1d, "__call__"), *_places(model)]
+
+    @contextmanager
+    def recording(self, tape: Tape | None, caches: Sequence[Any], *, rows: int) -> Iterator[None]:
+        """Keep on `tape` what a pass over `rows` rows makes of `caches` meanwhile."""
+        if tape is None or tape.rows + rows > tape.MOST_ROWS:
+            yield
+            return
+        seen = _Seen()
+        originals = [vars(owner)[name] for owner, name in self._places]
+        try:
+            for (owner, name), original in zip(self._places, originals, strict=True):
+                stand_in = seen.convolution if owner is nn.Conv1d else seen.recurrence
+                setattr(owner, name, stand_in(original, name))
+            yield
+        finally:
+            for (owner, name), original in zip(self._places, originals, strict=True):
+                setattr(owner, name, original)
+        recorded = seen.match(states_of(caches), rows)
+        if recorded:
+            tape.add(recorded)
+
+
+def states_of(caches: Sequence[Any]) -> list[State]:
+    """The states of the recurrent ones among `caches`, one behind the other."""
+    return [state for cache in caches if isinstance(cache, ArraysCache) for state in cache.cache]
+
+
+def _places(model: nn.Module) -> list[tuple[Any, str]]:
+    """Where the model's classes look up their recurrences: their modules, or themselves."""
+    kinds = {kind for module in model.modules() for kind in type(module).__mro__}
+    modules = {sys.modules.get(kind.__module__) for kind in kinds} - {None}
+    owners = [*kinds, *modules]
+    return [(owner, name) for owner in owners for name in _KINDS if name in vars(owner)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A call of a recurrence, without the state that it was given."""
+
+    function: Callable[..., Any]
+    kind: _Kind
+    inputs: dict[str, Any]
+
+    @property
+    def rows(self) -> int:
+        """How many tokens it reads: one where its inputs have no axis for them."""
+        first: mx.array = self.inputs[self.kind.rows[0]]
+        return first.shape[self.kind.axis] if first.ndim > 2 else 1
+
+    def run(self, rows: int, state: State) -> tuple[mx.array, mx.array]:
+        """The outputs of its first `rows` rows from `state` on, and the state after them."""
+        if not self.kind.in_blocks or rows == 1:
+            return self._run(0, rows, state)
+        outputs = list[mx.array]()
+        for row in range(rows):
+            output, state = self._run(row, row + 1, state)
+            outputs.append(output)
+        assert state is not None, "no rows"
+        return mx.concatenate(outputs, axis=self.kind.axis), state
+
+    def _run(self, start: int, end: int, state: State) -> tuple[mx.array, mx.array]:
+        inputs = dict(self.inputs)
+        if end - start < self.rows:
+            where = (slice(None),) * self.kind.axis + (slice(start, end),)
+            given = (name for name in self.kind.rows if inputs.get(name) is not None)
+            inputs |= {name: inputs[name][where] for name in given}
+        output, state = self.function(**inputs, **{self.kind.state: state})
+        return output, state
+
+
+@dataclass(slots=True)
+class _Scan:
+    """Calls that hand on one state, and the `result` of the last one."""
+
+    result: mx.array
+    calls: list[_Call] = field(default_factory=list)
+
+
+class _Seen:
+    """What the stand-ins see of a pass."""
+
+    def __init__(self) -> None:
+        self._scans: dict[int, _Scan] = {}  # by the identity of the state that came out
+        self._convolved: list[mx.array] = []
+
+    def convolution(self, original: Callable[..., Any], _: str) -> Callable[..., Any]:
+        def call(module: nn.Module, inputs: mx.array) -> Any:
+            self._convolved.append(inputs)
+            return original(module, inputs)
+
+        return call
+
+    def recurrence(self, original: Callable[..., Any], name: str) -> Callable[..., Any]:
+        kind, signature = _KINDS[name], inspect.signature(original)
+
+        def call(*arguments: Any, **options: Any) -> Any:
+            inputs = dict(signature.bind(*arguments, **options).arguments)
+            state = inputs.pop(kind.state, None)
+            made = _Call(original, kind, inputs)
+            output, after = made.run(made.rows, state)
+            scan = self._scans.pop(id(state), None) or _Scan(after)
+            scan.result = after
+            scan.calls.append(made)
+            self._scans[id(after)] = scan
+            return output, after
+
+        return call
+
+    def match(self, states: Sequence[State], rows: int) -> _Pass | None:
+        """The pass that made `states`, or None where one of them cannot be explained.
+
+        A recurrence's states are told by identity. The others are the ends of what the short
+        convolutions read, in the order of the layers.
+        """
+        convolved = iter(self._convolved)
+        after = list[StateAfter]()
+        for state in states:
+            scan = self._scans.get(id(state))
+            if scan is not None and sum(call.rows for call in scan.calls) == rows:
+                after.append(_scanned(scan.calls))
+                continue
+            inputs = next(convolved, None)
+            if state is None or inputs is None or not _ends_with(inputs, state, rows):
+                return None
+            after.append(_windowed(inputs, inputs.shape[1] - rows))
+        return None if next(convolved, None) is not None else _Pass(rows, tuple(after))
+
+
+def _ends_with(inputs: mx.array, state: mx.array, rows: int) -> bool:
+    """Whether `state` can be the last positions of `inputs`, which has `rows` more."""
+    if inputs.ndim != 3 or state.ndim != 3 or inputs.dtype != state.dtype:
+        return False
+    batch, positions, channels = inputs.shape
+    return state.shape == (batch, positions - rows, channels)
+
+
+def _scanned(calls: Sequence[_Call]) -> StateAfter:
+    def after(rows: int, state: State) -> State:
+        for call in calls:
+            if rows <= 0:
+                break
+            _, state = call.run(min(rows, call.rows), state)
+            rows -= call.rows
+        return state
+
+    return after
+
+
+def _windowed(inputs: mx.array, kept: int) -> StateAfter:
+    return lambda rows, _: mx.contiguous(inputs[:, rows : rows + kept])

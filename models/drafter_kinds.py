@@ -1,0 +1,171 @@
+"""The kinds of drafters, what each reads of the target, and whether it fits that target.
+
+A description is read from files by `models.drafter_packagings`. Knows no files, and no networks.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Literal
+
+from models.memory.shape import read_shape
+
+HEAD_MODEL_TYPE = "slipstream-head"
+HEAD_WEIGHTS_NAME = "head.safetensors"
+
+DrafterKind = Literal[
+    "head",
+    "model",
+    "eagle-3",
+    "eagle",
+    "p-eagle",
+    "mtp",
+    "gemma-4-assistant",
+    "dflash",
+    "dflash2",
+    "dspark",
+    "pard",
+    "medusa",
+]
+Packaging = Literal[
+    "Slipstream",
+    "mlx-lm",
+    "official",
+    "speculators",
+    "NVIDIA",
+    "z-lab",
+    "DeepSpec",
+    "SpecForge",
+    "Liquid",
+    "DFlash lineage",
+    "transformers",
+    "Hugging Face",
+    "MLX",
+    "DeepSeek",
+    "MiMo",
+]
+KIND_NAMES: Mapping[DrafterKind, str] = MappingProxyType(
+    {
+        "head": "Head",
+        "model": "Model",
+        "eagle-3": "EAGLE-3",
+        "eagle": "EAGLE",
+        "p-eagle": "P-EAGLE",
+        "mtp": "MTP",
+        "gemma-4-assistant": "Gemma-4 assistant",
+        "dflash": "DFlash",
+        "dflash2": "DFlash2",
+        "dspark": "DSpark",
+        "pard": "PARD",
+        "medusa": "Medusa",
+    }
+)
+Tap = int | Literal["norm"]
+"""Where hidden states are read: behind layer 1, 2, ...; 0: what the first layer is given, which is
+the embedding as the target scales it; "norm": behind the final norm."""
+
+
+@dataclass(frozen=True, slots=True)
+class Demands:
+    """What the target must be: its sizes, and the fingerprint of its weights; None asks for none.
+
+    `width` is of its hidden states, `vocabulary` the rows of its output layer.
+    """
+
+    width: int | None = None
+    layers: int | None = None
+    vocabulary: int | None = None
+    fingerprint: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DrafterDescription:
+    """A drafter, as its files describe it.
+
+    `packaging`: whose spelling of config keys and tensor names it is. `taps`: the target's states
+    that it reads, in Slipstream's numbers; none where they depend on the target's depth, for which
+    `taps_for` has them. `block`: the slots of its one pass, 0 where it drafts token by token;
+    `predictions`: how many of them propose a token. `own_embedding` and `own_head`: whether it
+    brings its own, or borrows the target's. `verifier` names the target that it was trained with,
+    for people. `prefixes`: how the names of its tensors begin, where the files hold others too; all
+    are its own where there are none.
+    """
+
+    kind: DrafterKind
+    packaging: Packaging
+    taps: tuple[Tap, ...] = ()
+    block: int = 0
+    predictions: int = 0
+    own_embedding: bool = False
+    own_head: bool = False
+    demands: Demands = field(default_factory=Demands)
+    verifier: str = ""
+    prefixes: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The kind, for people."""
+        return KIND_NAMES[self.kind]
+
+    @property
+    def is_whole_model(self) -> bool:
+        """Whether it writes text by itself, and has the tokens of its own tokenizer."""
+        return self.kind in ("model", "pard")
+
+    def taps_for(self, layers: int) -> tuple[Tap, ...]:
+        """The taps in a target of so many layers: EAGLE-3's own choice where config.json has none.
+
+        EAGLE's code (cnets.py) names them by the layers, counted from 0, that are given the states.
+        """
+        if self.taps or self.kind not in ("eagle-3", "p-eagle"):
+            return self.taps
+        return 2, layers // 2, layers - 3
+
+
+def check(
+    drafter: DrafterDescription, target: Mapping[str, Any], *, fingerprint: str | None = None
+) -> str:
+    """Why `drafter` cannot draft for the target with this config.json, in a sentence; empty where
+    its sizes fit. `fingerprint`, of the target's weights, is compared where it is given.
+
+    The names of targets are not compared: see `verifier_note`. Tokens of whole models are compared
+    elsewhere. Raises Problem where the target's config does not say its sizes.
+    """
+    shape, asked = read_shape(target), drafter.demands
+    depth = len(shape.layers)
+    if asked.width not in (None, shape.hidden_size):
+        return (
+            f"It reads hidden states of {asked.width:,} numbers, "
+            f"and the target's have {shape.hidden_size:,}."
+        )
+    if asked.vocabulary not in (None, shape.vocabulary):
+        return (
+            f"It was made for a vocabulary of {asked.vocabulary:,} tokens, "
+            f"and the target's has {shape.vocabulary:,}."
+        )
+    if asked.layers not in (None, depth):
+        return f"It was made for a target of {asked.layers:,} layers, and this one has {depth:,}."
+    for tap in drafter.taps_for(depth):
+        if tap != "norm" and not 0 <= tap <= depth:
+            return f"It reads the state behind layer {tap:,}, and the target has {depth:,} layers."
+    if None not in (fingerprint, asked.fingerprint) and fingerprint != asked.fingerprint:
+        return f"It was trained for other weights, of {drafter.verifier}."
+    return ""
+
+
+def verifier_note(drafter: DrafterDescription, target: str) -> str:
+    """What to know where config.json names another target than `target`; empty where it does not.
+
+    Fine-tuned targets have other names and the same sizes, so this is no reason for a no.
+    """
+    trained, given = _plain_name(drafter.verifier), _plain_name(target)
+    if not trained or not given or trained in given or given in trained:
+        return ""
+    return f"it was trained with {drafter.verifier}, so fewer of its tokens may be accepted"
+
+
+def _plain_name(name: str) -> str:
+    """A model's name without its owner, its number type and its bits."""
+    last = name.rstrip("/").rpartition("/")[2].lower()
+    return re.sub(r"[-_](mlx|bf16|fp16|fp8|mxfp\d|nvfp4|q\d|\d+[-_]?bit|qat)\b.*", "", last)

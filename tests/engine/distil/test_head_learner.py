@@ -1,0 +1,182 @@
+"""The loss of all places at once is that of one guess after another, as the head will draft."""
+
+import itertools
+from collections.abc import Sequence
+
+import mlx.core as mx
+import mlx.nn as nn
+import numpy as np
+import pytest
+from mlx.utils import tree_flatten
+from mlx_lm.models.cache import KVCache
+
+from engine.distil.head_learner import Unrolled, embed, loss, mask_after
+from engine.distil.loss import Batch, make_batch
+from engine.distil.store import RecordedAnswer
+from engine.drafters.head_network import Head
+from tests.support.engine.lively import (
+    KEPT,
+    SHAPE,
+    answer,
+    embeddings,
+    lively_head,
+    row_of,
+)
+
+WEIGHT = 0.8  # of a step, against the one before
+
+
+@pytest.fixture(scope="module")
+def head() -> Head:
+    return lively_head()
+
+
+@pytest.fixture(scope="module")
+def table() -> nn.Embedding:
+    return embeddings()
+
+
+# One guess after another
+
+
+def drafted(
+    head: Head, table: nn.Embedding, one: RecordedAnswer, *, start: int, steps: int
+) -> list[mx.array]:
+    """The head's logits in `steps` guesses: the first with the target's states up to `start`,
+    the others with its own, while the tokens are the answer's."""
+    cache = KVCache()
+    after = mx.array([one.tokens[1 : start + 2]])
+    begun = head.begin(one.states[None, : start + 1].astype(mx.float32))
+    state = head(begun, table(after), "causal", cache)[:, -1:]
+    guesses = [head.logits(state)[0, 0]]
+    for step in range(1, steps):
+        after = mx.array([[one.tokens[start + step + 1]]])
+        state = head(head.go_on(state), table(after), None, cache)
+        guesses.append(head.logits(state)[0, 0])
+    return guesses
+
+
+def cross_entropy(logits: mx.array, one: RecordedAnswer, guessed: int) -> float:
+    """Against what the target thought of the token at `guessed`."""
+    values = np.array(logits, dtype=np.float64)
+    log_probs = values - np.logaddexp.reduce(values)
+    place = guessed - one.prompt
+    total = 0.0
+    for token, log_chance in zip(
+        one.top_tokens[place].tolist(), one.top_log_probs[place].tolist(), strict=True
+    ):
+        if token in KEPT:
+            total -= np.exp(log_chance) * log_probs[KEPT.index(token)]
+    return total
+
+
+def slowly(
+    head: Head, table: nn.Embedding, answers: Sequence[RecordedAnswer], *, steps: int
+) -> float:
+    """The definition: of each step the mean over all guesses so deep, a step weighing 0.8 of the
+    one before. A chain may begin wherever it guesses a token of the answer."""
+    entropies: list[list[float]] = [[] for _ in range(steps)]
+    for one in answers:
+        # What is read at `start` stands for x[start], and guesses x[start + 2].
+        for start in range(max(one.prompt - 2, 0), len(one.tokens) - 2):
+            room = min(steps, len(one.tokens) - 2 - start)
+            for step, logits in enumerate(drafted(head, table, one, start=start, steps=room)):
+                entropies[step].append(cross_entropy(logits, one, start + step + 2))
+    return sum(WEIGHT**step * float(np.mean(each)) for step, each in enumerate(entropies) if each)
+
+
+MIXTURES = {
+    "one": [(5, 6)],
+    "many": [(3, 9), (7, 4), (2, 2), (5, 12)],
+    "a prompt of a token": [(1, 5), (4, 5)],
+    "short answers": [(6, 2), (3, 3)],
+    "answers of two tokens": [(6, 2), (3, 2)],
+    "an answer of a token": [(4, 1)],
+}
+
+
+@pytest.mark.parametrize("mixture", MIXTURES)
+@pytest.mark.parametrize("steps", [1, 2, 3, 5])
+def test_all_at_once_is_one_after_another(
+    head: Head, table: nn.Embedding, mixture: str, steps: int
+) -> None:
+    answers = [answer(*lengths) for lengths in MIXTURES[mixture]]
+    batch = make_batch(answers, row_of())
+    ours = loss(head, batch, embed(table, batch), steps=steps).item()
+    assert ours == pytest.approx(slowly(head, table, answers, steps=steps), rel=1e-4)
+
+
+def test_each_step_counts(head: Head, table: nn.Embedding) -> None:
+    # Else the test above would say nothing about the later ones.
+    batch = make_batch([answer(3, 9)], row_of())
+    totals = [loss(head, batch, embed(table, batch), steps=n).item() for n in (1, 2, 3, 4)]
+    steps = [later - earlier for earlier, later in itertools.pairwise(totals)]
+    assert min(steps) > 0.1
+    own = [step / WEIGHT**n for n, step in enumerate(steps, start=1)]
+    assert len({round(value, 3) for value in (totals[0], *own)}) == 4
+
+
+def test_padding_changes_nothing(head: Head, table: nn.Embedding) -> None:
+    def of(answers: list[RecordedAnswer]) -> tuple[float, int]:
+        batch = make_batch(answers, row_of())
+        return loss(head, batch, embed(table, batch), steps=1).item(), len(batch.rank)
+
+    long, short = answer(4, 30), answer(3, 4)
+    (both, count), (alone, few), (other, many) = of([long, short]), of([short]), of([long])
+    assert count == few + many
+    assert both * count == pytest.approx(alone * few + other * many, rel=1e-4)
+
+
+def test_gradients_reach_every_weight(head: Head, table: nn.Embedding) -> None:
+    batch = make_batch([answer(3, 9), answer(5, 4)], row_of())
+
+    def of(head: Head, batch: Batch) -> mx.array:
+        return loss(head, batch, embed(table, batch))
+
+    value, gradients = nn.value_and_grad(head, of)(head, batch)
+    named = dict(tree_flatten(gradients))
+    assert named.keys() == dict(tree_flatten(head.parameters())).keys()
+    assert np.isfinite(value.item())
+    for name, gradient in named.items():
+        assert float(mx.abs(gradient).max()) > 1e-6, name
+        assert bool(mx.isfinite(gradient).all()), name
+
+
+def test_gradients_go_down(head: Head, table: nn.Embedding) -> None:
+    # A small step against them lowers the loss by as much as they say.
+    batch = make_batch([answer(3, 9), answer(5, 4)], row_of())
+
+    def of(head: Head) -> mx.array:
+        return loss(head, batch, embed(table, batch))
+
+    value, gradients = nn.value_and_grad(head, of)(head)
+    norm = sum(float((gradient**2).sum()) for _, gradient in tree_flatten(gradients))
+    rate = 1e-3 / norm
+    other = Head(SHAPE)
+    other.update(nn.utils.tree_map(lambda w, g: w - rate * g, head.parameters(), gradients))
+    assert (value - of(other)).item() == pytest.approx(1e-3, rel=0.1)
+
+
+# The parts
+
+
+@pytest.mark.parametrize("length", [1, 2, 6])
+@pytest.mark.parametrize("step", range(4))
+def test_a_guess_sees_where_it_began_and_what_came_after(length: int, step: int) -> None:
+    mask = mask_after(step, length).tolist()
+    assert len(mask) == length
+    for place in range(length):
+        began = place - step
+        for earlier, seen in itertools.product(range(step + 1), range(length)):
+            expected = seen == began + earlier if earlier else seen <= began
+            assert mask[place][earlier * length + seen] == expected, (place, earlier, seen)
+
+
+def test_steps_lie_side_by_side() -> None:
+    unrolled, parts = Unrolled(), [mx.full((1, 2, 3, 4), value) for value in (1.0, 2.0)]
+    keys, values = unrolled.update_and_fetch(parts[0], -parts[0])
+    assert keys.shape == values.shape == (1, 2, 3, 4)
+    keys, values = unrolled.update_and_fetch(parts[1], -parts[1])
+    assert mx.array_equal(keys, mx.concatenate(parts, axis=2))
+    assert mx.array_equal(values, -keys)
+    assert unrolled.offset == 0

@@ -1,0 +1,572 @@
+"""EAGLE-3, EAGLE and P-EAGLE: they compute what other implementations do, and draft losslessly."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+import numpy as np
+import pytest
+
+from engine.decoder import Decoder
+from engine.draft_length.policy import Fixed
+from engine.drafters import Drafter, DrafterRefused, chain
+from engine.drafters.eagle import Eagle3, FusedLayer, eagle3_taps, load_network
+from engine.drafters.p_eagle import MaskDrafter
+from engine.drafters.states import StateDrafter
+from engine.request import Sampling
+from engine.sampling import History, distribution, log_weights, scores
+from tests.engine.test_distribution import no_ends
+from tests.engine.test_distribution import write as write_afresh
+from tests.lab.parity import eagle3, eagle_options
+from tests.lab.parity.states import continued
+from tests.lab.parity.subjects import TOLERANCE, Subject, difference, kept
+from tests.support.engine.chi_square import excess
+from tests.support.engine.eagles import KINDS, eagle_drafter, eagle_subject
+from tests.support.engine.helpers import (
+    GREEDY,
+    PROMPT,
+    plainly,
+    run_greedily,
+    up_to,
+)
+from tests.support.engine.tiny import build
+from tests.support.mostly_slow import mostly_slow
+
+TOKENS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8]
+KEY = mx.random.key(0)
+OURS = {subject.name: eagle3.ours for subject in eagle3.SUBJECTS} | {
+    subject.name: eagle_options.ours for subject in eagle_options.SUBJECTS
+}
+SUBJECTS = {each.name: each for each in (*eagle3.SUBJECTS, *eagle_options.SUBJECTS)}
+
+
+# --- The networks
+
+
+def apart(name: str) -> float:
+    return difference(OURS[name](SUBJECTS[name]), kept(SUBJECTS[name]))
+
+
+@pytest.mark.parametrize("name", SUBJECTS)
+def test_networks_compute_what_others_do(name: str) -> None:
+    assert apart(name) <= TOLERANCE
+
+
+def one_layer_late(patch: pytest.MonkeyPatch) -> None:
+    def late(config: dict[str, Any], *, depth: int) -> tuple[Any, ...]:
+        taps = eagle3_taps(config, depth=depth)
+        return tuple(tap if tap == "norm" else min(tap + 1, depth) for tap in taps)
+
+    patch.setattr("engine.drafters.eagle.eagle3_taps", late)
+
+
+def other_residual(patch: pytest.MonkeyPatch) -> None:
+    made = FusedLayer.__init__
+
+    def other(layer: FusedLayer, *sizes: Any, normed_residual: bool) -> None:
+        made(layer, *sizes, normed_residual=not normed_residual)
+
+    patch.setattr(FusedLayer, "__init__", other)
+
+
+def swapped_norms(patch: pytest.MonkeyPatch) -> None:
+    call = FusedLayer.__call__
+
+    def swapped(layer: FusedLayer, *arguments: Any) -> mx.array:
+        layer.hidden_norm, layer.input_layernorm = layer.input_layernorm, layer.hidden_norm
+        try:
+            return call(layer, *arguments)
+        finally:
+            layer.hidden_norm, layer.input_layernorm = layer.input_layernorm, layer.hidden_norm
+
+    patch.setattr(FusedLayer, "__call__", swapped)
+
+
+def mixed_again(patch: pytest.MonkeyPatch) -> None:
+    """Its own state passes the final norm once more before it goes on."""
+    patch.setattr(Eagle3, "go_on", lambda network, state: network.norm(state))
+
+
+def no_window(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("engine.drafters.eagle._window", lambda fields, layer: None)
+
+
+def mask_behind_the_matrix(patch: pytest.MonkeyPatch) -> None:
+    """What stands for a state stands for one that is mixed already."""
+
+    def masked(network: Any, count: int) -> mx.array:
+        width = network.norm.weight.shape[0]
+        return mx.repeat(network.mask_hidden[..., :width], count, axis=1)
+
+    patch.setattr("engine.drafters.eagle.PEagle.masked", masked)
+
+
+@pytest.mark.parametrize(
+    ("mutant", "name"),
+    [
+        (one_layer_late, "eagle3-official"),
+        (one_layer_late, "eagle3-speculators"),
+        (other_residual, "eagle3-speculators"),
+        (other_residual, "eagle3-qwen3"),
+        (swapped_norms, "eagle3-official"),
+        (mixed_again, "eagle3-official"),
+        (mixed_again, "eagle3-qwen3"),
+        (no_window, "eagle3-window"),
+        (mask_behind_the_matrix, "p-eagle"),
+    ],
+)
+def test_parity_notices_a_mutant(
+    mutant: Callable[[pytest.MonkeyPatch], None], name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mutant(monkeypatch)
+    assert apart(name) > 100 * TOLERANCE
+
+
+@pytest.mark.parametrize("dropped", ["fc_norm", "norm_output", "norm_before_fc", "logit_scale"])
+def test_every_option_counts(dropped: str) -> None:
+    """An option that is overlooked shows: as tensors that are left over, or in the logits."""
+    name = "eagle3-window" if dropped == "norm_before_fc" else "eagle3-qwen3"
+    subject = SUBJECTS[name]
+    config = dict(subject.config)
+    config[dropped] = 2.0 if dropped == "logit_scale" else False
+    changed = Subject(name, config, subject.shapes, subject.given, seed=subject.seed)
+    if dropped in ("fc_norm", "norm_before_fc"):
+        with pytest.raises(DrafterRefused):
+            OURS[name](changed)
+    else:
+        assert difference(OURS[name](changed), kept(subject)) > 100 * TOLERANCE
+
+
+@pytest.mark.parametrize(
+    ("config", "taps"),
+    [
+        ({}, (2, 16, 29)),
+        ({"eagle_aux_hidden_state_layer_ids": [1, 15, 28]}, (1, 15, 28)),
+        ({"eagle_config": {"eagle_aux_hidden_state_layer_ids": [1, 15, 28]}}, (2, 16, 29)),
+        ({"eagle_config": {"eagle_aux_hidden_state_layer_ids": [20, 26, 32]}}, (20, 26, 32)),
+        ({"eagle_config": {"use_aux_hidden_state": False}}, ("norm",)),
+        ({"eagle_config": {"use_aux_hidden_state": True}}, (2, 16, 29)),
+        ({"target_layer_ids": [1, 8, 15, 22, 29]}, (2, 9, 16, 23, 30)),
+    ],
+)
+def test_layers_are_numbered_as_their_trainers_do(
+    config: dict[str, Any], taps: tuple[int, ...]
+) -> None:
+    assert eagle3_taps(config, depth=32) == taps
+
+
+# --- Drafting
+
+
+def pair(kind: str, folder: Path, architecture: str = "llama") -> tuple[Decoder, Drafter]:
+    target = Decoder(build(architecture, vocabulary=24))
+    return target, eagle_drafter(kind, target, folder)
+
+
+def network_of(kind: str, folder: Path, model: nn.Module) -> Any:
+    subject = eagle_subject(kind, model)
+    return load_network(subject.write(folder / "again"), subject.config, Decoder(model))
+
+
+def fresh_logits(network: Any, model: nn.Module, tokens: list[int], drafted: list[int]) -> mx.array:
+    """What comes behind `drafted` behind `tokens`, from nothing: one pass of the target, and of the
+    network no caches that live on."""
+    target = Decoder(model)
+    states = target.record(network.taps)
+    target.read(mx.array(tokens[:-1]))
+    begun = network.begin(states.between(0, len(tokens) - 1)[None])
+    after = list(tokens[1:])
+    if hasattr(network, "masked"):
+        if drafted:
+            begun = mx.concatenate([begun, network.masked(len(drafted))], axis=1)
+        read = mx.array([after + [network.mask_token] * len(drafted)])
+        return network.logits(network(begun, read, "causal", network.make_cache()))[0, -1]
+    cache = network.make_cache()
+    state = network(begun, mx.array([after]), "causal", cache)[:, -1:]
+    for token in drafted:
+        state = network(network.go_on(state), mx.array([[token]]), None, cache)
+    return network.logits(state)[0, -1]
+
+
+def fresh_draft(network: Any, model: nn.Module, tokens: list[int], length: int) -> list[int]:
+    drafted: list[int] = []
+    for _ in range(length):
+        drafted.append(int(mx.argmax(fresh_logits(network, model, tokens, drafted)).item()))
+    return drafted
+
+
+def ready(target: Decoder, drafter: Drafter, tokens: list[int]) -> None:
+    for _ in target.prefill(tokens):
+        pass
+    assert list(drafter.prepare(tokens))
+
+
+def proposed(drafter: Drafter, tokens: list[int], length: int = 4) -> list[int]:
+    draft = drafter.propose(tokens, up_to(length), GREEDY, KEY)
+    assert draft is not None
+    ids: list[int] = draft.tokens.tolist()
+    return ids
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_names_and_lengths(kind: str, tmp_path: Path) -> None:
+    target, drafter = pair(kind, tmp_path)
+    ready(target, drafter, TOKENS)
+    (candidate,) = drafter.candidates(TOKENS)
+    assert drafter.name == candidate.drafter == kind
+    assert candidate.most == (8 if kind == "P-EAGLE" else 16)
+    assert isinstance(drafter, MaskDrafter) == (kind == "P-EAGLE")
+    draft = drafter.propose(TOKENS, up_to(3), GREEDY, KEY)
+    assert draft is not None
+    assert (draft.drafter, draft.tokens.shape) == (kind, (3,))
+
+
+def redrafts_as_fresh(kind: str, folder: Path, accepted: int) -> bool:
+    target, drafter = pair(kind, folder)
+    network = network_of(kind, folder, target.model)
+    ready(target, drafter, TOKENS)
+    first = proposed(drafter, TOKENS)
+    tokens = [*TOKENS, *first[:accepted], 7]
+    target.read(mx.array(tokens[target.length : -1]))
+    drafter.accept(accepted)
+    second = proposed(drafter, tokens)
+    target.rewind(6)
+    drafter.rewind(6)
+    other = [*TOKENS[:6], 11, 12, 13]
+    ready(target, drafter, other)
+    third = proposed(drafter, other)
+    texts = (TOKENS, tokens, other)
+    return [first, second, third] == [fresh_draft(network, target.model, text, 4) for text in texts]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("accepted", [0, 1, 4])
+def test_a_draft_after_others_is_a_fresh_ones(kind: str, accepted: int, tmp_path: Path) -> None:
+    assert redrafts_as_fresh(kind, tmp_path, accepted)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_cache_that_keeps_a_drafted_token_is_noticed(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def keep_one(drafter: StateDrafter) -> None:
+        for cache in drafter._cache:
+            cache.trim(max(0, cache.offset - drafter._read - 1))
+
+    monkeypatch.setattr(StateDrafter, "_forget_drafted", keep_one)
+    assert not all(redrafts_as_fresh(kind, tmp_path, accepted) for accepted in (0, 1))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_long_prompt_is_read_in_parts(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.drafters.states.PREFILL_ROWS", 4)
+    monkeypatch.setattr("engine.drafters.p_eagle.PREFILL_ROWS", 4)
+    for prepared in (True, False):
+        target, drafter = pair(kind, tmp_path)
+        network = network_of(kind, tmp_path, target.model)
+        for _ in target.prefill(TOKENS):
+            pass
+        if prepared:
+            assert list(drafter.prepare(TOKENS)) == [4, 8, 11]
+        assert proposed(drafter, TOKENS) == fresh_draft(network, target.model, TOKENS, 4)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_tokens_that_the_target_has_not_read(kind: str, tmp_path: Path) -> None:
+    """The drafter goes on without their states."""
+    target, drafter = pair(kind, tmp_path)
+    for _ in target.prefill(TOKENS[:-2]):
+        pass
+    assert len(proposed(drafter, TOKENS)) == 4
+
+
+@pytest.mark.parametrize(
+    ("architecture", "kind"),
+    mostly_slow(
+        [(each, kind) for each in ("llama", "gemma3_text", "qwen3_5", "lfm2") for kind in KINDS],
+        quick=[("llama", "EAGLE-3"), ("gemma3_text", "EAGLE"), ("qwen3_5", "P-EAGLE")],
+    ),
+)
+def test_greedy_texts_are_the_targets(architecture: str, kind: str, tmp_path: Path) -> None:
+    accepted = 0
+    for seed in range(2):
+        model = build(architecture, seed=seed, vocabulary=12)
+        prompt = [token % 12 for token in PROMPT]
+        plain = plainly(model, count=30, prompt=prompt)
+        for length in (1, 3, 8):
+
+            def make(target: Decoder, seed: int = seed) -> Drafter:
+                return eagle_drafter(kind, target, tmp_path, seed=seed)
+
+            run = run_greedily(model, make, length, count=30, prompt=prompt)
+            assert run.tokens == plain
+            accepted += run.accepted
+    assert accepted > 0
+
+
+# --- Distributions
+
+SAMPLINGS = {
+    "warm": Sampling(temperature=0.7),
+    "top-p": Sampling(temperature=1.2, top_p=0.8),
+    "penalty": Sampling(temperature=0.9, repetition_penalty=1.6, presence_penalty=0.4),
+}
+SMALL = 8
+
+
+def law(network: Any, model: nn.Module, tokens: list[int], sampling: Sampling) -> Any:
+    """The exact joint distribution of the first two drafted tokens."""
+
+    def row(drafted: list[int]) -> Any:
+        logits = fresh_logits(network, model, tokens, drafted)[None]
+        history = History([*tokens, *drafted], sampling)
+        window = history.windows(mx.zeros((0,), dtype=mx.int32), 0, 1)
+        weights = log_weights(scores(logits, window, sampling), sampling)
+        return np.array(distribution(weights)[0], dtype=np.float64)
+
+    first = row([])
+    second = [row([token]) if p > 0 else np.zeros(SMALL) for token, p in enumerate(first)]
+    return first[:, None] * np.stack(second)
+
+
+def drawn(
+    drafter: Drafter, sampling: Sampling, expected: Any, *, count: int
+) -> tuple[float, float]:
+    """How far the drafted tokens are off what is expected, and the largest error of what the
+    drafter says of them."""
+    counts, error = np.zeros(expected.shape, dtype=np.int_), 0.0
+    first, tokens = expected.sum(axis=1), [token % SMALL for token in TOKENS]
+    for key in mx.random.split(mx.random.key(5), count):
+        draft = drafter.propose(tokens, up_to(2), sampling, key)
+        assert draft is not None
+        assert draft.distributions is not None
+        one, two = draft.tokens.tolist()
+        counts[one, two] += 1
+        said = np.array(draft.distributions, dtype=np.float64)
+        truth = np.stack([first, expected[one] / max(first[one], 1e-9)])
+        error = max(error, float(np.abs(said - truth).max()))
+    return excess(counts.ravel(), expected.ravel()), error
+
+
+def small_pair(kind: str, folder: Path) -> tuple[Drafter, Any, nn.Module]:
+    model = build("llama", vocabulary=SMALL)
+    target = Decoder(model)
+    drafter = eagle_drafter(kind, target, folder)
+    ready(target, drafter, [token % SMALL for token in TOKENS])
+    return drafter, network_of(kind, folder, model), model
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("sampling", mostly_slow(SAMPLINGS, quick=["penalty"]))
+def test_q_is_what_tokens_are_drawn_from(kind: str, sampling: str, tmp_path: Path) -> None:
+    drafter, network, model = small_pair(kind, tmp_path)
+    tokens = [token % SMALL for token in TOKENS]
+    expected = law(network, model, tokens, SAMPLINGS[sampling])
+    if kind != "EAGLE":
+        assert expected[2].sum() == expected[:, 5].sum() == 0  # tokens without a row
+    off, error = drawn(drafter, SAMPLINGS[sampling], expected, count=500)
+    assert off < 1.0
+    assert error < 1e-4
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_q_before_the_sampler_chain_is_noticed(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drafter, network, model = small_pair(kind, tmp_path)
+    sampling = SAMPLINGS["top-p"]
+    expected = law(network, model, [token % SMALL for token in TOKENS], sampling)
+    monkeypatch.setattr(chain, "log_weights", lambda scored, sampling: scored)
+    off, error = drawn(drafter, sampling, expected, count=200)
+    assert off > 1.0 or error > 0.05
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_first_two_tokens(kind: str, tmp_path: Path) -> None:
+    """What is written has the target's distribution, exactly."""
+    sampling = Sampling(temperature=1.5, top_p=0.9)
+    model, prompt = build("llama", vocabulary=SMALL), [1, 2, 3, 4, 5, 6]
+    target = Decoder(model)
+    drafter = eagle_drafter(kind, target, tmp_path)
+    counts, accepted = np.zeros((SMALL, SMALL), dtype=np.int_), 0
+    for seed in range(700):
+        text, verdicts = write_afresh(
+            target, drafter, Fixed(2), no_ends(sampling, seed=seed, length=3), prompt
+        )
+        counts[tuple(text[:2])] += 1
+        accepted += sum(verdict.accepted for verdict in verdicts)
+
+    def rows(batch: mx.array) -> Any:
+        weights = log_weights(scores(model(batch)[:, -1], None, sampling), sampling)
+        return np.array(distribution(weights), dtype=np.float64)
+
+    second = rows(mx.array([[*prompt, token] for token in range(SMALL)]))
+    expected = rows(mx.array([prompt]))[0][:, None] * second
+    assert accepted > 30
+    assert excess(counts.ravel(), expected.ravel()) < 1.0
+
+
+# --- Folders
+
+
+def changed(kind: str, folder: Path, model: nn.Module, **changes: Any) -> Path:
+    """A drafter with other entries in config.json, or other tensors; None takes them away."""
+    subject = eagle_subject(kind, model)
+    tensors: dict[str, Any] = subject.weights()
+    config = dict(subject.config)
+    for name, value in changes.items():
+        place = tensors if name in tensors or isinstance(value, np.ndarray) else config
+        if value is None:
+            del place[name]
+        else:
+            place[name] = value
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(config))
+    arrays = {name: mx.array(tensor) for name, tensor in tensors.items()}
+    mx.save_safetensors(str(folder / "model.safetensors"), arrays)
+    return folder
+
+
+def loaded(folder: Path, target: Decoder) -> Any:
+    return load_network(folder, json.loads((folder / "config.json").read_text()), target)
+
+
+@pytest.fixture
+def target() -> Decoder:
+    return Decoder(build("llama", vocabulary=24))
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "obstacle"),
+    [
+        ("EAGLE-3", {"d2t": np.array([1, 0] * 8)}, "damaged"),
+        ("EAGLE-3", {"d2t": np.arange(16)}, "other target"),
+        ("EAGLE-3", {"d2t": None}, "damaged"),
+        ("EAGLE-3", {"norm.weight": None}, "damaged"),
+        ("EAGLE-3", {"norm.weight": np.ones(8, dtype=np.float32)}, "damaged"),
+        ("EAGLE-3", {"head_dim": None, "num_attention_heads": None}, "damaged"),
+        ("EAGLE-3", {"norm_before_fc": True}, "damaged"),
+        ("EAGLE-3", {"layer_types": ["sliding_attention"]}, "damaged"),
+        ("EAGLE-3", {"eagle_aux_hidden_state_layer_ids": [1, 2, 4]}, "other target"),
+        ("EAGLE-3", {"rope_scaling": {"rope_type": "unheard of"}}, "damaged"),
+        ("EAGLE-3", {"head_dim": 7}, "damaged"),
+        ("EAGLE-3", {"layers.0.pre_feedforward_layernorm.weight": np.ones(64)}, "unsupported"),
+        ("EAGLE-3", {"layers.0.self_attn.kv_a_proj.weight": np.ones((8, 64))}, "unsupported"),
+        ("EAGLE", {"fc.weight": np.ones((64, 96), dtype=np.float32)}, "other target"),
+        ("P-EAGLE", {"mask_token_id": None}, "damaged"),
+    ],
+)
+def test_what_does_not_fit_is_refused(
+    kind: str, changes: dict[str, Any], obstacle: str, target: Decoder, tmp_path: Path
+) -> None:
+    folder = changed(kind, tmp_path / "drafter", target.model, **changes)
+    with pytest.raises(DrafterRefused) as caught:
+        loaded(folder, target)
+    assert caught.value.obstacle == obstacle
+    assert caught.value.remedy
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_target_of_another_width_is_refused(kind: str, target: Decoder, tmp_path: Path) -> None:
+    folder = changed(kind, tmp_path / "drafter", target.model)
+    with pytest.raises(DrafterRefused) as caught:
+        loaded(folder, Decoder(SUBJECTS["eagle3-official"].target_model()))
+    assert caught.value.obstacle == "other target"
+
+
+def test_pickled_and_missing_weights_are_refused(target: Decoder, tmp_path: Path) -> None:
+    with pytest.raises(DrafterRefused) as caught:
+        load_network(tmp_path, {}, target)
+    assert caught.value.obstacle == "damaged"
+    (tmp_path / "pytorch_model.bin").write_bytes(b"")
+    with pytest.raises(DrafterRefused) as caught:
+        load_network(tmp_path, {}, target)
+    assert caught.value.obstacle == "unsupported"
+
+
+def test_one_state_as_wide_as_its_own_needs_no_matrix(target: Decoder, tmp_path: Path) -> None:
+    """NVIDIA's heads that read the target's last state."""
+    own = {"eagle_config": {"use_aux_hidden_state": False}}
+    folder = changed("EAGLE-3", tmp_path / "drafter", target.model, **{"fc.weight": None} | own)
+    network = loaded(folder, target)
+    assert network.taps == ("norm",)
+    states = mx.random.normal((1, 3, 1, 64), key=KEY)
+    assert mx.array_equal(network.begin(states), states[:, :, 0])
+
+
+def test_names_that_vllm_and_older_files_use(target: Decoder, tmp_path: Path) -> None:
+    subject = eagle_subject("EAGLE-3", target.model)
+    renamed = {
+        "model." + name.replace("layers.0.", "midlayer."): mx.array(tensor)
+        for name, tensor in subject.weights().items()
+    }
+    renamed["model.midlayer.self_attn.rotary_emb.inv_freq"] = mx.zeros((4,))
+    folder = changed("EAGLE-3", tmp_path / "drafter", target.model)
+    plain = loaded(folder, target)
+    mx.eval(plain.parameters())
+    mx.save_safetensors(str(folder / "model.safetensors"), renamed)
+    states, after = mx.random.normal((1, 3, 2, 64), key=KEY), mx.array([[1, 2, 3]])
+    by_ours, by_theirs = (
+        each.logits(each(each.begin(states), after, "causal", each.make_cache()))
+        for each in (plain, loaded(folder, target))
+    )
+    assert mx.array_equal(by_ours, by_theirs)
+
+
+def test_a_map_of_known_tokens_will_do(target: Decoder, tmp_path: Path) -> None:
+    subject = eagle_subject("EAGLE-3", target.model)
+    known = np.array([token % 3 != 2 for token in range(24)])
+    by_list = loaded(changed("EAGLE-3", tmp_path / "one", target.model), target)
+    by_map = loaded(changed("EAGLE-3", tmp_path / "two", target.model, d2t=None, t2d=known), target)
+    state = mx.random.normal((1, 3, 64), key=KEY)
+    assert subject.given["d2t"].size == 16
+    assert mx.array_equal(by_list.logits(state), by_map.logits(state))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_quantized_ones_are_nearly_the_same(kind: str, target: Decoder, tmp_path: Path) -> None:
+    exact = loaded(changed(kind, tmp_path / "exact", target.model), target)
+    subject = eagle_subject(kind, target.model)
+    tensors: dict[str, mx.array] = {}
+    for name, array in subject.weights().items():
+        place, tensor = name.removesuffix(".weight"), mx.array(array)
+        if "proj" in name or "fc." in name or "lm_head" in name:
+            parts = mx.quantize(tensor, group_size=32, bits=8) if tensor.shape[1] % 32 == 0 else ()
+            if parts:
+                kinds = (".weight", ".scales", ".biases")
+                tensors |= dict(zip((place + each for each in kinds), parts, strict=True))
+                continue
+        tensors[name] = tensor
+    config = dict(subject.config) | {"quantization": {"group_size": 32, "bits": 8}}
+    folder = tmp_path / "rounded"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(config))
+    mx.save_safetensors(str(folder / "model.safetensors"), tensors)
+    rounded = loaded(folder, target)
+
+    states = mx.random.normal((1, 5, len(exact.taps), 64), key=KEY)
+    after = mx.array([[1, 2, 3, 4, 5]])
+
+    def finite(network: Any) -> mx.array:
+        state = network(network.begin(states), after, "causal", network.make_cache())
+        logits = network.logits(state)
+        return mx.where(logits == -mx.inf, 0.0, logits)
+
+    assert mx.abs(finite(exact) - finite(rounded)).max() < 0.1 * mx.abs(finite(exact)).max()
+
+
+def test_windows_hold_in_single_steps() -> None:
+    """A cache that has more than the window is looked at through it."""
+    subject = SUBJECTS["eagle3-window"]
+    target = Decoder(subject.target_model())
+    with TemporaryDirectory() as folder:
+        network = load_network(subject.write(Path(folder)), subject.config, target)
+    outputs = continued(network, target, drafted=2)
+    assert np.abs(outputs["prefill"] - outputs["steps"]).max() < TOLERANCE

@@ -1,0 +1,376 @@
+"""Gemma-4 assistants: their network, what they read of the target, whose text stays its own."""
+
+import copy
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+import pytest
+
+import engine.drafters.caches
+from engine.cache import QuantizedCaches, keys_and_values
+from engine.decoder import Decoder
+from engine.draft_length.policy import Fixed
+from engine.drafters import DrafterRefused
+from engine.drafters.caches import CacheDrafter
+from engine.drafters.gemma_assistant import (
+    Assistant,
+    AssistantNetwork,
+    ClusteredOutput,
+    load_gemma_assistant,
+)
+from engine.model_parts import HiddenStates
+from engine.request import Sampling
+from tests.lab.parity import gemma_assistant as parity
+from tests.lab.parity.subjects import TOLERANCE, Subject, difference, kept, seeded
+from tests.support.engine import tiny
+from tests.support.engine.first_two import SAMPLINGS, assert_q_matters, assert_the_targets
+from tests.support.engine.gemma4 import (
+    TARGETS,
+    assistant_drafter,
+    build_target,
+    drafter_by,
+    untrained,
+)
+from tests.support.engine.helpers import (
+    BLOCK,
+    GREEDY,
+    PROMPT,
+    plainly,
+    run_greedily,
+    task,
+    up_to,
+    write,
+)
+from tests.support.engine.tiny import build
+from tests.support.mostly_slow import mostly_slow
+
+TOKENS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8]
+KEY = mx.random.key(0)
+VOCABULARY = 8
+Draft = tuple[list[int], list[float]]  # tokens, and how likely each was
+
+
+def proposed(drafter: CacheDrafter, tokens: list[int], length: int = 4) -> Draft:
+    draft = drafter.propose(tokens, up_to(length), GREEDY, KEY)
+    assert draft is not None
+    return draft.tokens.tolist(), draft.q.tolist()
+
+
+def fresh(assistant: Assistant, model: nn.Module, tokens: list[int]) -> Draft:
+    """What it drafts for a target that has read `tokens` for the first time."""
+    target = Decoder(model, block=BLOCK)
+    drafter = drafter_by(assistant, target)
+    list(target.prefill(tokens))
+    return proposed(drafter, tokens)
+
+
+def assert_same(one: Draft, other: Draft) -> None:
+    assert one[0] == other[0]
+    assert one[1] == pytest.approx(other[1], rel=1e-4)
+
+
+# The network
+
+
+@pytest.mark.parametrize("subject", parity.SUBJECTS, ids=lambda subject: subject.name)
+def test_it_is_the_network_that_was_trained(subject: Subject) -> None:
+    assert difference(parity.ours(subject), kept(subject)) <= TOLERANCE
+
+
+def a_layer_late(patch: pytest.MonkeyPatch) -> None:
+    """The state behind the last layer, without the final norm."""
+    record = Decoder.record
+
+    def broken(self: Decoder, taps: Any) -> HiddenStates:
+        return record(self, (len(self.model.layers),))
+
+    patch.setattr(Decoder, "record", broken)
+
+
+def positions_that_go_on(patch: pytest.MonkeyPatch) -> None:
+    call, steps = Assistant.__call__, iter(range(1000))
+
+    def broken(self: Assistant, state: Any, embedded: Any, memory: Any, position: int) -> Any:
+        return call(self, state, embedded, memory, position + next(steps) % 4)
+
+    patch.setattr(Assistant, "__call__", broken)
+
+
+def caches_of_the_first_layers(patch: pytest.MonkeyPatch) -> None:
+    build = AssistantNetwork.__init__
+
+    def broken(self: AssistantNetwork, *arguments: Any) -> None:
+        build(self, *arguments)
+        self.caches["sliding_attention"] = 0
+
+    patch.setattr(AssistantNetwork, "__init__", broken)
+
+
+def more_than_the_window(patch: pytest.MonkeyPatch) -> None:
+    def broken(layer: Any) -> tuple[mx.array, mx.array]:
+        end = layer.offset - layer.base
+        return layer.keys[..., :end, :], layer.values[..., :end, :]
+
+    patch.setattr(engine.drafters.caches, "keys_and_values", broken)
+
+
+def an_embedding_without_its_scale(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("engine.drafters.gemma_assistant.embedding_scale", lambda model: 1.0)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        a_layer_late,
+        positions_that_go_on,
+        caches_of_the_first_layers,
+        more_than_the_window,
+        an_embedding_without_its_scale,
+    ],
+)
+def test_parity_notices_a_mutant(
+    broken: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken(monkeypatch)
+    assert difference(parity.ours(parity.WHOLE), kept(parity.WHOLE)) > 1e-3
+
+
+def test_only_tokens_of_the_likeliest_clusters_can_be_proposed() -> None:
+    mx.random.seed(0)
+    output = ClusteredOutput(16, 24, clusters=6, likeliest=2)
+    output.token_ordering = mx.random.permutation(24)
+    embed, states = nn.Embedding(24, 16), mx.random.normal((5, 16))
+    logits, whole = output(states, embed), embed.as_linear(states)
+    best = mx.argsort(-output.centroids(states), axis=-1)[:, :2].tolist()
+    clusters = output.token_ordering.reshape(6, 4).tolist()
+    for row, (first, second) in enumerate(best):
+        scored = {token for token in range(24) if logits[row, token].item() > -mx.inf}
+        assert scored == {*clusters[first], *clusters[second]}
+        for token in scored:
+            assert logits[row, token].item() == pytest.approx(whole[row, token].item(), abs=1e-5)
+
+
+# Drafting
+
+
+@pytest.mark.parametrize("kind", TARGETS)
+@pytest.mark.parametrize("accepted", [0, 2])
+def test_it_drafts_from_what_the_caches_hold_now(kind: str, accepted: int) -> None:
+    model, assistant = build_target(kind), untrained(kind)
+    target = Decoder(model, block=BLOCK)
+    drafter = drafter_by(assistant, target)
+    list(target.prefill(TOKENS))
+    guess = proposed(drafter, TOKENS)
+    assert_same(guess, fresh(assistant, model, TOKENS))
+    drafted = [*TOKENS, *guess[0]]
+    target.read(mx.array(drafted[target.length :]))
+    committed = [*drafted[: len(TOKENS) + accepted], 7]
+    target.rewind(len(committed) - 1)
+    drafter.accept(accepted)
+    assert_same(proposed(drafter, committed), fresh(assistant, model, committed))
+
+
+@pytest.mark.parametrize("kind", ["large", "small"])
+def test_after_any_rounds_it_drafts_as_a_fresh_one_would(kind: str) -> None:
+    model = build_target(kind, vocabulary=VOCABULARY)
+    assistant, target = untrained(kind, vocabulary=VOCABULARY), Decoder(model, block=BLOCK)
+    drafter, tokens = drafter_by(assistant, target), [3, 1, 4, 1, 5, 2, 6, 5]
+    for seed in range(8):
+        to_do = task(1 + 3 * seed % 8, sampling=Sampling(temperature=1.0), seed=seed)
+        write(target, drafter, Fixed(3), tokens, to_do)
+        assert target.length == len(tokens) - 1
+        assert_same(proposed(drafter, tokens), fresh(assistant, model, tokens))
+
+
+def test_a_cache_that_keeps_a_guess_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, assistant = build_target("large"), untrained("large")
+    target = Decoder(model, block=BLOCK)
+    drafter = drafter_by(assistant, target)
+    list(target.prefill(TOKENS))
+    guess, _ = proposed(drafter, TOKENS)
+    target.read(mx.array([*TOKENS, *guess][target.length :]))
+    committed = [*TOKENS, 7]
+    target.rewind(len(committed) - 1)
+    expected = fresh(assistant, model, committed)
+
+    def broken(layer: Any) -> tuple[mx.array, mx.array]:
+        layer = copy.copy(layer)
+        layer.offset += 1  # the rejected token is there still
+        return keys_and_values(layer)
+
+    monkeypatch.setattr(engine.drafters.caches, "keys_and_values", broken)
+    assert proposed(drafter, committed)[1] != pytest.approx(expected[1], rel=1e-2)
+
+
+def test_all_that_the_target_has_not_read_is_read() -> None:
+    """From one position: then the drafted tokens are what it would draft behind the first."""
+    model, assistant = build_target("large"), untrained("large")
+    target = Decoder(model, block=BLOCK)
+    drafter = drafter_by(assistant, target)
+    list(target.prefill(TOKENS))
+    guess, likely = proposed(drafter, TOKENS)
+    further = proposed(drafter, [*TOKENS, *guess[:2]], length=2)
+    assert_same(further, (guess[2:], likely[2:]))
+
+
+def test_before_the_target_has_read_anything_it_has_no_idea() -> None:
+    target = Decoder(build_target("large"))
+    drafter = assistant_drafter(target, "large")
+    assert drafter.propose(TOKENS[:1], up_to(3), GREEDY, KEY) is None
+    list(target.prefill(TOKENS))
+    late = assistant_drafter(Decoder(target.model), "large")
+    assert late.propose(TOKENS, up_to(3), GREEDY, KEY) is None
+    assert drafter.propose(TOKENS, up_to(3), GREEDY, KEY) is not None
+
+
+def test_a_target_may_be_part_of_a_model_that_sees(tmp_path: Path) -> None:
+    sizes = {"model_type": "gemma4", "vocab_size": 64, "text_config": dict(parity.LARGE)}
+    target = Decoder(seeded(sizes))
+    folder, config = parity.WHOLE.write(tmp_path), parity.WHOLE.config
+    drafter = load_gemma_assistant(folder, config, target)
+    assert drafter._network.caches == {"sliding_attention": 4, "full_attention": 5}
+    list(target.prefill(TOKENS))
+    assert len(proposed(drafter, TOKENS)[0]) == 4
+
+
+def test_quantized_caches_are_read_too() -> None:
+    model, assistant = build_target("wide"), untrained("wide")
+    tokens = TOKENS * 3
+    held = []
+    for start in (8, 5000):
+        quantized = QuantizedCaches(bits=8, group_size=32, start=start)
+        target = Decoder(model, quantized=quantized, block=BLOCK)
+        drafter = drafter_by(assistant, target)
+        list(target.prefill(tokens))
+        full = drafter._network.caches["full_attention"]
+        keys, values = keys_and_values(target.timeline.layers[full])
+        assert keys.shape == values.shape == (1, 1, len(tokens) - 1, 32)
+        assert len(proposed(drafter, tokens)[0]) == 4
+        held.append(mx.concatenate([keys, values]))
+    assert 0.0 < mx.abs(held[0] - held[1]).mean() < 0.05 * mx.abs(held[1]).mean()
+
+
+# The text is the target's
+
+
+@pytest.mark.parametrize(
+    ("kind", "length", "seed"),
+    mostly_slow(
+        [(kind, length, seed) for kind in TARGETS for length in (1, 3, 6) for seed in (0, 1)],
+        quick=[("large", 3, 0), ("small", 3, 0), ("small", 6, 1)],
+    ),
+)
+def test_greedy_text_is_the_targets(kind: str, length: int, seed: int) -> None:
+    model = build_target(kind, seed=seed, vocabulary=VOCABULARY)
+    prompt = [token % VOCABULARY for token in PROMPT]
+    caches = QuantizedCaches(bits=8, group_size=32, start=20) if kind == "wide" else None
+    run = run_greedily(
+        model,
+        lambda target: assistant_drafter(target, kind, seed=seed),
+        length,
+        count=40,
+        prompt=prompt,
+        quantized=caches,
+    )
+    assert run.tokens == plainly(model, count=40, prompt=prompt, quantized=caches)
+    assert run.proposed > 20
+    assert 0 < run.accepted < run.proposed
+
+
+@pytest.mark.parametrize(
+    ("kind", "sampling"),
+    mostly_slow(
+        [(kind, name) for kind in ("large", "small") for name in SAMPLINGS],
+        quick=[("small", "penalty")],
+    ),
+)
+def test_first_two_tokens_have_the_targets_distribution(kind: str, sampling: str) -> None:
+    model = build_target(kind, vocabulary=VOCABULARY)
+    assert_the_targets(model, lambda target: assistant_drafter(target, kind), SAMPLINGS[sampling])
+
+
+def test_q_before_the_sampler_chain_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = build_target("large", vocabulary=VOCABULARY)
+    assert_q_matters(model, lambda target: assistant_drafter(target, "large"), monkeypatch)
+
+
+def test_clusters_that_only_score_low_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As others have it: what is in no likely cluster gets a little less than the least; a sample
+    may be such a token, of which q then has to know."""
+    call = ClusteredOutput.__call__
+
+    def broken(self: ClusteredOutput, states: mx.array, embed: nn.Module) -> mx.array:
+        logits = call(self, states, embed)
+        least = mx.min(mx.where(mx.isinf(logits), mx.inf, logits), axis=-1, keepdims=True)
+        return mx.where(mx.isinf(logits), least - 1.0, logits)
+
+    monkeypatch.setattr(ClusteredOutput, "__call__", broken)
+    assert difference(parity.ours(parity.CLUSTERED), kept(parity.CLUSTERED)) > 1e-3
+
+
+# Folders
+
+
+def test_quantized_ones_are_nearly_the_same(tmp_path: Path) -> None:
+    model, assistant = build_target("large"), untrained("large")
+    packed = copy.deepcopy(assistant)
+    nn.quantize(
+        packed,
+        group_size=32,
+        bits=8,
+        class_predicate=lambda _, m: hasattr(m, "to_quantized") and m.weight.shape[-1] % 32 == 0,
+    )
+    tensors = dict(nn.utils.tree_flatten(packed.parameters()))
+    mx.save_safetensors(str(tmp_path / "model.safetensors"), tensors)
+    config = dict(parity.WHOLE.config)
+    target = Decoder(model, block=BLOCK)
+    drafter = load_gemma_assistant(tmp_path, config, target)
+    list(target.prefill(TOKENS))
+    assert drafter.name == "Gemma-4 assistant"
+    _, likely = proposed(drafter, TOKENS, length=2)
+    assert likely == pytest.approx(fresh(assistant, model, TOKENS)[1][:2], rel=0.1)
+
+
+def refusal(subject: Subject, target: nn.Module, folder: Path) -> str:
+    with pytest.raises(DrafterRefused) as caught:
+        load_gemma_assistant(subject.write(folder), subject.config, Decoder(target))
+    return caught.value.obstacle
+
+
+def changed(**text: object) -> Subject:
+    """The published one, whose config says something else."""
+    config = dict(parity.WHOLE.config) | {"text_config": parity.ASSISTANT | text}
+    return replace(parity.WHOLE, config=config)
+
+
+def test_another_targets_assistant_is_refused(tmp_path: Path) -> None:
+    for model in (build_target("wide"), build("llama"), build("gemma3_text")):
+        assert refusal(parity.WHOLE, model, tmp_path) == "other target"
+    large = build_target("large")
+    assert refusal(changed(vocab_size=66), large, tmp_path) == "other target"
+    assert refusal(changed(num_attention_heads=3), large, tmp_path) == "other target"
+
+
+def test_llamas_layers_have_no_types(tmp_path: Path) -> None:
+    """So that none of its caches is the right one."""
+    sizes = tiny._CONFIGS["llama"] | {"hidden_size": 32}
+    model = build("llama", sizes=sizes)
+    assert refusal(parity.WHOLE, model, tmp_path) == "other target"
+
+
+def test_sizes_that_are_not_the_tensors_are_a_damage(tmp_path: Path) -> None:
+    large = build_target("large")
+    assert refusal(changed(intermediate_size=40), large, tmp_path) == "damaged"
+    without = replace(parity.WHOLE, config={"model_type": "gemma4_assistant"})
+    assert refusal(without, large, tmp_path) == "damaged"
+
+
+@pytest.mark.parametrize("missing", ["post_projection.weight", "model.layers.2.layer_scalar"])
+def test_missing_tensors_are_a_damage(missing: str, tmp_path: Path) -> None:
+    shapes = {n: shape for n, shape in parity.WHOLE.shapes.items() if n != missing}
+    broken = replace(parity.WHOLE, shapes=shapes)
+    assert refusal(broken, build_target("large"), tmp_path) == "damaged"

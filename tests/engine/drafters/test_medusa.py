@@ -1,0 +1,312 @@
+"""Medusa's heads draft what lies as far ahead as each of them predicts, by the law that is said."""
+
+import itertools
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from engine.decoder import Decoder
+from engine.draft_length.policy import Fixed
+from engine.drafters import DrafterRefused
+from engine.drafters.medusa import (
+    MEDUSA_WEIGHTS_NAME,
+    MedusaDrafter,
+    MedusaHead,
+    MedusaHeads,
+    load_medusa,
+    save_medusa,
+)
+from engine.model_parts import final_norm
+from engine.request import Sampling
+from engine.sampling import History, distribution, log_weights, scores
+from tests.support.engine.chi_square import excess
+from tests.support.engine.helpers import GREEDY, plainly, run_greedily, task, up_to, write
+from tests.support.engine.medusas import medusa_network, untrained_medusa
+from tests.support.engine.tiny import ARCHITECTURES, build
+from tests.support.mostly_slow import mostly_slow
+
+TOKENS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8]
+KEY = mx.random.key(0)
+WARM = Sampling(temperature=0.8)
+FILTERED = Sampling(temperature=0.7, top_p=0.9, repetition_penalty=1.3)
+
+
+def by_hand(model: Any, network: MedusaHeads, read: Sequence[int]) -> mx.array:
+    """The logits of all heads, (heads, rows), at the last of the tokens that were `read`."""
+    state = model.model(mx.array([list(read)]))[0, -1:]
+    return mx.concatenate([head(state) for head in network.heads])
+
+
+def ready(read: Sequence[int]) -> tuple[Decoder, MedusaDrafter, MedusaHeads]:
+    """A target that has read so much, and its drafter."""
+    target, network = Decoder(build("llama")), medusa_network(64)
+    drafter = MedusaDrafter(target, network)
+    target.read(mx.array(list(read)))
+    return target, drafter, network
+
+
+def proposed(drafter: MedusaDrafter, tokens: list[int], length: int = 8) -> list[int]:
+    draft = drafter.propose(tokens, up_to(length), GREEDY, KEY)
+    assert draft is not None
+    ids: list[int] = draft.tokens.tolist()
+    return ids
+
+
+# Which head says what
+
+
+@pytest.mark.parametrize("unread", [1, 2, 3])
+def test_the_heads_go_on_where_the_target_stopped_reading(unread: int) -> None:
+    read = TOKENS[:-unread]
+    target, drafter, network = ready(read)
+    (candidate,) = drafter.candidates(TOKENS)
+    assert (candidate.drafter, candidate.most) == ("Medusa", 4 - unread)
+    expected = mx.argmax(by_hand(target.model, network, read), axis=-1).tolist()
+    assert proposed(drafter, TOKENS) == expected[unread - 1 :]
+    assert proposed(drafter, TOKENS, 1) == expected[unread - 1 : unread]
+
+
+def test_a_head_shifted_by_one_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    left = MedusaDrafter._left
+
+    def shifted(self: MedusaDrafter, tokens: list[int]) -> list[MedusaHead]:
+        return left(self, [*tokens, 0])
+
+    monkeypatch.setattr(MedusaDrafter, "_left", shifted)
+    with pytest.raises(AssertionError):
+        test_the_heads_go_on_where_the_target_stopped_reading(1)
+
+
+def test_without_a_head_for_it_nothing_is_proposed() -> None:
+    for read in ([], TOKENS[:-4]):
+        target = Decoder(build("llama"))
+        drafter = untrained_medusa(target)
+        if read:
+            target.read(mx.array(read))
+        assert drafter.candidates(TOKENS) == ()
+        assert drafter.propose(TOKENS, up_to(3), GREEDY, KEY) is None
+
+
+def test_the_state_of_the_newest_token_is_not_needed() -> None:
+    _, drafter, _ = ready(TOKENS)
+    _, other, _ = ready(TOKENS[:-1])
+    assert proposed(drafter, TOKENS) == proposed(other, TOKENS)
+
+
+def test_what_was_taken_back_is_forgotten() -> None:
+    target, drafter, _ = ready(TOKENS)
+    shorter = [*TOKENS[:6], 11, 12]
+    target.rewind(6)
+    drafter.rewind(6)
+    target.read(mx.array([11]))
+    _, fresh, _ = ready(shorter[:-1])
+    assert proposed(drafter, shorter) == proposed(fresh, shorter)
+
+
+def test_the_final_norm_counts() -> None:
+    target, network = Decoder(build("llama")), medusa_network(64)
+    final_norm(target.model).weight *= mx.random.uniform(0.2, 3, (64,), key=KEY)
+    drafter, behind = MedusaDrafter(target, network), target.record((4,))
+    target.read(mx.array(TOKENS[:-1]))
+    draft = drafter.propose(TOKENS, up_to(3), WARM, KEY)
+    assert draft is not None
+    assert draft.distributions is not None
+    logits = by_hand(target.model, network, TOKENS[:-1])
+    assert mx.allclose(draft.distributions, mx.softmax(logits / 0.8, axis=-1), atol=1e-4)
+    last = behind.between(10, 11)[0]
+    wrong = mx.concatenate([head(last) for head in network.heads])
+    assert not mx.allclose(draft.distributions, mx.softmax(wrong / 0.8, axis=-1), atol=1e-2)
+
+
+# The law
+
+
+@pytest.mark.parametrize("sampling", [WARM, FILTERED], ids=["warm", "filtered"])
+def test_the_law_is_that_of_each_head_behind_the_tokens_drawn(sampling: Sampling) -> None:
+    target, drafter, network = ready(TOKENS[:-1])
+    logits = by_hand(target.model, network, TOKENS[:-1])
+    for seed in range(8):
+        draft = drafter.propose(TOKENS, up_to(3), sampling, mx.random.key(seed))
+        assert draft is not None
+        assert draft.distributions is not None
+        expected = _laws(logits, draft.tokens.tolist(), sampling, vocabulary=64)
+        np.testing.assert_allclose(np.array(draft.distributions), expected, rtol=1e-3, atol=1e-6)
+        shown = expected[np.arange(3), draft.tokens.tolist()]
+        np.testing.assert_allclose(np.array(draft.q), shown, rtol=1e-3)
+
+
+def _laws(
+    logits: mx.array, drafted: Sequence[int], sampling: Sampling, *, vocabulary: int
+) -> NDArray[np.float64]:
+    """What each of `drafted` was drawn from, given those before it."""
+    rows = []
+    for i in range(len(drafted)):
+        history = History([*TOKENS, *drafted[:i]], sampling)
+        nothing = mx.zeros((0,), dtype=mx.int32)
+        scored = scores(logits[i : i + 1], history.windows(nothing, 0, 1), sampling)
+        rows.append(np.array(distribution(log_weights(scored, sampling)), np.float64)[0])
+    return np.stack(rows).reshape(len(drafted), vocabulary)
+
+
+@pytest.mark.parametrize("sampling", [WARM, FILTERED], ids=["warm", "filtered"])
+def test_pairs_of_tokens_are_drawn_from_their_law(sampling: Sampling) -> None:
+    size, prompt = 5, [1, 2, 0, 3]
+    target = Decoder(build("llama", vocabulary=size))
+    network = medusa_network(64, heads=2, rows=size)
+    drafter = MedusaDrafter(target, network)
+    target.read(mx.array(prompt[:-1]))
+    logits = by_hand(target.model, network, prompt[:-1])
+    expected, counts = np.zeros((size, size)), np.zeros((size, size), dtype=np.int_)
+    for first, second in itertools.product(range(size), repeat=2):
+        histories = [History([*prompt, *before], sampling) for before in ([], [first])]
+        nothing = mx.zeros((0,), dtype=mx.int32)
+        rows = [
+            distribution(
+                log_weights(
+                    scores(logits[i : i + 1], history.windows(nothing, 0, 1), sampling), sampling
+                )
+            )[0].tolist()
+            for i, history in enumerate(histories)
+        ]
+        expected[first, second] = rows[0][first] * rows[1][second]
+    for seed in range(800):
+        draft = drafter.propose(prompt, up_to(2), sampling, mx.random.key(seed))
+        assert draft is not None
+        counts[tuple(draft.tokens.tolist())] += 1
+    assert expected.sum() == pytest.approx(1, abs=1e-5)
+    assert excess(counts.ravel(), expected.ravel()) < 1.0
+
+
+def test_a_sampled_text_has_the_targets_distribution() -> None:
+    size, prompt, length = 4, [1, 2, 0, 3], 3
+    target = Decoder(build("llama", vocabulary=size))
+    drafter = MedusaDrafter(target, medusa_network(64, heads=2, rows=size))
+    expected = np.ones((size,) * length)
+    for text in np.ndindex(expected.shape):
+        logits = target.model(mx.array([[*prompt, *text[:-1]]]))[0, len(prompt) - 1 :]
+        rows = np.array(distribution(log_weights(scores(logits, None, WARM), WARM)))
+        expected[text] = np.prod(rows[np.arange(length), list(text)])
+    counts, accepted = np.zeros(expected.shape, dtype=np.int_), 0
+    for seed in range(600):
+        target.rewind(0)
+        drafter.rewind(0)
+        to_do = task(length, sampling=WARM, seed=seed)
+        run = write(target, drafter, Fixed(2), list(prompt), to_do)
+        counts[tuple(run.tokens)] += 1
+        accepted += run.accepted
+    assert accepted > 40
+    assert excess(counts.ravel(), expected.ravel().astype(np.float64)) < 1.0
+
+
+@pytest.mark.parametrize(
+    ("architecture", "length"),
+    mostly_slow(
+        itertools.product(ARCHITECTURES, (1, 2, 3, 8)),
+        quick=[("llama", 3), ("gemma3_text", 2), ("qwen3_5", 3), ("lfm2", 1)],
+    ),
+)
+def test_greedy_text_is_the_targets_own(architecture: str, length: int) -> None:
+    model = build(architecture)
+    run = run_greedily(model, untrained_medusa, length, count=40)
+    assert run.tokens == plainly(model, count=40)
+    assert run.proposed > 5  # recurrent ones read again what they took back: see `candidates`
+
+
+# Folders
+
+
+def published(network: MedusaHeads, *, layers: int, once: bool = False) -> dict[str, mx.array]:
+    """The tensors as FasterDecoding's code saves them; with `once` without repetitions."""
+    tensors = {}
+    for k, head in enumerate(network.heads):
+        for i in range(1 if once else layers):
+            tensors[f"{k}.{i}.linear.weight"] = head.blocks[0].linear.weight
+            tensors[f"{k}.{i}.linear.bias"] = head.blocks[0].linear.bias
+        tensors[f"{k}.{layers}.weight"] = head.output.weight
+    return tensors
+
+
+def folder_of(path: Path, tensors: dict[str, mx.array]) -> tuple[Path, dict[str, Any]]:
+    path.mkdir(exist_ok=True)
+    mx.save_safetensors(str(path / MEDUSA_WEIGHTS_NAME), tensors)
+    config = {"medusa_num_heads": 2, "medusa_num_layers": 1, "base_model_name_or_path": "a/b"}
+    (path / "config.json").write_text(json.dumps(config))
+    return path, config
+
+
+@pytest.mark.parametrize("prefix", ["", "medusa_head."])
+@pytest.mark.parametrize("once", [False, True])
+@pytest.mark.parametrize("layers", [1, 2])
+def test_published_heads(tmp_path: Path, layers: int, once: bool, prefix: str) -> None:
+    network = medusa_network(64, heads=4)
+    tensors = published(network, layers=layers, once=once)
+    folder, config = folder_of(
+        tmp_path / "heads", {prefix + name: array for name, array in tensors.items()}
+    )
+    target = Decoder(build("llama"))
+    drafter = load_medusa(folder, config, target)
+    target.read(mx.array(TOKENS[:-1]))
+    state = target.model.model(mx.array([TOKENS[:-1]]))[0, -1:]
+    expected = []
+    for head in network.heads:  # as many as there are tensors of, whatever the config says
+        x = state
+        for _ in range(layers):
+            x = x + mx.sigmoid(head.blocks[0].linear(x)) * head.blocks[0].linear(x)
+        expected.append(int(mx.argmax(x @ head.output.weight.T).item()))
+    assert proposed(drafter, TOKENS) == expected
+
+
+def test_what_was_saved_is_read_again(tmp_path: Path) -> None:
+    network, kept = medusa_network(64, rows=20), mx.arange(1, 61, 3)
+    save_medusa(network, kept, tmp_path, target="a model", fingerprint="0f", vocabulary=64)
+    config = json.loads((tmp_path / "config.json").read_text())
+    assert config["target_fingerprint"] == "0f"
+    assert config["vocab_size"] == 64
+    target = Decoder(build("llama"))
+    drafter = load_medusa(tmp_path, config, target)
+    target.read(mx.array(TOKENS[:-1]))
+    draft = drafter.propose(TOKENS, up_to(3), WARM, KEY)
+    assert draft is not None
+    assert draft.distributions is not None
+    logits = by_hand(target.model, network, TOKENS[:-1])
+    expected = np.zeros((3, 64))
+    expected[:, kept.tolist()] = np.array(mx.softmax(logits / WARM.temperature, axis=-1))
+    np.testing.assert_allclose(np.array(draft.distributions), expected, atol=0.02)  # 8-bit
+    assert set(draft.tokens.tolist()) <= set(kept.tolist())
+
+
+def _without(name: str) -> dict[str, mx.array]:
+    tensors = published(medusa_network(64), layers=1)
+    del tensors[name]
+    return tensors
+
+
+def test_folders_that_do_not_fit(tmp_path: Path) -> None:
+    good = published(medusa_network(64), layers=1)
+    refused = {
+        "other target": [
+            published(medusa_network(32), layers=1),
+            published(medusa_network(64, rows=63), layers=1),
+        ],
+        "damaged": [
+            _without("1.1.weight"),
+            _without("1.0.linear.bias"),
+            good | {"0.7.weight": mx.zeros((64, 64))},
+            good | {"fc.weight": mx.zeros((64, 64))},
+            good | {"d2t": mx.zeros((64,), dtype=mx.int32) + 1},
+            good | {"d2t": -mx.arange(64)},
+            good | {"d2t": mx.zeros((3,), dtype=mx.int32)},
+        ],
+    }
+    for obstacle, cases in refused.items():
+        for number, tensors in enumerate(cases):
+            folder, config = folder_of(tmp_path / f"{obstacle} {number}", tensors)
+            with pytest.raises(DrafterRefused) as caught:
+                load_medusa(folder, config, Decoder(build("llama")))
+            assert caught.value.obstacle == obstacle, number

@@ -1,0 +1,389 @@
+"""MTP modules: their networks, their folders, and that they cost nothing of the target's text."""
+
+import copy
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+import pytest
+from mlx.utils import tree_flatten
+
+import engine.drafters.mtp
+from engine.decoder import Decoder
+from engine.draft_length.policy import Fixed
+from engine.drafters import DrafterRefused, NoDrafter
+from engine.drafters.mtp import MtpModule, MtpNetwork, load_mtp, load_network
+from engine.drafters.states import StateDrafter
+from engine.loading import load
+from engine.request import Sampling
+from models.model_folder import ModelFolder
+from tests.lab.parity import mtp as parity
+from tests.lab.parity.subjects import TOLERANCE, Subject, difference, kept
+from tests.support.engine.first_two import SAMPLINGS, assert_q_matters, assert_the_targets
+from tests.support.engine.helpers import (
+    GREEDY,
+    PROMPT,
+    MakeDrafter,
+    Run,
+    run_greedily,
+    task,
+    up_to,
+    write,
+)
+from tests.support.engine.mtp import (
+    PUBLISHED,
+    TARGETS,
+    build_target,
+    drafter_by,
+    mtp_drafter,
+    untrained,
+    write_sidecar,
+)
+from tests.support.engine.tiny import write_folder
+from tests.support.mostly_slow import mostly_slow
+
+TOKENS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8]
+KEY = mx.random.key(0)
+VOCABULARY = 8
+Draft = tuple[list[int], list[float]]  # tokens, and how likely each was
+
+
+def ready(target: Decoder, drafter: StateDrafter, tokens: list[int]) -> None:
+    list(target.prefill(tokens))
+    assert list(drafter.prepare(tokens))
+
+
+def proposed(drafter: StateDrafter, tokens: list[int]) -> Draft:
+    draft = drafter.propose(tokens, up_to(4), GREEDY, KEY)
+    assert draft is not None
+    return draft.tokens.tolist(), draft.q.tolist()
+
+
+def assert_same(one: Draft, other: Draft) -> None:
+    assert one[0] == other[0]
+    assert one[1] == pytest.approx(other[1], rel=1e-4)
+
+
+def fresh(module: MtpModule, target: Decoder, tokens: list[int]) -> Draft:
+    """What it drafts for a target that has read `tokens` for the first time."""
+    other = Decoder(target.model)
+    drafter = drafter_by(module, other)
+    ready(other, drafter, tokens)
+    return proposed(drafter, tokens)
+
+
+# The network
+
+
+@pytest.mark.parametrize("subject", parity.SUBJECTS, ids=lambda subject: subject.name)
+def test_it_is_the_network_that_was_trained(subject: Subject) -> None:
+    assert difference(parity.ours(subject), kept(subject)) <= TOLERANCE
+
+
+def before_the_final_norm(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(MtpNetwork, "taps", (4,))
+
+
+def norms_as_they_are_stored(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(engine.drafters.mtp, "_ZERO_CENTRED", ())
+
+
+def state_first(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(engine.drafters.mtp, "_STATE_FIRST", ("qwen3_5",))
+
+
+def continue_from_what_was_given(patch: pytest.MonkeyPatch) -> None:
+    def go_on(self: MtpNetwork, state: mx.array) -> mx.array:
+        return self._module.norm(state)  # a norm too many
+
+    patch.setattr(MtpNetwork, "go_on", go_on)
+
+
+def the_token_itself(patch: pytest.MonkeyPatch) -> None:
+    call = MtpNetwork.__call__
+
+    def broken(self: MtpNetwork, begun: mx.array, tokens: mx.array, *rest: Any) -> mx.array:
+        return call(self, begun, mx.roll(tokens, 1), *rest)
+
+    patch.setattr(MtpNetwork, "__call__", broken)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        before_the_final_norm,
+        norms_as_they_are_stored,
+        state_first,
+        continue_from_what_was_given,
+        the_token_itself,
+    ],
+)
+def test_parity_notices_a_mutant(
+    broken: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken(monkeypatch)
+    assert difference(parity.ours(parity.PUBLISHED), kept(parity.PUBLISHED)) > 1e-2
+
+
+# Drafting
+
+
+@pytest.mark.parametrize("architecture", TARGETS)
+@pytest.mark.parametrize("accepted", [0, 2])
+def test_guesses_are_forgotten_after_the_round(architecture: str, accepted: int) -> None:
+    target = Decoder(build_target(architecture))
+    module = untrained(target.model)
+    drafter = drafter_by(module, target)
+    ready(target, drafter, TOKENS)
+    guess = proposed(drafter, TOKENS)
+    assert_same(guess, fresh(module, target, TOKENS))
+    committed = [*TOKENS, *guess[0][:accepted], 7]
+    target.read(mx.array(committed[target.length : -1]))
+    drafter.accept(accepted)
+    assert_same(proposed(drafter, committed), fresh(module, target, committed))
+
+
+@pytest.mark.parametrize("architecture", ["qwen3_5", "mimo"])
+def test_after_any_rounds_it_drafts_as_a_fresh_one_would(architecture: str) -> None:
+    target = Decoder(build_target(architecture, vocabulary=VOCABULARY))
+    module = untrained(target.model)
+    drafter, tokens = drafter_by(module, target), [3, 1, 4, 1, 5, 2, 6, 5]
+    for seed in range(8):
+        to_do = task(1 + 3 * seed % 8, sampling=Sampling(temperature=1.0), seed=seed)
+        write(target, drafter, Fixed(3), tokens, to_do)
+        assert_same(proposed(drafter, tokens), fresh(module, target, tokens))
+        drafter.accept(0)
+
+
+def test_a_cache_that_keeps_a_guess_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    target = Decoder(build_target("qwen3_5"))
+    module = untrained(target.model)
+    drafter = drafter_by(module, target)
+    ready(target, drafter, TOKENS)
+    guess, _ = proposed(drafter, TOKENS)
+    committed = [*TOKENS, guess[0], 7]
+    target.read(mx.array(committed[target.length : -1]))
+    expected = fresh(module, target, committed)
+    monkeypatch.setattr(StateDrafter, "_forget_drafted", lambda self: None)
+    assert proposed(drafter, committed) != expected
+
+
+def test_only_kept_tokens_are_proposed() -> None:
+    target = Decoder(build_target("qwen3_5"))
+    module, rows = untrained(target.model), [60, 3, 17, 22, 41]
+    drafter = drafter_by(module, target, kept=rows)
+    ready(target, drafter, TOKENS)
+    draft = drafter.propose(TOKENS, up_to(4), Sampling(temperature=1.0), KEY)
+    assert draft is not None
+    assert draft.distributions is not None
+    mass = draft.distributions.sum(axis=0).tolist()
+    assert {token for token, q in enumerate(mass) if q > 0.0} == set(rows)
+    everything = drafter_by(module, target)._network
+    state = mx.random.normal((1, 2, 64))
+    assert mx.allclose(
+        drafter._network.logits(state)[..., rows], everything.logits(state)[..., rows], atol=1e-5
+    )
+
+
+# The text is the target's
+
+
+@pytest.mark.parametrize(
+    ("architecture", "length", "seed"),
+    mostly_slow(
+        [(kind, length, seed) for kind in TARGETS for length in (1, 3, 6) for seed in (0, 1)],
+        quick=[
+            ("qwen3_5", 3, 0),
+            ("qwen3_5", 6, 1),
+            ("qwen3_5_moe", 3, 0),
+            ("qwen3_next", 3, 0),
+            ("glm4_moe_lite", 3, 0),
+            ("mimo", 3, 0),
+        ],
+    ),
+)
+def test_greedy_text_is_the_targets(architecture: str, length: int, seed: int) -> None:
+    model = build_target(architecture, seed=seed, vocabulary=VOCABULARY)
+    prompt = [token % VOCABULARY for token in PROMPT]
+    # Latent attention reads one row by other products than several: its caches agree in the text.
+    exact = "kv_lora_rank" not in TARGETS[architecture]
+
+    def written(make_drafter: MakeDrafter, length: int) -> Run:
+        return run_greedily(
+            model, make_drafter, length, count=40, prompt=prompt, check_caches=exact
+        )
+
+    run = written(lambda target: mtp_drafter(target, seed=seed), length)
+    assert run.tokens == written(lambda _: NoDrafter(), 0).tokens
+    assert run.proposed > 20
+    assert 0 < run.accepted < run.proposed
+
+
+@pytest.mark.parametrize(
+    ("architecture", "sampling"),
+    mostly_slow(
+        [(kind, name) for kind in ("qwen3_5", "glm4_moe_lite") for name in SAMPLINGS],
+        quick=[("qwen3_5", "penalty")],
+    ),
+)
+def test_first_two_tokens_have_the_targets_distribution(architecture: str, sampling: str) -> None:
+    model = build_target(architecture, vocabulary=VOCABULARY)
+    assert_the_targets(model, mtp_drafter, SAMPLINGS[sampling])
+
+
+def test_q_before_the_sampler_chain_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = build_target("qwen3_5", vocabulary=VOCABULARY)
+    assert_q_matters(model, mtp_drafter, monkeypatch)
+
+
+# Folders
+
+
+def in_a_folder(model: nn.Module, folder: Path) -> MtpModule:
+    module = untrained(model)
+    write_sidecar(module, folder)
+    return module
+
+
+def drafts(drafter: StateDrafter, target: Decoder) -> Draft:
+    ready(target, drafter, TOKENS)
+    return proposed(drafter, TOKENS)
+
+
+@pytest.mark.parametrize("file", ["mtp.safetensors", "model-00002-of-00002.safetensors"])
+def test_it_is_found_among_the_targets_own_tensors(file: str, tmp_path: Path) -> None:
+    subject = parity.PUBLISHED
+    target = Decoder(subject.target_model())
+    alone = load_mtp(subject.write(tmp_path / "alone"), subject.config, target)
+    theirs = {"language_model.model.norm.weight": mx.ones((7,)), "lm_head.weight": mx.ones((7, 7))}
+    (tmp_path / "both").mkdir()
+    mx.save_safetensors(str(tmp_path / "both" / "model-00001-of-00002.safetensors"), theirs)
+    (tmp_path / "alone" / "model.safetensors").rename(tmp_path / "both" / file)
+    other = Decoder(target.model)
+    both = load_mtp(tmp_path / "both", subject.config, other)
+    assert_same(drafts(alone, target), drafts(both, other))
+    assert both.name == "MTP"
+
+
+def test_a_target_that_kept_its_module_drafts_with_it(tmp_path: Path) -> None:
+    """Tensors that are no target's own are left alone by what loads the target."""
+    write_folder("qwen3_5", tmp_path)
+    file = tmp_path / "model.safetensors"
+    tensors: Any = mx.load(str(file))
+    width, config = 64, json.loads((tmp_path / "config.json").read_text())
+    target = Decoder(load(ModelFolder(tmp_path)).model)
+    for name, array in tree_flatten(untrained(target.model).parameters()):
+        tensors["mtp." + PUBLISHED[name.split(".")[0]] + name.partition(".")[2]] = array
+    mx.eval(tensors)
+    mx.save_safetensors(str(file), tensors)
+    target = Decoder(load(ModelFolder(tmp_path)).model)
+    drafter = load_mtp(tmp_path, config, target)
+    ready(target, drafter, TOKENS)
+    assert len(proposed(drafter, TOKENS)[0]) == 4
+    assert target.record(("norm",)).between(0, 1).shape == (1, 1, width)
+
+
+def test_glms_module_may_be_taken_apart_already(tmp_path: Path) -> None:
+    """As mlx-vlm writes it: other names, experts stacked, and latent attention in two matrices."""
+    target = Decoder(parity.GLM.target_model())
+    network = load_network(parity.GLM.write(tmp_path / "whole"), parity.GLM.config, target)
+    names = {
+        "token_norm.": "model.enorm.",
+        "state_norm.": "model.hnorm.",
+        "fuse.": "model.eh_proj.",
+        "norm.": "model.shared_head_norm.",
+        "layer.": "model.mtp_block.",
+    }
+    tensors = {
+        next(n + name.removeprefix(o) for o, n in names.items() if name.startswith(o)): array
+        for name, array in tree_flatten(network._module.parameters())
+    }
+    tensors |= {name: mx.ones((64, 32)) for name in ("lm_head.weight", "model.embed_tokens.weight")}
+    (tmp_path / "apart").mkdir()
+    mx.save_safetensors(str(tmp_path / "apart" / "model.safetensors"), tensors)
+    again = load_network(tmp_path / "apart", {"model_type": "glm4_moe_lite_mtp"}, target)
+    states, after = mx.random.normal((1, 5, 1, 32)), mx.array([[1, 2, 3, 4, 5]])
+    first, second = (
+        each.logits(each(each.begin(states), after, "causal", each.make_cache()))
+        for each in (network, again)
+    )
+    assert mx.array_equal(first, second)
+
+
+@pytest.mark.parametrize("architecture", ["qwen3_5", "qwen3_5_moe", "mimo"])
+@pytest.mark.parametrize("mode", ["affine", "mxfp4"])
+def test_quantized_ones_are_nearly_the_same(architecture: str, mode: str, tmp_path: Path) -> None:
+    target = Decoder(build_target(architecture))
+    module = untrained(target.model)
+    packed = copy.deepcopy(module)
+    bits, group_size = (8, 64) if mode == "affine" else (4, 32)
+    nn.quantize(
+        packed,
+        group_size=group_size,
+        bits=bits,
+        mode=mode,
+        class_predicate=lambda _, m: (
+            hasattr(m, "to_quantized") and m.weight.shape[-1] % group_size == 0
+        ),
+    )
+    loaded = load_mtp(write_sidecar(packed, tmp_path), {}, target)._network
+    exact = drafter_by(module, target)._network
+    states, after = mx.random.normal((1, 5, 1, 64)), mx.array([[1, 2, 3, 4, 5]])
+    logits = [
+        network.logits(network(network.begin(states), after, "causal", network.make_cache()))
+        for network in (loaded, exact)
+    ]
+    apart = mx.abs(logits[0] - logits[1]).mean() / mx.abs(logits[1]).mean()
+    assert apart < (0.05 if mode == "affine" else 0.6)
+
+
+def test_on_the_cpu_it_becomes_float32(tmp_path: Path) -> None:
+    target = Decoder(build_target("qwen3_5"))
+    module = untrained(target.model)
+    module.set_dtype(mx.bfloat16)
+    loaded = load_mtp(write_sidecar(module, tmp_path), {}, target)
+    assert isinstance(loaded._network, MtpNetwork)
+    arrays = tree_flatten(loaded._network._module.parameters())
+    assert {array.dtype for _, array in arrays} == {mx.float32}
+
+
+def test_another_targets_module_is_refused(tmp_path: Path) -> None:
+    subject = parity.PUBLISHED  # half as wide
+    with pytest.raises(DrafterRefused, match=r"32 numbers.* 64\.") as caught:
+        load_mtp(subject.write(tmp_path), subject.config, Decoder(build_target("qwen3_5")))
+    assert caught.value.obstacle == "other target"
+
+
+def test_one_with_an_embedding_of_its_own_is_refused(tmp_path: Path) -> None:
+    config = {"text_config": {"mtp_use_dedicated_embeddings": True}}
+    with pytest.raises(DrafterRefused) as caught:
+        load_mtp(tmp_path, config, Decoder(build_target("qwen3_5")))
+    assert caught.value.obstacle == "unsupported"
+
+
+@pytest.mark.parametrize(
+    "missing", ["layers.0.self_attn.q_norm.weight", "norm.weight", "fc.weight"]
+)
+def test_missing_tensors_are_a_damage(missing: str, tmp_path: Path) -> None:
+    target = Decoder(build_target("qwen3_5"))
+    in_a_folder(target.model, tmp_path)
+    file = tmp_path / "model.safetensors"
+    tensors: Any = mx.load(str(file))
+    mx.eval(tensors)
+    del tensors[missing]
+    mx.save_safetensors(str(file), tensors)
+    with pytest.raises(DrafterRefused) as caught:
+        load_mtp(tmp_path, {}, target)
+    assert caught.value.obstacle in ("damaged", "other target")
+
+
+def test_a_file_that_is_cut_off_is_a_damage(tmp_path: Path) -> None:
+    target = Decoder(build_target("qwen3_5"))
+    in_a_folder(target.model, tmp_path)
+    file = tmp_path / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:-100])
+    with pytest.raises(DrafterRefused, match="damaged"):
+        load_mtp(tmp_path, {}, target)

@@ -1,0 +1,107 @@
+"""Drafting in parallel: the masks give what one pass over them gives, and leave no trace."""
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+from engine.decoder import Decoder
+from engine.draft_length.policy import Fixed
+from engine.drafters.pard import ParallelDrafter
+from engine.request import Sampling
+from tests.support.engine.chi_square import excess
+from tests.support.engine.helpers import GREEDY, plainly, task, up_to, write
+from tests.support.engine.markov import decoder, exact, joint, random_table
+from tests.support.engine.tiny import build
+
+TOKENS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8]
+MASK = 63
+KEY = mx.random.key(0)
+WARM = Sampling(temperature=0.8, top_p=0.95, repetition_penalty=1.2)
+
+
+def new(architecture: str = "llama", *, seed: int = 1) -> ParallelDrafter:
+    return ParallelDrafter(Decoder(build(architecture, seed=seed)), vocabulary=64, mask=MASK)
+
+
+def proposed(drafter: ParallelDrafter, tokens: list[int], length: int = 4) -> list[int]:
+    draft = drafter.propose(tokens, up_to(length), GREEDY, KEY)
+    assert draft is not None
+    ids: list[int] = draft.tokens.tolist()
+    return ids
+
+
+def by_hand(tokens: list[int], length: int) -> list[int]:
+    """The same, of one pass over everything without a cache."""
+    logits = build("llama", seed=1)(mx.array([[*tokens, *[MASK] * (length - 1)]]))[0]
+    ids: list[int] = mx.argmax(logits[-length:], axis=-1).tolist()
+    return ids
+
+
+@pytest.mark.parametrize("length", [1, 2, 6])
+def test_a_mask_gives_the_token_behind_it(length: int) -> None:
+    drafter = new()
+    assert list(drafter.prepare(TOKENS))
+    assert proposed(drafter, TOKENS, length) == by_hand(TOKENS, length)
+
+
+def test_masks_and_rejected_tokens_leave_no_trace() -> None:
+    drafter, tokens = new(), list(TOKENS)
+    assert list(drafter.prepare(tokens))
+    for accepted in (0, 4, 2, 1, 3):
+        draft = proposed(drafter, tokens)
+        assert draft == proposed(new(), tokens)
+        drafter.accept(accepted)
+        tokens += [*draft[:accepted], 7]
+    drafter.rewind(len(TOKENS) + 2)
+    shorter = [*tokens[: len(TOKENS) + 2], 11]
+    assert proposed(drafter, shorter) == proposed(new(), shorter)
+
+
+@pytest.mark.parametrize("architecture", ["llama", "gemma3_text"])
+@pytest.mark.parametrize("length", [1, 3, 8])
+def test_greedy_text_is_the_targets_own(architecture: str, length: int) -> None:
+    model = build(architecture)
+    for drafter in (new(), new(seed=0)):
+        run = write(Decoder(model), drafter, Fixed(length), list(TOKENS), task(40))
+        assert run.tokens == plainly(model, count=40, prompt=TOKENS)
+        assert run.proposed >= 20
+
+
+def test_each_token_is_drawn_from_what_is_reported_of_it() -> None:
+    size, prompt = 4, [1, 2]
+    drafter = ParallelDrafter(decoder(random_table(size, seed=5)), vocabulary=size, mask=3)
+    sampling = Sampling(temperature=0.7, top_p=0.9)
+    counts = np.zeros((2, size), dtype=np.int_)
+    reported = None
+    for seed in range(1500):
+        draft = drafter.propose(prompt, up_to(2), sampling, mx.random.key(seed))
+        assert draft is not None
+        for slot, token in enumerate(draft.tokens.tolist()):
+            counts[slot, token] += 1
+        reported = np.array(draft.distributions, np.float64)
+        drafter.accept(0)
+    possible = exact(random_table(size, seed=5), sampling)
+    assert reported is not None
+    np.testing.assert_allclose(reported, [possible[1, 2], possible[2, 3]], rtol=1e-4, atol=1e-6)
+    assert all(excess(counts[slot], reported[slot]) < 1.0 for slot in range(2))
+
+
+def test_a_sampled_text_has_the_targets_distribution() -> None:
+    size, prompt = 4, [1, 2]
+    table = random_table(size, seed=3)
+    target = decoder(table)
+    drafter = ParallelDrafter(decoder(table), vocabulary=size, mask=3)
+    sampling = Sampling(temperature=0.8)
+    counts = np.zeros((size, size, size), dtype=np.int_)
+    for seed in range(1000):
+        target.rewind(0)
+        drafter.rewind(0)
+        run = write(target, drafter, Fixed(2), list(prompt), task(3, sampling=sampling, seed=seed))
+        counts[tuple(run.tokens)] += 1
+    assert excess(counts.ravel(), joint(exact(table, sampling), prompt, 3).ravel()) < 1.0
+
+
+def test_it_drafts_with_filters_and_penalties() -> None:
+    model = build("llama")
+    run = write(Decoder(model), new(seed=0), Fixed(3), list(TOKENS), task(30, sampling=WARM))
+    assert run.proposed > 20

@@ -1,0 +1,1 @@
+"""Parity: our drafters' networks against other people's, on tiny random weights. See README.md."""

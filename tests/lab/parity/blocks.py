@@ -1,0 +1,136 @@
+"""What the subjects that draft blocks have in common: their tensors, and how they are walked.
+
+A walk reads the context of the prompt in one piece and drafts a block; reads what three more tokens
+add and drafts again with the same caches; and drafts once more where the whole context was read
+position by position.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+
+from engine.decoder import Decoder
+from engine.drafters.dflash import BoundNetwork
+from tests.lab.parity.subjects import (
+    PROMPT,
+    VOCABULARY,
+    WIDTH,
+    Arrays,
+    Subject,
+    hidden_states,
+    numbers,
+)
+
+MORE = (20, 33, 6)
+MASK = 63
+TAPS = (2, 5, 7)  # as numbered here: in `target_layer_ids` they are one less
+BACKBONE: dict[str, Any] = {
+    "model_type": "qwen3",
+    "hidden_size": WIDTH,
+    "intermediate_size": 48,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 8,
+    "num_hidden_layers": 3,
+    "num_target_layers": 8,
+    "vocab_size": VOCABULARY,
+    "rms_norm_eps": 1e-6,
+    "rope_theta": 1e6,
+    "max_position_embeddings": 4096,
+    "tie_word_embeddings": False,
+}
+
+Context = Callable[[mx.array, int], None]
+"""Append states (n, taps * width) from a position on."""
+Draft = Callable[[int, int], Arrays]
+"""Draft a block behind this token at this position: its logits, and the greedy tokens."""
+
+
+def layer_shapes(
+    layers: int = 3, *, width: int = WIDTH, keys: int = 16, gated: bool = False
+) -> dict[str, tuple[int, ...]]:
+    """The backbone's tensors: 4 heads of 8."""
+    shapes: dict[str, tuple[int, ...]] = {
+        "self_attn.q_proj.weight": (64 if gated else 32, width),
+        "self_attn.k_proj.weight": (keys, width),
+        "self_attn.v_proj.weight": (keys, width),
+        "self_attn.o_proj.weight": (width, 32),
+        "self_attn.q_norm.weight": (8,),
+        "self_attn.k_norm.weight": (8,),
+        "mlp.gate_proj.weight": (48, width),
+        "mlp.up_proj.weight": (48, width),
+        "mlp.down_proj.weight": (width, 48),
+        "input_layernorm.weight": (width,),
+        "post_attention_layernorm.weight": (width,),
+    }
+    return {
+        "fc.weight": (width, len(TAPS) * WIDTH),
+        "hidden_norm.weight": (width,),
+        "norm.weight": (width,),
+    } | {f"layers.{i}.{name}": shape for i in range(layers) for name, shape in shapes.items()}
+
+
+def walk(subject: Subject, begin: Callable[[], tuple[Context, Draft]]) -> Arrays:
+    """What a drafter drafts on the way; `begin` gives one with empty caches."""
+    tokens = [*PROMPT, *MORE]
+    states = hidden_states(subject.target_model(), tokens)
+    taps = mx.concatenate([states[tap] for tap in TAPS], axis=-1)
+    known = len(PROMPT) - 1
+
+    extend, draft = begin()
+    extend(taps[:known], 0)
+    first = draft(tokens[known], known)
+    extend(taps[known : len(tokens) - 1], known)
+    second = draft(tokens[-1], len(tokens) - 1)
+
+    extend, draft = begin()
+    for position in range(len(tokens) - 1):
+        extend(taps[position : position + 1], position)
+    parts = {"first": first, "second": second, "by steps": draft(tokens[-1], len(tokens) - 1)}
+    return {
+        f"{part} {name}": array for part, arrays in parts.items() for name, array in arrays.items()
+    }
+
+
+def ours(subject: Subject, load: Callable[[Path, Any, Decoder], BoundNetwork]) -> Arrays:
+    """By the network that `load` reads."""
+    target = Decoder(subject.target_model())
+    with TemporaryDirectory() as folder:
+        network = load(subject.write(Path(folder)), subject.config, target)
+        mx.eval(network.weights.parameters())
+    assert network.taps == TAPS
+
+    def begin() -> tuple[Context, Draft]:
+        cache = network.make_cache()
+
+        def extend(states: mx.array, position: int) -> None:
+            network.extend(states.reshape(1, -1, len(TAPS), WIDTH), position, cache)
+
+        def draft(anchor: int, position: int) -> Arrays:
+            block = network.block(anchor, network.most, position, cache)
+            logits, tokens, sure = [], [], []
+            previous = mx.array([anchor])
+            for _ in range(network.most):
+                logits.append(block.read(previous))
+                previous = mx.argmax(logits[-1], axis=-1)
+                tokens.append(previous)
+                if block.confidence is not None:
+                    sure.append(block.confidence(previous))
+            return drafted(logits, tokens, sure)
+
+        return extend, draft
+
+    return walk(subject, begin)
+
+
+def drafted(logits: list[mx.array], tokens: list[mx.array], sure: list[mx.array]) -> Arrays:
+    """Logits (1, vocabulary), tokens (1,) and confidences (1,), together."""
+    arrays = {
+        "logits": numbers(mx.concatenate(logits)),
+        "tokens": numbers(mx.concatenate(tokens)).astype(np.int32),
+    }
+    return arrays | ({"confidence": numbers(mx.concatenate(sure))} if sure else {})

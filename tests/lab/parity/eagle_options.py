@@ -1,0 +1,182 @@
+"""EAGLE-3's other options and P-EAGLE against speculators, EAGLE against its authors' code.
+
+Both need PyTorch: `SLIPSTREAM_TORCH_PYTHON` names a Python that has it, and speculators;
+`SLIPSTREAM_EAGLE` a clone of SafeAILab/EAGLE. What is compared are the logits of all rows, and then
+of each row gone on from its own state with the tokens that come next, or of masks behind it.
+"""
+
+import os
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import mlx.core as mx
+import numpy as np
+
+from engine.decoder import Decoder
+from engine.drafters.eagle import PEagle, load_network
+from tests.lab.parity.by_torch import by_torch
+from tests.lab.parity.eagle3 import GIVEN, LAYER, ROWS, ends, layer_shapes, over_target
+from tests.lab.parity.subjects import (
+    PROMPT,
+    VOCABULARY,
+    WIDTH,
+    Arrays,
+    Subject,
+    Unavailable,
+    draw,
+    hidden_states,
+    numbers,
+)
+
+STEPS = 3
+
+
+def of_queries(*layers: int, head: int) -> dict[str, tuple[int, ...]]:
+    """The norms that Qwen3's layers have."""
+    names = [f"layers.{layer}.self_attn.{kind}_norm.weight" for layer in layers for kind in "qk"]
+    return dict.fromkeys(names, (head,))
+
+
+QWEN3 = Subject(
+    name="eagle3-qwen3",
+    config={
+        "speculators_model_type": "eagle3",
+        "draft_vocab_size": ROWS,
+        "norm_before_residual": False,
+        "fc_norm": True,
+        "norm_output": True,
+        "eagle_aux_hidden_state_layer_ids": [0, 3, 6, 8],
+        "transformer_layer_config": LAYER
+        | {
+            "model_type": "qwen3",
+            "head_dim": 16,
+            "num_hidden_layers": 2,
+            "rope_parameters": {"rope_theta": 1e5, "rope_type": "linear", "factor": 2.0},
+        },
+    },
+    shapes=layer_shapes("layers.0", head=16)
+    | layer_shapes("layers.1", head=16, first=False)
+    | of_queries(0, 1, head=16)
+    | ends(taps=4)
+    | {f"fc_norm.{tap}.weight": (WIDTH,) for tap in range(4)},
+    given=GIVEN,
+    seed=3,
+)
+WINDOW = Subject(
+    name="eagle3-window",
+    config={
+        "speculators_model_type": "eagle3",
+        "draft_vocab_size": VOCABULARY,
+        "norm_before_residual": True,
+        "norm_before_fc": True,
+        "eagle_aux_hidden_state_layer_ids": [2, 4, 6],
+        "transformer_layer_config": LAYER
+        | {
+            "head_dim": 8,
+            "layer_types": ["sliding_attention"],
+            "sliding_window": 4,
+            "use_sliding_window": True,
+            "rope_parameters": {
+                "rope_theta": 1e4,
+                "rope_type": "llama3",
+                "factor": 8.0,
+                "low_freq_factor": 1.0,
+                "high_freq_factor": 4.0,
+                "original_max_position_embeddings": 16,
+            },
+        },
+    },
+    shapes=layer_shapes("layers.0")
+    | ends()
+    | {"input_norm.weight": (3 * WIDTH,), "lm_head.weight": (VOCABULARY, WIDTH)},
+    seed=4,
+)
+PARALLEL = Subject(
+    name="p-eagle",
+    config={
+        "speculators_model_type": "peagle",
+        "draft_vocab_size": ROWS,
+        "norm_before_residual": True,
+        "mask_token_id": VOCABULARY - 1,
+        "eagle_aux_hidden_state_layer_ids": [2, 4, 7],
+        "transformer_layer_config": LAYER | {"head_dim": 8, "num_hidden_layers": 2},
+    },
+    shapes=layer_shapes("layers.0")
+    | layer_shapes("layers.1", first=False)
+    | ends()
+    | {"mask_hidden": (1, 1, 3 * WIDTH), "embed_tokens.weight": (VOCABULARY, WIDTH)},
+    given=GIVEN,
+    seed=5,
+)
+FIRST = Subject(
+    name="eagle",
+    config=LAYER | {"architectures": ["LlamaForCausalLM"], "bias": True, "pad_token_id": 0},
+    shapes={
+        name: shape
+        for name, shape in layer_shapes("layers.0", first=False).items()
+        if name != "layers.0.input_layernorm.weight"
+    }
+    | {"fc.weight": (WIDTH, 2 * WIDTH), "fc.bias": (WIDTH,)},
+    given={"embed_tokens.weight": draw("model.embed_tokens.weight", (VOCABULARY, WIDTH), seed=6)},
+    seed=6,
+    gain=0.8,  # no norm is before the output layer: logits would be in the hundreds
+)
+SUBJECTS = (QWEN3, WINDOW, PARALLEL, FIRST)
+
+
+def steps_of(subject: Subject) -> int:
+    """In training a window does not move on with the steps."""
+    return 1 if subject is WINDOW else STEPS
+
+
+def theirs(subject: Subject) -> Arrays:
+    """By speculators, or by EAGLE's authors, in another process."""
+    clone = os.environ.get("SLIPSTREAM_EAGLE", "")
+    if subject is FIRST and not clone:
+        raise Unavailable("SLIPSTREAM_EAGLE names no clone of SafeAILab/EAGLE")
+    target = subject.target_model()
+    states = hidden_states(target, list(PROMPT))
+    taps = subject.config.get("eagle_aux_hidden_state_layer_ids", [-1])
+    inputs = {
+        "embedding": numbers(target.model.embed_tokens.weight),
+        "head": numbers(target.lm_head.weight),
+        "states": numbers(mx.concatenate([states[tap][:-1] for tap in taps], axis=-1)),
+        "ids": np.array(PROMPT[1:], dtype=np.int64),
+        "steps": np.array(steps_of(subject)),
+    }
+    script = "eagle_torch.py" if subject is FIRST else "speculators_torch.py"
+    logits = by_torch(script, subject, inputs, packages="speculators", path=clone)["logits"]
+    kept = logits if logits.shape[-1] == VOCABULARY else over_target(mx.array(logits))
+    return {"logits": kept}
+
+
+def ours(subject: Subject) -> Arrays:
+    """By our network: each row is gone on from with a cache of its own."""
+    target = Decoder(subject.target_model())
+    with TemporaryDirectory() as folder:
+        network = load_network(subject.write(Path(folder)), subject.config, target)
+    states = target.record(network.taps)
+    target.read(mx.array(PROMPT[:-1]))
+    begun = network.begin(states.between(0, len(PROMPT) - 1)[None])
+    after, count = mx.array([PROMPT[1:]]), steps_of(subject)
+    made: list[list[mx.array]] = []
+    rows = after.shape[1] - (count if isinstance(network, PEagle) else 0)
+    for row in range(rows):
+        cache = network.make_cache()
+        read = (begun[:, : row + 1], after[:, : row + 1])
+        if isinstance(network, PEagle):
+            masks = mx.full((1, count - 1), network.mask_token)
+            read = (
+                mx.concatenate([read[0], network.masked(count - 1)], axis=1),
+                mx.concatenate([read[1], masks], axis=1),
+            )
+            state = network(*read, "causal", cache)
+            made.append([network.logits(state)[0, row + slot] for slot in range(count)])
+            continue
+        state = network(*read, "causal", cache)[:, -1:]
+        made.append([network.logits(state)[0, 0]])
+        for step in range(1, count):
+            token = after[:, row + step] if row + step < after.shape[1] else mx.zeros(1, mx.int32)
+            state = network(network.go_on(state), token[None], None, cache)
+            made[-1].append(network.logits(state)[0, 0])
+    return {"logits": numbers(mx.stack([mx.stack(row) for row in made], axis=1))}

@@ -1,0 +1,240 @@
+"""Every published packaging is told apart, with its taps in our numbers, or refused with a reason.
+
+Broken configs and tensors end in a description or a Problem.
+"""
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models.drafter_folders import DrafterFolder, describe_drafter, read_drafter
+from models.drafter_kinds import (
+    KIND_NAMES,
+    Demands,
+    DrafterDescription,
+    DrafterKind,
+    Packaging,
+    check,
+    verifier_note,
+)
+from models.drafter_packagings import classify, classify_inside, kind_of
+from models.errors import Problem
+from models.model_folder import ModelFolder
+from models.safetensors_file import TensorLayout
+from tests.support.models.drafter_configs import drafter_layout, layout_names, write_drafter
+
+KNOWN, REFUSED = layout_names(refused=False), layout_names(refused=True)
+
+
+def as_told(found: DrafterDescription, layers: int) -> dict[str, Any]:
+    """A description as the files of layouts have it: nothing that is empty."""
+    told = dataclasses.asdict(found) | dataclasses.asdict(found.demands)
+    told = {key: value for key, value in told.items() if value and key != "demands"}
+    taps = found.taps_for(layers)
+    told |= {"taps": list(taps)} if taps else {}
+    told |= {"prefixes": list(found.prefixes)} if found.prefixes else {}
+    return {key: value for key, value in told.items() if key != "fingerprint"}
+
+
+def depth_of(target: Mapping[str, Any]) -> int:
+    depth = (target.get("text_config") or target)["num_hidden_layers"]
+    assert isinstance(depth, int)
+    return depth
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_a_packaging(name: str) -> None:
+    layout = drafter_layout(name)
+    expected = dict(layout.expected)
+    inside = expected.pop("inside", None)
+    found = classify(layout.config, layout.tensors)
+    assert as_told(found, depth_of(layout.target)) == expected
+    assert check(found, layout.target) == ""
+    module = classify_inside(layout.config, layout.tensors)
+    if inside is not None:
+        assert module is not None
+        assert as_told(module, depth_of(layout.target)) == inside
+        assert check(module, layout.target) == ""
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_a_folder_of_it(name: str, tmp_path: Path) -> None:
+    layout = drafter_layout(name)
+    files = ModelFolder(write_drafter(tmp_path / "a drafter", layout))
+    folder = read_drafter(files) or DrafterFolder.of_model(files)
+    assert folder.description == classify(layout.config, layout.tensors)
+    assert folder.layouts == layout.tensors
+    assert [path.name for path in folder.weights] == ["model.safetensors"]
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_refused(name: str, tmp_path: Path) -> None:
+    layout = drafter_layout(name)
+    folder = write_drafter(tmp_path / "a drafter", layout)
+    if "problem" in layout.expected:
+        with pytest.raises(Problem, match=layout.expected["problem"]) as refusal:
+            describe_drafter(folder)
+        assert refusal.value.message.isprintable()
+        return
+    reason = check(describe_drafter(folder).description, layout.target)
+    assert layout.expected["reason"] in reason
+    assert reason.endswith(".")
+
+
+def test_there_is_a_layout_of_every_kind_and_packaging() -> None:
+    layouts = [drafter_layout(name) for name in KNOWN]
+    told = [layout.expected for layout in layouts]
+    told += [layout.expected["inside"] for layout in layouts if "inside" in layout.expected]
+    assert {each["kind"] for each in told} == set(get_args(DrafterKind)) == set(KIND_NAMES)
+    assert {each["packaging"] for each in told} == set(get_args(Packaging))
+    assert len(KNOWN) >= 20
+    assert len(REFUSED) >= 5
+
+
+@pytest.mark.parametrize("name", [name for name in KNOWN if not name.startswith("eagle-1")])
+def test_config_alone_tells_most_kinds(name: str) -> None:
+    """So that a repository on the hub can be judged before anything of it is fetched."""
+    layout = drafter_layout(name)
+    by_tensors = ("eagle-3-angelslim", "mtp-huggingface-moe", "p-eagle-official-names")
+    if name not in by_tensors:
+        assert kind_of(layout.config) == layout.expected["kind"]
+        assert classify(layout.config, {}).kind == layout.expected["kind"]
+
+
+@pytest.mark.parametrize(
+    ("packaging", "key", "ids", "taps"),
+    [
+        ("official", "eagle_aux_hidden_state_layer_ids", [2, 18, 36], (2, 18, 36)),
+        ("DeepSpec", "target_layer_ids", [-1, 17, 35], (0, 18, 36)),
+    ],
+)
+def test_the_first_and_the_last_state(
+    packaging: str, key: str, ids: list[int], taps: tuple[int, ...]
+) -> None:
+    """One more is a layer that the target does not have."""
+    layout = drafter_layout("eagle-3-official-whole-vocabulary")
+    found = classify(layout.config | {key: ids}, layout.tensors)
+    assert (found.packaging, found.taps) == (packaging, taps)
+    assert check(found, layout.target) == ""
+    beyond = classify(layout.config | {key: [*ids[:-1], ids[-1] + 1]}, layout.tensors)
+    assert "behind layer 37" in check(beyond, layout.target)
+
+
+def test_a_shallow_target_has_no_taps_of_eagles_own_choice() -> None:
+    layout = drafter_layout("eagle-3-official")
+    found = classify(layout.config, layout.tensors)
+    assert check(found, layout.target | {"num_hidden_layers": 2})
+
+
+def test_other_weights() -> None:
+    layout = drafter_layout("slipstream-head")
+    head = classify(layout.config, layout.tensors)
+    assert "smollm2-135m" in check(head, layout.target, fingerprint="f" * 16)
+    assert check(head, layout.target, fingerprint="0123456789abcdef") == ""
+
+
+@pytest.mark.parametrize(
+    ("target", "differs"),
+    [
+        ("Qwen/Qwen3-8B", False),
+        ("mlx-community/Qwen3-8B-4bit", False),
+        ("Qwen3-8B-MLX-8bit", False),
+        ("somebody/Qwen3-8B-abliterated", False),
+        ("mlx-community/Qwen3-14B-4bit", True),
+        ("", False),
+    ],
+)
+def test_another_name_is_a_note(target: str, differs: bool) -> None:
+    layout = drafter_layout("eagle-3-speculators")
+    found = classify(layout.config, layout.tensors)
+    assert bool(verifier_note(found, target)) == differs
+    assert check(found, layout.target) == ""
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"architectures": ["Eagle2_5_VLForConditionalGeneration"], "model_type": "qwen3"},
+        {"architectures": ["LlamaForCausalLM"], "model_type": "llama"},
+        {"architectures": ["Qwen3NextForCausalLM"], "model_type": "qwen3_next"},
+        {"architectures": ["MiMoForCausalLM"], "model_type": "mimo", "num_nextn_predict_layers": 1},
+    ],
+    ids=str,
+)
+def test_models_are_no_drafters(config: dict[str, Any]) -> None:
+    names = {"model.embed_tokens.weight", "model.layers.0.mlp.up_proj.weight", "lm_head.weight"}
+    assert kind_of(config, names) == "model"
+
+
+def test_nothing_inside_a_plain_model() -> None:
+    layout = drafter_layout("whole-model")
+    assert classify_inside(layout.config, layout.tensors) is None
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**70), 2**70)
+    | st.floats(allow_nan=False)
+    | st.text(max_size=20)
+    | st.sampled_from(["dspark", "eagle3", "mtp", "DFlashDraftModel", "gemma4_assistant", "llama"]),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner),
+    max_leaves=8,
+)
+SHAPES = st.lists(st.integers(0, 2**40), max_size=4).map(tuple)
+
+
+@st.composite
+def broken(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, TensorLayout], dict[str, Any]]:
+    """A published layout with keys replaced, taken out or mixed with those of another."""
+    layout = drafter_layout(draw(st.sampled_from(KNOWN + REFUSED)))
+    other = drafter_layout(draw(st.sampled_from(KNOWN)))
+    config = json.loads(json.dumps(layout.config))
+    tables = [config, *(value for value in config.values() if isinstance(value, dict))]
+    for _ in range(draw(st.integers(0, 4))):
+        table = draw(st.sampled_from(tables))
+        key = draw(st.sampled_from(sorted({*table, *other.config})))
+        change = draw(st.sampled_from(["replace", "remove", "take"]))
+        if change == "replace":
+            table[key] = draw(JSON)
+        elif change == "take" and key in other.config:
+            table[key] = other.config[key]
+        else:
+            table.pop(key, None)
+    tensors = dict(layout.tensors)
+    for name in draw(st.sets(st.sampled_from(sorted({*tensors, *other.tensors, "fc.weight"})))):
+        change = draw(st.sampled_from(["shape", "remove", "take"]))
+        if change == "shape":
+            tensors[name] = TensorLayout("BF16", draw(SHAPES))
+        elif change == "take" and name in other.tensors:
+            tensors[name] = other.tensors[name]
+        else:
+            tensors.pop(name, None)
+    target = other.target if draw(st.booleans()) else layout.target
+    return config, tensors, target | draw(st.dictionaries(st.sampled_from(sorted(target)), JSON))
+
+
+@settings(max_examples=400, deadline=None)
+@given(broken())
+def test_whatever_a_folder_holds_is_answered_or_refused(
+    case: tuple[dict[str, Any], dict[str, TensorLayout], dict[str, Any]],
+) -> None:
+    config, tensors, target = case
+    found = []
+    for read in (classify, classify_inside):
+        with suppress(Problem):
+            found.append(read(config, tensors))
+    for description in filter(None, found):
+        assert isinstance(description.demands, Demands)
+        assert all(tap == "norm" or tap >= 0 for tap in description.taps)
+        assert 0 <= description.predictions <= description.block
+        with suppress(Problem):
+            reason = check(description, target)
+            assert reason == "" or (reason.isprintable() and reason.endswith("."))

@@ -1,0 +1,114 @@
+"""The joint distribution of the first two tokens of a text: exact, and as a pair writes them."""
+
+import mlx.core as mx
+import mlx.nn as nn
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from engine.decoder import Decoder
+from engine.draft_length.policy import Fixed
+from engine.drafters import Drafter, chain
+from engine.model_parts import trunk
+from engine.request import Sampling
+from engine.sampling import History, distribution, log_weights, scores
+from engine.speculate import RoundDraft, Task, speculate
+from tests.support.engine.chi_square import excess
+from tests.support.engine.helpers import MakeDrafter
+
+SAMPLINGS = {
+    "warm": Sampling(temperature=1.3),
+    "top-p": Sampling(temperature=0.8, top_p=0.9),
+    "penalty": Sampling(temperature=0.9, top_p=0.95, repetition_penalty=1.4, penalty_window=4),
+}
+_TEXT = [1, 2, 3, 4, 5, 0]
+COLD = Sampling(temperature=0.1)
+
+
+def flat(model: nn.Module, factor: float = 0.3) -> nn.Module:
+    """With less sure logits, so that every pair of tokens is written now and then."""
+    norm = trunk(model).norm
+    norm.weight = factor * norm.weight
+    return model
+
+
+def q_before_the_sampler_chain(patch: pytest.MonkeyPatch) -> None:
+    """Drafters that draw at the temperature of `COLD`, and report q at temperature 1."""
+
+    def raw(weights: mx.array) -> mx.array:
+        return mx.softmax(weights * COLD.temperature, axis=-1)
+
+    def draw(weights: mx.array, p: mx.array, sampling: Sampling, key: mx.array) -> mx.array:
+        return mx.random.categorical(weights, key=key).astype(mx.int32)
+
+    patch.setattr(chain, "distribution", raw)
+    patch.setattr(chain, "choose", draw)
+
+
+def exact_first_two(model: nn.Module, sampling: Sampling, prompt: list[int]) -> NDArray[np.float64]:
+    """The probability of every pair, (vocabulary, vocabulary), by reading all of them."""
+
+    def rows(texts: list[list[int]]) -> NDArray[np.float64]:
+        logits = model(mx.array(texts))[:, -1]
+        windows = [History(text, sampling).windows(mx.array([]), 0, 1) for text in texts]
+        history = mx.concatenate([each for each in windows if each is not None] or [mx.array([])])
+        scored = scores(logits, history if sampling.penalizes else None, sampling)
+        return np.array(distribution(log_weights(scored, sampling)), dtype=np.float64)
+
+    first = rows([prompt])[0]
+    return first[:, None] * rows([[*prompt, token] for token in range(len(first))])
+
+
+def counted_first_two(
+    target: Decoder,
+    drafter: Drafter,
+    sampling: Sampling,
+    prompt: list[int],
+    *,
+    texts: int,
+    length: int = 2,
+) -> tuple[NDArray[np.int_], int, int]:
+    """How often each pair was written, with drafts of `length`; tokens accepted and proposed."""
+    counts = np.zeros((target.vocabulary,) * 2, dtype=np.int_)
+    accepted = proposed = 0
+    for seed in range(texts):
+        tokens = list(prompt)
+        task = Task(sampling, seed=seed, max_tokens=length + 1, ends=frozenset())
+        if seed == 0:
+            list(target.prefill(tokens))
+            target.timeline.bookmark()
+            list(drafter.prepare(tokens))
+        for item in speculate(target, drafter, Fixed(length), tokens, task):
+            if isinstance(item, RoundDraft):
+                proposed += len(item.tokens)
+            else:
+                accepted += item.accepted
+        counts[tokens[len(prompt)], tokens[len(prompt) + 1]] += 1
+    return counts, accepted, proposed
+
+
+def assert_the_targets(model: nn.Module, make_drafter: MakeDrafter, sampling: Sampling) -> None:
+    """That `model` with a drafter writes pairs of tokens as often as it does alone."""
+    model, target = flat(model), Decoder(model)
+    counts, accepted, proposed = counted_first_two(
+        target, make_drafter(target), sampling, _TEXT, texts=400
+    )
+    assert excess(counts.ravel(), exact_first_two(model, sampling, _TEXT).ravel()) < 1.0
+    assert 40 < accepted < proposed - 40
+
+
+def assert_q_matters(
+    model: nn.Module, make_drafter: MakeDrafter, patch: pytest.MonkeyPatch
+) -> None:
+    """That the first token shows it where the drafter draws at another temperature than it says."""
+    model = flat(model, 0.03)
+    target, exact = Decoder(model), exact_first_two(model, COLD, _TEXT).sum(axis=1)
+    drafter = make_drafter(target)
+
+    def off() -> float:
+        counts, *_ = counted_first_two(target, drafter, COLD, _TEXT, texts=150, length=1)
+        return excess(counts.sum(axis=1), exact)
+
+    assert off() < 1.0
+    q_before_the_sampler_chain(patch)
+    assert off() > 1.5

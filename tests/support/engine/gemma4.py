@@ -1,0 +1,54 @@
+"""Tiny Gemma-4 targets, and untrained assistants for them."""
+
+import mlx.core as mx
+import mlx.nn as nn
+from mlx.utils import tree_flatten
+from mlx_lm.models.gemma4_text import ModelArgs
+
+from engine.decoder import Decoder
+from engine.drafters.caches import CacheDrafter
+from engine.drafters.gemma_assistant import Assistant, AssistantNetwork
+from tests.lab.parity.gemma_assistant import ASSISTANT, LARGE, SMALL
+from tests.support.engine.tiny import GAIN, Config, build
+
+TARGETS: dict[str, Config] = {
+    "large": LARGE,
+    "small": SMALL,  # its last layers read the caches of those before
+    "wide": LARGE | {"head_dim": 32, "global_head_dim": 32},  # enough for quantized caches
+}
+
+
+def build_target(kind: str, *, seed: int = 0, vocabulary: int = 64) -> nn.Module:
+    """One of `TARGETS`."""
+    sizes = TARGETS[kind] | {"vocab_size_per_layer_input": vocabulary}
+    return build("gemma4_text", seed=seed, vocabulary=vocabulary, sizes=sizes)
+
+
+def untrained(kind: str, *, seed: int = 0, vocabulary: int = 64) -> Assistant:
+    """An assistant for one of `TARGETS`; that of the small one has clusters, of two tokens each."""
+    text = ASSISTANT | {"vocab_size": vocabulary, "num_kv_shared_layers": 4}
+    text |= {name: TARGETS[kind][name] for name in ("head_dim", "global_head_dim")}
+    clusters = vocabulary // 2 if kind == "small" else 0
+    mx.random.seed(seed)
+    assistant = Assistant(
+        ModelArgs.from_dict(text),
+        backbone=TARGETS[kind]["hidden_size"],
+        clusters=clusters,
+        likeliest=clusters // 2,
+    )
+    matrices = {n: GAIN * a for n, a in tree_flatten(assistant.parameters()) if a.ndim > 1}
+    assistant.load_weights(list(matrices.items()), strict=False)
+    if clusters:
+        assistant.masked_embedding.token_ordering = mx.random.permutation(vocabulary)
+    assistant.eval()
+    mx.eval(assistant.parameters())
+    return assistant
+
+
+def drafter_by(assistant: Assistant, target: Decoder) -> CacheDrafter:
+    return CacheDrafter(target, AssistantNetwork(assistant, target), name="Gemma-4 assistant")
+
+
+def assistant_drafter(target: Decoder, kind: str, *, seed: int = 0) -> CacheDrafter:
+    """An untrained one."""
+    return drafter_by(untrained(kind, seed=seed, vocabulary=target.vocabulary), target)

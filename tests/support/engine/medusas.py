@@ -1,0 +1,34 @@
+"""Medusa heads for tests: random ones, which say different things, for any tiny model."""
+
+import mlx.core as mx
+from mlx.utils import tree_map
+
+from engine.decoder import Decoder
+from engine.drafters.chain import row_of_token
+from engine.drafters.medusa import MedusaDrafter, MedusaHeads, MedusaShape
+from engine.model_parts import embedding
+
+
+def medusa_network(
+    width: int, *, heads: int = 3, layers: int = 1, rows: int = 64, seed: int = 7
+) -> MedusaHeads:
+    """Heads whose residual layers change something, for targets of `tests.support.engine.tiny`."""
+    network = MedusaHeads(MedusaShape(width, heads, layers, rows))
+    keys = iter(mx.random.split(mx.random.key(seed), 4 * heads * (layers + 1)))
+    network.update(
+        tree_map(
+            lambda weight: 0.1 * mx.random.normal(weight.shape, key=next(keys)),
+            network.parameters(),
+        )
+    )
+    mx.eval(network.parameters())
+    return network
+
+
+def untrained_medusa(target: Decoder, *, heads: int = 3, every: int = 1) -> MedusaDrafter:
+    """Drafts with such heads, which can say `every` second token, or third, ..."""
+    width = embedding(target.model)(mx.zeros((1,), dtype=mx.int32)).shape[-1]
+    kept = list(range(0, target.vocabulary, every))
+    network = medusa_network(width, heads=heads, rows=len(kept))
+    row_of = None if every == 1 else row_of_token(kept, target.vocabulary)
+    return MedusaDrafter(target, network, row_of=row_of)
