@@ -80,16 +80,15 @@ class Windows(QObject):
         taken = {window.number for window in self._windows}
         number = next(n for n in range(1, len(taken) + 2) if n not in taken)
         self.application.settings.window(number).conversation = conversation
-        before = self._windows[-1] if self._windows else None
         window = self._make(number)
-        if before is not None and not window.own.placed:
-            window.place_beside(before)
         window.show()
         window.begin()
         return window
 
     def _make(self, number: int) -> Window:
         window = Window(self.application, self.library_controller, number=number)
+        if self._windows and not window.own.placed:
+            window.place_beside(self.current)
         self._windows.append(window)
         window.activated.connect(lambda: self._on_activated(window))
         window.asked.connect(
