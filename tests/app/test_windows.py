@@ -10,14 +10,12 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from app.conversations.records import Entry, ExportedChat
-from app.models.pair_bar import PairBar
 from app.race.dialog import RaceDialog
 from app.settings import Pair
 from app.sidebar.conversation_list import ConversationList
 from app.sidebar.conversation_model import ACTIVITY, ELSEWHERE
 from app.window import Window
 from app.windows import Windows
-from engine.protocol import Loaded
 from models.errors import Problem
 from tests.support.app.made_traces import made_trace
 from tests.support.app.window_maker import (
@@ -26,6 +24,7 @@ from tests.support.app.window_maker import (
     Until,
     events_file,
 )
+from tests.support.app.window_use import texts
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 TEXT = "A list of primes: two, three, five, seven, eleven. "
@@ -55,14 +54,10 @@ def shown(windows: Windows) -> dict[int, int | None]:
     return {window.number: window.conversation.shown for window in windows.all}
 
 
-def written(window: Window) -> list[str]:
-    return [message.written for message in window.transcript.messages]
-
-
 def use_and_close(window: Window, until: Until) -> list[weakref.ref[object]]:
     """Have something answered in it; what must be gone now."""
     window.conversation.say("go")
-    until(lambda: len(written(window)) == 2 and not window.conversation.busy)
+    until(lambda: len(texts(window)) == 2 and not window.conversation.busy)
     window.close()
     return [weakref.ref(window), weakref.ref(window.pair_bar), weakref.ref(window.transcript)]
 
@@ -206,7 +201,7 @@ def test_an_answer_goes_on_when_its_window_is_closed(
     until(lambda: not answers.busy)
     assert model.index(0, 0).data(ACTIVITY) is None
     first.sidebar.chosen.emit(1)
-    until(lambda: written(first) == ["go", "half" + TEXT])
+    until(lambda: texts(first) == ["go", "half" + TEXT])
 
 
 def test_a_closed_window_is_gone_and_is_told_nothing(
@@ -237,7 +232,7 @@ def test_a_closed_window_is_gone_and_is_told_nothing(
     application.answers.unsaved.emit(problem)
     application.answers.saving_again.emit()
     first.conversation.say("and on")
-    until(lambda: len(written(first)) == 2 and not first.conversation.busy)
+    until(lambda: len(texts(first)) == 2 and not first.conversation.busy)
     application.engine.died.emit("For a test.")
     windows.library_controller.reported.emit("A line.")
     assert first.notices.texts["library"] == "A line."
@@ -310,62 +305,6 @@ def test_one_conversation_is_not_restored_twice(open_windows: OpenWindows, until
     settings.save()
     again = open_windows()
     until(lambda: shown(again) == {1: 1, 2: None})
-
-
-def test_a_window_that_is_opened_later_shows_why_nothing_can_be_sent(
-    open_windows: OpenWindows, until: Until
-) -> None:
-    windows = open_windows("ready take failed take load serve")
-    first = windows.current
-    until(lambda: first.composer.blocked)
-    second = windows.open()
-    assert second.composer.blocked == first.composer.blocked
-    assert second.pair_bar.status == "failed"
-    assert second.pair_bar.status_text == first.pair_bar.status_text
-    second.pair_bar.retry_asked.emit()
-    until(lambda: windows.application.loader.loaded)
-    third = windows.open()
-    for window in windows.all:
-        assert window.composer.blocked == ""
-        assert window.pair_bar.status == "loaded"
-    third.menus.actions["unload"].trigger()
-    until(lambda: windows.application.loader.resting)
-    fourth = windows.open()
-    until(lambda: first.pair_bar.status == "empty")
-    assert fourth.pair_bar.status_text == first.pair_bar.status_text
-
-
-def test_notices_about_the_engine_are_in_every_window(
-    open_windows: OpenWindows, until: Until
-) -> None:
-    windows = open_windows()
-    first = windows.current
-    until(lambda: windows.application.loader.loaded)
-    windows.application.engine.hung.emit(9.0)
-    second = windows.open()
-    assert first.notices.texts.keys() == second.notices.texts.keys() == {"silence"}
-    windows.application.engine.responsive.emit()
-    assert first.notices.texts.keys() == second.notices.texts.keys() == set()
-    second.conversation.failed.emit(Problem("It cannot be done.", "Do otherwise."))
-    assert "problem" in second.notices.texts
-    assert "problem" not in first.notices.texts
-
-
-def test_the_pair_is_the_same_in_every_window(open_windows: OpenWindows, until: Until) -> None:
-    windows = open_windows()
-    first, second = windows.current, windows.open()
-    until(lambda: windows.application.loader.loaded)
-    first.pair_bar.pair_chosen.emit("starter", "lookup", "4")
-
-    def chosen(bar: PairBar) -> tuple[str, str, str]:
-        return bar.target, bar.drafter, bar.length
-
-    assert chosen(second.pair_bar) == ("starter", "lookup", "4")
-    loads: list[Loaded] = []
-    windows.application.loader.loaded_now.connect(loads.append)
-    until(lambda: loads)
-    assert loads[-1].drafter == "lookup"
-    assert chosen(first.pair_bar) == chosen(second.pair_bar) == ("starter", "lookup", "4")
 
 
 def test_settings_apply_to_every_window(open_windows: OpenWindows, until: Until) -> None:
