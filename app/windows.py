@@ -12,6 +12,7 @@ from app.application import Application
 from app.attention import Attention
 from app.models.controller import LibraryController
 from app.settings import Pair
+from app.steps import Stepper, Steps
 from app.window import Window
 
 
@@ -32,6 +33,7 @@ class Windows(QObject):
         self.application = application
         self._windows: list[Window] = []  # in the order of their last activations
         self._ended = False
+        self._stepper = Stepper(self)
         self.library_controller = LibraryController(
             application.library, application.loader, settings=application.settings, parent=self
         )
@@ -177,15 +179,22 @@ class Windows(QObject):
             return
         if len(self._windows) > 1:
             self._windows.remove(window)
-            window.deleteLater()
+            self._stepper.run(self._delete(window), failed=lambda problem: None)
             self._mark()
             self.let_go.emit()
             # Later: windows that are closed in one go were open together at the end.
             QTimer.singleShot(0, self, self._remember)
         else:
             self._ended = True
+            self._stepper.close()
             self.library_controller.close()
             self.application.close()
+
+    def _delete(self, window: Window) -> Steps:
+        """Delete a closed window once what was sent there is stored, or was given back."""
+        yield self.application.listing.refresh()  # behind all that was asked of the store before
+        window.composer_controller.leave()
+        window.deleteLater()
 
     def _on_forgotten(self) -> None:
         for window in self._windows:

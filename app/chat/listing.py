@@ -37,7 +37,8 @@ class Listing(QObject):
         return next((found for found in self.conversations if found.id == conversation), None)
 
     def refresh(self) -> Future[None]:
-        """Read the list again; what is returned is done when all that listen have it."""
+        """Read the list again; what is returned is done when all that listen have it, or know that
+        it could not be read."""
         done: Future[None] = Future()
 
         def steps() -> Steps:
@@ -46,7 +47,11 @@ class Listing(QObject):
             self.changed.emit()
             done.set_result(None)
 
-        self._stepper.run(steps(), failed=self.failed.emit)
+        def give_up(problem: Problem) -> None:
+            self.failed.emit(problem)
+            done.set_result(None)
+
+        self._stepper.run(steps(), failed=give_up)
         return done
 
     def close(self) -> None:

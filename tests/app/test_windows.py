@@ -2,6 +2,7 @@
 
 import gc
 import weakref
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
@@ -202,6 +203,36 @@ def test_an_answer_goes_on_when_its_window_is_closed(
     assert model.index(0, 0).data(ACTIVITY) is None
     first.sidebar.chosen.emit(1)
     until(lambda: texts(first) == ["go", "half" + TEXT])
+
+
+def test_what_was_sent_just_before_its_window_was_closed_is_answered(
+    open_windows: OpenWindows, until: Until
+) -> None:
+    windows = open_windows()
+    first, second = windows.current, windows.open()
+    until(lambda: windows.application.loader.loaded)
+    second.composer.set_text("at the last moment")
+    second.composer.send()
+    second.close()
+    until(lambda: listed(first) == ["at the last moment"])
+    until(lambda: not windows.application.answers.busy)
+    first.sidebar.chosen.emit(1)
+    until(lambda: texts(first) == ["at the last moment", "served"])
+
+
+def test_a_text_that_could_not_be_stored_outlasts_its_window(
+    open_windows: OpenWindows, until: Until, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    windows = open_windows()
+    second = windows.open()
+    refused: Future[object] = Future()
+    monkeypatch.setattr(windows.application.store, "ask", lambda *a, **o: refused)
+    second.composer.set_text("precious")
+    second.composer.send()
+    second.close()
+    refused.set_exception(Problem("The disk is full.", "Make room."))
+    until(lambda: windows.application.settings.window(2).unsent == "precious")
+    assert windows.open().composer.text == "precious"
 
 
 def test_a_closed_window_is_gone_and_is_told_nothing(

@@ -44,5 +44,5 @@ def test_what_cannot_be_read_is_told(
         refused: Future[object] = Future()
         refused.set_exception(Problem("The disk is full.", "Make room."))
         monkeypatch.setattr(store, "folders", lambda: refused)
-        listing.refresh()
-        until(lambda: problems)
+        until(listing.refresh().done)
+        assert len(problems) == 1
