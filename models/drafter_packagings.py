@@ -373,11 +373,16 @@ class _Drafter:
         )
 
     def _eagle3(self) -> DrafterDescription:
-        """EAGLE-3, and P-EAGLE, which adds what stands for states that are not there yet."""
+        """EAGLE-3, and P-EAGLE, which adds what stands for states that are not there yet.
+
+        In `eagle_config` some count the layers from 0 (ModelOpt hooks those, SGLang adds 1), some
+        the states. The former begin with layer 1, the latter never do: so SGLang tells them apart.
+        """
         numbered = self._ids("target_layer_ids", shift=1, least=-1)
-        taps: tuple[Tap, ...] = (
-            numbered or self._ids("eagle_aux_hidden_state_layer_ids", shift=0) or ()
-        )
+        auxiliary = self._ids("eagle_aux_hidden_state_layer_ids", shift=0) or ()
+        if auxiliary[:1] == (1,) and "eagle_aux_hidden_state_layer_ids" not in self.config:
+            auxiliary = tuple(layer + 1 for layer in auxiliary)
+        taps: tuple[Tap, ...] = numbered or auxiliary
         packaging: Packaging = "DeepSpec" if numbered else "official"
         if self._is_speculators:
             packaging = "speculators"
