@@ -330,6 +330,7 @@ class _Drafter:
 
     def _verifier(self) -> str:
         told = _table(_table(self.config, "speculators_config"), "verifier").get("name_or_path")
+        told = told or self.config.get("base_model_name_or_path")
         return one_line(told)[:100] if isinstance(told, str) else ""
 
     def _width(self, fused: tuple[int, int] | None, taps: int) -> int | None:
@@ -539,7 +540,10 @@ class _Drafter:
             own_embedding=self._has("embed_tokens.weight"),
             own_head=self._has("lm_head.weight"),
             demands=Demands(
-                width=self._width(fused, len(taps)), layers=depth, vocabulary=self._vocabulary()
+                width=self._width(fused, len(taps)),
+                layers=depth,
+                vocabulary=self._vocabulary(),
+                fingerprint=self._fingerprint(),
             ),
             verifier=self._verifier(),
         )
@@ -555,7 +559,6 @@ class _Drafter:
         if not heads or sorted(rows) != list(range(len(rows))) or len(set(rows.values())) > 1:
             raise self._contradiction("its heads are not numbered, or not of one size")
         first, reduced = rows.get(0), "d2t" in self.tensors
-        verifier = self.config.get("base_model_name_or_path")
         return DrafterDescription(
             "medusa",
             "official",
@@ -568,7 +571,7 @@ class _Drafter:
                 vocabulary=first[0] if first and not reduced else self._number("vocab_size"),
                 fingerprint=self._fingerprint(),
             ),
-            verifier=one_line(verifier)[:100] if isinstance(verifier, str) else "",
+            verifier=self._verifier(),
         )
 
 
