@@ -141,6 +141,12 @@ def classify_inside(
     return found.describe(prefixes)
 
 
+def module_config(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The config.json of an MTP module that is taken out of the model with this one."""
+    own = {key: value for key, value in config.items() if key != "architectures"}
+    return own | {"model_type": f"{config.get('model_type')}_mtp"}
+
+
 def had_module(config: Mapping[str, Any]) -> bool:
     """Whether a model with this config.json was published with an MTP module of its own."""
     keys = ("mtp_num_hidden_layers", "num_nextn_predict_layers")

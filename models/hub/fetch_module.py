@@ -16,7 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from models.drafter_packagings import MODULE_NAME, classify, classify_inside, mtp_prefixes
+from models.drafter_packagings import (
+    MODULE_NAME,
+    classify,
+    classify_inside,
+    module_config,
+    mtp_prefixes,
+)
 from models.errors import Problem
 from models.files import data_folder, models_folder, new_folder, write_json
 from models.hub.client import Hub
@@ -274,7 +280,5 @@ def _assemble(work: _Work, folder: Path) -> None:
                 for name, (layout, start) in span.tensors.items():
                     file.seek(start)
                     writer.write(name, file.read(layout.size_bytes))
-    config = dict(work.config or {})
-    config.pop("architectures", None)
-    config |= {"model_type": f"{config.get('model_type')}_mtp", "source": _source(work.repository)}
+    config = module_config(work.config or {}) | {"source": _source(work.repository)}
     write_json(folder / "config.json", config)
