@@ -215,9 +215,9 @@ def taps_of(subject: Subject) -> list[int]:
 
 def theirs(subject: Subject) -> Arrays:
     """By speculators, or by the authors, in another process."""
-    script, clone = SCRIPTS.get(subject.name, ("speculators_torch.py", ""))
-    if clone and clone not in os.environ:
-        raise Unavailable(f"{clone} names no clone")
+    script, variable = SCRIPTS.get(subject.name, ("speculators_torch.py", ""))
+    if variable and variable not in os.environ:
+        raise Unavailable(f"{variable} names no clone")
     target = subject.target_model()
     states = hidden_states(target, list(PROMPT))
     inputs = {
@@ -227,8 +227,8 @@ def theirs(subject: Subject) -> Arrays:
         "ids": np.array(PROMPT[1:], dtype=np.int64),
         "steps": np.array(steps_of(subject)),
     }
-    path = os.environ.get(clone, "")
-    logits = by_torch(script, subject, inputs, packages="speculators", path=path)["logits"]
+    clone = os.environ.get(variable, "")
+    logits = by_torch(script, subject, inputs, packages="speculators", path=clone)["logits"]
     kept = logits if logits.shape[-1] == VOCABULARY else over_target(mx.array(logits))
     return {"logits": kept}
 
