@@ -94,7 +94,7 @@ def anchor_proposes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def everything_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(BlockAttention, "_visible", lambda *arguments: None)
+    monkeypatch.setattr(BlockAttention, "visible", lambda *arguments: None)
 
 
 @pytest.mark.parametrize(
