@@ -26,6 +26,7 @@ from engine.device import fetch
 from engine.drafters import DrafterRefused
 from engine.drafters.block import Block, BlockDrafter, ContextCache
 from engine.drafters.chain import row_of_token, spread
+from engine.drafters.export import QUANTIZATION, packed, write_drafter
 from engine.drafters.weights import (
     Tensors,
     columns,
@@ -37,6 +38,7 @@ from engine.drafters.weights import (
 from engine.model_parts import Tap, embedding, embedding_scale, output_layer
 from models.errors import Problem
 
+DFLASH_WEIGHTS_NAME = "model.safetensors"
 _SHOWN = 4096  # context positions: with more, published drafters are accepted less
 _ALIKE = 0.95  # cosine of what two layers give that are the same up to quantization
 _COMPARED = 64  # tokens
@@ -135,7 +137,7 @@ class BlockAttention(nn.Module):
         """Append the keys and values of `context`, (1, n, width), which begins at `position`."""
         cache.append(*self._keys_and_values(context, position))
 
-    def __call__(self, x: mx.array, position: int, cache: ContextCache) -> mx.array:
+    def __call__(self, x: mx.array, position: int | mx.array, cache: ContextCache) -> mx.array:
         rows = x.shape[1]
         queries, gate = self._by_head(self.q_proj(x), parts=1 + self.gated), None
         if self.gated:
@@ -147,7 +149,7 @@ class BlockAttention(nn.Module):
             keys,
             values,
             scale=self.scale,
-            mask=self._visible(keys.shape[2] - rows, rows),
+            mask=self.visible(keys.shape[2] - rows, rows),
             sinks=self.get("attention_sink_bias"),
         )
         mixed = mixed.swapaxes(1, 2)
@@ -155,7 +157,7 @@ class BlockAttention(nn.Module):
             mixed = mixed * mx.sigmoid(gate)
         return self.o_proj(mixed.flatten(-2))
 
-    def _keys_and_values(self, x: mx.array, position: int) -> tuple[mx.array, mx.array]:
+    def _keys_and_values(self, x: mx.array, position: int | mx.array) -> tuple[mx.array, mx.array]:
         raw = self._by_head(self.k_proj(x))
         values = self._by_head(self.v_proj(x)) if "v_proj" in self else raw
         if self._values_eps is not None:
@@ -166,7 +168,7 @@ class BlockAttention(nn.Module):
     def _by_head(self, x: mx.array, parts: int = 1) -> mx.array:
         return x.reshape(*x.shape[:-1], -1, parts * self.head_dim)
 
-    def _visible(self, context: int, rows: int) -> mx.array | None:
+    def visible(self, context: int, rows: int) -> mx.array | None:
         """Which of (context + rows) keys each row sees; None for all."""
         if not self._causal and (self._window is None or context + rows <= self._window):
             return None
@@ -196,7 +198,7 @@ class BlockLayer(nn.Module):
             self.post_feedforward_layernorm = norm()
             self.layer_scalar = mx.ones((1,))
 
-    def __call__(self, x: mx.array, position: int, cache: ContextCache) -> mx.array:
+    def __call__(self, x: mx.array, position: int | mx.array, cache: ContextCache) -> mx.array:
         mixed = self.self_attn(self.input_layernorm(x), position, cache)
         if not self.gemma:
             x = x + mixed
@@ -224,8 +226,13 @@ class DFlash(nn.Module):
         for layer, each in zip(self.layers, cache, strict=True):
             layer.self_attn.remember(context, position, each)
 
-    def __call__(self, x: mx.array, position: int, cache: list[ContextCache]) -> mx.array:
-        """What the layers make of a block's embedded rows, not yet normed."""
+    def __call__(
+        self, x: mx.array, position: int | mx.array, cache: list[ContextCache]
+    ) -> mx.array:
+        """What the layers make of blocks' embedded rows, (blocks, rows, width), not yet normed.
+
+        `position` is that of each block's first row.
+        """
         for layer, each in zip(self.layers, cache, strict=True):
             x = layer(x, position, each)
         return x
@@ -284,7 +291,7 @@ class MixedLayer(BlockLayer):
         self.attention_conv = DynamicConvolution(shape.hidden_size, reach=reach, group=group)
         self.mlp_conv = DynamicConvolution(shape.hidden_size, reach=reach, group=group)
 
-    def __call__(self, x: mx.array, position: int, cache: ContextCache) -> mx.array:
+    def __call__(self, x: mx.array, position: int | mx.array, cache: ContextCache) -> mx.array:
         normed = self.input_layernorm(x)
         before, after = self.attention_conv.kernels(normed)
         mixed = self.attention_conv.mix(normed, before)
@@ -435,6 +442,50 @@ def _scale_of_raw(target: Decoder) -> float:
         return embedding_scale(target.model)
     except Problem:
         return 1.0
+
+
+def save_dflash(
+    network: DFlash,
+    shape: BlockShape,
+    kept: mx.array,
+    folder: Path,
+    *,
+    target: str,
+    fingerprint: str,
+    layers: int,
+    vocabulary: int,
+) -> None:
+    """Write `folder`, 8-bit: a DFlash with an output layer of its own.
+
+    `kept` (rows,): the token of each of its rows; `target` is a name for people, `fingerprint` is
+    what counts, `layers` and `vocabulary` are its sizes.
+    """
+    tensors = packed(network) | {"d2t": (kept - mx.arange(kept.size)).astype(mx.int32)}
+    config = {
+        "architectures": ["DFlashDraftModel"],
+        "model_type": "qwen3",
+        "hidden_size": shape.hidden_size,
+        "intermediate_size": shape.intermediate_size,
+        "num_hidden_layers": len(shape.windows),
+        "num_attention_heads": shape.num_attention_heads,
+        "num_key_value_heads": shape.num_key_value_heads,
+        "head_dim": shape.head_dim,
+        "rms_norm_eps": shape.rms_norm_eps,
+        "rope_theta": shape.rotation.base,
+        "vocab_size": vocabulary,
+        "draft_vocab_size": kept.size,
+        "num_target_layers": layers,
+        "block_size": shape.block_size,
+        "dflash_config": {
+            "target_layer_ids": [tap - 1 for tap in shape.taps if tap != "norm"],
+            "mask_token_id": shape.mask_token,
+            "causal": all(shape.causal),
+        },
+        "base_model_name_or_path": target,
+        "target_fingerprint": fingerprint,
+        "quantization": dict(QUANTIZATION),
+    }
+    write_drafter(folder, DFLASH_WEIGHTS_NAME, tensors, config)
 
 
 def _dflash2(said: Settings, shape: BlockShape, tensors: Tensors) -> DFlash2:

@@ -25,7 +25,7 @@ from engine.drafters.caches import CacheDrafter, Memory
 from engine.drafters.weights import fill, read_tensors, refused_as_damaged
 from engine.model_parts import embedding, embedding_scale
 
-_CLUSTERS, _LIKELIEST = 2048, 32  # where a config does not say
+_LIKELIEST = 32  # where a config does not say
 
 
 class _Trunk(nn.Module):
@@ -124,17 +124,20 @@ def load_gemma_assistant(folder: Path, config: Mapping[str, Any], target: Decode
 
     Raises `DrafterRefused`, or `Problem` where the target does not lend what it needs.
     """
+    tensors = read_tensors(folder)
+    tensors.pop("lm_head.weight", None)  # it is the embedding
     with refused_as_damaged(folder):
-        backbone, clustered = int(config["backbone_hidden_size"]), config["use_ordered_embeddings"]
         text = dict(config["text_config"])
         # All of its layers do without keys and values; and they have no per-layer inputs.
         text |= {"num_kv_shared_layers": text["num_hidden_layers"]}
         text |= {"hidden_size_per_layer_input": 0}
         sizes = ModelArgs.from_dict(text)
+        backbone = tensors["post_projection.weight"].shape[0]
+        centroids = tensors.get("masked_embedding.centroids.weight")
         assistant = Assistant(
             sizes,
             backbone=backbone,
-            clusters=int(config.get("num_centroids", _CLUSTERS)) if clustered else 0,
+            clusters=0 if centroids is None else centroids.shape[0],
             likeliest=int(config.get("centroid_intermediate_top_k", _LIKELIEST)),
         )
     width = embedding(target.model)(mx.zeros((1,), dtype=mx.int32)).shape[-1]
@@ -144,8 +147,6 @@ def load_gemma_assistant(folder: Path, config: Mapping[str, Any], target: Decode
             f"target's are {width} and {target.vocabulary:,}"
         )
     network = AssistantNetwork(assistant, target)
-    tensors = read_tensors(folder)
-    tensors.pop("lm_head.weight", None)  # it is the embedding
     with refused_as_damaged(folder):
         fill(assistant, tensors)
     return CacheDrafter(target, network, name="Gemma-4 assistant")

@@ -8,9 +8,9 @@ import mlx.nn as nn
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from mlx_lm.models.cache import ArraysCache, QuantizedKVCache
+from mlx_lm.models.cache import ArraysCache, KVCache, QuantizedKVCache
 
-from engine.cache import AlignedCache, QuantizedCaches, Timeline
+from engine.cache import AlignedCache, QuantizedCaches, Timeline, keys_and_values
 from engine.decoder import Decoder
 from engine.drafters.early_exit import first_layers
 from tests.support.engine.helpers import BLOCK, QUANTIZED, assert_as_fresh, build_wide, decoder
@@ -346,6 +346,25 @@ def test_borrow_leaves_no_trace_after_an_error() -> None:
         with pytest.raises(RuntimeError, match="in the middle"):
             fail()
         journey.check()
+
+
+@pytest.mark.parametrize("block", [4, 16])
+@pytest.mark.parametrize("length", [3, 11, 16, 17, 30])
+def test_keys_and_values_are_those_that_the_next_token_will_see(block: int, length: int) -> None:
+    """However the caches came to hold them; those of a window of 16 have one place for itself."""
+    model, tokens = build("gemma3_text"), mx.arange(40)
+    caches = [KVCache() for _ in model.layers]  # which hold everything
+    model(tokens[None], cache=caches)
+    reader = Decoder(model, block=block)
+    while reader.length < length:
+        rows = min(reader.timeline.room(), length - reader.length)
+        reader.read(tokens[reader.length : reader.length + rows])
+    reader.read(mx.array([9] * min(reader.timeline.room(), 3)))
+    reader.rewind(length)
+    for ours, whole in zip(reader.timeline.layers, caches, strict=True):
+        first = 0 if ours.window is None else max(0, length - 15)
+        for held, everything in zip(keys_and_values(ours), (whole.keys, whole.values), strict=True):
+            assert mx.allclose(held, everything[..., first:length, :], atol=1e-5)
 
 
 def test_nbytes_counts_the_caches() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import mlx.core as mx
 import mlx.nn as nn
 import pytest
+from mlx.utils import tree_flatten
 from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.models.gemma2 import Model, ModelArgs
 
@@ -22,6 +23,7 @@ from engine.model_parts import (
     embedding,
     embedding_scale,
     final_norm,
+    new_layer,
     output_layer,
     output_rows,
     trunk,
@@ -331,3 +333,19 @@ def test_any_part_can_be_had_however_it_was_read() -> None:
     for start in range(len(TOKENS)):
         for end in range(start + 1, len(TOKENS) + 1):
             assert mx.array_equal(states.between(start, end), whole[start:end])
+
+
+@pytest.mark.parametrize("architecture", [name for name in ARCHITECTURES if name != "mamba"])
+def test_a_new_layer_is_as_the_last_one_with_attention(architecture: str) -> None:
+    model = build(architecture)
+    last = [layer for layer in model.layers if "self_attn" in layer][-1]
+    made = new_layer(model)
+    assert type(made) is type(last)
+    shapes, others = (dict(tree_flatten(layer.parameters())) for layer in (made, last))
+    assert {n: a.shape for n, a in shapes.items()} == {n: a.shape for n, a in others.items()}
+    assert not mx.array_equal(made.self_attn.q_proj.weight, last.self_attn.q_proj.weight)
+
+
+def test_a_model_without_attention_has_no_layer_to_make() -> None:
+    with pytest.raises(Problem, match="cannot be built"):
+        new_layer(build("mamba"))

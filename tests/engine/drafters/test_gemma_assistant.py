@@ -1,7 +1,8 @@
 """Gemma-4 assistants: their network, what they read of the target, whose text stays its own."""
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 import engine.drafters.caches
 from engine.cache import QuantizedCaches, keys_and_values
 from engine.decoder import Decoder
+from engine.draft_length.policy import Fixed
 from engine.drafters import DrafterRefused
 from engine.drafters.caches import CacheDrafter
 from engine.drafters.gemma_assistant import (
@@ -21,8 +23,10 @@ from engine.drafters.gemma_assistant import (
     load_gemma_assistant,
 )
 from engine.model_parts import HiddenStates
+from engine.request import Sampling
 from tests.lab.parity import gemma_assistant as parity
-from tests.lab.parity.subjects import TOLERANCE, Subject, difference, kept
+from tests.lab.parity.subjects import TOLERANCE, Subject, difference, kept, seeded
+from tests.support.engine import tiny
 from tests.support.engine.first_two import SAMPLINGS, assert_q_matters, assert_the_targets
 from tests.support.engine.gemma4 import (
     TARGETS,
@@ -31,7 +35,16 @@ from tests.support.engine.gemma4 import (
     drafter_by,
     untrained,
 )
-from tests.support.engine.helpers import BLOCK, GREEDY, PROMPT, plainly, run_greedily, up_to
+from tests.support.engine.helpers import (
+    BLOCK,
+    GREEDY,
+    PROMPT,
+    plainly,
+    run_greedily,
+    task,
+    up_to,
+    write,
+)
 from tests.support.engine.tiny import build
 from tests.support.mostly_slow import mostly_slow
 
@@ -161,6 +174,18 @@ def test_it_drafts_from_what_the_caches_hold_now(kind: str, accepted: int) -> No
     assert_same(proposed(drafter, committed), fresh(assistant, model, committed))
 
 
+@pytest.mark.parametrize("kind", ["large", "small"])
+def test_after_any_rounds_it_drafts_as_a_fresh_one_would(kind: str) -> None:
+    model = build_target(kind, vocabulary=VOCABULARY)
+    assistant, target = untrained(kind, vocabulary=VOCABULARY), Decoder(model, block=BLOCK)
+    drafter, tokens = drafter_by(assistant, target), [3, 1, 4, 1, 5, 2, 6, 5]
+    for seed in range(8):
+        to_do = task(1 + 3 * seed % 8, sampling=Sampling(temperature=1.0), seed=seed)
+        write(target, drafter, Fixed(3), tokens, to_do)
+        assert target.length == len(tokens) - 1
+        assert_same(proposed(drafter, tokens), fresh(assistant, model, tokens))
+
+
 def test_a_cache_that_keeps_a_guess_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     model, assistant = build_target("large"), untrained("large")
     target = Decoder(model, block=BLOCK)
@@ -200,6 +225,16 @@ def test_before_the_target_has_read_anything_it_has_no_idea() -> None:
     late = assistant_drafter(Decoder(target.model), "large")
     assert late.propose(TOKENS, up_to(3), GREEDY, KEY) is None
     assert drafter.propose(TOKENS, up_to(3), GREEDY, KEY) is not None
+
+
+def test_a_target_may_be_part_of_a_model_that_sees(tmp_path: Path) -> None:
+    sizes = {"model_type": "gemma4", "vocab_size": 64, "text_config": dict(parity.LARGE)}
+    target = Decoder(seeded(sizes))
+    folder, config = parity.WHOLE.write(tmp_path), parity.WHOLE.config
+    drafter = load_gemma_assistant(folder, config, target)
+    assert drafter._network.caches == {"sliding_attention": 4, "full_attention": 5}
+    list(target.prefill(TOKENS))
+    assert len(proposed(drafter, TOKENS)[0]) == 4
 
 
 def test_quantized_caches_are_read_too() -> None:
@@ -300,35 +335,42 @@ def test_quantized_ones_are_nearly_the_same(tmp_path: Path) -> None:
     assert likely == pytest.approx(fresh(assistant, model, TOKENS)[1][:2], rel=0.1)
 
 
-def refusal(config: Mapping[str, Any], target: nn.Module, folder: Path) -> DrafterRefused:
-    parity.WHOLE.write(folder)
+def refusal(subject: Subject, target: nn.Module, folder: Path) -> str:
     with pytest.raises(DrafterRefused) as caught:
-        load_gemma_assistant(folder, config, Decoder(target))
-    return caught.value
+        load_gemma_assistant(subject.write(folder), subject.config, Decoder(target))
+    return caught.value.obstacle
+
+
+def changed(**text: object) -> Subject:
+    """The published one, whose config says something else."""
+    config = dict(parity.WHOLE.config) | {"text_config": parity.ASSISTANT | text}
+    return replace(parity.WHOLE, config=config)
 
 
 def test_another_targets_assistant_is_refused(tmp_path: Path) -> None:
-    config = dict(parity.WHOLE.config)
-    text = dict(parity.ASSISTANT)
+    for model in (build_target("wide"), build("llama"), build("gemma3_text")):
+        assert refusal(parity.WHOLE, model, tmp_path) == "other target"
     large = build_target("large")
-    wider = config | {"backbone_hidden_size": 48}
-    assert refusal(wider, large, tmp_path).obstacle == "other target"
-    wordier = config | {"text_config": text | {"vocab_size": 66}}
-    assert refusal(wordier, large, tmp_path).obstacle == "other target"
-    assert refusal(config, build_target("wide"), tmp_path).obstacle == "other target"
-    odd = config | {"text_config": text | {"num_attention_heads": 3}}
-    assert refusal(odd, large, tmp_path).obstacle == "other target"
-    llama = config | {"backbone_hidden_size": 64}
-    assert refusal(llama, build("llama"), tmp_path).obstacle == "other target"
+    assert refusal(changed(vocab_size=66), large, tmp_path) == "other target"
+    assert refusal(changed(num_attention_heads=3), large, tmp_path) == "other target"
 
 
-@pytest.mark.parametrize("missing", ["backbone_hidden_size", "text_config"])
-def test_a_config_without_sizes_is_a_damage(missing: str, tmp_path: Path) -> None:
-    config = {name: value for name, value in parity.WHOLE.config.items() if name != missing}
-    assert refusal(config, build_target("large"), tmp_path).obstacle == "damaged"
+def test_llamas_layers_have_no_types(tmp_path: Path) -> None:
+    """So that none of its caches is the right one."""
+    sizes = tiny._CONFIGS["llama"] | {"hidden_size": 32}
+    model = build("llama", sizes=sizes)
+    assert refusal(parity.WHOLE, model, tmp_path) == "other target"
 
 
 def test_sizes_that_are_not_the_tensors_are_a_damage(tmp_path: Path) -> None:
-    text = dict(parity.ASSISTANT) | {"intermediate_size": 40}
-    config = dict(parity.WHOLE.config) | {"text_config": text}
-    assert refusal(config, build_target("large"), tmp_path).obstacle == "damaged"
+    large = build_target("large")
+    assert refusal(changed(intermediate_size=40), large, tmp_path) == "damaged"
+    without = replace(parity.WHOLE, config={"model_type": "gemma4_assistant"})
+    assert refusal(without, large, tmp_path) == "damaged"
+
+
+@pytest.mark.parametrize("missing", ["post_projection.weight", "model.layers.2.layer_scalar"])
+def test_missing_tensors_are_a_damage(missing: str, tmp_path: Path) -> None:
+    shapes = {n: shape for n, shape in parity.WHOLE.shapes.items() if n != missing}
+    broken = replace(parity.WHOLE, shapes=shapes)
+    assert refusal(broken, build_target("large"), tmp_path) == "damaged"

@@ -1,6 +1,7 @@
 """MTP modules: their networks, their folders, and that they cost nothing of the target's text."""
 
 import copy
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,18 +9,32 @@ from typing import Any
 import mlx.core as mx
 import mlx.nn as nn
 import pytest
+from mlx.utils import tree_flatten
 
 import engine.drafters.mtp
 from engine.decoder import Decoder
+from engine.draft_length.policy import Fixed
 from engine.drafters import DrafterRefused, NoDrafter
-from engine.drafters.mtp import MtpModule, MtpNetwork, load_mtp
+from engine.drafters.mtp import MtpModule, MtpNetwork, load_mtp, load_network
 from engine.drafters.states import StateDrafter
+from engine.loading import load
 from engine.request import Sampling
+from models.model_folder import ModelFolder
 from tests.lab.parity import mtp as parity
 from tests.lab.parity.subjects import TOLERANCE, Subject, difference, kept
 from tests.support.engine.first_two import SAMPLINGS, assert_q_matters, assert_the_targets
-from tests.support.engine.helpers import GREEDY, PROMPT, MakeDrafter, Run, run_greedily, up_to
+from tests.support.engine.helpers import (
+    GREEDY,
+    PROMPT,
+    MakeDrafter,
+    Run,
+    run_greedily,
+    task,
+    up_to,
+    write,
+)
 from tests.support.engine.mtp import (
+    PUBLISHED,
     TARGETS,
     build_target,
     drafter_by,
@@ -27,6 +42,7 @@ from tests.support.engine.mtp import (
     untrained,
     write_sidecar,
 )
+from tests.support.engine.tiny import write_folder
 from tests.support.mostly_slow import mostly_slow
 
 TOKENS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8]
@@ -128,6 +144,18 @@ def test_guesses_are_forgotten_after_the_round(architecture: str, accepted: int)
     target.read(mx.array(committed[target.length : -1]))
     drafter.accept(accepted)
     assert_same(proposed(drafter, committed), fresh(module, target, committed))
+
+
+@pytest.mark.parametrize("architecture", ["qwen3_5", "mimo"])
+def test_after_any_rounds_it_drafts_as_a_fresh_one_would(architecture: str) -> None:
+    target = Decoder(build_target(architecture, vocabulary=VOCABULARY))
+    module = untrained(target.model)
+    drafter, tokens = drafter_by(module, target), [3, 1, 4, 1, 5, 2, 6, 5]
+    for seed in range(8):
+        to_do = task(1 + 3 * seed % 8, sampling=Sampling(temperature=1.0), seed=seed)
+        write(target, drafter, Fixed(3), tokens, to_do)
+        assert_same(proposed(drafter, tokens), fresh(module, target, tokens))
+        drafter.accept(0)
 
 
 def test_a_cache_that_keeps_a_guess_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -240,6 +268,51 @@ def test_it_is_found_among_the_targets_own_tensors(file: str, tmp_path: Path) ->
     assert both.name == "MTP"
 
 
+def test_a_target_that_kept_its_module_drafts_with_it(tmp_path: Path) -> None:
+    """Tensors that are no target's own are left alone by what loads the target."""
+    write_folder("qwen3_5", tmp_path)
+    file = tmp_path / "model.safetensors"
+    tensors: Any = mx.load(str(file))
+    width, config = 64, json.loads((tmp_path / "config.json").read_text())
+    target = Decoder(load(ModelFolder(tmp_path)).model)
+    for name, array in tree_flatten(untrained(target.model).parameters()):
+        tensors["mtp." + PUBLISHED[name.split(".")[0]] + name.partition(".")[2]] = array
+    mx.eval(tensors)
+    mx.save_safetensors(str(file), tensors)
+    target = Decoder(load(ModelFolder(tmp_path)).model)
+    drafter = load_mtp(tmp_path, config, target)
+    ready(target, drafter, TOKENS)
+    assert len(proposed(drafter, TOKENS)[0]) == 4
+    assert target.record(("norm",)).between(0, 1).shape == (1, 1, width)
+
+
+def test_glms_module_may_be_taken_apart_already(tmp_path: Path) -> None:
+    """As mlx-vlm writes it: other names, experts stacked, and latent attention in two matrices."""
+    target = Decoder(parity.GLM.target_model())
+    network = load_network(parity.GLM.write(tmp_path / "whole"), parity.GLM.config, target)
+    names = {
+        "token_norm.": "model.enorm.",
+        "state_norm.": "model.hnorm.",
+        "fuse.": "model.eh_proj.",
+        "norm.": "model.shared_head_norm.",
+        "layer.": "model.mtp_block.",
+    }
+    tensors = {
+        next(n + name.removeprefix(o) for o, n in names.items() if name.startswith(o)): array
+        for name, array in tree_flatten(network._module.parameters())
+    }
+    tensors |= {name: mx.ones((64, 32)) for name in ("lm_head.weight", "model.embed_tokens.weight")}
+    (tmp_path / "apart").mkdir()
+    mx.save_safetensors(str(tmp_path / "apart" / "model.safetensors"), tensors)
+    again = load_network(tmp_path / "apart", {"model_type": "glm4_moe_lite_mtp"}, target)
+    states, after = mx.random.normal((1, 5, 1, 32)), mx.array([[1, 2, 3, 4, 5]])
+    first, second = (
+        each.logits(each(each.begin(states), after, "causal", each.make_cache()))
+        for each in (network, again)
+    )
+    assert mx.array_equal(first, second)
+
+
 @pytest.mark.parametrize("architecture", ["qwen3_5", "qwen3_5_moe", "mimo"])
 @pytest.mark.parametrize("mode", ["affine", "mxfp4"])
 def test_quantized_ones_are_nearly_the_same(architecture: str, mode: str, tmp_path: Path) -> None:
@@ -273,7 +346,7 @@ def test_on_the_cpu_it_becomes_float32(tmp_path: Path) -> None:
     module.set_dtype(mx.bfloat16)
     loaded = load_mtp(write_sidecar(module, tmp_path), {}, target)
     assert isinstance(loaded._network, MtpNetwork)
-    arrays = nn.utils.tree_flatten(loaded._network._module.parameters())
+    arrays = tree_flatten(loaded._network._module.parameters())
     assert {array.dtype for _, array in arrays} == {mx.float32}
 
 

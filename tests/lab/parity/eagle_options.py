@@ -8,17 +8,16 @@ tokens that come next, or of masks behind it.
 """
 
 import os
-import subprocess
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import mlx.core as mx
 import numpy as np
-from numpy.typing import NDArray
 
 from engine.decoder import Decoder
 from engine.drafters.eagle import PEagle, load_network
+from tests.lab.parity.by_torch import by_torch
 from tests.lab.parity.eagle3 import GIVEN, LAYER, ROWS, ends, layer_shapes, over_target
 from tests.lab.parity.subjects import (
     PROMPT,
@@ -216,32 +215,20 @@ def taps_of(subject: Subject) -> list[int]:
 
 def theirs(subject: Subject) -> Arrays:
     """By speculators, or by the authors, in another process."""
-    python = os.environ.get("SLIPSTREAM_TORCH_PYTHON")
-    if not python:
-        raise Unavailable("SLIPSTREAM_TORCH_PYTHON names no Python with torch and speculators")
-    script, clone = SCRIPTS.get(subject.name, ("speculators_torch.py", ""))
-    if clone and clone not in os.environ:
-        raise Unavailable(f"{clone} names no clone")
+    script, variable = SCRIPTS.get(subject.name, ("speculators_torch.py", ""))
+    if variable and variable not in os.environ:
+        raise Unavailable(f"{variable} names no clone")
     target = subject.target_model()
     states = hidden_states(target, list(PROMPT))
-    with TemporaryDirectory() as name:
-        folder = subject.write(Path(name) / "drafter")
-        inputs, output = Path(name) / "inputs.npz", Path(name) / "output.npz"
-        np.savez(
-            inputs,
-            embedding=numbers(target.model.embed_tokens.weight),
-            head=numbers(target.lm_head.weight),
-            states=numbers(mx.concatenate([states[tap][:-1] for tap in taps_of(subject)], axis=-1)),
-            ids=np.array(PROMPT[1:], dtype=np.int64),
-            steps=np.array(steps_of(subject)),
-        )
-        subprocess.run(
-            [python, Path(__file__).with_name(script), folder, inputs, output],
-            check=True,
-            env=os.environ | {"PYTHONPATH": os.environ.get(clone, "")},
-        )
-        with np.load(output) as file:
-            logits: NDArray[Any] = file["logits"]
+    inputs = {
+        "embedding": numbers(target.model.embed_tokens.weight),
+        "head": numbers(target.lm_head.weight),
+        "states": numbers(mx.concatenate([states[tap][:-1] for tap in taps_of(subject)], axis=-1)),
+        "ids": np.array(PROMPT[1:], dtype=np.int64),
+        "steps": np.array(steps_of(subject)),
+    }
+    clone = os.environ.get(variable, "")
+    logits = by_torch(script, subject, inputs, packages="speculators", path=clone)["logits"]
     kept = logits if logits.shape[-1] == VOCABULARY else over_target(mx.array(logits))
     return {"logits": kept}
 

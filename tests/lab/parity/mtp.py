@@ -1,8 +1,6 @@
 """MTP modules: Qwen3.5's against mlx-vlm's, dense and of experts, in all three spellings; those of
-GLM-4.7-Flash, DeepSeek-V3 and MiMo against transformers' (see `eagle_options.py` about torch)."""
+GLM-4.7-Flash, DeepSeek-V3 and MiMo against transformers'."""
 
-import os
-import subprocess
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -12,6 +10,7 @@ import numpy as np
 
 from engine.decoder import Decoder
 from engine.drafters.mtp import load_network
+from tests.lab.parity.by_torch import by_torch
 from tests.lab.parity.states import continued
 from tests.lab.parity.subjects import (
     PROMPT,
@@ -19,7 +18,6 @@ from tests.lab.parity.subjects import (
     WIDTH,
     Arrays,
     Subject,
-    Unavailable,
     numbers,
 )
 
@@ -239,25 +237,15 @@ def theirs(subject: Subject) -> Arrays:
 
 
 def _by_transformers(subject: Subject) -> Arrays:
-    python = os.environ.get("SLIPSTREAM_TORCH_PYTHON")
-    if not python:
-        raise Unavailable("SLIPSTREAM_TORCH_PYTHON names no Python with torch and transformers")
     target = subject.target_model()
-    with TemporaryDirectory() as name:
-        folder = subject.write(Path(name) / "drafter")
-        inputs, output = Path(name) / "inputs.npz", Path(name) / "output.npz"
-        np.savez(
-            inputs,
-            embedding=numbers(target.model.embed_tokens.weight),
-            head=numbers(target.lm_head.weight),
-            states=numbers(target.model(mx.array([PROMPT[:-1]]))[0]),
-            ids=np.array(PROMPT[1:], dtype=np.int64),
-            drafted=np.array(DRAFTED),
-        )
-        script = Path(__file__).with_name("transformers_torch.py")
-        subprocess.run([python, script, folder, inputs, output], check=True)
-        with np.load(output) as file:
-            return {name: file[name] for name in file.files}
+    inputs = {
+        "embedding": numbers(target.model.embed_tokens.weight),
+        "head": numbers(target.lm_head.weight),
+        "states": numbers(target.model(mx.array([PROMPT[:-1]]))[0]),
+        "ids": np.array(PROMPT[1:], dtype=np.int64),
+        "drafted": np.array(DRAFTED),
+    }
+    return by_torch("transformers_torch.py", subject, inputs, packages="transformers")
 
 
 def _by_mlx_vlm(subject: Subject) -> Arrays:

@@ -63,6 +63,15 @@ TARGETS: dict[str, Config] = {
     },
 }
 
+# How the names of Qwen's tensors begin, by our parts.
+PUBLISHED = {
+    "fuse": "fc.",
+    "token_norm": "pre_fc_norm_embedding.",
+    "state_norm": "pre_fc_norm_hidden.",
+    "norm": "norm.",
+    "layer": "layers.0.",
+}
+
 
 def build_target(architecture: str, *, seed: int = 0, vocabulary: int = 64) -> nn.Module:
     """One of `TARGETS`."""
@@ -93,15 +102,8 @@ def mtp_drafter(target: Decoder, *, seed: int = 0) -> StateDrafter:
 
 def write_sidecar(module: nn.Module, folder: Path) -> Path:
     """`module` as MLX's converters write it."""
-    names = {
-        "fuse.": "fc.",
-        "token_norm.": "pre_fc_norm_embedding.",
-        "state_norm.": "pre_fc_norm_hidden.",
-        "norm.": "norm.",
-        "layer.": "layers.0.",
-    }
     tensors = {
-        next(n + name.removeprefix(o) for o, n in names.items() if name.startswith(o)): array
+        PUBLISHED[name.split(".")[0]] + name.partition(".")[2]: array
         for name, array in tree_flatten(module.parameters())
     }
     folder.mkdir(parents=True, exist_ok=True)
