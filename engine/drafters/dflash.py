@@ -36,6 +36,8 @@ from engine.drafters.weights import (
     refused_as_damaged,
 )
 from engine.model_parts import Tap, embedding, embedding_scale, output_layer
+from models.drafter_folders import describe_drafter
+from models.drafter_kinds import DrafterDescription
 from models.errors import Problem
 
 DFLASH_WEIGHTS_NAME = "model.safetensors"
@@ -424,13 +426,13 @@ def load_dflash(folder: Path, config: Mapping[str, Any], target: Decoder) -> Blo
 
 def dflash_network(folder: Path, config: Mapping[str, Any], target: Decoder) -> BoundNetwork:
     """Its network. Raises `Problem`."""
+    described = describe_drafter(folder).description
     said, tensors = settings(config), published_names(read_tensors(folder))
     with refused_as_damaged(folder):
         windows, causal = _seen(said, depth_of(tensors))
-        shape = shape_of(said, tensors, windows=windows, causal=causal)
+        shape = shape_of(described, said, tensors, windows=windows, causal=causal)
         require_fit(said, shape, target)
-        second = "candidate_selector.hidden_projection.weight" in tensors
-        network = _dflash2(said, shape, tensors) if second else DFlash(shape)
+        network = _dflash2(said, shape, tensors) if described.kind == "dflash2" else DFlash(shape)
         scale = _scale_of_raw(target)
         return bind(network, shape, tensors, said=said, target=target, folder=folder, scale=scale)
 
@@ -506,17 +508,15 @@ def _dflash2(said: Settings, shape: BlockShape, tensors: Tensors) -> DFlash2:
 
 
 def settings(config: Mapping[str, Any]) -> Settings:
-    """config.json without its nesting: what is said inside counts, as the packagings have it."""
-    inner = config.get("transformer_layer_config") or {}
-    return {**config, **inner, **_outer(config), **(config.get("dflash_config") or {})}
-
-
-def _outer(config: Mapping[str, Any]) -> Settings:
-    """What the outer level of a speculators config says better than its copy of a backbone's."""
-    if "transformer_layer_config" not in config:
-        return {}
-    names = ("block_size", "mask_token_id", "draft_vocab_size", "final_logit_softcapping")
-    return {name: config[name] for name in names if config.get(name) is not None}
+    """config.json without its nesting: what is said inside counts, as the packagings have it. What
+    is null is as if it were not there."""
+    inner = {
+        name: value
+        for name, value in (config.get("transformer_layer_config") or {}).items()
+        if name not in config or name in ("model_type", "vocab_size")
+    }
+    whole = {**config, **inner, **(config.get("dflash_config") or {})}
+    return {name: value for name, value in whole.items() if value is not None}
 
 
 def published_names(tensors: Tensors) -> Tensors:
@@ -524,6 +524,8 @@ def published_names(tensors: Tensors) -> Tensors:
     renamed: Tensors = {}
     for name, tensor in tensors.items():
         name = name.removeprefix("model.")
+        if name.startswith("verifier_") or "rotary_emb." in name:  # the target's; computed
+            continue
         for published, ours in _RENAMED.items():
             if name.startswith(published):
                 name = ours + name.removeprefix(published)
@@ -537,18 +539,18 @@ def depth_of(tensors: Tensors) -> int:
 
 
 def shape_of(
+    described: DrafterDescription,
     said: Settings,
     tensors: Tensors,
     *,
     windows: Sequence[int | None],
     causal: Sequence[bool],
-    first_slot: int = 1,
 ) -> BlockShape:
     """The sizes, from the tensors, and the rest from the config. Raises KeyError, ValueError."""
     first = "layers.0.self_attn"
     dim = tensors[f"{first}.q_norm.weight"].shape[0]
     heads = columns(tensors, f"{first}.o_proj", said) // dim
-    taps = taps_of(said, len(windows))
+    taps = described.taps
     return BlockShape(
         hidden_size=tensors["fc.weight"].shape[0],
         target_width=columns(tensors, "fc", said) // len(taps),
@@ -561,29 +563,15 @@ def shape_of(
         rotation=rotation_of(said, dim),
         windows=tuple(windows),
         causal=tuple(causal),
-        block_size=int(said.get("block_size", 16)),
+        block_size=described.block,
         mask_token=int(said["mask_token_id"]),
-        first_slot=first_slot,
+        first_slot=described.block - described.predictions,
         gated=tensors[f"{first}.q_proj.weight"].shape[0] == 2 * heads * dim,
         tied_values=f"{first}.v_proj.weight" not in tensors,
         biased=f"{first}.q_proj.bias" in tensors,
         sinks=f"{first}.attention_sink_bias" in tensors,
         gemma="layers.0.layer_scalar" in tensors,
     )
-
-
-def taps_of(said: Settings, depth: int) -> tuple[Tap, ...]:
-    """The tapped layers in our numbers. Speculators number them as we do; the others number layers
-    from 0, the embedding being -1. Without any, they are spread over the target."""
-    numbers = said.get("aux_hidden_state_layer_ids")
-    if numbers is not None:
-        return tuple(int(number) for number in numbers)
-    numbers = said.get("target_layer_ids")
-    if numbers is None:
-        layers = int(said["num_target_layers"])
-        span = (layers - 4) / max(depth - 1, 1)
-        numbers = [round(1 + i * span) for i in range(depth)] if depth > 1 else [layers // 2]
-    return tuple(int(number) + 1 for number in numbers)
 
 
 def _seen(said: Settings, depth: int) -> tuple[list[int | None], list[bool]]:
