@@ -349,6 +349,23 @@ def test_greedy_text_is_the_targets_own(architecture: str, kind: BlockKind) -> N
     assert accepted > 0
 
 
+@pytest.mark.parametrize("kind", ["windows", "dflash2", "recurrent"])
+def test_half_precision_stays_half(kind: BlockKind) -> None:
+    """As on a GPU, where weights stay as they are stored."""
+    small = build("llama", vocabulary=SMALL, dtype=mx.bfloat16)
+    prompt = [token % SMALL for token in PROMPT]
+    target = Decoder(small)
+    network = block_network(target, kind)
+    network.weights.set_dtype(mx.bfloat16)
+    context = network.make_cache()
+    network.extend(mx.zeros((1, 3, 2, 64), mx.bfloat16), 0, context)
+    network.block(1, 5, 3, context)
+    assert {array.dtype for each in context for array in each.state} == {mx.bfloat16}
+    tokens = list(prompt)
+    run = write(target, BlockDrafter(target, network, name=kind), Fixed(4), tokens, task(30))
+    assert run.tokens == plainly(small, count=30, prompt=prompt, block=128)
+
+
 @pytest.mark.parametrize("kind", ["dflash2", "dspark"])
 def test_greedy_text_with_an_automatic_length_and_lookup_in_front(kind: BlockKind) -> None:
     small = model("llama", vocabulary=SMALL)

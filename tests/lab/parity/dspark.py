@@ -1,5 +1,5 @@
-"""DSpark in its packagings against mlx-dspark; Markov heads that it does not have, gated and recurrent
-ones, against those of speculators, in PyTorch."""
+"""DSpark in its packagings against mlx-dspark; gated and recurrent Markov heads, which it does not
+have, against those of speculators, in PyTorch."""
 
 from dataclasses import replace
 from pathlib import Path
