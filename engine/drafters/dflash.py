@@ -376,7 +376,7 @@ class BoundNetwork:
 
     `embed`: ids (1, n) to (1, n, width); `read_out`: states (1, n, width) to logits (1, n, rows);
     `row_of`: the row of each of the target's tokens, where there are fewer rows: see `spread`.
-    Attributes: `weights`, the network.
+    Attributes: `weights`, the network; `read_out`.
     """
 
     def __init__(
@@ -390,7 +390,7 @@ class BoundNetwork:
     ) -> None:
         self.taps, self.most = shape.taps, shape.most
         self.weights, self._shape = network, shape
-        self._embed, self._read_out, self._row_of = embed, read_out, row_of
+        self._embed, self.read_out, self._row_of = embed, read_out, row_of
         self.extend = network.extend
 
     def make_cache(self) -> list[ContextCache]:
@@ -401,7 +401,7 @@ class BoundNetwork:
         ids = mx.array([[anchor] + [self._shape.mask_token] * (rows - 1)], dtype=mx.int32)
         states = self.weights(self._embed(ids), position, cache)
         states = self.weights.norm(states[:, first : first + length])
-        logits = self._read_out(states)[0].astype(mx.float32)
+        logits = self.read_out(states)[0].astype(mx.float32)
         slots = self.weights.slots(states[0], logits)
         return slots if self._row_of is None else SpreadSlots(slots, self._row_of)
 
@@ -551,6 +551,8 @@ def shape_of(
     dim = tensors[f"{first}.q_norm.weight"].shape[0]
     heads = columns(tensors, f"{first}.o_proj", said) // dim
     taps = described.taps
+    if described.predictions < 1:
+        raise ValueError("its block proposes nothing")
     return BlockShape(
         hidden_size=tensors["fc.weight"].shape[0],
         target_width=columns(tensors, "fc", said) // len(taps),
@@ -646,8 +648,7 @@ def bind(
 ) -> BoundNetwork:
     """Give `network` its weights, and the embedding and output layer of `target`, unless it has
     others of its own. `scale` is that of the target's embedding; None asks it. Raises `Problem`."""
-    offsets, _ = tensors.pop("d2t", None), tensors.pop("t2d", None)
-    row_of = None if offsets is None else _row_of(offsets, target, folder)
+    kept = _kept(tensors, target, folder)
     borrowed, model = embedding(target.model), target.model
     if "embed_tokens.weight" in tensors:
         scale = shape.hidden_size**0.5 if shape.gemma else 1.0
@@ -667,22 +668,40 @@ def bind(
     fill(network, tensors)
     embed = network.get("embed_tokens", borrowed)
     own_output = network.get("lm_head")
-    read_out = output_layer(model) if own_output is None else _capped(own_output, cap)
-    return BoundNetwork(
+    if own_output is None:
+        read_out = output_layer(model, None if kept is None else mx.array(kept))
+    else:
+        read_out = _capped(own_output, cap)
+    bound = BoundNetwork(
         network,
         shape,
         embed=lambda ids: embed(mx.minimum(ids, last)) * scale,
         read_out=read_out,
-        row_of=row_of,
+        row_of=None if kept is None else row_of_token(kept, target.vocabulary),
     )
+    _try_out(bound, shape, rows=target.vocabulary if kept is None else len(kept))
+    return bound
 
 
-def _row_of(offsets: mx.array, target: Decoder, folder: Path) -> mx.array:
-    """The row of each of the target's tokens; `offsets` has how far each row's token is from it."""
+def _try_out(bound: BoundNetwork, shape: BlockShape, *, rows: int) -> None:
+    """Raises what sizes that do not fit each other raise; nothing is computed."""
+    cache = bound.make_cache()
+    bound.extend(mx.zeros((1, 1, len(shape.taps), shape.target_width)), 0, cache)
+    if bound.read_out(mx.zeros((1, 1, shape.hidden_size))).shape[-1] != rows:
+        raise ValueError("its output layer has another number of rows than there are tokens")
+    bound.block(0, shape.most, 1, cache).read(mx.zeros((1,), dtype=mx.int32))
+
+
+def _kept(tensors: Tensors, target: Decoder, folder: Path) -> list[int] | None:
+    """The token of each row of the output layer; None for all. How far away it is, `d2t` says."""
+    offsets, _ = tensors.pop("d2t", None), tensors.pop("t2d", None)
+    if offsets is None:
+        return None
     (ids,) = fetch(offsets + mx.arange(offsets.size))
     if min(ids) < 0 or max(ids) >= target.vocabulary or len(set(ids)) != len(ids):
         raise damaged(folder, "its vocabulary map does not fit the target")
-    return row_of_token(ids, target.vocabulary)
+    kept: list[int] = ids
+    return kept
 
 
 def _capped(

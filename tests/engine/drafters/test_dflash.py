@@ -194,6 +194,19 @@ def test_a_norm_of_embeddings_is_left_out(tmp_path: Path) -> None:
     assert mx.array_equal(embedded[0][0, 0], model.model.embed_tokens.weight[5])
 
 
+def test_rows_of_the_targets_output_layer(tmp_path: Path) -> None:
+    """Where a drafter proposes some tokens only, and has no output layer of its own."""
+    some = mx.array([3, 17, 40, 63])
+    network = load(
+        dflash.PLAIN,
+        tmp_path / "some",
+        change=lambda tensors: tensors.update(d2t=some - mx.arange(4)),
+    )
+    logits, whole = logits_of(network), logits_of(load(dflash.PLAIN, tmp_path / "all"))
+    assert mx.allclose(logits[:, some], whole[:, some], atol=1e-5)
+    assert mx.sum(logits > -mx.inf, axis=-1).tolist() == [4] * 5
+
+
 @pytest.mark.parametrize(
     ("changed", "obstacle"),
     [
@@ -226,6 +239,10 @@ def test_layers_that_are_not_the_targets_are_refused(ids: list[int], tmp_path: P
         lambda tensors: tensors.update(surplus=mx.zeros((3,))),
         lambda tensors: tensors.update({"layers.1.mlp.up_proj.weight": mx.zeros((48, 31))}),
         lambda tensors: tensors.update(d2t=mx.full((64,), 63)),
+        lambda tensors: tensors.update({"lm_head.weight": mx.zeros((40, 32))}),
+        lambda tensors: tensors.update(
+            {"lm_head.weight": mx.zeros((40, 32)), "d2t": mx.zeros((39,), mx.int32)}
+        ),
     ],
 )
 def test_damaged_weights_are_refused(change: Callable[[Any], Any], tmp_path: Path) -> None:
