@@ -220,7 +220,7 @@ class BlockLearner:
         cache: list[ContextCache] = [SharedContext(shared.seen) for _ in self.network.layers]
         self.network.extend(states[None], 0, cache)
         x = self.network(mx.stop_gradient(embedded), mx.array(begins + 1), cache)
-        return self.network.norm(x[:, self.shape.first_place :])
+        return self.network.norm(x[:, self.shape.first_slot :])
 
     def _seen(self, begins: np.ndarray, context: int) -> mx.array:
         """(blocks, 1, rows, context + rows): the context up to where the block begins, and the

@@ -4,7 +4,7 @@ DFlash (arXiv 2602.06036): the target's states of a few layers, fused into one, 
 a few Qwen3 layers. The block's rows attend to the context and to each other; keys and values of
 both are made by the same weights. Tokens are embedded, and states read out, by the target's own
 layers. DFlash2 adds short causal convolutions within the block around attention and feedforward,
-and chooses among the likeliest 16 tokens of a place by what the token before it is.
+and chooses among the likeliest 16 tokens of a slot by what the token before it is.
 
 Sizes are those of the tensors. The config is often a copy of the target's, and only says what
 tensors cannot: which layers are tapped, what is seen, how positions are rotated.
@@ -36,11 +36,14 @@ from engine.drafters.weights import (
     refused_as_damaged,
 )
 from engine.model_parts import Tap, embedding, embedding_scale, output_layer
+from models.errors import Problem
 
 DFLASH_WEIGHTS_NAME = "model.safetensors"
 _SHOWN = 4096  # context positions: with more, published drafters are accepted less
 _ALIKE = 0.95  # cosine of what two layers give that are the same up to quantization
 _COMPARED = 64  # tokens
+
+_RENAMED = {"encoder.fc.": "fc.", "encoder.output_norm_enc.": "hidden_norm."}  # transformers'
 
 Settings = Mapping[str, Any]
 Confidence = Callable[[mx.array], mx.array]
@@ -68,7 +71,7 @@ class BlockShape:
 
     `taps`: whose states it reads; `windows`, by layer: how far a row sees, itself included, None
     for everything; `causal`, by layer: whether a row sees those before it only; `block_size` rows,
-    of which those from `first_place` on propose a token. `gated`: queries come with a gate;
+    of which those from `first_slot` on propose a token. `gated`: queries come with a gate;
     `tied_values`: values are made of the keys' projection; `gemma`: norms, activation and scale
     are Gemma-4's; `sinks`: attention may go nowhere.
     """
@@ -86,7 +89,7 @@ class BlockShape:
     causal: tuple[bool, ...]
     block_size: int
     mask_token: int
-    first_place: int = 1
+    first_slot: int = 1
     gated: bool = False
     tied_values: bool = False
     biased: bool = False
@@ -96,12 +99,12 @@ class BlockShape:
     @property
     def most(self) -> int:
         """How many tokens a block proposes."""
-        return self.block_size - self.first_place
+        return self.block_size - self.first_slot
 
     def rows(self, length: int) -> int:
         """How many of a block's rows have to be read for `length` tokens: no row sees those behind
         it where all layers are causal."""
-        return self.first_place + length if all(self.causal) else self.block_size
+        return self.first_slot + length if all(self.causal) else self.block_size
 
 
 class BlockAttention(nn.Module):
@@ -234,14 +237,14 @@ class DFlash(nn.Module):
             x = layer(x, position, each)
         return x
 
-    def places(self, states: mx.array, logits: mx.array) -> Block:
+    def slots(self, states: mx.array, logits: mx.array) -> Block:
         """What tokens are drawn from: the normed states (n, width) and logits (n, rows) of the
-        block's places."""
-        return Places(logits)
+        block's slots."""
+        return Slots(logits)
 
 
-class Places:
-    """Places whose logits do not depend on each other's tokens."""
+class Slots:
+    """Slots whose logits do not depend on each other's tokens."""
 
     confidence: Confidence | None = None
 
@@ -300,21 +303,21 @@ class MixedLayer(BlockLayer):
 
 
 class CandidateSelector(nn.Module):
-    """Scores a place's likeliest tokens by the token before it."""
+    """Scores a slot's likeliest tokens by the token before it."""
 
     def __init__(self, width: int, *, rank: int, vocabulary: int) -> None:
         super().__init__()
         self.predecessor_codebook = nn.Embedding(vocabulary, rank)
         self.successor_codebook = nn.Embedding(vocabulary, rank)
         self.hidden_projection = nn.Linear(width, rank, bias=False)
+        self._last = vocabulary - 1
 
     def bonus(self, previous: mx.array, projected: mx.array, candidates: mx.array) -> mx.array:
         """What each of `candidates`, (1, k), gains behind `previous`, (1,): (1, k).
 
-        `projected` is (1, rank), the place's state by `hidden_projection`.
+        `projected` is (1, rank), the slot's state by `hidden_projection`.
         """
-        last = self.predecessor_codebook.weight.shape[0] - 1
-        context = self.predecessor_codebook(mx.minimum(previous, last)) * projected
+        context = self.predecessor_codebook(mx.minimum(previous, self._last)) * projected
         return (self.successor_codebook(candidates) @ context[..., None])[..., 0]
 
 
@@ -339,12 +342,12 @@ class DFlash2(DFlash):
         )
         self._candidates = candidates
 
-    def places(self, states: mx.array, logits: mx.array) -> Block:
-        return SelectedPlaces(self.candidate_selector, states, logits, self._candidates)
+    def slots(self, states: mx.array, logits: mx.array) -> Block:
+        return SelectedSlots(self.candidate_selector, states, logits, self._candidates)
 
 
-class SelectedPlaces:
-    """Places where one of the likeliest `count` tokens is drawn, scored by the one before it."""
+class SelectedSlots:
+    """Slots where one of the likeliest `count` tokens is drawn, scored by the one before it."""
 
     confidence: Confidence | None = None
 
@@ -354,11 +357,11 @@ class SelectedPlaces:
         self._selector, self._logits = selector, logits
         self._candidates = mx.argpartition(logits, -count, axis=-1)[:, -count:]
         self._projected = selector.hidden_projection(states).astype(mx.float32)
-        self._place = -1
+        self._slot = -1
 
     def read(self, previous: mx.array) -> mx.array:
-        self._place += 1
-        here = slice(self._place, self._place + 1)
+        self._slot += 1
+        here = slice(self._slot, self._slot + 1)
         candidates, logits = self._candidates[here], self._logits[here]
         scores = mx.take_along_axis(logits, candidates, axis=-1)
         scores = scores + self._selector.bonus(previous, self._projected[here], candidates)
@@ -392,24 +395,24 @@ class BoundNetwork:
         return [ContextCache(layer.self_attn.shown) for layer in self.weights.layers]
 
     def block(self, anchor: int, length: int, position: int, cache: list[ContextCache]) -> Block:
-        first, rows = self._shape.first_place, self._shape.rows(length)
+        first, rows = self._shape.first_slot, self._shape.rows(length)
         ids = mx.array([[anchor] + [self._shape.mask_token] * (rows - 1)], dtype=mx.int32)
         states = self.weights(self._embed(ids), position, cache)
         states = self.weights.norm(states[:, first : first + length])
         logits = self._read_out(states)[0].astype(mx.float32)
-        places = self.weights.places(states[0], logits)
-        return places if self._row_of is None else SpreadPlaces(places, self._row_of)
+        slots = self.weights.slots(states[0], logits)
+        return slots if self._row_of is None else SpreadSlots(slots, self._row_of)
 
 
-class SpreadPlaces:
-    """Places whose logits are of some tokens only, over the target's vocabulary."""
+class SpreadSlots:
+    """Slots whose logits are of some tokens only, over the target's vocabulary."""
 
-    def __init__(self, places: Block, row_of: mx.array) -> None:
-        self._places, self._row_of = places, row_of
-        self.confidence = places.confidence
+    def __init__(self, slots: Block, row_of: mx.array) -> None:
+        self._slots, self._row_of = slots, row_of
+        self.confidence = slots.confidence
 
     def read(self, previous: mx.array) -> mx.array:
-        return spread(self._places.read(previous), self._row_of)
+        return spread(self._slots.read(previous), self._row_of)
 
 
 def load_dflash(folder: Path, config: Mapping[str, Any], target: Decoder) -> BlockDrafter:
@@ -422,15 +425,23 @@ def load_dflash(folder: Path, config: Mapping[str, Any], target: Decoder) -> Blo
 def dflash_network(folder: Path, config: Mapping[str, Any], target: Decoder) -> BoundNetwork:
     """Its network. Raises `Problem`."""
     said, tensors = settings(config), published_names(read_tensors(folder))
-    second = "candidate_selector.hidden_projection.weight" in tensors
-    try:
+    with refused_as_damaged(folder):
         windows, causal = _seen(said, depth_of(tensors))
         shape = shape_of(said, tensors, windows=windows, causal=causal)
         require_fit(said, shape, target)
+        second = "candidate_selector.hidden_projection.weight" in tensors
         network = _dflash2(said, shape, tensors) if second else DFlash(shape)
-        return bind(network, shape, tensors, said=said, target=target, folder=folder)
-    except (KeyError, TypeError, ValueError, IndexError, ZeroDivisionError) as error:
-        raise damaged(folder, f"its config and its tensors do not fit ({error})") from error
+        scale = _scale_of_raw(target)
+        return bind(network, shape, tensors, said=said, target=target, folder=folder, scale=scale)
+
+
+def _scale_of_raw(target: Decoder) -> float:
+    """What raw embeddings of `target` are multiplied by: its own factor where it is one. A norm in
+    its place is left out, as the drafters of such targets were trained."""
+    try:
+        return embedding_scale(target.model)
+    except Problem:
+        return 1.0
 
 
 def save_dflash(
@@ -512,7 +523,11 @@ def published_names(tensors: Tensors) -> Tensors:
     """The tensors by the names that the network has for them."""
     renamed: Tensors = {}
     for name, tensor in tensors.items():
-        renamed[name.removeprefix("model.").removeprefix("encoder.")] = tensor
+        name = name.removeprefix("model.")
+        for published, ours in _RENAMED.items():
+            if name.startswith(published):
+                name = ours + name.removeprefix(published)
+        renamed[name] = tensor
     return renamed
 
 
@@ -527,7 +542,7 @@ def shape_of(
     *,
     windows: Sequence[int | None],
     causal: Sequence[bool],
-    first_place: int = 1,
+    first_slot: int = 1,
 ) -> BlockShape:
     """The sizes, from the tensors, and the rest from the config. Raises KeyError, ValueError."""
     first = "layers.0.self_attn"
@@ -548,7 +563,7 @@ def shape_of(
         causal=tuple(causal),
         block_size=int(said.get("block_size", 16)),
         mask_token=int(said["mask_token_id"]),
-        first_place=first_place,
+        first_slot=first_slot,
         gated=tensors[f"{first}.q_proj.weight"].shape[0] == 2 * heads * dim,
         tied_values=f"{first}.v_proj.weight" not in tensors,
         biased=f"{first}.q_proj.bias" in tensors,
@@ -576,6 +591,9 @@ def _seen(said: Settings, depth: int) -> tuple[list[int | None], list[bool]]:
     do, unless it is said of all."""
     sliding = sliding_layers(said, depth)
     window = int(said["sliding_window"]) if any(sliding) else None
+    if window is not None and str(said.get("model_type")).endswith("_assistant"):
+        # transformers counts how far away a row may be, and lets it see those behind it.
+        return [window + 1 if slides else None for slides in sliding], [False] * depth
     causal = sliding
     if said.get("sliding_window_non_causal"):
         causal = [False] * depth
@@ -636,17 +654,18 @@ def bind(
     said: Settings,
     target: Decoder,
     folder: Path,
+    scale: float | None = None,
 ) -> BoundNetwork:
     """Give `network` its weights, and the embedding and output layer of `target`, unless it has
-    others of its own. Raises `Problem`."""
+    others of its own. `scale` is that of the target's embedding; None asks it. Raises `Problem`."""
     offsets, _ = tensors.pop("d2t", None), tensors.pop("t2d", None)
     row_of = None if offsets is None else _row_of(offsets, target, folder)
     borrowed, model = embedding(target.model), target.model
-    scale = float(said.get("input_embedding_scale", 1.0))
-    if "embed_tokens.weight" not in tensors:
-        scale *= embedding_scale(model)
-    elif shape.gemma:
-        scale *= shape.hidden_size**0.5
+    if "embed_tokens.weight" in tensors:
+        scale = shape.hidden_size**0.5 if shape.gemma else 1.0
+    elif scale is None:
+        scale = embedding_scale(model)
+    scale *= float(said.get("input_embedding_scale", 1.0))
     cap = said.get("final_logit_softcapping")
     _share(tensors, target, cap=cap)
     last = target.vocabulary - 1
@@ -657,8 +676,7 @@ def bind(
     if "lm_head.weight" in tensors:
         rows = tensors["lm_head.weight"].shape[0]
         network.lm_head = nn.Linear(columns(tensors, "lm_head", said), rows, bias=False)
-    with refused_as_damaged(folder):
-        fill(network, tensors)
+    fill(network, tensors)
     embed = network.get("embed_tokens", borrowed)
     own_output = network.get("lm_head")
     read_out = output_layer(model) if own_output is None else _capped(own_output, cap)
