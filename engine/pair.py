@@ -27,7 +27,7 @@ from engine.drafters.dspark import load_dspark
 from engine.drafters.eagle import load_eagle
 from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.gemma_assistant import load_gemma_assistant
-from engine.drafters.head_network import head_drafter, load_head
+from engine.drafters.head_network import head_drafter, load_head, other_weights
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.medusa import load_medusa
 from engine.drafters.model import ModelDrafter
@@ -104,6 +104,9 @@ def _load_one(
         if folder.kind == "pard":
             return ParallelDrafter(model, vocabulary=vocabulary, mask=folder.config["pard_token"])
         return ModelDrafter(model, vocabulary=vocabulary)
+    demanded = folder.description.demands.fingerprint  # where it was distilled here
+    if demanded not in (None, target.folder.fingerprint):
+        raise other_weights(folder, target.folder.fingerprint)
     return _LOADERS[folder.kind](folder.path, folder.config, decoder)
 
 

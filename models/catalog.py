@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from models import in_words
+from models.drafter_kinds import DrafterKind, plain_name
 from models.errors import Problem
 from models.files import read_json_object
 from models.memory.fit import DEFAULT_CONTEXT, fit
@@ -91,11 +92,45 @@ class CatalogPair:
 
 
 @dataclass(frozen=True)
+class CatalogDrafter:
+    """A drafter that others have trained, as it was found named in public; none was fetched.
+
+    `name` is its hub id, with a file for a part of a repository. `targets` are plain names (see
+    `plain_name`) of the models that it was trained for. `size_bytes` is 0 and `licence` empty where
+    not known. `reason` says why it cannot be used; empty where nothing speaks against it.
+    """
+
+    name: str
+    kind: DrafterKind
+    targets: tuple[str, ...]
+    size_bytes: int = 0
+    licence: str = ""
+    reason: str = ""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.size_bytes <= _MOST_BYTES:
+            raise ValueError(f"the size of {self.name[:80]!r} cannot be")
+
+    def suits(self, target: str) -> bool:
+        """Whether it was trained for the target of that name, or for what that was made from."""
+        given = plain_name(target)
+        return any(given == each or given.startswith(f"{each}-") for each in self.targets)
+
+
+@dataclass(frozen=True)
 class Catalog:
-    """All models by name, and the pairs made of them; the starter pair is among those."""
+    """All models by name, and the pairs made of them; the starter pair is among those.
+
+    `drafters` are those that others have trained, best known first.
+    """
 
     models: Mapping[str, CatalogModel]
     pairs: tuple[CatalogPair, ...]
+    drafters: tuple[CatalogDrafter, ...] = ()
+
+    def drafters_for(self, target: str) -> list[CatalogDrafter]:
+        """Those for the target of that name."""
+        return [drafter for drafter in self.drafters if drafter.suits(target)]
 
 
 @dataclass(frozen=True)
@@ -119,6 +154,7 @@ class _CatalogFile:
     version: int
     models: dict[str, dict[str, Any]]
     pairs: tuple[_PairEntry, ...]
+    drafters: tuple[CatalogDrafter, ...] = ()
 
 
 def load_catalog(path: Path | None = None) -> Catalog:
@@ -137,7 +173,8 @@ def load_catalog(path: Path | None = None) -> Catalog:
             name: decode(CatalogModel, entry | {"name": name}, place=f"model {name[:80]!r}")
             for name, entry in file.models.items()
         }
-        catalog = Catalog(models, tuple(_joined(entry, models) for entry in file.pairs))
+        pairs = tuple(_joined(entry, models) for entry in file.pairs)
+        catalog = Catalog(models, pairs, file.drafters)
         if version != VERSION or (STARTER.name,) not in map(_names, catalog.pairs):
             raise ValueError("its version is not known, or the starter pair is not listed")
     except (ValueError, LookupError) as error:
@@ -179,7 +216,10 @@ def offers(
     starter pair. On the CPU its weights are expanded: drafting never pays with quantized ones.
     """
     here = {model.name for model in installed if not model.problem}
-    seen = [_see(pair, machine, here, context, free_bytes) for pair in catalog.pairs]
+    seen = [
+        _see(pair, machine, here, context, free_bytes, catalog.drafters_for(pair.target.name))
+        for pair in catalog.pairs
+    ]
     best = _recommended(seen, machine)
     seen.sort(key=lambda each: (each is not best, bool(each.offer.reason), -each.pair.quality))
     return [replace(each.offer, recommended=each is best) for each in seen]
@@ -198,6 +238,7 @@ def _see(
     here: Collection[str],
     context: int,
     free_bytes: int | None,
+    published: Sequence[CatalogDrafter],
 ) -> _Seen:
     """The offer of one pair, before one is recommended."""
     missing = [model for model in pair.models if model.name not in here]
@@ -216,7 +257,7 @@ def _see(
         licence=pair.target.licence,
         context=pair.target.context,
         memory_class_gb=pair.memory_class_gb,
-        drafter_kinds=pair.drafter_kinds,
+        drafter_kinds=_kinds(pair, published),
         download_bytes=download_bytes,
         needed_bytes=needed.needed_bytes,
         available_bytes=needed.available_bytes,
@@ -230,6 +271,12 @@ def _see(
         caution=_caution(pair, needed, machine) if needed.fits else "",
     )
     return _Seen(pair, needed, offer)
+
+
+def _kinds(pair: CatalogPair, published: Sequence[CatalogDrafter]) -> tuple[str, ...]:
+    """All ways to draft for the target: the pair's own, and what others have trained for it."""
+    usable = (drafter.kind for drafter in published if not drafter.reason)
+    return tuple(dict.fromkeys((*pair.drafter_kinds, *usable)))
 
 
 def _is_meant_for(pair: CatalogPair, machine: Machine) -> bool:

@@ -6,28 +6,15 @@ A description is read from files by `models.drafter_packagings`. Knows no files,
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any, Literal
 
 from models.memory.shape import read_shape
+from models.records import KIND_NAMES as KIND_NAMES
+from models.records import DrafterKind as DrafterKind
 
 HEAD_MODEL_TYPE = "slipstream-head"
 HEAD_WEIGHTS_NAME = "head.safetensors"
 
-DrafterKind = Literal[
-    "head",
-    "model",
-    "eagle-3",
-    "eagle",
-    "p-eagle",
-    "mtp",
-    "gemma-4-assistant",
-    "dflash",
-    "dflash2",
-    "dspark",
-    "pard",
-    "medusa",
-]
 Packaging = Literal[
     "Slipstream",
     "mlx-lm",
@@ -45,22 +32,6 @@ Packaging = Literal[
     "DeepSeek",
     "MiMo",
 ]
-KIND_NAMES: Mapping[DrafterKind, str] = MappingProxyType(
-    {
-        "head": "Head",
-        "model": "Model",
-        "eagle-3": "EAGLE-3",
-        "eagle": "EAGLE",
-        "p-eagle": "P-EAGLE",
-        "mtp": "MTP",
-        "gemma-4-assistant": "Gemma-4 assistant",
-        "dflash": "DFlash",
-        "dflash2": "DFlash2",
-        "dspark": "DSpark",
-        "pard": "PARD",
-        "medusa": "Medusa",
-    }
-)
 Tap = int | Literal["norm"]
 """Where hidden states are read: behind layer 1, 2, ...; 0: what the first layer is given, which is
 the embedding as the target scales it; "norm": behind the final norm."""
@@ -159,13 +130,22 @@ def verifier_note(drafter: DrafterDescription, target: str) -> str:
 
     Fine-tuned targets have other names and the same sizes, so this is no reason for a no.
     """
-    trained, given = _plain_name(drafter.verifier), _plain_name(target)
+    trained, given = plain_name(drafter.verifier), plain_name(target)
     if not trained or not given or trained in given or given in trained:
         return ""
     return f"it was trained with {drafter.verifier}, so fewer of its tokens may be accepted"
 
 
-def _plain_name(name: str) -> str:
-    """A model's name without its owner, its number type and its bits."""
+def network_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The table with the sizes of a drafting network's layers: its own, or config.json itself."""
+    for key in ("transformer_layer_config", "text_config"):
+        table = config.get(key)
+        if isinstance(table, Mapping) and table:
+            return table
+    return config
+
+
+def plain_name(name: str) -> str:
+    """A model's name without its owner, its number type and its bits, in small letters."""
     last = name.rstrip("/").rpartition("/")[2].lower()
     return re.sub(r"[-_](mlx|bf16|fp16|fp8|mxfp\d|nvfp4|q\d|\d+[-_]?bit|qat)\b.*", "", last)

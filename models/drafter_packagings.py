@@ -22,6 +22,7 @@ from models.drafter_kinds import (
     DrafterKind,
     Packaging,
     Tap,
+    network_config,
 )
 from models.errors import Problem
 from models.in_words import one_line
@@ -62,6 +63,7 @@ _BY_MODEL_TYPE: tuple[tuple[str, DrafterKind], ...] = (
 )
 _MEDUSA_ROWS = re.compile(r"(?:medusa_head\.)?(\d+)\.\d+\.weight")
 _MTP_TRUNKS = ("", "model.", "language_model.", "model.language_model.")
+MODULE_NAME = "mtp.safetensors"  # the file of an MTP module that was taken out of its model
 _PARD_TOKENS = 12  # as its authors draft; its config does not say
 _FOREIGN_WEIGHTS = re.compile(
     r"\.(qweight|qzeros|weight_packed|weight_scale(_inv|_2)?|input_scale|absmax|SCB)$"
@@ -137,6 +139,18 @@ def classify_inside(
     found = _Drafter("mtp", config, own, name)
     found.refuse_unreadable()
     return found.describe(prefixes)
+
+
+def module_config(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The config.json of an MTP module that is taken out of the model with this one."""
+    own = {key: value for key, value in config.items() if key != "architectures"}
+    return own | {"model_type": f"{config.get('model_type')}_mtp"}
+
+
+def had_module(config: Mapping[str, Any]) -> bool:
+    """Whether a model with this config.json was published with an MTP module of its own."""
+    keys = ("mtp_num_hidden_layers", "num_nextn_predict_layers")
+    return _number(_text(config), *keys, most=MOST_LAYERS) is not None
 
 
 def mtp_prefixes(config: Mapping[str, Any], names: Collection[str]) -> tuple[str, ...]:
@@ -217,7 +231,7 @@ class _Drafter:
     @cached_property
     def _layer_config(self) -> Mapping[str, Any]:
         """The table with the sizes of its layers."""
-        return _table(self.config, "transformer_layer_config") or _text(self.config)
+        return network_config(self.config)
 
     @cached_property
     def _dflash_config(self) -> Mapping[str, Any]:
@@ -273,15 +287,15 @@ class _Drafter:
         return self._number("vocab_size")
 
     def _number(self, *keys: str) -> int | None:
-        """The first positive whole number under these keys, in any of the config's tables."""
-        for table in (self.config, self._dflash_config, self._layer_config):
+        """The first positive whole number under these keys, in the inner tables first."""
+        for table in (self._dflash_config, self._layer_config, self.config):
             found = _number(table, *keys)
             if found is not None:
                 return found
         return None
 
     def _flag(self, key: str) -> bool | None:
-        for table in (self.config, self._dflash_config):
+        for table in (self._dflash_config, self.config):
             if isinstance(table.get(key), bool):
                 return bool(table[key])
         return None
@@ -316,6 +330,7 @@ class _Drafter:
 
     def _verifier(self) -> str:
         told = _table(_table(self.config, "speculators_config"), "verifier").get("name_or_path")
+        told = told or self.config.get("base_model_name_or_path")
         return one_line(told)[:100] if isinstance(told, str) else ""
 
     def _width(self, fused: tuple[int, int] | None, taps: int) -> int | None:
@@ -365,11 +380,16 @@ class _Drafter:
         )
 
     def _eagle3(self) -> DrafterDescription:
-        """EAGLE-3, and P-EAGLE, which adds what stands for states that are not there yet."""
+        """EAGLE-3, and P-EAGLE, which adds what stands for states that are not there yet.
+
+        In `eagle_config` some count the layers from 0 (ModelOpt hooks those, SGLang adds 1), some
+        the states. The former begin with layer 1, the latter never do: so SGLang tells them apart.
+        """
         numbered = self._ids("target_layer_ids", shift=1, least=-1)
-        taps: tuple[Tap, ...] = (
-            numbered or self._ids("eagle_aux_hidden_state_layer_ids", shift=0) or ()
-        )
+        auxiliary = self._ids("eagle_aux_hidden_state_layer_ids", shift=0) or ()
+        if auxiliary[:1] == (1,) and "eagle_aux_hidden_state_layer_ids" not in self.config:
+            auxiliary = tuple(layer + 1 for layer in auxiliary)
+        taps: tuple[Tap, ...] = numbered or auxiliary
         packaging: Packaging = "DeepSpec" if numbered else "official"
         if self._is_speculators:
             packaging = "speculators"
@@ -520,7 +540,10 @@ class _Drafter:
             own_embedding=self._has("embed_tokens.weight"),
             own_head=self._has("lm_head.weight"),
             demands=Demands(
-                width=self._width(fused, len(taps)), layers=depth, vocabulary=self._vocabulary()
+                width=self._width(fused, len(taps)),
+                layers=depth,
+                vocabulary=self._vocabulary(),
+                fingerprint=self._fingerprint(),
             ),
             verifier=self._verifier(),
         )
@@ -536,7 +559,6 @@ class _Drafter:
         if not heads or sorted(rows) != list(range(len(rows))) or len(set(rows.values())) > 1:
             raise self._contradiction("its heads are not numbered, or not of one size")
         first, reduced = rows.get(0), "d2t" in self.tensors
-        verifier = self.config.get("base_model_name_or_path")
         return DrafterDescription(
             "medusa",
             "official",
@@ -549,7 +571,7 @@ class _Drafter:
                 vocabulary=first[0] if first and not reduced else self._number("vocab_size"),
                 fingerprint=self._fingerprint(),
             ),
-            verifier=one_line(verifier)[:100] if isinstance(verifier, str) else "",
+            verifier=self._verifier(),
         )
 
 

@@ -14,7 +14,9 @@ from typing import Any
 
 from models import in_words
 from models.catalog import Catalog, CatalogModel
-from models.drafter_folders import DrafterFolder, find_head
+from models.drafter_folders import DrafterFolder, find_head, own_module
+from models.drafter_kinds import DrafterDescription, check, verifier_note
+from models.drafter_packagings import MODULE_NAME, had_module
 from models.errors import Problem
 from models.installed.inventory import ModelEntry, is_known
 from models.memory.fit import DEFAULT_CONTEXT, fit
@@ -23,7 +25,7 @@ from models.memory.model_size import ModelSize, weigh
 from models.memory.parameters import count_parameters
 from models.memory.shape import read_shape
 from models.model_folder import ModelFolder
-from models.records import Candidate, Fit
+from models.records import Candidate, Fit, Obstacle
 from models.token_tables import TokenDifference, compare, same_file
 
 RARELY_PAYS = 0.5  # of a pass per drafted token: then most of them must be accepted
@@ -57,9 +59,10 @@ def candidates(
     name = next(
         (entry.record.name for entry in installed if _same(entry.folder, target)), target.name
     )
-    judge = _Judge(target, machine, context)
+    judge = _Judge(target, machine, name=name, context=context)
     head = find_head(target.fingerprint, home=home)
     found = [judge.lookup(), judge.none(), judge.early_exit(), judge.head(head)]
+    found += judge.own_module()
     for entry in installed:
         if head is None or not _same(entry.folder, head):
             model = entry.record
@@ -67,7 +70,53 @@ def candidates(
     if catalog is not None:
         family = _family(catalog, name, judge.size)
         found += [judge.absent(model) for model in family if model.name not in names]
+        here = {*names, *map(_published_name, installed)}
+        listed = published(catalog, name, judge.size, machine=machine, context=context)
+        found += [candidate for candidate in listed if candidate.drafter not in here]
     return sorted(found, key=_rank)
+
+
+def published(
+    catalog: Catalog,
+    name: str,
+    target: ModelSize,
+    *,
+    machine: Machine,
+    context: int = DEFAULT_CONTEXT,
+) -> list[Candidate]:
+    """The drafters that others have trained for the target called `name`, none of them installed.
+
+    The target need not be installed either. Raises Problem where its config is malformed.
+    """
+    asked = min(max(context, 1), read_shape(target.config).context_length or context)
+    found = []
+    for drafter in catalog.drafters_for(name):
+        get = f"slipstream models pull {drafter.name}"
+        size = f", {in_words.size(drafter.size_bytes)}" if drafter.size_bytes else ""
+        obstacle: Obstacle = "not installed"
+        reason = f"It is not downloaded{size}: {get}"
+        network = DrafterDescription(drafter.kind, "official")
+        if drafter.reason:
+            reason, obstacle = drafter.reason, "unsupported"
+        elif drafter.size_bytes:
+            own = ModelSize(drafter.name, drafter.size_bytes, {}, network=network)
+            needed = fit(target, own, context=asked, machine=machine)
+            if not needed.fits:
+                reason, obstacle = needed.reason, "no room"
+        found.append(
+            Candidate(
+                drafter.name,
+                drafter.kind,
+                False,
+                reason,
+                installed=False,
+                size_bytes=drafter.size_bytes,
+                obstacle=obstacle,
+                licence=drafter.licence,
+                tried=False,
+            )
+        )
+    return found
 
 
 def require_same_tokens(target: ModelFolder, drafter: ModelFolder) -> None:
@@ -97,8 +146,8 @@ def rollback_note(config: Mapping[str, Any]) -> str:
 class _Judge:
     """One target on one machine, read once. Attribute: `size`."""
 
-    def __init__(self, target: ModelFolder, machine: Machine, context: int) -> None:
-        self._target, self._machine = target, machine
+    def __init__(self, target: ModelFolder, machine: Machine, *, name: str, context: int) -> None:
+        self._target, self._machine, self._name = target, machine, name
         self.size = weigh(target)
         self._shape = read_shape(self.size.config)
         self._context = min(max(context, 1), self._shape.context_length or context)
@@ -143,7 +192,7 @@ class _Judge:
     def model(self, entry: ModelEntry, drafter: str) -> Candidate:
         """An installed model, or a head of another target."""
         model = entry.record
-        kind = "head" if model.role == "head" else "model"
+        kind = "head" if model.role == "head" else model.drafter_kind or "model"
         refused = Candidate(
             drafter, kind, False, model.problem, size_bytes=model.size_bytes, obstacle="damaged"
         )
@@ -151,9 +200,7 @@ class _Judge:
             if model.problem:
                 return refused
             if isinstance(entry.folder, DrafterFolder):
-                other = entry.folder.description.verifier
-                reason = f"It was trained for other weights, of {other}."
-                return replace(refused, reason=reason, obstacle="other target")
+                return self._network(refused, entry.folder)
             return self._judged(refused, entry.folder)
         except Problem as problem:
             return replace(refused, reason=problem.message)
@@ -176,6 +223,40 @@ class _Judge:
         reason = _sentence("It has the target's tokens", _cost(ratio), rollback_note(config))
         return replace(refused, works=True, reason=reason, cost_ratio=ratio, obstacle="")
 
+    def own_module(self) -> list[Candidate]:
+        """The MTP module that came with the target; none where the target never had one."""
+        try:
+            module = own_module(self._target)
+        except Problem as problem:
+            return [Candidate("mtp", "mtp", False, problem.message, obstacle="damaged")]
+        if module is not None:
+            size = weigh(module).size_bytes
+            found = Candidate("mtp", "mtp", False, "", size_bytes=size, tried=False)
+            return [self._network(found, module)]
+        if not had_module(self.size.config):
+            return []
+        reason = (
+            "The model was published with an MTP module, which its conversion has left out; some "
+            "can be fetched by themselves."
+        )
+        return [Candidate("mtp", "mtp", False, reason, obstacle="unsupported")]
+
+    def _network(self, refused: Candidate, folder: DrafterFolder) -> Candidate:
+        """A drafter that reads the target's states, or drafts in a block."""
+        drafter = folder.description
+        if drafter.is_whole_model:
+            return self._judged(refused, folder.files)
+        reason = check(drafter, self._target.config, fingerprint=self._target.fingerprint)
+        if reason:
+            return replace(refused, reason=reason, obstacle="other target")
+        needed = self._fit(weigh(folder))
+        ratio = self._ratio_of(needed, drafter)
+        if not needed.fits:
+            return replace(refused, reason=needed.reason, cost_ratio=ratio, obstacle="no room")
+        note = verifier_note(drafter, self._name)
+        reason = _sentence("Its sizes fit the target", note, _cost(ratio))
+        return replace(refused, works=True, reason=reason, cost_ratio=ratio, obstacle="")
+
     def absent(self, model: CatalogModel) -> Candidate:
         """A model of the family that is not installed."""
         needed = fit(self.size, model.size, context=self._context, machine=self._machine)
@@ -191,10 +272,20 @@ class _Judge:
             installed=False,
             size_bytes=model.download_bytes,
             obstacle="not installed" if needed.fits else "no room",
+            licence=model.licence,
         )
 
     def _fit(self, drafter: ModelSize) -> Fit:
         return fit(self.size, drafter, context=self._context, machine=self._machine)
+
+    def _ratio_of(self, needed: Fit, drafter: DrafterDescription) -> float | None:
+        """What a network and the rows of the target's output layer that it borrows cost."""
+        ratio, ours = self._ratio(needed, None), count_parameters(self.size.config)
+        if ratio is None:
+            return None
+        if not drafter.own_head and ours is not None:
+            ratio += ours.embedding / ours.active
+        return ratio / max(drafter.predictions, 1)
 
     def _ratio(self, needed: Fit, config: Mapping[str, Any] | None) -> float | None:
         """Weights read for a drafted token over those of a pass; a head reads all of its own."""
@@ -256,6 +347,14 @@ def _family(catalog: Catalog, name: str, target: ModelSize) -> list[CatalogModel
     ]
 
 
+def _published_name(entry: ModelEntry) -> str:
+    """The catalog's name of an MTP module that was fetched out of a repository."""
+    is_module = entry.record.drafter_kind == "mtp" and not entry.record.problem
+    source = entry.folder.config.get("source") if is_module else None
+    name = source.get("repository") if isinstance(source, dict) else None
+    return f"{name}/{MODULE_NAME}" if isinstance(name, str) else ""
+
+
 def _is_smaller(model: CatalogModel, target: ModelSize) -> bool:
     theirs, ours = model.parameters, count_parameters(target.config)
     if theirs is None or ours is None:
@@ -268,11 +367,13 @@ def _rank(candidate: Candidate) -> tuple[int, float]:
     ratio = candidate.cost_ratio
     distance = abs(math.log(ratio / _BEST_RATIO)) if ratio else 0.0
     if not candidate.works:
-        return (9 if candidate.installed or candidate.kind == "head" else 7), distance
+        later = candidate.obstacle == "unsupported" and 8
+        return (9 if candidate.installed or candidate.kind == "head" else later or 7), distance
     if candidate.kind == "model":
         group = 2 if ratio is None or ratio < RARELY_PAYS else 5 if ratio < NEVER_PAYS else 8
         return group, distance
-    return {"head": 1, "lookup": 3, "early-exit": 4, "none": 6}[candidate.kind], 0.0
+    groups = {"lookup": 3, "early-exit": 4, "none": 6}
+    return groups.get(candidate.kind, 1), 0.0 if candidate.kind == "head" else 1.0 + distance
 
 
 def _same(one: ModelFolder | DrafterFolder, other: ModelFolder | DrafterFolder) -> bool:

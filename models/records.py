@@ -4,7 +4,9 @@ Each has a JSON form: `asdict` writes it, `models.typed_json` reads it. Sizes ar
 seconds. Knows nothing of where the values come from.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Literal
 
 ModelOrigin = Literal["starter", "hub", "imported", "folder"]
@@ -19,6 +21,36 @@ Obstacle = Literal[
     "other tokens",
     "unsupported",
 ]
+DrafterKind = Literal[
+    "head",
+    "model",
+    "eagle-3",
+    "eagle",
+    "p-eagle",
+    "mtp",
+    "gemma-4-assistant",
+    "dflash",
+    "dflash2",
+    "dspark",
+    "pard",
+    "medusa",
+]
+KIND_NAMES: Mapping[str, str] = MappingProxyType(
+    {
+        "head": "Head",
+        "model": "Model",
+        "eagle-3": "EAGLE-3",
+        "eagle": "EAGLE",
+        "p-eagle": "P-EAGLE",
+        "mtp": "MTP",
+        "gemma-4-assistant": "Gemma-4 assistant",
+        "dflash": "DFlash",
+        "dflash2": "DFlash2",
+        "dspark": "DSpark",
+        "pard": "PARD",
+        "medusa": "Medusa",
+    }
+)
 DownloadStatus = Literal["queued", "running", "paused", "failed", "done", "cancelled"]
 DownloadRequest = Literal["", "pause", "cancel"]
 
@@ -173,10 +205,11 @@ class Fit:
 class Candidate:
     """A way of drafting for a target, and whether it works.
 
-    `drafter` is as `slipstream --drafter` takes it; `kind` one of lookup, head, model,
-    early-exit, none. `cost_ratio`: one drafted token over one pass of the target, predicted
-    from sizes; None where they are not known. `reason` says why it works, or why not, to a person;
-    `obstacle` to the program, empty where it works.
+    `drafter` is as `slipstream --drafter` takes it; `kind` one of lookup, early-exit, none, or a
+    kind of `models.drafter_kinds`. `cost_ratio`: one drafted token over one pass of the target,
+    predicted from sizes; None where they are not known. `reason` says why it works, or why not, to
+    a person; `obstacle` to the program, empty where it works. `size_bytes` is 0 and `licence` empty
+    where not known. `tried`: whether the makers of Slipstream have run this drafter.
     """
 
     drafter: str
@@ -187,6 +220,8 @@ class Candidate:
     installed: bool = True
     size_bytes: int = 0
     obstacle: Obstacle = ""
+    licence: str = ""
+    tried: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,15 @@ class TensorLayout:
         return math.prod(self.shape) * BITS_PER_ELEMENT[self.dtype] // 8
 
 
+@dataclass(frozen=True)
+class StoredTensor:
+    """Where a tensor lies: at these bytes behind the header of its file."""
+
+    layout: TensorLayout
+    start: int
+    stop: int
+
+
 def check_safetensors(path: Path) -> dict[str, TensorLayout]:
     """The tensors of the file at `path`; reads the header only.
 
@@ -48,36 +57,61 @@ def check_safetensors(path: Path) -> dict[str, TensorLayout]:
     try:
         size_bytes = path.stat().st_size
         with path.open("rb") as file:
-            prefix = file.read(8)
-            if len(prefix) < 8:
-                raise _broken(path, "it is only a few bytes long")
-            (header_bytes,) = struct.unpack("<Q", prefix)
-            if header_bytes > min(size_bytes - 8, MAXIMUM_HEADER_BYTES):
-                raise _broken(path, "it ends inside its header")
-            header = json.loads(file.read(header_bytes).decode())
-    except (ValueError, RecursionError) as error:
-        raise _broken(path, "its header is not valid JSON") from error
+            header_bytes = header_size(file.read(8), size_bytes, file_name=path.name)
+            header = file.read(header_bytes)
     except OSError as error:
         raise Problem(
             f"{path} cannot be read: {error.strerror or error}.",
             "Check that the disk is there and that you may read the file.",
         ) from error
+    tensors = read_header(header, size_bytes - 8 - header_bytes, file_name=path.name)
+    return {name: tensor.layout for name, tensor in tensors.items()}
+
+
+def header_size(prefix: bytes, size_bytes: int, *, file_name: str) -> int:
+    """The size of the header of a file of `size_bytes` that begins with `prefix`, 8 bytes.
+
+    Raises Problem where it cannot be.
+    """
+    if len(prefix) < 8:
+        raise _broken(file_name, "it is only a few bytes long")
+    (header_bytes,) = struct.unpack("<Q", prefix)
+    if header_bytes > min(size_bytes - 8, MAXIMUM_HEADER_BYTES):
+        raise _broken(file_name, "it ends inside its header")
+    return int(header_bytes)
+
+
+def read_header(data: bytes, tensor_bytes: int, *, file_name: str) -> dict[str, StoredTensor]:
+    """The tensors that a header lists, of which there are `tensor_bytes` behind it, in their order.
+
+    Raises Problem unless they lie end to end and fill the file.
+    """
+    try:
+        header = json.loads(data.decode())
+    except (ValueError, RecursionError) as error:
+        raise _broken(file_name, "its header is not valid JSON") from error
     if not isinstance(header, dict):
-        raise _broken(path, "its header is not a table")
+        raise _broken(file_name, "its header is not a table")
     header.pop("__metadata__", None)
-    extents = sorted((*_extent(path, name, entry), name) for name, entry in header.items())
+    found = {name: _stored(file_name, name, entry) for name, entry in header.items()}
     end = 0
-    for start, stop, _, name in extents:
-        if start != end:
-            raise _broken(path, f"tensor {ascii(name)[:120]} begins at {start}, not at {end}")
-        end = stop
-    if end != size_bytes - 8 - header_bytes:
-        raise _broken(path, f"its tensors need {end:,} bytes of {size_bytes - 8 - header_bytes:,}")
-    return {name: TensorLayout(*layout) for _, _, layout, name in extents}
+    for name, tensor in sorted(found.items(), key=_place):
+        if tensor.start != end:
+            place = f"tensor {ascii(name)[:120]} begins at {tensor.start}, not at {end}"
+            raise _broken(file_name, place)
+        end = tensor.stop
+    if end != tensor_bytes:
+        raise _broken(file_name, f"its tensors need {end:,} bytes of {tensor_bytes:,}")
+    return dict(sorted(found.items(), key=_place))
 
 
-def _extent(path: Path, name: str, entry: Any) -> tuple[int, int, tuple[str, tuple[int, ...]]]:
-    """(start, stop, (dtype, shape)) of one entry of the header."""
+def _place(named: tuple[str, StoredTensor]) -> tuple[int, int, str]:
+    name, tensor = named
+    return tensor.start, tensor.stop, name
+
+
+def _stored(file_name: str, name: str, entry: Any) -> StoredTensor:
+    """One entry of the header."""
     if isinstance(entry, dict):
         dtype: Any = entry.get("dtype")
         shape: Any = entry.get("shape")
@@ -86,8 +120,8 @@ def _extent(path: Path, name: str, entry: Any) -> tuple[int, int, tuple[str, tup
         if sound and len(shape) <= MAXIMUM_DIMENSIONS and len(offsets) == 2:
             bits = math.prod(shape) * BITS_PER_ELEMENT.get(dtype, -1)
             if bits >= 0 and bits == (offsets[1] - offsets[0]) * 8:
-                return offsets[0], offsets[1], (dtype, tuple(shape))
-    raise _broken(path, f"tensor {ascii(name)[:120]} is described as {reprlib.repr(entry)}")
+                return StoredTensor(TensorLayout(dtype, tuple(shape)), *offsets)
+    raise _broken(file_name, f"tensor {ascii(name)[:120]} is described as {reprlib.repr(entry)}")
 
 
 def _whole(value: Any) -> bool:
@@ -96,9 +130,9 @@ def _whole(value: Any) -> bool:
     )
 
 
-def _broken(path: Path, why: str) -> Problem:
+def _broken(file_name: str, why: str) -> Problem:
     return Problem(
-        f"The weights in {path.name} are damaged: {why}.", "Download or import the model again."
+        f"The weights in {file_name} are damaged: {why}.", "Download or import the model again."
     )
 
 

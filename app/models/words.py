@@ -3,10 +3,12 @@
 import re
 from pathlib import Path
 
+from models.records import KIND_NAMES
+
 _DRAFTERS = {
+    **KIND_NAMES,
     "auto": "Automatic",
     "lookup": "Lookup",
-    "head": "Head",
     "early-exit": "Early exit",
     "none": "None",
 }

@@ -309,8 +309,11 @@ def distil(
     out: Annotated[Path, typer.Option(help="The drafter's folder, to be made.")],
     target: Target = None,
     kind: Annotated[
-        Literal["head", "medusa"],
-        typer.Option(help="head: tokens one by one. medusa: all from one state, of less use."),
+        Literal["head", "medusa", "block"],
+        typer.Option(
+            help="head drafts tokens one by one; block a few in one pass; medusa predicts each "
+            "from the target's last state alone."
+        ),
     ] = "head",
     answers: Annotated[
         Path | None,

@@ -14,6 +14,7 @@ import mlx.nn as nn
 import numpy as np
 
 from engine.device import fetch
+from engine.distil.learner import Rates
 from engine.distil.loss import FURTHER, Batch, soft_cross_entropy
 from engine.distil.store import RecordedAnswer
 from engine.drafters.head_network import BoundHead, Head, new_head, save_head, shape_for
@@ -38,6 +39,10 @@ class HeadLearner:
     @property
     def kept(self) -> mx.array:
         return self.bound.kept
+
+    @property
+    def rates(self) -> Rates:
+        return Rates(0.01, 1e-3)
 
     @classmethod
     def weights(cls, model: nn.Module, *, rows: int) -> int:

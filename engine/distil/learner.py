@@ -4,6 +4,7 @@ Everything else about a distillation is the same for all kinds.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol, Self
 
@@ -15,15 +16,26 @@ from engine.distil.loss import Batch
 from engine.distil.store import RecordedAnswer
 from engine.loading import LoadedModel
 
-LearnerKind = Literal["head", "medusa"]
+LearnerKind = Literal["head", "medusa", "block"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """How far a step goes: `inner` of the matrices inside, `outer` of output rows and vectors."""
+
+    inner: float
+    outer: float
 
 
 class Learner(Protocol):
     """A drafter's network that learns.
 
     `network`: its output layers are named `output` or `lm_head`. `kept` (rows,): the token id of
-    each of their rows.
+    each of their rows. `rates`: at their highest, which is soon after the beginning.
     """
+
+    @property
+    def rates(self) -> Rates: ...
 
     @property
     def network(self) -> nn.Module: ...

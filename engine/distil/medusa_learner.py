@@ -10,6 +10,7 @@ import mlx.nn as nn
 import numpy as np
 
 from engine.device import fetch
+from engine.distil.learner import Rates
 from engine.distil.loss import FURTHER, Batch, soft_cross_entropy
 from engine.distil.store import RecordedAnswer
 from engine.drafters.medusa import MedusaHeads, MedusaShape, save_medusa
@@ -30,6 +31,10 @@ class MedusaLearner:
     kept: mx.array
     norm: nn.Module
     vocabulary: int
+
+    @property
+    def rates(self) -> Rates:
+        return Rates(0.03, 2e-3)
 
     @classmethod
     def weights(cls, model: nn.Module, *, rows: int) -> int:

@@ -14,6 +14,7 @@ from pathlib import Path
 import mlx.core as mx
 
 from engine.distil.answering import Answering, TokenizedPrompt, require_memory, split
+from engine.distil.block_learner import BlockLearner
 from engine.distil.budget import Reporter, WorkBudget
 from engine.distil.folders import KeptAnswers, WorkFolder
 from engine.distil.head_learner import HeadLearner
@@ -30,7 +31,11 @@ from models.model_folder import ModelFolder
 _TEMPERATURES = (0.0, 0.7, 0.0, 1.0)  # in turn
 _LONGEST_PROMPT = 256  # tokens; longer ones take longer to be read than their answers to be written
 _FEWEST_PROMPTS = 16
-_LEARNERS: Mapping[LearnerKind, type[Learner]] = {"head": HeadLearner, "medusa": MedusaLearner}
+_LEARNERS: Mapping[LearnerKind, type[Learner]] = {
+    "head": HeadLearner,
+    "medusa": MedusaLearner,
+    "block": BlockLearner,
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,8 +28,6 @@ from models.errors import Problem
 from models.files import replacing
 from models.safetensors_file import check_safetensors
 
-_MUON_RATE = 0.01  # for the matrices inside
-_ADAM_RATE = 1e-3  # for the output rows and the norms
 _WARM_UP = 0.03  # of the training
 _OUTPUTS = frozenset({"output", "lm_head"})
 _CLIP = 1.0
@@ -63,16 +61,16 @@ class Trainer:
         rows = mx.full((vocabulary,), -1, dtype=mx.int32)
         rows[learner.kept] = mx.arange(learner.kept.size, dtype=mx.int32)
         self._row_of = rows
-        self._muon = Muon(_MUON_RATE, weight_decay=0.0)
-        self._adam = AdamW(_ADAM_RATE, betas=[0.9, 0.95], weight_decay=0.0)
+        self._muon = Muon(learner.rates.inner, weight_decay=0.0)
+        self._adam = AdamW(learner.rates.outer, betas=[0.9, 0.95], weight_decay=0.0)
         self._optimizer = MultiOptimizer([self._muon, self._adam], [_is_inner_matrix])
         self._optimizer.init(self.network.parameters())
         self._gradient = nn.value_and_grad(self.network, learner.loss)
 
     def learn(self, answers: Sequence[RecordedAnswer], *, share: float) -> float:
         """One step on one batch, with `share` (0 to 1) of the training done; returns its loss."""
-        rate = min(1.0, share / _WARM_UP + 0.05) * (1 - share)
-        self._muon.learning_rate, self._adam.learning_rate = _MUON_RATE * rate, _ADAM_RATE * rate
+        rate, rates = min(1.0, share / _WARM_UP + 0.05) * (1 - share), self._learner.rates
+        self._muon.learning_rate, self._adam.learning_rate = rates.inner * rate, rates.outer * rate
         batch, steps = make_batch(answers, self._row_of), self._learner.steps(share)
         value, gradients = self._gradient(batch, steps)
         gradients, _ = clip_grad_norm(gradients, _CLIP)

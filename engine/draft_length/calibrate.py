@@ -28,7 +28,7 @@ _PROMPT = 24  # tokens before the first round
 _DEEP = 1024
 _LENGTHS = (0, 3, 15, 0, 1, 7, 2, 5, 11, 4)  # the most informative first
 _FEW = (0, 3, 15, 0, 7)
-_DRAFTED = (1, 4)
+_DRAFTED = 4  # tokens at most, to tell what one more costs
 _REPEATS = 3
 _STEADY = 1.4  # how many times as long a repeated pass may take
 _LEAST_SECONDS = 1e-7  # clocks may stand still
@@ -170,21 +170,21 @@ def _drafting(
     target: Decoder, drafter: Drafter, text: list[int], timer: _Timer, read_seconds: float
 ) -> Iterator[DraftCosts]:
     """The costs of each drafter that does not copy."""
-    names = [each.drafter for each in drafter.candidates(text) if not each.match]
-    for i, name in enumerate(names):
-        until = 0.55 + 0.25 * (i + 1) / len(names)
+    drafting = [each for each in drafter.candidates(text) if not each.match]
+    for i, each in enumerate(drafting):
+        name, many = each.drafter, min(_DRAFTED, each.most)
+        until = 0.55 + 0.25 * (i + 1) / len(drafting)
         free = _Survey(target, drafter, text, timer)
-        free.run([DraftChoice(length, drafter=name) for length in _DRAFTED], until=until)
-        few, many = _DRAFTED
-        one, more = free.draft_seconds(few), free.draft_seconds(many)
+        free.run([DraftChoice(length, drafter=name) for length in (1, many)], until=until)
+        one, more = free.draft_seconds(1), free.draft_seconds(many)
         if one == 0.0 or more == 0.0:
             return  # too slow for the budget
         watched = _Survey(target, drafter, text, timer)
         watched.run([DraftChoice(many, drafter=name, floor=_WATCHED)], until=until)
-        step = max((more - one) / (many - few), 0.0)
+        step = max((more - one) / (many - 1), 0.0) if many > 1 else 0.0
         looking = max(watched.draft_seconds() - more, 0.0) / many if watched.measured else step
-        start = max(one - few * step, 0.0)
-        yield DraftCosts(name, len(text), start, step, looking, read_seconds / len(names))
+        start = max(one - step, 0.0)
+        yield DraftCosts(name, len(text), start, step, looking, read_seconds / len(drafting))
 
 
 def _read(target: Decoder, drafter: Drafter, text: list[int], timer: _Timer) -> float:

@@ -1,10 +1,10 @@
 """Drafts a block of tokens in one pass (DFlash, arXiv 2602.06036, DFlash2, DSpark).
 
 A network keeps keys and values of the target's hidden states of all committed tokens but the
-newest: the context. The newest token is the anchor; it and as many mask tokens as the block has
-places are read in one pass, which sees the context and itself and leaves no trace in it. Then
-the tokens are drawn from place to place, each place corrected by the token before it where the
-network can do so. To take tokens back is to cut the context.
+newest: the context. The newest token is the anchor; it and mask tokens behind it are the slots of
+a block, read in one pass that sees the context and itself, and leaves no trace in it. Then tokens
+are drawn from slot to slot, each slot corrected by the token before it where the network can do so.
+To take tokens back is to cut the context.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -60,15 +60,15 @@ class ContextCache:
 
 
 class Block(Protocol):
-    """The places of a block that was read, of which tokens are drawn one after the other."""
+    """The slots of a block that was read, of which tokens are drawn one after the other."""
 
     @property
     def confidence(self) -> Callable[[mx.array], mx.array] | None:
-        """How sure the network is of the place that was read last, for the token drawn there,
+        """How sure the network is of the slot that was read last, for the token drawn there,
         (1,): (1,). None where it has no opinion."""
 
     def read(self, previous: mx.array) -> mx.array:
-        """The next place's logits behind the token `previous`, (1,): (1, target's vocabulary);
+        """The next slot's logits behind the token `previous`, (1,): (1, target's vocabulary);
         minus infinity for what it cannot propose."""
 
 
@@ -91,7 +91,7 @@ class BlockNetwork(Protocol):
         """Append the target's states, (1, n, taps, width), from `position` on to the context."""
 
     def block(self, anchor: int, length: int, position: int, cache: list[ContextCache]) -> Block:
-        """`length` places behind the token `anchor`, which is at `position`."""
+        """`length` slots behind the token `anchor`, which is at `position`."""
 
 
 class BlockDrafter:

@@ -4,7 +4,7 @@ DFlash (arXiv 2602.06036): the target's states of a few layers, fused into one, 
 a few Qwen3 layers. The block's rows attend to the context and to each other; keys and values of
 both are made by the same weights. Tokens are embedded, and states read out, by the target's own
 layers. DFlash2 adds short causal convolutions within the block around attention and feedforward,
-and chooses among the likeliest 16 tokens of a place by what the token before it is.
+and chooses among the likeliest 16 tokens of a slot by what the token before it is.
 
 Sizes are those of the tensors. The config is often a copy of the target's, and only says what
 tensors cannot: which layers are tapped, what is seen, how positions are rotated.
@@ -26,6 +26,7 @@ from engine.device import fetch
 from engine.drafters import DrafterRefused
 from engine.drafters.block import Block, BlockDrafter, ContextCache
 from engine.drafters.chain import row_of_token, spread
+from engine.drafters.export import QUANTIZATION, packed, write_drafter
 from engine.drafters.weights import (
     Tensors,
     columns,
@@ -35,10 +36,16 @@ from engine.drafters.weights import (
     refused_as_damaged,
 )
 from engine.model_parts import Tap, embedding, embedding_scale, output_layer
+from models.drafter_folders import describe_drafter
+from models.drafter_kinds import DrafterDescription
+from models.errors import Problem
 
+DFLASH_WEIGHTS_NAME = "model.safetensors"
 _SHOWN = 4096  # context positions: with more, published drafters are accepted less
 _ALIKE = 0.95  # cosine of what two layers give that are the same up to quantization
 _COMPARED = 64  # tokens
+
+_RENAMED = {"encoder.fc.": "fc.", "encoder.output_norm_enc.": "hidden_norm."}  # transformers'
 
 Settings = Mapping[str, Any]
 Confidence = Callable[[mx.array], mx.array]
@@ -66,7 +73,7 @@ class BlockShape:
 
     `taps`: whose states it reads; `windows`, by layer: how far a row sees, itself included, None
     for everything; `causal`, by layer: whether a row sees those before it only; `block_size` rows,
-    of which those from `first_place` on propose a token. `gated`: queries come with a gate;
+    of which those from `first_slot` on propose a token. `gated`: queries come with a gate;
     `tied_values`: values are made of the keys' projection; `gemma`: norms, activation and scale
     are Gemma-4's; `sinks`: attention may go nowhere.
     """
@@ -84,7 +91,7 @@ class BlockShape:
     causal: tuple[bool, ...]
     block_size: int
     mask_token: int
-    first_place: int = 1
+    first_slot: int = 1
     gated: bool = False
     tied_values: bool = False
     biased: bool = False
@@ -94,12 +101,12 @@ class BlockShape:
     @property
     def most(self) -> int:
         """How many tokens a block proposes."""
-        return self.block_size - self.first_place
+        return self.block_size - self.first_slot
 
     def rows(self, length: int) -> int:
         """How many of a block's rows have to be read for `length` tokens: no row sees those behind
         it where all layers are causal."""
-        return self.first_place + length if all(self.causal) else self.block_size
+        return self.first_slot + length if all(self.causal) else self.block_size
 
 
 class BlockAttention(nn.Module):
@@ -132,7 +139,7 @@ class BlockAttention(nn.Module):
         """Append the keys and values of `context`, (1, n, width), which begins at `position`."""
         cache.append(*self._keys_and_values(context, position))
 
-    def __call__(self, x: mx.array, position: int, cache: ContextCache) -> mx.array:
+    def __call__(self, x: mx.array, position: int | mx.array, cache: ContextCache) -> mx.array:
         rows = x.shape[1]
         queries, gate = self._by_head(self.q_proj(x), parts=1 + self.gated), None
         if self.gated:
@@ -144,7 +151,7 @@ class BlockAttention(nn.Module):
             keys,
             values,
             scale=self.scale,
-            mask=self._visible(keys.shape[2] - rows, rows),
+            mask=self.visible(keys.shape[2] - rows, rows),
             sinks=self.get("attention_sink_bias"),
         )
         mixed = mixed.swapaxes(1, 2)
@@ -152,7 +159,7 @@ class BlockAttention(nn.Module):
             mixed = mixed * mx.sigmoid(gate)
         return self.o_proj(mixed.flatten(-2))
 
-    def _keys_and_values(self, x: mx.array, position: int) -> tuple[mx.array, mx.array]:
+    def _keys_and_values(self, x: mx.array, position: int | mx.array) -> tuple[mx.array, mx.array]:
         raw = self._by_head(self.k_proj(x))
         values = self._by_head(self.v_proj(x)) if "v_proj" in self else raw
         if self._values_eps is not None:
@@ -163,7 +170,7 @@ class BlockAttention(nn.Module):
     def _by_head(self, x: mx.array, parts: int = 1) -> mx.array:
         return x.reshape(*x.shape[:-1], -1, parts * self.head_dim)
 
-    def _visible(self, context: int, rows: int) -> mx.array | None:
+    def visible(self, context: int, rows: int) -> mx.array | None:
         """Which of (context + rows) keys each row sees; None for all."""
         if not self._causal and (self._window is None or context + rows <= self._window):
             return None
@@ -193,7 +200,7 @@ class BlockLayer(nn.Module):
             self.post_feedforward_layernorm = norm()
             self.layer_scalar = mx.ones((1,))
 
-    def __call__(self, x: mx.array, position: int, cache: ContextCache) -> mx.array:
+    def __call__(self, x: mx.array, position: int | mx.array, cache: ContextCache) -> mx.array:
         mixed = self.self_attn(self.input_layernorm(x), position, cache)
         if not self.gemma:
             x = x + mixed
@@ -221,20 +228,25 @@ class DFlash(nn.Module):
         for layer, each in zip(self.layers, cache, strict=True):
             layer.self_attn.remember(context, position, each)
 
-    def __call__(self, x: mx.array, position: int, cache: list[ContextCache]) -> mx.array:
-        """What the layers make of a block's embedded rows, not yet normed."""
+    def __call__(
+        self, x: mx.array, position: int | mx.array, cache: list[ContextCache]
+    ) -> mx.array:
+        """What the layers make of blocks' embedded rows, (blocks, rows, width), not yet normed.
+
+        `position` is that of each block's first row.
+        """
         for layer, each in zip(self.layers, cache, strict=True):
             x = layer(x, position, each)
         return x
 
-    def places(self, states: mx.array, logits: mx.array) -> Block:
+    def slots(self, states: mx.array, logits: mx.array) -> Block:
         """What tokens are drawn from: the normed states (n, width) and logits (n, rows) of the
-        block's places."""
-        return Places(logits)
+        block's slots."""
+        return Slots(logits)
 
 
-class Places:
-    """Places whose logits do not depend on each other's tokens."""
+class Slots:
+    """Slots whose logits do not depend on each other's tokens."""
 
     confidence: Confidence | None = None
 
@@ -281,7 +293,7 @@ class MixedLayer(BlockLayer):
         self.attention_conv = DynamicConvolution(shape.hidden_size, reach=reach, group=group)
         self.mlp_conv = DynamicConvolution(shape.hidden_size, reach=reach, group=group)
 
-    def __call__(self, x: mx.array, position: int, cache: ContextCache) -> mx.array:
+    def __call__(self, x: mx.array, position: int | mx.array, cache: ContextCache) -> mx.array:
         normed = self.input_layernorm(x)
         before, after = self.attention_conv.kernels(normed)
         mixed = self.attention_conv.mix(normed, before)
@@ -293,21 +305,21 @@ class MixedLayer(BlockLayer):
 
 
 class CandidateSelector(nn.Module):
-    """Scores a place's likeliest tokens by the token before it."""
+    """Scores a slot's likeliest tokens by the token before it."""
 
     def __init__(self, width: int, *, rank: int, vocabulary: int) -> None:
         super().__init__()
         self.predecessor_codebook = nn.Embedding(vocabulary, rank)
         self.successor_codebook = nn.Embedding(vocabulary, rank)
         self.hidden_projection = nn.Linear(width, rank, bias=False)
+        self._last = vocabulary - 1
 
     def bonus(self, previous: mx.array, projected: mx.array, candidates: mx.array) -> mx.array:
         """What each of `candidates`, (1, k), gains behind `previous`, (1,): (1, k).
 
-        `projected` is (1, rank), the place's state by `hidden_projection`.
+        `projected` is (1, rank), the slot's state by `hidden_projection`.
         """
-        last = self.predecessor_codebook.weight.shape[0] - 1
-        context = self.predecessor_codebook(mx.minimum(previous, last)) * projected
+        context = self.predecessor_codebook(mx.minimum(previous, self._last)) * projected
         return (self.successor_codebook(candidates) @ context[..., None])[..., 0]
 
 
@@ -332,12 +344,12 @@ class DFlash2(DFlash):
         )
         self._candidates = candidates
 
-    def places(self, states: mx.array, logits: mx.array) -> Block:
-        return SelectedPlaces(self.candidate_selector, states, logits, self._candidates)
+    def slots(self, states: mx.array, logits: mx.array) -> Block:
+        return SelectedSlots(self.candidate_selector, states, logits, self._candidates)
 
 
-class SelectedPlaces:
-    """Places where one of the likeliest `count` tokens is drawn, scored by the one before it."""
+class SelectedSlots:
+    """Slots where one of the likeliest `count` tokens is drawn, scored by the one before it."""
 
     confidence: Confidence | None = None
 
@@ -347,11 +359,11 @@ class SelectedPlaces:
         self._selector, self._logits = selector, logits
         self._candidates = mx.argpartition(logits, -count, axis=-1)[:, -count:]
         self._projected = selector.hidden_projection(states).astype(mx.float32)
-        self._place = -1
+        self._slot = -1
 
     def read(self, previous: mx.array) -> mx.array:
-        self._place += 1
-        here = slice(self._place, self._place + 1)
+        self._slot += 1
+        here = slice(self._slot, self._slot + 1)
         candidates, logits = self._candidates[here], self._logits[here]
         scores = mx.take_along_axis(logits, candidates, axis=-1)
         scores = scores + self._selector.bonus(previous, self._projected[here], candidates)
@@ -364,7 +376,7 @@ class BoundNetwork:
 
     `embed`: ids (1, n) to (1, n, width); `read_out`: states (1, n, width) to logits (1, n, rows);
     `row_of`: the row of each of the target's tokens, where there are fewer rows: see `spread`.
-    Attributes: `weights`, the network.
+    Attributes: `weights`, the network; `read_out`.
     """
 
     def __init__(
@@ -378,31 +390,31 @@ class BoundNetwork:
     ) -> None:
         self.taps, self.most = shape.taps, shape.most
         self.weights, self._shape = network, shape
-        self._embed, self._read_out, self._row_of = embed, read_out, row_of
+        self._embed, self.read_out, self._row_of = embed, read_out, row_of
         self.extend = network.extend
 
     def make_cache(self) -> list[ContextCache]:
         return [ContextCache(layer.self_attn.shown) for layer in self.weights.layers]
 
     def block(self, anchor: int, length: int, position: int, cache: list[ContextCache]) -> Block:
-        first, rows = self._shape.first_place, self._shape.rows(length)
+        first, rows = self._shape.first_slot, self._shape.rows(length)
         ids = mx.array([[anchor] + [self._shape.mask_token] * (rows - 1)], dtype=mx.int32)
         states = self.weights(self._embed(ids), position, cache)
         states = self.weights.norm(states[:, first : first + length])
-        logits = self._read_out(states)[0].astype(mx.float32)
-        places = self.weights.places(states[0], logits)
-        return places if self._row_of is None else SpreadPlaces(places, self._row_of)
+        logits = self.read_out(states)[0].astype(mx.float32)
+        slots = self.weights.slots(states[0], logits)
+        return slots if self._row_of is None else SpreadSlots(slots, self._row_of)
 
 
-class SpreadPlaces:
-    """Places whose logits are of some tokens only, over the target's vocabulary."""
+class SpreadSlots:
+    """Slots whose logits are of some tokens only, over the target's vocabulary."""
 
-    def __init__(self, places: Block, row_of: mx.array) -> None:
-        self._places, self._row_of = places, row_of
-        self.confidence = places.confidence
+    def __init__(self, slots: Block, row_of: mx.array) -> None:
+        self._slots, self._row_of = slots, row_of
+        self.confidence = slots.confidence
 
     def read(self, previous: mx.array) -> mx.array:
-        return spread(self._places.read(previous), self._row_of)
+        return spread(self._slots.read(previous), self._row_of)
 
 
 def load_dflash(folder: Path, config: Mapping[str, Any], target: Decoder) -> BlockDrafter:
@@ -414,16 +426,68 @@ def load_dflash(folder: Path, config: Mapping[str, Any], target: Decoder) -> Blo
 
 def dflash_network(folder: Path, config: Mapping[str, Any], target: Decoder) -> BoundNetwork:
     """Its network. Raises `Problem`."""
+    described = describe_drafter(folder).description
     said, tensors = settings(config), published_names(read_tensors(folder))
-    second = "candidate_selector.hidden_projection.weight" in tensors
-    try:
+    with refused_as_damaged(folder):
         windows, causal = _seen(said, depth_of(tensors))
-        shape = shape_of(said, tensors, windows=windows, causal=causal)
+        shape = shape_of(described, said, tensors, windows=windows, causal=causal)
         require_fit(said, shape, target)
-        network = _dflash2(said, shape, tensors) if second else DFlash(shape)
-        return bind(network, shape, tensors, said=said, target=target, folder=folder)
-    except (KeyError, TypeError, ValueError, IndexError, ZeroDivisionError) as error:
-        raise damaged(folder, f"its config and its tensors do not fit ({error})") from error
+        network = _dflash2(said, shape, tensors) if described.kind == "dflash2" else DFlash(shape)
+        scale = _scale_of_raw(target)
+        return bind(network, shape, tensors, said=said, target=target, folder=folder, scale=scale)
+
+
+def _scale_of_raw(target: Decoder) -> float:
+    """What raw embeddings of `target` are multiplied by: its own factor where it is one. A norm in
+    its place is left out, as the drafters of such targets were trained."""
+    try:
+        return embedding_scale(target.model)
+    except Problem:
+        return 1.0
+
+
+def save_dflash(
+    network: DFlash,
+    shape: BlockShape,
+    kept: mx.array,
+    folder: Path,
+    *,
+    target: str,
+    fingerprint: str,
+    layers: int,
+    vocabulary: int,
+) -> None:
+    """Write `folder`, 8-bit: a DFlash with an output layer of its own.
+
+    `kept` (rows,): the token of each of its rows; `target` is a name for people, `fingerprint` is
+    what counts, `layers` and `vocabulary` are its sizes.
+    """
+    tensors = packed(network) | {"d2t": (kept - mx.arange(kept.size)).astype(mx.int32)}
+    config = {
+        "architectures": ["DFlashDraftModel"],
+        "model_type": "qwen3",
+        "hidden_size": shape.hidden_size,
+        "intermediate_size": shape.intermediate_size,
+        "num_hidden_layers": len(shape.windows),
+        "num_attention_heads": shape.num_attention_heads,
+        "num_key_value_heads": shape.num_key_value_heads,
+        "head_dim": shape.head_dim,
+        "rms_norm_eps": shape.rms_norm_eps,
+        "rope_theta": shape.rotation.base,
+        "vocab_size": vocabulary,
+        "draft_vocab_size": kept.size,
+        "num_target_layers": layers,
+        "block_size": shape.block_size,
+        "dflash_config": {
+            "target_layer_ids": [tap - 1 for tap in shape.taps if tap != "norm"],
+            "mask_token_id": shape.mask_token,
+            "causal": all(shape.causal),
+        },
+        "base_model_name_or_path": target,
+        "target_fingerprint": fingerprint,
+        "quantization": dict(QUANTIZATION),
+    }
+    write_drafter(folder, DFLASH_WEIGHTS_NAME, tensors, config)
 
 
 def _dflash2(said: Settings, shape: BlockShape, tensors: Tensors) -> DFlash2:
@@ -444,24 +508,28 @@ def _dflash2(said: Settings, shape: BlockShape, tensors: Tensors) -> DFlash2:
 
 
 def settings(config: Mapping[str, Any]) -> Settings:
-    """config.json without its nesting: what is said inside counts, as the packagings have it."""
-    inner = config.get("transformer_layer_config") or {}
-    return {**config, **inner, **_outer(config), **(config.get("dflash_config") or {})}
-
-
-def _outer(config: Mapping[str, Any]) -> Settings:
-    """What the outer level of a speculators config says better than its copy of a backbone's."""
-    if "transformer_layer_config" not in config:
-        return {}
-    names = ("block_size", "mask_token_id", "draft_vocab_size", "final_logit_softcapping")
-    return {name: config[name] for name in names if config.get(name) is not None}
+    """config.json without its nesting: what is said inside counts, as the packagings have it. What
+    is null is as if it were not there."""
+    inner = {
+        name: value
+        for name, value in (config.get("transformer_layer_config") or {}).items()
+        if name not in config or name in ("model_type", "vocab_size")
+    }
+    whole = {**config, **inner, **(config.get("dflash_config") or {})}
+    return {name: value for name, value in whole.items() if value is not None}
 
 
 def published_names(tensors: Tensors) -> Tensors:
     """The tensors by the names that the network has for them."""
     renamed: Tensors = {}
     for name, tensor in tensors.items():
-        renamed[name.removeprefix("model.").removeprefix("encoder.")] = tensor
+        name = name.removeprefix("model.")
+        if name.startswith("verifier_") or "rotary_emb." in name:  # the target's; computed
+            continue
+        for published, ours in _RENAMED.items():
+            if name.startswith(published):
+                name = ours + name.removeprefix(published)
+        renamed[name] = tensor
     return renamed
 
 
@@ -471,18 +539,20 @@ def depth_of(tensors: Tensors) -> int:
 
 
 def shape_of(
+    described: DrafterDescription,
     said: Settings,
     tensors: Tensors,
     *,
     windows: Sequence[int | None],
     causal: Sequence[bool],
-    first_place: int = 1,
 ) -> BlockShape:
     """The sizes, from the tensors, and the rest from the config. Raises KeyError, ValueError."""
     first = "layers.0.self_attn"
     dim = tensors[f"{first}.q_norm.weight"].shape[0]
     heads = columns(tensors, f"{first}.o_proj", said) // dim
-    taps = taps_of(said, len(windows))
+    taps = described.taps
+    if described.predictions < 1:
+        raise ValueError("its block proposes nothing")
     return BlockShape(
         hidden_size=tensors["fc.weight"].shape[0],
         target_width=columns(tensors, "fc", said) // len(taps),
@@ -495,9 +565,9 @@ def shape_of(
         rotation=rotation_of(said, dim),
         windows=tuple(windows),
         causal=tuple(causal),
-        block_size=int(said.get("block_size", 16)),
+        block_size=described.block,
         mask_token=int(said["mask_token_id"]),
-        first_place=first_place,
+        first_slot=described.block - described.predictions,
         gated=tensors[f"{first}.q_proj.weight"].shape[0] == 2 * heads * dim,
         tied_values=f"{first}.v_proj.weight" not in tensors,
         biased=f"{first}.q_proj.bias" in tensors,
@@ -506,25 +576,14 @@ def shape_of(
     )
 
 
-def taps_of(said: Settings, depth: int) -> tuple[Tap, ...]:
-    """The tapped layers in our numbers. Speculators number them as we do; the others number layers
-    from 0, the embedding being -1. Without any, they are spread over the target."""
-    numbers = said.get("aux_hidden_state_layer_ids")
-    if numbers is not None:
-        return tuple(int(number) for number in numbers)
-    numbers = said.get("target_layer_ids")
-    if numbers is None:
-        layers = int(said["num_target_layers"])
-        span = (layers - 4) / max(depth - 1, 1)
-        numbers = [round(1 + i * span) for i in range(depth)] if depth > 1 else [layers // 2]
-    return tuple(int(number) + 1 for number in numbers)
-
-
 def _seen(said: Settings, depth: int) -> tuple[list[int | None], list[bool]]:
     """By layer, how far a row sees, and whether it sees only those before it: rows of sliding ones
     do, unless it is said of all."""
     sliding = sliding_layers(said, depth)
     window = int(said["sliding_window"]) if any(sliding) else None
+    if window is not None and str(said.get("model_type")).endswith("_assistant"):
+        # transformers counts how far away a row may be, and lets it see those behind it.
+        return [window + 1 if slides else None for slides in sliding], [False] * depth
     causal = sliding
     if said.get("sliding_window_non_causal"):
         causal = [False] * depth
@@ -585,17 +644,17 @@ def bind(
     said: Settings,
     target: Decoder,
     folder: Path,
+    scale: float | None = None,
 ) -> BoundNetwork:
     """Give `network` its weights, and the embedding and output layer of `target`, unless it has
-    others of its own. Raises `Problem`."""
-    offsets, _ = tensors.pop("d2t", None), tensors.pop("t2d", None)
-    row_of = None if offsets is None else _row_of(offsets, target, folder)
+    others of its own. `scale` is that of the target's embedding; None asks it. Raises `Problem`."""
+    kept = _kept(tensors, target, folder)
     borrowed, model = embedding(target.model), target.model
-    scale = float(said.get("input_embedding_scale", 1.0))
-    if "embed_tokens.weight" not in tensors:
-        scale *= embedding_scale(model)
-    elif shape.gemma:
-        scale *= shape.hidden_size**0.5
+    if "embed_tokens.weight" in tensors:
+        scale = shape.hidden_size**0.5 if shape.gemma else 1.0
+    elif scale is None:
+        scale = embedding_scale(model)
+    scale *= float(said.get("input_embedding_scale", 1.0))
     cap = said.get("final_logit_softcapping")
     _share(tensors, target, cap=cap)
     last = target.vocabulary - 1
@@ -606,26 +665,43 @@ def bind(
     if "lm_head.weight" in tensors:
         rows = tensors["lm_head.weight"].shape[0]
         network.lm_head = nn.Linear(columns(tensors, "lm_head", said), rows, bias=False)
-    with refused_as_damaged(folder):
-        fill(network, tensors)
+    fill(network, tensors)
     embed = network.get("embed_tokens", borrowed)
     own_output = network.get("lm_head")
-    read_out = output_layer(model) if own_output is None else _capped(own_output, cap)
-    return BoundNetwork(
+    if own_output is None:
+        read_out = output_layer(model, None if kept is None else mx.array(kept))
+    else:
+        read_out = _capped(own_output, cap)
+    bound = BoundNetwork(
         network,
         shape,
         embed=lambda ids: embed(mx.minimum(ids, last)) * scale,
         read_out=read_out,
-        row_of=row_of,
+        row_of=None if kept is None else row_of_token(kept, target.vocabulary),
     )
+    _try_out(bound, shape, rows=target.vocabulary if kept is None else len(kept))
+    return bound
 
 
-def _row_of(offsets: mx.array, target: Decoder, folder: Path) -> mx.array:
-    """The row of each of the target's tokens; `offsets` has how far each row's token is from it."""
+def _try_out(bound: BoundNetwork, shape: BlockShape, *, rows: int) -> None:
+    """Raises what sizes that do not fit each other raise; nothing is computed."""
+    cache = bound.make_cache()
+    bound.extend(mx.zeros((1, 1, len(shape.taps), shape.target_width)), 0, cache)
+    if bound.read_out(mx.zeros((1, 1, shape.hidden_size))).shape[-1] != rows:
+        raise ValueError("its output layer has another number of rows than there are tokens")
+    bound.block(0, shape.most, 1, cache).read(mx.zeros((1,), dtype=mx.int32))
+
+
+def _kept(tensors: Tensors, target: Decoder, folder: Path) -> list[int] | None:
+    """The token of each row of the output layer; None for all. How far away it is, `d2t` says."""
+    offsets, _ = tensors.pop("d2t", None), tensors.pop("t2d", None)
+    if offsets is None:
+        return None
     (ids,) = fetch(offsets + mx.arange(offsets.size))
     if min(ids) < 0 or max(ids) >= target.vocabulary or len(set(ids)) != len(ids):
         raise damaged(folder, "its vocabulary map does not fit the target")
-    return row_of_token(ids, target.vocabulary)
+    kept: list[int] = ids
+    return kept
 
 
 def _capped(

@@ -1,4 +1,4 @@
-"""DSpark: DFlash with a Markov head, which corrects each place by the token before it, and a head
+"""DSpark: DFlash with a Markov head, which corrects each slot by the token before it, and a head
 that says how sure it is.
 
 Backbone and context are DFlash's, with Qwen3's or Gemma-4's layers. In most packagings the anchor's
@@ -31,16 +31,18 @@ from engine.drafters.dflash import (
     shape_of,
     sliding_layers,
 )
-from engine.drafters.weights import Tensors, columns, damaged, read_tensors
+from engine.drafters.weights import Tensors, columns, read_tensors, refused_as_damaged
+from models.drafter_folders import describe_drafter
+from models.drafter_kinds import DrafterDescription
 
 _MARKOV = "markov_head"
 _ZERO_CENTRED = 0.5  # norms whose mean is below this are stored without the 1 that is added
 
 
 class MarkovHead(nn.Module):
-    """What the token before a place adds to the place's logits, by a matrix of low rank.
+    """What the token before a slot adds to the slot's logits, by a matrix of low rank.
 
-    Plainly; through a gate that the place's state opens; or through a state that runs along the
+    Plainly; through a gate that the slot's state opens; or through a state that runs along the
     block. Each is told by its tensors.
     """
 
@@ -48,21 +50,22 @@ class MarkovHead(nn.Module):
         super().__init__()
         self.markov_w1 = nn.Embedding(tokens, rank)
         self.markov_w2 = nn.Linear(rank, rows, bias=False)
+        self._last, self._rank = tokens - 1, rank
 
     def begin(self) -> mx.array:
-        """The running state before the first place."""
-        return mx.zeros((1, self.markov_w1.weight.shape[1]))
+        """The running state before the first slot."""
+        return mx.zeros((1, self._rank))
 
     def embed(self, previous: mx.array) -> mx.array:
-        """The token before a place, (1,): (1, rank)."""
-        return self.markov_w1(mx.minimum(previous, self.markov_w1.weight.shape[0] - 1))
+        """The token before a slot, (1,): (1, rank)."""
+        return self.markov_w1(mx.minimum(previous, self._last))
 
     def __call__(
         self, word: mx.array, state: mx.array, running: mx.array
     ) -> tuple[mx.array, mx.array]:
         """(what is added to the logits, (1, rows); the next running state, (1, rank)).
 
-        `word`: the embedded token before the place, `state`: the place's, (1, width).
+        `word`: the embedded token before the slot, `state`: the slot's, (1, width).
         """
         return self.markov_w2(word), running
 
@@ -99,14 +102,17 @@ class RecurrentMarkovHead(MarkovHead):
 
 
 class ConfidenceHead(nn.Module):
-    """How likely a place's token is to be accepted, from its state and the token before it."""
+    """How likely a slot's token is to be accepted, from its state, and from the token before it
+    where `width` has room for it."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
         self.proj = nn.Linear(width, 1)
+        self._width = width
 
     def __call__(self, features: mx.array) -> mx.array:
-        return mx.sigmoid(self.proj(features).astype(mx.float32))[:, 0]
+        """`features`, (1, ...): the state, then the embedded token."""
+        return mx.sigmoid(self.proj(features[:, : self._width]).astype(mx.float32))[:, 0]
 
 
 class DSpark(DFlash):
@@ -121,12 +127,12 @@ class DSpark(DFlash):
         if confidence is not None:
             self.confidence_head = confidence
 
-    def places(self, states: mx.array, logits: mx.array) -> Block:
-        return MarkovPlaces(states, logits, self.get("markov_head"), self.get("confidence_head"))
+    def slots(self, states: mx.array, logits: mx.array) -> Block:
+        return MarkovSlots(states, logits, self.get("markov_head"), self.get("confidence_head"))
 
 
-class MarkovPlaces:
-    """Places whose logits depend on the token before each."""
+class MarkovSlots:
+    """Slots whose logits depend on the token before each."""
 
     def __init__(
         self,
@@ -137,7 +143,7 @@ class MarkovPlaces:
     ) -> None:
         self._states, self._logits = states, logits
         self._markov, self._head = markov, confidence
-        self._place = -1
+        self._slot = -1
         self._features = states[:0]
         if markov is not None:
             self._running = markov.begin()
@@ -147,8 +153,8 @@ class MarkovPlaces:
         return None if self._head is None else self._confidence
 
     def read(self, previous: mx.array) -> mx.array:
-        self._place += 1
-        here = slice(self._place, self._place + 1)
+        self._slot += 1
+        here = slice(self._slot, self._slot + 1)
         state, logits = self._states[here], self._logits[here]
         self._features = state
         if self._markov is None:
@@ -160,8 +166,7 @@ class MarkovPlaces:
 
     def _confidence(self, token: mx.array) -> mx.array:
         assert self._head is not None
-        width = self._head.proj.weight.shape[1]  # with the Markov head's part, or without
-        return self._head(self._features[:, :width])
+        return self._head(self._features)
 
 
 def load_dspark(folder: Path, config: Mapping[str, Any], target: Decoder) -> BlockDrafter:
@@ -171,6 +176,7 @@ def load_dspark(folder: Path, config: Mapping[str, Any], target: Decoder) -> Blo
 
 def dspark_network(folder: Path, config: Mapping[str, Any], target: Decoder) -> BoundNetwork:
     """Its network. Raises `Problem`."""
+    described = describe_drafter(folder).description
     said, tensors = settings(config), published_names(read_tensors(folder))
     if said.get("log_snr_conditioning"):
         raise DrafterRefused(
@@ -178,41 +184,26 @@ def dspark_network(folder: Path, config: Mapping[str, Any], target: Decoder) -> 
             f"The drafter in {folder} is told how noisy its tokens are (log SNR conditioning).",
             "Choose another drafter.",
         )
-    try:
-        shape = _shape(said, tensors)
+    with refused_as_damaged(folder):
+        shape = _shape(described, said, tensors)
         require_fit(said, shape, target)
         network = DSpark(shape, _markov(said, shape, tensors), _confidence(said, tensors))
         if _zero_centred(said, tensors):
             tensors |= {name: tensors[name] + 1.0 for name in _norms(tensors)}
         return bind(network, shape, tensors, said=said, target=target, folder=folder)
-    except (KeyError, TypeError, ValueError, IndexError, ZeroDivisionError) as error:
-        raise damaged(folder, f"its config and its tensors do not fit ({error})") from error
 
 
-def _shape(said: Settings, tensors: Tensors) -> BlockShape:
+def _shape(described: DrafterDescription, said: Settings, tensors: Tensors) -> BlockShape:
     """The sizes. Most of the config is a copy of the target's: what it says of windows and of
     partly rotated heads holds only for the packagings that mean it."""
     depth = depth_of(tensors)
     windows, causal = _seen(said, tensors, depth)
-    shape = shape_of(said, tensors, windows=windows, causal=causal, first_place=_first_place(said))
+    shape = shape_of(described, said, tensors, windows=windows, causal=causal)
     if shape.gated or _zero_centred(said, tensors):  # as Qwen3.5 has it
         scaling = said.get("rope_parameters") or {}
         dims = int(shape.head_dim * float(scaling.get("partial_rotary_factor", 1.0)))
         return replace(shape, rotation=replace(shape.rotation, dims=dims))
     return shape
-
-
-def _first_place(said: Settings) -> int:
-    """Whether the anchor's row proposes a token, 0, or the first mask's is the first, 1.
-
-    By how many tokens are said to be proposed; DeepSpec and those after it have the anchor propose.
-    """
-    methods = (said.get("speculators_config") or {}).get("proposal_methods") or [{}]
-    proposed = methods[0].get("speculative_tokens")
-    if proposed and 0 <= int(said["block_size"]) - int(proposed) <= 1:
-        return int(said["block_size"]) - int(proposed)
-    speculators = "transformer_layer_config" in said
-    return 0 if said.get("sample_from_anchor", not speculators) else 1
 
 
 def _seen(said: Settings, tensors: Tensors, depth: int) -> tuple[list[int | None], list[bool]]:

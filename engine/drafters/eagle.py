@@ -13,123 +13,43 @@ embedding is borrowed where it was not trained along.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import mlx.core as mx
 import mlx.nn as nn
-from mlx_lm.models import llama, qwen3
 from mlx_lm.models.base import create_attention_mask
 from mlx_lm.models.cache import KVCache
-from mlx_lm.models.rope_utils import initialize_rope
 
 from engine.decoder import Decoder
 from engine.device import fetch
 from engine.drafters import Drafter, DrafterRefused
 from engine.drafters.chain import row_of_token, spread
+from engine.drafters.eagle_layers import (
+    Fields,
+    FusedLayer,
+    GemmaShape,
+    Shape,
+    read_shape,
+    unlike_ours,
+)
 from engine.drafters.p_eagle import MaskDrafter
 from engine.drafters.states import StateDrafter
-from engine.drafters.weights import columns, fill, read_tensors, refused_as_damaged
+from engine.drafters.weights import Tensors, columns, fill, read_tensors, refused_as_damaged
 from engine.model_parts import Tap, embedding, output_layer
+from models.drafter_folders import describe_drafter
 
 Mask = Literal["causal"] | None
-Lookup = Callable[[mx.array], mx.array]
-Tensors = Mapping[str, mx.array]
-Fields = Mapping[str, Any]
+Borrowed = Callable[[mx.array], mx.array]  # a part of the target's
 
-_IN_A_LAYER = frozenset(
-    {f"self_attn.{name}_proj" for name in "qkvo"}
-    | {f"mlp.{name}_proj" for name in ("gate", "up", "down")}
-    | {"self_attn.q_norm", "self_attn.k_norm", "input_layernorm", "hidden_norm"}
-    | {"post_attention_layernorm"}
-)
 _MASK_TOKENS = ("mask_token_id", "pard_token", "ptd_token_id")
 _UNKNOWN_DEPTH = 8  # how many tokens a P-EAGLE drafts that does not say what it was trained for
-
-
-@dataclass(frozen=True, slots=True)
-class EagleShape:
-    """Sizes and options of a network's layers.
-
-    `width` of its states; `windows`: how many positions each layer sees, None for all; `fused`:
-    which layers read the embedding beside the state. `rotary` are the dimensions of a head that
-    turn with the position.
-    """
-
-    width: int
-    heads: int
-    key_value_heads: int
-    head_dim: int
-    intermediate: int
-    epsilon: float
-    rope_theta: float
-    rope_scaling: Mapping[str, Any] | None
-    rotary: int
-    longest: int
-    windows: tuple[int | None, ...]
-    fused: tuple[bool, ...]
-    normed_queries: bool
-    normed_residual: bool = False
-
-    def layer(self, index: int) -> nn.Module:
-        """The layer of this index, untrained."""
-        arguments = llama.ModelArgs(
-            model_type="llama",
-            hidden_size=self.width,
-            num_hidden_layers=1,
-            intermediate_size=self.intermediate,
-            num_attention_heads=self.heads,
-            num_key_value_heads=self.key_value_heads,
-            head_dim=self.head_dim,
-            rms_norm_eps=self.epsilon,
-            vocab_size=1,
-        )
-        block = llama.TransformerBlock(arguments)
-        if self.normed_queries:
-            block.self_attn = qwen3.Attention(arguments)
-        block.self_attn.rope = initialize_rope(
-            self.rotary,
-            self.rope_theta,
-            False,
-            dict(self.rope_scaling) if self.rope_scaling else None,
-            self.longest,
-        )
-        if not self.fused[index]:
-            return block
-        fused = FusedLayer(self.width, self.epsilon, normed_residual=self.normed_residual)
-        fused.mlp, fused.self_attn = block.mlp, block.self_attn
-        for name in ("q_proj", "k_proj", "v_proj"):
-            rows = fused.self_attn[name].weight.shape[0]
-            fused.self_attn[name] = nn.Linear(2 * self.width, rows, bias=False)
-        return fused
-
-
-class FusedLayer(nn.Module):
-    """A transformer layer that attends over an embedding and a state, side by side."""
-
-    def __init__(self, width: int, epsilon: float, *, normed_residual: bool) -> None:
-        """`normed_residual`: what the layer adds to is the state behind the norm."""
-        super().__init__()
-        self.input_layernorm = nn.RMSNorm(width, eps=epsilon)
-        self.hidden_norm = nn.RMSNorm(width, eps=epsilon)
-        self.post_attention_layernorm = nn.RMSNorm(width, eps=epsilon)
-        self._normed_residual = normed_residual
-
-    def __call__(
-        self, embeddings: mx.array, state: mx.array, mask: Any, cache: KVCache
-    ) -> mx.array:
-        normed = self.hidden_norm(state)
-        both = mx.concatenate([self.input_layernorm(embeddings), normed], axis=-1)
-        before = normed if self._normed_residual else state
-        attended = before + self.self_attn(both, mask, cache)
-        return attended + self.mlp(self.post_attention_layernorm(attended))
 
 
 class _Layers(nn.Module):
     """The layers, and the embedding where it is its own: what EAGLE-3 and EAGLE have in common."""
 
-    def __init__(self, shape: EagleShape, embed: Lookup | int) -> None:
+    def __init__(self, shape: Shape, embed: Borrowed | int) -> None:
         """`embed`: the target's embedding, or how many rows its own has."""
         super().__init__()
         self.layers = [shape.layer(index) for index in range(len(shape.fused))]
@@ -175,18 +95,19 @@ class Eagle3(_Layers):
 
     def __init__(
         self,
-        shape: EagleShape,
+        shape: Shape,
         *,
         taps: tuple[Tap, ...],
         target_width: int,
         row_of: mx.array,
         rows: int,
-        embed: Lookup | int,
+        embed: Borrowed | int,
         mixed: bool = True,
         norm_mixed: bool = False,
         norm_each: bool = False,
         normed_output: bool = False,
         logit_scale: float = 1.0,
+        soft_cap: float | None = None,
     ) -> None:
         super().__init__(shape, embed)
         self.taps = taps
@@ -201,7 +122,7 @@ class Eagle3(_Layers):
         self.lm_head = nn.Linear(shape.width, rows, bias=False)
         self._row_of = row_of
         self._normed_output = normed_output
-        self._logit_scale = logit_scale
+        self._logit_scale, self._soft_cap = logit_scale, soft_cap
 
     def begin(self, states: mx.array) -> mx.array:
         states = self.fit(states)
@@ -226,15 +147,18 @@ class Eagle3(_Layers):
         logits = self.lm_head(state if self._normed_output else self.norm(state))
         if self._logit_scale != 1.0:
             logits = self._logit_scale * logits
+        if self._soft_cap is not None:
+            logits = self._soft_cap * mx.tanh(logits / self._soft_cap)
         return spread(logits, self._row_of)
 
 
 class PEagle(Eagle3):
-    """P-EAGLE's network: a `MaskNetwork`. `mask_token` stands for a token that is not known."""
+    """P-EAGLE's network: a `MaskNetwork`. `mask_token` stands for a token that is not known; a pass
+    drafts `most` tokens, for which it was trained."""
 
-    def __init__(self, shape: EagleShape, *, mask_token: int, **options: Any) -> None:
+    def __init__(self, shape: Shape, *, mask_token: int, most: int, **options: Any) -> None:
         super().__init__(shape, **options)
-        self.mask_token = mask_token
+        self.mask_token, self.most = mask_token, most
         self._per_tap = (len(self.taps), options["target_width"])
         self.mask_hidden = mx.zeros((1, 1, self._per_tap[0] * self._per_tap[1]))
 
@@ -250,11 +174,11 @@ class Eagle(_Layers):
 
     def __init__(
         self,
-        shape: EagleShape,
+        shape: Shape,
         *,
         target_width: int,
-        embed: Lookup | int,
-        output: Lookup,
+        embed: Borrowed | int,
+        output: Borrowed,
     ) -> None:
         super().__init__(shape, embed)
         self.fc = nn.Linear(shape.width + target_width, shape.width, bias=False)
@@ -279,65 +203,44 @@ class Eagle(_Layers):
 
 
 def load_eagle(folder: Path, config: Mapping[str, Any], target: Decoder) -> Drafter:
-    """The drafter in `folder`, with this config.json, for `target`. Raises `DrafterRefused`."""
+    """The drafter in `folder`, with this config.json, for `target`. Raises `Problem`."""
     network = load_network(folder, config, target)
     if isinstance(network, PEagle):
-        with refused_as_damaged(folder):
-            most = _trained_depth(config)
-        return MaskDrafter(target, network, name="P-EAGLE", most=most)
+        return MaskDrafter(target, network, name="P-EAGLE")
     name = "EAGLE-3" if isinstance(network, Eagle3) else "EAGLE"
     return StateDrafter(target, network, name=name)
 
 
 def load_network(folder: Path, config: Mapping[str, Any], target: Decoder) -> Eagle3 | Eagle:
-    """Its network: EAGLE's where nothing norms what the first layer reads, P-EAGLE's where there is
-    a learnt state, else EAGLE-3's. Raises `DrafterRefused`."""
+    """Its network. Raises `Problem`."""
+    drafter = describe_drafter(folder).description
     tensors = _named_as_ours(read_tensors(folder))
-    for name in tensors:
-        _, layer, part = name.partition("layers.")
-        if layer and ".".join(part.split(".")[1:-1]) not in _IN_A_LAYER:
-            raise DrafterRefused(
-                "unsupported",
-                f"The drafter in {folder} has layers unlike Llama's and Qwen3's: {name}.",
-                "Choose another drafter for this target.",
-            )
+    if strange := unlike_ours(tensors):
+        raise DrafterRefused(
+            "unsupported",
+            f"The drafter in {folder} has layers of an architecture that is not read: {strange}.",
+            "Choose another drafter for this target.",
+        )
     with refused_as_damaged(folder):
         fields = _fields(config)
-        shape = _shape(fields, tensors)
+        shape = read_shape(fields, tensors)
         network: Eagle3 | Eagle
-        if "layers.0.input_layernorm.weight" not in tensors:
+        if drafter.kind == "eagle":
             network = _eagle(shape, fields, tensors, target)
         else:
-            options = _eagle3_options(shape, fields, tensors, target)
-            if "mask_hidden" in tensors:
+            taps = drafter.taps_for(len(target.model.layers))
+            options = _eagle3_options(shape, fields, tensors, target, taps)
+            if drafter.kind == "p-eagle":
                 masks = [int(fields[key]) for key in _MASK_TOKENS if key in fields]
                 if not masks:
                     raise ValueError("it does not say which token is its mask")
-                network = PEagle(shape, mask_token=masks[0], **options)
+                most = drafter.predictions or _UNKNOWN_DEPTH
+                network = PEagle(shape, mask_token=masks[0], most=most, **options)
             else:
                 network = Eagle3(shape, **options)
         fill(network, _parameters(network, tensors))
         _try_out(network, target)
     return network
-
-
-def eagle3_taps(config: Mapping[str, Any], *, depth: int) -> tuple[Tap, ...]:
-    """Which states of a target of `depth` layers an EAGLE-3 reads, by its config.json.
-
-    Most count them as transformers does, so that k is behind the k-th layer. SGLang counts layers
-    from 0, and its users' heads begin with layer 1, which no others do. DeepSpec counts so too,
-    under another key.
-    """
-    own: Mapping[str, Any] = config.get("eagle_config") or {}
-    if own.get("use_aux_hidden_state") is False:
-        return ("norm",)
-    if ids := config.get("eagle_aux_hidden_state_layer_ids"):
-        return tuple(ids)
-    if ids := own.get("eagle_aux_hidden_state_layer_ids"):
-        return tuple(id + 1 if ids[0] == 1 else id for id in ids)
-    if ids := config.get("target_layer_ids"):
-        return tuple(id + 1 for id in ids)
-    return (2, depth // 2, depth - 3)
 
 
 def _try_out(network: Eagle3 | Eagle, target: Decoder) -> None:
@@ -378,84 +281,44 @@ def _fields(config: Mapping[str, Any]) -> Fields:
     return merged
 
 
-def _shape(fields: Fields, tensors: Tensors) -> EagleShape:
-    width = tensors["layers.0.post_attention_layernorm.weight"].shape[0]
-    count = 1 + max(int(name.split(".")[1]) for name in tensors if name.startswith("layers."))
-    rows = {
-        name: tensors[f"layers.0.{name}_proj.weight"].shape[0]
-        for name in ("self_attn.q", "self_attn.k", "mlp.gate")
-    }
-    normed = "layers.0.self_attn.q_norm.weight" in tensors
-    if "head_dim" in fields:
-        head_dim = int(fields["head_dim"])
-    elif normed:
-        head_dim = tensors["layers.0.self_attn.q_norm.weight"].shape[0]
-    else:
-        head_dim = width // int(fields["num_attention_heads"])
-    rope = _rope(fields)
-    return EagleShape(
-        width=width,
-        heads=rows["self_attn.q"] // head_dim,
-        key_value_heads=rows["self_attn.k"] // head_dim,
-        head_dim=head_dim,
-        intermediate=rows["mlp.gate"],
-        epsilon=float(fields.get("rms_norm_eps", 1e-6)),
-        rope_theta=float(fields.get("rope_theta", rope.get("rope_theta", 10_000.0))),
-        rope_scaling=rope if rope.get("rope_type", rope.get("type")) else None,
-        rotary=int(head_dim * float(rope.get("partial_rotary_factor", 1.0))),
-        longest=int(fields.get("max_position_embeddings", 2048)),
-        windows=tuple(_window(fields, layer) for layer in range(count)),
-        fused=tuple(f"layers.{layer}.hidden_norm.weight" in tensors for layer in range(count)),
-        normed_queries=normed,
-        normed_residual=bool(fields.get("norm_before_residual", False)),
-    )
-
-
-def _rope(fields: Fields) -> Mapping[str, Any]:
-    """How positions are scaled; where each kind of layer has its own way, that of sliding ones."""
-    rope: Mapping[str, Any] = fields.get("rope_scaling") or fields.get("rope_parameters") or {}
-    return rope.get("sliding_attention") or rope.get("full_attention") or rope
-
-
-def _window(fields: Fields, layer: int) -> int | None:
-    kinds = fields.get("layer_types") or []
-    slides = layer < len(kinds) and kinds[layer] == "sliding_attention"
-    if not slides or fields.get("use_sliding_window") is False:
-        return None
-    return int(fields["sliding_window"])
-
-
 def _eagle3_options(
-    shape: EagleShape, fields: Fields, tensors: Tensors, target: Decoder
+    shape: Shape, fields: Fields, tensors: Tensors, target: Decoder, taps: tuple[Tap, ...]
 ) -> dict[str, Any]:
     """What an `Eagle3` is made with, besides the shape of its layers."""
     target_width = _width(target)
-    taps = eagle3_taps(fields, depth=len(target.model.layers))
     mixed = "fc.weight" in tensors
     read = columns(tensors, "fc", fields) if mixed else shape.width
     if read != len(taps) * target_width:
-        raise _misfit(f"reads {len(taps)} states of {read / len(taps):g}", f"{target_width} wide")
+        raise _misfit(
+            f"The drafter reads {len(taps)} states of {read / len(taps):g} numbers each, "
+            f"and the target's have {target_width}."
+        )
     kept = _kept(fields, tensors, vocabulary=target.vocabulary)
     own = "mask_hidden" in tensors or fields.get("embed_requires_grad") is True
+    is_gemma = isinstance(shape, GemmaShape)
+    scale = shape.width**0.5 if is_gemma else 1.0
     return {
         "taps": taps,
         "target_width": target_width,
         "row_of": row_of_token(kept, target.vocabulary),
         "rows": tensors["lm_head.weight"].shape[0],
-        "embed": _embed(shape, tensors, target, own=own),
+        "embed": _embed(shape, tensors, target, own=own, scale=scale),
         "mixed": mixed,
         "norm_mixed": bool(fields.get("norm_before_fc", False)),
         "norm_each": bool(fields.get("fc_norm", False)),
         "normed_output": bool(fields.get("norm_output", False)),
         "logit_scale": float(fields.get("logit_scale", 1.0)),
+        "soft_cap": fields.get("final_logit_softcapping") if is_gemma else None,
     }
 
 
-def _eagle(shape: EagleShape, fields: Fields, tensors: Tensors, target: Decoder) -> Eagle:
+def _eagle(shape: Shape, fields: Fields, tensors: Tensors, target: Decoder) -> Eagle:
     target_width = _width(target)
     read = columns(tensors, "fc", fields) - shape.width
     if read != target_width or shape.width != target_width:
-        raise _misfit(f"is {shape.width} wide and reads {read}", f"{target_width} wide")
+        raise _misfit(
+            f"The drafter reads states of {read} numbers, and the target's have {target_width}."
+        )
     embed = _embed(shape, tensors, target, own=False)
     return Eagle(shape, target_width=target_width, embed=embed, output=output_layer(target.model))
 
@@ -465,20 +328,24 @@ def _width(target: Decoder) -> int:
     return int(embedding(target.model)(mx.zeros((1,), dtype=mx.int32)).shape[-1])
 
 
-def _embed(shape: EagleShape, tensors: Tensors, target: Decoder, *, own: bool) -> Lookup | int:
-    """The target's embedding, or the rows of the drafter's, where it was trained with its `own` or
-    is not as wide as the target."""
+def _embed(
+    shape: Shape, tensors: Tensors, target: Decoder, *, own: bool, scale: float = 1.0
+) -> Borrowed | int:
+    """The target's embedding, times `scale`, or the rows of the drafter's, where it was trained
+    with its `own` or is not as wide as the target."""
     if "embed_tokens.weight" in tensors and (own or shape.width != _width(target)):
         return tensors["embed_tokens.weight"].shape[0]
     if shape.width != _width(target):
-        raise _misfit(f"is {shape.width} wide and borrows the embedding", f"{_width(target)} wide")
+        raise _misfit(
+            f"The drafter borrows an embedding of {shape.width} numbers for each token, "
+            f"and the target's has {_width(target)}."
+        )
     borrowed = embedding(target.model)
-    return lambda tokens: borrowed(tokens)  # a module would become a part of this one
+    return lambda tokens: scale * borrowed(tokens)  # a module would become a part of this one
 
 
 def _kept(fields: Fields, tensors: Tensors, *, vocabulary: int) -> list[int]:
-    """The token of each row of the output layer; None for rows behind the
-    target's vocabulary."""
+    """The token of each row of the output layer, but for rows behind the target's vocabulary."""
     rows = tensors["lm_head.weight"].shape[0]
     if "d2t" in tensors:
         (kept,) = fetch(tensors["d2t"].astype(mx.int32) + mx.arange(rows))
@@ -492,20 +359,12 @@ def _kept(fields: Fields, tensors: Tensors, *, vocabulary: int) -> list[int]:
     if len(kept) != rows or len(set(kept)) != rows or min(kept) < 0:
         raise ValueError("its vocabulary map does not fit its rows")
     if max(kept) >= vocabulary:
-        raise _misfit(f"proposes the token {max(kept)}", f"{vocabulary} tokens")
+        raise _misfit(
+            f"The drafter proposes the token {max(kept)}, and the target has {vocabulary} tokens."
+        )
     return kept
 
 
-def _trained_depth(config: Mapping[str, Any]) -> int:
-    """How many tokens it was trained to draft in a pass."""
-    own: Mapping[str, Any] = config.get("speculators_config") or {}
-    methods: list[Mapping[str, Any]] = own.get("proposal_methods") or [{}]
-    return int(methods[0].get("speculative_tokens") or _UNKNOWN_DEPTH)
-
-
-def _misfit(what: str, target: str) -> DrafterRefused:
-    return DrafterRefused(
-        "other target",
-        f"The drafter {what}, and the target has {target}.",
-        "Choose a drafter that was trained for this target.",
-    )
+def _misfit(message: str) -> DrafterRefused:
+    remedy = "Choose a drafter that was trained for this target."
+    return DrafterRefused("other target", message, remedy)

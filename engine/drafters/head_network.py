@@ -192,14 +192,8 @@ def load_head(folder: DrafterFolder, *, fingerprint: str, vocabulary: int) -> Bo
 
     Raises `Problem` where it was made for another target, or is damaged.
     """
-    demanded = folder.description.demands.fingerprint
-    if demanded != fingerprint:
-        raise DrafterRefused(
-            "other target",
-            f"The drafter {folder.name} was distilled for {folder.description.verifier} "
-            f"(weights {demanded}), and the target's are {fingerprint}.",
-            "Choose its own target, or distil one for this target: slipstream distil.",
-        )
+    if folder.description.demands.fingerprint != fingerprint:
+        raise other_weights(folder, fingerprint)
     try:
         bound = _read(folder)
         (ids,) = fetch(bound.kept)
@@ -210,6 +204,16 @@ def load_head(folder: DrafterFolder, *, fingerprint: str, vocabulary: int) -> Bo
     if min(ids) < 0 or max(ids) >= vocabulary:
         raise _damaged(folder.path, "it has tokens that the target does not have")
     return bound
+
+
+def other_weights(folder: DrafterFolder, fingerprint: str) -> DrafterRefused:
+    """The refusal of a drafter that was distilled for another target than `fingerprint`'s."""
+    return DrafterRefused(
+        "other target",
+        f"The drafter {folder.name} was distilled for {folder.description.verifier} "
+        f"(weights {folder.description.demands.fingerprint}), and the target's are {fingerprint}.",
+        "Choose its own target, or distil one for this target: slipstream distil.",
+    )
 
 
 def _read(folder: DrafterFolder) -> BoundHead:

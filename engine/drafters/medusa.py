@@ -29,7 +29,14 @@ from engine.draft_length import DraftCandidate, DraftChoice
 from engine.drafters import DraftArrays, DrafterRefused
 from engine.drafters.chain import draft_chain, row_of_token, spread
 from engine.drafters.export import QUANTIZATION, packed, write_drafter
-from engine.drafters.weights import columns, damaged, fill, read_tensors, refused_as_damaged
+from engine.drafters.weights import (
+    Tensors,
+    columns,
+    damaged,
+    fill,
+    read_tensors,
+    refused_as_damaged,
+)
 from engine.model_parts import embedding
 from engine.request import Sampling
 
@@ -204,9 +211,7 @@ def _published(name: str, layers: int) -> str:
     return ".".join([head, *inner])
 
 
-def _ours(
-    published: Mapping[str, mx.array], config: Mapping[str, Any]
-) -> tuple[MedusaShape, dict[str, mx.array]]:
+def _ours(published: Tensors, config: Mapping[str, Any]) -> tuple[MedusaShape, Tensors]:
     """The sizes, and the tensors by the names that the network has for them.
 
     The residual layers of a head are one module in the published code, called several times; files
@@ -219,7 +224,7 @@ def _ours(
     if heads != list(range(len(heads))) or len(depths) != 1 or len(outputs) != len(heads):
         raise ValueError("its tensors are not those of Medusa heads")
     (layers,) = depths
-    tensors: dict[str, mx.array] = {}
+    tensors: Tensors = {}
     for name, array in by_name.items():
         if block := _BLOCK.fullmatch(name):
             head, index, part = block.groups()

@@ -19,18 +19,19 @@ class MaskNetwork(StateNetwork, Protocol):
     """A `StateNetwork` that can also read slots whose state is not known."""
 
     mask_token: int
+    most: int
 
     def masked(self, count: int) -> mx.array:
         """What stands for so many unknown states, (1, count, w)."""
 
 
 class MaskDrafter(StateDrafter):
-    """Drafts up to `most` tokens for `target` in one pass."""
+    """Drafts for `target` in one pass, as many tokens as the network was trained for."""
 
-    def __init__(self, target: Decoder, network: MaskNetwork, *, name: str, most: int) -> None:
+    def __init__(self, target: Decoder, network: MaskNetwork, *, name: str) -> None:
         super().__init__(target, network, name=name)
         self._masks = network
-        self._most = min(most, LONGEST)
+        self._most = min(network.most, LONGEST)
 
     def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
         (candidate,) = super().candidates(tokens)

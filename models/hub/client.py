@@ -137,17 +137,19 @@ class Hub:
 
     @contextmanager
     def stream(
-        self, repository: Repository, file_name: str, *, start: int = 0
+        self, repository: Repository, file_name: str, *, start: int = 0, stop: int | None = None
     ) -> Iterator[httpx2.Response]:
         """The answer with the bytes of a file from `start` on, as the hub sends them.
+
+        With `stop`, those before it; a hub that does not send parts of files sends more.
 
         Raises what the client raises (see `problem`), and Problem when offline.
         """
         url = hf_hub_url(repository.name, file_name, revision=repository.revision)
         url = self.endpoint + url.removeprefix(constants.ENDPOINT)
         headers = {"Accept-Encoding": "identity"}  # ranges count the bytes of the file itself
-        if start:
-            headers["Range"] = f"bytes={start}-"
+        if start or stop is not None:
+            headers["Range"] = f"bytes={start}-" + ("" if stop is None else str(stop - 1))
         with self._stream(url, {}, headers) as response:
             yield response
 

@@ -14,8 +14,7 @@ from concurrent.futures import FIRST_EXCEPTION, wait
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from models.architectures import known_to_mlx
-from models.drafter_kinds import HEAD_MODEL_TYPE
+from models.drafter_packagings import classify, kind_of
 from models.errors import Problem
 from models.files import publish
 from models.hub.cache_layout import Storage, cache_folder, has_digest, put_link, put_reference
@@ -128,17 +127,18 @@ def _check_space(
 def _refuse_early(repository: Repository, hub: Hub) -> None:
     """Check the config before gigabytes are fetched. Raises Problem."""
     config = hub.config(repository)
-    model_type = config.get("model_type")
-    known = isinstance(model_type, str) and (
-        model_type == HEAD_MODEL_TYPE or known_to_mlx(model_type)
-    )
-    refuse_code(config, repository.name)
-    if not known:
+    kind = kind_of(config)
+    if kind in (None, "model", "pard"):
+        refuse_code(config, repository.name)
+    if kind is None:
         raise Problem(
-            f"{repository.name} is of an architecture that MLX does not know: {model_type!r}.",
+            f"{repository.name} is of an architecture that MLX does not know: "
+            f"{config.get('model_type')!r}.",
             "Choose another model, or update Slipstream.",
         )
     refuse_absurd(config)
+    if kind not in ("model", "head"):
+        classify(config, {}, name=repository.name)
 
 
 class Meter:
@@ -236,7 +236,7 @@ def _bring_all(
             for task in ended:
                 task.result()
             if progress is not None:
-                progress(_report(work, meter, total))
+                progress(report(work.repository, meter, sum(work.done.values()), total))
             if cancelled is not None and cancelled():
                 raise Stopped
     finally:
@@ -244,12 +244,12 @@ def _bring_all(
         wait(workers)
 
 
-def _report(work: _Work, meter: Meter, total_bytes: int) -> Download:
-    done = sum(work.done.values())
+def report(repository: Repository, meter: Meter, done: int, total_bytes: int) -> Download:
+    """How far a download is, of which `done` bytes have come."""
     meter.tell(time.monotonic(), done)
     return Download(
-        repository=work.repository.name,
-        revision=work.repository.revision,
+        repository=repository.name,
+        revision=repository.revision,
         status="running",
         done_bytes=done,
         total_bytes=total_bytes,

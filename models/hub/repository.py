@@ -5,7 +5,7 @@ listings are checked here: one with a hostile name or without a size is a Proble
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils import validate_repo_id
 
-from models.architectures import known_to_mlx
+from models.drafter_packagings import kind_of
 from models.errors import Problem
 from models.in_words import one_line
 from models.model_folder import PICKLE_SUFFIXES
@@ -22,7 +22,8 @@ _COMMIT = re.compile(r"[0-9a-f]{40}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _REFERENCE = re.compile(r"[A-Za-z0-9][\w.+-]*(/[A-Za-z0-9][\w.+-]*)*", re.ASCII)
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][\w.+-]*", re.ASCII)
-_WEIGHTS = re.compile(r"model[\w.+-]*\.safetensors|head\.safetensors", re.ASCII)
+# Those of mlx-lm; a head's; and what Medusa's heads and MTP modules beside a model are called.
+_WEIGHTS = re.compile(r"(model[\w.+-]*|head|medusa_lm_head|mtp[\w.+-]*)\.safetensors", re.ASCII)
 _GGUF = re.compile(r"[A-Za-z0-9][\w.+-]*\.gguf", re.ASCII | re.IGNORECASE)
 _SMALL_SUFFIXES = (".json", ".jinja", ".txt", ".model", ".tiktoken")
 _PROSE_NAMES = ("LICENSE", "LICENCE", "NOTICE", "README")
@@ -183,12 +184,21 @@ def needed(repository: Repository, *, gguf: str | None = None) -> tuple[Reposito
             )
         return (chosen,)
     if reason := why_not(names):
-        offered = ", ".join(filter(_GGUF.fullmatch, names))
-        raise Problem(
-            f"{repository.name} cannot be used: {reason}",
-            f"Choose one of its files: {offered}." if offered else "Choose another model.",
-        )
+        raise Problem(f"{repository.name} cannot be used: {reason}", _remedy(names))
     return tuple(file for file in repository.files if _is_needed(file))
+
+
+def _remedy(names: Collection[str]) -> str:
+    """What to do where the files are not those of a model."""
+    offered = ", ".join(filter(_GGUF.fullmatch, names))
+    if offered:
+        return f"Choose one of its files: {offered}."
+    if any(name.endswith(PICKLE_SUFFIXES) for name in names):
+        return (
+            "Choose a version with safetensors weights: the hub can make one, in its space "
+            "safetensors/convert."
+        )
+    return "Choose another model."
 
 
 def _is_needed(file: RepositoryFile) -> bool:
@@ -217,7 +227,7 @@ def is_needed_name(name: str) -> bool:
 
 
 def why_not(names: Iterable[str], *, told: Any = None) -> str:
-    """Why a repository with these files cannot be used for chat, in a sentence; empty if it can.
+    """Why a repository with these files cannot be used, in a sentence; empty if it can.
 
     `told` is what else the hub says about it: its task, its tags, its config.
     """
@@ -232,7 +242,7 @@ def why_not(names: Iterable[str], *, told: Any = None) -> str:
         return "It has no config.json."
     config = told.get("config")
     model_type = config.get("model_type") if isinstance(config, dict) else None
-    if isinstance(model_type, str) and not known_to_mlx(model_type):
+    if isinstance(model_type, str) and kind_of(config) is None:
         if "custom_code" in _tags(told):
             return "It needs program code that comes with it, which is never run here."
         return f"MLX does not know its architecture, {_line(model_type)}."

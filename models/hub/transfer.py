@@ -33,13 +33,16 @@ def transfer(
     stop: Stop,
     came: Callable[[int], None],
     wait_seconds: float = 1.0,
+    part: range | None = None,
 ) -> None:
     """Complete `partial` to the file's full length; its content is not checked.
 
+    With `part` only those bytes of the file are fetched, and `partial` holds nothing else.
     `came(size)` is called with the length as it grows. Broken connections, overload (429) and
     server errors (5xx) are retried after `wait_seconds`, twice that, ..., or when the hub says.
     Raises Problem, Stopped, or OSError where `partial` cannot be written; its content is kept.
     """
+    wanted = range(file.size_bytes) if part is None else part
     if file.size_bytes > MAX_HTTP_DOWNLOAD_SIZE:
         raise Problem(
             f"{file.name} is too large to be fetched without Xet: {file.size_bytes:,} bytes.",
@@ -50,14 +53,14 @@ def transfer(
         partial.unlink()  # never write through a link
     partial.touch()
     failures, furthest = 0, partial.stat().st_size
-    while furthest < file.size_bytes:
+    while furthest < len(wanted):
         try:
-            _request(hub, repository, file, partial, stop=stop, came=came)
+            _request(hub, repository, file, partial, wanted, stop=stop, came=came)
             error: Exception = httpx2.RemoteProtocolError("the hub sends less than it lists")
         except ERRORS as raised:
             error = raised
         after = partial.stat().st_size
-        if after == file.size_bytes:
+        if after == len(wanted):
             return
         failures = 0 if after > furthest else failures + 1
         furthest = max(after, furthest)
@@ -74,32 +77,39 @@ def _request(
     repository: Repository,
     file: RepositoryFile,
     partial: Path,
+    wanted: range,
     *,
     stop: Stop,
     came: Callable[[int], None],
 ) -> None:
     """One request for the rest of `partial`; for all of it where the hub does not resume."""
     stop.check()
-    start = partial.stat().st_size
-    with hub.stream(repository, file.name, start=start) as response:
+    there = partial.stat().st_size
+    start, end = wanted.start + there, wanted.stop if wanted.stop < file.size_bytes else None
+    with hub.stream(repository, file.name, start=start, stop=end) as response:
         if response.status_code == 206:
             span = re.match(r"bytes (\d+)-\d+/(\d+)$", response.headers.get("Content-Range", ""))
             if span is None or (int(span[1]), int(span[2])) != (start, file.size_bytes):
                 partial.write_bytes(b"")
                 raise httpx2.RemoteProtocolError("the hub resumed at the wrong place")
+        elif len(wanted) < file.size_bytes:
+            raise Problem(
+                f"The hub does not send parts of {file.name}.",
+                "Fetch the whole model, or check HF_ENDPOINT: the public hub sends parts.",
+            )
         else:
-            start = 0
-        done = start
+            there = 0
+        done = there
         with partial.open("r+b", buffering=0) as output:  # a killed process loses nothing
-            output.seek(start)
+            output.seek(there)
             output.truncate()
             for block in response.iter_raw():
                 stop.check()
                 done += len(block)
-                if done > file.size_bytes:
+                if done > len(wanted):
                     raise Problem(
-                        f"The hub sends more of {file.name} than the {file.size_bytes:,} bytes "
-                        "it lists.",
+                        f"The hub sends more of {file.name} than the {len(wanted):,} bytes that "
+                        "were asked for.",
                         "Try again. If it happens again, the network alters what is sent.",
                     )
                 _write(output, block)

@@ -5,10 +5,9 @@ Follows what `engine` does: how it loads (`engine.loading`), what its caches hol
 memory on the CPU; on Metal it was not measured yet. Loads nothing.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
+from models.drafter_kinds import network_config
 from models.errors import Problem
 from models.in_words import size
 from models.memory.machine import Machine
@@ -30,6 +29,12 @@ _FUSED_HEAD_DIMS = (64, 80, 128)  # for which Metal never holds a table of score
 _FLOAT32 = 4
 # Arrays of a round's rows over the vocabulary that are alive at once; measured.
 _ROUND_COPIES = 5
+
+
+# Networks that keep nothing of a conversation: they read the target's states, or what it keeps.
+_WITHOUT_CACHE = ("medusa", "gemma-4-assistant")
+# Networks whose number of layers config.json states; others have one, or a copy of the target's.
+_WITH_LAYERS_OF_THEIR_OWN = ("eagle-3", "eagle", "p-eagle", "dflash", "dflash2", "dspark")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +76,7 @@ def require_fit(
     cache_bits: int | None = None,
 ) -> Fit:
     """As `fit`, of no more than the model's own context. Raises Problem where it does not fit."""
-    own = None if target.is_head else read_shape(target.config).context_length
+    own = read_shape(target.config).context_length
     asked = min(context, own or context)
     found = fit(target, drafter, context=asked, machine=machine, cache_bits=cache_bits)
     if found.fits:
@@ -94,7 +99,7 @@ def weights_bytes(size: ModelSize, *, machine: Machine, free_bytes: int | None =
     """
     expanded = _FLOAT32 * count_values(size)
     free = machine.available_bytes if free_bytes is None else free_bytes
-    if machine.unified or (expanded > free // 2 and not size.is_head):
+    if machine.unified or (expanded > free // 2 and size.network is None):
         return size.size_bytes
     return expanded
 
@@ -137,10 +142,14 @@ class _Pair:
     ) -> None:
         self._machine, self._cache_bits = machine, cache_bits
         self._names = target.name, drafter.name if drafter else ""
-        self._target = self._model(target, machine.available_bytes)
+        shape = read_shape(target.config)
+        self._target = self._model(target, shape, machine.available_bytes)
         left = max(machine.available_bytes - self._target.weights_bytes, 0)
-        self._drafter = None if drafter is None else self._model(drafter, left)
-        self._recorded_layers = _recorded_layers(drafter)
+        self._drafter = (
+            self._model(drafter, _drafter_shape(drafter, shape), left) if drafter else None
+        )
+        network = drafter.network if drafter else None
+        self._recorded_layers = len(network.taps_for(len(shape.layers))) if network else 0
 
     def needs(self, context: int) -> Fit:
         """The numbers, before they are compared with the available memory."""
@@ -174,8 +183,7 @@ class _Pair:
     def _fits(self, context: int) -> bool:
         return self.needs(context).needed_bytes <= self._machine.available_bytes
 
-    def _model(self, size: ModelSize, free_bytes: int) -> _Model:
-        shape = _head_shape(size.config) if size.is_head else read_shape(size.config)
+    def _model(self, size: ModelSize, shape: Shape, free_bytes: int) -> _Model:
         held = weights_bytes(size, machine=self._machine, free_bytes=free_bytes)
         expanded = held != size.size_bytes
         # The largest matrix is expanded first, in two steps; the others have less than its room.
@@ -248,16 +256,21 @@ class _Pair:
         return states, sum(_positions(last, end, self._machine) * width for end in ends)
 
 
-def _head_shape(config: Mapping[str, Any]) -> Shape:
-    """The shape of a head, which is a Llama of one layer."""
-    rows = config.get("rows")
-    return read_shape({**config, "model_type": "llama", "num_hidden_layers": 1, "vocab_size": rows})
-
-
-def _recorded_layers(drafter: ModelSize | None) -> int:
-    """How many of the target's layers are recorded for a drafter."""
-    layers = drafter.config.get("layers") if drafter is not None and drafter.is_head else None
-    return len(layers) if isinstance(layers, list) else 0
+def _drafter_shape(drafter: ModelSize, target: Shape) -> Shape:
+    """The shape of a drafter. What the config of a network does not say is the target's."""
+    network = drafter.network
+    if network is None:
+        return read_shape(drafter.config)
+    config = network_config(drafter.config)
+    rows = config.get("rows") or config.get("draft_vocab_size") or target.vocabulary
+    told = {"hidden_size": target.hidden_size, "num_hidden_layers": 1, **config}
+    told |= {"model_type": "llama", "vocab_size": rows}
+    own_layers = network.kind in _WITH_LAYERS_OF_THEIR_OWN
+    shape = read_shape(told if own_layers else told | {"num_hidden_layers": 1})
+    if network.kind == "mtp":  # one more layer of the target's kind
+        last = next((layer for layer in reversed(target.layers) if layer.kind == "full"), None)
+        return replace(shape, layers=(last or shape.layers[0],))
+    return replace(shape, layers=()) if network.kind in _WITHOUT_CACHE else shape
 
 
 def _chunk_rows(shape: Shape, machine: Machine) -> int:

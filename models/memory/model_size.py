@@ -5,11 +5,11 @@ weights are loaded.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from models.drafter_folders import DrafterFolder
-from models.drafter_kinds import HEAD_MODEL_TYPE
+from models.drafter_kinds import DrafterDescription
 from models.model_folder import ModelFolder
 from models.safetensors_file import TensorLayout
 
@@ -26,10 +26,11 @@ _NOT_LOADED = (
 
 @dataclass(frozen=True, slots=True)
 class ModelSize:
-    """The sizes of a model or a drafter head.
+    """The sizes of a model or a drafter.
 
     `size_bytes`: of its weight files. `weigh` counts the rest, which is 0 where there is no folder
     yet: `values`, the number of weights; `value_bytes`, the size of one that is not quantized.
+    `network`: what it is, where it is no whole model but a network that reads the target's states.
     """
 
     name: str
@@ -37,20 +38,18 @@ class ModelSize:
     config: Mapping[str, Any]
     values: int = 0
     value_bytes: int = 0
-
-    @property
-    def is_head(self) -> bool:
-        return self.config.get("model_type") == HEAD_MODEL_TYPE
+    network: DrafterDescription | None = None
 
 
 def weigh(folder: ModelFolder | DrafterFolder) -> ModelSize:
-    """The size of a model or a head, from its config and headers. Raises Problem."""
+    """The size of a model or a drafter, from its config and headers. Raises Problem."""
     config = folder.config
+    if isinstance(folder, DrafterFolder) and not folder.description.is_whole_model:
+        return replace(_count(folder.name, config, folder.layouts), network=folder.description)
     loaded = {
         name: layout
         for name, layout in folder.layouts.items()
-        if (isinstance(folder, DrafterFolder) and not folder.description.is_whole_model)
-        or not any(part in _NOT_LOADED for part in name.split("."))
+        if not any(part in _NOT_LOADED for part in name.split("."))
     }
     return _count(folder.name, config, loaded)
 
@@ -94,11 +93,15 @@ def count_values(size: ModelSize) -> int:
     if size.values:
         return size.values
     settings = size.config.get("quantization") or size.config.get("quantization_config")
-    if size.is_head or isinstance(settings, Mapping):
+    if _is_head(size) or isinstance(settings, Mapping):
         group = settings.get("group_size") if isinstance(settings, Mapping) else None
         group = group if type(group) is int and group > 0 else 64
         return round(size.size_bytes * 8 / (_bits(size.config) + 32 / group))
     return size.size_bytes // float_bytes(size)
+
+
+def _is_head(size: ModelSize) -> bool:
+    return size.network is not None and size.network.kind == "head"
 
 
 def float_bytes(size: ModelSize) -> int:

@@ -17,6 +17,7 @@ from models.catalog import (
     load_catalog,
     offers,
 )
+from models.drafter_kinds import plain_name
 from models.errors import Problem
 from models.in_words import size
 from models.installed.inventory import is_known, role_of
@@ -76,9 +77,44 @@ def flaws(catalog: Catalog) -> Iterator[str]:
         kinds = pair.drafter_kinds
         if len(set(kinds)) < len(kinds) or ("model" in kinds) != (pair.drafter is not None):
             yield f"{where}: drafter_kinds"
+    for drafter in catalog.drafters:
+        if any(target != plain_name(target) for target in drafter.targets) or not drafter.targets:
+            yield f"{drafter.name}: targets"
+        if drafter.kind in ("head", "model") or not re.fullmatch(r"[\w./-]{3,100}", drafter.name):
+            yield f"{drafter.name}: kind or name"
+        if drafter.reason and not drafter.reason.endswith("."):
+            yield f"{drafter.name}: reason"
+    if len({drafter.name for drafter in catalog.drafters}) < len(catalog.drafters):
+        yield "a drafter that is listed twice"
     names = [tuple(model.name for model in pair.models) for pair in catalog.pairs]
     if len(set(names)) < len(names):
         yield "a pair that is listed twice"
+
+
+@pytest.mark.parametrize(
+    ("name", "kinds"),
+    [
+        ("mlx-community/Qwen3-8B-4bit", {"eagle-3", "p-eagle", "dflash", "dspark", "pard"}),
+        ("mlx-community/Qwen3-4B-Instruct-2507-8bit", {"eagle-3", "dflash", "dspark", "pard"}),
+        ("mlx-community/Qwen3.5-4B-MLX-4bit", {"dflash", "mtp"}),
+        ("mlx-community/Qwen3.5-35B-A3B-4bit", {"dflash", "mtp"}),
+        ("mlx-community/Qwen3.8-27B-4bit", {"dflash2", "dspark", "mtp"}),
+        ("mlx-community/gemma-4-31b-it-4bit", {"dflash", "eagle-3", "gemma-4-assistant"}),
+        ("mlx-community/gpt-oss-20b-MXFP4-Q8", {"dflash", "eagle-3"}),
+        ("mlx-community/Meta-Llama-3.1-8B-Instruct-4bit", {"eagle-3", "pard"}),
+        ("mlx-community/gemma-3-4b-it-qat-4bit", set()),
+        ("smollm2-135m-instruct", set()),
+    ],
+)
+def test_drafters_that_others_trained(catalog: Catalog, name: str, kinds: set[str]):
+    assert {drafter.kind for drafter in catalog.drafters_for(name)} == kinds
+
+
+def test_an_offer_names_what_others_trained(catalog: Catalog):
+    offered = {offer.target: offer.drafter_kinds for offer in offers(catalog, machine=a_mac(16))}
+    assert "mtp" in offered["mlx-community/Qwen3.5-9B-MLX-4bit"]
+    assert "pard" in offered["mlx-community/Meta-Llama-3.1-8B-Instruct-4bit"]
+    assert "eagle-3" not in offered["mlx-community/Meta-Llama-3.1-8B-Instruct-4bit"]  # pickled
 
 
 def test_it_has_no_flaws(catalog: Catalog):

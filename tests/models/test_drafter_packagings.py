@@ -127,6 +127,21 @@ def test_the_first_and_the_last_state(
     assert "behind layer 37" in check(beyond, layout.target)
 
 
+@pytest.mark.parametrize(
+    ("ids", "taps"), [([1, 11, 20], (2, 12, 21)), ([14, 19, 24], (14, 19, 24))]
+)
+def test_layers_and_states_are_told_apart_by_the_first(
+    ids: list[int], taps: tuple[int, ...]
+) -> None:
+    """Where ModelOpt and SGLang keep them; elsewhere states are counted."""
+    layout = drafter_layout("eagle-3-nvidia")
+    key = "eagle_aux_hidden_state_layer_ids"
+    found = classify(layout.config | {"eagle_config": {key: ids}}, layout.tensors)
+    assert found.taps == taps
+    assert check(found, layout.target) == ""
+    assert classify(layout.config | {key: ids}, layout.tensors).taps == tuple(ids)
+
+
 def test_a_shallow_target_has_no_taps_of_eagles_own_choice() -> None:
     layout = drafter_layout("eagle-3-official")
     found = classify(layout.config, layout.tensors)

@@ -13,14 +13,16 @@ from safetensors.numpy import save_file
 
 from models import drafter_folders
 from models.catalog import Catalog, load_catalog
-from models.drafter_folders import describe_drafter, is_drafter
+from models.drafter_folders import describe_drafter, is_drafter, own_module
 from models.drafter_kinds import HEAD_MODEL_TYPE, HEAD_WEIGHTS_NAME
 from models.errors import Problem
-from models.installed.inventory import ModelEntry
+from models.installed.inventory import ModelEntry, ModelPlace, describe
 from models.memory.machine import Machine
+from models.memory.parameters import count_parameters
 from models.model_folder import ModelFolder
 from models.pairing import COPIED_CACHES, candidates, rollback_note
 from models.records import Candidate, Installed, ModelRole
+from tests.support.models.drafter_configs import drafter_layout, write_drafter
 from tests.support.models.model_folders import LLAMA, QWEN3_5, model_folder
 
 MACHINE = Machine("a Mac", 16 << 30, 10_000_000_000, unified=True)
@@ -43,10 +45,9 @@ def here(folder: Path, *, name: str = "", role: ModelRole = "chat") -> Installed
 
 
 def entry_of(model: Installed) -> ModelEntry:
-    folder = Path(model.path)
-    return ModelEntry(
-        model, describe_drafter(folder) if is_drafter(folder) else ModelFolder(folder)
-    )
+    path = Path(model.path)
+    drafts = not model.problem and is_drafter(path)
+    return ModelEntry(model, describe_drafter(path) if drafts else ModelFolder(path))
 
 
 def judged(target: Path, *installed: Installed, **more: Any) -> dict[str, Candidate]:
@@ -180,10 +181,10 @@ def test_experts_count_only_where_they_are_asked(tmp_path: Path):
 
 
 def test_an_architecture_that_is_not_known(tmp_path: Path, target: Path):
-    drafter = model_folder(tmp_path / "mtp", LLAMA | {"model_type": "qwen3_5_mtp"})
+    drafter = model_folder(tmp_path / "mtp", LLAMA | {"model_type": "brand_new"})
     found = judged(target, here(drafter, role="drafter"))["mtp"]
     assert not found.works
-    assert "does not know its architecture, 'qwen3_5_mtp'" in found.reason
+    assert "does not know its architecture, 'brand_new'" in found.reason
 
 
 def test_a_broken_model_hides_no_other(tmp_path: Path, target: Path):
@@ -238,6 +239,65 @@ def test_a_head_drafts_for_its_own_target_only(tmp_path: Path, target: Path):
     assert " are available" in judged(target, installed, machine=small)["head"].reason
 
 
+NETWORKS = ("eagle-3-official", "mtp-huggingface", "gemma-4-assistant", "dflash-z-lab", "medusa")
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_drafter_of_others_needs_a_target_of_its_sizes(tmp_path: Path, name: str):
+    layout = drafter_layout(name)
+    sizes = LLAMA | layout.target
+    target = model_folder(tmp_path / "target", sizes, weights_bytes=1_000_000)
+    drafter = write_drafter(tmp_path / "drafter", layout)
+    installed = replace(here(drafter, role="drafter"), drafter_kind=layout.expected["kind"])
+    found = judged(target, installed)["drafter"]
+    assert (found.works, found.kind) == (True, layout.expected["kind"])
+    assert found.cost_ratio is not None
+    assert found.size_bytes == installed.size_bytes
+    small = replace(MACHINE, available_bytes=1_100_000)
+    assert judged(target, installed, machine=small)["drafter"].obstacle == "no room"
+    nested = {"text_config": sizes.get("text_config", {}) | {"hidden_size": 48}}
+    other = model_folder(tmp_path / "other", sizes | {"hidden_size": 48} | nested)
+    found = judged(other, installed)["drafter"]
+    assert (found.works, found.obstacle) == (False, "other target")
+    assert "hidden states" in found.reason
+
+
+def test_a_token_of_a_block_costs_a_part_of_its_pass(tmp_path: Path):
+    """And a borrowed output layer costs as much as the target's own."""
+    layout = drafter_layout("dflash-z-lab")
+    target = model_folder(tmp_path / "target", LLAMA | layout.target, weights_bytes=1_000_000)
+    drafter = here(write_drafter(tmp_path / "drafter", layout), role="drafter")
+    cost = judged(target, drafter)["drafter"].cost_ratio
+    parameters = count_parameters(ModelFolder(target).config)
+    assert parameters is not None
+    borrowed = parameters.embedding / parameters.active
+    assert cost == pytest.approx((drafter.size_bytes / 1_000_000 + borrowed) / 15, rel=0.05)
+
+
+def test_a_target_with_a_module_of_its_own(tmp_path: Path):
+    layout = drafter_layout("mtp-huggingface-inside")
+    target = model_folder(tmp_path / "target", LLAMA | layout.config)
+    lost = judged(target)["mtp"]
+    assert (lost.works, lost.obstacle) == (False, "unsupported")
+    (target / "model.safetensors").unlink()
+    write_drafter(tmp_path / "whole", layout)
+    (tmp_path / "whole" / "model.safetensors").rename(target / "model.safetensors")
+    found = judged(target)["mtp"]
+    assert found.works
+    module = own_module(ModelFolder(target))
+    assert module is not None
+    assert found.size_bytes == sum(each.size_bytes for each in module.layouts.values())
+    assert "mtp" not in judged(model_folder(tmp_path / "plain"))
+
+
+def test_a_drafter_that_cannot_be_used_keeps_its_reason(tmp_path: Path, target: Path):
+    folder = write_drafter(tmp_path / "pickled", drafter_layout("refused-pickled"))
+    entry = describe(ModelPlace("pickled", ModelFolder(folder), "folder", removable=False))
+    found = judged(target, entry.record)["pickled"]
+    assert (found.works, found.obstacle) == (False, "damaged")
+    assert "pickled" in found.reason
+
+
 @pytest.fixture(scope="module")
 def catalog() -> Catalog:
     return load_catalog()
@@ -254,7 +314,7 @@ def test_what_is_not_downloaded_is_named_by_family(tmp_path: Path, catalog: Cata
     found = judged(target, here(target, name=name), catalog=catalog, machine=machine)
     absent = [candidate for candidate in found.values() if not candidate.installed]
     names = {"mlx-community/Qwen3-0.6B-4bit", "mlx-community/Qwen3-1.7B-4bit"}
-    assert {candidate.drafter for candidate in absent} == {*names, "head"}
+    assert {each.drafter for each in absent if each.kind in ("head", "model")} == {*names, "head"}
     for drafter in names:
         assert not found[drafter].works
         assert f"slipstream models pull {drafter}" in found[drafter].reason
@@ -262,6 +322,45 @@ def test_what_is_not_downloaded_is_named_by_family(tmp_path: Path, catalog: Cata
         assert found[drafter].size_bytes == catalog.models[drafter].download_bytes
     order = list(found)
     assert order.index("none") < min(map(order.index, names)) < order.index("head")
+
+
+def test_published_drafters_of_a_target(tmp_path: Path, catalog: Catalog):
+    name = "mlx-community/Qwen3-8B-4bit"
+    target = of_the_catalog(catalog, name, tmp_path / "target")
+    found = judged(target, here(target, name=name), catalog=catalog)
+    listed = {drafter.name: drafter for drafter in catalog.drafters_for(name)}
+    assert {"dspark", "dflash", "eagle-3", "p-eagle", "pard"} <= {
+        found[drafter].kind for drafter in listed
+    }
+    for drafter, told in listed.items():
+        candidate = found[drafter]
+        assert (candidate.works, candidate.tried, candidate.installed) == (False, False, False)
+        assert (candidate.size_bytes, candidate.licence) == (told.size_bytes, told.licence)
+        assert candidate.obstacle == "not installed"
+        assert f"slipstream models pull {drafter}" in candidate.reason
+    small = replace(MACHINE, available_bytes=6_000_000)
+    found = judged(target, here(target, name=name), catalog=catalog, machine=small)
+    assert found["deepseek-ai/dspark_qwen3_8b_block7"].obstacle == "no room"
+
+
+def test_a_published_drafter_with_pickled_weights_says_so(tmp_path: Path, catalog: Catalog):
+    name = "mlx-community/Meta-Llama-3.1-8B-Instruct-4bit"
+    target = of_the_catalog(catalog, name, tmp_path / "target")
+    found = judged(target, here(target, name=name), catalog=catalog)
+    pickled = found["yuhuili/EAGLE3-LLaMA3.1-Instruct-8B"]
+    assert pickled.obstacle == "unsupported"
+    assert "pickled" in pickled.reason
+
+
+def test_an_installed_drafter_is_not_listed_as_published(tmp_path: Path, catalog: Catalog):
+    name, drafter = "mlx-community/Qwen3-8B-4bit", "z-lab/Qwen3-8B-DFlash-b16"
+    target = of_the_catalog(catalog, name, tmp_path / "target")
+    layout = drafter_layout("dflash-z-lab-own-choice")
+    folder = write_drafter(tmp_path / "drafter", layout)
+    installed = replace(here(folder, name=drafter, role="drafter"), drafter_kind="dflash")
+    found = judged(target, here(target, name=name), installed, catalog=catalog)
+    assert found[drafter].installed
+    assert found[drafter].obstacle == "other target"
 
 
 def test_a_family_is_known_by_its_architecture_too(tmp_path: Path, catalog: Catalog):

@@ -168,11 +168,16 @@ def fit(
 @app.command()
 def convert(
     *,
-    source: Annotated[str, typer.Argument(help="A float model: a folder, a name, or a GGUF file.")],
+    source: Annotated[
+        str, typer.Argument(help="A float model or drafter: folder, name, GGUF file.")
+    ],
     folder: Annotated[
         Path | None, typer.Argument(help="The folder to make; else one of Slipstream's own.")
     ] = None,
-    bits: Annotated[int | None, typer.Option(help="2, 3, 4, 5, 6 or 8; 4 if not given.")] = None,
+    bits: Annotated[
+        int | None,
+        typer.Option(help="2, 3, 4, 5, 6 or 8; 4 if not given. A drafter's: 8 or 4; 8."),
+    ] = None,
     group_size: Annotated[int, typer.Option(help="Weights that share a scale: 32, 64, 128.")] = 64,
     recipe: Annotated[
         str,
@@ -180,11 +185,15 @@ def convert(
             help="More bits where they matter: mixed_2_6, mixed_3_4, mixed_3_6, mixed_4_6."
         ),
     ] = "",
+    mtp: Annotated[
+        bool, typer.Option("--mtp", help="Only the model's MTP module, as a drafter of its own.")
+    ] = False,
     with_parent: WithParent = False,
     json: Json = False,
 ) -> None:
-    """Make a quantized model of a float one, or import a GGUF file."""
-    from engine.cli.models.convert import Quantization, convert_source, installed_at
+    """Make a quantized model or drafter of a float one, or import a GGUF file."""
+    from engine.cli.models.convert import Quantization
+    from engine.cli.models.convert_source import convert_source, installed_at
     from engine.cli.models.progress import bytes_bar
     from engine.interrupts import Interrupted, stoppable
 
@@ -202,7 +211,7 @@ def convert(
             show(done, total)
 
         try:
-            made = convert_source(source, folder, quantization, progress=progress)
+            made = convert_source(source, folder, quantization, progress=progress, module_only=mtp)
         except Interrupted:
             print("Stopped; nothing was kept.", file=sys.stderr)
             raise typer.Exit(128 + interruption.signal) from None

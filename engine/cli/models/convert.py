@@ -5,7 +5,6 @@ after another, so that memory holds one of them at a time. Runs no code of the m
 open its tokenizer, whose files are copied.
 """
 
-import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
@@ -21,15 +20,9 @@ from mlx_lm.convert import MODEL_CONVERSION_DTYPES, mixed_quant_predicate_builde
 from mlx_lm.utils import load_model, make_shards, quantize_model, save_config
 
 from models.errors import Problem
-from models.files import models_folder, new_folder
-from models.gguf.importing import import_gguf
-from models.hub.cache_layout import storage_of
+from models.files import new_folder
 from models.in_words import size
-from models.installed.resolve import find
-from models.installed.store import installed
-from models.memory.machine import this_machine
 from models.model_folder import ModelFolder, inspect
-from models.records import Installed
 from models.safetensors_file import SafetensorsWriter, TensorLayout
 
 BITS = (2, 3, 4, 5, 6, 8)
@@ -95,26 +88,29 @@ def convert(
     *,
     available_bytes: int | None = None,
     progress: Callable[[int, int], None] | None = None,
+    beside: Callable[[Path], None] = lambda folder: None,
 ) -> Path:
     """Quantize the model folder `source` into the new `folder`, and return it.
 
-    It appears complete or not at all. `available_bytes` of memory may be used, None for no limit.
-    `progress(done, total)` is called with bytes written. Raises `Problem` where `source`
-    is no float model that mlx-lm knows, or memory or disk have no room.
+    It appears complete or not at all; `beside` is called to write what belongs beside the model.
+    `available_bytes` of memory may be used, None for no limit. `progress(done, total)` is called
+    with bytes written. Raises `Problem` where `source` is no float model that mlx-lm knows, or
+    memory or disk have no room.
     """
     quantization.check()
     _refuse_quantized(inspect(source))
-    with new_folder(folder) as partial, _no_cache():
+    with new_folder(folder) as partial, no_cache():
         model, config = _load(source)
         _require_memory(model, source, available_bytes)
         model, config = _quantize(model, config, quantization, source)
         keep_vision = "vision_tower" in getattr(model, "model", {})
         weights = _tensors(model)
         del model  # nothing but `weights` holds a tensor now
-        _require_room(partial, weights)
-        _write(weights, partial, progress)
+        require_room(partial, weights)
+        write_weights(weights, partial, progress)
         save_config(config, partial / "config.json", keep_vision_config=keep_vision)
-        _copy_files(source, partial)
+        copy_files(source, partial)
+        beside(partial)
     return folder
 
 
@@ -212,7 +208,7 @@ def _require_memory(model: nn.Module, source: Path, available_bytes: int | None)
         )
 
 
-def _require_room(folder: Path, weights: dict[str, mx.array]) -> None:
+def require_room(folder: Path, weights: dict[str, mx.array]) -> None:
     needed = sum(array.nbytes for array in weights.values()) + SPARE_BYTES
     free = shutil.disk_usage(folder).free
     if free < needed:
@@ -222,15 +218,22 @@ def _require_room(folder: Path, weights: dict[str, mx.array]) -> None:
         )
 
 
-def _write(
-    weights: dict[str, mx.array], folder: Path, progress: Callable[[int, int], None] | None
+def write_weights(
+    weights: dict[str, mx.array],
+    folder: Path,
+    progress: Callable[[int, int], None] | None,
+    *,
+    stem: str = "model",
 ) -> None:
-    """Write the weight files and their index; empties `weights`, which frees what is written."""
+    """Write the weight files, whose names begin with `stem`.
+
+    Empties `weights`, which frees what is written.
+    """
     done, total = 0, sum(array.nbytes for array in weights.values())
     shards: list[dict[str, mx.array]] = make_shards(weights)
     weights.clear()
     for number, shard in enumerate(shards, 1):
-        file = "model" if len(shards) == 1 else f"model-{number:05d}-of-{len(shards):05d}"
+        file = stem if len(shards) == 1 else f"{stem}-{number:05d}-of-{len(shards):05d}"
         layouts = {name: _layout(array) for name, array in shard.items()}
         with SafetensorsWriter(folder / f"{file}.safetensors", layouts) as writer:
             for name in layouts:
@@ -242,7 +245,7 @@ def _write(
 
 
 @contextmanager
-def _no_cache() -> Iterator[None]:
+def no_cache() -> Iterator[None]:
     """Switch off MLX's cache of freed buffers, since each has another size here."""
     before = mx.set_cache_limit(0)
     try:
@@ -266,77 +269,8 @@ def _bytes(array: mx.array) -> memoryview:
     return memoryview(flat)
 
 
-def _copy_files(source: Path, folder: Path) -> None:
+def copy_files(source: Path, folder: Path) -> None:
     for pattern in COPIED:
         for path in source.glob(pattern):
             if path.is_file():
                 shutil.copyfile(path, folder / path.name)
-
-
-def convert_source(
-    source: str,
-    folder: Path | None,
-    quantization: Quantization,
-    *,
-    progress: Callable[[int, int], None],
-) -> Path:
-    """The new model folder. Raises `Problem`.
-
-    `source` is a folder, a GGUF file, or the name of a model here; `folder`, by default one of
-    Slipstream's own, is named after both. An exception from `progress` ends the work, and nothing
-    is left of it.
-    """
-    quantization.check()
-    found = _find(source)
-    is_gguf = found.suffix.lower() == ".gguf" and found.is_file()
-    if is_gguf and quantization != Quantization():
-        raise Problem(
-            "A GGUF file is quantized already, and is imported as it is.",
-            "Leave out --bits, --group-size and --recipe.",
-        )
-    if is_gguf:
-        return import_gguf(found, folder or models_folder() / found.stem, progress=progress)
-    return convert(
-        found,
-        folder or models_folder() / _name(found, quantization),
-        quantization,
-        available_bytes=this_machine().available_bytes,
-        progress=progress,
-    )
-
-
-def _find(source: str) -> Path:
-    path = Path(os.path.expanduser(source))
-    return path if path.exists() else Path(find(source, models=installed()).path)
-
-
-def _name(source: Path, quantization: Quantization) -> str:
-    """A name as repositories of converted models have it; a snapshot's own name is a hash."""
-    folder = source.resolve()
-    found = storage_of(folder)
-    name = found[0].name.rpartition("/")[2] if found else folder.name
-    recipe = quantization.recipe.replace("_", "-")
-    return f"{name}-{recipe or f'{quantization.low_bits}bit'}"
-
-
-def installed_at(folder: Path) -> Installed:
-    """The record of the model in a new folder, wherever that is. Raises `Problem`."""
-    found = [model for model in installed() if Path(model.path).resolve() == folder.resolve()]
-    return found[0] if found else _elsewhere(folder)
-
-
-def _elsewhere(folder: Path) -> Installed:
-    """The record of a model outside all folders that `installed` lists."""
-    described = inspect(folder)
-    return Installed(
-        name=folder.name,
-        path=str(folder.absolute()),
-        origin="folder",
-        role="chat",
-        size_bytes=described.size_bytes,
-        last_used=None,
-        model_type=described.model_type,
-        quantization_bits=described.quantization_bits,
-        context_length=described.context_length,
-        removable=False,
-    )

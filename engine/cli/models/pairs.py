@@ -8,7 +8,8 @@ from pathlib import Path
 
 from engine.cli.models.local import free_bytes
 from models.catalog import load_catalog, offers
-from models.drafter_folders import find_head
+from models.drafter_folders import find_head, own_module
+from models.drafter_packagings import classify, kind_of
 from models.errors import Problem
 from models.gguf.config import mlx_config
 from models.gguf.file import read_gguf
@@ -20,7 +21,7 @@ from models.installed.store import installed, inventory
 from models.memory.fit import fit
 from models.memory.machine import this_machine
 from models.memory.model_size import ModelSize, weigh
-from models.pairing import candidates
+from models.pairing import candidates, published
 from models.records import Candidate, Fit, PairOffer
 
 
@@ -35,8 +36,18 @@ def offers_here() -> list[PairOffer]:
 
 
 def candidates_for(target: str) -> tuple[str, list[Candidate]]:
-    """The target's name, and every way to draft for it, best first. Raises `Problem`."""
-    folder = resolve_target(target)
+    """The target's name, and every way to draft for it, best first. Raises `Problem`.
+
+    For a target of the catalog that is not installed: what others have trained for it.
+    """
+    try:
+        folder = resolve_target(target)
+    except Problem:
+        catalog = load_catalog()
+        known = catalog.models.get(target)
+        if known is None:
+            raise
+        return target, published(catalog, target, known.size, machine=this_machine())
     entries = inventory()
     place = folder.path.resolve()
     named = [entry.record.name for entry in entries if entry.folder.path.resolve() == place]
@@ -59,6 +70,11 @@ def _drafter_size(name: str, target: str) -> ModelSize | None:
     """The size of a drafter; None where it has no weights of its own."""
     if not name or drafts_without_weights(name):
         return None
+    if name == "mtp":
+        module = own_module(resolve_target(target))
+        if module is None:
+            raise Problem(f"{target} has no MTP module.", "Choose lookup, or a model.")
+        return weigh(module)
     if name not in ("auto", "head"):
         return _size(name, drafts=True)
     head = find_head(resolve_target(target).fingerprint)
@@ -90,6 +106,8 @@ def _size_on_hub(name: str) -> ModelSize:
     organization_name, _, revision = name.partition("@")
     repository = hub.describe(organization_name, revision or None)
     weights = [file for file in needed(repository) if is_weights_name(file.name)]
-    return ModelSize(
-        repository.name, sum(file.size_bytes for file in weights), hub.config(repository)
-    )
+    config, size_bytes = hub.config(repository), sum(file.size_bytes for file in weights)
+    network = None
+    if kind_of(config) not in (None, "model", "pard"):
+        network = classify(config, {}, name=repository.name)
+    return ModelSize(repository.name, size_bytes, config, network=network)

@@ -1,8 +1,8 @@
 """`slipstream models pull`: adds to the queue of downloads, and runs it.
 
 Knows the queue, whether this process runs it or only watches another one, and how each entry is
-fetched: a repository of the hub, one GGUF file in it (`organization/model/file.gguf`), or the
-starter model. progress.py draws it.
+fetched: a repository of the hub, one GGUF file in it (`organization/model/file.gguf`), its MTP
+module (`organization/model/mtp.safetensors`), or the starter model. progress.py draws it.
 """
 
 import time
@@ -12,9 +12,11 @@ from concurrent.futures import wait
 from dataclasses import replace
 from pathlib import Path
 
+from models.drafter_packagings import MODULE_NAME
 from models.errors import Problem
 from models.hub.client import Hub
 from models.hub.fetch import LOOK_SECONDS, fetch
+from models.hub.fetch_module import fetch_module, module_folder
 from models.hub.queue import Fetch, Queue, QueueBusy, ReportProgress
 from models.hub.repository import Repository, check_name, check_revision, is_commit
 from models.hub.stopping import Stop, Stopped, apart
@@ -83,9 +85,10 @@ def pull(
 
 
 def split_file(repository: str) -> tuple[str, str]:
-    """The repository, and the name of a GGUF file in it; empty where none is named."""
+    """The repository, and the name of a file in it; empty where none is named."""
     name, _, file = repository.rpartition("/")
-    return (name, file) if "/" in name and file.lower().endswith(".gguf") else (repository, "")
+    is_part = file.lower().endswith(".gguf") or file.lower() == MODULE_NAME
+    return (name, file) if "/" in name and is_part else (repository, "")
 
 
 def _split(text: str) -> tuple[str, str]:
@@ -155,6 +158,9 @@ def _fetch(download: Download, report: ReportProgress, stop: Stop) -> None:
     name, gguf = split_file(download.repository)
     hub = Hub()
     repository = _describe(hub, name, download.revision)
+    if gguf.lower() == MODULE_NAME:
+        fetch_module(repository, hub=hub, progress=report, cancelled=stop.asked)
+        return
     fetch(repository, hub=hub, gguf=gguf or None, progress=report, cancelled=stop.asked)
 
 
@@ -181,9 +187,12 @@ def _fetch_starter(download: Download, report: ReportProgress, stop: Stop) -> No
 def installed_by(download: Download) -> Installed:
     """The model that a finished download made. Raises `Problem` where it cannot be found."""
     wanted, file = download.repository.lower(), split_file(download.repository)[1].lower()
+    module = module_folder(split_file(download.repository)[0]) if file == MODULE_NAME else None
     for model in installed():
         place = Path(model.path)
-        if download.revision:  # a renamed repository has its new name by now
+        if module is not None:
+            found = place == module
+        elif download.revision:  # a renamed repository has its new name by now
             found = download.revision in place.parts and place.name.lower().endswith(file)
         else:  # the starter
             found = model.name.lower() == wanted

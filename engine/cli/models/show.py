@@ -12,9 +12,18 @@ from rich.table import Table
 from rich.text import Text
 
 from models.in_words import ago, one_line, size
-from models.records import Candidate, Download, Fit, Inventory, PairOffer, SearchResult
+from models.records import (
+    KIND_NAMES,
+    Candidate,
+    Download,
+    Fit,
+    Installed,
+    Inventory,
+    PairOffer,
+    SearchResult,
+)
 
-_ROLES = {"chat": "chat", "drafter": "drafter", "head": "head"}
+_PLAIN_KINDS = ("head", "model")  # which go without saying
 
 
 def show_local(console: Console, found: Inventory) -> None:
@@ -25,7 +34,7 @@ def show_local(console: Console, found: Inventory) -> None:
         for model in usable:
             table.add_row(
                 _name(model.name),
-                _ROLES[model.role],
+                _role(model),
                 size(model.size_bytes),
                 "" if model.role == "head" else str(model.quantization_bits or "float"),
                 f"{model.context_length:,}" if model.context_length else "",
@@ -51,6 +60,15 @@ def show_local(console: Console, found: Inventory) -> None:
     sizes += [rest.size_bytes for rest in found.incomplete]
     free = size(found.free_bytes)
     _line(console, f"Models take {size(sum(sizes))}; {free} are free on the disk.", style="dim")
+
+
+def _role(model: Installed) -> str:
+    return _kind(model.drafter_kind) or model.role
+
+
+def _kind(kind: str) -> str:
+    """The kind of a drafter that others have trained; empty for the others."""
+    return "" if kind in _PLAIN_KINDS else KIND_NAMES.get(kind, "")
 
 
 def show_download(console: Console, download: Download) -> None:
@@ -116,13 +134,20 @@ def show_candidates(console: Console, target: str, candidates: Sequence[Candidat
     """Draw every way to draft for a target, best first, each with its reason."""
     _line(console, f"Drafters for {target}", style="bold")
     for candidate in candidates:
-        facts = [] if candidate.installed else ["not here yet"]
+        facts = [_kind(candidate.kind)] if _kind(candidate.kind) else []
+        facts += [] if candidate.installed else ["not here yet"]
+        if not candidate.tried:
+            facts.append("not tried")
+        if candidate.drafter != candidate.kind and not candidate.installed:
+            facts.append(f"licence {_tidy(candidate.licence) or 'not known'}")
         if candidate.works and candidate.cost_ratio is not None:
             share = f"{candidate.cost_ratio:.0%} of a pass".replace("%", " %")
             facts.append(f"a drafted token costs {share if candidate.cost_ratio else 'nothing'}")
         mark, style = ("✓", "green") if candidate.works else ("✗", "bold red")
         _entry(console, mark, style, candidate.drafter, ", ".join(facts))
         _line(console, candidate.reason, indent=2)
+    if not candidates:
+        _line(console, "Nobody is known to have trained one; lookup needs no model.", indent=2)
     if not any(candidate.works for candidate in candidates):
         _line(console, "→ It answers without one: --drafter none", indent=2)
 
@@ -169,7 +194,7 @@ def _recommended(console: Console, offer: PairOffer) -> None:
 
 
 def _drafts(offer: PairOffer) -> str:
-    return ", ".join(offer.drafter_kinds) or "none"
+    return ", ".join(_kind(kind) or kind for kind in offer.drafter_kinds) or "none"
 
 
 def _fetched(offer: PairOffer) -> str:

@@ -18,6 +18,7 @@ from tests.support.engine.lively import (
     KEPT,
     SHAPE,
     answer,
+    cross_entropy,
     embeddings,
     lively_head,
     row_of,
@@ -56,20 +57,6 @@ def drafted(
     return guesses
 
 
-def cross_entropy(logits: mx.array, one: RecordedAnswer, guessed: int) -> float:
-    """Against what the target thought of the token at `guessed`."""
-    values = np.array(logits, dtype=np.float64)
-    log_probs = values - np.logaddexp.reduce(values)
-    place = guessed - one.prompt
-    total = 0.0
-    for token, log_chance in zip(
-        one.top_tokens[place].tolist(), one.top_log_probs[place].tolist(), strict=True
-    ):
-        if token in KEPT:
-            total -= np.exp(log_chance) * log_probs[KEPT.index(token)]
-    return total
-
-
 def slowly(
     head: Head, table: nn.Embedding, answers: Sequence[RecordedAnswer], *, steps: int
 ) -> float:
@@ -81,7 +68,7 @@ def slowly(
         for start in range(max(one.prompt - 2, 0), len(one.tokens) - 2):
             room = min(steps, len(one.tokens) - 2 - start)
             for step, logits in enumerate(drafted(head, table, one, start=start, steps=room)):
-                entropies[step].append(cross_entropy(logits, one, start + step + 2))
+                entropies[step].append(cross_entropy(logits, one, start + step + 2, kept=KEPT))
     return sum(WEIGHT**step * float(np.mean(each)) for step, each in enumerate(entropies) if each)
 
 

@@ -12,32 +12,20 @@ from engine.distil.answering import Answerer
 from engine.distil.head_learner import HeadLearner
 from engine.distil.measure import ChainAcceptance, measure
 from engine.distil.store import RecordedAnswer
-from engine.draft_length.policy import Fixed
 from engine.drafters.head_network import BoundHead, head_drafter
 from engine.loading import LoadedModel
-from engine.request import Request
-from engine.session import Session
 from tests.support.engine.lively import KEPT, SHAPE, answer, embeddings, lively_head
-from tests.support.engine.sessions import done_of, tokens_of
-from tests.support.engine.story_samples import asked_of, new_story_learner
+from tests.support.engine.story_samples import asked_of, by_the_engine, new_story_learner
 from tests.support.mostly_slow import mostly_slow
 
 
-def by_the_engine(
-    stories: LoadedModel, bound: BoundHead, answers: Sequence[RecordedAnswer], *, chain: int
+def by_head(
+    stories: LoadedModel, learner: HeadLearner, answers: Sequence[RecordedAnswer], *, chain: int = 5
 ) -> ChainAcceptance:
-    """What drafting does for the same answers."""
-    session = Session(stories)
-    session.drafter = head_drafter(session.decoder, bound)
-    session.policy = Fixed(chain)
-    committed = passes = 0
-    for one in answers:
-        prompt, written = one.tokens[: one.prompt], one.tokens[one.prompt :]
-        events = list(session.complete(prompt, Request(max_tokens=len(written))))
-        assert tokens_of(events) == written
-        committed += done_of(events).stats.committed
-        passes += done_of(events).stats.rounds
-    return ChainAcceptance(committed, passes)
+    """What drafting with it does for the same answers."""
+    return by_the_engine(
+        stories, lambda target: head_drafter(target, learner.bound), answers, chain=chain
+    )
 
 
 @pytest.mark.parametrize("chain", mostly_slow([1, 3, 5], quick=[3]))
@@ -46,7 +34,7 @@ def test_the_engine_commits_as_much(
 ) -> None:
     for one in story_answers[:: 6 - chain]:
         ours = measure(trained, [one], chain=chain)
-        assert ours == by_the_engine(stories, trained.bound, [one], chain=chain)
+        assert ours == by_head(stories, trained, [one], chain=chain)
 
 
 def test_an_untrained_head_is_measured_alike(
@@ -54,7 +42,7 @@ def test_an_untrained_head_is_measured_alike(
 ) -> None:
     learner, some = new_story_learner(stories), story_answers[:3]
     ours = measure(learner, some)
-    assert ours == by_the_engine(stories, learner.bound, some, chain=5)
+    assert ours == by_head(stories, learner, some)
 
 
 def test_answers_that_end_early_and_short_prompts(
@@ -64,7 +52,7 @@ def test_answers_that_end_early_and_short_prompts(
     answers = Answerer(stories, trained.bound.shape.layers).answer(asked, longest=7, seed=0)
     assert answers
     ours = measure(trained, answers)
-    assert ours == by_the_engine(stories, trained.bound, answers, chain=5)
+    assert ours == by_head(stories, trained, answers)
 
 
 def test_the_figures_are_of_all_answers(

@@ -12,17 +12,21 @@ import pytest
 from engine.distil import answering, run, training
 from engine.distil.answering import Answerer, TokenizedPrompt
 from engine.distil.head_learner import HeadLearner
+from engine.distil.learner import LearnerKind
 from engine.distil.measure import ChainAcceptance, measure
 from engine.distil.run import DistilOptions, distil
 from engine.distil.store import RecordedAnswer
 from engine.distil.training import Trainer
+from engine.drafters.dflash import DFLASH_WEIGHTS_NAME
 from engine.drafters.head_network import load_head, save_head
+from engine.drafters.medusa import MEDUSA_WEIGHTS_NAME
 from engine.events import Done
 from engine.loading import LoadedModel
 from engine.model_parts import embedding
 from engine.request import Request
 from engine.session import Session
 from models.drafter_folders import describe_drafter
+from models.drafter_kinds import Demands
 from models.errors import Problem
 from models.model_folder import ModelFolder
 from tests.support.engine.story_samples import STORIES, asked_of, new_story_head, openings
@@ -170,6 +174,100 @@ def test_it_makes_way_for_others(options: DistilOptions, monkeypatch: pytest.Mon
     with pytest.raises(Problem):
         distil(replace(options, prompts=(STORIES / "none",)), quiet)
     assert by == [10]
+
+
+# Other kinds, and answers that are kept
+
+
+@pytest.mark.parametrize(
+    ("kind", "written", "name", "layers"),
+    [
+        ("medusa", MEDUSA_WEIGHTS_NAME, "medusa", None),
+        ("block", DFLASH_WEIGHTS_NAME, "dflash", 5),
+    ],
+)
+def test_other_kinds_are_distilled_and_drafted_with(
+    options: DistilOptions,
+    stories: LoadedModel,
+    kind: LearnerKind,
+    written: str,
+    name: str,
+    layers: int | None,
+) -> None:
+    lines: list[str] = []
+    distil(replace(options, kind=kind), lines.append)
+    assert set(contents(options.out)) == {"config.json", written}
+    described = describe_drafter(options.out)
+    assert described.kind == name
+    assert described.description.predictions == 4
+    assert described.description.verifier == "stories260K"
+    assert described.description.demands == Demands(
+        width=64, layers=layers, vocabulary=512, fingerprint=ModelFolder(STORIES).fingerprint
+    )
+    session = Session(stories, drafter=str(options.out))
+    (one,) = asked_of(stories, openings(1))
+    *_, done = session.complete(one.tokens, Request(max_tokens=40))
+    assert isinstance(done, Done)
+    assert done.stats.proposed > 0
+    assert "epoch 8: " in lines[-1]
+
+
+def test_a_second_kind_learns_from_the_answers_that_were_kept(
+    options: DistilOptions, work: Work, tmp_path: Path
+) -> None:
+    options = replace(options, answers=tmp_path / "answers")
+    distil(options, quiet)
+    asked, learned = list(work.asked), list(work.learned)
+    assert asked
+    assert learned
+    second = replace(options, kind="medusa", out=tmp_path / "second")
+    work.learned.clear()
+    distil(second, quiet)
+    assert work.asked == asked, "something was asked again"
+    assert work.learned == learned, "they learn from the same batches"
+    more = replace(options, tokens=600, out=tmp_path / "third")
+    distil(more, quiet)
+    assert work.asked[: len(asked)] == asked
+    assert len(set(work.asked)) == len(work.asked) > len(asked), "more tokens are more answers"
+
+
+def test_kept_answers_make_the_same_drafter(
+    options: DistilOptions, straight: Straight, tmp_path: Path
+) -> None:
+    distil(replace(options, answers=tmp_path / "answers"), quiet)
+    assert contents(options.out) == straight.drafter
+
+
+def test_answers_to_something_else_are_refused(
+    options: DistilOptions, work: Work, tmp_path: Path
+) -> None:
+    answers = tmp_path / "answers"
+    distil(replace(options, answers=answers), quiet)
+    before = contents(answers)
+    other = replace(options, out=tmp_path / "other", answers=answers, longest_answer=13)
+    with pytest.raises(Problem, match="begun with other --longest-answer") as caught:
+        distil(other, quiet)
+    assert "--answers" in caught.value.remedy
+    strange = tmp_path / "strange"
+    strange.mkdir()
+    (strange / "a file").touch()
+    with pytest.raises(Problem, match="holds no answers"):
+        distil(replace(other, answers=strange), quiet)
+    assert contents(answers) == before
+    assert not other.out.exists()
+
+
+def test_it_is_resumed_with_the_answers_that_it_began_with(
+    options: DistilOptions, straight: Straight, tmp_path: Path
+) -> None:
+    options = replace(options, answers=tmp_path / "answers")
+    distil(options, on_line("training: ", KeyboardInterrupt, nth=6))
+    with pytest.raises(Problem, match="begun with other --answers"):
+        distil(replace(options, answers=None, resume=True), quiet)
+    with pytest.raises(Problem, match="begun with other --kind"):
+        distil(replace(options, kind="medusa", resume=True), quiet)
+    distil(replace(options, resume=True), quiet)
+    assert contents(options.out) == straight.drafter
 
 
 # Stopped, and taken up again

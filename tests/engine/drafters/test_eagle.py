@@ -10,15 +10,21 @@ import mlx.core as mx
 import mlx.nn as nn
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from engine.decoder import Decoder
 from engine.draft_length.policy import Fixed
 from engine.drafters import Drafter, DrafterRefused, chain
-from engine.drafters.eagle import Eagle3, FusedLayer, eagle3_taps, load_network
+from engine.drafters.eagle import Eagle3, load_network
+from engine.drafters.eagle_layers import FusedLayer
 from engine.drafters.p_eagle import MaskDrafter
 from engine.drafters.states import StateDrafter
+from engine.drafters.weights import read_tensors
 from engine.request import Sampling
 from engine.sampling import History, distribution, log_weights, scores
+from models.drafter_kinds import DrafterDescription
+from models.errors import Problem
 from tests.engine.test_distribution import no_ends
 from tests.engine.test_distribution import write as write_afresh
 from tests.lab.parity import eagle3, eagle_options
@@ -57,11 +63,13 @@ def test_networks_compute_what_others_do(name: str) -> None:
 
 
 def one_layer_late(patch: pytest.MonkeyPatch) -> None:
-    def late(config: dict[str, Any], *, depth: int) -> tuple[Any, ...]:
-        taps = eagle3_taps(config, depth=depth)
-        return tuple(tap if tap == "norm" else min(tap + 1, depth) for tap in taps)
+    told = DrafterDescription.taps_for
 
-    patch.setattr("engine.drafters.eagle.eagle3_taps", late)
+    def late(drafter: DrafterDescription, layers: int) -> tuple[Any, ...]:
+        taps = told(drafter, layers)
+        return tuple(tap if tap == "norm" else min(tap + 1, layers) for tap in taps)
+
+    patch.setattr(DrafterDescription, "taps_for", late)
 
 
 def other_residual(patch: pytest.MonkeyPatch) -> None:
@@ -92,7 +100,7 @@ def mixed_again(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_window(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("engine.drafters.eagle._window", lambda fields, layer: None)
+    patch.setattr("engine.drafters.eagle_layers._window", lambda fields, layer: None)
 
 
 def mask_behind_the_matrix(patch: pytest.MonkeyPatch) -> None:
@@ -139,24 +147,6 @@ def test_every_option_counts(dropped: str) -> None:
             OURS[name](changed)
     else:
         assert difference(OURS[name](changed), kept(subject)) > 100 * TOLERANCE
-
-
-@pytest.mark.parametrize(
-    ("config", "taps"),
-    [
-        ({}, (2, 16, 29)),
-        ({"eagle_aux_hidden_state_layer_ids": [1, 15, 28]}, (1, 15, 28)),
-        ({"eagle_config": {"eagle_aux_hidden_state_layer_ids": [1, 15, 28]}}, (2, 16, 29)),
-        ({"eagle_config": {"eagle_aux_hidden_state_layer_ids": [20, 26, 32]}}, (20, 26, 32)),
-        ({"eagle_config": {"use_aux_hidden_state": False}}, ("norm",)),
-        ({"eagle_config": {"use_aux_hidden_state": True}}, (2, 16, 29)),
-        ({"target_layer_ids": [1, 8, 15, 22, 29]}, (2, 9, 16, 23, 30)),
-    ],
-)
-def test_layers_are_numbered_as_their_trainers_do(
-    config: dict[str, Any], taps: tuple[int, ...]
-) -> None:
-    assert eagle3_taps(config, depth=32) == taps
 
 
 # --- Drafting
@@ -247,6 +237,33 @@ def redrafts_as_fresh(kind: str, folder: Path, accepted: int) -> bool:
 @pytest.mark.parametrize("accepted", [0, 1, 4])
 def test_a_draft_after_others_is_a_fresh_ones(kind: str, accepted: int, tmp_path: Path) -> None:
     assert redrafts_as_fresh(kind, tmp_path, accepted)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(
+    journey=st.lists(
+        st.tuples(st.integers(1, 4), st.integers(0, 4), st.integers(0, 6)), min_size=1, max_size=6
+    )
+)
+@settings(max_examples=8, derandomize=True)
+def test_any_journey_ends_as_if_it_were_the_first_draft(
+    kind: str, journey: list[tuple[int, int, int]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Each stage: a draft, how much of it is accepted, and how many tokens are taken back."""
+    folder = tmp_path_factory.mktemp("journey")
+    target, drafter = pair(kind, folder)
+    network = network_of(kind, folder, target.model)
+    tokens = list(TOKENS)
+    for length, accepted, back in journey:
+        target.rewind(len(tokens) - 1)
+        drafter.rewind(len(tokens) - 1)
+        for _ in target.prefill(tokens):
+            pass
+        drafted = proposed(drafter, tokens, length)
+        assert drafted == fresh_draft(network, target.model, tokens, length)
+        drafter.accept(min(accepted, length))
+        tokens = [*tokens, *drafted[:accepted], 7]
+        tokens = tokens[: max(2, len(tokens) - back)]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -454,22 +471,23 @@ def target() -> Decoder:
         ("EAGLE-3", {"head_dim": None, "num_attention_heads": None}, "damaged"),
         ("EAGLE-3", {"norm_before_fc": True}, "damaged"),
         ("EAGLE-3", {"layer_types": ["sliding_attention"]}, "damaged"),
-        ("EAGLE-3", {"eagle_aux_hidden_state_layer_ids": [1, 2, 4]}, "other target"),
+        ("EAGLE-3", {"eagle_aux_hidden_state_layer_ids": [1, 2, 4]}, None),
         ("EAGLE-3", {"rope_scaling": {"rope_type": "unheard of"}}, "damaged"),
         ("EAGLE-3", {"head_dim": 7}, "damaged"),
-        ("EAGLE-3", {"layers.0.pre_feedforward_layernorm.weight": np.ones(64)}, "unsupported"),
+        ("EAGLE-3", {"layers.0.mlp.experts.0.weight": np.ones((8, 64))}, "unsupported"),
         ("EAGLE-3", {"layers.0.self_attn.kv_a_proj.weight": np.ones((8, 64))}, "unsupported"),
-        ("EAGLE", {"fc.weight": np.ones((64, 96), dtype=np.float32)}, "other target"),
+        ("EAGLE", {"fc.weight": np.ones((64, 96), dtype=np.float32)}, None),
         ("P-EAGLE", {"mask_token_id": None}, "damaged"),
     ],
 )
 def test_what_does_not_fit_is_refused(
-    kind: str, changes: dict[str, Any], obstacle: str, target: Decoder, tmp_path: Path
+    kind: str, changes: dict[str, Any], obstacle: str | None, target: Decoder, tmp_path: Path
 ) -> None:
+    """Without an obstacle: what `models.drafter_packagings` refuses already."""
     folder = changed(kind, tmp_path / "drafter", target.model, **changes)
-    with pytest.raises(DrafterRefused) as caught:
+    with pytest.raises(Problem) as caught:
         loaded(folder, target)
-    assert caught.value.obstacle == obstacle
+    assert getattr(caught.value, "obstacle", None) == obstacle
     assert caught.value.remedy
 
 
@@ -481,13 +499,13 @@ def test_a_target_of_another_width_is_refused(kind: str, target: Decoder, tmp_pa
     assert caught.value.obstacle == "other target"
 
 
-def test_pickled_and_missing_weights_are_refused(target: Decoder, tmp_path: Path) -> None:
+def test_pickled_and_missing_weights_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DrafterRefused) as caught:
-        load_network(tmp_path, {}, target)
+        read_tensors(tmp_path)
     assert caught.value.obstacle == "damaged"
     (tmp_path / "pytorch_model.bin").write_bytes(b"")
     with pytest.raises(DrafterRefused) as caught:
-        load_network(tmp_path, {}, target)
+        read_tensors(tmp_path)
     assert caught.value.obstacle == "unsupported"
 
 

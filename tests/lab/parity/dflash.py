@@ -4,6 +4,7 @@ mlx-vlm's sliding layers are not compared: their ring of keys is out of order on
 were appended to it, and their masks count on the order.
 """
 
+from importlib import import_module
 from typing import Any
 
 import mlx.core as mx
@@ -79,7 +80,29 @@ SECOND = Subject(
     },
     seed=4,
 )
-SUBJECTS = (PLAIN, CAUSAL, MIXED, SECOND)
+TRANSFORMERS = Subject(
+    "dflash-transformers",
+    BACKBONE
+    | {
+        "architectures": ["MuseGlimmerAssistantModel"],
+        "model_type": "muse_glimmer_assistant",
+        "block_size": 6,
+        "mask_token_id": MASK,
+        "target_layer_ids": [tap - 1 for tap in TAPS],
+        "layer_types": ["sliding_attention"] * 3,
+        "sliding_window": 7,
+        "rope_parameters": {"rope_type": "default", "rope_theta": 5e5},
+    },
+    {
+        {
+            "fc.weight": "encoder.fc.weight",
+            "hidden_norm.weight": "encoder.output_norm_enc.weight",
+        }.get(name, name): shape
+        for name, shape in layer_shapes().items()
+    },
+    seed=5,
+)
+SUBJECTS = (PLAIN, CAUSAL, MIXED, TRANSFORMERS, SECOND)
 
 
 def ours(subject: Subject) -> Arrays:
@@ -89,16 +112,15 @@ def ours(subject: Subject) -> Arrays:
 
 def theirs(subject: Subject) -> Arrays:
     """By mlx-vlm or dflash-mlx."""
-    windows = subject.config.get("sliding_window")
+    windows = subject.config.get("sliding_window") and subject is not TRANSFORMERS
     return _by_dflash_mlx(subject) if windows else _by_mlx_vlm(subject)
 
 
 def _by_mlx_vlm(subject: Subject) -> Arrays:
-    if subject is SECOND:
-        from mlx_vlm.speculative.drafters.dflash2 import Model, ModelConfig  # type: ignore
-    else:
-        from mlx_vlm.speculative.drafters.qwen3_dflash import Model, ModelConfig  # type: ignore
-
+    names = {SECOND.name: "dflash2", TRANSFORMERS.name: "muse_glimmer_assistant"}
+    kind = names.get(subject.name, "qwen3_dflash")
+    drafters = import_module(f"mlx_vlm.speculative.drafters.{kind}")
+    Model, ModelConfig = drafters.Model, drafters.ModelConfig
     model = Model(ModelConfig.from_dict(dict(subject.config)))
     tensors = {name: mx.array(array) for name, array in subject.weights().items()}
     model.load_weights(list(model.sanitize(tensors).items()))

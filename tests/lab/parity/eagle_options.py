@@ -1,13 +1,16 @@
-"""EAGLE-3's other options and P-EAGLE against speculators, EAGLE against its authors' code.
+"""EAGLE-3's other options and P-EAGLE against speculators; EAGLE, and DeepSpec's EAGLE-3, against
+their authors' code.
 
-Both need PyTorch: `SLIPSTREAM_TORCH_PYTHON` names a Python that has it, and speculators;
-`SLIPSTREAM_EAGLE` a clone of SafeAILab/EAGLE. What is compared are the logits of all rows, and then
-of each row gone on from its own state with the tokens that come next, or of masks behind it.
+All need PyTorch: `SLIPSTREAM_TORCH_PYTHON` names a Python that has it, and speculators;
+`SLIPSTREAM_EAGLE`, `SLIPSTREAM_DEEPSPEC` clones of SafeAILab/EAGLE and deepseek-ai/DeepSpec. What
+is compared are the logits of all rows, and then of each row gone on from its own state with the
+tokens that come next, or of masks behind it.
 """
 
 import os
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import mlx.core as mx
 import numpy as np
@@ -121,7 +124,81 @@ FIRST = Subject(
     seed=6,
     gain=0.8,  # no norm is before the output layer: logits would be in the hundreds
 )
-SUBJECTS = (QWEN3, WINDOW, PARALLEL, FIRST)
+WHOLE_VOCABULARY = {
+    "embed_tokens.weight": draw("model.embed_tokens.weight", (VOCABULARY, WIDTH), seed=7)
+}
+DEEPSPEC: dict[str, Any] = LAYER | {
+    "target_layer_ids": [0, 1, 3, 5, 7],
+    "ttt_length": 7,
+    "step_loss_decay": 0.8,
+    "pad_token_id": 0,
+}
+DEEPSPEC_QWEN3 = Subject(
+    name="eagle3-deepspec-qwen3",
+    config=DEEPSPEC
+    | {
+        "architectures": ["Qwen3Eagle3Model"],
+        "model_type": "qwen3",
+        "head_dim": 16,
+        "num_hidden_layers": 2,
+        "rope_parameters": {"rope_theta": 1e6, "rope_type": "default"},
+    },
+    shapes=layer_shapes("layers.0", head=16)
+    | layer_shapes("layers.1", head=16)
+    | of_queries(0, 1, head=16)
+    | ends(taps=5)
+    | {"lm_head.weight": (VOCABULARY, WIDTH)},
+    given=WHOLE_VOCABULARY,
+    seed=7,
+)
+DEEPSPEC_GEMMA4 = Subject(
+    name="eagle3-deepspec-gemma4",
+    config=DEEPSPEC
+    | {
+        "architectures": ["Gemma4Eagle3Model"],
+        "model_type": "gemma4_text",
+        "head_dim": 8,
+        "global_head_dim": 16,
+        "num_global_key_value_heads": 1,
+        "attention_k_eq_v": True,
+        "final_logit_softcapping": 3.0,
+        "hidden_size_per_layer_input": 0,
+        "num_kv_shared_layers": 0,
+        "use_double_wide_mlp": False,
+        "layer_types": ["full_attention"],
+        "rope_parameters": {
+            "full_attention": {
+                "rope_type": "proportional",
+                "partial_rotary_factor": 0.25,
+                "rope_theta": 1e6,
+            },
+            "sliding_attention": {"rope_type": "default", "rope_theta": 1e4},
+        },
+    },
+    shapes={
+        name: shape
+        for name, shape in layer_shapes("layers.0", head=16).items()
+        if "v_proj" not in name
+    }
+    | of_queries(0, head=16)
+    | ends(taps=5)
+    | {
+        "layers.0.self_attn.k_proj.weight": (16, 2 * WIDTH),
+        "layers.0.pre_feedforward_layernorm.weight": (WIDTH,),
+        "layers.0.post_feedforward_layernorm.weight": (WIDTH,),
+        "layers.0.layer_scalar": (1,),
+        "lm_head.weight": (VOCABULARY, WIDTH),
+    },
+    given=WHOLE_VOCABULARY,
+    seed=7,
+)
+SUBJECTS = (QWEN3, WINDOW, PARALLEL, FIRST, DEEPSPEC_QWEN3, DEEPSPEC_GEMMA4)
+# Who else's code is run, and what names the clone that has it.
+SCRIPTS = {
+    FIRST.name: ("eagle_torch.py", "SLIPSTREAM_EAGLE"),
+    DEEPSPEC_QWEN3.name: ("deepspec_torch.py", "SLIPSTREAM_DEEPSPEC"),
+    DEEPSPEC_GEMMA4.name: ("deepspec_torch.py", "SLIPSTREAM_DEEPSPEC"),
+}
 
 
 def steps_of(subject: Subject) -> int:
@@ -129,22 +206,28 @@ def steps_of(subject: Subject) -> int:
     return 1 if subject is WINDOW else STEPS
 
 
+def taps_of(subject: Subject) -> list[int]:
+    """By the numbers of `hidden_states`."""
+    if layers := subject.config.get("target_layer_ids"):
+        return [layer + 1 for layer in layers]
+    return list(subject.config.get("eagle_aux_hidden_state_layer_ids", [-1]))
+
+
 def theirs(subject: Subject) -> Arrays:
-    """By speculators, or by EAGLE's authors, in another process."""
-    clone = os.environ.get("SLIPSTREAM_EAGLE", "")
-    if subject is FIRST and not clone:
-        raise Unavailable("SLIPSTREAM_EAGLE names no clone of SafeAILab/EAGLE")
+    """By speculators, or by the authors, in another process."""
+    script, variable = SCRIPTS.get(subject.name, ("speculators_torch.py", ""))
+    if variable and variable not in os.environ:
+        raise Unavailable(f"{variable} names no clone")
     target = subject.target_model()
     states = hidden_states(target, list(PROMPT))
-    taps = subject.config.get("eagle_aux_hidden_state_layer_ids", [-1])
     inputs = {
         "embedding": numbers(target.model.embed_tokens.weight),
         "head": numbers(target.lm_head.weight),
-        "states": numbers(mx.concatenate([states[tap][:-1] for tap in taps], axis=-1)),
+        "states": numbers(mx.concatenate([states[tap][:-1] for tap in taps_of(subject)], axis=-1)),
         "ids": np.array(PROMPT[1:], dtype=np.int64),
         "steps": np.array(steps_of(subject)),
     }
-    script = "eagle_torch.py" if subject is FIRST else "speculators_torch.py"
+    clone = os.environ.get(variable, "")
     logits = by_torch(script, subject, inputs, packages="speculators", path=clone)["logits"]
     kept = logits if logits.shape[-1] == VOCABULARY else over_target(mx.array(logits))
     return {"logits": kept}

@@ -221,7 +221,7 @@ def test_a_hub_that_sends_too_much(client: Client):
     client.server.answers[f"/{NAME}/resolve/{client.server.commit(NAME)}/config.json"] = (
         client.server.repositories[NAME]["config.json"]
     )
-    fails(client, "sends more of .* than the .* bytes it lists")
+    fails(client, "sends more of .* than the .* bytes that")
     client.server.excess = b""
     recovers(client)
 

@@ -3,17 +3,23 @@ right is in tests/engine/test_fitting.py."""
 
 import math
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from models.drafter_folders import DrafterFolder, read_drafter
+from models.drafter_kinds import DrafterDescription
 from models.errors import Problem
 from models.memory.fit import ModelSize, cache_bytes, fit, require_fit, weights_bytes
 from models.memory.machine import Machine
+from models.memory.model_size import weigh
 from models.memory.shape import read_shape
+from models.model_folder import ModelFolder
 from tests.models.memory.test_shape import CONFIGS, GEMMA3, JSON, KEYS, LFM2, LLAMA, QWEN3_NEXT
+from tests.support.models.drafter_configs import drafter_layout, layout_names, write_drafter
 
 GB = 10**9
 LINUX = Machine("box", 64 * GB, 60 * GB, unified=False)
@@ -36,6 +42,7 @@ HEAD = ModelSize(
         "head_dim": 128,
         "intermediate_size": 14336,
     },
+    network=DrafterDescription("head", "Slipstream", taps=(10, 20, 32)),
 )
 
 
@@ -208,3 +215,26 @@ def test_any_config_is_a_fit_or_a_problem(
     assert found.largest_context >= 0
     assert math.isfinite(found.needed_bytes)
     assert "\n" not in found.reason
+
+
+@pytest.mark.parametrize("name", layout_names(refused=False))
+def test_every_drafter_is_counted(tmp_path: Path, name: str) -> None:
+    """Its weights, what it keeps of the conversation, and the target's states that wait for it."""
+    layout = drafter_layout(name)
+    files = ModelFolder(write_drafter(tmp_path / "drafter", layout))
+    drafter = weigh(read_drafter(files) or DrafterFolder.of_model(files))
+    target = ModelSize("target", GB, LLAMA | layout.target)
+    found = fit(target, drafter, context=4096, machine=MAC)
+    alone = fit(target, context=4096, machine=MAC)
+    assert found.drafter_weights_bytes == drafter.size_bytes > 0
+    kind = layout.expected["kind"]
+    assert (found.drafter_cache_bytes > 0) == (kind not in ("medusa", "gemma-4-assistant"))
+    states = 2048 * len(layout.expected.get("taps", ())) * read_shape(target.config).hidden_size * 2
+    assert found.working_bytes >= alone.working_bytes + states
+
+
+def test_a_drafter_of_which_only_the_size_is_known() -> None:
+    network = DrafterDescription("dflash", "z-lab")
+    found = fit(BIG, ModelSize("published", GB, {}, network=network), context=4096, machine=MAC)
+    assert found.drafter_weights_bytes == GB
+    assert found.fits

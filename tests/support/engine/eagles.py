@@ -41,6 +41,7 @@ def eagle_subject(kind: str, model: nn.Module, *, seed: int = 0) -> Subject:
     if kind == "P-EAGLE":
         shapes |= {"mask_hidden": (1, 1, 2 * width), "embed_tokens.weight": (vocabulary, width)}
     config = {
+        "architectures": ["LlamaForCausalLM" if kind == "EAGLE" else "LlamaForCausalLMEagle3"],
         "num_attention_heads": 4,
         "head_dim": 8,
         "vocab_size": vocabulary,

@@ -1,5 +1,7 @@
 """A tiny random head, and made-up answers for it to learn from: no model is needed."""
 
+from collections.abc import Sequence
+
 import mlx.core as mx
 import mlx.nn as nn
 import numpy as np
@@ -61,3 +63,18 @@ def row_of() -> mx.array:
     rows = np.full(VOCABULARY, -1)
     rows[KEPT] = np.arange(len(KEPT))
     return mx.array(rows)
+
+
+def cross_entropy(
+    logits: mx.array, one: RecordedAnswer, predicted: int, *, kept: Sequence[int]
+) -> float:
+    """Of `logits` (rows,) against what the target thought of the token at `predicted`; `kept` has
+    the token of each row."""
+    values = np.array(logits, dtype=np.float64)
+    log_probs = values - np.logaddexp.reduce(values)
+    place, total = predicted - one.prompt, 0.0
+    tokens, log_chances = one.top_tokens[place].tolist(), one.top_log_probs[place].tolist()
+    for token, log_chance in zip(tokens, log_chances, strict=True):
+        if token in kept:
+            total -= np.exp(log_chance) * log_probs[kept.index(token)]
+    return total

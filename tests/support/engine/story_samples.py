@@ -1,16 +1,24 @@
 """What the distiller's tests ask."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import mlx.core as mx
 
+from engine.decoder import Decoder
 from engine.distil.answering import TokenizedPrompt
 from engine.distil.head_learner import HeadLearner
+from engine.distil.measure import ChainAcceptance
+from engine.distil.store import RecordedAnswer
+from engine.draft_length.policy import Fixed
+from engine.drafters import Drafter
 from engine.drafters.head_network import BoundHead, new_head, shape_for
 from engine.loading import LoadedModel
 from engine.model_parts import embedding
+from engine.request import Request
+from engine.session import Session
+from tests.support.engine.sessions import done_of, tokens_of
 
 STORIES = Path(__file__).parents[2] / "data" / "stories260K"
 
@@ -47,3 +55,24 @@ def new_story_head(stories: LoadedModel, *, rows: int = 512) -> BoundHead:
 def new_story_learner(stories: LoadedModel, *, rows: int = 512) -> HeadLearner:
     """Such a head, as it learns."""
     return HeadLearner(new_story_head(stories, rows=rows), embedding(stories.model))
+
+
+def by_the_engine(
+    stories: LoadedModel,
+    make_drafter: Callable[[Decoder], Drafter],
+    answers: Sequence[RecordedAnswer],
+    *,
+    chain: int,
+) -> ChainAcceptance:
+    """What drafting `chain` tokens does for the same greedy answers."""
+    session = Session(stories)
+    session.drafter = make_drafter(session.decoder)
+    session.policy = Fixed(chain)
+    committed = passes = 0
+    for one in answers:
+        prompt, written = one.tokens[: one.prompt], one.tokens[one.prompt :]
+        events = list(session.complete(prompt, Request(max_tokens=len(written))))
+        assert tokens_of(events) == written
+        committed += done_of(events).stats.committed
+        passes += done_of(events).stats.rounds
+    return ChainAcceptance(committed, passes)

@@ -55,3 +55,11 @@ def _layout(told: list[Any]) -> TensorLayout:
     if told and isinstance(told[0], str):
         return TensorLayout(told[0], tuple(told[1]))
     return TensorLayout("BF16", tuple(told))
+
+
+def drafter_files(
+    layout: DrafterLayout, folder: Path, *, weights: str = "model.safetensors"
+) -> dict[str, bytes]:
+    """The files of that drafter, as a hub has them; `folder` is where they are made."""
+    made = write_drafter(folder, layout, weights=weights)
+    return {path.name: path.read_bytes() for path in made.iterdir()}

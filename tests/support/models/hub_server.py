@@ -299,15 +299,16 @@ class _Handler(BaseHTTPRequestHandler):
         if hub.corrupt.get(file, 0):
             hub.corrupt[file] -= 1
             body = bytes(byte ^ 0x55 for byte in data)
-        asked = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", ""))
+        asked = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
         if asked and hub.ranges:
             start = int(asked[1])
+            whole, body = len(body), body[: int(asked[2]) + 1] if asked[2] else body
             if start >= len(body):
                 self._send(416, b"", {"Content-Range": f"bytes */{len(body)}"})
                 return
             self.send_response(206)
             stated = start + hub.wrong_start
-            self.send_header("Content-Range", f"bytes {stated}-{len(body) - 1}/{len(body)}")
+            self.send_header("Content-Range", f"bytes {stated}-{len(body) - 1}/{whole}")
         else:
             self.send_response(200)
         body = body[start:] + hub.excess

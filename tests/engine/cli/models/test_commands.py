@@ -14,9 +14,11 @@ from engine.cli.models import commands
 from models.files import models_folder
 from models.hub.queue import Queue
 from models.records import Candidate, Download, Fit, Incomplete, Installed, PairOffer, SearchResult
+from models.starter import STARTER
 from tests.support.engine import tiny
 from tests.support.engine.ended import CONTROLS, Command
 from tests.support.engine.repositories import NAME, answer_of, assert_refused, lines_of
+from tests.support.models.drafter_configs import drafter_files, drafter_layout
 from tests.support.models.hub_server import HubServer, Refusal, Told
 
 
@@ -248,6 +250,34 @@ def test_fit(run: Command, imported: Path, hub: HubServer) -> None:
     assert answer_of(run("models", "fit", offer, "--json"))["target"] == offer
     assert_refused(run("models", "fit", "nonsense"), "nonsense", "slipstream models list")
     assert_refused(run("models", "fit", "my model", "--drafter", "head"), "no drafter head")
+    assert_refused(run("models", "fit", "my model", "--drafter", "mtp"), "no MTP module")
+
+
+def test_fit_with_a_drafter_that_is_not_here(
+    run: Command, imported: Path, hub: HubServer, tmp_path: Path
+) -> None:
+    layout = drafter_layout("dspark-deepspec")
+    hub.repositories["o/spark"] = drafter_files(layout, tmp_path / "made")
+    weights = len(hub.repositories["o/spark"]["model.safetensors"])
+    told = answer_of(run("models", "fit", "my model", "--drafter", "lookup+o/spark", "--json"))
+    assert told["drafter_weights_bytes"] >= weights
+    assert told["drafter_cache_bytes"] > 0
+    assert not hub.requests("safetensors")
+
+
+def test_what_others_trained_is_listed_for_every_target_of_the_catalog(run: Command) -> None:
+    offers = answer_of(run("models", "pair", "--json"))["offers"]
+    targets = [offer["target"] for offer in offers if offer["target"] != STARTER.name]
+    found = {
+        target: answer_of(run("models", "pair", "--target", target, "--json"))["candidates"]
+        for target in targets
+    }
+    assert all(one["reason"] and not one["tried"] for all_ in found.values() for one in all_)
+    kinds = {one["kind"] for all_ in found.values() for one in all_}
+    assert {"dspark", "dflash", "eagle-3", "mtp", "pard"} <= kinds
+    shown = run("models", "pair", "--target", targets[0])
+    assert targets[0] in shown.out
+    assert_refused(run("models", "pair", "--target", "nonsense"), "nonsense")
 
 
 # Converting

@@ -20,6 +20,7 @@ from models.starter import MARKER_NAME, STARTER
 from tests.support.engine import tiny
 from tests.support.engine.ended import Command, Run
 from tests.support.engine.repositories import NAME, answer_of, assert_refused, child, lines_of
+from tests.support.models.drafter_configs import drafter_files, drafter_layout
 from tests.support.models.hub_server import HubServer
 from tests.support.models.tiny_gguf import TinyGguf
 
@@ -72,6 +73,35 @@ def test_a_person_reads_what_was_fetched(run: Command, hub: HubServer) -> None:
     assert run("models", "pull", NAME).code == 0
     assert hub.sent_bytes == sent
     assert "empty" in run("models", "pull").err
+
+
+@pytest.mark.parametrize(
+    ("layout", "part", "name", "kind"),
+    [
+        ("dspark-deepspec", "", "Qwen/Tiny-27B", "dspark"),
+        ("mtp-huggingface-inside", "/mtp.safetensors", "Tiny-27B-MTP", "mtp"),
+    ],
+)
+def test_drafters_of_others(
+    run: Command, hub: HubServer, tmp_path: Path, layout: str, part: str, name: str, kind: str
+) -> None:
+    hub.repositories["Qwen/Tiny-27B"] = drafter_files(drafter_layout(layout), tmp_path / "made")
+    *told, last = lines_of(run("models", "pull", f"Qwen/Tiny-27B{part}", "--json"))
+    assert {one["download"]["repository"] for one in told} == {f"Qwen/Tiny-27B{part}"}
+    assert told[-1]["download"]["status"] == "done"
+    model = Installed(**last["installed"])
+    assert (model.name, model.role, model.drafter_kind, model.problem) == (
+        name,
+        "drafter",
+        kind,
+        "",
+    )
+    assert last["installed"] in answer_of(run("models", "list", "--json"))["installed"]
+    sent = hub.sent_bytes
+    assert run("models", "pull", f"Qwen/Tiny-27B{part}").out == f"{name}\n"
+    assert hub.sent_bytes == sent
+    assert run("models", "remove", name, "--yes").code == 0
+    assert last["installed"] not in answer_of(run("models", "list", "--json"))["installed"]
 
 
 def test_a_newer_revision_takes_the_name_over(run: Command, hub: HubServer) -> None:

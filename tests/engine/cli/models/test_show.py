@@ -166,6 +166,22 @@ def test_candidates(console: Console) -> None:
     assert "--drafter none" in written(console)
 
 
+def test_published_candidates(console: Console) -> None:
+    published = Candidate(
+        "o/spark", "dspark", False, "Fetch it.", installed=False, licence="mit", tried=False
+    )
+    show_candidates(console, "o/target", [published])
+    assert "o/spark  DSpark, not here yet, not tried, licence mit" in written(console)
+    show_candidates(console, "o/target", [replace(published, kind="gemma-4-assistant", licence="")])
+    assert "Gemma-4 assistant, not here yet, not tried, licence not known" in written(console)
+
+
+def test_installed_drafters_go_by_their_kind(console: Console) -> None:
+    mtp = Installed("o/mtp", "/", "hub", "drafter", 9, None, "", 4, None, True, drafter_kind="mtp")
+    show_local(console, Inventory(installed=(mtp,)))
+    assert "MTP" in written(console)
+
+
 def test_a_fit(console: Console) -> None:
     show_fit(console, Fit("t", "d", 8192, 7, 6, 5, 4, 3, 30, 20480, True, "All is well."))
     text = written(console)

@@ -1,0 +1,146 @@
+"""Quantizes a drafter that others have trained, and keeps a target's MTP module.
+
+mlx-lm leaves such modules out of what it converts; here they are written beside the model, or into
+a folder of their own. Knows tensors by their names and shapes; what a network computes with them is
+for `engine.drafters`. Nothing is quantized of what is small or decides a lot: norms, and the heads
+that correct and judge a block.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import mlx.core as mx
+
+from engine.cli.models.convert import (
+    Quantization,
+    copy_files,
+    no_cache,
+    require_room,
+    write_weights,
+)
+from models.drafter_folders import DrafterFolder
+from models.drafter_packagings import MODULE_NAME, module_config
+from models.errors import Problem
+from models.files import new_folder, write_json
+
+BITS = (4, 8)
+_DEFAULT_BITS = 8  # with which published drafters lose no acceptance
+_KEPT = re.compile(
+    r"(^|\.)(markov_head|confidence_head|candidate_selector|masked_embedding|attention_conv"
+    r"|mlp_conv|gate|shared_expert_gate|kv_b_proj|d2t|t2d)\."
+)
+_FUSED_EXPERTS = ".experts.gate_up_proj"
+_PACKED_EXPERTS = ".experts.down_proj"
+
+
+def convert_drafter(
+    drafter: DrafterFolder,
+    folder: Path,
+    quantization: Quantization,
+    *,
+    progress: Callable[[int, int], None] | None = None,
+) -> Path:
+    """Write `drafter` into the new `folder`, quantized to 8 or 4 bits, and return it.
+
+    A target's own module becomes a drafter by itself. It appears complete or not at all. Raises
+    `Problem`.
+    """
+    chosen = for_drafters(quantization)
+    if drafter.description.is_whole_model or drafter.kind == "head":
+        raise Problem(
+            f"{drafter.name} is no drafter that is converted so.",
+            "Convert a model with a tokenizer as a model; heads are 8-bit as they are.",
+        )
+    config = dict(drafter.config)
+    if drafter.description.prefixes or drafter.weights[0].name.startswith("mtp"):
+        config = config if "source" in config else module_config(config)
+    if any(name.endswith(".scales") for name in drafter.layouts):
+        raise Problem(
+            f"{drafter.name} is quantized already: rounding it again would lose more.",
+            "Use it as it is, or convert the float drafter that it was made from.",
+        )
+    with new_folder(folder) as partial, no_cache():
+        weights = _quantized(_tensors(drafter), chosen)
+        config.pop("quantization_config", None)
+        config["quantization"] = {"group_size": chosen.group_size, "bits": chosen.low_bits}
+        require_room(partial, weights)
+        write_weights(weights, partial, progress, stem="model")
+        write_json(partial / "config.json", config)
+        copy_files(drafter.path, partial)
+    return folder
+
+
+def keep_module(
+    module: DrafterFolder,
+    folder: Path,
+    quantization: Quantization,
+    *,
+    progress: Callable[[int, int], None] | None = None,
+) -> None:
+    """Write the module of a target beside what it was converted to, in 8 bits.
+
+    Its groups are those of the model, whose config.json speaks for both.
+    """
+    chosen = Quantization(_DEFAULT_BITS, quantization.group_size)
+    weights = _quantized(_tensors(module), chosen)
+    require_room(folder, weights)
+    write_weights(weights, folder, progress, stem=MODULE_NAME.removesuffix(".safetensors"))
+
+
+def for_drafters(quantization: Quantization) -> Quantization:
+    """The same with a drafter's default of 8 bits. Raises `Problem` for what drafters lack."""
+    if quantization.recipe:
+        raise Problem("Recipes are for models, not for drafters.", "Leave out --recipe.")
+    chosen = replace(quantization, bits=quantization.bits or _DEFAULT_BITS)
+    if chosen.bits not in BITS:
+        raise Problem(f"A drafter cannot get {chosen.bits} bits.", "Choose --bits 8 or 4.")
+    return chosen
+
+
+def _tensors(drafter: DrafterFolder) -> dict[str, mx.array]:
+    """Its tensors; each is read when it is used."""
+    found: dict[str, mx.array] = {}
+    for path in drafter.weights:
+        loaded: dict[str, mx.array] = mx.load(str(path))  # type: ignore[assignment]
+        found |= {name: array for name, array in loaded.items() if name in drafter.layouts}
+    return found
+
+
+def _quantized(tensors: dict[str, mx.array], quantization: Quantization) -> dict[str, mx.array]:
+    """The matrices packed; nothing is computed before it is written."""
+    group_size, bits = quantization.group_size, quantization.low_bits
+    # Rows that are picked one by one are not unpacked.
+    picked = any(".masked_embedding." in f".{name}" for name in tensors)
+    made: dict[str, mx.array] = {}
+    for name, array in _apart(tensors).items():
+        base = name.removesuffix(".weight")
+        whole = array.ndim > 1 and array.shape[-1] % group_size == 0
+        floats = mx.issubdtype(array.dtype, mx.floating)
+        kept = _KEPT.search(name) or (picked and base.endswith("embed_tokens"))
+        if name == base or kept or not whole or not floats:
+            made[name] = array
+            continue
+        cast = array.astype(mx.bfloat16) if array.dtype == mx.float32 else array
+        parts = mx.quantize(cast, group_size=group_size, bits=bits)
+        for part, packed in zip(("weight", "scales", "biases"), parts, strict=True):
+            made[f"{base}.{part}"] = packed
+    return made
+
+
+def _apart(tensors: dict[str, mx.array]) -> dict[str, mx.array]:
+    """With experts as mlx-lm has them: published ones lie together, two matrices in one."""
+    apart: dict[str, mx.array] = {}
+    for name, array in tensors.items():
+        if name.endswith(_FUSED_EXPERTS):
+            before = name.removesuffix(_FUSED_EXPERTS)
+            gate, up = mx.split(array, 2, axis=-2)
+            apart[f"{before}.switch_mlp.gate_proj.weight"] = gate
+            apart[f"{before}.switch_mlp.up_proj.weight"] = up
+        elif name.endswith(_PACKED_EXPERTS):
+            before = name.removesuffix(_PACKED_EXPERTS)
+            apart[f"{before}.switch_mlp.down_proj.weight"] = array
+        else:
+            apart[name] = array
+    return apart

@@ -1,0 +1,110 @@
+"""What `slipstream convert` makes of what a person named: a model, a drafter, an MTP module.
+
+Finds the source, and says where the result goes; convert.py and convert_drafter.py make it.
+"""
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from engine.cli.models.convert import Quantization, convert
+from engine.cli.models.convert_drafter import convert_drafter, for_drafters, keep_module
+from models.drafter_folders import DrafterFolder, own_module, read_drafter
+from models.errors import Problem
+from models.files import data_folder, models_folder
+from models.gguf.importing import import_gguf
+from models.hub.cache_layout import storage_of
+from models.installed.inventory import ModelPlace, describe
+from models.installed.resolve import find
+from models.installed.store import installed
+from models.memory.machine import this_machine
+from models.model_folder import ModelFolder, inspect
+from models.records import Installed
+
+
+def convert_source(
+    source: str,
+    folder: Path | None,
+    quantization: Quantization,
+    *,
+    progress: Callable[[int, int], None],
+    module_only: bool = False,
+) -> Path:
+    """The new folder, of a model or a drafter. Raises `Problem`.
+
+    `source` is a folder, a GGUF file, or the name of a model here; `folder`, by default one of
+    Slipstream's own, is named after both. `module_only`: of the model only its MTP module. An
+    exception from `progress` ends the work, and nothing is left of it.
+    """
+    quantization.check()
+    found = _find(source)
+    is_gguf = found.suffix.lower() == ".gguf" and found.is_file()
+    if is_gguf and quantization != Quantization():
+        raise Problem(
+            "A GGUF file is quantized already, and is imported as it is.",
+            "Leave out --bits, --group-size and --recipe.",
+        )
+    if is_gguf:
+        return import_gguf(found, folder or models_folder() / found.stem, progress=progress)
+    files = ModelFolder(found)
+    drafter = _module(files) if module_only else read_drafter(files)
+    if drafter is not None and not drafter.description.is_whole_model:
+        name = _name(found, for_drafters(quantization), part="-MTP" if module_only else "")
+        place = folder or data_folder() / "drafters" / name
+        return convert_drafter(drafter, place, quantization, progress=progress)
+
+    def beside(made: Path) -> None:
+        module = None
+        with suppress(Problem):  # one that cannot be read is left out, as mlx-lm does with all
+            module = own_module(files)
+        if module is not None:
+            keep_module(module, made, quantization, progress=progress)
+
+    return convert(
+        found,
+        folder or models_folder() / _name(found, quantization),
+        quantization,
+        available_bytes=this_machine().available_bytes,
+        progress=progress,
+        beside=beside,
+    )
+
+
+def _module(files: ModelFolder) -> DrafterFolder:
+    module = own_module(inspect(files.path))
+    if module is None:
+        raise Problem(
+            f"{files.name} has no MTP module.",
+            "Convert it without --mtp, or choose the model as it was published.",
+        )
+    return module
+
+
+def _find(source: str) -> Path:
+    path = Path(os.path.expanduser(source))
+    return path if path.exists() else Path(find(source, models=installed()).path)
+
+
+def _name(source: Path, quantization: Quantization, *, part: str = "") -> str:
+    """A name as repositories of converted models have it; a snapshot's own name is a hash."""
+    folder = source.resolve()
+    found = storage_of(folder)
+    name = found[0].name.rpartition("/")[2] if found else folder.name
+    recipe = quantization.recipe.replace("_", "-")
+    return f"{name}{part}-{recipe or f'{quantization.low_bits}bit'}"
+
+
+def installed_at(folder: Path) -> Installed:
+    """The record of the model in a new folder, wherever that is. Raises `Problem`."""
+    found = [model for model in installed() if Path(model.path).resolve() == folder.resolve()]
+    return found[0] if found else _elsewhere(folder)
+
+
+def _elsewhere(folder: Path) -> Installed:
+    """The record of what is in a folder outside all that `installed` lists."""
+    place = ModelPlace(folder.name, ModelFolder(folder.absolute()), "folder", removable=False)
+    found = describe(place).record
+    if found.problem:
+        raise Problem(found.problem, found.remedy)
+    return found

@@ -1,0 +1,252 @@
+"""How a block drafter learns (DFlash, arXiv 2602.06036): all tokens of a block from one pass.
+
+A block may begin at every position of an answer. It sees the target's states up to there, the token
+after them, which is its anchor, and itself. The blocks of an answer are read side by side, as a
+batch; they share the context, of which each sees its own part.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import mlx.core as mx
+import mlx.nn as nn
+import numpy as np
+
+from engine.device import fetch
+from engine.distil.learner import Rates
+from engine.distil.loss import FURTHER, Batch, soft_cross_entropy
+from engine.distil.store import RecordedAnswer
+from engine.drafters.block import ContextCache
+from engine.drafters.dflash import (
+    BlockAttention,
+    BlockLayer,
+    BlockShape,
+    DFlash,
+    Rotation,
+    save_dflash,
+)
+from engine.drafters.head_network import shape_for
+from engine.loading import LoadedModel
+from engine.model_parts import embedding, embedding_scale, final_norm, output_rows
+
+_LAYERS = 2
+_BLOCK = 5  # rows: the anchor and four masks
+
+
+class SharedContext(ContextCache):
+    """Stands in for a layer's cache: the context of all blocks of an answer, and what each sees.
+
+    `seen` (blocks, 1, rows, context + rows).
+    """
+
+    def __init__(self, seen: mx.array) -> None:
+        self.seen = seen
+        self._keys: mx.array | None = None
+        self._values: mx.array | None = None
+
+    def append(self, keys: mx.array, values: mx.array) -> None:
+        self._keys, self._values = keys, values
+
+    def beside(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
+        assert self._keys is not None
+        assert self._values is not None
+        shared = (
+            mx.broadcast_to(part, (keys.shape[0], *part.shape[1:]))
+            for part in (self._keys, self._values)
+        )
+        (all_keys, all_values) = (
+            mx.concatenate([part, own], axis=2)
+            for part, own in zip(shared, (keys, values), strict=True)
+        )
+        return all_keys, all_values
+
+
+class LearningAttention(BlockAttention):
+    """Many blocks at once: what each sees, their context says."""
+
+    def __call__(self, x: mx.array, position: int | mx.array, cache: ContextCache) -> mx.array:
+        assert isinstance(cache, SharedContext)
+        self._seen = cache.seen
+        return super().__call__(x, position, cache)
+
+    def visible(self, context: int, rows: int) -> mx.array | None:
+        return self._seen
+
+
+class LearningLayer(BlockLayer):
+    def __init__(self, shape: BlockShape, index: int) -> None:
+        super().__init__(shape, index)
+        self.self_attn = LearningAttention(shape, index)
+
+
+@dataclass(frozen=True, slots=True)
+class BlockLearner:
+    """`embedding` is the target's, `scale` what it multiplies embeddings by, `layers` how many it
+    has, and `vocabulary` its number of logits."""
+
+    network: DFlash
+    shape: BlockShape
+    kept: mx.array
+    embedding: nn.Module
+    scale: float
+    layers: int
+    vocabulary: int
+
+    @property
+    def rates(self) -> Rates:
+        return Rates(0.03, 1e-3)
+
+    @classmethod
+    def weights(cls, model: nn.Module, *, rows: int) -> int:
+        shape = _shape(model, mask=0)
+        width, dim = shape.hidden_size, shape.head_dim
+        attention = 2 * width * dim * (shape.num_attention_heads + shape.num_key_value_heads)
+        layer = attention + 3 * width * shape.intermediate_size
+        return len(shape.taps) * width**2 + _LAYERS * layer + width * rows
+
+    @classmethod
+    def begin(cls, target: LoadedModel, kept: mx.array) -> Self:
+        """It begins close to the target: its last state is the context, its rows the output."""
+        model = target.model
+        shape = _shape(model, mask=min(target.ends, default=0))
+        network, width = DFlash(shape, LearningLayer), shape.hidden_size
+        last = mx.concatenate([mx.zeros((width, (len(shape.taps) - 1) * width)), mx.eye(width)], 1)
+        network.fc.weight = 0.3 * network.fc.weight + last
+        for layer in network.layers:
+            layer.self_attn.o_proj.weight = mx.zeros_like(layer.self_attn.o_proj.weight)
+            layer.mlp.down_proj.weight = mx.zeros_like(layer.mlp.down_proj.weight)
+        network.lm_head = nn.Linear(width, kept.size, bias=False)
+        network.lm_head.weight = output_rows(model, kept).astype(mx.float32)
+        norm = final_norm(model)
+        if isinstance(norm, nn.RMSNorm):
+            network.norm.weight = norm.weight.astype(mx.float32)
+        mx.eval(network.parameters())
+        vocabulary: int = model(mx.zeros((1, 1), dtype=mx.int32)).shape[-1]
+        return cls(
+            network,
+            shape,
+            kept,
+            embedding(model),
+            embedding_scale(model),
+            len(model.layers),
+            vocabulary,
+        )
+
+    def steps(self, share: float) -> int:
+        return self.shape.most
+
+    def loss(self, batch: Batch, steps: int) -> mx.array:
+        """The sum of the places' cross entropies, further ones weighing less.
+
+        Blocks begin as far from each other as they are long, so that each token is predicted once;
+        where the first one begins differs from batch to batch.
+        """
+        first = len(batch.rank) % steps
+        begins = np.flatnonzero(batch.rank % steps == first)
+        if not begins.size:  # all answers are too short
+            begins = np.flatnonzero(batch.rank == 0)
+        tail = batch.states.shape[1] - batch.lead
+        sequence, position = np.divmod(batch.predicting[begins], tail)
+        position = position + batch.lead
+        states = []
+        for i in np.unique(sequence):
+            skipped, last = int(batch.padding[i]), int(position[sequence == i].max())
+            states.append(
+                self._read(
+                    batch.states[int(i), skipped : last + 1],
+                    batch.after[int(i)],
+                    position[sequence == i],
+                    skipped,
+                )
+            )
+        read = mx.concatenate(states)
+        total = mx.array(0.0)
+        for k in range(steps):
+            told = begins + k
+            inside = told < len(batch.rank)
+            inside[inside] = batch.rank[told[inside]] == batch.rank[begins[inside]] + k
+            if not inside.any():
+                break
+            blocks, counted = mx.array(np.flatnonzero(inside)), mx.array(told[inside])
+            entropy = soft_cross_entropy(
+                read[blocks, k],
+                self.network.lm_head.weight,
+                batch.rows[counted],
+                batch.chances[counted],
+            )
+            total = total + FURTHER**k * entropy
+        return total
+
+    def chains(self, answer: RecordedAnswer, length: int) -> Iterator[np.ndarray]:
+        positions = len(answer.tokens) - 2
+        read = self._read(
+            answer.states[:positions].astype(mx.float32),
+            mx.array(answer.tokens[1:-1]),
+            np.arange(positions),
+            0,
+        )
+        for place in range(min(length, self.shape.most)):
+            drafted = mx.argmax(self.network.lm_head(read[:, place]), axis=-1)
+            yield np.array(fetch(self.kept[drafted])[0])
+
+    def save(self, folder: Path, *, target: str, fingerprint: str) -> None:
+        save_dflash(
+            self.network,
+            self.shape,
+            self.kept,
+            folder,
+            target=target,
+            fingerprint=fingerprint,
+            layers=self.layers,
+            vocabulary=self.vocabulary,
+        )
+
+    def _read(
+        self, states: mx.array, after: mx.array, begins: np.ndarray, skipped: int
+    ) -> mx.array:
+        """The normed states of the places of some blocks, (blocks, places, width).
+
+        `states` (n, taps, width) of an answer, `after` the tokens behind its positions; a block
+        begins behind each position in `begins`, which counts `skipped` that have no states.
+        """
+        anchors = after[mx.array(begins)][:, None].astype(mx.int32)
+        masks = mx.full((len(begins), self.shape.block_size - 1), self.shape.mask_token, mx.int32)
+        ids = mx.concatenate([anchors, masks], axis=1)
+        embedded = self.embedding(ids).astype(mx.float32) * self.scale
+        begins = begins - skipped
+        shared = SharedContext(self._seen(begins, states.shape[0]))
+        cache: list[ContextCache] = [SharedContext(shared.seen) for _ in self.network.layers]
+        self.network.extend(states[None], 0, cache)
+        x = self.network(mx.stop_gradient(embedded), mx.array(begins + 1), cache)
+        return self.network.norm(x[:, self.shape.first_slot :])
+
+    def _seen(self, begins: np.ndarray, context: int) -> mx.array:
+        """(blocks, 1, rows, context + rows): the context up to where the block begins, and the
+        block's rows before each."""
+        rows = self.shape.block_size
+        before = np.arange(context) <= begins[:, None, None, None]
+        before = np.broadcast_to(before, (len(begins), 1, rows, context))
+        own = np.broadcast_to(np.tri(rows, dtype=bool), (len(begins), 1, rows, rows))
+        return mx.array(np.concatenate([before, own], axis=-1))
+
+
+def _shape(model: nn.Module, *, mask: int) -> BlockShape:
+    """As wide as the target, reading what a head reads."""
+    head = shape_for(model, rows=1)
+    return BlockShape(
+        hidden_size=head.hidden_size,
+        target_width=head.hidden_size,
+        taps=head.layers,
+        num_attention_heads=head.num_attention_heads,
+        num_key_value_heads=head.num_key_value_heads,
+        head_dim=head.head_dim,
+        intermediate_size=head.intermediate_size,
+        rms_norm_eps=head.rms_norm_eps,
+        rotation=Rotation(dims=head.head_dim, base=head.rope_theta),
+        windows=(None,) * _LAYERS,
+        causal=(True,) * _LAYERS,
+        block_size=_BLOCK,
+        mask_token=mask,
+    )

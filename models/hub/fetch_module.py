@@ -1,0 +1,284 @@
+"""Fetches the MTP module out of a target's repository, and nothing else of it.
+
+Such a module is a part of the published model that mlx-lm leaves out. It may be some hundred
+megabytes among many gigabytes, so only its bytes are asked for: the headers of the files that hold
+its tensors, then the tensors, which become a folder of their own with one mtp.safetensors.
+
+The hub publishes hashes of whole files, so these bytes are checked less than a model's: each answer
+must name the place and the file's size that were expected.
+"""
+
+import json
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import wait
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from models.drafter_packagings import (
+    MODULE_NAME,
+    classify,
+    classify_inside,
+    module_config,
+    mtp_prefixes,
+)
+from models.errors import Problem
+from models.files import data_folder, models_folder, new_folder, write_json
+from models.hub.client import Hub
+from models.hub.fetch import LOOK_SECONDS, Meter, report
+from models.hub.repository import Repository, RepositoryFile, is_weights_name
+from models.hub.stopping import Stop, Stopped, apart
+from models.hub.transfer import transfer
+from models.in_words import size
+from models.model_folder import refuse_absurd
+from models.records import Download
+from models.safetensors_file import (
+    MAXIMUM_HEADER_BYTES,
+    SafetensorsWriter,
+    StoredTensor,
+    TensorLayout,
+    header_size,
+    read_header,
+)
+
+_INDEX_NAME = "model.safetensors.index.json"
+_MOST_INDEX_BYTES = 100_000_000
+_NO_MODULE = "Choose another drafter: slipstream models pair --target NAME lists them."
+
+
+@dataclass(frozen=True)
+class _Span:
+    """Bytes of a file that lie together, with the tensors in them and where each begins there."""
+
+    file: RepositoryFile
+    bytes: range
+    tensors: Mapping[str, tuple[TensorLayout, int]]
+
+
+def module_folder(repository: str, *, home: Path | None = None) -> Path:
+    """Where the module of that repository is kept."""
+    return data_folder(home) / "drafters" / f"{repository.rpartition('/')[2]}-MTP"
+
+
+def fetch_module(
+    repository: Repository,
+    *,
+    hub: Hub,
+    home: Path | None = None,
+    progress: Callable[[Download], None] | None = None,
+    cancelled: Callable[[], bool] | None = None,
+    wait_seconds: float = 1.0,
+) -> Path:
+    """Fetch the module of `repository`; its folder, which appears whole or not at all.
+
+    One that is there from the same commit is not fetched again; one from another commit must be
+    deleted first. The callbacks are as those of `fetch`. What was received is kept until it is
+    whole. Raises Problem, and Stopped.
+    """
+    folder = module_folder(repository.name, home=home)
+    if _is_there(folder, repository):
+        return folder
+    parts = models_folder(home) / ".hub" / f"mtp--{repository.revision}"
+    try:
+        parts.mkdir(parents=True, exist_ok=True)
+        stop = Stop()
+        work = _Work(repository, hub, parts, stop, wait_seconds, {})
+        _watched(work, progress=progress, cancelled=cancelled)
+        with new_folder(folder) as made:
+            _assemble(work, made)
+        shutil.rmtree(parts, ignore_errors=True)
+    except OSError as error:
+        raise Problem(
+            f"The MTP module of {repository.name} cannot be stored: {error.strerror or error}.",
+            "Make room on the disk, and try again.",
+        ) from error
+    return folder
+
+
+@dataclass
+class _Work:
+    """One fetch. `spans` is known once the headers were read; `done` has the bytes by span."""
+
+    repository: Repository
+    hub: Hub
+    parts: Path
+    stop: Stop
+    wait_seconds: float
+    done: dict[int, int]
+    config: Mapping[str, Any] | None = None
+    spans: tuple[_Span, ...] = ()
+
+    def run(self) -> None:
+        """Find the tensors, and bring all spans. Raises Problem, Stopped, OSError."""
+        self.config = self.hub.config(self.repository)
+        refuse_absurd(self.config)
+        self.spans = tuple(self._find())
+        needed = sum(len(span.bytes) for span in self.spans)
+        free = shutil.disk_usage(self.parts).free
+        if 2 * needed > free:  # the parts, and the file that is made of them
+            raise Problem(
+                f"The MTP module of {self.repository.name} needs {size(2 * needed)} while it is "
+                f"put together, and {size(free)} are free.",
+                "Make room on the disk.",
+            )
+        for number in range(len(self.spans)):
+            self.bring(number)
+
+    def bring(self, number: int) -> None:
+        span = self.spans[number]
+        transfer(
+            self.hub,
+            self.repository,
+            span.file,
+            self.path(span),
+            stop=self.stop,
+            came=lambda came: self.done.__setitem__(number, came),
+            wait_seconds=self.wait_seconds,
+            part=span.bytes,
+        )
+        self.done[number] = len(span.bytes)
+
+    def path(self, span: _Span) -> Path:
+        """Where the bytes of a span are kept."""
+        return self.parts / f"{span.file.digest[:16]}-{span.bytes.start}-{span.bytes.stop}"
+
+    def _find(self) -> Iterator[_Span]:
+        """The module's tensors, as they lie in the files."""
+        config = self.config or {}
+        beside = self.repository.file(MODULE_NAME)
+        files = [beside] if beside else self._shards(config)
+        headers = {file: self._header(file) for file in files}
+        layouts = {
+            name: tensor.layout for found in headers.values() for name, tensor in found[1].items()
+        }
+        prefixes: tuple[str, ...] = ()
+        if beside is None:
+            prefixes = mtp_prefixes(config, layouts)
+            if classify_inside(config, layouts, name=self.repository.name) is None:
+                raise self._no_module()
+        elif classify(config, layouts, name=self.repository.name).kind != "mtp":
+            raise self._no_module()
+        for file, (begin, tensors) in headers.items():
+            own = {name: each for name, each in tensors.items() if name.startswith(prefixes or "")}
+            yield from _spans(file, begin, own)
+
+    def _shards(self, config: Mapping[str, Any]) -> list[RepositoryFile]:
+        """The files that hold the module's tensors, by the index where there is one."""
+        listed = [file for file in self.repository.files if is_weights_name(file.name)]
+        if self.repository.file(_INDEX_NAME) is None:
+            return listed
+        index = self.hub.read(self.repository, _INDEX_NAME, maximum_bytes=_MOST_INDEX_BYTES)
+        try:
+            places = json.loads(index)["weight_map"]
+            names = {str(name): str(file) for name, file in places.items()}
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+            raise Problem(
+                f"The index of {self.repository.name} cannot be read.", "Choose another model."
+            ) from error
+        prefixes = mtp_prefixes(config, names)
+        if not prefixes:
+            raise self._no_module()
+        wanted = {file for name, file in names.items() if name.startswith(prefixes)}
+        return [file for file in listed if file.name in wanted]
+
+    def _header(self, file: RepositoryFile) -> tuple[int, dict[str, StoredTensor]]:
+        """Where the tensors of a file begin, and which they are."""
+        prefix = self._bytes(file, range(min(8, file.size_bytes)))
+        length = header_size(prefix, file.size_bytes, file_name=file.name)
+        begin = 8 + length
+        header = self._bytes(file, range(8, begin))
+        return begin, read_header(header, file.size_bytes - begin, file_name=file.name)
+
+    def _bytes(self, file: RepositoryFile, part: range) -> bytes:
+        """A few bytes of a file."""
+        path = self.parts / "header"
+        path.unlink(missing_ok=True)
+        if len(part) > MAXIMUM_HEADER_BYTES:
+            raise Problem(f"The header of {file.name} is too long.", "Choose another model.")
+        transfer(
+            self.hub,
+            self.repository,
+            file,
+            path,
+            stop=self.stop,
+            came=lambda came: None,
+            wait_seconds=self.wait_seconds,
+            part=part,
+        )
+        data = path.read_bytes()
+        path.unlink()
+        return data
+
+    def _no_module(self) -> Problem:
+        return Problem(
+            f"{self.repository.name} has no MTP module that Slipstream knows.", _NO_MODULE
+        )
+
+
+def _is_there(folder: Path, repository: Repository) -> bool:
+    try:
+        told = json.loads((folder / "config.json").read_text())
+    except (OSError, ValueError):
+        return False
+    return isinstance(told, dict) and told.get("source") == _source(repository)
+
+
+def _source(repository: Repository) -> dict[str, str]:
+    return {"repository": repository.name, "revision": repository.revision}
+
+
+def _spans(
+    file: RepositoryFile, begin: int, tensors: Mapping[str, StoredTensor]
+) -> Iterator[_Span]:
+    """The tensors of a file in runs without gaps."""
+    run: dict[str, StoredTensor] = {}
+    for name, tensor in tensors.items():  # in the file's order
+        if run and tensor.start != list(run.values())[-1].stop:
+            yield _span(file, begin, run)
+            run = {}
+        run[name] = tensor
+    if run:
+        yield _span(file, begin, run)
+
+
+def _span(file: RepositoryFile, begin: int, run: Mapping[str, StoredTensor]) -> _Span:
+    first, last = next(iter(run.values())), list(run.values())[-1]
+    places = {name: (each.layout, each.start - first.start) for name, each in run.items()}
+    return _Span(file, range(begin + first.start, begin + last.stop), places)
+
+
+def _watched(
+    work: _Work,
+    *,
+    progress: Callable[[Download], None] | None,
+    cancelled: Callable[[], bool] | None,
+) -> None:
+    """Run the work in a thread of its own, and report how far it is."""
+    task, meter = apart(work.run, name="fetch a module"), Meter()
+    try:
+        ended = False
+        while not ended:
+            ended = bool(wait([task], LOOK_SECONDS).done)
+            if progress is not None:
+                total = sum(len(span.bytes) for span in work.spans)
+                progress(report(work.repository, meter, sum(work.done.values()), total))
+            if not ended and cancelled is not None and cancelled():
+                raise Stopped
+        task.result()
+    finally:
+        work.stop.ask()
+        wait([task])
+
+
+def _assemble(work: _Work, folder: Path) -> None:
+    """Write the one file of weights, and its config.json."""
+    layouts = {name: layout for span in work.spans for name, (layout, _) in span.tensors.items()}
+    with SafetensorsWriter(folder / MODULE_NAME, layouts) as writer:
+        for span in work.spans:
+            with work.path(span).open("rb") as file:
+                for name, (layout, start) in span.tensors.items():
+                    file.seek(start)
+                    writer.write(name, file.read(layout.size_bytes))
+    config = module_config(work.config or {}) | {"source": _source(work.repository)}
+    write_json(folder / "config.json", config)

@@ -1,0 +1,213 @@
+"""Quantized drafters draft as before, and a target keeps the module that mlx-lm leaves out."""
+
+from importlib import import_module
+from pathlib import Path
+
+import mlx.core as mx
+import pytest
+from mlx.utils import tree_flatten
+
+from engine.cli.models.convert import Quantization
+from engine.cli.models.convert_drafter import convert_drafter
+from engine.cli.models.convert_source import convert_source, installed_at
+from engine.decoder import Decoder
+from engine.draft_length.policy import Fixed
+from engine.drafters import NoDrafter
+from engine.drafters.mtp import load_mtp
+from engine.loading import LoadedModel, load
+from engine.pair import make_drafter
+from models.drafter_folders import describe_drafter, own_module
+from models.drafter_kinds import KIND_NAMES, check
+from models.errors import Problem
+from models.files import HOME_VARIABLE
+from models.installed.resolve import Drafters, NamedDrafter
+from models.model_folder import ModelFolder
+from tests.lab.parity.__main__ import KINDS
+from tests.lab.parity.subjects import PROMPT, Subject
+from tests.support.engine import tiny
+from tests.support.engine.helpers import task, write
+from tests.support.engine.mtp import TARGETS, build_target, untrained
+from tests.support.models.drafter_configs import drafter_layout, write_drafter
+
+pytestmark = pytest.mark.usefixtures("on_the_cpu")
+
+SUBJECTS = [
+    subject for kind in KINDS for subject in import_module(f"tests.lab.parity.{kind}").SUBJECTS
+]
+MIMO = {
+    "token_norm": "token_layernorm.",
+    "state_norm": "hidden_layernorm.",
+    "fuse": "input_proj.",
+    "norm": "final_layernorm.",
+    "layer": "",
+}
+
+
+@pytest.fixture
+def loaded(tmp_path: Path) -> LoadedModel:
+    """Any, where only the decoder counts."""
+    tiny.write_folder("llama", tmp_path / "any")
+    return load(ModelFolder(tmp_path / "any"))
+
+
+@pytest.mark.parametrize("bits", [8, 4])
+@pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.name)
+def test_every_packaging_still_drafts(
+    subject: Subject, bits: int, loaded: LoadedModel, tmp_path: Path
+) -> None:
+    source = describe_drafter(subject.write(tmp_path / "source"))
+    made = convert_drafter(source, tmp_path / "made", Quantization(bits, group_size=32))
+    folder = describe_drafter(made)
+    assert (folder.kind, folder.description.taps) == (source.kind, source.description.taps)
+    assert folder.description.demands == source.description.demands
+    assert check(folder.description, subject.target) == ""
+    assert folder.files.quantization_bits == bits
+    assert folder.files.size_bytes < source.files.size_bytes
+    decoder = Decoder(subject.target_model())
+    named = Drafters("made", (NamedDrafter("made", folder),))
+    drafter = make_drafter(named, target=loaded, decoder=decoder)
+    assert drafter.name == KIND_NAMES[folder.kind]
+    run = write(decoder, drafter, Fixed(3), list(PROMPT), task(16))
+    plain = Decoder(subject.target_model())
+    assert run.tokens == write(plain, NoDrafter(), Fixed(0), list(PROMPT), task(16)).tokens
+    assert run.proposed >= 8
+
+
+def target_with_module(folder: Path, *, beside: bool) -> Path:
+    """A tiny MiMo, published with its module among its own tensors, or in a file beside them."""
+    vocabulary = tiny.byte_tokenizer(folder)
+    model = build_target("mimo", vocabulary=vocabulary)
+    sizes = {"model_type": "mimo", "vocab_size": vocabulary, "num_nextn_predict_layers": 1}
+    tiny.save(model, TARGETS["mimo"] | sizes, folder)
+    tensors = {
+        f"model.mtp_layers.0.{MIMO[name.split('.')[0]]}{name.partition('.')[2]}": array
+        for name, array in tree_flatten(untrained(model).parameters())
+    }
+    own = mx.load(str(folder / "model.safetensors"))
+    assert isinstance(own, dict)
+    if beside:
+        mx.save_safetensors(str(folder / "mtp.safetensors"), tensors)
+    else:
+        mx.save_safetensors(str(folder / "model.safetensors"), own | tensors)
+    return folder
+
+
+def close(one: mx.array, other: mx.array, within: float) -> bool:
+    """Whether two matrices differ by less than that part of their size."""
+    return bool(mx.linalg.norm(one - other) < within * mx.linalg.norm(other))
+
+
+def unpacked(folder: Path) -> dict[str, mx.array]:
+    """The matrices of a folder's module, in groups of 32."""
+    module = own_module(ModelFolder(folder)) or describe_drafter(folder)
+    found: dict[str, mx.array] = {}
+    for path in module.weights:
+        loaded = mx.load(str(path))
+        assert isinstance(loaded, dict)
+        found |= {name: array for name, array in loaded.items() if name in module.layouts}
+    matrices = {}
+    for name, array in found.items():
+        base = name.removesuffix(".weight")
+        if f"{base}.scales" in found and name != base:
+            scales, biases = found[f"{base}.scales"], found[f"{base}.biases"]
+            bits = 32 * array.shape[-1] // (scales.shape[-1] * 32)
+            matrices[name] = mx.dequantize(array, scales, biases, group_size=32, bits=bits)
+        elif array.ndim > 1 and name == f"{base}.weight":
+            matrices[name] = array
+    return matrices
+
+
+@pytest.mark.parametrize("beside", [True, False], ids=["beside", "inside"])
+def test_a_target_keeps_its_module(tmp_path: Path, beside: bool) -> None:
+    source = target_with_module(tmp_path / "source", beside=beside)
+    settings = Quantization(4, group_size=32)
+    made = convert_source(str(source), tmp_path / "made", settings, progress=lambda *_: None)
+    assert {path.name for path in made.glob("*.safetensors")} == {
+        "model.safetensors",
+        "mtp.safetensors",
+    }
+    assert installed_at(made).role == "chat"
+    assert not any("mtp" in name for name in ModelFolder(made).layouts)
+    module = own_module(ModelFolder(made))
+    assert module is not None
+    assert module.kind == "mtp"
+    before, after = unpacked(source), unpacked(made)
+    assert before.keys() == after.keys() != set()
+    assert all(close(after[name], before[name], 0.01) for name in before)  # 8 bits, not 4
+    target = load(ModelFolder(made))
+    drafter = load_mtp(module.path, module.config, Decoder(target.model))
+    assert drafter.name == "MTP"
+
+
+@pytest.mark.parametrize("bits", [None, 8, 4])
+def test_the_module_alone(tmp_path: Path, bits: int | None) -> None:
+    source = target_with_module(tmp_path / "source", beside=False)
+    made = convert_source(
+        str(source),
+        tmp_path / "made",
+        Quantization(bits, group_size=32),
+        progress=lambda *_: None,
+        module_only=True,
+    )
+    folder = describe_drafter(made)
+    assert folder.kind == "mtp"
+    assert folder.files.quantization_bits == (bits or 8)
+    assert installed_at(made).drafter_kind == "mtp"
+    before, after = unpacked(source), unpacked(made)
+    assert before.keys() == after.keys()
+    assert all(close(after[name], before[name], 0.15) for name in before)
+    target = load(ModelFolder(source))
+    assert check(folder.description, target.folder.config) == ""
+    assert load_mtp(folder.path, folder.config, Decoder(target.model)).name == "MTP"
+
+
+def test_drafters_are_found_by_name_and_kept_among_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(HOME_VARIABLE, str(tmp_path / "home"))
+    write_drafter(tmp_path / "home" / "drafters" / "spark", drafter_layout("dspark-deepspec"))
+    settings = Quantization(group_size=32)
+    made = convert_source("spark", None, settings, progress=lambda *_: None)
+    assert made == tmp_path / "home" / "drafters" / "spark-8bit"
+    record = installed_at(made)
+    assert (record.name, record.drafter_kind) == ("spark-8bit", "dspark")
+    assert (record.quantization_bits, record.problem) == (8, "")
+
+
+def test_what_is_packed_already_is_taken_as_it_is(tmp_path: Path) -> None:
+    layout = drafter_layout("mtp-mlx-4bit")
+    source = describe_drafter(write_drafter(tmp_path / "source", layout))
+    with pytest.raises(Problem, match="quantized already"):
+        convert_drafter(source, tmp_path / "made", Quantization())
+    assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "match"),
+    [
+        ("dspark-deepspec", Quantization(3), "3 bits"),
+        ("dspark-deepspec", Quantization(recipe="mixed_4_6"), "Recipes"),
+        ("slipstream-head", Quantization(8), "head"),
+    ],
+)
+def test_what_is_refused(tmp_path: Path, name: str, settings: Quantization, match: str) -> None:
+    source = write_drafter(
+        tmp_path / "source",
+        drafter_layout(name),
+        weights="head.safetensors" if name == "slipstream-head" else "model.safetensors",
+    )
+    with pytest.raises(Problem, match=match):
+        convert_source(str(source), tmp_path / "made", settings, progress=lambda *_: None)
+    assert not (tmp_path / "made").exists()
+
+
+def test_a_model_without_a_module(tmp_path: Path) -> None:
+    tiny.write_folder("llama", tmp_path / "source")
+    with pytest.raises(Problem, match="no MTP module"):
+        convert_source(
+            str(tmp_path / "source"),
+            tmp_path / "made",
+            Quantization(),
+            progress=lambda *_: None,
+            module_only=True,
+        )

@@ -1,0 +1,508 @@
+"""Drafting in blocks: what is drafted is what the network makes of the committed tokens alone."""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mlx_lm.models.cache import KVCache
+
+import engine.drafters.block
+import engine.model_parts
+import engine.speculate
+from engine.accept import by_block, by_token
+from engine.decoder import Decoder
+from engine.draft_length import DraftCandidate, DraftChoice
+from engine.draft_length.calibrate import calibrate
+from engine.draft_length.policy import Automatic, Fixed
+from engine.drafters import DraftArrays, chain
+from engine.drafters.block import BlockDrafter, ContextCache
+from engine.drafters.cascade import Cascade
+from engine.drafters.lookup import LookupDrafter
+from engine.request import Sampling
+from engine.sampling import History, distribution, log_weights, scores
+from engine.speculate import AcceptanceRule, RoundVerdict, Task, speculate
+from tests.support.engine.blocks import BLOCK_KINDS, BlockKind, block_drafter, block_network
+from tests.support.engine.chi_square import excess
+from tests.support.engine.helpers import (
+    CORE,
+    GREEDY,
+    PROMPT,
+    plainly,
+    run_greedily,
+    task,
+    up_to,
+    write,
+)
+from tests.support.engine.tiny import ARCHITECTURES, build
+from tests.support.mostly_slow import mostly_slow
+
+TOKENS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8]
+KEY = mx.random.key(0)
+WARM = Sampling(temperature=0.8)
+CHAINED = Sampling(
+    temperature=1.3, top_p=0.9, top_k=6, repetition_penalty=1.2, frequency_penalty=0.3
+)
+SMALL = 8  # a vocabulary of which random drafters often draft the right token
+
+
+@cache
+def model(architecture: str = "llama", *, vocabulary: int = 64, seed: int = 0) -> nn.Module:
+    return build(architecture, vocabulary=vocabulary, seed=seed)
+
+
+def ready(kind: BlockKind, tokens: list[int]) -> tuple[Decoder, BlockDrafter]:
+    """A target and a drafter that have read all but the last of `tokens`."""
+    target = Decoder(model())
+    drafter = block_drafter(target, kind)
+    for _ in target.prefill(tokens):
+        pass
+    assert list(drafter.prepare(tokens))
+    return target, drafter
+
+
+def draft(
+    drafter: BlockDrafter, tokens: list[int], sampling: Sampling = WARM, *, limit: int = 5
+) -> DraftArrays:
+    drafted = drafter.propose(tokens, up_to(limit), sampling, KEY)
+    assert drafted is not None
+    return drafted
+
+
+def afresh(kind: BlockKind, tokens: list[int], sampling: Sampling = WARM) -> DraftArrays:
+    """The same from nothing: one pass of the target, one over the context, one over the block."""
+    target = Decoder(model())
+    drafter = block_drafter(target, kind)
+    target.read(mx.array(tokens[:-1]))
+    return draft(drafter, tokens, sampling)
+
+
+def assert_same(one: DraftArrays, other: DraftArrays) -> None:
+    assert one.tokens.tolist() == other.tokens.tolist()
+    assert one.distributions is not None
+    assert other.distributions is not None
+    assert mx.allclose(one.distributions, other.distributions, atol=1e-5)
+
+
+# --- The context
+
+
+@pytest.mark.parametrize("kind", BLOCK_KINDS)
+def test_drafts_depend_on_the_committed_tokens(kind: BlockKind) -> None:
+    _, drafter = ready(kind, TOKENS)
+    drafted = draft(drafter, TOKENS)
+    assert_same(drafted, afresh(kind, TOKENS))
+    other = draft(ready(kind, [7, *TOKENS[1:]])[1], [7, *TOKENS[1:]])
+    assert drafted.distributions is not None
+    assert other.distributions is not None
+    assert not mx.allclose(drafted.distributions, other.distributions, atol=1e-2)
+
+
+@pytest.mark.parametrize("kind", BLOCK_KINDS)
+@pytest.mark.parametrize("accepted", [0, 1, 3])
+def test_what_was_drafted_is_forgotten_after_the_round(kind: BlockKind, accepted: int) -> None:
+    target, drafter = ready(kind, TOKENS)
+    drafted: list[int] = draft(drafter, TOKENS).tokens.tolist()
+    committed = [*TOKENS, *drafted[:accepted], 7]
+    target.read(mx.array([*TOKENS[target.length :], *drafted]))
+    target.rewind(len(committed) - 1)
+    drafter.accept(accepted)
+    assert_same(draft(drafter, committed), afresh(kind, committed))
+
+
+steps = st.lists(
+    st.tuples(st.integers(0, 4), st.integers(0, 9), st.booleans()), min_size=1, max_size=6
+)
+
+
+@settings(max_examples=12, deadline=None)
+@given(steps)
+def test_journeys_end_where_the_committed_tokens_lead(journey: list[tuple[int, int, bool]]) -> None:
+    """Rounds that accept some tokens, and texts that are taken back, once with drafts since."""
+    target, drafter = ready("windows", TOKENS)
+    tokens = list(TOKENS)
+    for accepted, back, drafts in journey:
+        if drafts:
+            guessed: list[int] = draft(drafter, tokens).tokens.tolist()
+            target.read(mx.array([*tokens[target.length :], *guessed]))
+            tokens += [*guessed[:accepted], 11]
+            target.rewind(len(tokens) - 1)
+            drafter.accept(accepted)
+        if back:
+            del tokens[max(len(tokens) - back, 3) :]
+            target.rewind(len(tokens) - 1)
+            drafter.rewind(len(tokens) - 1)
+    assert_same(draft(drafter, tokens), afresh("windows", tokens))
+
+
+@pytest.mark.parametrize("architecture", ["llama", "gemma3_text", "qwen3_5", "lfm2"])
+def test_the_context_misses_nothing_after_a_text(architecture: str) -> None:
+    """Nor where the target's states can only be taken back to marks."""
+    small = model(architecture, vocabulary=SMALL)
+    tokens = [token % SMALL for token in PROMPT]
+    target = Decoder(small)
+    drafter = block_drafter(target, "dspark")
+    run = write(target, drafter, Fixed(4), tokens, task(24))
+    assert 0 < run.accepted < run.proposed
+    late = Decoder(small)
+    fresh = block_drafter(late, "dspark")
+    late.read(mx.array(tokens[:-1]))
+    assert_same(draft(drafter, tokens), draft(fresh, tokens))
+
+
+def test_asking_twice_changes_nothing() -> None:
+    _, drafter = ready("dspark", TOKENS)
+    assert_same(draft(drafter, TOKENS), draft(drafter, TOKENS))
+
+
+def test_a_long_prompt_is_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine.drafters.block, "_PREFILL_ROWS", 4)
+    target = Decoder(model())
+    drafter = block_drafter(target, "dflash")
+    for _ in target.prefill(TOKENS):
+        pass
+    assert list(drafter.prepare(TOKENS)) == [4, 8, 11]
+    assert_same(draft(drafter, TOKENS), afresh("dflash", TOKENS))
+
+
+def test_before_the_target_has_read_anything_it_has_no_idea() -> None:
+    target = Decoder(model())
+    drafter = block_drafter(target, "dflash")
+    assert drafter.propose(TOKENS[:1], up_to(3), GREEDY, KEY) is None
+    target.read(mx.array(TOKENS))
+    late = block_drafter(Decoder(model()), "dflash")
+    assert late.propose(TOKENS, up_to(3), GREEDY, KEY) is None
+
+
+def test_states_that_are_gone_are_done_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine.model_parts, "_KEPT", 4)
+    target = Decoder(model())
+    drafter = block_drafter(target, "dspark")
+    tokens = list(TOKENS)
+    target.read(mx.array(tokens[:-1]))
+    for token in range(20):
+        tokens.append(token)
+        target.read(mx.array(tokens[-2:-1]))
+        if token % 7 == 6:  # between, so much is read that some of it is lost
+            assert draft(drafter, tokens, GREEDY).tokens.size == 5
+
+
+def test_it_says_how_much_it_has_to_read() -> None:
+    target = Decoder(model())
+    drafter = block_drafter(target, "dflash")
+    for _ in target.prefill(TOKENS):
+        pass
+    (candidate,) = drafter.candidates(TOKENS)
+    assert (candidate.drafter, candidate.most, candidate.behind) == ("dflash", 5, 11 - 6)
+    for _ in drafter.prepare(TOKENS):
+        pass
+    assert drafter.candidates(TOKENS)[0].behind == 0
+
+
+@pytest.mark.parametrize(("shown", "rounds"), [(3, 40), (8, 5)])
+def test_the_cache_shows_the_newest_positions(
+    shown: int, rounds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ContextCache, "_SPARE", 4)
+    cached, length = ContextCache(shown), 0
+
+    def rows(first: int, count: int) -> mx.array:
+        return mx.arange(first, first + count, dtype=mx.float32).reshape(1, 1, count, 1)
+
+    for i in range(rounds):
+        cached.append(rows(length, 1 + i % 3), -rows(length, 1 + i % 3))
+        length += 1 + i % 3
+        if i % 4 == 3:
+            cached.cut(2)
+            length -= 2
+        keys, values = cached.beside(rows(900, 2), -rows(900, 2))
+        expected = [*range(max(length - shown, 0), length), 900, 901]
+        assert keys.flatten().tolist() == expected
+        assert (-values).flatten().tolist() == expected
+        assert all(array.shape[2] < shown + 300 for array in cached.state)
+
+
+# --- The block
+
+
+@pytest.mark.parametrize("kind", BLOCK_KINDS)
+def test_a_shorter_draft_is_the_beginning_of_a_longer_one(kind: BlockKind) -> None:
+    _, drafter = ready(kind, TOKENS)
+    longest = draft(drafter, TOKENS, GREEDY, limit=16).tokens.tolist()
+    assert len(longest) == drafter.candidates(TOKENS)[0].most
+    for length in range(1, len(longest)):
+        assert draft(drafter, TOKENS, GREEDY, limit=length).tokens.tolist() == longest[:length]
+
+
+def test_a_causal_block_is_read_as_far_as_it_is_drafted(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+    beside = ContextCache.beside
+
+    def counting(self: ContextCache, keys: mx.array, values: mx.array) -> Any:
+        read.append(keys.shape[2])
+        return beside(self, keys, values)
+
+    monkeypatch.setattr(ContextCache, "beside", counting)
+    for kind, rows in (("windows", 3), ("dflash", 6), ("dspark", 6)):
+        read.clear()
+        draft(ready(kind, TOKENS)[1], TOKENS, limit=2)  # type: ignore[arg-type]
+        assert set(read) == {rows}
+
+
+def test_it_stops_where_its_own_confidence_falls() -> None:
+    _, drafter = ready("dspark", TOKENS)
+    whole = draft(drafter, TOKENS)
+    assert whole.confidence is not None
+    sure: list[float] = whole.confidence.tolist()
+    assert all(0.0 < each < 1.0 for each in sure)
+    likely = list(itertools.accumulate(sure, lambda a, b: a * b))
+    choice = DraftChoice(5, floor=(likely[1] + likely[2]) / 2)
+    stopped = drafter.propose(TOKENS, choice, WARM, KEY)
+    assert stopped is not None
+    assert stopped.tokens.size == 3  # the one that was too much is proposed, too
+    assert draft(ready("dflash", TOKENS)[1], TOKENS).confidence is None
+
+
+# --- The law that tokens are drawn from
+
+
+def law(kind: BlockKind, drafted: list[int], sampling: Sampling) -> mx.array:
+    """The distribution of each drafted token, given those before it, by the chain's definition."""
+    target = Decoder(model())
+    states_of = target.record((1, len(target.model.layers)))
+    target.read(mx.array(TOKENS[:-1]))
+    network = block_network(target, kind)
+    context = network.make_cache()
+    network.extend(states_of.between(0, len(TOKENS) - 1)[None], 0, context)
+    block = network.block(TOKENS[-1], len(drafted), len(TOKENS) - 1, context)
+    rows = []
+    for i, token in enumerate([TOKENS[-1], *drafted[:-1]]):
+        history = History([*TOKENS, *drafted[:i]], sampling).windows(mx.array([], mx.int32), 0, 1)
+        logits = block.read(mx.array([token]))
+        rows.append(distribution(log_weights(scores(logits, history, sampling), sampling)))
+    return mx.concatenate(rows)
+
+
+@pytest.mark.parametrize("kind", BLOCK_KINDS)
+@pytest.mark.parametrize("sampling", [WARM, CHAINED], ids=["warm", "chained"])
+def test_what_is_reported_is_the_law_behind_the_chain(kind: BlockKind, sampling: Sampling) -> None:
+    _, drafter = ready(kind, TOKENS)
+    drafted = draft(drafter, TOKENS, sampling)
+    assert drafted.distributions is not None
+    expected = law(kind, drafted.tokens.tolist(), sampling)
+    assert mx.allclose(drafted.distributions, expected, atol=1e-5)
+    q = mx.take_along_axis(expected, drafted.tokens[:, None], axis=-1)[:, 0]
+    assert mx.allclose(drafted.q, q, atol=1e-5)
+    if kind == "dflash2":
+        assert mx.max(mx.sum(drafted.distributions > 0, axis=-1)).item() <= 4
+
+
+@pytest.mark.parametrize("kind", mostly_slow(BLOCK_KINDS, quick=["dflash2", "recurrent"]))
+def test_tokens_are_drawn_from_what_is_reported(kind: BlockKind) -> None:
+    """The first two drafted tokens, together: the second one's law is the one given the first."""
+    target = Decoder(model(vocabulary=SMALL))
+    tokens = [token % SMALL for token in TOKENS]
+    target.read(mx.array(tokens[:-1]))
+    drafter = block_drafter(target, kind)
+    target.read(mx.array(tokens[-1:]))  # its recording began after the first pass
+    tokens.append(1)
+    counts = np.zeros((SMALL, SMALL), dtype=np.int_)
+    joint = np.zeros((SMALL, SMALL))
+    for key in mx.random.split(mx.random.key(1), 600):
+        drafted = drafter.propose(tokens, up_to(2), CHAINED, key)
+        assert drafted is not None
+        assert drafted.distributions is not None
+        first, second = drafted.tokens.tolist()
+        counts[first, second] += 1
+        rows = np.array(drafted.distributions, dtype=np.float64)
+        joint[first] = rows[0, first] * rows[1]
+    assert excess(counts.ravel(), joint.ravel()) < 1.0
+
+
+# --- Losslessness
+
+
+@pytest.mark.parametrize("architecture", mostly_slow(ARCHITECTURES, quick=["llama", "qwen3_5"]))
+@pytest.mark.parametrize("kind", BLOCK_KINDS)
+def test_greedy_text_is_the_targets_own(architecture: str, kind: BlockKind) -> None:
+    small = model(architecture, vocabulary=SMALL)
+    prompt = [token % SMALL for token in PROMPT]
+    expected = plainly(small, count=30, prompt=prompt)
+    accepted = 0
+    for length, seed in ((1, 0), (3, 1), (6, 2), (16, 3)):
+        run = run_greedily(
+            small,
+            lambda target: block_drafter(target, kind, seed=seed),  # noqa: B023
+            length,
+            count=30,
+            prompt=prompt,
+        )
+        assert run.tokens == expected, (length, seed)
+        accepted += run.accepted
+    assert accepted > 0
+
+
+@pytest.mark.parametrize("kind", ["windows", "dflash2", "recurrent"])
+def test_half_precision_stays_half(kind: BlockKind) -> None:
+    """As on a GPU, where weights stay as they are stored."""
+    small = build("llama", vocabulary=SMALL, dtype=mx.bfloat16)
+    prompt = [token % SMALL for token in PROMPT]
+    target = Decoder(small)
+    network = block_network(target, kind)
+    network.weights.set_dtype(mx.bfloat16)
+    context = network.make_cache()
+    network.extend(mx.zeros((1, 3, 2, 64), mx.bfloat16), 0, context)
+    network.block(1, 5, 3, context)
+    assert {array.dtype for each in context for array in each.state} == {mx.bfloat16}
+    tokens = list(prompt)
+    run = write(target, BlockDrafter(target, network, name=kind), Fixed(4), tokens, task(30))
+    assert run.tokens == plainly(small, count=30, prompt=prompt, block=128)
+
+
+@pytest.mark.parametrize("kind", ["dflash2", "dspark"])
+def test_greedy_text_with_an_automatic_length_and_lookup_in_front(kind: BlockKind) -> None:
+    small = model("llama", vocabulary=SMALL)
+    prompt = [token % SMALL for token in PROMPT]
+    target = Decoder(small)
+    tokens = list(prompt)
+    drafter = Cascade(LookupDrafter(), block_drafter(target, kind))
+    run = write(target, drafter, Automatic(), tokens, task(60))
+    assert run.tokens == plainly(small, count=60, prompt=prompt)
+
+
+class Trunk(nn.Module):
+    def __call__(self, tokens: mx.array) -> mx.array:
+        return self.layers[0](self.embed_tokens(tokens))
+
+
+class Bigram(nn.Module):
+    """A target whose next token depends on the last one alone, with layers that can be tapped."""
+
+    def __init__(self, table: mx.array) -> None:
+        super().__init__()
+        self.model = Trunk()
+        self.model.embed_tokens = nn.Embedding(*table.shape)
+        self.model.embed_tokens.weight = mx.eye(len(table))
+        self.model.layers = [nn.Identity()]
+        self.lm_head = nn.Linear(*table.shape, bias=False)
+        self.lm_head.weight = table.T
+
+    @property
+    def layers(self) -> list[nn.Module]:
+        return self.model.layers
+
+    def make_cache(self) -> list[KVCache]:
+        return [KVCache()]
+
+    def __call__(self, tokens: mx.array, cache: list[KVCache] | None = None) -> mx.array:
+        if cache is not None:
+            ids = tokens[:, None, :, None].astype(mx.float32)
+            cache[0].update_and_fetch(ids, ids)
+        return self.lm_head(self.model(tokens))
+
+
+TABLE = 1.2 * mx.random.normal((4, 4), key=mx.random.key(5))
+
+
+def off(
+    kind: BlockKind, sampling: Sampling, *, accept: AcceptanceRule = by_block, length: int = 600
+) -> float:
+    """How far the tokens of a long text, given the one before, are from the target's law."""
+    target = Decoder(Bigram(TABLE))
+    drafter = block_drafter(target, kind, sharpness=0.3)
+    tokens = [2, 1]
+    to_do = Task(sampling, seed=1, max_tokens=length, ends=frozenset(), accept=accept)
+    verdicts = [
+        item
+        for item in speculate(target, drafter, Fixed(3), tokens, to_do)
+        if isinstance(item, RoundVerdict)
+    ]
+    assert length / 10 < sum(verdict.accepted for verdict in verdicts) < len(tokens)
+    counts = np.zeros(TABLE.shape, dtype=np.int_)
+    np.add.at(counts, (tokens[1:-1], tokens[2:]), 1)
+    law = distribution(log_weights(scores(TABLE, None, sampling), sampling))
+    return excess(counts, np.array(law, dtype=np.float64))
+
+
+FILTERED = Sampling(temperature=1.2, top_p=0.95, top_k=3)
+
+
+@pytest.mark.parametrize(
+    ("kind", "rule"),
+    mostly_slow(
+        itertools.product(BLOCK_KINDS, (by_block, by_token)),
+        quick=[("dflash2", by_block), ("recurrent", by_block)],
+    ),
+)
+def test_sampled_text_has_the_targets_distribution(kind: BlockKind, rule: AcceptanceRule) -> None:
+    assert off(kind, FILTERED, accept=rule) < 1.0
+
+
+def test_a_draft_that_is_reported_before_the_chain_is_refuted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What it draws is sharper than what it reports."""
+
+    def sharply(weights: mx.array, p: mx.array, sampling: Sampling, key: mx.array) -> mx.array:
+        return mx.random.categorical(4 * weights, key=key).astype(mx.int32)
+
+    monkeypatch.setattr(chain, "choose", sharply)
+    assert off("dspark", FILTERED) > 2.0
+
+
+def test_a_cache_that_keeps_the_block_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def keeping(self: Any, keys: mx.array, values: mx.array) -> Any:
+        return self._held.update_and_fetch(keys, values)
+
+    monkeypatch.setattr(ContextCache, "beside", keeping)
+    with pytest.raises(AssertionError):
+        test_asking_twice_changes_nothing()
+
+
+# --- Costs
+
+
+@pytest.mark.parametrize("block", [1, 3, 6])
+def test_calibration_finds_one_price_for_any_length(
+    block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the pass over a block takes a second, and to draw a token from it a hundredth."""
+    target = Decoder(model())
+    now = 0.0
+
+    class Timed(BlockDrafter):
+        def propose(self, tokens: list[int], choice: DraftChoice, *rest: Any) -> Any:
+            nonlocal now
+            now += 1.0 + 0.01 * min(choice.length, block)
+            return super().propose(tokens, choice.within(block), *rest)
+
+        def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
+            return [replace(each, most=block) for each in super().candidates(tokens)]
+
+    monkeypatch.setattr(engine.speculate, "perf_counter", lambda: now)
+    drafter = Timed(target, block_network(target, "dspark"), name="DSpark")
+    found = calibrate(target, drafter, clock=lambda: now, budget_seconds=1e3)
+    assert found is not None
+    (costs,) = [each for each in found.drafts if each.drafter == "DSpark"]
+    for length in range(1, block + 1):
+        price = costs.start_seconds + length * costs.step_seconds
+        assert price == pytest.approx(1.0 + 0.01 * length, abs=1e-6)
+
+
+@pytest.mark.parametrize("architecture", CORE)
+def test_calibration_leaves_no_trace(architecture: str) -> None:
+    target = Decoder(model(architecture))
+    drafter = block_drafter(target, "windows")
+
+    calibrate(target, drafter)
+    assert target.length == 0
+    tokens = list(TOKENS)
+    run = write(target, drafter, Fixed(3), tokens, task(12))
+    assert run.tokens == plainly(model(architecture), count=12, prompt=TOKENS, block=128)

@@ -1,0 +1,277 @@
+"""DFlash and DFlash2: as other implementations compute them, and what is refused."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import pytest
+from mlx_lm.utils import save_model
+
+import engine.drafters.dflash
+from engine.decoder import Decoder
+from engine.draft_length.policy import Fixed
+from engine.drafters import DrafterRefused
+from engine.drafters.dflash import (
+    BlockAttention,
+    BlockShape,
+    BoundNetwork,
+    DFlash,
+    dflash_network,
+    load_dflash,
+    rotation_of,
+)
+from engine.model_parts import embedding_scale
+from models.errors import Problem
+from tests.lab.parity import blocks, dflash
+from tests.lab.parity.subjects import TOLERANCE, Subject, difference, kept, seeded
+from tests.support.engine.blocks import logits_of, quantize
+from tests.support.engine.helpers import plainly, task, write
+
+PROMPT = [3, 1, 41, 59, 26, 5, 35]
+
+
+def refusal_of(subject: Subject, folder: Path, **changed: Any) -> Problem:
+    """Why the subject is refused with other things in its config."""
+    changed_subject = replace(subject, config={**subject.config, **changed})
+    target = Decoder(subject.target_model())
+    with pytest.raises(Problem) as refused:
+        load_dflash(changed_subject.write(folder), changed_subject.config, target)
+    return refused.value
+
+
+def load(
+    subject: Subject, folder: Path, *, change: Callable[[dict[str, mx.array]], Any] | None = None
+) -> BoundNetwork:
+    """The subject's network, once its tensors were changed."""
+    subject.write(folder)
+    if change:
+        path = str(folder / "model.safetensors")
+        loaded: Any = mx.load(path)
+        tensors = {name: mx.array(array) for name, array in loaded.items()}
+        mx.eval(tensors)
+        change(tensors)
+        mx.save_safetensors(path, tensors)
+    return dflash_network(folder, subject.config, Decoder(subject.target_model()))
+
+
+# --- Parity
+
+
+@pytest.mark.parametrize("subject", dflash.SUBJECTS, ids=lambda subject: subject.name)
+def test_it_computes_what_others_compute(subject: Subject) -> None:
+    assert difference(dflash.ours(subject), kept(subject)) <= TOLERANCE
+
+
+def one_layer_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    def shifted(*arguments: Any, **options: Any) -> BlockShape:
+        shape = original(*arguments, **options)
+        return replace(shape, taps=tuple(tap + 1 for tap in shape.taps if tap != "norm"))
+
+    original = engine.drafters.dflash.shape_of
+    monkeypatch.setattr(engine.drafters.dflash, "shape_of", shifted)
+    monkeypatch.setattr(blocks, "TAPS", tuple(tap + 1 for tap in blocks.TAPS))
+
+
+def wrong_norm(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Swapped(DFlash):
+        def __call__(self, *arguments: Any) -> mx.array:
+            self.norm = self.hidden_norm
+            return super().__call__(*arguments)
+
+    monkeypatch.setattr(engine.drafters.dflash, "DFlash", Swapped)
+
+
+def anchor_proposes(monkeypatch: pytest.MonkeyPatch) -> None:
+    def shifted(*arguments: Any, **options: Any) -> BlockShape:
+        shape = original(*arguments, **options)
+        return replace(shape, first_slot=0, block_size=shape.block_size - 1)
+
+    original = engine.drafters.dflash.shape_of
+    monkeypatch.setattr(engine.drafters.dflash, "shape_of", shifted)
+
+
+def everything_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BlockAttention, "visible", lambda *arguments: None)
+
+
+@pytest.mark.parametrize(
+    ("mutate", "subject"),
+    [
+        (one_layer_late, dflash.PLAIN),
+        (wrong_norm, dflash.PLAIN),
+        (anchor_proposes, dflash.PLAIN),
+        (everything_is_seen, dflash.MIXED),
+        (everything_is_seen, dflash.CAUSAL),
+    ],
+)
+def test_parity_refutes_mutants(
+    mutate: Callable[[pytest.MonkeyPatch], None], subject: Subject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mutate(monkeypatch)
+    assert difference(dflash.ours(subject), kept(subject)) > 0.01
+
+
+# --- Folders
+
+
+@pytest.mark.parametrize("subject", [dflash.MIXED, dflash.SECOND], ids=lambda each: each.name)
+def test_it_drafts_for_its_target(subject: Subject, tmp_path: Path) -> None:
+    model = subject.target_model()
+    target = Decoder(model)
+    drafter = load_dflash(subject.write(tmp_path), subject.config, target)
+    assert drafter.name == ("DFlash2" if subject is dflash.SECOND else "DFlash")
+    run = write(target, drafter, Fixed(4), list(PROMPT), task(20))
+    assert run.tokens == plainly(model, count=20, prompt=PROMPT, block=128)
+    assert run.proposed > 20
+
+
+@pytest.mark.parametrize("subject", [dflash.PLAIN, dflash.SECOND], ids=lambda each: each.name)
+def test_quantized_weights_are_read_as_they_are(subject: Subject, tmp_path: Path) -> None:
+    whole = load(subject, tmp_path / "whole")
+    exact = logits_of(whole)
+    quantize(whole.weights)
+    (tmp_path / "quantized").mkdir()
+    save_model(tmp_path / "quantized", whole.weights)
+    config = {**subject.config, "quantization": {"group_size": 32, "bits": 8}}
+    (tmp_path / "quantized" / "config.json").write_text(json.dumps(config))
+    read = dflash_network(tmp_path / "quantized", config, Decoder(subject.target_model()))
+    assert mx.allclose(logits_of(read), logits_of(whole), atol=1e-4)
+    assert not mx.array_equal(logits_of(read), exact)
+
+
+def test_an_embedding_of_its_own_is_used_unless_it_is_the_targets(tmp_path: Path) -> None:
+    model = dflash.PLAIN.target_model()
+    near = model.model.embed_tokens.weight + 0.05 * mx.random.normal((64, 32))
+    far = mx.random.normal((64, 32), key=mx.random.key(3))
+    for name, weight in (("near", near), ("far", far)):
+        for module in ("embed_tokens", "lm_head"):
+            if module == "lm_head":
+                weight = model.lm_head.weight + 0.01 if name == "near" else far
+            network = load(
+                dflash.PLAIN,
+                tmp_path / name / module,
+                change=lambda tensors: tensors.update({f"{module}.weight": weight}),  # noqa: B023
+            )
+            assert (module in network.weights) == (name == "far")
+
+
+MUSE = {
+    "model_type": "muse_glimmer",
+    "hidden_size": 32,
+    "num_hidden_layers": 8,
+    "intermediate_size": 48,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 8,
+    "vocab_size": 64,
+    "sliding_window": 16,
+}
+
+
+def test_a_norm_of_embeddings_is_left_out(tmp_path: Path) -> None:
+    """Muse's drafters were trained with embeddings as they are stored."""
+    subject, model = dflash.TRANSFORMERS, seeded(MUSE)
+    with pytest.raises(Problem):
+        embedding_scale(model)
+    target = Decoder(model)
+    drafter = load_dflash(subject.write(tmp_path), subject.config, target)
+    run = write(target, drafter, Fixed(4), list(PROMPT), task(20))
+    assert run.tokens == plainly(model, count=20, prompt=PROMPT, block=128)
+    embedded: list[mx.array] = []
+    network = dflash_network(tmp_path, subject.config, target)
+    network.extend(mx.zeros((1, 1, 3, 32)), 0, context := network.make_cache())
+    with pytest.MonkeyPatch.context() as patch:
+        through = DFlash.__call__
+        patch.setattr(
+            DFlash,
+            "__call__",
+            lambda self, x, *rest: through(self, embedded.append(x) or x, *rest),  # type: ignore
+        )
+        network.block(5, 1, 1, context)
+    assert mx.array_equal(embedded[0][0, 0], model.model.embed_tokens.weight[5])
+
+
+def test_rows_of_the_targets_output_layer(tmp_path: Path) -> None:
+    """Where a drafter proposes some tokens only, and has no output layer of its own."""
+    some = mx.array([3, 17, 40, 63])
+    network = load(
+        dflash.PLAIN,
+        tmp_path / "some",
+        change=lambda tensors: tensors.update(d2t=some - mx.arange(4)),
+    )
+    logits, whole = logits_of(network), logits_of(load(dflash.PLAIN, tmp_path / "all"))
+    assert mx.allclose(logits[:, some], whole[:, some], atol=1e-5)
+    assert mx.sum(logits > -mx.inf, axis=-1).tolist() == [4] * 5
+
+
+@pytest.mark.parametrize(
+    ("changed", "obstacle"),
+    [
+        ({"vocab_size": 65}, "other target"),
+        ({"num_target_layers": 9}, "other target"),
+        ({"layer_types": ["sliding_attention"] * 3}, "damaged"),
+        ({"dflash_config": {"target_layer_ids": [1, 4, 6]}}, "damaged"),  # no mask token
+        ({"rope_scaling": {"rope_type": "of the future"}}, "damaged"),
+    ],
+)
+def test_what_does_not_fit_is_refused(
+    changed: dict[str, Any], obstacle: str, tmp_path: Path
+) -> None:
+    refusal = refusal_of(dflash.PLAIN, tmp_path, **changed)
+    assert isinstance(refusal, DrafterRefused)
+    assert refusal.obstacle == obstacle
+
+
+@pytest.mark.parametrize("ids", [[1, 4, 8], [1, 4], [-2, 4, 6]])
+def test_layers_that_are_not_the_targets_are_refused(ids: list[int], tmp_path: Path) -> None:
+    inner = {**dflash.PLAIN.config["dflash_config"], "target_layer_ids": ids}
+    refusal_of(dflash.PLAIN, tmp_path, dflash_config=inner)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda tensors: tensors.pop("norm.weight"),
+        lambda tensors: tensors.pop("fc.weight"),
+        lambda tensors: tensors.update(surplus=mx.zeros((3,))),
+        lambda tensors: tensors.update({"layers.1.mlp.up_proj.weight": mx.zeros((48, 31))}),
+        lambda tensors: tensors.update(d2t=mx.full((64,), 63)),
+        lambda tensors: tensors.update({"lm_head.weight": mx.zeros((40, 32))}),
+        lambda tensors: tensors.update(
+            {"lm_head.weight": mx.zeros((40, 32)), "d2t": mx.zeros((39,), mx.int32)}
+        ),
+    ],
+)
+def test_damaged_weights_are_refused(change: Callable[[Any], Any], tmp_path: Path) -> None:
+    with pytest.raises(DrafterRefused) as refused:
+        load(dflash.PLAIN, tmp_path, change=change)
+    assert refused.value.obstacle == "damaged"
+
+
+def test_a_folder_without_safetensors_is_refused(tmp_path: Path) -> None:
+    folder = dflash.PLAIN.write(tmp_path)
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+    with pytest.raises(Problem):
+        load_dflash(folder, dflash.PLAIN.config, Decoder(dflash.PLAIN.target_model()))
+
+
+# --- What configs say
+
+
+@pytest.mark.parametrize(
+    ("config", "base", "kind"),
+    [
+        ({}, 1e4, None),
+        ({"rope_theta": 5e5}, 5e5, None),
+        ({"rope_parameters": {"rope_type": "default", "rope_theta": 1e6}}, 1e6, None),
+        ({"rope_theta": 1e7, "rope_scaling": {"type": "linear", "factor": 2.0}}, 1e7, "linear"),
+        ({"rope_parameters": {"mrope_section": [1, 1], "rope_type": "default"}}, 1e4, None),
+    ],
+)
+def test_rotations(config: dict[str, Any], base: float, kind: str | None) -> None:
+    rotation = rotation_of(config, 8)
+    assert (rotation.dims, rotation.base, rotation.interleaved) == (8, base, False)
+    assert (rotation.scaling or {}).get("rope_type") == kind

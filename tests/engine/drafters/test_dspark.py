@@ -1,0 +1,217 @@
+"""DSpark: as other implementations compute it, in all its packagings, and what is refused."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import engine.drafters.dspark
+from engine.decoder import Decoder
+from engine.draft_length.policy import Fixed
+from engine.drafters import DrafterRefused
+from engine.drafters.dflash import BlockShape
+from engine.drafters.dspark import (
+    ConfidenceHead,
+    GatedMarkovHead,
+    MarkovHead,
+    MarkovSlots,
+    RecurrentMarkovHead,
+    dspark_network,
+    load_dspark,
+)
+from tests.lab.parity import dspark
+from tests.lab.parity.subjects import TOLERANCE, Subject, difference, kept
+from tests.support.engine.blocks import BlockKind, block_network, logits_of, quantize
+from tests.support.engine.helpers import plainly, task, write
+from tests.support.engine.tiny import build
+
+PROMPT = [3, 1, 41, 59, 26, 5, 35]
+Array = NDArray[np.float64]
+
+
+# --- Parity
+
+
+@pytest.mark.parametrize("subject", dspark.SUBJECTS, ids=lambda subject: subject.name)
+def test_it_computes_what_others_compute(subject: Subject) -> None:
+    assert difference(dspark.ours(subject), kept(subject)) <= TOLERANCE
+
+
+def test_parity_refutes_a_wrong_first_slot(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which halves acceptance, and shows nowhere else."""
+
+    def early(*arguments: Any, **options: Any) -> BlockShape:
+        shape = original(*arguments, **options)
+        return replace(shape, first_slot=0, block_size=shape.block_size - 1)
+
+    original = engine.drafters.dspark.shape_of
+    monkeypatch.setattr(engine.drafters.dspark, "shape_of", early)
+    assert difference(dspark.ours(dspark.SPECULATORS), kept(dspark.SPECULATORS)) > 0.01
+
+
+def test_parity_refutes_norms_that_are_read_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine.drafters.dspark, "_zero_centred", lambda said, tensors: False)
+    assert difference(dspark.ours(dspark.LIKE_QWEN35), kept(dspark.LIKE_QWEN35)) > 0.01
+
+
+# --- The Markov head
+
+
+def numbers(array: mx.array) -> Array:
+    return np.array(array, dtype=np.float64)
+
+
+def sigmoid(x: Array) -> Array:
+    return 1 / (1 + np.exp(-x))
+
+
+def slowly(
+    markov: MarkovHead, sure: ConfidenceHead, states: mx.array, logits: mx.array, tokens: list[int]
+) -> tuple[Array, Array]:
+    """(logits, confidences) by the definition, in NumPy; `tokens` come before each slot."""
+    w1, w2 = numbers(markov.markov_w1.weight), numbers(markov.markov_w2.weight)
+    running, rows, confidences = np.zeros(w1.shape[1]), [], []
+    for state, base, token in zip(numbers(states), numbers(logits), tokens, strict=True):
+        word = w1[token]
+        features = np.concatenate([state, word])
+        added = word
+        if isinstance(markov, GatedMarkovHead):
+            gate = numbers(markov.gate_proj.weight) @ features + numbers(markov.gate_proj.bias)
+            added = sigmoid(gate) * word
+        if isinstance(markov, RecurrentMarkovHead):
+            joint = np.concatenate([running, word, state])
+            joint = numbers(markov.joint_proj.weight) @ joint + numbers(markov.joint_proj.bias)
+            gate, candidate, out = np.split(joint, 3)
+            running = sigmoid(gate) * running + (1 - sigmoid(gate)) * np.tanh(candidate)
+            added = np.tanh(out)
+        rows.append(base + w2 @ added)
+        proj = numbers(sure.proj.weight)[0] @ features + numbers(sure.proj.bias)
+        confidences.append(sigmoid(proj)[0])
+    return np.array(rows), np.array(confidences)
+
+
+@pytest.mark.parametrize(
+    "markov",
+    [
+        lambda: MarkovHead(11, 11, rank=4),
+        lambda: GatedMarkovHead(11, 11, rank=4, width=6),
+        lambda: RecurrentMarkovHead(11, 11, rank=4, width=6),
+    ],
+    ids=["plain", "gated", "recurrent"],
+)
+def test_markov_heads_by_their_definition(markov: Any) -> None:
+    mx.random.seed(1)
+    head, sure = markov(), ConfidenceHead(10)
+    states, logits = mx.random.normal((3, 6)), mx.random.normal((3, 11))
+    slots = MarkovSlots(states, logits, head, sure)
+    assert slots.confidence is not None
+    tokens = [4, 10, 2]
+    rows, confidences = [], []
+    for token in tokens:
+        rows.append(slots.read(mx.array([token])))
+        confidences.append(slots.confidence(mx.array([0])))
+    expected = slowly(head, sure, states, logits, tokens)
+    assert np.allclose(numbers(mx.concatenate(rows)), expected[0], atol=1e-5)
+    assert np.allclose(numbers(mx.concatenate(confidences)), expected[1], atol=1e-5)
+
+
+def test_a_token_that_the_head_does_not_have_is_read_as_its_last() -> None:
+    mx.random.seed(1)
+    head = MarkovHead(11, 11, rank=4)
+    states, logits = mx.random.normal((1, 6)), mx.random.normal((1, 11))
+    beyond = MarkovSlots(states, logits, head, None).read(mx.array([64]))
+    assert mx.array_equal(beyond, MarkovSlots(states, logits, head, None).read(mx.array([10])))
+
+
+@pytest.mark.parametrize("kind", ["dspark", "gated", "recurrent"])
+def test_quantized_heads_draft_as_before(kind: BlockKind) -> None:
+    """On a GPU weights stay quantized."""
+    target = Decoder(build("llama"))
+    network = block_network(target, kind)
+    exact = logits_of(network, width=64)
+    quantize(network.weights)
+    quantized = logits_of(network, width=64)
+    assert quantized.shape == exact.shape
+    apart = mx.linalg.norm(quantized - exact) / mx.linalg.norm(exact)
+    assert 0.0 < apart.item() < 0.2
+
+
+# --- Folders
+
+
+@pytest.mark.parametrize(
+    "subject",
+    [dspark.PLAIN, dspark.SPECULATORS, dspark.LINEAGE, dspark.GEMMA],
+    ids=lambda subject: subject.name,
+)
+def test_it_drafts_for_its_target(subject: Subject, tmp_path: Path) -> None:
+    model = subject.target_model()
+    target = Decoder(model)
+    drafter = load_dspark(subject.write(tmp_path), subject.config, target)
+    assert drafter.name == "DSpark"
+    run = write(target, drafter, Fixed(4), list(PROMPT), task(20))
+    assert run.tokens == plainly(model, count=20, prompt=PROMPT, block=128)
+    confident = [draft.confidence for draft, _ in run.rounds if draft]
+    assert all(confident) == (subject is not dspark.LINEAGE)
+
+
+@pytest.mark.parametrize(
+    ("subject", "most", "first"),
+    [
+        (dspark.PLAIN, 5, 0),
+        (dspark.SPECULATORS, 4, 1),
+        (dspark.SPECFORGE, 5, 0),
+        (dspark.LIQUID, 6, 0),
+        (dspark.LINEAGE, 4, 1),
+    ],
+    ids=lambda value: getattr(value, "name", None),
+)
+def test_how_many_tokens_a_block_has(
+    subject: Subject, most: int, first: int, tmp_path: Path
+) -> None:
+    target = Decoder(subject.target_model())
+    network = dspark_network(subject.write(tmp_path), subject.config, target)
+    assert network.most == most
+    assert int(subject.config["block_size"]) - most == first
+
+
+@pytest.mark.parametrize(
+    ("said", "most"),
+    [
+        ({"sample_from_anchor": True}, 5),
+        ({"sample_from_anchor": False}, 4),
+        ({}, 4),
+        ({"speculators_config": {"proposal_methods": [{"speculative_tokens": 5}]}}, 5),
+    ],
+)
+def test_whether_the_anchor_proposes_in_speculators(
+    said: dict[str, Any], most: int, tmp_path: Path
+) -> None:
+    subject = dspark.SPECULATORS
+    config = {name: each for name, each in subject.config.items() if name != "speculators_config"}
+    changed = replace(subject, config=config | said)
+    target = Decoder(subject.target_model())
+    assert dspark_network(changed.write(tmp_path), changed.config, target).most == most
+
+
+@pytest.mark.parametrize(
+    ("changed", "obstacle"),
+    [
+        ({"log_snr_conditioning": True}, "unsupported"),
+        ({"vocab_size": 100}, "other target"),
+        ({"num_target_layers": 36}, "other target"),
+        ({"mask_token_id": None}, "damaged"),
+    ],
+)
+def test_what_does_not_fit_is_refused(
+    changed: dict[str, Any], obstacle: str, tmp_path: Path
+) -> None:
+    subject = replace(dspark.PLAIN, config={**dspark.PLAIN.config, **changed})
+    target = Decoder(subject.target_model())
+    with pytest.raises(DrafterRefused) as refused:
+        dspark_network(subject.write(tmp_path), subject.config, target)
+    assert refused.value.obstacle == obstacle

@@ -1,0 +1,75 @@
+"""Drafters of others are fetched like models; what cannot be used is refused early."""
+
+from pathlib import Path
+
+import pytest
+
+from models.drafter_folders import describe_drafter
+from models.errors import Problem
+from models.hub.fetch import completed
+from models.hub.marks import adopt, unmark
+from tests.support.models.drafter_configs import drafter_files, drafter_layout
+from tests.support.models.hub_models import Client
+from tests.support.models.hub_server import HubServer
+
+NAME = "somebody/a-drafter"
+
+
+@pytest.fixture
+def client(server: HubServer, tmp_path: Path) -> Client:
+    return Client(server, tmp_path, name=NAME)
+
+
+@pytest.mark.parametrize(
+    ("layout", "weights"),
+    [
+        ("eagle-3-speculators", "model.safetensors"),
+        ("dspark-liquid", "model.safetensors"),
+        ("mtp-mlx-4bit", "model.safetensors"),
+        ("gemma-4-assistant", "model.safetensors"),
+        ("medusa", "medusa_lm_head.safetensors"),
+        ("mtp-huggingface", "mtp.safetensors"),
+    ],
+)
+def test_a_drafter_is_fetched(
+    client: Client, server: HubServer, tmp_path: Path, layout: str, weights: str
+) -> None:
+    files = drafter_files(drafter_layout(layout), tmp_path / "made", weights=weights)
+    server.repositories[NAME] = files | {"modeling_drafter.py": b"raise SystemExit"}
+    path = client.fetch()
+    assert {file.name for file in path.iterdir()} == files.keys()
+    assert completed(path, home=client.home)
+    assert describe_drafter(path).kind == drafter_layout(layout).expected["kind"]
+    unmark(path, home=client.home)
+    adopt(path, home=client.home)
+    assert completed(path, home=client.home)
+
+
+def test_code_that_comes_along_is_no_obstacle(
+    client: Client, server: HubServer, tmp_path: Path
+) -> None:
+    """The networks are our own, so it is neither fetched nor run."""
+    layout = drafter_layout("dflash-transformers")
+    layout.config["auto_map"] = {"AutoModel": "modeling_drafter.Drafter"}
+    server.repositories[NAME] = drafter_files(layout, tmp_path / "made")
+    assert describe_drafter(client.fetch()).kind == "dflash"
+
+
+@pytest.mark.parametrize(
+    ("layout", "message", "remedy"),
+    [
+        ("refused-pickled", "pickled", "safetensors"),
+        ("refused-unknown-kind", "architecture", "another"),
+        ("refused-quantized-by-others", "compressed-tensors", "16-bit"),
+        ("refused-layers-that-cannot-be", "layers", "another"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_before_it_is_fetched(
+    client: Client, server: HubServer, tmp_path: Path, layout: str, message: str, remedy: str
+) -> None:
+    server.repositories[NAME] = drafter_files(drafter_layout(layout), tmp_path / "made")
+    with pytest.raises(Problem, match=message) as refusal:
+        client.fetch()
+    assert remedy in refusal.value.remedy
+    assert not server.requests(".safetensors")
+    assert not server.requests(".bin")

@@ -1,0 +1,228 @@
+"""Of a target only the bytes of its MTP module are fetched; it becomes a folder of its own."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pytest
+from safetensors.numpy import load_file, save
+
+from models.drafter_folders import describe_drafter
+from models.drafter_packagings import MODULE_NAME, mtp_prefixes
+from models.errors import Problem
+from models.hub.fetch_module import fetch_module, module_folder
+from models.hub.stopping import Stopped
+from models.records import Download
+from tests.support.models.drafter_configs import drafter_layout
+from tests.support.models.hub_models import Client
+from tests.support.models.hub_server import HubServer, Refusal
+
+NAME = "Qwen/Qwen3.6-27B"
+INDEX = "model.safetensors.index.json"
+LAYOUTS = ("mtp-huggingface-inside", "mtp-deepseek-inside", "mtp-mimo-inside")
+
+
+@pytest.fixture
+def client(server: HubServer, tmp_path: Path) -> Client:
+    return Client(server, tmp_path, name=NAME)
+
+
+def tensors_of(layout: str) -> dict[str, numpy.ndarray[Any, Any]]:
+    """Random ones with the layout's names and shapes, and much that is not the module's."""
+    generator = numpy.random.default_rng(1)
+    shapes = {name: each.shape for name, each in drafter_layout(layout).tensors.items()}
+    shapes |= {f"model.layers.{layer}.mlp.big.weight": (500, 700) for layer in range(3)}
+    return {name: generator.random(shape).astype(numpy.float16) for name, shape in shapes.items()}
+
+
+def published(layout: str, *, shards: int = 3) -> dict[str, bytes]:
+    """The target as it is published: its tensors spread over some files, with their index."""
+    tensors = tensors_of(layout)
+    names = [f"model-{number:05d}-of-{shards:05d}.safetensors" for number in range(1, shards + 1)]
+    places = {name: names[number % shards] for number, name in enumerate(tensors)}
+    files = {
+        file: save({name: tensors[name] for name in tensors if places[name] == file})
+        for file in names
+    }
+    config = json.dumps(drafter_layout(layout).config).encode()
+    if shards == 1:
+        return {"config.json": config, "model.safetensors": files[names[0]]}
+    return files | {"config.json": config, INDEX: json.dumps({"weight_map": places}).encode()}
+
+
+def fetch(client: Client, **more: Any) -> Path:
+    settings: dict[str, Any] = {"hub": client.hub, "home": client.home, "wait_seconds": 0.0}
+    return fetch_module(client.describe(), **settings | more)
+
+
+def is_right(folder: Path, layout: str) -> bool:
+    """Whether it holds the module's tensors, number by number, and nothing else."""
+    tensors = tensors_of(layout)
+    prefixes = mtp_prefixes(drafter_layout(layout).config, tensors)
+    own = {name: array for name, array in tensors.items() if name.startswith(prefixes)}
+    found = load_file(folder / MODULE_NAME)
+    return found.keys() == own.keys() and all((found[name] == own[name]).all() for name in own)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("shards", [1, 3])
+def test_only_the_modules_bytes_are_fetched(
+    client: Client, server: HubServer, layout: str, shards: int
+) -> None:
+    server.repositories[NAME] = published(layout, shards=shards)
+    folder = fetch(client)
+    assert folder == module_folder(NAME, home=client.home)
+    assert is_right(folder, layout)
+    assert {path.name for path in folder.iterdir()} == {"config.json", MODULE_NAME}
+    found = describe_drafter(folder)
+    expected = drafter_layout(layout).expected["inside"]
+    assert (found.kind, found.description.packaging) == ("mtp", expected["packaging"])
+    own_bytes = sum(each.size_bytes for each in found.layouts.values())
+    assert server.sent_bytes < own_bytes + 20_000  # headers, config and index
+    assert sum(map(len, server.repositories[NAME].values())) > 1_500_000
+    assert not (client.home / "models" / ".hub").exists() or not list(
+        (client.home / "models" / ".hub").glob("mtp--*")
+    )
+
+
+def test_one_that_is_there_is_not_fetched_again(client: Client, server: HubServer) -> None:
+    server.repositories[NAME] = published(LAYOUTS[0])
+    folder = fetch(client)
+    asked = len(server.asked)
+    assert fetch(client) == folder
+    assert [one.path for one in server.asked[asked:]] == [f"/api/models/{NAME}"]
+    server.repositories[NAME]["README.md"] = b"# Another commit\n"
+    with pytest.raises(Problem, match="exists already"):
+        fetch(client)
+    assert is_right(folder, LAYOUTS[0])
+
+
+@pytest.mark.parametrize("spelling", ["mtp-huggingface", "mtp-mlx-4bit"])
+def test_a_file_beside_the_model_is_fetched_whole(
+    client: Client, server: HubServer, spelling: str
+) -> None:
+    layout = drafter_layout(spelling)
+    files = published("mtp-huggingface-inside", shards=1)
+    trunk = {
+        name: array
+        for name, array in tensors_of("mtp-huggingface-inside").items()
+        if not name.startswith("mtp.")
+    }
+    kinds = {"BF16": numpy.float16, "U32": numpy.uint32}
+    module = {
+        name: numpy.ones(each.shape, dtype=kinds[each.dtype])
+        for name, each in layout.tensors.items()
+    }
+    config = json.loads(files["config.json"])
+    config |= {"quantization": {"bits": 4, "group_size": 32}}
+    files |= {"model.safetensors": save(trunk), MODULE_NAME: save(module)}
+    server.repositories[NAME] = files | {"config.json": json.dumps(config).encode()}
+    folder = fetch(client)
+    assert describe_drafter(folder).kind == "mtp"
+    assert load_file(folder / MODULE_NAME).keys() == module.keys()
+    assert not server.requests("model.safetensors")
+
+
+def test_broken_connections_are_resumed(client: Client, server: HubServer) -> None:
+    server.repositories[NAME] = published(LAYOUTS[0])
+    server.drop_after = 7_000
+    assert is_right(fetch(client), LAYOUTS[0])
+    server.drop_after = None
+    assert any(asked.range and not asked.range.startswith("bytes=0-") for asked in server.asked)
+
+
+def test_what_was_received_before_a_stop_is_kept(client: Client, server: HubServer) -> None:
+    server.repositories[NAME] = published(LAYOUTS[0])
+    told: list[Download] = []
+
+    def enough() -> bool:
+        return bool(told) and told[-1].done_bytes > 20_000
+
+    server.block_seconds = 0.05
+    with pytest.raises(Stopped):
+        fetch(client, progress=told.append, cancelled=enough)
+    assert not module_folder(NAME, home=client.home).exists()
+    server.settle()
+    before = server.sent_bytes
+    server.block_seconds = 0.0
+    folder = fetch(client, progress=told.append)
+    assert is_right(folder, LAYOUTS[0])
+    own_bytes = sum(each.size_bytes for each in describe_drafter(folder).layouts.values())
+    assert server.sent_bytes - before < own_bytes  # headers included
+    assert told[-1].done_bytes == told[-1].total_bytes == own_bytes
+
+
+def without_module(files: dict[str, bytes]) -> dict[str, bytes]:
+    trunk = {
+        name: array for name, array in tensors_of(LAYOUTS[0]).items() if not name.startswith("mtp")
+    }
+    return {"config.json": files["config.json"], "model.safetensors": save(trunk)}
+
+
+def eight_bits(files: dict[str, bytes]) -> dict[str, bytes]:
+    config = json.loads(files["config.json"])
+    config["quantization_config"] = {"quant_method": "fp8", "fmt": "e4m3"}
+    return files | {"config.json": json.dumps(config).encode()}
+
+
+def damaged(files: dict[str, bytes]) -> dict[str, bytes]:
+    return {name: b"\xff" * 9_000 if "model-" in name else data for name, data in files.items()}
+
+
+def no_index(files: dict[str, bytes]) -> dict[str, bytes]:
+    return files | {INDEX: b"[]"}
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        (without_module, "no MTP module"),
+        (eight_bits, r"quantized .*fp8"),
+        (damaged, "damaged"),
+        (no_index, "index"),
+    ],
+)
+def test_what_cannot_be_fetched_says_why(
+    client: Client,
+    server: HubServer,
+    change: Callable[[dict[str, bytes]], dict[str, bytes]],
+    match: str,
+) -> None:
+    server.repositories[NAME] = change(published(LAYOUTS[0]))
+    with pytest.raises(Problem, match=match):
+        fetch(client)
+    assert not module_folder(NAME, home=client.home).exists()
+    assert server.sent_bytes < 100_000
+
+
+def test_a_hub_without_ranges_sends_no_gigabytes(client: Client, server: HubServer) -> None:
+    server.repositories[NAME] = published(LAYOUTS[0])
+    server.ranges = False
+    with pytest.raises(Problem, match="does not send parts"):
+        fetch(client)
+
+
+def test_another_place_than_asked_for_is_not_taken(client: Client, server: HubServer) -> None:
+    server.repositories[NAME] = published(LAYOUTS[0])
+    server.wrong_start = True
+    with pytest.raises(Problem):
+        fetch(client)
+    assert not module_folder(NAME, home=client.home).exists()
+
+
+def test_a_gated_model(client: Client, server: HubServer) -> None:
+    server.repositories[NAME] = published(LAYOUTS[0])
+    server.refusals["/cdn/"] = Refusal(403, headers={"X-Error-Code": "GatedRepo"})
+    with pytest.raises(Problem):
+        fetch(client)
+
+
+def test_a_fetch_that_failed_is_taken_up_again(client: Client, server: HubServer) -> None:
+    server.repositories[NAME] = published(LAYOUTS[0])
+    server.refusals["/cdn/"] = Refusal(500)
+    with pytest.raises(Problem):
+        fetch(client)
+    del server.refusals["/cdn/"]
+    assert is_right(fetch(client), LAYOUTS[0])

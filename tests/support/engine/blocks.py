@@ -1,0 +1,123 @@
+"""Block drafters for tests: untrained networks, as they are published, for any tiny model."""
+
+from dataclasses import replace
+from typing import Literal
+
+import mlx.core as mx
+import mlx.nn as nn
+from mlx.utils import tree_map_with_path
+
+from engine.decoder import Decoder
+from engine.drafters.block import BlockDrafter
+from engine.drafters.dflash import BlockShape, BoundNetwork, DFlash, DFlash2, Rotation
+from engine.drafters.dspark import (
+    ConfidenceHead,
+    DSpark,
+    GatedMarkovHead,
+    MarkovHead,
+    RecurrentMarkovHead,
+)
+from engine.model_parts import embedding, embedding_scale, output_layer
+
+BlockKind = Literal["dflash", "windows", "dflash2", "dspark", "gated", "recurrent"]
+BLOCK_KINDS: tuple[BlockKind, ...] = (
+    "dflash",
+    "windows",
+    "dflash2",
+    "dspark",
+    "gated",
+    "recurrent",
+)
+RANK = 32
+
+
+def block_network(
+    target: Decoder, kind: BlockKind, *, seed: int = 0, sharpness: float = 1.0
+) -> BoundNetwork:
+    """A random network whose drafts depend on all that it reads; its logits are multiplied by
+    `sharpness`."""
+    model, vocabulary = target.model, target.vocabulary
+    width = embedding(model)(mx.zeros((1,), dtype=mx.int32)).shape[-1]
+    depth = len(model.layers)
+    shape = BlockShape(
+        hidden_size=width,
+        target_width=width,
+        taps=(1, depth),
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=8,
+        intermediate_size=2 * width,
+        rms_norm_eps=1e-6,
+        rotation=Rotation(dims=8, base=1e4),
+        windows=(None, None),
+        causal=(False, False),
+        block_size=6,
+        mask_token=vocabulary - 1,
+        first_slot=1 if kind in ("dflash", "windows", "dflash2") else 0,
+    )
+    if kind == "windows":
+        shape = replace(shape, windows=(5, 9), causal=(True, True))
+    mx.random.seed(seed)
+    network = _network(kind, shape, vocabulary)
+    network.update(tree_map_with_path(_lively, network.parameters()))
+    scale = embedding_scale(model)
+    embed, read_out = embedding(model), output_layer(model)
+    return BoundNetwork(
+        network,
+        shape,
+        embed=lambda ids: embed(mx.minimum(ids, vocabulary - 1)) * scale,
+        read_out=lambda states: read_out(states) * sharpness,
+    )
+
+
+def block_drafter(
+    target: Decoder, kind: BlockKind, *, seed: int = 0, sharpness: float = 1.0
+) -> BlockDrafter:
+    """Drafts with such a network."""
+    network = block_network(target, kind, seed=seed, sharpness=sharpness)
+    return BlockDrafter(target, network, name=kind)
+
+
+def _network(kind: BlockKind, shape: BlockShape, vocabulary: int) -> DFlash:
+    if kind in ("dflash", "windows"):
+        return DFlash(shape)
+    if kind == "dflash2":
+        candidates = min(4, vocabulary - 1)
+        return DFlash2(
+            shape, reach=2, group=4, rank=RANK, candidates=candidates, vocabulary=vocabulary
+        )
+    width = shape.hidden_size
+    markov: MarkovHead = MarkovHead(vocabulary, vocabulary, rank=RANK)
+    if kind == "gated":
+        markov = GatedMarkovHead(vocabulary, vocabulary, rank=RANK, width=width)
+    if kind == "recurrent":
+        markov = RecurrentMarkovHead(vocabulary, vocabulary, rank=RANK, width=width)
+    return DSpark(shape, markov, ConfidenceHead(width + RANK))
+
+
+def _lively(path: str, weight: mx.array) -> mx.array:
+    """Matrices that enlarge what they are multiplied with, so that drafts vary."""
+    if weight.ndim == 1:
+        return weight
+    return 1.5 * mx.random.normal(weight.shape) / weight.shape[-1] ** 0.5
+
+
+def quantize(network: nn.Module) -> None:
+    """All matrices whose rows are whole groups, to 8 bits."""
+    nn.quantize(
+        network,
+        group_size=32,
+        bits=8,
+        class_predicate=lambda _, module: (
+            hasattr(module, "to_quantized") and module.weight.shape[-1] % 32 == 0
+        ),
+    )
+
+
+def logits_of(network: BoundNetwork, *, width: int = 32) -> mx.array:
+    """A block's, behind a made-up context of states of this width."""
+    context = network.make_cache()
+    shape = (1, 6, len(network.taps), width)
+    network.extend(mx.random.normal(shape, key=mx.random.key(0)), 0, context)
+    block = network.block(7, network.most, 6, context)
+    return mx.concatenate([block.read(mx.array([7])) for _ in range(network.most)])
