@@ -97,6 +97,7 @@ class RoundsSide(QWidget):
         self._pages.addWidget(scroll)
         self.parts.addWidget(self._pages)
         self.parts.addWidget(self.scrubber)
+        self.parts.setSizes([600, 400])
         self.parts.setStretchFactor(0, 3)
         self.parts.setStretchFactor(1, 2)
         self.parts.setHandleWidth(1)

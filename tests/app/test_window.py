@@ -310,6 +310,8 @@ def test_where_there_is_no_answer_the_panel_says_what_will_be_there(
     send(window, "hello")
     until(answered(window, 2))
     assert window.rounds.panel.isVisible()
+    figures, replay = window.rounds.parts.sizes()
+    assert figures > replay
     window.menus.actions["new"].trigger()
     assert window.rounds.hint.isVisible()
 
