@@ -16,13 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from models.drafter_packagings import (
-    MODULE_NAME,
-    classify,
-    classify_inside,
-    module_config,
-    mtp_prefixes,
-)
+from models.drafter_packagings import classify, classify_inside, module_config, mtp_prefixes
 from models.errors import Problem
 from models.files import data_folder, models_folder, new_folder, write_json
 from models.hub.client import Hub
@@ -32,7 +26,7 @@ from models.hub.stopping import Stop, Stopped, apart
 from models.hub.transfer import transfer
 from models.in_words import size
 from models.model_folder import refuse_absurd
-from models.records import Download
+from models.records import MODULE_NAME, Download
 from models.safetensors_file import (
     MAXIMUM_HEADER_BYTES,
     SafetensorsWriter,

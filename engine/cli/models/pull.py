@@ -12,7 +12,6 @@ from concurrent.futures import wait
 from dataclasses import replace
 from pathlib import Path
 
-from models.drafter_packagings import MODULE_NAME
 from models.errors import Problem
 from models.hub.client import Hub
 from models.hub.fetch import LOOK_SECONDS, fetch
@@ -22,7 +21,7 @@ from models.hub.repository import Repository, check_name, check_revision, is_com
 from models.hub.stopping import Stop, Stopped, apart
 from models.installed.resolve import open_target
 from models.installed.store import installed
-from models.records import Download, Installed
+from models.records import MODULE_NAME, Download, Installed
 from models.starter import STARTER
 
 REPORT_SECONDS = 0.25  # between two reports of one download while its status is the same
