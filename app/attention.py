@@ -1,8 +1,10 @@
 """Tells a person who is elsewhere that an answer has ended: a message of the system's, and a mark
 on the task bar or the Dock.
 
-Knows answers and the window; where the system has no such thing, nothing happens.
+Knows answers and windows; where the system has no such thing, nothing happens.
 """
+
+from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import QObject, QTimer, Signal
 from PySide6.QtWidgets import QApplication, QSystemTrayIcon, QWidget
@@ -22,9 +24,18 @@ class Attention(QObject):
 
     chosen = Signal(int)
 
-    def __init__(self, window: QWidget, answers: Answers) -> None:
-        super().__init__(window)
-        self._window = window
+    def __init__(
+        self,
+        answers: Answers,
+        *,
+        windows: Callable[[], Sequence[QWidget]],
+        wanted: Callable[[], bool] = lambda: True,
+        parent: QObject | None = None,
+    ) -> None:
+        """`windows` are those that are open; the first of them is marked. `wanted` says whether the
+        person wants to be told."""
+        super().__init__(parent)
+        self._windows, self._wanted = windows, wanted
         self._conversation = 0
         self._tray: QSystemTrayIcon | None = None
         # The icon is needed for the message alone, so it leaves with it.
@@ -33,10 +44,12 @@ class Attention(QObject):
         answers.finished.connect(self._on_finished)
 
     def _on_finished(self, writing: Writing) -> None:
+        windows = [window for window in self._windows() if window.isVisible()]
         line = _ENDINGS.get(writing.state)
-        if line is None or self._window.isActiveWindow() or not self._window.isVisible():
+        here = any(window.isActiveWindow() for window in windows)
+        if line is None or not windows or here or not self._wanted():
             return
-        QApplication.alert(self._window)
+        QApplication.alert(windows[0])
         self.show_message(writing.title or "Slipstream", line, writing.message.conversation)
 
     def show_message(self, title: str, line: str, conversation: int) -> None:
@@ -44,11 +57,11 @@ class Attention(QObject):
         if not (QSystemTrayIcon.isSystemTrayAvailable() and QSystemTrayIcon.supportsMessages()):
             return
         if self._tray is None:
-            self._tray = QSystemTrayIcon(self._window.windowIcon(), self)
+            self._tray = QSystemTrayIcon(QApplication.windowIcon(), self)
             self._tray.messageClicked.connect(self._on_chosen)
         self._conversation = conversation
         self._tray.show()
-        self._tray.showMessage(title, line, self._window.windowIcon(), _SHOWN_MS)
+        self._tray.showMessage(title, line, QApplication.windowIcon(), _SHOWN_MS)
         self._end.start()
 
     def _on_chosen(self) -> None:

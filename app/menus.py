@@ -5,7 +5,7 @@ Knows what a command is called and which keys it has, not what it does.
 
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -50,6 +50,9 @@ class Command:
 _KEY = QKeySequence.StandardKey
 COMMANDS: tuple[Command | str, ...] = (  # a text alone is a separator in that menu
     Command("File", "new", "New conversation"),
+    Command("File", "new_window", "New window", "Ctrl+Shift+N"),
+    Command("File", "open_in_window", "Open in a new window"),
+    "File",
     Command("File", "import", "Import conversations…", _KEY.Open),
     Command("File", "export_markdown", "Export as Markdown…", _KEY.Save),
     Command("File", "export_json", "Export as JSON…", "Ctrl+Shift+S"),
@@ -65,6 +68,7 @@ COMMANDS: tuple[Command | str, ...] = (  # a text alone is a separator in that m
     "File",
     Command("File", "settings", "Settings…", "Ctrl+,", role=QAction.MenuRole.PreferencesRole),
     "File",
+    Command("File", "close", "Close window", "Ctrl+W"),
     Command("File", "quit", "Quit Slipstream", _KEY.Quit, role=QAction.MenuRole.QuitRole),
     Command("Edit", "undo", "Undo", _KEY.Undo),
     Command("Edit", "redo", "Redo", _KEY.Redo),
@@ -182,6 +186,11 @@ class Menus:
         """Open the first menu, for the keyboard."""
         self._bar.setFocus(Qt.FocusReason.MenuBarFocusReason)
         self._bar.setActiveAction(self._bar.actions()[0])
+
+    def connect_commands(self, commands: Mapping[str, Callable[[], object]]) -> None:
+        """Carry out these commands, by their names."""
+        for name, act in commands.items():
+            self.actions[name].triggered.connect(lambda checked=False, act=act: act())
 
     def enable(self, possible: Mapping[str, bool]) -> None:
         """Enable the commands of these names for which there is something to act on."""

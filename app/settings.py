@@ -1,5 +1,6 @@
-"""What the window remembers between runs, apart from conversations. Knows QSettings, no widget."""
+"""What windows remember between runs, apart from conversations. Knows QSettings, no widget."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -25,12 +26,51 @@ class Pair:
     draft_length: str = "auto"
 
 
-class Settings:
-    """Attributes are written as they are set; one that cannot be read is as on the first run."""
+class _Stored:
+    """Texts and switches by their keys."""
 
     def __init__(self, stored: QSettings) -> None:
         self._stored = stored
+
+    def switched(self, name: str, *, default: bool) -> bool:
+        """Whether the part or view `name` is on."""
+        return self._text(f"shown/{name}", str(default)) == "True"
+
+    def switch(self, name: str, on: bool) -> None:
+        """Remember whether `name` is on."""
+        self._keep(f"shown/{name}", str(on))
+
+    def _text(self, key: str, default: str) -> str:
+        value = self._value(key)
+        return value if isinstance(value, str) else default
+
+    def _value(self, key: str) -> object:
+        return self._stored.value(key)
+
+    def _keep(self, key: str, value: object) -> None:
+        self._stored.setValue(key, value)
+
+
+class Settings(_Stored):
+    """Attributes are written as they are set; one that cannot be read is as on the first run."""
+
+    def __init__(self, stored: QSettings) -> None:
+        super().__init__(stored)
         stored.remove("plain")  # averages over days, which earlier versions compared answers with
+
+    def window(self, number: int) -> "WindowSettings":
+        """What the window with this number, from 1, remembers."""
+        return WindowSettings(self._stored, number)
+
+    @property
+    def open_windows(self) -> tuple[int, ...]:
+        """The numbers of the windows that were open at the end, at least one."""
+        numbers = self._text("windows", "").split()
+        return tuple(sorted({int(n) for n in numbers if n.isdecimal() and int(n)})) or (1,)
+
+    @open_windows.setter
+    def open_windows(self, numbers: Iterable[int]) -> None:
+        self._keep("windows", " ".join(str(number) for number in sorted(numbers)))
 
     @property
     def pair(self) -> Pair:
@@ -43,9 +83,9 @@ class Settings:
 
     @pair.setter
     def pair(self, pair: Pair) -> None:
-        self._stored.setValue("pair/target", pair.target)
-        self._stored.setValue("pair/drafter", pair.drafter)
-        self._stored.setValue("pair/draft_length", pair.draft_length)
+        self._keep("pair/target", pair.target)
+        self._keep("pair/drafter", pair.drafter)
+        self._keep("pair/draft_length", pair.draft_length)
 
     def memory(self, target: str) -> Memory:
         """What a conversation with this target may take; as the model allows where not chosen."""
@@ -56,7 +96,7 @@ class Settings:
             return Memory()
 
     def keep_memory(self, target: str, memory: Memory) -> None:
-        self._stored.setValue(f"memory/{_key(target)}", f"{memory.context} {memory.cache_bits}")
+        self._keep(f"memory/{_key(target)}", f"{memory.context} {memory.cache_bits}")
 
     @property
     def unload_minutes(self) -> int:
@@ -66,7 +106,7 @@ class Settings:
 
     @unload_minutes.setter
     def unload_minutes(self, minutes: int) -> None:
-        self._stored.setValue("unload_minutes", str(minutes))
+        self._keep("unload_minutes", str(minutes))
 
     @property
     def starter_name(self) -> str:
@@ -75,7 +115,7 @@ class Settings:
 
     @starter_name.setter
     def starter_name(self, name: str) -> None:
-        self._stored.setValue("pair/starter_name", name)
+        self._keep("pair/starter_name", name)
 
     def paths(self, kind: str) -> tuple[str, ...]:
         """The targets, or drafters, that a person opened from elsewhere, newest first."""
@@ -84,7 +124,7 @@ class Settings:
     def remember_path(self, kind: str, path: str) -> None:
         """Offer this path from now on."""
         known = [path, *(known for known in self.paths(kind) if known != path)]
-        self._stored.setValue(f"paths/{kind}", "\n".join(known[:_MOST_PATHS]))
+        self._keep(f"paths/{kind}", "\n".join(known[:_MOST_PATHS]))
 
     def opened_paths(self, kind: str) -> tuple[str, ...]:
         """Those of `paths` that are still there."""
@@ -93,7 +133,7 @@ class Settings:
     def forget_path(self, kind: str, path: str) -> None:
         """Offer it no longer."""
         kept = [known for known in self.paths(kind) if known != path]
-        self._stored.setValue(f"paths/{kind}", "\n".join(kept))
+        self._keep(f"paths/{kind}", "\n".join(kept))
 
     @property
     def presets(self) -> str:
@@ -102,7 +142,7 @@ class Settings:
 
     @presets.setter
     def presets(self, text: str) -> None:
-        self._stored.setValue("presets", text)
+        self._keep("presets", text)
 
     @property
     def new_system_prompt(self) -> str:
@@ -111,7 +151,7 @@ class Settings:
 
     @new_system_prompt.setter
     def new_system_prompt(self, text: str) -> None:
-        self._stored.setValue("new/system_prompt", text)
+        self._keep("new/system_prompt", text)
 
     @property
     def new_settings(self) -> str:
@@ -120,7 +160,7 @@ class Settings:
 
     @new_settings.setter
     def new_settings(self, text: str) -> None:
-        self._stored.setValue("new/settings", text)
+        self._keep("new/settings", text)
 
     @property
     def theme(self) -> ThemeChoice:
@@ -133,7 +173,7 @@ class Settings:
 
     @theme.setter
     def theme(self, theme: ThemeChoice) -> None:
-        self._stored.setValue("theme", theme)
+        self._keep("theme", theme)
 
     @property
     def enter_sends(self) -> bool:
@@ -142,7 +182,16 @@ class Settings:
 
     @enter_sends.setter
     def enter_sends(self, on: bool) -> None:
-        self._stored.setValue("enter_sends", str(on))
+        self._keep("enter_sends", str(on))
+
+    @property
+    def notifications(self) -> bool:
+        """Whether a person who is elsewhere is told that an answer has ended."""
+        return self._text("notifications", "True") == "True"
+
+    @notifications.setter
+    def notifications(self, on: bool) -> None:
+        self._keep("notifications", str(on))
 
     @property
     def font_family(self) -> str:
@@ -151,7 +200,7 @@ class Settings:
 
     @font_family.setter
     def font_family(self, family: str) -> None:
-        self._stored.setValue("font_family", family)
+        self._keep("font_family", family)
 
     @property
     def font_points(self) -> float | None:
@@ -164,26 +213,7 @@ class Settings:
 
     @font_points.setter
     def font_points(self, points: float | None) -> None:
-        self._stored.setValue("font_points", "" if points is None else str(points))
-
-    @property
-    def conversation(self) -> int | None:
-        """The conversation that was open last."""
-        text = self._text("conversation", "")
-        return int(text) if text.isdecimal() else None
-
-    @conversation.setter
-    def conversation(self, conversation: int | None) -> None:
-        self._stored.setValue("conversation", "" if conversation is None else str(conversation))
-
-    @property
-    def unsent(self) -> str:
-        """The unsent text of a conversation that has no message yet."""
-        return self._text("unsent", "")
-
-    @unsent.setter
-    def unsent(self, text: str) -> None:
-        self._stored.setValue("unsent", text)
+        self._keep("font_points", "" if points is None else str(points))
 
     @property
     def last_folder(self) -> str:
@@ -192,7 +222,7 @@ class Settings:
 
     @last_folder.setter
     def last_folder(self, folder: str) -> None:
-        self._stored.setValue("last_folder", folder)
+        self._keep("last_folder", folder)
 
     @property
     def automatic_updates(self) -> bool:
@@ -201,7 +231,7 @@ class Settings:
 
     @automatic_updates.setter
     def automatic_updates(self, on: bool) -> None:
-        self._stored.setValue("updates/automatic", str(on))
+        self._keep("updates/automatic", str(on))
 
     @property
     def updates_checked(self) -> float:
@@ -213,7 +243,7 @@ class Settings:
 
     @updates_checked.setter
     def updates_checked(self, seconds: float) -> None:
-        self._stored.setValue("updates/checked", repr(seconds))
+        self._keep("updates/checked", repr(seconds))
 
     @property
     def newest_feed(self) -> str:
@@ -226,32 +256,62 @@ class Settings:
 
     @newest_feed.setter
     def newest_feed(self, made: str) -> None:
-        self._stored.setValue("updates/newest_feed", made)
-
-    def switched(self, name: str, *, default: bool) -> bool:
-        """Whether the part or view `name` is on."""
-        return self._text(f"shown/{name}", str(default)) == "True"
-
-    def switch(self, name: str, on: bool) -> None:
-        """Remember whether `name` is on."""
-        self._stored.setValue(f"shown/{name}", str(on))
-
-    def place(self, name: str) -> QByteArray:
-        """The state that a window or a splitter saved under `name`; empty where there is none."""
-        value = self._stored.value(f"places/{name}")
-        return value if isinstance(value, QByteArray) else QByteArray()
-
-    def keep_place(self, name: str, state: QByteArray) -> None:
-        """Remember that state."""
-        self._stored.setValue(f"places/{name}", state)
+        self._keep("updates/newest_feed", made)
 
     def save(self) -> None:
         """Write to the disk now."""
         self._stored.sync()
 
-    def _text(self, key: str, default: str) -> str:
-        value = self._stored.value(key, default)
-        return value if isinstance(value, str) else default
+
+class WindowSettings(_Stored):
+    """What one window remembers: its conversation, its unsent text, its parts and their sizes.
+
+    What the first window was given holds for another one until that was given its own.
+    """
+
+    def __init__(self, stored: QSettings, number: int) -> None:
+        super().__init__(stored)
+        self._own = "" if number == 1 else f"window{number}/"
+
+    @property
+    def conversation(self) -> int | None:
+        """The conversation that was open last."""
+        text = self._text("conversation", "")
+        return int(text) if text.isdecimal() else None
+
+    @conversation.setter
+    def conversation(self, conversation: int | None) -> None:
+        self._keep("conversation", "" if conversation is None else str(conversation))
+
+    @property
+    def unsent(self) -> str:
+        """The unsent text of a conversation that has no message yet."""
+        return self._text("unsent", "")
+
+    @unsent.setter
+    def unsent(self, text: str) -> None:
+        self._keep("unsent", text)
+
+    @property
+    def placed(self) -> bool:
+        """Whether this window was closed before, and so has a place of its own."""
+        return self._stored.contains(f"{self._own}places/window")
+
+    def place(self, name: str) -> QByteArray:
+        """The state that the window or a splitter saved under `name`; empty where there is none."""
+        value = self._value(f"places/{name}")
+        return value if isinstance(value, QByteArray) else QByteArray()
+
+    def keep_place(self, name: str, state: QByteArray) -> None:
+        """Remember that state."""
+        self._keep(f"places/{name}", state)
+
+    def _value(self, key: str) -> object:
+        shared = key.startswith(("places/", "shown/"))
+        return self._stored.value(self._own + key, self._stored.value(key) if shared else None)
+
+    def _keep(self, key: str, value: object) -> None:
+        self._stored.setValue(self._own + key, value)
 
 
 def _key(target: str) -> str:

@@ -121,6 +121,7 @@ class SettingsDialog(QDialog):
         form.add("Text size", self._size_box())
         key = "enter" if self._settings.enter_sends else "ctrl"
         form.add("Send a message with", _choices("Send with", _KEYS, key, self._choose_key))
+        form.add("Notifications", self._notifications_box())
         for name, folder in folders.items():
             form.add(name, self._folder_row(name, folder))
         form.add("Updates", self._updates_box(updates))
@@ -194,6 +195,12 @@ class SettingsDialog(QDialog):
         button.clicked.connect(lambda: self._opening(folder))
         return _row(path, button)
 
+    def _notifications_box(self) -> QWidget:
+        box = EdgedCheckBox("When an answer ends while you are elsewhere")
+        box.setChecked(self._settings.notifications)
+        box.toggled.connect(self._choose_notifications)
+        return box
+
     def _updates_box(self, updates: QAction) -> QWidget:
         if not updates.isVisible():
             return _label("No update feed is set up.")
@@ -225,6 +232,10 @@ class SettingsDialog(QDialog):
 
     def _choose_key(self, chosen: str) -> None:
         self._settings.enter_sends = chosen == "enter"
+        self.changed.emit()
+
+    def _choose_notifications(self, on: bool) -> None:
+        self._settings.notifications = on
         self.changed.emit()
 
     def _choose_preset(self, name: str) -> None:

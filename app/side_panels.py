@@ -10,7 +10,7 @@ from PySide6.QtCore import QObject
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QSplitter, QWidget
 
-from app.settings import Settings
+from app.settings import WindowSettings
 
 _COMFORTABLE = 480  # pixels for the conversation between two panels
 _NARROW = 400  # its least width
@@ -26,7 +26,7 @@ class SidePanels(QObject):
         *,
         middle: QWidget,
         actions: Mapping[str, QAction],
-        settings: Settings,
+        settings: WindowSettings,
     ) -> None:
         """`columns` holds `middle` and the `sides`, the more useful one first.
 

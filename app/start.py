@@ -1,4 +1,4 @@
-"""Makes the application and all that its window needs, and runs it.
+"""Makes the application and all that its windows need, and runs it.
 
 Knows where data is kept, and in what order things start: the first paint comes before the engine.
 """
@@ -13,6 +13,7 @@ from PySide6.QtCore import QSettings, QTimer
 from PySide6.QtGui import QIcon
 from PySide6.QtWidgets import QApplication, QMessageBox
 
+from app.application import Application
 from app.conversations.store import Store
 from app.engine_client.engine_log import EngineLog, log_folder
 from app.engine_client.engine_process import EngineProcess
@@ -26,6 +27,7 @@ from app.theme.style import Theme
 from app.updates.feed import Origin
 from app.updates.presenter import UpdatePresenter
 from app.window import Window
+from app.windows import Windows
 from models.errors import Problem
 from models.files import HOME_VARIABLE, data_folder
 
@@ -35,16 +37,17 @@ _SWITCH_SECONDS = 0.001  # how long the window's thread waits for one that store
 
 
 def run_window(arguments: Sequence[str], *, begin: Callable[[Window], None] = Window.begin) -> int:
-    """Open the window and run until it is closed; the process's exit status.
+    """Open the windows that were open at the end, and run until the last one is closed; the
+    process's exit status.
 
-    `begin` is what happens once it is painted.
+    `begin` is what happens once the first of them is painted.
     """
     home = data_folder()
     if show_first_window(home):
         return 0
-    application = make_application(arguments)
+    qt = make_application(arguments)
     settings = Settings(stored_settings(home))
-    theme = Theme(application, settings)
+    theme = Theme(qt, settings)
     try:
         store = Store.open(home / "conversations.sqlite")
     except Problem as problem:
@@ -54,31 +57,43 @@ def run_window(arguments: Sequence[str], *, begin: Callable[[Window], None] = Wi
     engine = EngineProcess(
         EngineLog(home / "logs" if HOME_VARIABLE in os.environ else log_folder())
     )
-    loader = ModelLoader(engine, settings)
-    window = Window(store, engine, loader=loader, settings=settings, theme=theme, library=Library())
+    application = Application(
+        store,
+        engine,
+        loader=ModelLoader(engine, settings),
+        settings=settings,
+        theme=theme,
+        library=Library(),
+    )
+    windows = Windows(application)
+    window, *others = windows.restore()
     window.painted.connect(lambda: begin(window))
-    SignalWatch(window.close, parent=application)
-    second_starts = SecondStarts(home, parent=window)
-    second_starts.asked.connect(window.come_forward)
-    application.aboutToQuit.connect(second_starts.close)
-    window.painted.connect(lambda: keep_quick(window))
-    updates = UpdatePresenter(window, origin=Origin())
+    for other in others:
+        other.painted.connect(other.begin)
+    SignalWatch(windows.close, parent=qt)
+    second_starts = SecondStarts(home, parent=windows)
+    second_starts.asked.connect(windows.come_forward)
+    qt.aboutToQuit.connect(second_starts.close)
+    window.painted.connect(lambda: keep_quick(windows))
+    updates = UpdatePresenter(windows, origin=Origin())
     window.painted.connect(updates.controller.begin)
-    application.aboutToQuit.connect(updates.controller.close)
-    application.aboutToQuit.connect(leave_texts)
-    window.show()
-    return application.exec()
+    qt.aboutToQuit.connect(updates.controller.close)
+    qt.aboutToQuit.connect(leave_texts)
+    for one in reversed(windows.all):
+        one.show()
+    return qt.exec()
 
 
-def keep_quick(window: Window) -> GcScheduler:
+def keep_quick(windows: Windows) -> GcScheduler:
     """Do what takes long while nobody waits: collect garbage, load lexers of common languages."""
     sys.setswitchinterval(_SWITCH_SECONDS)
-    scheduler = GcScheduler(lambda: window.answers.busy, parent=window)
-    window.answers.finished.connect(scheduler.request_full)
-    window.conversation.opened.connect(scheduler.request_full)
+    answers = windows.application.answers
+    scheduler = GcScheduler(lambda: answers.busy, parent=windows)
+    answers.finished.connect(scheduler.request_full)
+    windows.let_go.connect(scheduler.request_full)
     for place, language in enumerate(USUAL, start=1):
         wait_ms = _GET_READY_MS + place * _GET_READY_APART_MS
-        QTimer.singleShot(wait_ms, window, partial(get_ready, language))
+        QTimer.singleShot(wait_ms, windows, partial(get_ready, language))
     return scheduler
 
 

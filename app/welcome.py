@@ -74,7 +74,7 @@ class Welcome(QWidget):
         self._explain.clicked.connect(self.explanation_asked)
         self._legend.explanation_asked.connect(self.explanation_asked)
         self._library.clicked.connect(self.library_asked)
-        self._model.setText("The engine is being started.")
+        self._show_stage()
         loader.fetch_began.connect(self._on_fetch)
         loader.fetch_progress.connect(self._on_progress)
         loader.load_requested.connect(self._on_asked)
@@ -117,6 +117,20 @@ class Welcome(QWidget):
         row.addStretch(1)
         row.addWidget(inner, 100)
         row.addStretch(1)
+
+    def _show_stage(self) -> None:
+        """Say how far the model is: the window may be opened at any time."""
+        loader = self._loader
+        if loader.loaded is not None:
+            self._on_loaded(loader.loaded)
+        elif loader.problem is not None:
+            self._on_failed(loader.problem)
+        elif loader.resting:
+            self._on_rested()
+        elif loader.fetching:
+            self._on_fetch()
+        else:
+            self._model.setText("The engine is being started.")
 
     def _on_fetch(self) -> None:
         self._model.setText("Looking for the starter model. You can write meanwhile.")

@@ -25,8 +25,12 @@ class AnswerNotices(QObject):
         self._loops = 0  # the id of the answer that was told to repeat itself
         self._left_out = (0, 0)  # the messages that were told not to be read
         answers.happened.connect(self._hear)
-        answers.finished.connect(lambda writing: notices.take_back(_LOOP))
+        answers.finished.connect(self._on_finished)
         conversation.opened.connect(self._on_opened)
+
+    def _on_finished(self, writing: Writing) -> None:
+        if writing.message.id == self._loops:
+            self._notices.take_back(_LOOP)
 
     def _on_opened(self) -> None:
         self._left_out = (0, 0)

@@ -7,7 +7,7 @@ they were asked for. Knows no widget.
 """
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from PySide6.QtCore import QObject, QTimer, Signal
@@ -243,6 +243,12 @@ class Answers(QObject):
         else:
             writing.stopping = True
             self._review()
+
+    def cancel_in(self, conversations: Collection[int]) -> None:
+        """End the answers in these conversations."""
+        for writing in tuple(self._unfinished()):
+            if writing.message.conversation in conversations:
+                self.cancel(writing.message.id)
 
     def hold(self) -> None:
         """Ask the engine for nothing until `release`: there is no model yet."""

@@ -12,6 +12,7 @@ from typing import Any
 from PySide6.QtCore import QObject, Signal
 
 from app.chat.answers import Answers, Writing
+from app.chat.listing import Listing
 from app.conversations.records import Conversation, Message
 from app.conversations.store import Store
 from app.steps import Stepper, Steps
@@ -59,6 +60,7 @@ class OpenConversation(QObject):
         self,
         store: Store,
         answers: Answers,
+        listing: Listing,
         *,
         names: Callable[[], tuple[str, str]],
         beginning: Callable[[], tuple[str, Request | None]] = lambda: ("", None),
@@ -69,14 +71,21 @@ class OpenConversation(QObject):
         super().__init__(parent)
         self.record: Conversation | None = None
         self.branch: tuple[Message, ...] = ()
-        self._store, self._answers, self._names = store, answers, names
-        self._beginning = beginning
+        self._store, self._answers, self._listing = store, answers, listing
+        self._names, self._beginning = names, beginning
         self._stepper = Stepper(self)
         self._sending = False
         self._made: Future[Conversation] | None = None  # of the one that is new
         self._visit = 0  # counts what was opened: late replies are for another
+        self._coming: int | None = None  # what is about to be opened
         answers.begun.connect(self._on_begun)
         answers.saved.connect(self._on_saved)
+        listing.changed.connect(self._on_listed)
+
+    @property
+    def shown(self) -> int | None:
+        """The id of the conversation that is shown, or will be in a moment; None for a new one."""
+        return self._coming or (self.record.id if self.record else None)
 
     @property
     def writing(self) -> Writing | None:
@@ -119,7 +128,7 @@ class OpenConversation(QObject):
     def new(self) -> None:
         """Show an empty one, which is in the store from its first message on."""
         self._visit += 1
-        self.record, self._made, self._sending = None, None, False
+        self.record, self._coming, self._made, self._sending = None, None, None, False
         self._show_all(())
 
     def open(self, conversation: int, *, at: int | None = None, words: str = "") -> None:
@@ -128,7 +137,7 @@ class OpenConversation(QObject):
         `words` are those that a search found in that message.
         """
         self._visit += 1
-        self._made, self._sending = None, False
+        self._coming, self._made, self._sending = conversation, None, False
         visit = self._visit
 
         def steps() -> Steps:
@@ -136,16 +145,17 @@ class OpenConversation(QObject):
             if at is not None and at not in [message.id for message in branch]:
                 branch = yield self._store.switch(at)
             if visit == self._visit:
-                self.record = record
+                self.record, self._coming = record, None
                 self._show_all(branch)
                 if at is not None:
                     self.reached.emit(at, words)
 
-        self._run(steps())
+        def give_up(problem: Problem) -> None:
+            if visit == self._visit:
+                self._coming = None
+            self.failed.emit(problem)
 
-    def describe(self) -> None:
-        """Read the record again: it was renamed, or pinned."""
-        self._run(self._read_record())
+        self._stepper.run(steps(), failed=give_up)
 
     def configure(self, *, system_prompt: str, settings: Request | None) -> None:
         """Choose how it is answered from now on."""
@@ -155,7 +165,7 @@ class OpenConversation(QObject):
             yield self._store.configure(
                 conversation, system_prompt=system_prompt, settings=settings
             )
-            yield from self._read_record()
+            yield self._listing.refresh()
 
         self._run(steps())
 
@@ -301,12 +311,15 @@ class OpenConversation(QObject):
             self.record = self.record or record
         return self.record.id
 
-    def _read_record(self) -> Steps:
-        if self.record is not None:
-            record = yield self._store.conversation(self.record.id)
-            if self.record is not None and self.record.id == record.id:
-                self.record = record
-                self.described.emit()
+    def _on_listed(self) -> None:
+        """The list was read again: the record may be another, its title or its settings."""
+        found = self._listing.find(self.record.id) if self.record is not None else None
+        if found is None or self.record is None:
+            return
+        record = replace(found, unsent=self.record.unsent)  # which is known here first
+        if record != self.record:
+            self.record = record
+            self.described.emit()
 
     def _follow(self, record: Conversation, branch: tuple[Message, ...]) -> None:
         """Show the branch that ends in a new message and the answer to it, which is now written."""

@@ -13,6 +13,7 @@ from PySide6.QtWidgets import (
     QLabel,
     QScrollArea,
     QSplitter,
+    QStackedWidget,
     QToolButton,
     QVBoxLayout,
     QWidget,
@@ -32,10 +33,17 @@ from engine.rounds import EventOrRound
 
 _MANY_EVENTS = 1_500  # the replay of a longer trace is made in a thread: the window answers
 
+_HINT = (
+    "This is where you see what drafting does for an answer: how fast it is written, how many of "
+    "the drafted tokens are accepted and at which position, and why each draft is as long as it "
+    "is.\n\nBelow, an answer can be replayed round by round."
+)
+
 
 class RoundsSide(QWidget):
-    """Attributes: `panel` and `scrubber`; `parts` is the splitter between them; `answer` is the id
-    of the answer that is shown, 0 for none.
+    """Attributes: `panel` and `scrubber`; `parts` is the splitter between them; `hint`, which is in
+    the panel's place while there is no answer; `answer` is the id of the answer that is shown, 0
+    for none.
 
     Signals: `export_wanted(str)` carries a trace as JSON; `stepped(int)` the answer that the
     person went on or back to.
@@ -57,6 +65,8 @@ class RoundsSide(QWidget):
         self._heading.setTextFormat(Qt.TextFormat.PlainText)
         self._before = _button("\u2039", "Previous answer", lambda: self.step(-1))
         self._after = _button("\u203a", "Next answer", lambda: self.step(1))
+        self.hint = QLabel(_HINT)
+        self._pages = QStackedWidget()  # the hint, or the panel
         self.parts = QSplitter(Qt.Orientation.Vertical)
         self._arrange()
         self._recolour()
@@ -76,7 +86,13 @@ class RoundsSide(QWidget):
         scroll.setWidget(self.panel)
         scroll.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         scroll.setAccessibleName("Figures of the rounds")
-        self.parts.addWidget(scroll)
+        self.hint.setTextFormat(Qt.TextFormat.PlainText)
+        self.hint.setWordWrap(True)
+        self.hint.setAlignment(Qt.AlignmentFlag.AlignTop)
+        self.hint.setContentsMargins(16, 10, 16, 0)
+        self._pages.addWidget(self.hint)
+        self._pages.addWidget(scroll)
+        self.parts.addWidget(self._pages)
         self.parts.addWidget(self.scrubber)
         self.parts.setStretchFactor(0, 3)
         self.parts.setStretchFactor(1, 2)
@@ -140,6 +156,7 @@ class RoundsSide(QWidget):
         ids = self._ids()
         place = ids.index(self.answer) + 1 if self.answer in ids else 0
         self._heading.setText(f"Answer {place} of {len(ids)}" if place else "No answer yet")
+        self._pages.setCurrentIndex(1 if ids else 0)
         self._before.setEnabled(place > 1)
         self._after.setEnabled(0 < place < len(ids))
 
@@ -181,7 +198,8 @@ class RoundsSide(QWidget):
             self._recolour()
 
     def _recolour(self) -> None:
-        set_ink(self._heading, colours_of(self).muted)
+        for label in (self._heading, self.hint):
+            set_ink(label, colours_of(self).muted)
 
 
 def _button(text: str, name: str, act: Callable[[], None]) -> QToolButton:

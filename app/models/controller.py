@@ -1,11 +1,12 @@
 """Carries out what a person asks for in the Library's window, and loads a pair that was chosen
-when its download finishes. How a model is loaded is the loader's business.
+when its download finishes. There is one such window, whichever window of the chat it was opened
+from. How a model is loaded is the loader's business.
 """
 
 from functools import partial
 
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
-from PySide6.QtWidgets import QMessageBox, QWidget
+from PySide6.QtWidgets import QMessageBox
 
 from app import files
 from app.models import words
@@ -42,10 +43,10 @@ class LibraryController(QObject):
     reported = Signal(str)
 
     def __init__(
-        self, library: Library, loader: ModelLoader, *, settings: Settings, parent: QWidget
+        self, library: Library, loader: ModelLoader, *, settings: Settings, parent: QObject
     ) -> None:
         super().__init__(parent)
-        self._library, self._loader, self._window = library, loader, parent
+        self._library, self._loader = library, loader
         self._settings = settings
         self.dialog: LibraryDialog | None = None
         self._presenter: LibraryPresenter | None = None
@@ -65,7 +66,7 @@ class LibraryController(QObject):
     def open(self, page: PageName = "offers") -> None:
         """Show the Library's window, and refresh what it shows."""
         if self.dialog is None or self._presenter is None:
-            self.dialog = LibraryDialog(self._window)
+            self.dialog = LibraryDialog()  # without a parent: it outlasts any window
             self._connect(self.dialog)
             self._presenter = LibraryPresenter(
                 self._library,
@@ -86,8 +87,10 @@ class LibraryController(QObject):
 
     def close(self) -> None:
         """Close the window, and pause the downloads."""
+        self._watch.stop()
         if self.dialog is not None:
             self.dialog.close()
+            self.dialog.deleteLater()
         self._library.close()
 
     def _connect(self, dialog: LibraryDialog) -> None:

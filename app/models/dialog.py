@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QDialog, QHBoxLayout, QPushButton, QTabWidget, QVB
 
 from app.models.pages import OffersPage, Page, SearchPage, TitledPage
 from app.status_line import StatusLine
+from app.theme.style import STYLE_SHEET
 
 _TABS = """
 QTabWidget::pane { border: 0; border-top: 1px solid palette(mid); }
@@ -54,6 +55,7 @@ class LibraryDialog(QDialog):
         self._close = QPushButton("Close")
         self.setWindowTitle("Library")
         self.setModal(False)
+        self.setStyleSheet(STYLE_SHEET)  # it may have no parent
         self._arrange()
         self._close.clicked.connect(self.close)
         self._tabs.currentChanged.connect(lambda place: self.shown.emit(self.page))

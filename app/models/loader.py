@@ -22,9 +22,11 @@ OpenTarget = Callable[[str, Progress], Path]
 
 class ModelLoader(QObject):
     """Attributes: `pair`, the one that was chosen; `loaded`, what the engine has; `fetching`;
-    `resting`, whether the model was unloaded until it is asked again.
+    `resting`, whether the model was unloaded until it is asked again; `problem`, why there is no
+    model, None where one is loaded or being loaded.
 
     Signals:
+        chosen(): `pair` is another one.
         fetch_began(): the starter model is being prepared, with a download if needed, or a GGUF
             file is being imported.
         fetch_progress(int, int): how much of how much is done, in bytes or parts of the file.
@@ -34,6 +36,7 @@ class ModelLoader(QObject):
         failed(Problem): loading or preparing failed.
     """
 
+    chosen = Signal()
     fetch_began = Signal()
     fetch_progress = Signal(object, object)  # a C++ int is too small for bytes
     load_requested = Signal()
@@ -59,6 +62,7 @@ class ModelLoader(QObject):
         self.loaded: Loaded | None = None
         self.fetching = False
         self.resting = False
+        self.problem: Problem | None = None
         self._idle = QTimer(self, singleShot=True)
         self._idle.timeout.connect(self._rest_if_idle)
         engine.happened.connect(lambda event: self._wait_for_rest())
@@ -86,11 +90,16 @@ class ModelLoader(QObject):
         self._engine.start()  # at the same time, as both take a while
         self.load(self.pair)
 
+    def close(self) -> None:
+        """Load nothing any more, as the engine is about to stop."""
+        self._idle.stop()
+        self._stepper.close()
+
     def load(self, pair: Pair) -> None:
         """Load a pair now, and at the next start."""
         self.resting = False
-        self.pair = pair
-        self._settings.pair = pair
+        self.problem = None
+        self._choose(pair)
         if pair.target and not is_gguf(pair.target):
             self._ask(Path(pair.target))
         elif pair.target or not self.fetching:
@@ -101,12 +110,13 @@ class ModelLoader(QObject):
     def draft(self, *, drafter: str | None = None, draft_length: str | None = None) -> None:
         """Change the drafter or draft length from the next answer on; None keeps it."""
         pair = self.pair
-        self.pair = Pair(
-            pair.target,
-            pair.drafter if drafter is None else drafter,
-            pair.draft_length if draft_length is None else draft_length,
+        self._choose(
+            Pair(
+                pair.target,
+                pair.drafter if drafter is None else drafter,
+                pair.draft_length if draft_length is None else draft_length,
+            )
         )
-        self._settings.pair = self.pair
         if self.loaded is not None:
             self._engine.use_drafting(drafter=drafter, draft_length=draft_length)
         elif not self.fetching:
@@ -143,6 +153,10 @@ class ModelLoader(QObject):
         """Unload the model whenever it was not asked for so long; 0 for never."""
         self._settings.unload_minutes = minutes
         self._wait_for_rest()
+
+    def _choose(self, pair: Pair) -> None:
+        self.pair = self._settings.pair = pair
+        self.chosen.emit()
 
     def _wait_for_rest(self) -> None:
         minutes = self._settings.unload_minutes
@@ -181,16 +195,18 @@ class ModelLoader(QObject):
 
     def _on_unprepared(self, problem: Problem) -> None:
         self.fetching = False
-        self._keep_loaded_pair()
+        self._fail(problem)
+
+    def _fail(self, problem: Problem) -> None:
+        """Choose the pair that is still loaded, if one is."""
+        if self.loaded is not None:
+            self._choose(self._last_loaded)
+        else:
+            self.problem = problem
         self.failed.emit(problem)
 
-    def _keep_loaded_pair(self) -> None:
-        """Choose the pair that is still loaded."""
-        if self.loaded is not None:
-            self.pair = self._settings.pair = self._last_loaded
-
     def _on_loaded(self, loaded: Loaded) -> None:
-        self.loaded = loaded
+        self.loaded, self.problem = loaded, None
         self._wait_for_rest()
         self._last_loaded = Pair(self.pair.target, loaded.drafter, loaded.draft_length)
         if self.starter:
@@ -201,8 +217,7 @@ class ModelLoader(QObject):
         self.loaded = None
 
     def _on_failed(self, failed: Failed) -> None:
-        self._keep_loaded_pair()
-        self.failed.emit(Problem(failed.message, failed.remedy))
+        self._fail(Problem(failed.message, failed.remedy))
 
 
 def is_gguf(target: str) -> bool:

@@ -1,21 +1,20 @@
-"""Keeps the pair bar in step with the engine, and loads what is chosen there.
+"""Keeps the pair bar of a window in step with the engine, and passes on what is chosen there.
 
 Knows which choices there are, and when; not how a model is loaded.
 """
 
-from pathlib import Path
-
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject
 
 from app import files
 from app.chat.activity import in_a_line, in_a_word
 from app.chat.answers import Answers
 from app.choice_box import Choice
-from app.engine_client.engine_process import EngineProcess
+from app.engine_client.engine_process import EngineProcess, EngineState
 from app.models.combine_dialog import CombineDialog
 from app.models.library import Library
 from app.models.loader import ModelLoader
 from app.models.pair_bar import PairBar, drafter_choices, target_choices
+from app.models.pair_choice import PairChoice
 from app.models.words import target_name
 from app.settings import Pair, Settings
 from engine.protocol import Loaded, Loading
@@ -23,16 +22,16 @@ from models.errors import Problem
 
 _STARTER = "starter"  # its value in the bar; an empty one would mean no choice
 _GGUF = "GGUF files (*.gguf *.GGUF)"
+_ON_THE_WAY = (EngineState.STARTING, EngineState.LOADING)
 
 
 class PairController(QObject):
-    """Signals: `retry_asked()`, load again what failed."""
-
-    retry_asked = Signal()
+    """Shows the pair that is chosen, in whichever window, and how far its loading is."""
 
     def __init__(
         self,
         bar: PairBar,
+        choice: PairChoice,
         loader: ModelLoader,
         engine: EngineProcess,
         answers: Answers,
@@ -41,90 +40,57 @@ class PairController(QObject):
         library: Library,
     ) -> None:
         super().__init__(bar)
-        self._bar, self._loader, self._answers = bar, loader, answers
+        self._bar, self._choice, self._loader, self._answers = bar, choice, loader, answers
         self._settings, self._library = settings, library
-        self._next: Pair | None = None  # to load when the answer has finished
-        self._opened: dict[str, str] = {}  # what a person opened and is not loaded yet, by kind
         self.show_choices()
         self._show_pair()
-        bar.pair_chosen.connect(self._choose)
+        self._show_stage(engine)
+        self._mark_answering()
+        self._show_activity()
+        bar.pair_chosen.connect(self._change)
         bar.open_folder_asked.connect(self.ask_for_folder)
         bar.open_file_asked.connect(self.ask_for_file)
         bar.open_drafter_asked.connect(self._ask_for_drafter)
         bar.combine_asked.connect(self._combine)
-        bar.retry_asked.connect(self.retry_asked)
         answers.begun.connect(self._mark_answering)
         answers.finished.connect(self._mark_answering)
         answers.activity_changed.connect(self._show_activity)
         library.inventory.changed.connect(self._on_library)
         library.candidates.changed.connect(self._on_library)
+        loader.chosen.connect(self._show_pair)
         loader.fetch_began.connect(self._on_fetch_began)
         loader.fetch_progress.connect(self._on_progress)
-        loader.load_requested.connect(lambda: bar.set_loading(loader.names[0]))
+        loader.load_requested.connect(self._on_requested)
         loader.loaded_now.connect(self._on_loaded)
         loader.failed.connect(self._on_failed)
         engine.loading.connect(self._on_loading)
-        engine.died.connect(lambda reason: bar.set_empty())
+        engine.died.connect(self._on_died)
         loader.rested.connect(bar.set_resting)
 
     def ask_for_folder(self) -> None:
         """Let a person choose a model's folder."""
-        files.ask_for_folder(self._bar, "Choose a model\u2019s folder", self.open_target)
+        files.ask_for_folder(self._bar, "Choose a model\u2019s folder", self._choice.open_target)
 
     def ask_for_file(self) -> None:
         """Let a person choose a GGUF file."""
-        files.ask_to_open(self._bar, "Choose a GGUF file", _GGUF, self.open_target)
-
-    def open_target(self, path: Path) -> None:
-        """Load a model's folder or a GGUF file; once it is loaded it is listed from then on."""
-        self._opened["targets"] = str(path)
-        self._loader.load(Pair(str(path), "auto", self._loader.pair.draft_length))
-        self._show_pair()
+        files.ask_to_open(self._bar, "Choose a GGUF file", _GGUF, self._choice.open_target)
 
     def _ask_for_drafter(self) -> None:
         files.ask_for_folder(
-            self._bar, "Choose the folder of a smaller model, or of a head", self.open_drafter
+            self._bar,
+            "Choose the folder of a smaller model, or of a head",
+            self._choice.open_drafter,
         )
-
-    def open_drafter(self, drafter: Path) -> None:
-        """Draft with the model or head in this folder; once it drafts it is listed from then on."""
-        self._opened["drafters"] = str(drafter)
-        self._loader.draft(drafter=str(drafter))
-        self._show_pair()
 
     def _combine(self) -> None:
         """Let a person combine the drafters that work."""
         choices = self._drafter_choices(self._loader.pair.drafter)
         dialog = CombineDialog(choices, self._loader.pair.drafter, parent=self._bar)
-        dialog.chosen.connect(self.use_drafter)
+        dialog.chosen.connect(self._choice.use_drafter)
         dialog.open()
 
-    def _choose(self, target: str, drafter: str, length: str) -> None:
-        pair = self._loader.pair
-        chosen = "" if target == _STARTER else target
-        if chosen != pair.target:
-            self._loader.load(Pair(chosen, drafter, length))
-        elif (drafter, length) != (pair.drafter, pair.draft_length):
-            self._loader.draft(
-                drafter=drafter if drafter != pair.drafter else None,
-                draft_length=length if length != pair.draft_length else None,
-            )
-
-    def use(self, pair: Pair) -> None:
-        """Load this pair now, or when the answer that is being written has finished."""
-        self._next = pair
-        self._load_next()
-
-    def _load_next(self) -> None:
-        if self._next is not None and not self._answers.busy:
-            pair, self._next = self._next, None
-            self._loader.load(pair)
-            self._show_pair()
-
-    def use_drafter(self, drafter: str) -> None:
-        """Draft with this from the next answer on."""
-        self._loader.draft(drafter=drafter)
-        self._show_pair()
+    def _change(self, target: str, drafter: str, length: str) -> None:
+        self._choice.change(Pair("" if target == _STARTER else target, drafter, length))
 
     def show_choices(self) -> None:
         """Fill the boxes of the bar."""
@@ -150,7 +116,6 @@ class PairController(QObject):
 
     def _mark_answering(self) -> None:
         self._bar.set_answering(self._answers.busy)
-        self._load_next()
 
     def _show_activity(self) -> None:
         current = self._answers.current
@@ -160,6 +125,27 @@ class PairController(QObject):
             line = in_a_line(current.activity)
             tip = f"{line}\nConversation: {current.title}" if current.title else line
             self._bar.set_activity(in_a_word(current.activity), tip=tip)
+
+    def _show_stage(self, engine: EngineProcess) -> None:
+        """Show how far the model is: the window may be opened at any time."""
+        loader = self._loader
+        if loader.loaded is not None:
+            self._show_loaded(loader.loaded)
+        elif loader.problem is not None:
+            self._bar.set_failed(loader.problem.message, loader.problem.remedy)
+        elif loader.resting:
+            self._bar.set_resting()
+        elif loader.fetching or engine.state in _ON_THE_WAY:
+            self._bar.set_loading(loader.names[0])
+
+    def _show_loaded(self, loaded: Loaded) -> None:
+        self._bar.set_loaded(precision=loaded.precision, context_length=loaded.context_length)
+
+    def _on_requested(self) -> None:
+        self._bar.set_loading(self._loader.names[0])
+
+    def _on_died(self, reason: str) -> None:
+        self._bar.set_empty()
 
     def _on_fetch_began(self) -> None:
         self._bar.set_loading(target_name(self._loader.pair.target))
@@ -176,27 +162,15 @@ class PairController(QObject):
             self._bar.set_loading(target_name(loading.target))
 
     def _on_loaded(self, loaded: Loaded) -> None:
-        self._remember(loaded)
         self.show_choices()
         self._show_pair()
-        self._bar.set_loaded(precision=loaded.precision, context_length=loaded.context_length)
-        if not self._library.inventory.answered:
-            self._library.refresh()
-        if loaded.target != self._library.target:
-            self._library.refresh_candidates(loaded.target)
-
-    def _remember(self, loaded: Loaded) -> None:
-        """List what a person opened, now that it is loaded."""
-        for kind, now in (("targets", self._loader.pair.target), ("drafters", loaded.drafter)):
-            if self._opened.pop(kind, "") == now != "":
-                self._settings.remember_path(kind, now)
+        self._show_loaded(loaded)
 
     def _on_failed(self, problem: Problem) -> None:
-        self._opened.clear()
         loaded = self._loader.loaded
         self._show_pair()  # first, as the boxes list what is chosen in them
         self.show_choices()
         if loaded is None:
             self._bar.set_failed(problem.message, problem.remedy)
         else:
-            self._bar.set_loaded(precision=loaded.precision, context_length=loaded.context_length)
+            self._show_loaded(loaded)

@@ -60,6 +60,7 @@ class RaceDialog(QDialog):
         super().__init__(parent)
         target, drafter = names
         self._race, self._messages, self._request = race, tuple(messages), request
+        self._running = False  # the race here, not one that another dialog has started
         self.tracks = {
             "plain": RaceTrack(f"{target}, plain decoding", lane=False),
             "speculative": RaceTrack(f"{target}, drafter: {drafter}", lane=True),
@@ -83,7 +84,7 @@ class RaceDialog(QDialog):
         self._copy.clicked.connect(self.copy)
         self._export.clicked.connect(self.export)
         self._again.clicked.connect(self.start)
-        self._stop.clicked.connect(race.stop)
+        self._stop.clicked.connect(self.stop)
         self._close.clicked.connect(self.reject)
         race.happened.connect(self._on_happening)
         race.finished.connect(self._on_finished)
@@ -122,15 +123,22 @@ class RaceDialog(QDialog):
         self.resize(max(980, round(0.94 * size.width())), max(620, round(0.92 * size.height())))
 
     def start(self) -> None:
-        """Start the race, unless it is running."""
+        """Start the race, unless one is running."""
         if self._race.running:
+            if not self._running:
+                self.result_line.say("Another race is running. Race again when it has ended.")
             return
-        self._result = None
+        self._result, self._running = None, True
         for track in self.tracks.values():
             track.clear()
         self.result_line.say("Both are reading the prompt.")
         self._race.start(self._messages, self._request)
         self._enable()
+
+    def stop(self) -> None:
+        """Stop the race, if it is running."""
+        if self._running:
+            self._race.stop()
 
     def report(self) -> str:
         """The race in Markdown: question, result, figures and both answers."""
@@ -165,12 +173,14 @@ class RaceDialog(QDialog):
         files.ask_to_save(self, "Export the race", "Race.md", write)
 
     def _enable(self) -> None:
-        self._again.setEnabled(not self._race.running)
-        self._stop.setEnabled(self._race.running)
+        self._again.setEnabled(not self._running)
+        self._stop.setEnabled(self._running)
         for button in (self._copy, self._export):
             button.setEnabled(self._result is not None)
 
     def _on_happening(self, racer: Racer, happening: EventOrRound) -> None:
+        if not self._running:
+            return
         self.tracks[racer].push(happening)
         if isinstance(happening, Round) and happening.verdict is not None:
             self._tell_progress()
@@ -183,23 +193,28 @@ class RaceDialog(QDialog):
         )
 
     def _on_finished(self, result: RaceResult) -> None:
-        self._result = result
+        if not self._running:
+            return
+        self._result, self._running = result, False
         for track in self.tracks.values():
             track.answer.finish()
         self._enable()
         self.result_line.say(result_text(result), "warning" if result.difference else "good")
 
     def _on_failed(self, problem: Problem) -> None:
+        if not self._running:
+            return
+        self._running = False
         self._enable()
         self.result_line.say(str(problem), "warning")
 
     def done(self, result: int) -> None:
         """Stop the race, however the dialog is closed."""
-        self._race.stop()
+        self.stop()
         super().done(result)
 
     def closeEvent(self, event: QCloseEvent) -> None:
-        self._race.stop()
+        self.stop()
         super().closeEvent(event)
 
     def changeEvent(self, event: QEvent) -> None:

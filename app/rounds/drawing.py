@@ -127,7 +127,8 @@ class RoundLayout:
     def fitting(self, ruler: Ruler, verdict: float) -> tuple[TokenBox, ...]:
         """The tokens that fit the lane, with room for a note of how many do not."""
         shift = self.shift * verdict
-        present = [box for box in self.boxes if verdict > 0.0 or not box.own]
+        cut = self.cut(ruler, verdict)
+        present = [box for box in self.boxes if box not in cut and (verdict > 0.0 or not box.own)]
         ends = [box.left + box.width - shift for box in present]
         if all(end <= self.width for end in ends):
             return tuple(present)
@@ -137,6 +138,15 @@ class RoundLayout:
             for box, end in zip(present, ends, strict=True)
             if end <= room or (box.committed and verdict > 0.0)
         )
+
+    def cut(self, ruler: Ruler, verdict: float) -> tuple[TokenBox, ...]:
+        """The accepted tokens that the verdict has moved out of the lane at the left, with those in
+        the place of a note of how many they are."""
+        shift = self.shift * verdict
+        accepted = [box for box in self.boxes if box.committed and not box.own]
+        if all(box.left >= shift for box in accepted):
+            return ()
+        return tuple(box for box in accepted if box.left - shift < ruler.overflow)
 
 
 def lay_out(round: Round, ruler: Ruler, *, width: float) -> RoundLayout:
@@ -240,6 +250,14 @@ class LanePainter:
         painter.setPen(QColor(self._colours.muted))
         place = QRectF(left, ruler.row, ruler.overflow, ruler.row)
         painter.drawText(place, Qt.AlignmentFlag.AlignCenter, f"+{count}")
+
+    def cut(self, count: int) -> None:
+        """Say before the first accepted token that fits how many came before it."""
+        painter, ruler = self._painter, self.ruler
+        painter.setFont(ruler.font)
+        painter.setPen(QColor(self._colours.muted))
+        place = QRectF(0.0, 0.0, ruler.overflow, ruler.row)
+        painter.drawText(place, Qt.AlignmentFlag.AlignCenter, f"{count}+")
 
     def _token_surface(self, fate: Fate) -> str:
         card = self._colours.card

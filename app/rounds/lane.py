@@ -236,7 +236,10 @@ class DraftLane(QWidget):
         for box in fitting:
             lane_painter.token(box, verdict=verdict, shift=shift)
         drafted = [box for box in fitting if not box.own]
-        overflow = sum(not box.own for box in layout.boxes) - len(drafted)
+        cut = layout.cut(lane_painter.ruler, verdict)
+        if cut:
+            lane_painter.cut(len(cut))
+        overflow = sum(not box.own for box in layout.boxes) - len(drafted) - len(cut)
         if overflow:
             last = max((box.left + box.width for box in drafted), default=0.0)
             lane_painter.overflow(overflow, left=last - shift)

@@ -43,6 +43,7 @@ class RoundsPanel(QWidget):
         self._rules = [Rule() for _ in range(3)]
         self._arrange()
         self._recolour()
+        self._follow_font()
         self.refresh()
         self.setAccessibleName("Rounds")
 
@@ -120,6 +121,12 @@ class RoundsPanel(QWidget):
         super().changeEvent(event)
         if event.type() == QEvent.Type.PaletteChange:
             self._recolour()
+        elif event.type() == QEvent.Type.FontChange:
+            self._follow_font()
+
+    def _follow_font(self) -> None:
+        for title in self._titles:
+            title.setFont(small_font(self.font()))
 
     def _recolour(self) -> None:
         colours = colours_of(self)
@@ -147,15 +154,9 @@ class FigureView(QWidget):
         self._title, self._value, self._remark = _title(key), _label(), _label()
         self._name = FIGURE_NAMES[key]
         self.setToolTip(as_tip(FIGURES[key]))
-        self._remark.setFont(figures_font(small_font(self.font())))
         self._remark.setWordWrap(True)
-        # Its final height from the start, so that nothing below jumps while figures come in.
-        self._remark.setMinimumHeight(2 * self._remark.fontMetrics().lineSpacing() + 4)
         self._remark.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
-        large = figures_font(self.font())
-        large.setPointSizeF(large.pointSizeF() * 1.6)
-        large.setWeight(QFont.Weight.DemiBold)
-        self._value.setFont(large)
+        self._follow_font()
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(1)
@@ -173,6 +174,21 @@ class FigureView(QWidget):
         self.setAccessibleName(self._name)
         remark = figure.remark.replace("\n", ", ")
         self.setAccessibleDescription(f"{figure.value}, {remark}")
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange:
+            self._follow_font()
+
+    def _follow_font(self) -> None:
+        self._title.setFont(small_font(self.font()))
+        self._remark.setFont(figures_font(small_font(self.font())))
+        # Its final height from the start, so that nothing below jumps while figures come in.
+        self._remark.setMinimumHeight(2 * self._remark.fontMetrics().lineSpacing() + 4)
+        large = figures_font(self.font())
+        large.setPointSizeF(large.pointSizeF() * 1.6)
+        large.setWeight(QFont.Weight.DemiBold)
+        self._value.setFont(large)
 
     def recolour(self, *, ink: str, muted: str) -> None:
         for label, colour in ((self._title, muted), (self._value, ink), (self._remark, muted)):
@@ -198,5 +214,4 @@ def _title(key: str) -> QLabel:
     title = _label()
     title.setText(FIGURE_NAMES[key])
     title.setToolTip(as_tip(FIGURES[key]))
-    title.setFont(small_font(title.font()))
     return title

@@ -67,7 +67,6 @@ class Scrubber(QWidget):
         self._slider.valueChanged.connect(self._show_place)
         self._counter = QLabel()
         self._counter.setTextFormat(Qt.TextFormat.PlainText)
-        self._counter.setFont(figures_font(self.font()))
         self.speeds = QComboBox()
         for speed in _SPEEDS:
             self.speeds.addItem(f"{speed}×", speed)
@@ -174,8 +173,7 @@ class Scrubber(QWidget):
         self._slider.setRange(0, total)
         self._slider.setValue(total)
         self._slider.blockSignals(False)
-        widest = self._counter.fontMetrics().horizontalAdvance(_counted(total, total))
-        self._counter.setMinimumWidth(widest)
+        self._follow_font()
         self._export.setEnabled(bool(self.replay.events))
         self._enlarge.setEnabled(total > 0)
         self._show_place(total)
@@ -259,6 +257,15 @@ class Scrubber(QWidget):
         super().changeEvent(event)
         if event.type() == QEvent.Type.PaletteChange:
             self._recolour()
+        elif event.type() == QEvent.Type.FontChange:
+            self._follow_font()
+            self._recolour()  # which has to do with sizes, too
+
+    def _follow_font(self) -> None:
+        self._counter.setFont(figures_font(self.font()))
+        total = len(self.replay)
+        widest = self._counter.fontMetrics().horizontalAdvance(_counted(total, total))
+        self._counter.setMinimumWidth(widest)
 
     def _recolour(self) -> None:
         self._draw_icons()

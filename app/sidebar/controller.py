@@ -1,6 +1,6 @@
-"""Keeps the sidebar in step with the store, and carries out what is asked for there.
+"""Keeps the sidebar of a window in step with the store, and carries out what is asked for there.
 
-Knows the store and the open conversation; not how the list looks.
+Knows the store and which conversation is open in this window; not how the list looks.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,12 +10,13 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QProgressDialog
 
 from app import files
 from app.chat.answers import Answers
 from app.chat.conversation import OpenConversation
+from app.chat.listing import Listing
 from app.conversations import exchange
 from app.conversations.chat_archive import ChatArchive
 from app.conversations.records import SearchFilter, Undo
@@ -24,7 +25,6 @@ from app.sidebar.sidebar import Sidebar
 from app.steps import Stepper, Steps, in_thread
 from models.errors import Problem
 
-_BACK_UP_MS = 5 * 60 * 1000
 _AT_A_TIME = 50  # conversations of an export
 
 
@@ -32,31 +32,38 @@ class SidebarController(QObject):
     """Joins the sidebar with the store.
 
     Signals:
-        left: another conversation is about to open.
+        asked(int, object, str): show this conversation, at this message or at its end for None; and
+            the words that were searched for.
+        leaving(object): these conversations are about to be deleted or archived.
         reported(str): a request was carried out, in a line.
         failed(Problem): a request failed.
     """
 
-    left = Signal()
+    asked = Signal(int, object, str)
+    leaving = Signal(object)
     reported = Signal(str)
     failed = Signal(Problem)
 
     def __init__(
-        self, sidebar: Sidebar, store: Store, conversation: OpenConversation, answers: Answers
+        self,
+        sidebar: Sidebar,
+        store: Store,
+        listing: Listing,
+        conversation: OpenConversation,
+        answers: Answers,
     ) -> None:
         super().__init__(sidebar)
-        self._sidebar, self._store, self._conversation = sidebar, store, conversation
+        self._sidebar, self._store, self._listing = sidebar, store, listing
+        self._conversation, self._answers = conversation, answers
         self._stepper = Stepper(self)
-        self._backups = QTimer(self, interval=_BACK_UP_MS)
-        self._backups.timeout.connect(store.back_up_if_due)
-        self._backups.start()
+        listing.changed.connect(self._show_list)
         conversation.opened.connect(self._mark)
-        conversation.described.connect(self.refresh)
         conversation.described.connect(self._mark)
-        answers.begun.connect(self.refresh)
-        answers.activity_changed.connect(lambda: sidebar.set_activities(answers.activities()))
+        answers.activity_changed.connect(self._show_activities)
+        self._show_list()
+        self._show_activities()
         sidebar.chosen.connect(self._open)
-        sidebar.hit_chosen.connect(self._open_hit)
+        sidebar.hit_chosen.connect(self.asked)
         sidebar.renamed.connect(lambda id, title: self._do(store.rename, id, title))
         sidebar.pinned.connect(lambda ids, pinned: self._do(store.pin, *ids, pinned=pinned))
         sidebar.deleted.connect(self._delete)
@@ -79,26 +86,8 @@ class SidebarController(QObject):
         sidebar.search_changed.connect(self._search)
 
     def close(self) -> None:
-        """Stop the backups and whatever is being done, as the store is about to close."""
-        self._backups.stop()
+        """Stop whatever is being done, as the window or the store is about to close."""
         self._stepper.close()
-
-    def refresh(self) -> None:
-        """Show the list of the store."""
-
-        def steps() -> Steps:
-            conversations = yield self._store.conversations()
-            self._sidebar.set_conversations(conversations, (yield self._store.folders()))
-            self._mark()
-
-        self._run(steps())
-
-    def show_title(self, conversation: int) -> None:
-        """Show the new title of a conversation."""
-        self.refresh()
-        record = self._conversation.record
-        if record is not None and record.id == conversation:
-            self._conversation.describe()
 
     def export(self, conversation: int, form: str, path: Path) -> None:
         """Write a conversation to a file; `form` is "markdown" or "json"."""
@@ -148,42 +137,24 @@ class SidebarController(QObject):
             chats = yield in_thread(lambda: exchange.read_chats(path))
             added = yield self._store.add(chats)
             self.reported.emit(f"Imported {_conversations(len(added))}.")
-            self.refresh()
+            self._listing.refresh()
             self._open(added[-1].id)
 
         self._run(steps())
 
     def _open(self, conversation: int) -> None:
-        self.left.emit()
-        self._conversation.open(conversation)
-
-    def _open_hit(self, conversation: int, message: int | None, words: str) -> None:
-        self.left.emit()
-        self._conversation.open(conversation, at=message, words=words)
+        self.asked.emit(conversation, None, "")
 
     def _delete(self, conversations: tuple[int, ...]) -> None:
-        self._leave(conversations, stop=True)
+        self._answers.cancel_in(conversations)
+        self.leaving.emit(conversations)
         self._file(lambda: self._store.delete(*conversations), "Deleted")
 
     def _archive(self, conversations: tuple[int, ...], archived: bool) -> None:
         if archived:
-            self._leave(conversations)
+            self.leaving.emit(conversations)
         what = "Archived" if archived else "Unarchived"
         self._file(lambda: self._store.archive(*conversations, archived=archived), what)
-
-    def _leave(self, conversations: tuple[int, ...], *, stop: bool = False) -> None:
-        """Show a neighbour if the conversation that is open is among these."""
-        record = self._conversation.record
-        if record is None or record.id not in conversations:
-            return
-        if stop:
-            self._conversation.stop()
-        neighbour = self._sidebar.neighbour(conversations)
-        if neighbour is None:
-            self.left.emit()
-            self._conversation.new()
-        else:
-            self._open(neighbour)
 
     def _file(self, change: Callable[[], Future[Undo]], what: str) -> None:
         """Delete, archive or move conversations, and offer to undo it."""
@@ -192,15 +163,14 @@ class SidebarController(QObject):
             try:
                 self._sidebar.offer_undo((yield change()), what)
             finally:
-                self.refresh()
-            self._conversation.describe()
+                self._listing.refresh()
 
         self._run(steps())
 
     def _undo(self, change: Undo) -> None:
         def steps() -> Steps:
             yield self._store.undo(change)
-            self.refresh()
+            self._listing.refresh()
             if len(change.filings) == 1 and change.folder is None:
                 self._open(change.filings[0].conversation)
 
@@ -214,8 +184,7 @@ class SidebarController(QObject):
             if conversations:
                 change = yield self._store.move(*conversations, folder=folder.id)
                 self._sidebar.offer_undo(change, "Moved")
-            listed = yield self._store.conversations()
-            self._sidebar.set_conversations(listed, (yield self._store.folders()))
+            yield self._listing.refresh()
             self._sidebar.begin_folder_rename(folder.id)
 
         self._run(steps())
@@ -259,6 +228,13 @@ class SidebarController(QObject):
             self.import_file,
         )
 
+    def _show_list(self) -> None:
+        self._sidebar.set_conversations(self._listing.conversations, self._listing.folders)
+        self._mark()
+
+    def _show_activities(self) -> None:
+        self._sidebar.set_activities(self._answers.activities())
+
     def _mark(self) -> None:
         record = self._conversation.record
         self._sidebar.set_shown(None if record is None else record.id)
@@ -266,14 +242,13 @@ class SidebarController(QObject):
     def _do[**P](
         self, change: Callable[P, Future[None]], *arguments: P.args, **options: P.kwargs
     ) -> None:
-        """Have the store make a change, and refresh the list in any case."""
+        """Have the store make a change, and the list read again in any case."""
 
         def steps() -> Steps:
             try:
                 yield change(*arguments, **options)
             finally:
-                self.refresh()
-            self._conversation.describe()
+                self._listing.refresh()
 
         self._run(steps())
 

@@ -32,6 +32,7 @@ HIT = CONVERSATION + 3
 ACTIVITY = CONVERSATION + 4  # what is being done for an answer in it; None for nothing
 GROUP = CONVERSATION + 5  # a folder's line, or the archive's; None for a conversation
 INSIDE = CONVERSATION + 6  # whether the line belongs to the group above it
+ELSEWHERE = CONVERSATION + 7  # whether the transcript of another window shows it
 
 UNTITLED = "New conversation"
 ARCHIVE = "Archived"
@@ -91,6 +92,7 @@ class ConversationModel(QAbstractListModel):
         self._rows: list[SidebarRow] = []
         self._row_of: dict[int, int] = {}
         self._shown: int | None = None
+        self._elsewhere: frozenset[int] = frozenset()
         self._activities: dict[int, Activity] = {}
 
     @property
@@ -126,6 +128,19 @@ class ConversationModel(QAbstractListModel):
             index = self.index_of(id)
             if index.isValid():
                 self.dataChanged.emit(index, index, [SHOWN])
+
+    @property
+    def elsewhere(self) -> frozenset[int]:
+        """The conversations that other windows show."""
+        return self._elsewhere
+
+    def set_elsewhere(self, conversations: Iterable[int]) -> None:
+        """Mark the conversations that other windows show."""
+        before, self._elsewhere = self._elsewhere, frozenset(conversations)
+        for id in before ^ self._elsewhere:
+            index = self.index_of(id)
+            if index.isValid():
+                self.dataChanged.emit(index, index, [ELSEWHERE])
 
     def set_open(self, group: Group, opened: bool) -> None:
         """List the conversations of a group, or only its name."""
@@ -201,6 +216,7 @@ class ConversationModel(QAbstractListModel):
                 INSIDE: row.inside,
                 ACTIVITY: self._activities.get(row.conversation.id) if row.conversation else None,
                 SHOWN: row.conversation is not None and row.conversation.id == self._shown,
+                ELSEWHERE: row.conversation is not None and row.conversation.id in self._elsewhere,
             }.get(role)
         if row.group is not None:
             return _group_data(row.group, role)
@@ -214,6 +230,8 @@ class ConversationModel(QAbstractListModel):
                 return conversation.title
             case Qt.ItemDataRole.AccessibleTextRole:
                 shown = ", shown" if conversation.id == self._shown else ""
+                if conversation.id in self._elsewhere:
+                    shown = ", shown in another window"
                 activity = self._activities.get(conversation.id)
                 doing = f". {in_a_line(activity)}" if activity else ""
                 pinned = ", pinned" if conversation.pinned else ""
@@ -222,6 +240,8 @@ class ConversationModel(QAbstractListModel):
                 changed = conversation.updated.astimezone()
                 activity = self._activities.get(conversation.id)
                 doing = f"\n{in_a_line(activity)}" if activity else ""
+                if conversation.id in self._elsewhere:
+                    doing = f"\nAnother window shows it.{doing}"
                 return f"{title_of(conversation)}\n{changed.day} {changed:%B %Y, %H:%M}{doing}"
         return None
 

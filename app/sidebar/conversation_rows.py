@@ -30,6 +30,7 @@ from app.conversations.records import Excerpt, Hit
 from app.sidebar.conversation_model import (
     ACTIVITY,
     CONVERSATION,
+    ELSEWHERE,
     GROUP,
     HIT,
     INSIDE,
@@ -80,6 +81,9 @@ class ConversationRows(QStyledItemDelegate):
             words.setRight(_draw_count(painter, words, option, group=group))
         elif (activity := index.data(ACTIVITY)) is not None:
             _draw_activity(painter, sign, activity, colours)
+            words.setRight(words.right() - MORE_WIDTH + 4)
+        elif index.data(ELSEWHERE):
+            draw_sign(painter, "window", sign, colours.muted)
             words.setRight(words.right() - MORE_WIDTH + 4)
         elif index.data(CONVERSATION).pinned:
             draw_sign(painter, "pin", sign, colours.muted)

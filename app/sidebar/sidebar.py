@@ -48,15 +48,16 @@ _ANY_MODEL = "Any model"
 class Sidebar(QWidget):
     """The conversations. The actions may be put into menus; their shortcuts work here already.
 
-    Attributes: new_action, find_action, rename_action, pin_action, archive_action, delete_action,
-        undo_action, new_folder_action, export_markdown_action, export_json_action,
-        export_all_action, import_action.
+    Attributes: new_action, find_action, open_in_window_action, rename_action, pin_action,
+        archive_action, delete_action, undo_action, new_folder_action,
+        export_markdown_action, export_json_action, export_all_action, import_action.
 
     Signals; `object` is the ids of some conversations, unless it says otherwise:
         chosen(int): show this conversation.
         hit_chosen(int, object, str): show this message of this conversation, or its start for None;
             the words that were searched for.
         new_asked: start a conversation.
+        window_asked(object): show this conversation, by its id, in a window of its own.
         renamed(int, str), pinned(object, bool), archived(object, bool), deleted(object): do that,
             then `set_conversations`.
         moved(object, object): put them into a folder, by its id, or into none.
@@ -72,6 +73,7 @@ class Sidebar(QWidget):
     chosen = Signal(int)
     hit_chosen = Signal(int, object, str)
     new_asked = Signal()
+    window_asked = Signal(object)
     renamed = Signal(int, str)
     pinned = Signal(object, bool)
     archived = Signal(object, bool)
@@ -122,6 +124,9 @@ class Sidebar(QWidget):
             "Search all conversations", self.begin_search, QKeySequence(standard.Find)
         )
         self.import_action = make("Import conversations…", self.import_asked.emit)
+        self.open_in_window_action = make(
+            "Open in a new window", self._open_in_window, QKeySequence("Shift+Return")
+        )
         self.rename_action = make("Rename", self._rename, QKeySequence(Qt.Key.Key_F2))
         self.pin_action = make("Pin", self._pin)
         self.archive_action = make("Archive", self._archive)
@@ -136,7 +141,7 @@ class Sidebar(QWidget):
             "Export all conversations…", lambda: self.export_many_asked.emit(None)
         )
         self.addActions([self.new_action, self.find_action])
-        for action in (self.rename_action, self.delete_action):
+        for action in (self.open_in_window_action, self.rename_action, self.delete_action):
             # These keys have other meanings elsewhere in the window.
             action.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
             self._list.addAction(action)
@@ -241,6 +246,10 @@ class Sidebar(QWidget):
             self._select_shown()
         self._enable()
 
+    def set_elsewhere(self, conversations: Collection[int]) -> None:
+        """Mark the conversations that other windows show."""
+        self._model.set_elsewhere(conversations)
+
     def _keep_place(self, change: Callable[[], None]) -> None:
         """Change the list, and select and show what was selected and shown before."""
         current = self._list.currentIndex()
@@ -271,12 +280,13 @@ class Sidebar(QWidget):
         self._list.go_to(self._model.index_of(self._model.shown))
 
     def neighbour(self, conversations: Collection[int]) -> int | None:
-        """The conversation to show when these are gone: the next below the one that is shown, or
-        else the next above it."""
+        """The conversation to show when these are gone, and not one of another window: the next
+        below the one that is shown, or else the next above it."""
         listed = [found.id for found in self._model.listed if not found.archived]
         place = listed.index(self._model.shown) if self._model.shown in listed else 0
         around = (*listed[place:], *reversed(listed[:place]))
-        return next((id for id in around if id not in conversations), None)
+        gone = self._model.elsewhere.union(conversations)
+        return next((id for id in around if id not in gone), None)
 
     def set_activities(self, activities: Mapping[int, Activity]) -> None:
         """Mark the conversations in which there is something to wait for, by their ids."""
@@ -313,11 +323,12 @@ class Sidebar(QWidget):
         (self._hits if searches else self._list).setFocus(Qt.FocusReason.ShortcutFocusReason)
 
     def step(self, by: int) -> None:
-        """Show the conversation before (-1) or after (+1) the one that is shown."""
+        """Show the conversation before (-1) or after (+1) the one that is shown, without those of
+        other windows."""
         row = self._model.index_of(self._model.shown).row() + by
         while 0 <= row < self._model.rowCount():
             conversation = self._model.conversation(self._model.index(row))
-            if conversation is not None:
+            if conversation is not None and conversation.id not in self._model.elsewhere:
                 self.chosen.emit(conversation.id)
                 return
             row += by
@@ -389,6 +400,10 @@ class Sidebar(QWidget):
         hit: Hit = index.data(HIT)
         self.hit_chosen.emit(hit.conversation, hit.message, self.query)
 
+    def _open_in_window(self) -> None:
+        if len(ids := self._ids()) == 1:
+            self.window_asked.emit(ids[0])
+
     def _rename(self) -> None:
         subjects = self._subjects()
         if folder := self._folder():
@@ -453,6 +468,8 @@ class Sidebar(QWidget):
         menu = QMenu(self)
         many = len(self._subjects()) > 1
         if not many:
+            menu.addAction(self.open_in_window_action)
+            menu.addSeparator()
             menu.addAction(self.rename_action)
         menu.addAction(self.pin_action)
         menu.addMenu(self._move_menu(menu))
@@ -501,6 +518,7 @@ class Sidebar(QWidget):
         self.archive_action.setText("Unarchive" if archived else "Archive")
         self.delete_action.setText("Delete the folder" if folder else "Delete")
         self.undo_action.setEnabled(bool(self._undo.text))
+        self.open_in_window_action.setEnabled(len(subjects) == 1)
         self.rename_action.setEnabled(len(subjects) == 1 or folder is not None)
         self.delete_action.setEnabled(bool(subjects) or folder is not None)
         self.export_all_action.setEnabled(self._model.rowCount() > 0)

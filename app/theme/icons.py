@@ -8,6 +8,7 @@ from PySide6.QtGui import QColor, QIcon, QPainter, QPen, QPixmap, QPolygonF
 
 Sign = Literal[
     "send", "stop", "new", "search", "pin", "close", "more", "check", "warning",
+    "window",
     "first", "back", "play", "pause", "forward", "last",
 ]  # fmt: skip
 
@@ -60,6 +61,9 @@ def draw_sign(painter: QPainter, sign: Sign, box: QRectF, colour: str) -> None:
             painter.setBrush(QColor(colour))
             for x in (3.5, 8.0, 12.5):
                 painter.drawEllipse(QPointF(x, 8), 1.3, 1.3)
+        case "window":  # one in front of another
+            painter.drawPolyline(_line((5.5, 5), (5.5, 2.5), (13.5, 2.5), (13.5, 9.5), (11, 9.5)))
+            painter.drawRoundedRect(QRectF(2.5, 5.5, 8, 8), 1, 1)
         case "check":
             painter.drawPolyline(_line((3.2, 8.6), (6.6, 12), (13, 4.6)))
         case "warning":

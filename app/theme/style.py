@@ -70,6 +70,8 @@ class Theme(QObject):
     ) -> None:
         """`dark` replaces the system's own setting, for tests."""
         super().__init__(application)
+        # Else a style sheet keeps fonts from what is inside the widget that they are set on.
+        application.setAttribute(Qt.ApplicationAttribute.AA_UseStyleSheetPropagationInWidgetStyles)
         self._application, self._settings = application, settings
         self._dark = dark or system_is_dark
         self._own_points = application.font().pointSizeF()
@@ -81,8 +83,15 @@ class Theme(QObject):
         """The size of the chat's text."""
         return self._settings.font_points or self._own_points
 
+    @property
+    def interface_font(self) -> QFont:
+        """The font of what is beside the chat: the application's, in the size of the text."""
+        font = QFont(self._application.font())
+        font.setPointSizeF(self.points)
+        return font
+
     def zoom(self, by: float) -> None:
-        """Make the chat's text larger or smaller by points; 0 returns to the system's size."""
+        """Make the text larger or smaller by points; 0 returns to the system's size."""
         points = min(MOST_FONT_POINTS, max(LEAST_FONT_POINTS, self.points + by))
         self._settings.font_points = points if by else None
         self.refresh()
@@ -103,8 +112,7 @@ class Theme(QObject):
         colours = DARK if self.dark else LIGHT
         self._application.setPalette(qt_palette(colours))
         QToolTip.setPalette(qt_palette(colours))
-        font = QFont(self._application.font())
-        font.setPointSizeF(self.points)
+        font = self.interface_font
         if family := self._settings.font_family:
             font.setFamily(family)
         return colours, font

@@ -1,4 +1,4 @@
-"""Shows newer versions in the window: its menu, its notices, and a dialog. Installs nothing."""
+"""Shows newer versions: in menus, notices and a dialog of the windows. Installs nothing."""
 
 import sys
 from collections.abc import Callable
@@ -20,6 +20,7 @@ from app.notices import Offer
 from app.updates.controller import UpdateController
 from app.updates.feed import Origin, Release
 from app.window import Window
+from app.windows import Windows
 from models.errors import Problem
 from models.in_words import clean, size
 
@@ -35,53 +36,62 @@ class UpdatePresenter(QObject):
     """Attributes: `controller`."""
 
     def __init__(
-        self, window: Window, *, origin: Origin, commands: CommandRunner | None = None
+        self, windows: Windows, *, origin: Origin, commands: CommandRunner | None = None
     ) -> None:
         """`commands` replace those that check the feed."""
-        super().__init__(window)
-        self._window = window
+        super().__init__(windows)
+        self._windows, self._origin = windows, origin
         self.controller = controller = UpdateController(
-            window.settings,
+            windows.application.settings,
             origin=origin,
             commands=commands
             or CommandRunner(check_command(), name="The update check", parent=self),
             parent=self,
         )
-        automatic = window.menus.actions["automatic_updates"]
-        automatic.setVisible(origin.configured)
-        automatic.setChecked(controller.automatic)
-        automatic.toggled.connect(self._on_toggled)
-        window.menus.actions["updates"].triggered.connect(lambda checked=False: controller.check())
         controller.found.connect(self._on_found)
         controller.current.connect(self._on_current)
         controller.failed.connect(self._on_failed)
+        windows.opened.connect(self._serve)
+        for window in windows.all:
+            self._serve(window)
+
+    def _serve(self, window: Window) -> None:
+        """Offer checks in the menu of a window."""
+        automatic = window.menus.actions["automatic_updates"]
+        for action in (automatic, window.menus.actions["updates"]):
+            action.setVisible(self._origin.configured)
+        automatic.setChecked(self.controller.automatic)
+        automatic.toggled.connect(self._on_toggled)
+        window.menus.connect_commands({"updates": self.controller.check})
 
     def show(self) -> None:
         """Show the announced version."""
         if self.controller.release is not None:
             dialog = UpdateDialog(
-                self.controller.release, self._window, version=self.controller.version
+                self.controller.release, self._windows.current, version=self.controller.version
             )
             dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
             dialog.show()
 
     def _on_toggled(self, on: bool) -> None:
         self.controller.automatic = on
+        for window in self._windows.all:
+            window.menus.actions["automatic_updates"].setChecked(on)
 
     def _on_found(self, release: Release, asked: bool) -> None:
         if asked:
-            self._window.notices.take_back(_MATTER)
+            self._windows.current.notices.take_back(_MATTER)
             self.show()
         else:
             line = f"Slipstream {release.version} is available."
-            self._window.notices.say(_MATTER, line, offer=Offer("Show", self.show))
+            self._windows.current.notices.say(_MATTER, line, offer=Offer("Show", self.show))
 
     def _on_current(self) -> None:
         line = f"Slipstream {self.controller.version} is the newest version."
-        self._window.notices.say(_MATTER, line, seconds=8.0)
+        self._windows.current.notices.say(_MATTER, line, seconds=8.0)
 
     def _on_failed(self, problem: Problem) -> None:
-        self._window.notices.say(_MATTER, str(problem))
+        self._windows.current.notices.say(_MATTER, str(problem))
 
 
 class UpdateDialog(QDialog):

@@ -34,7 +34,7 @@ class MedusaLearner:
 
     @property
     def rates(self) -> Rates:
-        return Rates(0.03, 5e-3)
+        return Rates(0.03, 2e-3)
 
     @classmethod
     def weights(cls, model: nn.Module, *, rows: int) -> int:

@@ -36,6 +36,8 @@ from engine.drafters.weights import (
     refused_as_damaged,
 )
 from engine.model_parts import Tap, embedding, embedding_scale, output_layer
+from models.drafter_folders import describe_drafter
+from models.drafter_kinds import DrafterDescription
 from models.errors import Problem
 
 DFLASH_WEIGHTS_NAME = "model.safetensors"
@@ -374,7 +376,7 @@ class BoundNetwork:
 
     `embed`: ids (1, n) to (1, n, width); `read_out`: states (1, n, width) to logits (1, n, rows);
     `row_of`: the row of each of the target's tokens, where there are fewer rows: see `spread`.
-    Attributes: `weights`, the network.
+    Attributes: `weights`, the network; `read_out`.
     """
 
     def __init__(
@@ -388,7 +390,7 @@ class BoundNetwork:
     ) -> None:
         self.taps, self.most = shape.taps, shape.most
         self.weights, self._shape = network, shape
-        self._embed, self._read_out, self._row_of = embed, read_out, row_of
+        self._embed, self.read_out, self._row_of = embed, read_out, row_of
         self.extend = network.extend
 
     def make_cache(self) -> list[ContextCache]:
@@ -399,7 +401,7 @@ class BoundNetwork:
         ids = mx.array([[anchor] + [self._shape.mask_token] * (rows - 1)], dtype=mx.int32)
         states = self.weights(self._embed(ids), position, cache)
         states = self.weights.norm(states[:, first : first + length])
-        logits = self._read_out(states)[0].astype(mx.float32)
+        logits = self.read_out(states)[0].astype(mx.float32)
         slots = self.weights.slots(states[0], logits)
         return slots if self._row_of is None else SpreadSlots(slots, self._row_of)
 
@@ -424,13 +426,13 @@ def load_dflash(folder: Path, config: Mapping[str, Any], target: Decoder) -> Blo
 
 def dflash_network(folder: Path, config: Mapping[str, Any], target: Decoder) -> BoundNetwork:
     """Its network. Raises `Problem`."""
+    described = describe_drafter(folder).description
     said, tensors = settings(config), published_names(read_tensors(folder))
     with refused_as_damaged(folder):
         windows, causal = _seen(said, depth_of(tensors))
-        shape = shape_of(said, tensors, windows=windows, causal=causal)
+        shape = shape_of(described, said, tensors, windows=windows, causal=causal)
         require_fit(said, shape, target)
-        second = "candidate_selector.hidden_projection.weight" in tensors
-        network = _dflash2(said, shape, tensors) if second else DFlash(shape)
+        network = _dflash2(said, shape, tensors) if described.kind == "dflash2" else DFlash(shape)
         scale = _scale_of_raw(target)
         return bind(network, shape, tensors, said=said, target=target, folder=folder, scale=scale)
 
@@ -506,17 +508,15 @@ def _dflash2(said: Settings, shape: BlockShape, tensors: Tensors) -> DFlash2:
 
 
 def settings(config: Mapping[str, Any]) -> Settings:
-    """config.json without its nesting: what is said inside counts, as the packagings have it."""
-    inner = config.get("transformer_layer_config") or {}
-    return {**config, **inner, **_outer(config), **(config.get("dflash_config") or {})}
-
-
-def _outer(config: Mapping[str, Any]) -> Settings:
-    """What the outer level of a speculators config says better than its copy of a backbone's."""
-    if "transformer_layer_config" not in config:
-        return {}
-    names = ("block_size", "mask_token_id", "draft_vocab_size", "final_logit_softcapping")
-    return {name: config[name] for name in names if config.get(name) is not None}
+    """config.json without its nesting: what is said inside counts, as the packagings have it. What
+    is null is as if it were not there."""
+    inner = {
+        name: value
+        for name, value in (config.get("transformer_layer_config") or {}).items()
+        if name not in config or name in ("model_type", "vocab_size")
+    }
+    whole = {**config, **inner, **(config.get("dflash_config") or {})}
+    return {name: value for name, value in whole.items() if value is not None}
 
 
 def published_names(tensors: Tensors) -> Tensors:
@@ -524,6 +524,8 @@ def published_names(tensors: Tensors) -> Tensors:
     renamed: Tensors = {}
     for name, tensor in tensors.items():
         name = name.removeprefix("model.")
+        if name.startswith("verifier_") or "rotary_emb." in name:  # the target's; computed
+            continue
         for published, ours in _RENAMED.items():
             if name.startswith(published):
                 name = ours + name.removeprefix(published)
@@ -537,18 +539,20 @@ def depth_of(tensors: Tensors) -> int:
 
 
 def shape_of(
+    described: DrafterDescription,
     said: Settings,
     tensors: Tensors,
     *,
     windows: Sequence[int | None],
     causal: Sequence[bool],
-    first_slot: int = 1,
 ) -> BlockShape:
     """The sizes, from the tensors, and the rest from the config. Raises KeyError, ValueError."""
     first = "layers.0.self_attn"
     dim = tensors[f"{first}.q_norm.weight"].shape[0]
     heads = columns(tensors, f"{first}.o_proj", said) // dim
-    taps = taps_of(said, len(windows))
+    taps = described.taps
+    if described.predictions < 1:
+        raise ValueError("its block proposes nothing")
     return BlockShape(
         hidden_size=tensors["fc.weight"].shape[0],
         target_width=columns(tensors, "fc", said) // len(taps),
@@ -561,29 +565,15 @@ def shape_of(
         rotation=rotation_of(said, dim),
         windows=tuple(windows),
         causal=tuple(causal),
-        block_size=int(said.get("block_size", 16)),
+        block_size=described.block,
         mask_token=int(said["mask_token_id"]),
-        first_slot=first_slot,
+        first_slot=described.block - described.predictions,
         gated=tensors[f"{first}.q_proj.weight"].shape[0] == 2 * heads * dim,
         tied_values=f"{first}.v_proj.weight" not in tensors,
         biased=f"{first}.q_proj.bias" in tensors,
         sinks=f"{first}.attention_sink_bias" in tensors,
         gemma="layers.0.layer_scalar" in tensors,
     )
-
-
-def taps_of(said: Settings, depth: int) -> tuple[Tap, ...]:
-    """The tapped layers in our numbers. Speculators number them as we do; the others number layers
-    from 0, the embedding being -1. Without any, they are spread over the target."""
-    numbers = said.get("aux_hidden_state_layer_ids")
-    if numbers is not None:
-        return tuple(int(number) for number in numbers)
-    numbers = said.get("target_layer_ids")
-    if numbers is None:
-        layers = int(said["num_target_layers"])
-        span = (layers - 4) / max(depth - 1, 1)
-        numbers = [round(1 + i * span) for i in range(depth)] if depth > 1 else [layers // 2]
-    return tuple(int(number) + 1 for number in numbers)
 
 
 def _seen(said: Settings, depth: int) -> tuple[list[int | None], list[bool]]:
@@ -658,8 +648,7 @@ def bind(
 ) -> BoundNetwork:
     """Give `network` its weights, and the embedding and output layer of `target`, unless it has
     others of its own. `scale` is that of the target's embedding; None asks it. Raises `Problem`."""
-    offsets, _ = tensors.pop("d2t", None), tensors.pop("t2d", None)
-    row_of = None if offsets is None else _row_of(offsets, target, folder)
+    kept = _kept(tensors, target, folder)
     borrowed, model = embedding(target.model), target.model
     if "embed_tokens.weight" in tensors:
         scale = shape.hidden_size**0.5 if shape.gemma else 1.0
@@ -679,22 +668,40 @@ def bind(
     fill(network, tensors)
     embed = network.get("embed_tokens", borrowed)
     own_output = network.get("lm_head")
-    read_out = output_layer(model) if own_output is None else _capped(own_output, cap)
-    return BoundNetwork(
+    if own_output is None:
+        read_out = output_layer(model, None if kept is None else mx.array(kept))
+    else:
+        read_out = _capped(own_output, cap)
+    bound = BoundNetwork(
         network,
         shape,
         embed=lambda ids: embed(mx.minimum(ids, last)) * scale,
         read_out=read_out,
-        row_of=row_of,
+        row_of=None if kept is None else row_of_token(kept, target.vocabulary),
     )
+    _try_out(bound, shape, rows=target.vocabulary if kept is None else len(kept))
+    return bound
 
 
-def _row_of(offsets: mx.array, target: Decoder, folder: Path) -> mx.array:
-    """The row of each of the target's tokens; `offsets` has how far each row's token is from it."""
+def _try_out(bound: BoundNetwork, shape: BlockShape, *, rows: int) -> None:
+    """Raises what sizes that do not fit each other raise; nothing is computed."""
+    cache = bound.make_cache()
+    bound.extend(mx.zeros((1, 1, len(shape.taps), shape.target_width)), 0, cache)
+    if bound.read_out(mx.zeros((1, 1, shape.hidden_size))).shape[-1] != rows:
+        raise ValueError("its output layer has another number of rows than there are tokens")
+    bound.block(0, shape.most, 1, cache).read(mx.zeros((1,), dtype=mx.int32))
+
+
+def _kept(tensors: Tensors, target: Decoder, folder: Path) -> list[int] | None:
+    """The token of each row of the output layer; None for all. How far away it is, `d2t` says."""
+    offsets, _ = tensors.pop("d2t", None), tensors.pop("t2d", None)
+    if offsets is None:
+        return None
     (ids,) = fetch(offsets + mx.arange(offsets.size))
     if min(ids) < 0 or max(ids) >= target.vocabulary or len(set(ids)) != len(ids):
         raise damaged(folder, "its vocabulary map does not fit the target")
-    return row_of_token(ids, target.vocabulary)
+    kept: list[int] = ids
+    return kept
 
 
 def _capped(

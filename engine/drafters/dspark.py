@@ -32,6 +32,8 @@ from engine.drafters.dflash import (
     sliding_layers,
 )
 from engine.drafters.weights import Tensors, columns, read_tensors, refused_as_damaged
+from models.drafter_folders import describe_drafter
+from models.drafter_kinds import DrafterDescription
 
 _MARKOV = "markov_head"
 _ZERO_CENTRED = 0.5  # norms whose mean is below this are stored without the 1 that is added
@@ -174,6 +176,7 @@ def load_dspark(folder: Path, config: Mapping[str, Any], target: Decoder) -> Blo
 
 def dspark_network(folder: Path, config: Mapping[str, Any], target: Decoder) -> BoundNetwork:
     """Its network. Raises `Problem`."""
+    described = describe_drafter(folder).description
     said, tensors = settings(config), published_names(read_tensors(folder))
     if said.get("log_snr_conditioning"):
         raise DrafterRefused(
@@ -182,7 +185,7 @@ def dspark_network(folder: Path, config: Mapping[str, Any], target: Decoder) -> 
             "Choose another drafter.",
         )
     with refused_as_damaged(folder):
-        shape = _shape(said, tensors)
+        shape = _shape(described, said, tensors)
         require_fit(said, shape, target)
         network = DSpark(shape, _markov(said, shape, tensors), _confidence(said, tensors))
         if _zero_centred(said, tensors):
@@ -190,30 +193,17 @@ def dspark_network(folder: Path, config: Mapping[str, Any], target: Decoder) -> 
         return bind(network, shape, tensors, said=said, target=target, folder=folder)
 
 
-def _shape(said: Settings, tensors: Tensors) -> BlockShape:
+def _shape(described: DrafterDescription, said: Settings, tensors: Tensors) -> BlockShape:
     """The sizes. Most of the config is a copy of the target's: what it says of windows and of
     partly rotated heads holds only for the packagings that mean it."""
     depth = depth_of(tensors)
     windows, causal = _seen(said, tensors, depth)
-    shape = shape_of(said, tensors, windows=windows, causal=causal, first_slot=_first_slot(said))
+    shape = shape_of(described, said, tensors, windows=windows, causal=causal)
     if shape.gated or _zero_centred(said, tensors):  # as Qwen3.5 has it
         scaling = said.get("rope_parameters") or {}
         dims = int(shape.head_dim * float(scaling.get("partial_rotary_factor", 1.0)))
         return replace(shape, rotation=replace(shape.rotation, dims=dims))
     return shape
-
-
-def _first_slot(said: Settings) -> int:
-    """Whether the anchor's row proposes a token, 0, or the first mask's is the first, 1.
-
-    By how many tokens are said to be proposed; DeepSpec and those after it have the anchor propose.
-    """
-    methods = (said.get("speculators_config") or {}).get("proposal_methods") or [{}]
-    proposed = methods[0].get("speculative_tokens")
-    if proposed and 0 <= int(said["block_size"]) - int(proposed) <= 1:
-        return int(said["block_size"]) - int(proposed)
-    speculators = "transformer_layer_config" in said
-    return 0 if said.get("sample_from_anchor", not speculators) else 1
 
 
 def _seen(said: Settings, tensors: Tensors, depth: int) -> tuple[list[int | None], list[bool]]:

@@ -18,9 +18,17 @@ from app.markdown.view import TextView
 from app.models.loader import OpenTarget
 from app.theme.palette import LIGHT
 from app.window import Window
+from app.windows import Windows
 from tests.support.app.engine_listener import ROOT, TIMEOUT_SECONDS
 from tests.support.app.talk import Begin, Talk
-from tests.support.app.window_maker import Open, Until, fake_host, make_window
+from tests.support.app.window_maker import (
+    Open,
+    OpenWindows,
+    Until,
+    fake_host,
+    make_window,
+    make_windows,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -86,6 +94,27 @@ def open_window(plain_application: QApplication, tmp_path: Path) -> Iterator[Ope
     for window in windows:
         window.close()
         window.deleteLater()
+    plain_application.processEvents()
+
+
+@pytest.fixture
+def open_windows(plain_application: QApplication, tmp_path: Path) -> Iterator[OpenWindows]:
+    """Opens the windows that were open at the end of the run before, one at first, and begins."""
+    runs: list[Windows] = []
+
+    def open_windows(steps: str = "ready take load serve") -> Windows:
+        windows = make_windows(plain_application, tmp_path, fake_host(tmp_path, steps))
+        runs.append(windows)
+        for window in windows.restore():
+            window.show()
+            window.begin()
+        return windows
+
+    yield open_windows
+    for windows in runs:
+        windows.close()
+        for window in windows.all:
+            window.deleteLater()
     plain_application.processEvents()
 
 

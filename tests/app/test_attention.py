@@ -6,7 +6,7 @@ from pytestqt.qtbot import QtBot
 
 from app.attention import Attention
 from tests.support.app.talk import Begin
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until, windows_of
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 
@@ -44,7 +44,7 @@ def window(qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> QWidget:
 
 def test_one_who_looks_elsewhere_is_told(begin: Begin, window: QWidget, messages: Messages) -> None:
     talk = begin("ready take load serve")
-    attention = Attention(window, talk.answers)
+    attention = Attention(talk.answers, windows=lambda: [window], parent=window)
     chosen: list[int] = []
     attention.chosen.connect(chosen.append)
     talk.ask("Summarize this")
@@ -56,7 +56,9 @@ def test_one_who_looks_elsewhere_is_told(begin: Begin, window: QWidget, messages
     assert chosen == [record.id]
 
 
-@pytest.mark.parametrize("why", ["the window is active", "the person stopped it", "it is closed"])
+@pytest.mark.parametrize(
+    "why", ["the window is active", "the person stopped it", "it is closed", "nobody wants it"]
+)
 def test_nobody_else_is(
     begin: Begin,
     window: QWidget,
@@ -65,13 +67,14 @@ def test_nobody_else_is(
     why: str,
 ) -> None:
     talk = begin("ready take load serve")
-    Attention(window, talk.answers)
+    wanted = why != "nobody wants it"
+    Attention(talk.answers, windows=lambda: [window], wanted=lambda: wanted, parent=window)
     match why:
         case "the window is active":
             monkeypatch.setattr(window, "isActiveWindow", lambda: True)
         case "the person stopped it":
             talk.answers.hold()
-        case _:
+        case "it is closed":
             window.hide()
     talk.conversation.say("hello")
     talk.until_told("begun")
@@ -85,7 +88,9 @@ def test_where_there_is_no_place_for_messages_nothing_happens(
     begin: Begin, window: QWidget
 ) -> None:
     assert not QSystemTrayIcon.isSystemTrayAvailable()
-    attention = Attention(window, begin("ready take load serve").answers)
+    attention = Attention(
+        begin("ready take load serve").answers, windows=lambda: [window], parent=window
+    )
     attention.show_message("A title", "A line.", 1)
     assert attention.findChild(QSystemTrayIcon) is None
 
@@ -97,5 +102,5 @@ def test_the_message_leads_to_its_conversation(open_window: Open, until: Until) 
     record = window.conversation.record
     assert record is not None
     window.new()
-    window.attention.chosen.emit(record.id)
+    windows_of(window).attention.chosen.emit(record.id)
     until(lambda: window.conversation.record == record or len(window.conversation.branch) == 2)

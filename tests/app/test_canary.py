@@ -15,7 +15,13 @@ from tests.lab.window_benchmark.frames import summarize
 from tests.lab.window_benchmark.run import Meter
 from tests.support.app.canaries import Listener, Watch, hostile
 from tests.support.app.made_traces import made_trace
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until, events_file
+from tests.support.app.window_maker import (
+    OFFSCREEN_COMPLAINTS,
+    Open,
+    Until,
+    events_file,
+    windows_of,
+)
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 LONG_LINE = "<b>a</b> \u202e" * 90_000  # 1 MB as it is sent
@@ -88,7 +94,7 @@ def test_a_hostile_answer_opens_and_freezes_nothing(
     window = open_window(f"ready take load take play:{events_file(tmp_path, events)} take")
     until(lambda: window.loader.loaded)
     everything_on(window)
-    garbage = keep_quick(window)
+    garbage = keep_quick(windows_of(window))
     meter = Meter(window)
     window.composer.set_text(f"![x](file://{path}) <img src='{listener.address}'> {BIDI}")
     window.composer.send()

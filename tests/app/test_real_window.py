@@ -103,8 +103,8 @@ def test_an_answer_a_death_another_and_a_race(window: Window, until: Until) -> N
 
     until(lambda: window.loader.loaded is not None)
     ends: list[object] = []
-    window._race.finished.connect(ends.append)
-    window._race.start(window.conversation.asked("Again."), WITHOUT_END)
+    window.application.race.finished.connect(ends.append)
+    window.application.race.start(window.conversation.asked("Again."), WITHOUT_END)
     until(lambda: ends)
     assert isinstance(ends[0], RaceResult)
     assert ends[0].difference is None

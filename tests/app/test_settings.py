@@ -22,29 +22,51 @@ def test_everything_comes_back(tmp_path: Path) -> None:
     first = opened(tmp_path)
     first.pair = Pair("/models/a, b", "lookup+head", "4")
     first.font_points = 13.5
-    first.conversation = 12
-    first.unsent = "half a\nthought, and \\ more"
     first.starter_name = "small"
     first.theme, first.font_family, first.enter_sends = "dark", "Nimbus Sans", False
     first.new_system_prompt, first.new_settings = "Be\nbrief, \\n", '{"max_tokens": 5}'
-    first.switch("rounds", False)
-    first.keep_place("window", QByteArray(b"\x00\x01"))
+    first.open_windows = (2, 1)
     first.keep_memory("/models/a, b", Memory(2048, 8))
     first.keep_memory("", Memory(4096))
     first.unload_minutes = 15
     first.save()
     again = opened(tmp_path)
     assert again.pair == Pair("/models/a, b", "lookup+head", "4")
-    assert (again.font_points, again.conversation) == (13.5, 12)
-    assert again.unsent == "half a\nthought, and \\ more"
+    assert again.font_points == 13.5
     assert again.starter_name == "small"
     assert (again.theme, again.font_family, again.enter_sends) == ("dark", "Nimbus Sans", False)
     assert (again.new_system_prompt, again.new_settings) == ("Be\nbrief, \\n", '{"max_tokens": 5}')
     assert again.memory("/models/a, b") == Memory(2048, 8)
     assert again.memory("") == Memory(4096)
     assert again.unload_minutes == 15
-    assert not again.switched("rounds", default=True)
-    assert again.place("window") == QByteArray(b"\x00\x01")
+    assert again.open_windows == (1, 2)
+
+
+def test_each_window_has_its_own(tmp_path: Path) -> None:
+    """What the first had in earlier versions is still its own."""
+    first, second = opened(tmp_path).window(1), opened(tmp_path).window(2)
+    first.conversation, second.conversation = 12, 13
+    first.unsent = "half a\nthought, and \\ more"
+    first.switch("rounds", False)
+    first.keep_place("window", QByteArray(b"\x00\x01"))
+    assert (second.unsent, second.placed) == ("", False)
+    assert not second.switched("rounds", default=True)  # as in the first, until it has its own
+    second.switch("rounds", True)
+    second.unsent = "another"
+    assert second.place("window") == QByteArray(b"\x00\x01")
+    second.keep_place("window", QByteArray(b"\x00\x02"))
+    opened(tmp_path).save()
+    first, second = opened(tmp_path).window(1), opened(tmp_path).window(2)
+    assert (first.conversation, second.conversation) == (12, 13)
+    assert (first.unsent, second.unsent) == ("half a\nthought, and \\ more", "another")
+    assert not first.switched("rounds", default=True)
+    assert second.switched("rounds", default=False)
+    assert first.place("window") == QByteArray(b"\x00\x01")
+    assert second.place("window") == QByteArray(b"\x00\x02")
+    assert first.placed
+    assert second.placed
+    stored = QSettings(str(tmp_path / "settings.ini"), QSettings.Format.IniFormat)
+    assert [stored.value(key) for key in ("conversation", "shown/rounds")] == ["12", "False"]
 
 
 def test_the_first_run(tmp_path: Path) -> None:
@@ -53,11 +75,12 @@ def test_the_first_run(tmp_path: Path) -> None:
     assert fresh.font_points is None
     assert (fresh.theme, fresh.font_family, fresh.enter_sends) == ("system", "", True)
     assert (fresh.new_system_prompt, fresh.new_settings) == ("", "")
-    assert fresh.conversation is None
+    assert fresh.open_windows == (1,)
+    assert fresh.window(1).conversation is fresh.window(2).conversation is None
     assert (fresh.memory(""), fresh.unload_minutes) == (Memory(), 0)
     assert fresh.paths("targets") == ()
-    assert fresh.place("window").isEmpty()
-    assert fresh.switched("rounds", default=True)
+    assert fresh.window(1).place("window").isEmpty()
+    assert fresh.window(1).switched("rounds", default=True)
 
 
 def test_the_starter_model_has_its_own_name(tmp_path: Path) -> None:
@@ -67,13 +90,15 @@ def test_the_starter_model_has_its_own_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize("wrong", ["", "x", "nan", "1e99", "-3", "1 2", "٣", "٣ ٣"])
 def test_what_cannot_be_read_is_left_out(tmp_path: Path, wrong: str) -> None:
     stored = QSettings(str(tmp_path / "settings.ini"), QSettings.Format.IniFormat)
-    for key in ("font_points", "conversation", "places/window", "theme"):
+    for key in ("font_points", "conversation", "places/window", "theme", "windows"):
         stored.setValue(key, wrong)
     read = Settings(stored)
     assert read.font_points is None
     assert read.theme == "system"
-    assert read.place("window").isEmpty()
-    read.conversation  # noqa: B018  # a number or None, and no error
+    assert read.window(1).place("window").isEmpty()
+    assert read.window(2).place("window").isEmpty()
+    assert read.open_windows
+    read.window(1).conversation  # noqa: B018  # a number or None, and no error
 
 
 def test_averages_of_earlier_versions_are_dropped(tmp_path: Path) -> None:

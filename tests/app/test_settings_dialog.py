@@ -100,6 +100,14 @@ def test_the_theme_and_the_font_change_at_once(opened: Opened) -> None:
     assert opened.field(QDoubleSpinBox, "Text size").value() == opened.theme.points == own
 
 
+def test_notifications_can_be_switched_off(opened: Opened) -> None:
+    assert opened.settings.notifications
+    opened.field(QCheckBox, "Notifications").click()
+    assert not opened.settings.notifications
+    opened.show()
+    assert not opened.field(QCheckBox, "Notifications").isChecked()
+
+
 def test_new_conversations_begin_as_is_chosen_here(opened: Opened) -> None:
     assert opened.settings.new_settings == ""
     presets = (*BUILT_IN, MINE)
@@ -136,7 +144,8 @@ def test_folders_and_updates(opened: Opened) -> None:
     assert not opened.field(QCheckBox, "Updates").isChecked()
     opened.updates.setVisible(False)
     opened.show()
-    assert not opened.dialog.findChildren(QCheckBox)
+    names = [box.accessibleName() for box in opened.dialog.findChildren(QCheckBox)]
+    assert "Updates" not in names
 
 
 @pytest.mark.parametrize("colours", [LIGHT, DARK])

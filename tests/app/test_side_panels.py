@@ -36,7 +36,7 @@ def make(qtbot: QtBot, tmp_path: Path) -> Make:
             {"left": left, "right": right},
             middle=middle,
             actions=actions,
-            settings=settings,
+            settings=settings.window(1),
         )
         sides.restore()
 

@@ -1,55 +1,26 @@
 """The first use, end to end: open, type, watch, look closer, search, edit, quit, reopen."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from PySide6.QtCore import QPoint, Qt, QTimer
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import (
     QApplication,
-    QDialog,
-    QDialogButtonBox,
     QLabel,
-    QListView,
-    QProxyStyle,
-    QStyle,
 )
 
 from app.chat.provenance import laid_over
 from app.conversations.records import Entry, ExportedChat
-from app.engine_client.engine_process import Patience
-from app.race.dialog import RaceDialog
-from app.window import Window
 from engine.events import Prefill
-from engine.protocol import Loaded
 from engine.stats import tally
 from tests.support.app.made_traces import made_trace
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until, events_file
+from tests.support.app.window_use import answered, send, texts, visible_list
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 SERVE = "ready take load serve"
 TEXT = "A table of **two** primes:\n\n| a | b |\n|---|---|\n| 2 | 3 |\n"
-
-
-def send(window: Window, text: str) -> None:
-    QTest.keyClicks(window.composer.field, text)
-    QTest.keyClick(window.composer.field, Qt.Key.Key_Return)
-
-
-def texts(window: Window) -> list[str]:
-    return [message.written for message in window.transcript.messages]
-
-
-def answered(window: Window, count: int) -> Callable[[], bool]:
-    """Whether so many messages are there, and none is being written."""
-    return lambda: len(texts(window)) == count and not window.conversation.busy
-
-
-def visible_list(window: Window) -> QListView:
-    return next(view for view in window.findChildren(QListView) if view.isVisible())
 
 
 def test_a_first_use(open_window: Open, until: Until) -> None:
@@ -62,16 +33,6 @@ def test_a_first_use(open_window: Open, until: Until) -> None:
     assert window.composer.text == ""
     send(window, "and then")
     until(answered(window, 4))
-
-
-def test_the_context_is_counted_with_the_answer(
-    open_window: Open, until: Until, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    window = open_window()
-    counted: list[tuple[str, ...]] = []
-    monkeypatch.setattr(window.tokens, "count", lambda texts, *, written: counted.append(texts))
-    send(window, "hello")
-    until(lambda: counted and counted[-1] == ("", "hello", "served", ""))
 
 
 def test_what_is_sent_before_the_model_is_there_is_answered_then(
@@ -189,122 +150,6 @@ def test_everything_is_there_after_a_restart(
     until(lambda: len(again.rounds.scrubber.events) == len(events))
 
 
-def test_editing_sends_another_version(open_window: Open, until: Until) -> None:
-    window = open_window()
-    send(window, "first")
-    until(answered(window, 2))
-    QTest.keyClicks(window.composer.field, "kept")
-    window.menus.actions["edit"].trigger()
-    assert window.composer.text == "first"
-    assert "edit" in window.notices.texts
-    send(window, " and more")
-    until(lambda: texts(window)[0] == "first and more" and answered(window, 2)())
-    assert window.conversation.branch[0].siblings == 2
-    assert window.composer.text == "kept"
-    assert "edit" not in window.notices.texts
-    widget = window.transcript.messages[0].widget
-    assert widget is not None
-    widget.branch_asked.emit(1)
-    until(lambda: texts(window)[0] == "first")
-
-
-def test_an_edit_can_be_given_up(open_window: Open, until: Until) -> None:
-    window = open_window()
-    send(window, "first")
-    until(answered(window, 2))
-    QTest.keyClicks(window.composer.field, "kept")
-    window.menus.actions["edit"].trigger()
-    window.notices.press("edit")
-    assert window.composer.text == "kept"
-    assert not window.editing
-
-
-def test_each_conversation_keeps_what_is_unsent(open_window: Open, until: Until) -> None:
-    window = open_window()
-    send(window, "first")
-    until(answered(window, 2))
-    QTest.keyClicks(window.composer.field, "for the first")
-    window.menus.actions["new"].trigger()
-    assert window.composer.text == ""
-    QTest.keyClicks(window.composer.field, "for the new")
-    visible = visible_list(window)
-    until(lambda: visible.model().rowCount() == 1)
-    window.sidebar.chosen.emit(1)
-    until(lambda: window.composer.text == "for the first")
-    window.menus.actions["new"].trigger()
-    assert window.composer.text == "for the new"
-
-
-def test_commands_wait_for_something_to_act_on(
-    open_window: Open, until: Until, tmp_path: Path
-) -> None:
-    path = events_file(tmp_path, made_trace(TEXT))
-    window = open_window(f"ready take load take part:9:{path} take hang")
-
-    def possible(*names: str) -> list[bool]:
-        return [window.menus.actions[name].isEnabled() for name in names]
-
-    about_answers = ("stop", "edit", "regenerate", "go_on", "copy_answer", "export_trace")
-    until(lambda: window.loader.loaded)
-    assert possible(*about_answers) == [False] * 6
-    send(window, "go")
-    until(lambda: window.conversation.writing and window.conversation.writing.text)
-    assert possible(*about_answers) == [True, False, False, False, True, False]
-    window.engine.restart()
-    until(answered(window, 2))
-    until(lambda: possible(*about_answers) == [False, True, True, True, True, True])
-    assert possible("previous_version", "next_version") == [False, False]
-
-
-def test_a_race_loads_a_model_that_was_unloaded(open_window: Open, until: Until) -> None:
-    window = open_window()
-    until(lambda: window.loader.loaded)
-    window.menus.actions["unload"].trigger()
-    until(lambda: window.loader.loaded is None)
-    window.composer.set_text("Which is faster?")
-    window.menus.actions["race"].trigger()
-    assert "race" in window.notices.texts
-    until(lambda: window.findChild(RaceDialog))
-    assert window.loader.loaded is not None
-    assert not {"race", "problem"} & window.notices.texts.keys()
-    window.findChild(RaceDialog).close()
-    until(lambda: window.findChild(RaceDialog) is None)
-    loaded: list[Loaded] = []
-    window.loader.loaded_now.connect(loaded.append)
-    window.menus.actions["restart"].trigger()
-    until(lambda: loaded)
-    assert window.findChild(RaceDialog) is None  # it was wanted once
-
-
-def test_keys_lead_through_conversations_and_versions(open_window: Open, until: Until) -> None:
-    window = open_window()
-    send(window, "first")
-    until(answered(window, 2))
-    window.menus.actions["regenerate"].trigger()
-    until(lambda: window.conversation.branch[-1].siblings == 2 and answered(window, 2)())
-    act = window.menus.actions
-    until(lambda: act["previous_version"].isEnabled())
-    assert not act["next_version"].isEnabled()
-    act["previous_version"].trigger()
-    until(lambda: window.conversation.branch[-1].place == 1)
-    act["new"].trigger()
-    send(window, "second")
-    until(answered(window, 2))
-    until(lambda: visible_list(window).model().rowCount() == 2)
-    act["next_conversation"].trigger()
-    until(lambda: texts(window)[:1] == ["first"])
-    act["previous_conversation"].trigger()
-    until(lambda: texts(window)[:1] == ["second"])
-    act["copy_answer"].trigger()
-    assert QApplication.clipboard().text() == "served"
-    act["go_to_conversations"].trigger()
-    assert visible_list(window).hasFocus()
-    act["go_to_messages"].trigger()
-    assert window.transcript.messages[-1].view.hasFocus()
-    act["go_to_composer"].trigger()
-    assert window.composer.field.hasFocus()
-
-
 def test_after_a_deletion_undo_brings_it_back(open_window: Open, until: Until) -> None:
     # Two actions had this key: Qt wrote "Ambiguous shortcut overload", and nothing happened.
     window = open_window()
@@ -397,53 +242,6 @@ def test_export_and_import(open_window: Open, until: Until, tmp_path: Path) -> N
     until(lambda: "problem" in window.notices.texts)
 
 
-def test_an_engine_that_dies_is_told_and_comes_back(open_window: Open, until: Until) -> None:
-    window = open_window("ready take load take text:half kill -- ready take load serve")
-    send(window, "go")
-    until(answered(window, 2))
-    assert texts(window)[1] == "half"
-    shown = " ".join(label.text() for label in window.transcript.findChildren(QLabel))
-    assert "The engine died" in shown
-    until(lambda: window.loader.loaded)
-    window.menus.actions["regenerate"].trigger()
-    until(lambda: answered(window, 2)() and texts(window)[1] == "served")
-
-
-def test_an_engine_that_hangs_can_be_restarted(open_window: Open, until: Until) -> None:
-    patience = Patience(answering_seconds=0.5)
-    window = open_window(
-        "ready take load take text:half hang -- ready take load serve", patience=patience
-    )
-    send(window, "go")
-    until(lambda: "silence" in window.notices.texts)
-    window.notices.press("silence")
-    until(answered(window, 2))
-    assert texts(window)[1] == "half"
-    until(lambda: window.loader.loaded)
-
-
-def test_an_engine_that_cannot_start_blocks_sending_with_a_remedy(
-    open_window: Open, until: Until
-) -> None:
-    window = open_window("exit:3 -- exit:3 -- exit:3 -- ready take load serve")
-    until(lambda: window.composer.blocked)
-    send(window, "go")
-    assert texts(window) == []
-    assert window.composer.text == "go"
-    window.engine_status.try_again()
-    until(lambda: window.loader.loaded)
-    assert window.composer.blocked == ""
-
-
-def test_a_model_that_cannot_be_loaded(open_window: Open, until: Until) -> None:
-    window = open_window("ready take failed take load serve")
-    until(lambda: window.composer.blocked)
-    assert "Do otherwise." in window.pair_bar.status_text
-    window.engine_status.try_again()
-    until(lambda: window.loader.loaded)
-    assert window.pair_bar.status == "loaded"
-
-
 def test_a_speed_up_is_of_the_answer_and_never_changes(
     open_window: Open, until: Until, tmp_path: Path
 ) -> None:
@@ -467,16 +265,27 @@ def test_a_speed_up_is_of_the_answer_and_never_changes(
     until(lambda: window.rounds.panel.figure("plain") == before)
 
 
-def test_what_is_remarkable_about_the_machine_is_told(open_window: Open, until: Until) -> None:
+def test_the_sidebar_and_the_panel_grow_with_the_text(open_window: Open) -> None:
     window = open_window()
-    until(lambda: window.loader.loaded)
-    loaded = window.loader.loaded
-    assert loaded is not None
-    assert "machine" not in window.notices.texts
-    window.loader.loaded_now.emit(replace(loaded, remark="It is slow."))
-    assert window.notices.texts["machine"] == "It is slow."
-    window.loader.loaded_now.emit(loaded)
-    assert "machine" not in window.notices.texts
+    parts = [visible_list(window), *window.rounds.findChildren(QLabel)]
+    before = [part.font().pointSizeF() for part in parts]
+    window.menus.actions["larger"].trigger()
+    assert all(part.font().pointSizeF() > size for part, size in zip(parts, before, strict=True))
+    window.menus.actions["own_size"].trigger()
+    assert [part.font().pointSizeF() for part in parts] == before
+
+
+def test_where_there_is_no_answer_the_panel_says_what_will_be_there(
+    open_window: Open, until: Until
+) -> None:
+    window = open_window()
+    assert window.rounds.hint.isVisible()
+    assert not window.rounds.panel.isVisible()
+    send(window, "hello")
+    until(answered(window, 2))
+    assert window.rounds.panel.isVisible()
+    window.menus.actions["new"].trigger()
+    assert window.rounds.hint.isVisible()
 
 
 def test_no_label_takes_text_for_html(open_window: Open, until: Until) -> None:
@@ -497,50 +306,3 @@ def test_every_part_has_a_name_and_every_command_an_action(open_window: Open) ->
         for sequence in action.shortcuts()
     ]
     assert len(set(keys)) == len(keys)
-
-
-def test_a_closed_window_asks_nothing_of_its_store(open_window: Open, until: Until) -> None:
-    # A backup that was due five minutes later ended as a traceback.
-    window = open_window("ready take load take")
-    until(lambda: window.loader.loaded)
-    backups = [
-        timer for timer in window.sidebar_controller.findChildren(QTimer) if timer.isActive()
-    ]
-    assert backups
-    window.close()
-    assert not any(timer.isActive() for timer in backups)
-
-
-class _PicturesOnButtons(QProxyStyle):
-    """As on many a desktop of Linux; the platform of the tests has none by itself."""
-
-    def styleHint(self, hint: QStyle.StyleHint, *others: Any) -> int:
-        if hint == QStyle.StyleHint.SH_DialogButtonBox_ButtonsHaveIcons:
-            return 1
-        return super().styleHint(hint, *others)
-
-
-@pytest.fixture
-def pictures_on_buttons(qapp: QApplication) -> Iterator[None]:
-    before = qapp.style().objectName()
-    qapp.setStyle(_PicturesOnButtons(before))
-    yield
-    qapp.setStyle(before)
-
-
-@pytest.mark.usefixtures("pictures_on_buttons")
-def test_the_buttons_of_dialogs_have_no_pictures(open_window: Open, until: Until) -> None:
-    window = open_window()
-    until(lambda: window.loader.loaded)
-    kinds = set()
-    for name in ("settings", "sampling", "memory", "keys", "explain_rounds", "about"):
-        window.menus.actions[name].trigger()
-        (dialog,) = (one for one in window.findChildren(QDialog) if one.isVisible())
-        dialog.grab()
-        (box,) = dialog.findChildren(QDialogButtonBox)
-        assert box.buttons()
-        assert all(button.icon().isNull() for button in box.buttons()), name
-        kinds.add(type(dialog))
-        dialog.close()
-        until(lambda: not any(one.isVisible() for one in window.findChildren(QDialog)))
-    assert len(kinds) == 6

@@ -4,11 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from app.choice_box import ChoiceBox
 from app.models.combine_dialog import CombineDialog
 from app.settings import Pair
-from app.window import Window
-from models.errors import Problem
 from tests.support.app.fake_commands import commands_of
 from tests.support.app.library_samples import (
     CANDIDATES,
@@ -18,27 +15,9 @@ from tests.support.app.library_samples import (
     plain,
 )
 from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
+from tests.support.app.window_use import box, choose, drafting
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
-
-
-def box(window: Window, name: str) -> ChoiceBox:
-    boxes = window.pair_bar.findChildren(ChoiceBox)
-    return next(one for one in boxes if one.accessibleName() == name)
-
-
-def choose(window: Window, name: str, text: str) -> None:
-    """As a person does."""
-    chooser = box(window, name)
-    place = chooser.findText(text)
-    assert place >= 0
-    chooser.setCurrentIndex(place)
-    chooser.activated.emit(place)
-
-
-def drafting(window: Window) -> tuple[str, str]:
-    loaded = window.loader.loaded
-    return (loaded.drafter, loaded.draft_length) if loaded else ("", "")
 
 
 def test_the_pair_is_shown_and_its_drafter_changed(open_window: Open, until: Until) -> None:
@@ -97,96 +76,6 @@ def test_drafters_that_do_not_work_say_why(open_window: Open, until: Until) -> N
     assert any(line.startswith("Qwen3-1.7B-4bit, not available.") for line in lines)
     choose(window, "Drafter", "Qwen3-0.6B-4bit")
     until(lambda: drafting(window)[0] == DRAFTER)
-
-
-def test_loading_waits_for_the_end_of_the_answer(open_window: Open, until: Until) -> None:
-    window = open_window("ready take load take text:begun take -- ready serve")
-    until(lambda: window.pair_bar.status == "loaded")
-    window.composer.set_text("Go on.")
-    window.composer.send()
-    until(lambda: window.answers.busy and window.transcript.messages[-1].written == "begun")
-    window.pair_controller.use(Pair("/models/better", "auto", "auto"))
-    assert window.loader.pair.target == ""
-    window.engine.restart()  # which ends the answer
-    until(lambda: window.loader.loaded and window.loader.loaded.target == "/models/better")
-
-
-def test_a_gguf_file_is_imported_first(open_window: Open, until: Until, tmp_path: Path) -> None:
-    file, folder = tmp_path / "large.gguf", tmp_path / "imported"
-    heard: list[str] = []
-
-    def opening(target: str, progress: object) -> Path:
-        heard.append(target)
-        return folder if target else Path("/models/tiny")
-
-    window = open_window("ready take load take load serve", opening=opening)
-    until(lambda: window.pair_bar.status == "loaded")
-    window.pair_controller.open_target(file)
-    until(lambda: window.loader.loaded and window.loader.loaded.target == str(folder))
-    assert heard == ["", str(file)]
-    assert box(window, "Target model").currentText() == "large.gguf"
-    assert window.settings.paths("targets") == (str(file),)
-
-
-def test_a_damaged_gguf_file_leaves_the_old_model_loaded(
-    open_window: Open, until: Until, tmp_path: Path
-) -> None:
-    def opening(target: str, progress: object) -> Path:
-        if target:
-            raise Problem("The file is damaged.", "Fetch it again.")
-        return Path("/models/tiny")
-
-    window = open_window(opening=opening)
-    until(lambda: window.pair_bar.status == "loaded")
-    window.pair_controller.open_target(tmp_path / "large.gguf")
-    until(lambda: "engine" in window.notices.texts)
-    assert window.pair_bar.status == "loaded"
-    assert window.loader.loaded is not None
-    assert window.settings.pair == Pair()
-    window.composer.set_text("still there?")
-    window.composer.send()
-    until(lambda: len(window.transcript.messages) == 2 and not window.conversation.busy)
-    assert window.transcript.messages[1].written == "served"
-
-
-def test_a_drafter_folder_is_listed_from_then_on(
-    open_window: Open, until: Until, tmp_path: Path
-) -> None:
-    (tmp_path / "small").mkdir()
-    window = open_window()
-    until(lambda: window.pair_bar.status == "loaded")
-    window.pair_controller.open_drafter(tmp_path / "small")
-    until(lambda: drafting(window)[0] == str(tmp_path / "small"))
-    assert window.settings.paths("drafters") == (str(tmp_path / "small"),)
-    choose(window, "Drafter", "None")
-    until(lambda: drafting(window)[0] == "none")
-    choose(window, "Drafter", "small")
-    until(lambda: drafting(window)[0] == str(tmp_path / "small"))
-
-
-def test_a_drafter_folder_that_is_refused_is_not_listed(
-    open_window: Open, until: Until, tmp_path: Path
-) -> None:
-    (tmp_path / "empty").mkdir()
-    window = open_window("ready take load take failed serve")
-    until(lambda: window.pair_bar.status == "loaded")
-    window.pair_controller.open_drafter(tmp_path / "empty")
-    assert window.pair_bar.drafter == str(tmp_path / "empty")
-    until(lambda: "engine" in window.notices.texts)
-    assert window.pair_bar.drafter == "auto"
-    assert window.settings.paths("drafters") == ()
-    assert box(window, "Drafter").findText("empty") == -1
-
-
-def test_a_target_that_is_refused_is_not_listed(
-    open_window: Open, until: Until, tmp_path: Path
-) -> None:
-    window = open_window("ready take load take failed serve")
-    until(lambda: window.pair_bar.status == "loaded")
-    window.pair_controller.open_target(tmp_path)
-    until(lambda: "engine" in window.notices.texts)
-    assert window.settings.paths("targets") == ()
-    assert box(window, "Target model").findText(tmp_path.name) == -1
 
 
 def test_a_folder_that_vanished_is_not_listed(

@@ -238,6 +238,22 @@ def test_the_dialog_shows_both_answers_and_the_result(
     assert LINES[0].content in report
 
 
+def test_a_race_belongs_to_one_dialog(
+    course: Callable[[str], RaceSetup], qtbot: QtBot, tmp_path: Path
+) -> None:
+    one = course(f"ready take load {race_steps(tmp_path)} serve")
+    dialogs = [RaceDialog(one.race, LINES, Request(), names=("tiny", "lookup")) for _ in range(2)]
+    for dialog in dialogs:
+        qtbot.addWidget(dialog)
+    assert dialogs[1].result_line.text
+    dialogs[1].stop()
+    dialogs[1].close()
+    one.until(lambda: one.ends)
+    assert isinstance(one.ends[0], RaceResult)
+    assert [bool(dialog.report()) for dialog in dialogs] == [True, False]
+    assert {track.answer.text for track in dialogs[1].tracks.values()} == {""}
+
+
 def test_the_answers_of_a_race_are_rendered(
     course: Callable[[str], RaceSetup], qtbot: QtBot, tmp_path: Path
 ) -> None:

@@ -137,6 +137,21 @@ def test_a_long_draft_is_counted_where_it_does_not_fit(lane: DraftLane) -> None:
     assert own.left + own.width - found.shift <= 300, "the verdict moves into sight"
 
 
+def test_what_the_verdict_moves_out_at_the_left_is_counted(lane: DraftLane) -> None:
+    # The tokens were cut there, and nothing told that they had been.
+    push_round(lane, *[f" word{number}" for number in range(16)], accepted=13)
+    assert lane.shown is not None
+    ruler = Ruler(lane.font(), lane.font())
+    found = lay_out(lane.shown.round, ruler, width=300)
+    assert found.cut(ruler, 0.0) == ()
+    cut = found.cut(ruler, 1.0)
+    assert [box.position for box in cut] == [*range(1, len(cut) + 1)]
+    kept = found.fitting(ruler, 1.0)
+    assert not {*cut} & {*kept}
+    assert min(box.left for box in kept) - found.shift >= ruler.overflow
+    assert lay_out(lane.shown.round, ruler, width=3000).cut(ruler, 1.0) == ()
+
+
 def test_long_tokens_are_elided(lane: DraftLane) -> None:
     lane.push(made_round(1, "x" * 100_000, " short")[0])
     found, ruler = boxes(lane)

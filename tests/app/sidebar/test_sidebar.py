@@ -31,7 +31,7 @@ from pytestqt.qtbot import QtBot
 
 from app.conversations.records import Excerpt, Filing, Folder, Hit, SearchFilter, Undo
 from app.sidebar.conversation_list import ConversationList, FlatList
-from app.sidebar.conversation_model import Index
+from app.sidebar.conversation_model import ELSEWHERE, Index
 from app.sidebar.conversation_rows import ConversationRows, HitRows, excerpt_layout, line_box
 from app.sidebar.sidebar import Sidebar
 from app.sidebar.undo_bar import UndoBar
@@ -231,7 +231,8 @@ def test_pinning_and_exports_are_about_the_current_line(sidebar: Sidebar) -> Non
     shown.setCurrentIndex(index(sidebar, 0))
     menu = sidebar.menu()
     assert [one.text() for one in menu.actions() if one.text()] == [
-        "Rename", "Unpin", "Move to", "Archive", "Export as Markdown…", "Export as JSON…", "Delete",
+        "Open in a new window", "Rename", "Unpin", "Move to", "Archive", "Export as Markdown…",
+        "Export as JSON…", "Delete",
     ]  # fmt: skip
     menu.deleteLater()
     sidebar.pin_action.trigger()
@@ -588,10 +589,32 @@ def test_an_excerpt_ends_within_its_lines(qapp: QApplication, width: int) -> Non
     assert lines[-1].textStart() + lines[-1].textLength() == units
 
 
+def test_a_conversation_of_another_window_is_marked_and_stepped_over(sidebar: Sidebar) -> None:
+    chosen, wanted = listen(sidebar.chosen), listen(sidebar.window_asked)
+    shown = conversations(sidebar)
+    sidebar.set_elsewhere({2})
+    (marked,) = (
+        index(sidebar, row)
+        for row in range(shown.model().rowCount())
+        if index(sidebar, row).data(ELSEWHERE)
+    )
+    for role in (Qt.ItemDataRole.AccessibleTextRole, Qt.ItemDataRole.ToolTipRole):
+        assert "nother window" in marked.data(role)
+    shown.grab()
+    assert sidebar.neighbour([1]) == 3
+    sidebar.step(+1)
+    shown.setCurrentIndex(marked)
+    shown.setFocus()
+    QTest.keyClick(shown, Qt.Key.Key_Return, Qt.KeyboardModifier.ShiftModifier)
+    assert (chosen, wanted) == ([3], [2])
+    sidebar.set_elsewhere(())
+    assert not marked.data(ELSEWHERE)
+
+
 def test_shortcuts_of_the_list_work_only_in_it(sidebar: Sidebar) -> None:
     context = Qt.ShortcutContext.WidgetShortcut
     of_list: list[QAction] = conversations(sidebar).actions()
-    assert [one.shortcutContext() for one in of_list] == [context] * 2
+    assert [one.shortcutContext() for one in of_list] == [context] * 3
     deleted = listen(sidebar.deleted)
     field = search(sidebar)
     field.setFocus()

@@ -24,7 +24,7 @@ def window(open_window: Open, until: Until) -> Window:
     """A window with the conversations 1 to 5; 5 is the newest, and 3 is open."""
     window = open_window("ready take load take")
     fill(window, 5)
-    window.sidebar_controller.refresh()
+    window.application.listing.refresh()
     window.conversation.open(3)
     until(lambda: shown(window) == 3 and listed(window).model().rowCount() == 5)
     return window

@@ -25,7 +25,13 @@ from tests.support.app.feed_server import (
     nobody_there,
     serving,
 )
-from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
+from tests.support.app.window_maker import (
+    OFFSCREEN_COMPLAINTS,
+    Open,
+    OpenWindows,
+    Until,
+    windows_of,
+)
 
 pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
 START = 1_800_000_000.0
@@ -192,7 +198,7 @@ def test_the_window_announces_and_shows_a_release(
     server: FeedServer, open_window: Open, until: Until
 ) -> None:
     window = open_window()
-    updates = UpdatePresenter(window, origin=Origin(server.address, PUBLIC_KEY.hex()))
+    updates = UpdatePresenter(windows_of(window), origin=Origin(server.address, PUBLIC_KEY.hex()))
     updates.controller.check_if_due()
     until(lambda: "update" in window.notices.texts)
     assert "9.8.7" in window.notices.texts["update"]
@@ -206,7 +212,7 @@ def test_the_window_announces_and_shows_a_release(
 def test_the_menu_checks_and_switches(server: FeedServer, open_window: Open, until: Until) -> None:
     server.data = made_feed(release=replace(RELEASE, version="0.0.1"))
     window = open_window()
-    updates = UpdatePresenter(window, origin=Origin(server.address, PUBLIC_KEY.hex()))
+    updates = UpdatePresenter(windows_of(window), origin=Origin(server.address, PUBLIC_KEY.hex()))
     automatic = window.menus.actions["automatic_updates"]
     assert automatic.isChecked()
     automatic.trigger()
@@ -217,12 +223,23 @@ def test_the_menu_checks_and_switches(server: FeedServer, open_window: Open, unt
     updates.controller.close()
 
 
-def test_without_a_feed_the_menu_explains_that(open_window: Open) -> None:
+def test_without_a_feed_there_is_nothing_to_check(open_window: Open) -> None:
     window = open_window()
-    updates = UpdatePresenter(window, origin=Origin())
-    assert not window.menus.actions["automatic_updates"].isVisible()
-    window.menus.actions["updates"].trigger()
-    assert window.notices.texts["update"]
+    updates = UpdatePresenter(windows_of(window), origin=Origin())
+    for name in ("updates", "automatic_updates"):
+        assert not window.menus.actions[name].isVisible()
+    updates.controller.close()
+
+
+def test_every_window_shows_whether_it_checks_by_itself(open_windows: OpenWindows) -> None:
+    windows = open_windows()
+    first = windows.current
+    updates = UpdatePresenter(windows, origin=Origin("https://example.org/feed", "00"))
+    second = windows.open()
+    assert second.menus.actions["updates"].isVisible()
+    second.menus.actions["automatic_updates"].trigger()
+    assert not first.menus.actions["automatic_updates"].isChecked()
+    assert not windows.application.settings.automatic_updates
     updates.controller.close()
 
 

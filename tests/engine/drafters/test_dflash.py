@@ -22,8 +22,6 @@ from engine.drafters.dflash import (
     dflash_network,
     load_dflash,
     rotation_of,
-    settings,
-    taps_of,
 )
 from engine.model_parts import embedding_scale
 from models.errors import Problem
@@ -35,11 +33,13 @@ from tests.support.engine.helpers import plainly, task, write
 PROMPT = [3, 1, 41, 59, 26, 5, 35]
 
 
-def folder_of(subject: Subject, folder: Path, **changed: Any) -> Path:
-    """The subject's folder, with other things in its config."""
-    subject.write(folder)
-    (folder / "config.json").write_text(json.dumps({**subject.config, **changed}))
-    return folder
+def refusal_of(subject: Subject, folder: Path, **changed: Any) -> Problem:
+    """Why the subject is refused with other things in its config."""
+    changed_subject = replace(subject, config={**subject.config, **changed})
+    target = Decoder(subject.target_model())
+    with pytest.raises(Problem) as refused:
+        load_dflash(changed_subject.write(folder), changed_subject.config, target)
+    return refused.value
 
 
 def load(
@@ -66,13 +66,13 @@ def test_it_computes_what_others_compute(subject: Subject) -> None:
 
 
 def one_layer_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    def shifted(*arguments: Any, **options: Any) -> BlockShape:
+        shape = original(*arguments, **options)
+        return replace(shape, taps=tuple(tap + 1 for tap in shape.taps if tap != "norm"))
+
+    original = engine.drafters.dflash.shape_of
+    monkeypatch.setattr(engine.drafters.dflash, "shape_of", shifted)
     monkeypatch.setattr(blocks, "TAPS", tuple(tap + 1 for tap in blocks.TAPS))
-    original = taps_of
-    monkeypatch.setattr(
-        engine.drafters.dflash,
-        "taps_of",
-        lambda said, depth: tuple(int(tap) + 1 for tap in original(said, depth)),
-    )
 
 
 def wrong_norm(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,6 +136,7 @@ def test_quantized_weights_are_read_as_they_are(subject: Subject, tmp_path: Path
     (tmp_path / "quantized").mkdir()
     save_model(tmp_path / "quantized", whole.weights)
     config = {**subject.config, "quantization": {"group_size": 32, "bits": 8}}
+    (tmp_path / "quantized" / "config.json").write_text(json.dumps(config))
     read = dflash_network(tmp_path / "quantized", config, Decoder(subject.target_model()))
     assert mx.allclose(logits_of(read), logits_of(whole), atol=1e-4)
     assert not mx.array_equal(logits_of(read), exact)
@@ -193,6 +194,19 @@ def test_a_norm_of_embeddings_is_left_out(tmp_path: Path) -> None:
     assert mx.array_equal(embedded[0][0, 0], model.model.embed_tokens.weight[5])
 
 
+def test_rows_of_the_targets_output_layer(tmp_path: Path) -> None:
+    """Where a drafter proposes some tokens only, and has no output layer of its own."""
+    some = mx.array([3, 17, 40, 63])
+    network = load(
+        dflash.PLAIN,
+        tmp_path / "some",
+        change=lambda tensors: tensors.update(d2t=some - mx.arange(4)),
+    )
+    logits, whole = logits_of(network), logits_of(load(dflash.PLAIN, tmp_path / "all"))
+    assert mx.allclose(logits[:, some], whole[:, some], atol=1e-5)
+    assert mx.sum(logits > -mx.inf, axis=-1).tolist() == [4] * 5
+
+
 @pytest.mark.parametrize(
     ("changed", "obstacle"),
     [
@@ -201,24 +215,20 @@ def test_a_norm_of_embeddings_is_left_out(tmp_path: Path) -> None:
         ({"layer_types": ["sliding_attention"] * 3}, "damaged"),
         ({"dflash_config": {"target_layer_ids": [1, 4, 6]}}, "damaged"),  # no mask token
         ({"rope_scaling": {"rope_type": "of the future"}}, "damaged"),
-        ({"dflash_config": {"target_layer_ids": [1, 4], "mask_token_id": 63}}, "other target"),
     ],
 )
 def test_what_does_not_fit_is_refused(
     changed: dict[str, Any], obstacle: str, tmp_path: Path
 ) -> None:
-    config = {**dflash.PLAIN.config, **changed}
-    target = Decoder(dflash.PLAIN.target_model())
-    with pytest.raises(DrafterRefused) as refused:
-        dflash_network(dflash.PLAIN.write(tmp_path), config, target)
-    assert refused.value.obstacle == obstacle
+    refusal = refusal_of(dflash.PLAIN, tmp_path, **changed)
+    assert isinstance(refusal, DrafterRefused)
+    assert refusal.obstacle == obstacle
 
 
-def test_layers_that_the_target_does_not_have_are_refused(tmp_path: Path) -> None:
-    config = dict(dflash.PLAIN.config)
-    config["dflash_config"] = {"target_layer_ids": [1, 4, 8], "mask_token_id": 63}
-    with pytest.raises(Problem):
-        load_dflash(dflash.PLAIN.write(tmp_path), config, Decoder(dflash.PLAIN.target_model()))
+@pytest.mark.parametrize("ids", [[1, 4, 8], [1, 4], [-2, 4, 6]])
+def test_layers_that_are_not_the_targets_are_refused(ids: list[int], tmp_path: Path) -> None:
+    inner = {**dflash.PLAIN.config["dflash_config"], "target_layer_ids": ids}
+    refusal_of(dflash.PLAIN, tmp_path, dflash_config=inner)
 
 
 @pytest.mark.parametrize(
@@ -229,6 +239,10 @@ def test_layers_that_the_target_does_not_have_are_refused(tmp_path: Path) -> Non
         lambda tensors: tensors.update(surplus=mx.zeros((3,))),
         lambda tensors: tensors.update({"layers.1.mlp.up_proj.weight": mx.zeros((48, 31))}),
         lambda tensors: tensors.update(d2t=mx.full((64,), 63)),
+        lambda tensors: tensors.update({"lm_head.weight": mx.zeros((40, 32))}),
+        lambda tensors: tensors.update(
+            {"lm_head.weight": mx.zeros((40, 32)), "d2t": mx.zeros((39,), mx.int32)}
+        ),
     ],
 )
 def test_damaged_weights_are_refused(change: Callable[[Any], Any], tmp_path: Path) -> None:
@@ -238,25 +252,13 @@ def test_damaged_weights_are_refused(change: Callable[[Any], Any], tmp_path: Pat
 
 
 def test_a_folder_without_safetensors_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "pytorch_model.bin").write_bytes(b"\x80")
-    with pytest.raises(DrafterRefused):
-        load_dflash(tmp_path, dflash.PLAIN.config, Decoder(dflash.PLAIN.target_model()))
+    folder = dflash.PLAIN.write(tmp_path)
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+    with pytest.raises(Problem):
+        load_dflash(folder, dflash.PLAIN.config, Decoder(dflash.PLAIN.target_model()))
 
 
 # --- What configs say
-
-
-@pytest.mark.parametrize(
-    ("config", "taps"),
-    [
-        ({"dflash_config": {"target_layer_ids": [1, 17, 33]}}, (2, 18, 34)),
-        ({"target_layer_ids": [-1, 5]}, (0, 6)),
-        ({"aux_hidden_state_layer_ids": [2, 18, 36]}, (2, 18, 36)),
-        ({"num_target_layers": 36}, (2, 10, 18, 26, 34)),  # evenly from 1 to 33, numbered from 0
-    ],
-)
-def test_taps_in_our_numbers(config: dict[str, Any], taps: tuple[int, ...]) -> None:
-    assert taps_of(settings(config), 5) == taps
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """DSpark: as other implementations compute it, in all its packagings, and what is refused."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import engine.drafters.dspark
 from engine.decoder import Decoder
 from engine.draft_length.policy import Fixed
 from engine.drafters import DrafterRefused
+from engine.drafters.dflash import BlockShape
 from engine.drafters.dspark import (
     ConfidenceHead,
     GatedMarkovHead,
@@ -41,7 +43,13 @@ def test_it_computes_what_others_compute(subject: Subject) -> None:
 
 def test_parity_refutes_a_wrong_first_slot(monkeypatch: pytest.MonkeyPatch) -> None:
     """Which halves acceptance, and shows nowhere else."""
-    monkeypatch.setattr(engine.drafters.dspark, "_first_slot", lambda said: 0)
+
+    def early(*arguments: Any, **options: Any) -> BlockShape:
+        shape = original(*arguments, **options)
+        return replace(shape, first_slot=0, block_size=shape.block_size - 1)
+
+    original = engine.drafters.dspark.shape_of
+    monkeypatch.setattr(engine.drafters.dspark, "shape_of", early)
     assert difference(dspark.ours(dspark.SPECULATORS), kept(dspark.SPECULATORS)) > 0.01
 
 
@@ -185,8 +193,9 @@ def test_whether_the_anchor_proposes_in_speculators(
 ) -> None:
     subject = dspark.SPECULATORS
     config = {name: each for name, each in subject.config.items() if name != "speculators_config"}
+    changed = replace(subject, config=config | said)
     target = Decoder(subject.target_model())
-    assert dspark_network(subject.write(tmp_path), config | said, target).most == most
+    assert dspark_network(changed.write(tmp_path), changed.config, target).most == most
 
 
 @pytest.mark.parametrize(
@@ -201,8 +210,8 @@ def test_whether_the_anchor_proposes_in_speculators(
 def test_what_does_not_fit_is_refused(
     changed: dict[str, Any], obstacle: str, tmp_path: Path
 ) -> None:
-    subject = dspark.PLAIN
+    subject = replace(dspark.PLAIN, config={**dspark.PLAIN.config, **changed})
     target = Decoder(subject.target_model())
     with pytest.raises(DrafterRefused) as refused:
-        dspark_network(subject.write(tmp_path), {**subject.config, **changed}, target)
+        dspark_network(subject.write(tmp_path), subject.config, target)
     assert refused.value.obstacle == obstacle

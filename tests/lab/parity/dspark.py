@@ -1,5 +1,7 @@
-"""DSpark in its packagings against mlx-dspark, which has only plain Markov heads."""
+"""DSpark in its packagings against mlx-dspark; gated and recurrent Markov heads, which it does not
+have, against those of speculators, in PyTorch."""
 
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -10,7 +12,8 @@ import numpy as np
 from engine.drafters.dspark import dspark_network
 from tests.lab.parity import blocks
 from tests.lab.parity.blocks import BACKBONE, MASK, TAPS, Context, Draft, drafted, layer_shapes
-from tests.lab.parity.subjects import VOCABULARY, WIDTH, Arrays, Subject
+from tests.lab.parity.by_torch import by_torch
+from tests.lab.parity.subjects import VOCABULARY, WIDTH, Arrays, Subject, numbers
 
 RANK = 8
 ROWS = 40  # of a reduced vocabulary
@@ -186,7 +189,42 @@ LIKE_QWEN35 = Subject(
     zero_centred=True,
     seed=6,
 )
-SUBJECTS = (PLAIN, GEMMA, SPECULATORS, SPECFORGE, LIQUID, LINEAGE, LIKE_QWEN35)
+_BY_TORCH = [
+    f"markov_head.{name}_proj.{kind}" for name in ("gate", "joint") for kind in ("weight", "bias")
+]
+GATED = Subject(
+    "dspark-gated",
+    DEEPSPEC | {"markov_head_type": "gated", "enable_confidence_head": False},
+    layer_shapes()
+    | heads()
+    | {
+        "markov_head.gate_proj.weight": (RANK, WIDTH + RANK),
+        "markov_head.gate_proj.bias": (RANK,),
+    },
+    seed=7,
+)
+RECURRENT = Subject(
+    "dspark-recurrent",
+    DEEPSPEC | {"markov_head_type": "rnn", "enable_confidence_head": False},
+    layer_shapes()
+    | heads()
+    | {
+        "markov_head.joint_proj.weight": (3 * RANK, WIDTH + 2 * RANK),
+        "markov_head.joint_proj.bias": (3 * RANK,),
+    },
+    seed=8,
+)
+SUBJECTS = (
+    PLAIN,
+    GEMMA,
+    SPECULATORS,
+    SPECFORGE,
+    LIQUID,
+    LINEAGE,
+    LIKE_QWEN35,
+    GATED,
+    RECURRENT,
+)
 
 
 def ours(subject: Subject) -> Arrays:
@@ -195,11 +233,15 @@ def ours(subject: Subject) -> Arrays:
 
 
 def theirs(subject: Subject) -> Arrays:
-    """By mlx-dspark."""
+    """By mlx-dspark, and by speculators what it does not have."""
     from mlx_dspark.load import load_drafter  # type: ignore
 
+    plain = replace(
+        subject,
+        shapes={name: each for name, each in subject.shapes.items() if name not in _BY_TORCH},
+    )
     with TemporaryDirectory() as folder:
-        model, _ = load_drafter(str(subject.write(Path(folder))), quantize=False)
+        model, _ = load_drafter(str(plain.write(Path(folder))), quantize=False)
     target = subject.target_model()
     if model.lm_head is None:
         model.bind_lm_head(target.lm_head)
@@ -217,6 +259,14 @@ def theirs(subject: Subject) -> Arrays:
             hidden = model.backbone(model.embed(rows), position, cache)
             hidden = model.head_slice(hidden, model.max_draft)
             base = model.compute_logits(hidden)[0]
+            if plain.shapes.keys() != subject.shapes.keys():
+                inputs = {
+                    "base": numbers(base),
+                    "states": numbers(hidden[0]),
+                    "anchor": np.array(anchor),
+                }
+                made = by_torch("markov_torch.py", subject, inputs, packages="speculators")
+                return made | {"tokens": made["tokens"].astype(np.int32)}
             tokens = model.sample_block(base, anchor)
             before = mx.concatenate([mx.array([anchor]), tokens[:-1]])
             logits = base + model.markov_head.step_bias(before)

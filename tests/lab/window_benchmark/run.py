@@ -28,6 +28,7 @@ from PySide6.QtCore import (
 )
 from PySide6.QtWidgets import QApplication
 
+from app.application import Application
 from app.chat.transcript import FRAME_MILLISECONDS
 from app.conversations.records import Entry, ExportedChat
 from app.conversations.store import Store
@@ -39,9 +40,11 @@ from app.settings import Settings
 from app.start import keep_quick, make_application, run_window
 from app.theme.style import Theme
 from app.window import Window
+from app.windows import Windows
 from models.files import HOME_VARIABLE
 from tests.lab.window_benchmark.frames import Frame, Summary, by_thousand, growth, summarize
 from tests.lab.window_benchmark.rounds import made_text
+from tests.support.app.window_maker import windows_of
 
 _SETTLE_SECONDS = 2.0  # the window gets ready, and other processes start
 _NAP_SECONDS = 0.0005  # where there is nothing to do; a frame's work does not count it
@@ -233,7 +236,7 @@ def _stream(
             window.menus.actions["provenance"].trigger()
         else:
             window.transcript.set_slot(None)  # the lane's
-        garbage = keep_quick(window)
+        garbage = keep_quick(windows_of(window))
         meter = Meter(window)
         meter.turn(lambda: window.loader.loaded)
         meter.rest(_SETTLE_SECONDS)
@@ -290,7 +293,7 @@ def _open_long(application: QApplication, command: Sequence[str], messages: int)
 def _open(application: QApplication, home: Path, command: Sequence[str]) -> Window:
     settings = Settings(QSettings(str(home / "settings.ini"), QSettings.Format.IniFormat))
     engine = EngineProcess(EngineLog(home / "log"), command=command)
-    window = Window(
+    shared = Application(
         Store.open(home / "conversations.sqlite"),
         engine,
         loader=ModelLoader(engine, settings, opening=lambda target, progress: Path(_TARGET)),
@@ -298,6 +301,7 @@ def _open(application: QApplication, home: Path, command: Sequence[str]) -> Wind
         theme=Theme(application, settings),
         library=Library(),
     )
+    (window,) = Windows(shared).restore()
     window.show()
     window.begin()
     return window

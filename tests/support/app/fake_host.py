@@ -16,6 +16,7 @@ and so on; the last is repeated. Each word is one step:
     print:WORD | half | unended              what is no response, half of one, one without an end
     complain:WORD | spew   to standard error, a line or 20,000
     serve                  answer everything until the end of standard input
+    wait:FILE              until that file is there
     hang                   say nothing more, and never end
     exit:STATUS | kill
 """
@@ -103,6 +104,9 @@ def do(step: str, word: str, command: Command) -> Command:
             print("spew\n" * 20_000, end="", file=sys.stderr, flush=True)
         case "serve":
             serve()
+        case "wait":
+            while not Path(word).exists():
+                time.sleep(0.01)
         case "hang":
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
             time.sleep(3600)

@@ -8,6 +8,7 @@ from pytestqt.qtbot import QtBot
 
 from app.chat.answers import Answers
 from app.chat.conversation import OpenConversation
+from app.chat.listing import Listing
 from app.conversations.store import Store
 from app.engine_client.engine_log import EngineLog
 from app.engine_client.engine_process import EngineProcess
@@ -33,6 +34,7 @@ class Talk:
         self.conversation = OpenConversation(
             self.store,
             self.answers,
+            Listing(self.store, parent=self.answers),
             names=lambda: ("tiny", "lookup"),
             beginning=lambda: self.beginning,
         )

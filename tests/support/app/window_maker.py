@@ -1,12 +1,14 @@
-"""Makes a window whose engine is the fake host, or any other, and whose data is in one folder."""
+"""Makes windows whose engine is the fake host, or any other, and whose data is in one folder."""
 
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from PySide6.QtCore import QSettings
 from PySide6.QtWidgets import QApplication
 
+from app.application import Application
 from app.commands import CommandRunner
 from app.conversations.store import Store
 from app.engine_client.engine_log import EngineLog
@@ -16,10 +18,12 @@ from app.models.loader import ModelLoader, OpenTarget
 from app.settings import Settings
 from app.theme.style import Theme
 from app.window import Window
+from app.windows import Windows
 from engine.events import Event, to_json
 from tests.support.app.fake_commands import FakeCommandRunner
 
 Open = Callable[..., Window]
+OpenWindows = Callable[..., Windows]
 Until = Callable[[Callable[[], object]], None]
 
 # Of the platform without a screen, whatever the window does.
@@ -41,7 +45,7 @@ def events_file(folder: Path, events: Sequence[Event], *, name: str = "events.js
     return path
 
 
-def make_window(
+def make_windows(
     application: QApplication,
     folder: Path,
     command: Sequence[str],
@@ -51,19 +55,34 @@ def make_window(
     patience: Patience | None = None,
     dark: bool = False,
     commands: CommandRunner | None = None,
-) -> Window:
-    """A window on the data in `folder`; `target` is what it takes for the starter model, and
-    `commands`, which otherwise say nothing, for those on models."""
+) -> Windows:
+    """What opens windows on the data in `folder`; `target` is what is taken for the starter model,
+    and `commands`, which otherwise say nothing, for those on models."""
     settings = Settings(QSettings(str(folder / "settings.ini"), QSettings.Format.IniFormat))
     engine = EngineProcess(
         EngineLog(folder / "log"), command=command, patience=patience, delays_seconds=(0.05,)
     )
     loader = ModelLoader(engine, settings, opening=opening or (lambda text, progress: target))
-    return Window(
-        Store.open(folder / "conversations.sqlite"),
-        engine,
-        loader=loader,
-        settings=settings,
-        theme=Theme(application, settings, dark=lambda: dark),
-        library=Library(commands or FakeCommandRunner()),
+    return Windows(
+        Application(
+            Store.open(folder / "conversations.sqlite"),
+            engine,
+            loader=loader,
+            settings=settings,
+            theme=Theme(application, settings, dark=lambda: dark),
+            library=Library(commands or FakeCommandRunner()),
+        )
     )
+
+
+def make_window(
+    application: QApplication, folder: Path, command: Sequence[str], **options: Any
+) -> Window:
+    """The first of these windows; `options` as for `make_windows`."""
+    return make_windows(application, folder, command, **options).restore()[0]
+
+
+def windows_of(window: Window) -> Windows:
+    """All windows of its process."""
+    (windows,) = window.application.findChildren(Windows)
+    return windows

@@ -1,0 +1,112 @@
+"""The commands on the last message and the last answer, and which of them are possible now.
+
+Knows the open conversation and the menus; not how an answer comes about.
+"""
+
+from PySide6.QtCore import QObject
+
+from app.chat.answers import Answers
+from app.chat.composer_controller import ComposerController
+from app.chat.conversation import OpenConversation, can_go_on
+from app.chat.presenter import ConversationPresenter
+from app.chat.rounds_side import RoundsSide
+from app.conversations.records import Message
+from app.menus import Menus
+
+
+class AnswerCommands(QObject):
+    """Carries them out, and disables those for which there is nothing to act on."""
+
+    def __init__(
+        self,
+        conversation: OpenConversation,
+        answers: Answers,
+        *,
+        composer: ComposerController,
+        presenter: ConversationPresenter,
+        rounds: RoundsSide,
+        menus: Menus,
+    ) -> None:
+        super().__init__(conversation)
+        self._conversation, self._composer = conversation, composer
+        self._presenter, self._rounds, self._menus = presenter, rounds, menus
+        menus.connect_commands(
+            {
+                "stop": conversation.stop,
+                "edit": self._edit,
+                "regenerate": self._regenerate,
+                "go_on": self._go_on,
+                "copy_answer": self._copy,
+                "previous_version": lambda: self._turn(-1),
+                "next_version": lambda: self._turn(+1),
+                "before": lambda: rounds.step(-1),
+                "after": lambda: rounds.step(+1),
+                "explain_rounds": rounds.explain,
+                "export_trace": rounds.scrubber.export,
+                "go_to_messages": self._go_to_messages,
+            }
+        )
+        for change in (
+            conversation.changed,
+            answers.begun,
+            answers.finished,
+            answers.saved,
+            rounds.scrubber.moved,
+        ):
+            change.connect(self.enable)
+        self.enable()
+
+    def enable(self) -> None:
+        """Enable the commands that are possible, and no others."""
+        conversation, branch = self._conversation, self._conversation.branch
+        free, answer = not conversation.busy, self._last_answer()
+        answers = sum(message.role == "assistant" for message in branch)
+        self._menus.enable(
+            {
+                "stop": conversation.writing is not None,
+                "edit": free and self._last_question() is not None,
+                "regenerate": free and bool(branch),
+                "go_on": free and bool(branch) and can_go_on(branch[-1]),
+                "copy_answer": answer is not None,
+                "previous_version": answer is not None and answer.place > 1,
+                "next_version": answer is not None and answer.place < answer.siblings,
+                "before": answers > 1,
+                "after": answers > 1,
+                "export_trace": bool(self._rounds.scrubber.events),
+                "go_to_messages": bool(branch),
+            }
+        )
+
+    def _last_question(self) -> Message | None:
+        return self._last("user")
+
+    def _last_answer(self) -> Message | None:
+        return self._last("assistant")
+
+    def _last(self, role: str) -> Message | None:
+        branch = reversed(self._conversation.branch)
+        return next((message for message in branch if message.role == role), None)
+
+    def _edit(self) -> None:
+        if (question := self._last_question()) is not None:
+            self._composer.edit(question.id)
+
+    def _regenerate(self) -> None:
+        if self._conversation.branch:
+            self._conversation.regenerate(self._conversation.branch[-1].id)
+
+    def _go_on(self) -> None:
+        if self._conversation.branch:
+            self._conversation.go_on(self._conversation.branch[-1].id)
+
+    def _copy(self) -> None:
+        if (answer := self._last_answer()) is not None:
+            self._presenter.copy(answer.id)
+
+    def _turn(self, by: int) -> None:
+        if (answer := self._last_answer()) is not None:
+            self._conversation.switch(answer.id, answer.place + by)
+
+    def _go_to_messages(self) -> None:
+        if self._conversation.branch:
+            self._presenter.reveal(self._conversation.branch[-1].id)

@@ -1,0 +1,96 @@
+"""What all windows of the process share: one store, one engine and its model, one list of answers
+that are being written.
+
+Begins and ends it in the right order. Knows no window, and shows nothing.
+"""
+
+from pathlib import Path
+
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from app import files
+from app.chat.answers import Answers
+from app.chat.listing import Listing
+from app.chat.titles import TitleWriter
+from app.conversations.store import Store
+from app.engine_client.engine_process import EngineProcess
+from app.markdown.formulas import FormulaLayouts
+from app.models.library import Library
+from app.models.loader import ModelLoader
+from app.models.pair_choice import PairChoice
+from app.models.readiness import Readiness
+from app.race.race import Race
+from app.settings import Settings
+from app.theme.style import Theme
+
+_BACK_UP_MS = 5 * 60 * 1000
+
+
+class Application(QObject):
+    """Attributes: its parts; `begun`, whether `begin` was called; `backups`, the timer.
+
+    Signals: `settings_changed()`, a person changed a setting that is not the theme's.
+    """
+
+    settings_changed = Signal()
+
+    def __init__(
+        self,
+        store: Store,
+        engine: EngineProcess,
+        *,
+        loader: ModelLoader,
+        settings: Settings,
+        theme: Theme,
+        library: Library,
+    ) -> None:
+        super().__init__()
+        self.store, self.engine, self.loader = store, engine, loader
+        self.settings, self.theme, self.library = settings, theme, library
+        self.begun = False
+        self.answers = Answers(store, engine, parent=self)
+        self.listing = Listing(store, parent=self)
+        self.readiness = Readiness(engine, loader, self.answers, parent=self)
+        self.pairs = PairChoice(
+            loader, self.answers, settings=settings, library=library, parent=self
+        )
+        self.titles = TitleWriter(
+            store,
+            engine,
+            self.answers,
+            wanted=lambda: settings.switched("titles", default=True),
+            target=lambda: Path(loader.loaded.target) if loader.loaded else None,
+            parent=self,
+        )
+        self.formulas = FormulaLayouts(self)
+        self.race = Race(engine, parent=self)
+        self.backups = QTimer(self, interval=_BACK_UP_MS)
+        self.backups.timeout.connect(store.back_up_if_due)
+        self.answers.begun.connect(self.listing.refresh)
+        self.titles.titled.connect(self.listing.refresh)
+        files.set_last_folder(settings.last_folder)
+
+    def begin(self) -> None:
+        """Have the engine load its model, and look after the store; once, however often called."""
+        if self.begun:
+            return
+        self.begun = True
+        self.store.purge()  # what was deleted long ago
+        self.store.back_up_if_due()
+        self.backups.start()
+        self.listing.refresh()
+        self.loader.begin()
+
+    def close(self) -> None:
+        """Save everything and stop the engine. Waits for both."""
+        self.settings.last_folder = files.last_folder()
+        self.settings.save()
+        self.formulas.close()
+        self.answers.close()
+        self.titles.close()
+        self.loader.close()
+        self.engine.stop()
+        self.answers.save()
+        self.backups.stop()
+        self.listing.close()
+        self.store.close()

@@ -1,0 +1,155 @@
+"""What the composer holds: the unsent text of the open conversation, or a message that is being
+edited; and how much of the context all of it fills.
+
+A text is kept before another takes its place, and one that could not be stored is given back. Knows
+the open conversation and the composer; not what a sent message leads to.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from PySide6.QtCore import QObject, QTimer
+
+from app.chat.answers import Answers, Writing
+from app.chat.composer import Composer
+from app.chat.conversation import OpenConversation
+from app.engine_client.token_counter import TokenCounter
+from app.notices import Notices, Offer
+from app.settings import WindowSettings
+from engine.protocol import Loaded
+from engine.rounds import EventOrRound, Round
+from models.errors import Problem
+
+_KEEP_MS = 600
+
+
+class ComposerController(QObject):
+    """Attributes: `editing`, the id of the message that is being edited, 0 for none; `tokens`, the
+    counter."""
+
+    def __init__(
+        self,
+        composer: Composer,
+        conversation: OpenConversation,
+        answers: Answers,
+        *,
+        notices: Notices,
+        settings: WindowSettings,
+        loaded: Callable[[], Loaded | None],
+    ) -> None:
+        """`settings` keep the text of a conversation without a message; `loaded` is what answers
+        now, if anything."""
+        super().__init__(composer)
+        self.editing = 0
+        self.tokens = TokenCounter(self)
+        self._composer, self._conversation, self._answers = composer, conversation, answers
+        self._notices, self._settings, self._loaded = notices, settings, loaded
+        self._soon = QTimer(self, singleShot=True, interval=_KEEP_MS)
+        self._soon.timeout.connect(self._keep)
+        composer.sent.connect(self._send)
+        composer.stopped.connect(conversation.stop)
+        composer.changed.connect(lambda text: self._soon.start())
+        composer.field.textChanged.connect(self.count)
+        conversation.opened.connect(self._show_unsent)
+        conversation.changed.connect(self._on_changed)
+        conversation.refused.connect(self._give_back)
+        answers.begun.connect(self._on_changed)
+        answers.happened.connect(self._on_happened)
+        answers.finished.connect(self._show_answering)
+        answers.saved.connect(self.count)
+        self.tokens.counted.connect(self._on_counted)
+        self._show_unsent()
+        if (already := loaded()) is not None:
+            self.use(already)
+
+    def use(self, loaded: Loaded) -> None:
+        """Count as this model does."""
+        self.tokens.use(Path(loaded.target))
+
+    def edit(self, message: int) -> None:
+        """Put a message back into the composer, to send another version of it."""
+        found = self._conversation.message(message)
+        if found is None or found.role != "user":
+            return
+        if not self.editing:
+            self._keep()
+        self.editing = message
+        self.compose(found.content)
+        self._notices.say(
+            "edit",
+            "Sending writes another version of your message. The earlier one is kept.",
+            offer=Offer("Cancel", self.end_edit),
+            lasting=True,
+        )
+
+    def end_edit(self) -> None:
+        """Let the message that is being edited be as it was."""
+        self.editing = 0
+        self._notices.take_back("edit")
+        self._show_unsent()
+
+    def compose(self, text: str) -> None:
+        """Put a text into the composer, to be sent or changed."""
+        self._composer.set_text(text)
+        self._composer.setFocus()
+
+    def leave(self) -> None:
+        """Keep the unsent text before another conversation is opened, or the window is closed."""
+        if self.editing:
+            self.end_edit()
+        self._keep()
+
+    def count(self) -> None:
+        """Count how much of the context is used; the composer shows it once it is known."""
+        system_prompt, _ = self._conversation.configured
+        branch = self._conversation.branch
+        texts = (system_prompt, *(message.content for message in branch))
+        writing = self._answers.writing(branch[-1].id) if branch else None
+        self.tokens.count(
+            (*texts, self._composer.text), written=writing.tokens if writing is not None else 0
+        )
+
+    def _send(self, text: str) -> None:
+        self._soon.stop()
+        if self.editing:
+            message, self.editing = self.editing, 0
+            self._notices.take_back("edit")
+            self._conversation.edit(message, text)
+            self._show_unsent()
+        else:
+            self._settings.unsent = ""
+            self._conversation.say(text)
+
+    def _keep(self) -> None:
+        self._soon.stop()
+        if self.editing:
+            return
+        if self._conversation.record is None:
+            self._settings.unsent = self._composer.text
+        else:
+            self._conversation.keep_unsent(self._composer.text)
+
+    def _show_unsent(self) -> None:
+        record = self._conversation.record
+        self._composer.set_text(self._settings.unsent if record is None else record.unsent)
+
+    def _give_back(self, text: str, problem: Problem) -> None:
+        """Put a text that could not be stored back into the composer."""
+        self._composer.set_text("\n\n".join(filter(None, (text, self._composer.text))))
+
+    def _show_answering(self) -> None:
+        self._composer.set_answering(self._conversation.writing is not None)
+
+    def _on_changed(self) -> None:
+        self.count()
+        self._show_answering()
+
+    def _on_happened(self, writing: Writing, happening: EventOrRound) -> None:
+        if isinstance(happening, Round) and happening.verdict is not None:
+            self.count()
+
+    def _on_counted(self, tokens: int) -> None:
+        loaded = self._loaded()
+        limit = loaded.context_length if loaded else None
+        leaves_out = self._conversation.settings.overflow != "stop"
+        self._composer.set_tokens(tokens, limit, leaves_out=leaves_out)

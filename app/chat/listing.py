@@ -1,0 +1,59 @@
+"""The conversations and folders as the store lists them, the same for every window.
+
+Whoever changes the list has it read again; whoever shows a part of it listens. Knows the store; no
+widget.
+"""
+
+from concurrent.futures import Future
+
+from PySide6.QtCore import QObject, Signal
+
+from app.conversations.records import Conversation, Folder
+from app.conversations.store import Store
+from app.steps import Stepper, Steps
+from models.errors import Problem
+
+
+class Listing(QObject):
+    """Attributes: `conversations` and `folders`, as they were read last.
+
+    Signals:
+        changed(): they were read again.
+        failed(Problem): they could not be read.
+    """
+
+    changed = Signal()
+    failed = Signal(Problem)
+
+    def __init__(self, store: Store, *, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.conversations: tuple[Conversation, ...] = ()
+        self.folders: tuple[Folder, ...] = ()
+        self._store = store
+        self._stepper = Stepper(self)
+
+    def find(self, conversation: int) -> Conversation | None:
+        """The record of a conversation, if it is listed."""
+        return next((found for found in self.conversations if found.id == conversation), None)
+
+    def refresh(self) -> Future[None]:
+        """Read the list again; what is returned is done when all that listen have it, or know that
+        it could not be read."""
+        done: Future[None] = Future()
+
+        def steps() -> Steps:
+            conversations = yield self._store.conversations()
+            self.conversations, self.folders = conversations, (yield self._store.folders())
+            self.changed.emit()
+            done.set_result(None)
+
+        def give_up(problem: Problem) -> None:
+            self.failed.emit(problem)
+            done.set_result(None)
+
+        self._stepper.run(steps(), failed=give_up)
+        return done
+
+    def close(self) -> None:
+        """Read nothing any more, as the store is about to close."""
+        self._stepper.close()

@@ -1,0 +1,83 @@
+"""The pair that a person wants: loaded once no answer is being written, whichever window asked.
+
+Lists what was opened from elsewhere once it works, and asks which drafters suit the target. Knows
+the loader, the answers and the Library; no widget.
+"""
+
+from pathlib import Path
+
+from PySide6.QtCore import QObject
+
+from app.chat.answers import Answers
+from app.models.library import Library
+from app.models.loader import ModelLoader
+from app.settings import Pair, Settings
+from engine.protocol import Loaded
+
+
+class PairChoice(QObject):
+    """Takes what was chosen in the pair bar, the Library and the menu Engine."""
+
+    def __init__(
+        self,
+        loader: ModelLoader,
+        answers: Answers,
+        *,
+        settings: Settings,
+        library: Library,
+        parent: QObject | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._loader, self._answers = loader, answers
+        self._settings, self._library = settings, library
+        self._next: Pair | None = None  # to load when the answer has finished
+        self._opened: dict[str, str] = {}  # what a person opened and is not loaded yet, by kind
+        answers.finished.connect(self._load_next)
+        loader.loaded_now.connect(self._on_loaded)
+        loader.failed.connect(lambda problem: self._opened.clear())
+
+    def use(self, pair: Pair) -> None:
+        """Load this pair now, or when the answer that is being written has finished."""
+        self._next = pair
+        self._load_next()
+
+    def use_drafter(self, drafter: str) -> None:
+        """Draft with this from the next answer on."""
+        self._loader.draft(drafter=drafter)
+
+    def change(self, wanted: Pair) -> None:
+        """Load another target; for the same one, change only what is another."""
+        pair = self._loader.pair
+        if wanted.target != pair.target:
+            self._loader.load(wanted)
+        elif wanted != pair:
+            self._loader.draft(
+                drafter=wanted.drafter if wanted.drafter != pair.drafter else None,
+                draft_length=(
+                    wanted.draft_length if wanted.draft_length != pair.draft_length else None
+                ),
+            )
+
+    def open_target(self, path: Path) -> None:
+        """Load a model's folder or a GGUF file; once it is loaded it is listed from then on."""
+        self._opened["targets"] = str(path)
+        self._loader.load(Pair(str(path), "auto", self._loader.pair.draft_length))
+
+    def open_drafter(self, drafter: Path) -> None:
+        """Draft with the model or head in this folder; once it drafts it is listed from then on."""
+        self._opened["drafters"] = str(drafter)
+        self._loader.draft(drafter=str(drafter))
+
+    def _load_next(self) -> None:
+        if self._next is not None and not self._answers.busy:
+            pair, self._next = self._next, None
+            self._loader.load(pair)
+
+    def _on_loaded(self, loaded: Loaded) -> None:
+        for kind, now in (("targets", self._loader.pair.target), ("drafters", loaded.drafter)):
+            if self._opened.pop(kind, "") == now != "":
+                self._settings.remember_path(kind, now)
+        if not self._library.inventory.answered:
+            self._library.refresh()
+        if loaded.target != self._library.target:
+            self._library.refresh_candidates(loaded.target)

@@ -1,0 +1,119 @@
+"""Whether messages can be answered: holds them back while there is no model to ask, and knows why
+none will come, and what else there is to tell about the engine and the disk.
+
+Knows the engine, the loader and the answers; not how a person is told.
+"""
+
+from typing import Literal
+
+from PySide6.QtCore import QObject, Signal
+
+from app.chat.answers import Answers
+from app.engine_client.engine_process import EngineProcess, EngineState
+from app.models.loader import ModelLoader
+from engine.protocol import Loaded
+from models.errors import Problem
+
+Matter = Literal["engine", "machine", "silence", "disk"]
+RESTART = "Restart the engine"
+
+
+class Readiness(QObject):
+    """Attributes: `blocked`, why nothing can be sent, empty where it can; `remedy`, what
+    `try_again` does then, in words; `matters`, what there is to tell, a text for each.
+
+    Signals:
+        blocked_changed(): `blocked` or `remedy` is another.
+        told(str): there is a text on this matter, or none any more.
+    """
+
+    blocked_changed = Signal()
+    told = Signal(str)
+
+    def __init__(
+        self,
+        engine: EngineProcess,
+        loader: ModelLoader,
+        answers: Answers,
+        *,
+        parent: QObject | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._engine, self._loader, self._answers = engine, loader, answers
+        self.blocked = self.remedy = ""
+        self.matters: dict[Matter, str] = {}
+        answers.hold()  # until there is a model to ask
+        answers.unsaved.connect(self._on_unsaved)
+        answers.saving_again.connect(lambda: self._tell("disk"))
+        answers.begun.connect(lambda writing: loader.wake())
+        loader.fetch_began.connect(self._on_fetch)
+        loader.load_requested.connect(self._on_requested)
+        loader.rested.connect(answers.hold)
+        loader.loaded_now.connect(self._on_loaded)
+        loader.failed.connect(self._on_failed)
+        engine.hung.connect(self._on_hung)
+        engine.responsive.connect(lambda: self._tell("silence"))
+        engine.died.connect(self._on_died)
+
+    def try_again(self) -> None:
+        """Start the engine and load its model again."""
+        self._block()
+        self._tell("engine")
+        stopped = self._engine.state in (EngineState.STOPPED, EngineState.GIVEN_UP)
+        if stopped or self._loader.loaded is None:
+            self._loader.begin()
+        else:
+            self._engine.restart()
+
+    def restart(self) -> None:
+        """End the engine's process, whatever it does, and start another."""
+        self._engine.restart()
+
+    def _block(self, reason: str = "", *, remedy: str = "") -> None:
+        """Nothing can be sent, for this reason; without one, messages can be sent."""
+        self.blocked, self.remedy = reason, remedy
+        self.blocked_changed.emit()
+
+    def _tell(self, matter: Matter, text: str = "") -> None:
+        """There is this to tell; nothing where it is empty."""
+        self.matters.pop(matter, None)
+        if text:
+            self.matters[matter] = text
+        self.told.emit(matter)
+
+    def _on_fetch(self) -> None:
+        self._answers.hold()
+        self._block()
+
+    def _on_requested(self) -> None:
+        self._block()
+        self._answers.release()
+
+    def _on_loaded(self, loaded: Loaded) -> None:
+        self._block()
+        self._tell("engine")
+        self._tell("machine", loaded.remark)
+
+    def _on_failed(self, problem: Problem) -> None:
+        if self._loader.loaded is None:
+            self._answers.refuse(problem)
+            self._block(str(problem), remedy="Try again")
+        else:
+            self._answers.release()
+            self._tell("engine", str(problem))
+
+    def _on_hung(self, seconds: float) -> None:
+        self._tell(
+            "silence",
+            f"The engine has not responded for {seconds:.0f} seconds. It may still be working.",
+        )
+
+    def _on_died(self, reason: str) -> None:
+        if self._engine.state is EngineState.GIVEN_UP:
+            self._tell("engine")
+            self._block(f"The engine stopped too often to be restarted. {reason}", remedy=RESTART)
+        else:
+            self._tell("engine", f"The engine is restarting. {reason}")
+
+    def _on_unsaved(self, problem: Problem) -> None:
+        self._tell("disk", f"{problem} The answer is kept in memory and saved as soon as possible.")

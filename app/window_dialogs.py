@@ -1,0 +1,187 @@
+"""What opens over a window: the race, the dialogs for sampling, memory, settings and keys, About,
+and files and folders that another program shows.
+
+Knows what each of them needs to be told; nothing of what is in them.
+"""
+
+from pathlib import Path
+
+from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtWidgets import QDialog, QWidget
+
+from app import files
+from app.about import README, AboutDialog, Places, ProblemReport, open_path
+from app.application import Application
+from app.chat.composer import Composer
+from app.chat.conversation import DEFAULTS, OpenConversation
+from app.menus import KeysDialog, Menus
+from app.models.memory_dialog import MemoryDialog
+from app.models.words import drafter_name
+from app.notices import Notices
+from app.race.dialog import RaceDialog
+from app.sampling.dialog import SamplingDialog
+from app.sampling.presets import presets_from_json, presets_to_json
+from app.settings_dialog import SettingsDialog
+from engine.protocol import Loaded
+from engine.request import BALANCED
+from models.errors import Problem
+from models.files import models_folder
+
+
+class WindowDialogs(QObject):
+    """Signals: `failed(Problem)`, something that was asked for could not be done."""
+
+    failed = Signal(Problem)
+
+    def __init__(
+        self,
+        window: QWidget,
+        application: Application,
+        conversation: OpenConversation,
+        *,
+        composer: Composer,
+        notices: Notices,
+        menus: Menus,
+    ) -> None:
+        """They open over `window`; a race runs on the text in `composer`."""
+        super().__init__(window)
+        self._window, self._application, self._conversation = window, application, conversation
+        self._composer, self._notices, self._menus = composer, notices, menus
+        self._report = ProblemReport(parent=self)
+        self._race_wanted = False  # when the model is loaded
+        store, engine = application.store, application.engine
+        self._places = Places(store.path.parent, store.path, engine.log_path)
+        self._report.copied.connect(self._on_copied)
+        self._report.failed.connect(self.failed)
+        application.loader.loaded_now.connect(self._on_loaded)
+        application.loader.failed.connect(self._on_not_loaded)
+        menus.actions["readme"].setVisible(README.is_file())
+        menus.connect_commands(
+            {
+                "race": self.race,
+                "sampling": self._configure,
+                "memory": self._show_memory,
+                "settings": self._show_settings,
+                "keys": self._show_keys,
+                "about": self._tell_about,
+                "readme": lambda: self._open_path(README),
+                "data_folder": lambda: self._open_path(self._places.data),
+                "log": lambda: self._open_path(self._places.log),
+                "report": self._report.begin,
+            }
+        )
+
+    def close(self) -> None:
+        """Close all of them."""
+        for dialog in self._window.findChildren(QDialog):
+            dialog.close()  # which stops a race, too
+        self._report.close()
+
+    def race(self) -> None:
+        """Race plain against speculative decoding, on the composer's text or the last message."""
+        self._race_wanted = False
+        application, loader = self._application, self._application.loader
+        lines = self._conversation.asked(self._composer.text)
+        if not lines:
+            self.failed.emit(Problem("There is nothing to race with.", "Write a message first."))
+        elif loader.resting:
+            self._race_wanted = True
+            loader.wake()
+            self._notices.say("race", "The model is being loaded. Then the race begins.")
+        elif loader.loaded is None:
+            self.failed.emit(Problem("There is no model yet.", "Race when the model is ready."))
+        elif application.race.running:
+            self.failed.emit(Problem("A race is running.", "Wait for its end, or stop it."))
+        elif application.answers.busy:
+            self.failed.emit(Problem("The engine is busy.", "Race when the answer has finished."))
+        else:
+            target, drafter = loader.names
+            dialog = RaceDialog(
+                application.race,
+                lines,
+                self._conversation.settings,
+                names=(target, drafter_name(drafter)),
+                parent=self._window,
+            )
+            dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+            dialog.open()
+
+    def ask_to_export_trace(self, document: str) -> None:
+        """Ask for a file for a trace, and write it."""
+
+        def write(path: Path) -> None:
+            try:
+                files.write_text(path, document)
+            except Problem as problem:
+                self.failed.emit(problem)
+
+        record = self._conversation.record
+        name = f"{record.title if record else ''} trace.json"
+        files.ask_to_save(self._window, "Export the trace", name, write)
+
+    def _configure(self) -> None:
+        """Let the person choose the system prompt and the sampling of this conversation."""
+        loaded, settings = self._application.loader.loaded, self._application.settings
+        dialog = SamplingDialog(
+            *self._conversation.configured,
+            defaults=DEFAULTS,
+            models_default=loaded.sampling if loaded else BALANCED,
+            own=presets_from_json(settings.presets),
+            keep=lambda own: setattr(settings, "presets", presets_to_json(own)),
+            parent=self._window,
+        )
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.applied.connect(
+            lambda prompt, request: self._conversation.configure(
+                system_prompt=prompt, settings=request
+            )
+        )
+        dialog.open()
+
+    def _show_memory(self) -> None:
+        loader, settings = self._application.loader, self._application.settings
+        MemoryDialog(loader, settings, parent=self._window).open()
+
+    def _show_settings(self) -> None:
+        """Show the settings, which apply at once."""
+        application = self._application
+        dialog = SettingsDialog(
+            application.settings,
+            application.theme,
+            folders={"Models": models_folder(), "Conversations": self._places.data},
+            updates=self._menus.actions["automatic_updates"],
+            parent=self._window,
+        )
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.changed.connect(application.settings_changed)
+        dialog.show()
+
+    def _show_keys(self) -> None:
+        KeysDialog(self._menus, self._window).open()
+
+    def _tell_about(self) -> None:
+        about = AboutDialog(self._places, parent=self._window)
+        about.shown.connect(self._open_path)
+        about.facts_asked.connect(self._report.begin)
+        about.open()
+
+    def _open_path(self, path: Path | None) -> None:
+        try:
+            open_path(path)
+        except Problem as problem:
+            self.failed.emit(problem)
+
+    def _on_copied(self, facts: str) -> None:
+        self._notices.say(
+            "report", "The facts of this machine are copied. Paste them into your report."
+        )
+
+    def _on_loaded(self, loaded: Loaded) -> None:
+        """Begin the race that waited for its model."""
+        self._notices.take_back("race")
+        if self._race_wanted:
+            self.race()
+
+    def _on_not_loaded(self, problem: Problem) -> None:
+        self._notices.take_back("race")
+        self._race_wanted = False

@@ -1,0 +1,207 @@
+"""The windows: opens, finds and closes them, and lets what exists once speak through one of them.
+
+The last window that is closed ends the application. Knows which window shows which conversation;
+nothing of what is in a window.
+"""
+
+from collections.abc import Collection
+
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from app.application import Application
+from app.attention import Attention
+from app.models.controller import LibraryController
+from app.settings import Pair
+from app.steps import Stepper, Steps
+from app.window import Window
+
+
+class Windows(QObject):
+    """Attributes: `application`; `library_controller`, with the Library that all windows share;
+    `attention`; `current`, the window that was active last.
+
+    Signals:
+        opened(Window): there is another window.
+        let_go(): a conversation is shown no longer, or a window was closed.
+    """
+
+    opened = Signal(Window)
+    let_go = Signal()
+
+    def __init__(self, application: Application) -> None:
+        super().__init__(application)
+        self.application = application
+        self._windows: list[Window] = []  # in the order of their last activations
+        self._ended = False
+        self._stepper = Stepper(self)
+        self.library_controller = LibraryController(
+            application.library, application.loader, settings=application.settings, parent=self
+        )
+        self.attention = Attention(
+            application.answers,
+            windows=lambda: tuple(reversed(self._windows)),
+            wanted=lambda: application.settings.notifications,
+            parent=self,
+        )
+        library = self.library_controller
+        library.chosen.connect(application.pairs.use)
+        library.drafter_chosen.connect(application.pairs.use_drafter)
+        library.forgotten.connect(self._on_forgotten)
+        library.ready.connect(self._on_ready)
+        library.reported.connect(self._report)
+        self.attention.chosen.connect(self.show_conversation)
+
+    @property
+    def all(self) -> tuple[Window, ...]:
+        """The windows that are open, the one that was active last at the end."""
+        return tuple(self._windows)
+
+    @property
+    def current(self) -> Window:
+        """The window that was active last."""
+        return self._windows[-1]
+
+    def restore(self) -> tuple[Window, ...]:
+        """Make the windows that were open at the end, with their conversations. They are neither
+        shown nor begun yet."""
+        shown: set[int | None] = set()
+        for number in self.application.settings.open_windows:
+            own = self.application.settings.window(number)
+            if own.conversation in shown:
+                own.conversation = None
+            shown.add(own.conversation)
+            self._make(number)
+        return self.all
+
+    def open(self, conversation: int | None = None) -> Window:
+        """Show a conversation in one more window; an empty one for None.
+
+        The window has the smallest number that is free, and with it what a window of that number
+        remembers: its place, and an unsent text.
+        """
+        taken = {window.number for window in self._windows}
+        number = next(n for n in range(1, len(taken) + 2) if n not in taken)
+        self.application.settings.window(number).conversation = conversation
+        window = self._make(number)
+        window.show()
+        window.begin()
+        return window
+
+    def _make(self, number: int) -> Window:
+        window = Window(self.application, self.library_controller, number=number)
+        if self._windows and not window.own.placed:
+            window.place_beside(self.current)
+        self._windows.append(window)
+        window.activated.connect(lambda: self._on_activated(window))
+        window.asked.connect(
+            lambda conversation, at, words: self._show(window, conversation, at=at, words=words)
+        )
+        window.closed.connect(lambda: self._on_closed(window))
+        window.quit_asked.connect(self.close)
+        window.sidebar_controller.leaving.connect(self._leave)
+        window.window_asked.connect(lambda conversation: self._open_beside(window, conversation))
+        window.conversation.opened.connect(self.let_go)
+        window.conversation.opened.connect(self._mark)
+        window.conversation.described.connect(self._mark)
+        self._mark()
+        self._remember()
+        self.opened.emit(window)
+        return window
+
+    def come_forward(self) -> None:
+        """Show the window that was active last in front of others."""
+        self.current.come_forward()
+
+    def show_conversation(self, conversation: int) -> None:
+        """Show a conversation in front of everything, in the window that has it already or else in
+        the one that was active last."""
+        window = self._showing(conversation) or self.current
+        window.come_forward()
+        self._show(window, conversation)
+
+    def close(self) -> None:
+        """Close all windows, and so the application."""
+        for window in self.all:
+            window.close()
+
+    def _show(
+        self, asking: Window, conversation: int, *, at: int | None = None, words: str = ""
+    ) -> None:
+        """Show a conversation in `asking`, or where it is shown already: never in two windows."""
+        showing = self._showing(conversation) or asking
+        if showing is not asking:
+            showing.come_forward()
+        if showing is asking or at is not None:
+            showing.show_conversation(conversation, at=at, words=words)
+
+    def _showing(self, conversation: int) -> Window | None:
+        """The window that shows this conversation."""
+        found = (one for one in self._windows if one.conversation.shown == conversation)
+        return next(found, None)
+
+    def _open_beside(self, asking: Window, conversation: int | None) -> None:
+        """Show a conversation in a new window. It leaves the window that asks; another one that
+        shows it comes forward instead."""
+        showing = None if conversation is None else self._showing(conversation)
+        if showing is asking:
+            asking.show_conversation(None)
+        if showing is None or showing is asking:
+            self.open(conversation)
+        else:
+            showing.come_forward()
+
+    def _leave(self, conversations: Collection[int]) -> None:
+        """Show a neighbour, or an empty conversation, wherever one of these is shown."""
+        for window in self.all:
+            if window.conversation.shown in conversations:
+                taken = {shown for one in self._windows if (shown := one.conversation.shown)}
+                window.show_conversation(window.sidebar.neighbour(taken.union(conversations)))
+
+    def _mark(self) -> None:
+        """Have each sidebar mark what the other windows show."""
+        for window in self._windows:
+            others = (one.conversation.shown for one in self._windows if one is not window)
+            window.sidebar.set_elsewhere({shown for shown in others if shown is not None})
+
+    def _remember(self) -> None:
+        """Open these windows at the next start."""
+        if not self._ended:
+            numbers = [window.number for window in self._windows]
+            self.application.settings.open_windows = numbers
+
+    def _on_activated(self, window: Window) -> None:
+        if window in self._windows:
+            self._windows.remove(window)
+            self._windows.append(window)
+
+    def _on_closed(self, window: Window) -> None:
+        if window not in self._windows:
+            return
+        if len(self._windows) > 1:
+            self._windows.remove(window)
+            self._stepper.run(self._delete(window), failed=lambda problem: None)
+            self._mark()
+            self.let_go.emit()
+            # Later: windows that are closed in one go were open together at the end.
+            QTimer.singleShot(0, self, self._remember)
+        else:
+            self._ended = True
+            self._stepper.close()
+            self.library_controller.close()
+            self.application.close()
+
+    def _delete(self, window: Window) -> Steps:
+        """Delete a closed window once what was sent there is stored, or was given back."""
+        yield self.application.listing.refresh()  # behind all that was asked of the store before
+        window.composer_controller.leave()
+        window.deleteLater()
+
+    def _on_forgotten(self) -> None:
+        for window in self._windows:
+            window.pair_controller.show_choices()
+
+    def _on_ready(self, pair: Pair) -> None:
+        self.current.offer_pair(pair)
+
+    def _report(self, line: str) -> None:
+        self.current.notices.say("library", line, seconds=8.0)

@@ -1,0 +1,62 @@
+"""The commands on the last answer, by the menu, and when they are possible."""
+
+from pathlib import Path
+
+import pytest
+from PySide6.QtWidgets import QApplication
+
+from tests.support.app.made_traces import made_trace
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until, events_file
+from tests.support.app.window_use import answered, send, texts, visible_list
+
+pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
+
+
+def test_commands_wait_for_something_to_act_on(
+    open_window: Open, until: Until, tmp_path: Path
+) -> None:
+    path = events_file(tmp_path, made_trace("Two primes are **2** and 3."))
+    window = open_window(f"ready take load take part:9:{path} take hang")
+
+    def possible(*names: str) -> list[bool]:
+        return [window.menus.actions[name].isEnabled() for name in names]
+
+    about_answers = ("stop", "edit", "regenerate", "go_on", "copy_answer", "export_trace")
+    until(lambda: window.loader.loaded)
+    assert possible(*about_answers) == [False] * 6
+    send(window, "go")
+    until(lambda: window.conversation.writing and window.conversation.writing.text)
+    assert possible(*about_answers) == [True, False, False, False, True, False]
+    window.engine.restart()
+    until(answered(window, 2))
+    until(lambda: possible(*about_answers) == [False, True, True, True, True, True])
+    assert possible("previous_version", "next_version") == [False, False]
+
+
+def test_keys_lead_through_conversations_and_versions(open_window: Open, until: Until) -> None:
+    window = open_window()
+    send(window, "first")
+    until(answered(window, 2))
+    window.menus.actions["regenerate"].trigger()
+    until(lambda: window.conversation.branch[-1].siblings == 2 and answered(window, 2)())
+    act = window.menus.actions
+    until(lambda: act["previous_version"].isEnabled())
+    assert not act["next_version"].isEnabled()
+    act["previous_version"].trigger()
+    until(lambda: window.conversation.branch[-1].place == 1)
+    act["new"].trigger()
+    send(window, "second")
+    until(answered(window, 2))
+    until(lambda: visible_list(window).model().rowCount() == 2)
+    act["next_conversation"].trigger()
+    until(lambda: texts(window)[:1] == ["first"])
+    act["previous_conversation"].trigger()
+    until(lambda: texts(window)[:1] == ["second"])
+    act["copy_answer"].trigger()
+    assert QApplication.clipboard().text() == "served"
+    act["go_to_conversations"].trigger()
+    assert visible_list(window).hasFocus()
+    act["go_to_messages"].trigger()
+    assert window.transcript.messages[-1].view.hasFocus()
+    act["go_to_composer"].trigger()
+    assert window.composer.field.hasFocus()

@@ -1,0 +1,51 @@
+"""What all windows share begins once, and ends with the last window."""
+
+from pathlib import Path
+from threading import Event
+from threading import enumerate as enumerate_threads
+
+import pytest
+from PySide6.QtWidgets import QApplication
+
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
+
+pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
+
+
+def test_a_closed_window_asks_nothing_of_its_store(open_window: Open, until: Until) -> None:
+    # A backup that was due five minutes later ended as a traceback.
+    window = open_window("ready take load take")
+    until(lambda: window.loader.loaded)
+    assert window.application.backups.isActive()
+    window.close()
+    assert not window.application.backups.isActive()
+
+
+def test_it_begins_once(open_window: Open, until: Until) -> None:
+    window = open_window()
+    until(lambda: window.loader.loaded)
+    asked: list[None] = []
+    window.loader.load_requested.connect(lambda: asked.append(None))
+    window.application.begin()
+    assert window.application.begun
+    assert asked == []
+
+
+def test_a_model_that_is_prepared_at_the_end_starts_no_engine(
+    open_window: Open, until: Until
+) -> None:
+    # The engine was started again behind the window that had been closed.
+    may_go_on = Event()
+
+    def opening(target: str, progress: object) -> Path:
+        may_go_on.wait()
+        return Path("/models/tiny")
+
+    window = open_window(opening=opening)
+    until(lambda: window.engine.pid)
+    window.close()
+    assert window.engine.pid == 0
+    may_go_on.set()
+    until(lambda: "steps" not in {thread.name for thread in enumerate_threads()})
+    QApplication.processEvents()
+    assert window.engine.pid == 0

@@ -1,0 +1,68 @@
+"""What opens over a window: a race that waits for its model, and dialogs without pictures."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from PySide6.QtWidgets import QApplication, QDialog, QDialogButtonBox, QProxyStyle, QStyle
+
+from app.race.dialog import RaceDialog
+from engine.protocol import Loaded
+from tests.support.app.window_maker import OFFSCREEN_COMPLAINTS, Open, Until
+
+pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
+
+
+def test_a_race_loads_a_model_that_was_unloaded(open_window: Open, until: Until) -> None:
+    window = open_window()
+    until(lambda: window.loader.loaded)
+    window.menus.actions["unload"].trigger()
+    until(lambda: window.loader.loaded is None)
+    window.composer.set_text("Which is faster?")
+    window.menus.actions["race"].trigger()
+    assert "race" in window.notices.texts
+    until(lambda: window.findChild(RaceDialog))
+    assert window.loader.loaded is not None
+    assert not {"race", "problem"} & window.notices.texts.keys()
+    window.findChild(RaceDialog).close()
+    until(lambda: window.findChild(RaceDialog) is None)
+    loaded: list[Loaded] = []
+    window.loader.loaded_now.connect(loaded.append)
+    window.menus.actions["restart"].trigger()
+    until(lambda: loaded)
+    assert window.findChild(RaceDialog) is None  # it was wanted once
+
+
+class _PicturesOnButtons(QProxyStyle):
+    """As on many a desktop of Linux; the platform of the tests has none by itself."""
+
+    def styleHint(self, hint: QStyle.StyleHint, *others: Any) -> int:
+        if hint == QStyle.StyleHint.SH_DialogButtonBox_ButtonsHaveIcons:
+            return 1
+        return super().styleHint(hint, *others)
+
+
+@pytest.fixture
+def pictures_on_buttons(qapp: QApplication) -> Iterator[None]:
+    before = qapp.style().objectName()
+    qapp.setStyle(_PicturesOnButtons(before))
+    yield
+    qapp.setStyle(before)
+
+
+@pytest.mark.usefixtures("pictures_on_buttons")
+def test_the_buttons_of_dialogs_have_no_pictures(open_window: Open, until: Until) -> None:
+    window = open_window()
+    until(lambda: window.loader.loaded)
+    kinds = set()
+    for name in ("settings", "sampling", "memory", "keys", "explain_rounds", "about"):
+        window.menus.actions[name].trigger()
+        (dialog,) = (one for one in window.findChildren(QDialog) if one.isVisible())
+        dialog.grab()
+        (box,) = dialog.findChildren(QDialogButtonBox)
+        assert box.buttons()
+        assert all(button.icon().isNull() for button in box.buttons()), name
+        kinds.add(type(dialog))
+        dialog.close()
+        until(lambda: not any(one.isVisible() for one in window.findChildren(QDialog)))
+    assert len(kinds) == 6

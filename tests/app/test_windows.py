@@ -1,0 +1,409 @@
+"""Several windows of one process: what one changes the others show, and nothing typed is lost."""
+
+import gc
+import weakref
+from concurrent.futures import Future
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+
+from app.conversations.records import Entry, ExportedChat
+from app.race.dialog import RaceDialog
+from app.settings import Pair
+from app.sidebar.conversation_list import ConversationList
+from app.sidebar.conversation_model import ACTIVITY, ELSEWHERE
+from app.window import Window
+from app.windows import Windows
+from models.errors import Problem
+from tests.support.app.made_traces import made_trace
+from tests.support.app.window_maker import (
+    OFFSCREEN_COMPLAINTS,
+    OpenWindows,
+    Until,
+    events_file,
+)
+from tests.support.app.window_use import texts
+
+pytestmark = pytest.mark.qt_log_ignore(*OFFSCREEN_COMPLAINTS)
+TEXT = "A list of primes: two, three, five, seven, eleven. "
+
+
+def fill(windows: Windows, count: int) -> None:
+    """So many conversations, the newest with the highest number."""
+    said = (Entry(parent=None, role="user", content="on"),)
+    chats = [ExportedChat(title=f"Chat {n}", entries=said, leaf=0) for n in range(1, count + 1)]
+    windows.application.store.add(chats).result()
+    windows.application.listing.refresh()
+
+
+def listed(window: Window) -> list[str]:
+    model = window.findChild(ConversationList).model()
+    return [model.index(row, 0).data() for row in range(model.rowCount())]
+
+
+def marked_elsewhere(window: Window) -> list[str]:
+    model = window.findChild(ConversationList).model()
+    rows = [model.index(row, 0) for row in range(model.rowCount())]
+    return [index.data() for index in rows if index.data(ELSEWHERE)]
+
+
+def shown(windows: Windows) -> dict[int, int | None]:
+    """Which conversation each window shows, by the window's number."""
+    return {window.number: window.conversation.shown for window in windows.all}
+
+
+def use_and_close(window: Window, until: Until) -> list[weakref.ref[object]]:
+    """Have something answered in it; what must be gone now."""
+    window.conversation.say("go")
+    until(lambda: len(texts(window)) == 2 and not window.conversation.busy)
+    window.close()
+    return [weakref.ref(window), weakref.ref(window.pair_bar), weakref.ref(window.transcript)]
+
+
+@pytest.fixture
+def pair(open_windows: OpenWindows, until: Until) -> tuple[Windows, Window, Window]:
+    """Two windows over five conversations, which show 2 and 4."""
+    windows = open_windows()
+    first = windows.current
+    fill(windows, 5)
+    until(lambda: len(listed(first)) == 5)
+    first.sidebar.chosen.emit(2)
+    second = windows.open(4)
+    until(lambda: first.conversation.record and second.conversation.record)
+    until(lambda: windows.application.loader.loaded)
+    return windows, first, second
+
+
+def test_what_one_changes_the_other_lists_at_once(
+    pair: tuple[Windows, Window, Window], until: Until, tmp_path: Path
+) -> None:
+    windows, first, second = pair
+    assert listed(first) == listed(second)
+    first.sidebar.renamed.emit(4, "Another name")
+    until(lambda: "Another name" in listed(second))
+    until(lambda: second.windowTitle().startswith("Another name"))
+    second.sidebar.pinned.emit((1,), True)
+    until(lambda: listed(first)[0] == "Chat 1")
+    second.sidebar.folder_wanted.emit((3,))
+    until(lambda: "New folder" in listed(first))
+    QTest.keyClick(QApplication.focusWidget(), Qt.Key.Key_Escape)
+    path = tmp_path / "one.json"
+    first.sidebar_controller.export(1, "json", path)
+    until(path.exists)
+    second.sidebar_controller.import_file(path)
+    until(lambda: listed(first).count("Chat 1") == 2)
+    assert shown(windows)[first.number] == 2
+    assert "done" in second.notices.texts
+    windows.application.titles.titled.emit(5)
+    until(lambda: sorted(listed(first)) == sorted(listed(second)))
+
+
+def test_a_conversation_is_in_one_window_at_a_time(
+    pair: tuple[Windows, Window, Window], until: Until
+) -> None:
+    windows, first, second = pair
+    first.come_forward()
+    until(lambda: windows.current is first)
+    first.sidebar.chosen.emit(4)
+    assert shown(windows) == {1: 2, 2: 4}
+    until(lambda: windows.current is second)
+    reached: list[int] = []
+    first.conversation.reached.connect(lambda message, words: reached.append(message))
+    second.sidebar.hit_chosen.emit(2, 2, "on")
+    until(lambda: reached == [2])
+    until(lambda: windows.current is first)
+    windows.show_conversation(4)
+    until(lambda: windows.current is second)
+    assert shown(windows) == {1: 2, 2: 4}
+    assert (marked_elsewhere(first), marked_elsewhere(second)) == (["Chat 4"], ["Chat 2"])
+    second.menus.actions["next_conversation"].trigger()
+    until(lambda: second.conversation.record and second.conversation.record.id == 3)
+    second.menus.actions["next_conversation"].trigger()  # past the other window's
+    until(lambda: shown(windows) == {1: 2, 2: 1})
+    until(lambda: marked_elsewhere(first) == ["Chat 1"])
+
+
+def test_a_conversation_can_be_opened_in_a_window_of_its_own(
+    pair: tuple[Windows, Window, Window], until: Until
+) -> None:
+    windows, first, second = pair
+    QTest.keyClicks(first.composer.field, "not sent")
+    first.menus.actions["open_in_window"].trigger()  # the one that it shows
+    third = windows.all[-1]
+    until(lambda: third.conversation.record)
+    assert shown(windows) == {1: None, 2: 4, 3: 2}
+    until(lambda: third.composer.text == "not sent")
+    assert first.composer.text == ""
+    view = first.findChild(ConversationList)
+    view.setCurrentIndex(view.model().index(listed(first).index("Chat 4"), 0))
+    view.setFocus()
+    QTest.keyClick(view, Qt.Key.Key_Return, Qt.KeyboardModifier.ShiftModifier)
+    until(lambda: windows.current is second)
+    assert len(windows.all) == 3
+
+
+@pytest.mark.parametrize("how", ["deleted", "archived"])
+def test_what_is_deleted_or_archived_is_left_in_every_window(
+    pair: tuple[Windows, Window, Window], until: Until, how: str
+) -> None:
+    windows, first, second = pair
+    ids = (2, 3, 4)
+    if how == "deleted":
+        first.sidebar.deleted.emit(ids)
+    else:
+        first.sidebar.archived.emit(ids, True)
+    until(lambda: "Chat 2" not in listed(second))
+    until(lambda: second.conversation.record and second.conversation.record.id in (1, 5))
+    until(lambda: first.conversation.record and first.conversation.record.id in (1, 5))
+    assert shown(windows)[1] != shown(windows)[2]
+    first.sidebar.deleted.emit((1, 5))
+    until(lambda: shown(windows) == {1: None, 2: None})
+    first.menus.actions["restore"].trigger()
+    until(lambda: {"Chat 1", "Chat 5"} <= {*listed(first)} & {*listed(second)})
+
+
+def test_an_answer_of_a_deleted_conversation_ends(
+    open_windows: OpenWindows, until: Until, tmp_path: Path
+) -> None:
+    path = events_file(tmp_path, made_trace(TEXT))
+    windows = open_windows(f"ready take load take part:9:{path} take hang")
+    first = windows.current
+    first.conversation.say("go")
+    until(lambda: first.conversation.writing and first.conversation.writing.text)
+    writing = first.conversation.writing
+    assert writing is not None
+    second = windows.open()
+    second.sidebar.deleted.emit((writing.message.conversation,))
+    assert writing.stopping
+    until(lambda: shown(windows) == {1: None, 2: None})
+
+
+def test_an_answer_goes_on_when_its_window_is_closed(
+    open_windows: OpenWindows, until: Until, tmp_path: Path
+) -> None:
+    path, closed = events_file(tmp_path, made_trace(TEXT)), tmp_path / "closed"
+    windows = open_windows(f"ready take load take text:half wait:{closed} play:{path} serve")
+    first, second = windows.current, windows.open()
+    answers = windows.application.answers
+    until(lambda: windows.application.loader.loaded)
+    second.conversation.say("go")
+    until(lambda: second.conversation.writing and second.conversation.writing.text)
+    until(lambda: listed(first) == ["go"])
+    model = first.findChild(ConversationList).model()
+    second.close()
+    QApplication.processEvents()
+    assert windows.all == (first,)
+    assert model.index(0, 0).data(ACTIVITY)
+    assert first.pair_bar.status_text == "Writing"
+    closed.touch()
+    until(lambda: not answers.busy)
+    assert model.index(0, 0).data(ACTIVITY) is None
+    first.sidebar.chosen.emit(1)
+    until(lambda: texts(first) == ["go", "half" + TEXT])
+
+
+def test_what_was_sent_just_before_its_window_was_closed_is_answered(
+    open_windows: OpenWindows, until: Until
+) -> None:
+    windows = open_windows()
+    first, second = windows.current, windows.open()
+    until(lambda: windows.application.loader.loaded)
+    second.composer.set_text("at the last moment")
+    second.composer.send()
+    second.close()
+    until(lambda: listed(first) == ["at the last moment"])
+    until(lambda: not windows.application.answers.busy)
+    first.sidebar.chosen.emit(1)
+    until(lambda: texts(first) == ["at the last moment", "served"])
+
+
+def test_a_text_that_could_not_be_stored_outlasts_its_window(
+    open_windows: OpenWindows, until: Until, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    windows = open_windows()
+    second = windows.open()
+    refused: Future[object] = Future()
+    monkeypatch.setattr(windows.application.store, "ask", lambda *a, **o: refused)
+    second.composer.set_text("precious")
+    second.composer.send()
+    second.close()
+    refused.set_exception(Problem("The disk is full.", "Make room."))
+    until(lambda: windows.application.settings.window(2).unsent == "precious")
+    assert windows.open().composer.text == "precious"
+
+
+def test_a_closed_window_is_gone_and_is_told_nothing(
+    open_windows: OpenWindows, until: Until
+) -> None:
+    """What all windows share outlasts it: nothing of it may be called any more."""
+    windows = open_windows()
+    first = windows.current
+    parts = use_and_close(windows.open(), until)
+    until(lambda: gc.collect() >= 0 and not any(part() for part in parts))
+    application = windows.application
+    loaded = application.loader.loaded
+    assert loaded is not None
+    problem = Problem("No.", "Wait.")
+    application.theme.zoom(1.0)
+    application.settings_changed.emit()
+    application.loader.chosen.emit()
+    application.loader.fetch_began.emit()
+    application.loader.fetch_progress.emit(1, 2)
+    application.loader.load_requested.emit()
+    application.loader.rested.emit()
+    application.loader.failed.emit(problem)
+    application.loader.loaded_now.emit(loaded)
+    application.listing.failed.emit(problem)
+    application.engine.hung.emit(9.0)
+    application.engine.responsive.emit()
+    application.library.inventory.changed.emit()
+    application.answers.unsaved.emit(problem)
+    application.answers.saving_again.emit()
+    first.conversation.say("and on")
+    until(lambda: len(texts(first)) == 2 and not first.conversation.busy)
+    application.engine.died.emit("For a test.")
+    windows.library_controller.reported.emit("A line.")
+    assert first.notices.texts["library"] == "A line."
+
+
+def test_nothing_typed_is_lost(open_windows: OpenWindows, until: Until) -> None:
+    windows = open_windows()
+    first = windows.current
+    QTest.keyClicks(first.composer.field, "in the first")
+    first.menus.actions["new_window"].trigger()
+    second = windows.all[-1]
+    assert second.composer.text == ""
+    QTest.keyClicks(second.composer.field, "in the second")
+    second.close()
+    third = windows.open()
+    assert third.number == 2
+    assert third.composer.text == "in the second"
+    assert first.composer.text == "in the first"
+    first.close()
+    fourth = windows.open()
+    assert (fourth.number, fourth.composer.text) == (1, "in the first")
+    windows.close()
+    again = open_windows()
+    texts = {window.number: window.composer.text for window in again.all}
+    assert texts == {1: "in the first", 2: "in the second"}
+
+
+def test_windows_that_were_open_at_the_end_are_open_again(
+    open_windows: OpenWindows, until: Until
+) -> None:
+    windows = open_windows()
+    fill(windows, 3)
+    first = windows.current
+    first.sidebar.chosen.emit(1)
+    second, third = windows.open(2), windows.open(3)
+    until(lambda: second.conversation.record and third.conversation.record)
+    until(lambda: first.conversation.record)
+    second.menus.actions["provenance"].trigger()
+    third.menus.actions["close"].trigger()
+    QApplication.processEvents()
+    first.menus.actions["quit"].trigger()
+    again = open_windows()
+    until(lambda: shown(again) == {1: 1, 2: 2})
+    until(lambda: all(window.conversation.record for window in again.all))
+    assert {window.number: window.presenter.provenance for window in again.all} == {
+        1: False,
+        2: True,
+    }
+
+
+def test_the_window_that_is_closed_last_is_the_one_at_the_next_start(
+    open_windows: OpenWindows,
+) -> None:
+    windows = open_windows()
+    first, second = windows.current, windows.open()
+    first.close()
+    QApplication.processEvents()
+    second.close()
+    assert [window.number for window in open_windows().all] == [2]
+
+
+def test_one_conversation_is_not_restored_twice(open_windows: OpenWindows, until: Until) -> None:
+    windows = open_windows()
+    fill(windows, 1)
+    settings = windows.application.settings
+    windows.close()
+    settings.open_windows = (1, 2)
+    for number in (1, 2):
+        settings.window(number).conversation = 1
+    settings.save()
+    again = open_windows()
+    until(lambda: shown(again) == {1: 1, 2: None})
+
+
+def test_settings_apply_to_every_window(open_windows: OpenWindows, until: Until) -> None:
+    windows = open_windows()
+    first, second = windows.current, windows.open()
+    windows.application.settings.enter_sends = False
+    windows.application.settings_changed.emit()
+    assert not first.composer.field.enter_sends
+    assert not second.composer.field.enter_sends
+    second.menus.actions["larger"].trigger()
+    parts = [(one.composer.field, one.sidebar, one.rounds) for one in windows.all]
+    sizes = {part.font().pointSizeF() for of_one in parts for part in of_one}
+    assert sizes == {windows.application.theme.points}
+
+
+def test_the_library_outlasts_the_window_it_was_opened_from(
+    open_windows: OpenWindows, until: Until
+) -> None:
+    windows = open_windows()
+    first, second = windows.current, windows.open()
+    second.menus.actions["library"].trigger()
+    dialog = windows.library_controller.dialog
+    assert dialog is not None
+    second.close()
+    QApplication.processEvents()
+    assert dialog.isVisible()
+    first.pair_bar.more_targets_asked.emit()
+    assert windows.library_controller.dialog is dialog
+    windows.library_controller.ready.emit(Pair("/models/target"))
+    assert "library" in first.notices.texts
+    first.close()
+    assert not dialog.isVisible()
+
+
+def test_there_is_one_race_at_a_time(
+    open_windows: OpenWindows, until: Until, tmp_path: Path
+) -> None:
+    windows = open_windows("ready take load take hang")
+    first, second = windows.current, windows.open()
+    until(lambda: windows.application.loader.loaded)
+    for window in (first, second):
+        window.composer.set_text("Which is faster?")
+        window.menus.actions["race"].trigger()
+    assert first.findChild(RaceDialog) is not None
+    assert second.findChild(RaceDialog) is None
+    assert "problem" in second.notices.texts
+
+
+def test_quitting_closes_all(open_windows: OpenWindows, until: Until) -> None:
+    windows = open_windows()
+    first, second = windows.current, windows.open()
+    until(lambda: windows.application.loader.loaded)
+    first.menus.actions["settings"].trigger()
+    second.menus.actions["sampling"].trigger()
+    second.menus.actions["quit"].trigger()
+    assert not first.isVisible()
+    assert not second.isVisible()
+    assert windows.application.engine.pid == 0
+    assert not windows.application.backups.isActive()
+
+
+def test_a_message_of_the_system_leads_to_the_window_of_the_answer(
+    pair: tuple[Windows, Window, Window], until: Until
+) -> None:
+    windows, first, second = pair
+    windows.attention.chosen.emit(2)
+    until(lambda: windows.current is first)
+    second.come_forward()
+    until(lambda: windows.current is second)
+    windows.attention.chosen.emit(5)
+    until(lambda: shown(windows) == {1: 2, 2: 5})
