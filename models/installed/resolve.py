@@ -18,6 +18,7 @@ from models.drafter_folders import (
     own_module,
     read_drafter,
 )
+from models.drafter_kinds import check
 from models.errors import Problem
 from models.files import models_folder
 from models.hub.cache_layout import cache_folder, reference, repositories
@@ -146,7 +147,7 @@ def _named_drafter(name: str, target: ModelFolder) -> NamedDrafter:
             )
         return NamedDrafter(name, head)
     try:
-        return NamedDrafter(name, resolve_drafter(name))
+        drafter = resolve_drafter(name)
     except Problem as problem:
         there = os.path.exists(os.path.expanduser(name))
         if there or (_HUB_ID.fullmatch(name) and name[0] not in "~./"):
@@ -155,6 +156,20 @@ def _named_drafter(name: str, target: ModelFolder) -> NamedDrafter:
             f"There is no drafter and no folder {name!r} ({problem.message.rstrip('.')}).",
             "Choose auto, none, lookup, head, mtp, early-exit, a model, or several joined with +.",
         ) from problem
+    _require_sizes(drafter, target)
+    return NamedDrafter(name, drafter)
+
+
+def _require_sizes(drafter: DrafterFolder, target: ModelFolder) -> None:
+    """Raise Problem where a network that others have trained is not for a target of these sizes."""
+    if drafter.description.is_whole_model or drafter.kind == "head":
+        return  # their tokens, or the target's weights, are compared when they are loaded
+    reason = check(drafter.description, target.config)
+    if reason:
+        raise Problem(
+            f"{drafter.name} cannot draft for {target.name}: {reason[0].lower()}{reason[1:]}",
+            f"See which ones can: slipstream models pair --target {target.path}",
+        )
 
 
 def _drafter_at(files: ModelFolder) -> DrafterFolder:

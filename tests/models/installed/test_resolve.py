@@ -1,13 +1,14 @@
 """What a person writes is the one model that is meant, or a line that says why there is none."""
 
 import contextlib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from models.drafter_folders import module_folder
+from models.drafter_folders import describe_drafter, module_folder
 from models.errors import Problem
 from models.hub.queue import Queue
 from models.installed import added_folders, store
@@ -241,6 +242,21 @@ def test_the_targets_own_module(tmp_path: Path):
     plain = ModelFolder(write_drafter(tmp_path / "plain", drafter_layout("whole-model")))
     with pytest.raises(Problem, match="without an MTP module"):
         resolve_drafters("mtp", plain)
+
+
+def test_a_drafter_must_have_the_targets_sizes(tmp_path: Path):
+    layout = drafter_layout("dflash-z-lab")
+    drafter = write_drafter(tmp_path / "a drafter", layout)
+    target = write_drafter(tmp_path / "target", replace(layout, config=layout.target))
+    (fitting,) = resolve_drafters(str(drafter), ModelFolder(target)).parts
+    assert fitting.folder == describe_drafter(drafter)
+    nested = layout.target["text_config"]
+    for name, sizes in {"width": {"hidden_size": 48}, "depth": {"num_hidden_layers": 62}}.items():
+        config = layout.target | {"text_config": nested | sizes}
+        other = write_drafter(tmp_path / name, replace(layout, config=config))
+        with pytest.raises(Problem, match=rf"cannot draft for {name}: it ") as refusal:
+            resolve_drafters(str(drafter), ModelFolder(other))
+        assert "models pair" in refusal.value.remedy
 
 
 def test_a_head_and_a_model_of_one_name(home: Path, cache: Path):
