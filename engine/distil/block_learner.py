@@ -33,6 +33,7 @@ from engine.model_parts import embedding, embedding_scale, final_norm, output_ro
 
 _LAYERS = 2
 _BLOCK = 5  # rows: the anchor and four masks
+_AT_FIRST = 0.25  # of the target's final norm: else it is sure of what it cannot know yet
 
 
 class SharedContext(ContextCache):
@@ -121,7 +122,7 @@ class BlockLearner:
         network.lm_head.weight = output_rows(model, kept).astype(mx.float32)
         norm = final_norm(model)
         if isinstance(norm, nn.RMSNorm):
-            network.norm.weight = norm.weight.astype(mx.float32)
+            network.norm.weight = _AT_FIRST * norm.weight.astype(mx.float32)
         mx.eval(network.parameters())
         vocabulary: int = model(mx.zeros((1, 1), dtype=mx.int32)).shape[-1]
         return cls(
