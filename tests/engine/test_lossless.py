@@ -30,6 +30,7 @@ from engine.drafters.cascade import Cascade
 from engine.drafters.early_exit import EarlyExitDrafter
 from engine.drafters.lookup import LookupDrafter
 from engine.drafters.model import ModelDrafter
+from tests.support.engine.blocks import block_drafter
 from tests.support.engine.heads import untrained_drafter
 from tests.support.engine.helpers import (
     BLOCK,
@@ -50,7 +51,17 @@ from tests.support.mostly_slow import mostly_slow
 
 LENGTHS = (0, 1, 2, 3, 5, 8, 16, 40)
 PRECISIONS = ("float32", "bfloat16", "float16", "4-bit")
-DRAFTERS = ("self", "noisy", "random", "hostile", "lookup", "early-exit", "head", "cascade")
+DRAFTERS = (
+    "self",
+    "noisy",
+    "random",
+    "hostile",
+    "lookup",
+    "early-exit",
+    "head",
+    "block",
+    "cascade",
+)
 COUNT = 40  # with the prompt, more than three of the window
 WINDOW = 16
 
@@ -115,6 +126,8 @@ def drafter_of(kind: str, case: Case, target: Decoder) -> Drafter:
             return EarlyExitDrafter(target, layers=2)
         case "head":
             return untrained_drafter(target)
+        case "block":
+            return block_drafter(target, "dspark")
         case "cascade":
             return Cascade(LookupDrafter(), by(noisy_of(case)))
     raise ValueError(kind)
