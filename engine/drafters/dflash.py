@@ -44,6 +44,7 @@ DFLASH_WEIGHTS_NAME = "model.safetensors"
 _SHOWN = 4096  # context positions: with more, published drafters are accepted less
 _ALIKE = 0.95  # cosine of what two layers give that are the same up to quantization
 _COMPARED = 64  # tokens
+_MOST_ROWS = 256  # of a block; published ones have 16 at most
 
 _RENAMED = {"encoder.fc.": "fc.", "encoder.output_norm_enc.": "hidden_norm."}  # transformers'
 
@@ -427,8 +428,9 @@ def load_dflash(folder: Path, config: Mapping[str, Any], target: Decoder) -> Blo
 def dflash_network(folder: Path, config: Mapping[str, Any], target: Decoder) -> BoundNetwork:
     """Its network. Raises `Problem`."""
     described = describe_drafter(folder).description
-    said, tensors = settings(config), published_names(read_tensors(folder))
+    tensors = published_names(read_tensors(folder))
     with refused_as_damaged(folder):
+        said = settings(config)
         windows, causal = _seen(said, depth_of(tensors))
         shape = shape_of(described, said, tensors, windows=windows, causal=causal)
         require_fit(said, shape, target)
@@ -551,8 +553,8 @@ def shape_of(
     dim = tensors[f"{first}.q_norm.weight"].shape[0]
     heads = columns(tensors, f"{first}.o_proj", said) // dim
     taps = described.taps
-    if described.predictions < 1:
-        raise ValueError("its block proposes nothing")
+    if described.predictions < 1 or described.block > _MOST_ROWS:
+        raise ValueError(f"its block has {described.block} rows")
     return BlockShape(
         hidden_size=tensors["fc.weight"].shape[0],
         target_width=columns(tensors, "fc", said) // len(taps),

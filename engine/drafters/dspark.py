@@ -177,14 +177,15 @@ def load_dspark(folder: Path, config: Mapping[str, Any], target: Decoder) -> Blo
 def dspark_network(folder: Path, config: Mapping[str, Any], target: Decoder) -> BoundNetwork:
     """Its network. Raises `Problem`."""
     described = describe_drafter(folder).description
-    said, tensors = settings(config), published_names(read_tensors(folder))
-    if said.get("log_snr_conditioning"):
-        raise DrafterRefused(
-            "unsupported",
-            f"The drafter in {folder} is told how noisy its tokens are (log SNR conditioning).",
-            "Choose another drafter.",
-        )
+    tensors = published_names(read_tensors(folder))
     with refused_as_damaged(folder):
+        said = settings(config)
+        if said.get("log_snr_conditioning"):
+            raise DrafterRefused(
+                "unsupported",
+                f"The drafter in {folder} reads how noisy its tokens are (log SNR conditioning).",
+                "Choose another drafter.",
+            )
         shape = _shape(described, said, tensors)
         require_fit(said, shape, target)
         network = DSpark(shape, _markov(said, shape, tensors), _confidence(said, tensors))

@@ -213,6 +213,9 @@ def test_rows_of_the_targets_output_layer(tmp_path: Path) -> None:
         ({"vocab_size": 65}, "other target"),
         ({"num_target_layers": 9}, "other target"),
         ({"layer_types": ["sliding_attention"] * 3}, "damaged"),
+        ({"rope_parameters": [1.0]}, "damaged"),
+        ({"block_size": 1}, "damaged"),
+        ({"block_size": 4096}, "damaged"),
         ({"dflash_config": {"target_layer_ids": [1, 4, 6]}}, "damaged"),  # no mask token
         ({"rope_scaling": {"rope_type": "of the future"}}, "damaged"),
     ],

@@ -1,19 +1,23 @@
 """DSpark: as other implementations compute it, in all its packagings, and what is refused."""
 
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import mlx.core as mx
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import engine.drafters.dspark
 from engine.decoder import Decoder
 from engine.draft_length.policy import Fixed
 from engine.drafters import DrafterRefused
-from engine.drafters.dflash import BlockShape
+from engine.drafters.dflash import BlockShape, load_dflash
 from engine.drafters.dspark import (
     ConfidenceHead,
     GatedMarkovHead,
@@ -23,10 +27,11 @@ from engine.drafters.dspark import (
     dspark_network,
     load_dspark,
 )
-from tests.lab.parity import dspark
+from models.errors import Problem
+from tests.lab.parity import dflash, dspark
 from tests.lab.parity.subjects import TOLERANCE, Subject, difference, kept
 from tests.support.engine.blocks import BlockKind, block_network, logits_of, quantize
-from tests.support.engine.helpers import plainly, task, write
+from tests.support.engine.helpers import GREEDY, plainly, task, up_to, write
 from tests.support.engine.tiny import build
 
 PROMPT = [3, 1, 41, 59, 26, 5, 35]
@@ -215,3 +220,34 @@ def test_what_does_not_fit_is_refused(
     with pytest.raises(DrafterRefused) as refused:
         dspark_network(subject.write(tmp_path), subject.config, target)
     assert refused.value.obstacle == obstacle
+
+
+ODD = (None, 0, -1, 3.5, "x", [], [1], {}, {"a": 1}, True, 1 << 40, [None], ["sliding_attention"])
+CASES = [
+    (subject, path)
+    for subject in (*dflash.SUBJECTS, *dspark.SUBJECTS)
+    for name, value in subject.config.items()
+    for path in ((name,), *((name, each) for each in (value if isinstance(value, dict) else ())))
+]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.sampled_from(CASES), st.sampled_from(ODD))
+def test_whatever_a_config_says_is_read_or_refused(
+    case: tuple[Subject, tuple[str, ...]], odd: Any
+) -> None:
+    subject, path = case
+    config = deepcopy(dict(subject.config))
+    place = config if len(path) == 1 else config[path[0]]
+    place[path[-1]] = odd
+    load = load_dflash if subject in dflash.SUBJECTS else load_dspark
+    target = Decoder(subject.target_model())
+    with TemporaryDirectory() as folder:
+        try:
+            drafter = load(replace(subject, config=config).write(Path(folder)), config, target)
+        except Problem:
+            return
+        target.read(mx.array(PROMPT[:-1]))
+        draft = drafter.propose(PROMPT, up_to(3), GREEDY, mx.random.key(0))
+        assert draft is not None
+        assert draft.tokens.size <= 3
