@@ -1,4 +1,4 @@
-"""One window for each data folder: a second start asks the first one to show its window.
+"""One process for each data folder: a second start asks the first one to show its window.
 
 Knows a socket in the folder; nothing of windows. Where a socket is not possible, as in a folder
 with a very long path, a second start is refused by the store alone.
@@ -28,7 +28,7 @@ def show_first_window(folder: Path) -> bool:
 class SecondStarts(QObject):
     """Listens for further starts on the same folder. Make it once the folder is this process's.
 
-    Signals: `asked()`: another start wants the window to be shown.
+    Signals: `asked()`: another start wants a window to be shown.
     """
 
     asked = Signal()

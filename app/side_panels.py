@@ -17,8 +17,6 @@ _NARROW = 400  # its least width
 
 
 class SidePanels(QObject):
-    """Attributes: `narrowest`, the least width at which one panel and the conversation fit."""
-
     def __init__(
         self,
         columns: QSplitter,
@@ -37,11 +35,21 @@ class SidePanels(QObject):
         self._actions = actions
         self._wanted: set[str] = set()
         self._first = next(iter(self._sides))
-        widths = [side.minimumWidth() for side in self._sides.values()]
-        handles = columns.handleWidth() * (columns.count() - 1)
         middle.setMinimumWidth(_NARROW)
-        self.narrowest = max(widths) + _NARROW + handles
-        self._roomy = sum(widths) + _COMFORTABLE + handles
+
+    @property
+    def narrowest(self) -> int:
+        """The least width at which one panel and the conversation fit."""
+        return max(self._widths) + _NARROW + self._handles
+
+    @property
+    def _widths(self) -> list[int]:
+        """The least widths of the panels, which grow with their text."""
+        return [side.minimumWidth() for side in self._sides.values()]
+
+    @property
+    def _handles(self) -> int:
+        return self._columns.handleWidth() * (self._columns.count() - 1)
 
     def restore(self) -> None:
         """Show the panels as they were when the window was closed."""
@@ -66,7 +74,8 @@ class SidePanels(QObject):
 
     def fit(self) -> None:
         """Show the wanted panels that have room. Call this when the width of the window changes."""
-        room = self._columns.window().width() >= self._roomy
+        roomy = sum(self._widths) + _COMFORTABLE + self._handles
+        room = self._columns.window().width() >= roomy
         for name, side in self._sides.items():
             shown = name in self._wanted and (
                 room or name == self._first or self._first not in self._wanted

@@ -152,6 +152,7 @@ class Window(QMainWindow):
             menus=self.menus,
         )
         self._painted = False
+        self._colours = self.theme.colours
         self.columns = QSplitter(Qt.Orientation.Horizontal)
         self._arrange()
         self._connect()
@@ -376,8 +377,12 @@ class Window(QMainWindow):
         self.transcript.set_formats(Formats(font, colours, formulas=self.application.formulas))
         self.legend.set_appearance(font, colours)
         self.composer.field.setFont(font)
-        for side in (self.sidebar, self.rounds):
-            side.setFont(self.theme.interface_font)
+        for part in (self.sidebar, self.rounds, self.lane):
+            part.setFont(self.theme.interface_font)
+        self.sides.fit()
+        if colours is not self._colours:  # a style sheet keeps those that it was set with
+            self._colours = colours
+            self.setStyleSheet(STYLE_SHEET)
 
     def _follow_settings(self) -> None:
         self.composer.set_enter_sends(self.settings.enter_sends)

@@ -49,8 +49,6 @@ class WindowDialogs(QObject):
         self._composer, self._notices, self._menus = composer, notices, menus
         self._report = ProblemReport(parent=self)
         self._race_wanted = False  # when the model is loaded
-        store, engine = application.store, application.engine
-        self._places = Places(store.path.parent, store.path, engine.log_path)
         self._report.copied.connect(self._on_copied)
         self._report.failed.connect(self.failed)
         application.loader.loaded_now.connect(self._on_loaded)
@@ -70,6 +68,11 @@ class WindowDialogs(QObject):
                 "report": self._report.begin,
             }
         )
+
+    @property
+    def _places(self) -> Places:
+        store, engine = self._application.store, self._application.engine
+        return Places(store.path.parent, store.path, engine.log_path)
 
     def close(self) -> None:
         """Close all of them."""

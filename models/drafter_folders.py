@@ -130,6 +130,11 @@ def _is_drafter(files: ModelFolder) -> bool:
         return False  # whoever loads it says what is wrong with its weights
 
 
+def module_folder(name: str, *, home: Path | None = None) -> Path:
+    """Where the MTP module out of the repository called `name` is kept once it was fetched."""
+    return data_folder(home) / "drafters" / f"{name.rpartition('/')[2]}-MTP"
+
+
 def find_head(fingerprint: str, *, home: Path | None = None) -> DrafterFolder | None:
     """The head for a target with this fingerprint: the user's own first, then those shipped."""
     for place in (data_folder(home) / "drafters", _SHIPPED):

@@ -63,7 +63,6 @@ _BY_MODEL_TYPE: tuple[tuple[str, DrafterKind], ...] = (
 )
 _MEDUSA_ROWS = re.compile(r"(?:medusa_head\.)?(\d+)\.\d+\.weight")
 _MTP_TRUNKS = ("", "model.", "language_model.", "model.language_model.")
-MODULE_NAME = "mtp.safetensors"  # the file of an MTP module that was taken out of its model
 _PARD_TOKENS = 12  # as its authors draft; its config does not say
 _FOREIGN_WEIGHTS = re.compile(
     r"\.(qweight|qzeros|weight_packed|weight_scale(_inv|_2)?|input_scale|absmax|SCB)$"

@@ -16,7 +16,7 @@ from models import in_words
 from models.catalog import Catalog, CatalogModel
 from models.drafter_folders import DrafterFolder, find_head, own_module
 from models.drafter_kinds import DrafterDescription, check, verifier_note
-from models.drafter_packagings import MODULE_NAME, had_module
+from models.drafter_packagings import had_module
 from models.errors import Problem
 from models.installed.inventory import ModelEntry, is_known
 from models.memory.fit import DEFAULT_CONTEXT, fit
@@ -25,7 +25,7 @@ from models.memory.model_size import ModelSize, weigh
 from models.memory.parameters import count_parameters
 from models.memory.shape import read_shape
 from models.model_folder import ModelFolder
-from models.records import Candidate, Fit, Obstacle
+from models.records import MODULE_NAME, Candidate, Fit, Obstacle
 from models.token_tables import TokenDifference, compare, same_file
 
 RARELY_PAYS = 0.5  # of a pass per drafted token: then most of them must be accepted

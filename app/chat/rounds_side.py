@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtWidgets import (
+    QApplication,
     QFrame,
     QHBoxLayout,
     QLabel,
@@ -33,6 +34,7 @@ from engine.rounds import EventOrRound
 
 _MANY_EVENTS = 1_500  # the replay of a longer trace is made in a thread: the window answers
 
+_NARROWEST = 300  # pixels, at the normal size of the text
 _HINT = (
     "This is where you see what drafting does for an answer: how fast it is written, how many of "
     "the drafted tokens are accepted and at which position, and why each draft is as long as it "
@@ -70,6 +72,7 @@ class RoundsSide(QWidget):
         self.parts = QSplitter(Qt.Orientation.Vertical)
         self._arrange()
         self._recolour()
+        self._fit()
         self.setAccessibleName("Rounds and replay")
         self.scrubber.moved.connect(self._on_moved)
         self.scrubber.export_wanted.connect(self.export_wanted)
@@ -94,6 +97,7 @@ class RoundsSide(QWidget):
         self._pages.addWidget(scroll)
         self.parts.addWidget(self._pages)
         self.parts.addWidget(self.scrubber)
+        self.parts.setSizes([600, 400])
         self.parts.setStretchFactor(0, 3)
         self.parts.setStretchFactor(1, 2)
         self.parts.setHandleWidth(1)
@@ -109,7 +113,6 @@ class RoundsSide(QWidget):
         column.setSpacing(0)
         column.addLayout(heading)
         column.addWidget(self.parts, 1)
-        self.setMinimumWidth(300)
 
     def show_answer(self, answer: int) -> None:
         """Show the rounds of an answer of the branch; 0 for none."""
@@ -196,6 +199,13 @@ class RoundsSide(QWidget):
         super().changeEvent(event)
         if event.type() == QEvent.Type.PaletteChange:
             self._recolour()
+        elif event.type() == QEvent.Type.FontChange:
+            self._fit()
+
+    def _fit(self) -> None:
+        """Have room for the buttons of the replay, which grow with the text."""
+        larger = self.font().pointSizeF() / QApplication.font().pointSizeF()
+        self.setMinimumWidth(round(_NARROWEST * max(1.0, larger)))
 
     def _recolour(self) -> None:
         for label in (self._heading, self.hint):

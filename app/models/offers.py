@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from app.models import words
 from app.models.row_data import DOT, Action, LoadedPair, RowData
 from models import in_words
-from models.records import Download, Inventory, PairOffer
+from models.records import KIND_NAMES, Download, Inventory, PairOffer
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ def offer_facts(offer: PairOffer) -> str:
 def drafters_line(offer: PairOffer) -> str:
     """What can draft for it, as far as the catalog knows."""
     names = {"model": "a smaller model", "head": "a trained head", "early-exit": "its own layers"}
-    kinds = [names.get(kind, kind) for kind in offer.drafter_kinds]
+    kinds = [names.get(kind) or KIND_NAMES.get(kind, kind) for kind in offer.drafter_kinds]
     return f"Drafters: {', '.join(kinds)}" if kinds else ""
 
 

@@ -11,7 +11,15 @@ from typing import Literal
 
 from app.models import words
 from models import in_words
-from models.records import Candidate, Download, Incomplete, Installed, Inventory, SearchResult
+from models.records import (
+    KIND_NAMES,
+    Candidate,
+    Download,
+    Incomplete,
+    Installed,
+    Inventory,
+    SearchResult,
+)
 
 DOT = " · "
 _NAME = re.compile(r"[\w.-]+/[\w.-]+(/[^/]+\.gguf)?", re.ASCII | re.IGNORECASE)
@@ -208,6 +216,7 @@ def _installed_row(model: Installed, loaded: LoadedPair, now: float) -> RowData:
     }[model.origin]
     facts = [
         in_words.size(model.size_bytes),
+        "" if model.role == "head" else KIND_NAMES.get(model.drafter_kind, ""),
         "" if model.quantization_bits is None else f"{model.quantization_bits}-bit",
         model.model_type,
         "" if model.context_length is None else words.context(model.context_length),
@@ -323,6 +332,10 @@ def _opened_row(path: str, *, in_use: bool) -> RowData:
 def _candidate_row(candidate: Candidate, in_use: set[str], download: Download | None) -> RowData:
     size = in_words.size(candidate.size_bytes) if candidate.size_bytes else ""
     kind = {"head": "A small network", "model": "A model"}.get(candidate.kind, "")
+    facts = [kind or KIND_NAMES.get(candidate.kind, ""), size]
+    if not candidate.tried:
+        licence = "" if candidate.installed else words.licence(candidate.licence)
+        facts += [licence, "Not tried by the makers of Slipstream"]
     downloadable = candidate.obstacle == "not installed"
     reason = "" if candidate.works or downloadable else candidate.reason
     heading = "Available" if candidate.works else "Not available"
@@ -332,7 +345,7 @@ def _candidate_row(candidate: Candidate, in_use: set[str], download: Download | 
     if download is not None:
         badge, progress = _STATUS[download.status], _progress(download)
         action = _GETTING
-    elif candidate.kind == "model" and not candidate.installed:
+    elif candidate.kind != "head" and not candidate.installed:
         action = Action("get", "Download", reason)
     elif not candidate.works:
         action = Action("use", "Use", reason)
@@ -340,7 +353,7 @@ def _candidate_row(candidate: Candidate, in_use: set[str], download: Download | 
     return RowData(
         candidate.drafter,
         words.drafter_name(candidate.drafter),
-        DOT.join(filter(None, (kind, size))),
+        DOT.join(filter(None, facts)),
         remark=candidate.reason if candidate.works else "",
         reason=reason,
         badge="In use" if in_use_now else badge,

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from models.records import KIND_NAMES
+from models.records import KIND_NAMES, MODULE_NAME
 
 _DRAFTERS = {
     **KIND_NAMES,
@@ -65,6 +65,8 @@ def drafter_name(drafter: str) -> str:
 
 def _part_name(part: str) -> str:
     word, _, layers = part.partition(":")
+    if part.endswith(f"/{MODULE_NAME}"):
+        return f"{short_name(part.removesuffix(f'/{MODULE_NAME}'))} (MTP module)"
     name = _DRAFTERS.get(word) or target_name(part)
     return f"{name} ({layers} layers)" if layers and word == "early-exit" else name
 

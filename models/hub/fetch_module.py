@@ -16,15 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from models.drafter_packagings import (
-    MODULE_NAME,
-    classify,
-    classify_inside,
-    module_config,
-    mtp_prefixes,
-)
+from models.drafter_folders import module_folder
+from models.drafter_packagings import classify, classify_inside, module_config, mtp_prefixes
 from models.errors import Problem
-from models.files import data_folder, models_folder, new_folder, write_json
+from models.files import models_folder, new_folder, write_json
 from models.hub.client import Hub
 from models.hub.fetch import LOOK_SECONDS, Meter, report
 from models.hub.repository import Repository, RepositoryFile, is_weights_name
@@ -32,7 +27,7 @@ from models.hub.stopping import Stop, Stopped, apart
 from models.hub.transfer import transfer
 from models.in_words import size
 from models.model_folder import refuse_absurd
-from models.records import Download
+from models.records import MODULE_NAME, Download
 from models.safetensors_file import (
     MAXIMUM_HEADER_BYTES,
     SafetensorsWriter,
@@ -54,11 +49,6 @@ class _Span:
     file: RepositoryFile
     bytes: range
     tensors: Mapping[str, tuple[TensorLayout, int]]
-
-
-def module_folder(repository: str, *, home: Path | None = None) -> Path:
-    """Where the module of that repository is kept."""
-    return data_folder(home) / "drafters" / f"{repository.rpartition('/')[2]}-MTP"
 
 
 def fetch_module(

@@ -14,9 +14,11 @@ from pathlib import Path
 from models.drafter_folders import (
     DrafterFolder,
     find_head,
+    module_folder,
     own_module,
     read_drafter,
 )
+from models.drafter_kinds import check
 from models.errors import Problem
 from models.files import models_folder
 from models.hub.cache_layout import cache_folder, reference, repositories
@@ -25,10 +27,13 @@ from models.hub.repository import check_revision
 from models.installed.inventory import ModelEntry, is_gguf, models_of
 from models.installed.store import incomplete, inventory
 from models.model_folder import ModelFolder, open_model
-from models.records import Installed
+from models.records import MODULE_NAME, Installed
 from models.starter import STARTER, Step, ensure_starter
 
-_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+(?<!\.gguf)(/[\w.-]+\.gguf)?(@[\w./+-]+)?", re.ASCII | re.I)
+_HUB_ID = re.compile(
+    r"[\w.-]+/[\w.-]+(?<!\.gguf)(/[\w.-]+\.gguf|/mtp\.safetensors)?(@[\w./+-]+)?",
+    re.ASCII | re.I,
+)
 _NEAR = 3  # names to suggest
 _WITHOUT_WEIGHTS = re.compile(r"none|lookup|early-exit(:\d*)?")
 
@@ -142,15 +147,29 @@ def _named_drafter(name: str, target: ModelFolder) -> NamedDrafter:
             )
         return NamedDrafter(name, head)
     try:
-        return NamedDrafter(name, resolve_drafter(name))
+        drafter = resolve_drafter(name)
     except Problem as problem:
         there = os.path.exists(os.path.expanduser(name))
-        if there or (name.count("/") == 1 and name[0] not in "~./"):
+        if there or (_HUB_ID.fullmatch(name) and name[0] not in "~./"):
             raise  # a hub id: it is said how to fetch it
         raise Problem(
             f"There is no drafter and no folder {name!r} ({problem.message.rstrip('.')}).",
             "Choose auto, none, lookup, head, mtp, early-exit, a model, or several joined with +.",
         ) from problem
+    _require_sizes(drafter, target)
+    return NamedDrafter(name, drafter)
+
+
+def _require_sizes(drafter: DrafterFolder, target: ModelFolder) -> None:
+    """Raise Problem where a network that others have trained is not for a target of these sizes."""
+    if drafter.description.is_whole_model or drafter.kind == "head":
+        return  # their tokens, or the target's weights, are compared when they are loaded
+    reason = check(drafter.description, target.config)
+    if reason:
+        raise Problem(
+            f"{drafter.name} cannot draft for {target.name}: {reason[0].lower()}{reason[1:]}",
+            f"See which ones can: slipstream models pair --target {target.path}",
+        )
 
 
 def _drafter_at(files: ModelFolder) -> DrafterFolder:
@@ -209,6 +228,9 @@ def _find(text: str, *, home: Path | None, cache: Path | None, drafts: bool) -> 
     path = Path(os.path.expanduser(text))
     if text and (os.path.exists(path) or text.startswith((".", "~", os.sep))):
         return path
+    module = text.removesuffix(f"/{MODULE_NAME}")
+    if drafts and module != text and module_folder(module, home=home).is_dir():
+        return module_folder(module, home=home)
     in_cache = _in_cache(text, home=home, cache=cache)
     if in_cache is not None and not in_cache.record.problem:
         return in_cache

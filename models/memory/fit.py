@@ -33,8 +33,10 @@ _ROUND_COPIES = 5
 
 # Networks that keep nothing of a conversation: they read the target's states, or what it keeps.
 _WITHOUT_CACHE = ("medusa", "gemma-4-assistant")
+_IN_BLOCKS = ("dflash", "dflash2", "dspark")
+_KEPT_BY_BLOCKS = 6144  # positions that they hold at most: see `engine.drafters.block`
 # Networks whose number of layers config.json states; others have one, or a copy of the target's.
-_WITH_LAYERS_OF_THEIR_OWN = ("eagle-3", "eagle", "p-eagle", "dflash", "dflash2", "dspark")
+_WITH_LAYERS_OF_THEIR_OWN = ("eagle-3", "eagle", "p-eagle", *_IN_BLOCKS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +151,8 @@ class _Pair:
             self._model(drafter, _drafter_shape(drafter, shape), left) if drafter else None
         )
         network = drafter.network if drafter else None
+        in_blocks = network is not None and network.kind in _IN_BLOCKS
+        self._drafter_keeps = _KEPT_BY_BLOCKS if in_blocks else MOST_CONTEXT
         self._recorded_layers = len(network.taps_for(len(shape.layers))) if network else 0
 
     def needs(self, context: int) -> Fit:
@@ -161,7 +165,7 @@ class _Pair:
             weights_bytes=self._target.weights_bytes,
             cache_bytes=self._caches(self._target, context, self._cache_bits),
             drafter_weights_bytes=drafter.weights_bytes if drafter else 0,
-            drafter_cache_bytes=self._caches(drafter, context) if drafter else 0,
+            drafter_cache_bytes=self._caches(drafter, self._seen(context)) if drafter else 0,
             working_bytes=self._working(context),
             available_bytes=self._machine.available_bytes,
             largest_context=0,
@@ -179,6 +183,10 @@ class _Pair:
             middle = (low + high) // 2
             low, high = (middle, high) if self._fits(middle * _BLOCK) else (low, middle)
         return low * _BLOCK
+
+    def _seen(self, context: int) -> int:
+        """The positions that the drafter keeps of so many."""
+        return min(context, self._drafter_keeps)
 
     def _fits(self, context: int) -> bool:
         return self.needs(context).needed_bytes <= self._machine.available_bytes
@@ -212,7 +220,11 @@ class _Pair:
         judging = _ROUND_COPIES * row + self._pass(self._target, context, _ROUND_ROWS)
         phases = [reading, judging]
         if self._drafter is not None:
-            phases = [reading, judging + row, row + self._pass(self._drafter, context, _ROUND_ROWS)]
+            phases = [
+                reading,
+                judging + row,
+                row + self._pass(self._drafter, self._seen(context), _ROUND_ROWS),
+            ]
             if not self._recorded_layers:
                 phases.append(self._pass(self._drafter, context, self._rows(self._drafter)))
             else:  # a head reads in steps, and fewer states wait for it with each

@@ -8,6 +8,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import (
     QApplication,
     QLabel,
+    QPushButton,
 )
 
 from app.chat.provenance import laid_over
@@ -275,6 +276,31 @@ def test_the_sidebar_and_the_panel_grow_with_the_text(open_window: Open) -> None
     assert [part.font().pointSizeF() for part in parts] == before
 
 
+def test_the_panel_has_room_for_the_buttons_of_the_replay(open_window: Open) -> None:
+    # Larger text was cut on both sides.
+    window = open_window()
+    window.resize(1600, 800)
+    for _ in range(6):
+        window.menus.actions["larger"].trigger()
+    QApplication.processEvents()
+    buttons = window.rounds.scrubber.findChildren(QPushButton)
+    assert {button.text() for button in buttons} >= {"Enlarge…", "Export…"}
+    for button in buttons:
+        assert button.width() > button.fontMetrics().horizontalAdvance(button.text())
+
+
+def test_the_lines_between_the_columns_follow_the_theme(open_window: Open) -> None:
+    # They stayed light in a window that became dark.
+    window = open_window()
+    for theme in ("light", "dark"):
+        window.settings.theme = theme
+        window.theme.refresh()
+        QApplication.processEvents()
+        handle = window.columns.handle(1)
+        place = handle.mapTo(window, handle.rect().center())
+        assert window.grab().toImage().pixelColor(place).name() == window.theme.colours.edge
+
+
 def test_where_there_is_no_answer_the_panel_says_what_will_be_there(
     open_window: Open, until: Until
 ) -> None:
@@ -284,6 +310,8 @@ def test_where_there_is_no_answer_the_panel_says_what_will_be_there(
     send(window, "hello")
     until(answered(window, 2))
     assert window.rounds.panel.isVisible()
+    figures, replay = window.rounds.parts.sizes()
+    assert figures > replay
     window.menus.actions["new"].trigger()
     assert window.rounds.hint.isVisible()
 

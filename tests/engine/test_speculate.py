@@ -442,10 +442,10 @@ def test_guess_comes_before_its_verdict(kind: str) -> None:
         for item in speculate(target, DRAFTERS[kind](target), Fixed(3), tokens, task(30)):
             if isinstance(item, RoundDraft):
                 guesses += 1
-                assert fetched == [2]  # tokens and q
+                assert fetched == [3]  # tokens, q and confidence
                 before = len(tokens)
             else:
-                assert fetched == ([2, 5] if item.p else [2])
+                assert fetched == ([3, 5] if item.p else [2])
                 assert not item.p or len(tokens) > before
                 fetched.clear()
     assert guesses > 0

@@ -21,9 +21,10 @@ from engine.cli.models.convert import (
     write_weights,
 )
 from models.drafter_folders import DrafterFolder
-from models.drafter_packagings import MODULE_NAME, module_config
+from models.drafter_packagings import module_config
 from models.errors import Problem
 from models.files import new_folder, write_json
+from models.records import MODULE_NAME
 
 BITS = (4, 8)
 _DEFAULT_BITS = 8  # with which published drafters lose no acceptance

@@ -310,3 +310,31 @@ def test_a_pair_for_larger_machines_is_offered_with_a_warning() -> None:
     (row,) = offer_rows(states)
     assert (row.warns, row.reasons) == (True, tight.caution)
     assert actions(row) == {"get": True}
+
+
+def test_drafters_that_others_trained() -> None:
+    published = Candidate(
+        "Qwen/Qwen3.5-27B/mtp.safetensors",
+        "mtp",
+        False,
+        "It is not downloaded.",
+        installed=False,
+        obstacle="not installed",
+        tried=False,
+    )
+    _, row = candidate_rows((published,), LoadedPair(), inventory=INVENTORY, downloads=())
+    assert row.title == "Qwen3.5-27B (MTP module)"
+    assert actions(row) == {"get": True}
+    assert row.line.startswith("MTP · License: not stated")
+    pickled = replace(published, drafter="o/a", obstacle="unsupported", reason="It is pickled.")
+    _, row = candidate_rows((pickled,), LoadedPair(), inventory=INVENTORY, downloads=())
+    assert actions(row) == {"get": False}
+    here = replace(
+        published, drafter="o/spark", kind="dspark", installed=True, works=True, obstacle=""
+    )
+    _, row = candidate_rows((here,), LoadedPair(), inventory=INVENTORY, downloads=())
+    assert actions(row) == {"use": True}
+    assert row.line.startswith("DSpark · Not tried")
+    assert "License" not in row.line
+    installed = replace(INSTALLED[3], drafter_kind="gemma-4-assistant")
+    assert "Gemma-4 assistant" in disk_rows(Inventory((installed,)), LoadedPair())[0].line

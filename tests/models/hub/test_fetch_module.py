@@ -9,12 +9,12 @@ import numpy
 import pytest
 from safetensors.numpy import load_file, save
 
-from models.drafter_folders import describe_drafter
-from models.drafter_packagings import MODULE_NAME, mtp_prefixes
+from models.drafter_folders import describe_drafter, module_folder
+from models.drafter_packagings import mtp_prefixes
 from models.errors import Problem
-from models.hub.fetch_module import fetch_module, module_folder
+from models.hub.fetch_module import fetch_module
 from models.hub.stopping import Stopped
-from models.records import Download
+from models.records import MODULE_NAME, Download
 from tests.support.models.drafter_configs import drafter_layout
 from tests.support.models.hub_models import Client
 from tests.support.models.hub_server import HubServer, Refusal

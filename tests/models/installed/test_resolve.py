@@ -1,17 +1,21 @@
 """What a person writes is the one model that is meant, or a line that says why there is none."""
 
 import contextlib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from models.drafter_folders import describe_drafter, module_folder
 from models.errors import Problem
 from models.hub.queue import Queue
 from models.installed import added_folders, store
-from models.installed.resolve import find, resolve_drafter, resolve_target
+from models.installed.resolve import find, resolve_drafter, resolve_drafters, resolve_target
+from models.model_folder import ModelFolder
 from models.records import Installed
+from tests.support.models.drafter_configs import drafter_layout, write_drafter
 from tests.support.models.tiny_gguf import TinyGguf
 from tests.support.models.tiny_store import cached, commit, head_files, model_files, partial, write
 
@@ -211,6 +215,48 @@ def test_heads_and_what_only_drafts(home: Path, cache: Path):
         problem = refusal(text, home, cache)
         assert "is a drafter" in problem.message
         assert f"--drafter {text}" in problem.remedy
+
+
+def test_a_module_goes_by_the_name_that_it_was_pulled_by(home: Path, cache: Path):
+    name = "Qwen/Qwen3.5-27B/mtp.safetensors"
+    with pytest.raises(Problem) as missing:
+        resolve_drafter(name, home=home, cache=cache)
+    assert f"slipstream models pull {name}" in missing.value.remedy
+    folder = write_drafter(
+        module_folder("Qwen/Qwen3.5-27B", home=home),
+        drafter_layout("mtp-huggingface"),
+        weights="mtp.safetensors",
+    )
+    for text in (name, "Qwen3.5-27B-MTP", str(folder)):
+        found = resolve_drafter(text, home=home, cache=cache)
+        assert (found.path, found.kind) == (folder, "mtp")
+
+
+def test_the_targets_own_module(tmp_path: Path):
+    target = ModelFolder(
+        write_drafter(tmp_path / "target", drafter_layout("mtp-huggingface-inside"))
+    )
+    (own,) = resolve_drafters("mtp", target).parts
+    assert own.folder is not None
+    assert (own.name, own.folder.kind, own.folder.path) == ("mtp", "mtp", target.path)
+    plain = ModelFolder(write_drafter(tmp_path / "plain", drafter_layout("whole-model")))
+    with pytest.raises(Problem, match="without an MTP module"):
+        resolve_drafters("mtp", plain)
+
+
+def test_a_drafter_must_have_the_targets_sizes(tmp_path: Path):
+    layout = drafter_layout("dflash-z-lab")
+    drafter = write_drafter(tmp_path / "a drafter", layout)
+    target = write_drafter(tmp_path / "target", replace(layout, config=layout.target))
+    (fitting,) = resolve_drafters(str(drafter), ModelFolder(target)).parts
+    assert fitting.folder == describe_drafter(drafter)
+    nested = layout.target["text_config"]
+    for name, sizes in {"width": {"hidden_size": 48}, "depth": {"num_hidden_layers": 62}}.items():
+        config = layout.target | {"text_config": nested | sizes}
+        other = write_drafter(tmp_path / name, replace(layout, config=config))
+        with pytest.raises(Problem, match=rf"cannot draft for {name}: it ") as refusal:
+            resolve_drafters(str(drafter), ModelFolder(other))
+        assert "models pair" in refusal.value.remedy
 
 
 def test_a_head_and_a_model_of_one_name(home: Path, cache: Path):

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.drafter_folders import DrafterFolder, read_drafter
+from models.drafter_folders import DrafterFolder, describe_drafter, read_drafter
 from models.drafter_kinds import DrafterDescription
 from models.errors import Problem
 from models.memory.fit import ModelSize, cache_bytes, fit, require_fit, weights_bytes
@@ -231,6 +231,21 @@ def test_every_drafter_is_counted(tmp_path: Path, name: str) -> None:
     assert (found.drafter_cache_bytes > 0) == (kind not in ("medusa", "gemma-4-assistant"))
     states = 2048 * len(layout.expected.get("taps", ())) * read_shape(target.config).hidden_size * 2
     assert found.working_bytes >= alone.working_bytes + states
+
+
+@pytest.mark.parametrize(("name", "bounded"), [("dflash-z-lab", True), ("eagle-1", False)])
+def test_what_drafts_in_blocks_keeps_the_newest_positions(
+    tmp_path: Path, name: str, bounded: bool
+) -> None:
+    layout = drafter_layout(name)
+    drafter = weigh(describe_drafter(write_drafter(tmp_path / "drafter", layout)))
+    target = ModelSize("target", GB, LLAMA | layout.target)
+    kept = [
+        fit(target, drafter, context=context, machine=MAC).drafter_cache_bytes
+        for context in (4096, 8192, 65536)
+    ]
+    assert kept[0] < kept[1]
+    assert (kept[1] == kept[2]) == bounded
 
 
 def test_a_drafter_of_which_only_the_size_is_known() -> None:
