@@ -15,6 +15,7 @@ from engine.drafters.dflash import dflash_network
 from tests.lab.parity import blocks
 from tests.lab.parity.blocks import BACKBONE, MASK, TAPS, Context, Draft, drafted, layer_shapes
 from tests.lab.parity.by_torch import by_torch
+from tests.lab.parity.eagle3 import GIVEN, ROWS, over_target
 from tests.lab.parity.subjects import VOCABULARY, WIDTH, Arrays, Subject, numbers
 
 _BLOCK: dict[str, Any] = {
@@ -105,8 +106,6 @@ TRANSFORMERS = Subject(
     },
     seed=5,
 )
-ROWS = 40  # of a reduced vocabulary
-KEPT_TOKENS = np.sort(np.random.RandomState(7).permutation(VOCABULARY)[:ROWS])
 SPECULATORS = Subject(
     "dflash-speculators",
     {
@@ -132,10 +131,7 @@ SPECULATORS = Subject(
         "mask_token_id": MASK,
     },
     layer_shapes() | {"lm_head.weight": (ROWS, WIDTH)},
-    given={
-        "d2t": KEPT_TOKENS - np.arange(ROWS),
-        "t2d": np.isin(np.arange(VOCABULARY), KEPT_TOKENS),
-    },
+    given=GIVEN,
     seed=6,
 )
 SUBJECTS = (PLAIN, CAUSAL, MIXED, TRANSFORMERS, SPECULATORS, SECOND)
@@ -255,8 +251,7 @@ def _by_speculators(subject: Subject) -> Arrays:
                 "embedding": numbers(target.model.embed_tokens.weight),
             }
             made = by_torch("dflash_torch.py", subject, inputs, packages="speculators")
-            logits = np.full((len(made["logits"]), VOCABULARY), -np.inf, dtype=np.float32)
-            logits[:, KEPT_TOKENS] = made["logits"]
+            logits = over_target(mx.array(made["logits"]))
             return {"logits": logits, "tokens": logits.argmax(axis=-1).astype(np.int32)}
 
         return extend, draft
