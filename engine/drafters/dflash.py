@@ -35,9 +35,9 @@ from engine.drafters.weights import (
     read_tensors,
     refused_as_damaged,
 )
-from engine.model_parts import Tap, embedding, embedding_scale, output_layer
+from engine.model_parts import embedding, embedding_scale, output_layer
 from models.drafter_folders import describe_drafter
-from models.drafter_kinds import DrafterDescription
+from models.drafter_kinds import DrafterDescription, Tap
 from models.errors import Problem
 
 DFLASH_WEIGHTS_NAME = "model.safetensors"
