@@ -10,8 +10,9 @@ import mlx.core as mx
 import mlx.nn as nn
 
 from engine.cache import QuantizedCaches, Timeline
-from engine.model_parts import HiddenStates, StateRecorder, Tap
+from engine.model_parts import HiddenStates, StateRecorder
 from engine.recurrent import Recurrences
+from models.drafter_kinds import Tap
 
 _PREFILL_ROWS = 512
 _FIRST_PREFILL_ROWS, _FEWEST_PREFILL_ROWS = 64, 32  # on the CPU

@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary
 import mlx.core as mx
 import mlx.nn as nn
 
-from models.drafter_kinds import Tap as Tap
+from models.drafter_kinds import Tap
 from models.errors import Problem
 
 _TRUNKS = ("model", "language_model", "backbone", "transformer")

@@ -84,7 +84,8 @@ def published(
     machine: Machine,
     context: int = DEFAULT_CONTEXT,
 ) -> list[Candidate]:
-    """The drafters that others have trained for the target called `name`, none of them installed.
+    """The drafters that others have trained for the target called `name`, none of them installed;
+    those that cannot be used come last.
 
     The target need not be installed either. Raises Problem where its config is malformed.
     """
@@ -116,7 +117,7 @@ def published(
                 tried=False,
             )
         )
-    return found
+    return sorted(found, key=_rank)
 
 
 def require_same_tokens(target: ModelFolder, drafter: ModelFolder) -> None:

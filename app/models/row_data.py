@@ -334,7 +334,8 @@ def _candidate_row(candidate: Candidate, in_use: set[str], download: Download | 
     kind = {"head": "A small network", "model": "A model"}.get(candidate.kind, "")
     facts = [kind or KIND_NAMES.get(candidate.kind, ""), size]
     if not candidate.tried:
-        licence = "" if candidate.installed else words.licence(candidate.licence)
+        known = words.licence(candidate.licence) if candidate.licence else "License: not known"
+        licence = "" if candidate.installed else known
         facts += [licence, "Not tried by the makers of Slipstream"]
     downloadable = candidate.obstacle == "not installed"
     reason = "" if candidate.works or downloadable else candidate.reason

@@ -17,8 +17,8 @@ from engine.decoder import Decoder
 from engine.draft_length import DraftCandidate, DraftChoice
 from engine.drafters import DraftArrays
 from engine.drafters.chain import draft_chain
-from engine.model_parts import Tap
 from engine.request import Sampling
+from models.drafter_kinds import Tap
 
 _PREFILL_ROWS = 512
 

@@ -35,9 +35,9 @@ from engine.drafters.weights import (
     read_tensors,
     refused_as_damaged,
 )
-from engine.model_parts import Tap, embedding, embedding_scale, output_layer
+from engine.model_parts import embedding, embedding_scale, output_layer
 from models.drafter_folders import describe_drafter
-from models.drafter_kinds import DrafterDescription
+from models.drafter_kinds import DrafterDescription, Tap
 from models.errors import Problem
 
 DFLASH_WEIGHTS_NAME = "model.safetensors"
@@ -47,6 +47,8 @@ _COMPARED = 64  # tokens
 _MOST_ROWS = 256  # of a block; published ones have 16 at most
 
 _RENAMED = {"encoder.fc.": "fc.", "encoder.output_norm_enc.": "hidden_norm."}  # transformers'
+
+SPECULATORS = "transformer_layer_config"  # a key of configs in this packaging alone
 
 Settings = Mapping[str, Any]
 Confidence = Callable[[mx.array], mx.array]
@@ -76,7 +78,8 @@ class BlockShape:
     for everything; `causal`, by layer: whether a row sees those before it only; `block_size` rows,
     of which those from `first_slot` on propose a token. `gated`: queries come with a gate;
     `tied_values`: values are made of the keys' projection; `gemma`: norms, activation and scale
-    are Gemma-4's; `sinks`: attention may go nowhere.
+    are Gemma-4's; `sinks`: attention may go nowhere; `shared_windows`: all rows of a block see the
+    window before the block.
     """
 
     hidden_size: int
@@ -98,6 +101,7 @@ class BlockShape:
     biased: bool = False
     sinks: bool = False
     gemma: bool = False
+    shared_windows: bool = False
 
     @property
     def most(self) -> int:
@@ -128,13 +132,16 @@ class BlockAttention(nn.Module):
         if shape.sinks:
             self.attention_sink_bias = mx.zeros((heads,))
         self._values_eps = shape.rms_norm_eps if shape.gemma else None
-        self._window, self._causal = shape.windows[index], shape.causal[index]
+        window = shape.windows[index]
+        self._window = None if shape.shared_windows else window
+        self._shown = _SHOWN if window is None else window - (not shape.shared_windows)
+        self._causal = shape.causal[index]
         self._rotate = shape.rotation.build()
 
     @property
     def shown(self) -> int:
         """How many context positions a row may see."""
-        return _SHOWN if self._window is None else self._window - 1
+        return self._shown
 
     def remember(self, context: mx.array, position: int, cache: ContextCache) -> None:
         """Append the keys and values of `context`, (1, n, width), which begins at `position`."""
@@ -377,7 +384,7 @@ class BoundNetwork:
 
     `embed`: ids (1, n) to (1, n, width); `read_out`: states (1, n, width) to logits (1, n, rows);
     `row_of`: the row of each of the target's tokens, where there are fewer rows: see `spread`.
-    Attributes: `weights`, the network; `read_out`.
+    Attributes: `weights`, the network; `embed`, `read_out`.
     """
 
     def __init__(
@@ -391,7 +398,7 @@ class BoundNetwork:
     ) -> None:
         self.taps, self.most = shape.taps, shape.most
         self.weights, self._shape = network, shape
-        self._embed, self.read_out, self._row_of = embed, read_out, row_of
+        self.embed, self.read_out, self._row_of = embed, read_out, row_of
         self.extend = network.extend
 
     def make_cache(self) -> list[ContextCache]:
@@ -400,7 +407,7 @@ class BoundNetwork:
     def block(self, anchor: int, length: int, position: int, cache: list[ContextCache]) -> Block:
         first, rows = self._shape.first_slot, self._shape.rows(length)
         ids = mx.array([[anchor] + [self._shape.mask_token] * (rows - 1)], dtype=mx.int32)
-        states = self.weights(self._embed(ids), position, cache)
+        states = self.weights(self.embed(ids), position, cache)
         states = self.weights.norm(states[:, first : first + length])
         logits = self.read_out(states)[0].astype(mx.float32)
         slots = self.weights.slots(states[0], logits)
@@ -575,6 +582,7 @@ def shape_of(
         biased=f"{first}.q_proj.bias" in tensors,
         sinks=f"{first}.attention_sink_bias" in tensors,
         gemma="layers.0.layer_scalar" in tensors,
+        shared_windows=SPECULATORS in said,
     )
 
 
@@ -652,11 +660,14 @@ def bind(
     others of its own. `scale` is that of the target's embedding; None asks it. Raises `Problem`."""
     kept = _kept(tensors, target, folder)
     borrowed, model = embedding(target.model), target.model
-    if "embed_tokens.weight" in tensors:
+    if "input_embedding_scale" in said:
+        scale = float(said["input_embedding_scale"])
+    elif "embed_tokens.weight" in tensors:
         scale = shape.hidden_size**0.5 if shape.gemma else 1.0
+    elif SPECULATORS in said:
+        scale = 1.0  # it was trained with a copy of the table alone
     elif scale is None:
         scale = embedding_scale(model)
-    scale *= float(said.get("input_embedding_scale", 1.0))
     cap = said.get("final_logit_softcapping")
     _share(tensors, target, cap=cap)
     last = target.vocabulary - 1

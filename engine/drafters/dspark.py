@@ -18,6 +18,7 @@ from engine.device import fetch
 from engine.drafters import DrafterRefused
 from engine.drafters.block import Block, BlockDrafter
 from engine.drafters.dflash import (
+    SPECULATORS,
     BlockShape,
     BoundNetwork,
     Confidence,
@@ -212,7 +213,7 @@ def _seen(said: Settings, tensors: Tensors, depth: int) -> tuple[list[int | None
 
     Everything, unless it is of the lineage of DFlash's sliding layers.
     """
-    if "transformer_layer_config" in said:
+    if SPECULATORS in said:
         sliding = sliding_layers(said, depth)
         window = said.get("sliding_window") if said.get("use_sliding_window") else None
         if window is None or not any(sliding):

@@ -36,8 +36,9 @@ from engine.drafters.eagle_layers import (
 from engine.drafters.p_eagle import MaskDrafter
 from engine.drafters.states import StateDrafter
 from engine.drafters.weights import Tensors, columns, fill, read_tensors, refused_as_damaged
-from engine.model_parts import Tap, embedding, output_layer
+from engine.model_parts import embedding, output_layer
 from models.drafter_folders import describe_drafter
+from models.drafter_kinds import Tap
 
 Mask = Literal["causal"] | None
 Borrowed = Callable[[mx.array], mx.array]  # a part of the target's

@@ -26,7 +26,8 @@ from engine.drafters import DrafterRefused
 from engine.drafters.chain import row_of_token, spread
 from engine.drafters.states import StateDrafter
 from engine.drafters.weights import damaged, fill, read_tensors, refused_as_damaged
-from engine.model_parts import Tap, embedding, embedding_scale, new_layer, output_layer
+from engine.model_parts import embedding, embedding_scale, new_layer, output_layer
+from models.drafter_kinds import Tap
 
 _TEXT_CONFIGS = ("text_config", "transformer_layer_config")  # transformers', speculators'
 _ZERO_CENTRED = ("qwen3_next", "qwen3_5", "qwen3_5_moe")

@@ -16,8 +16,8 @@ from engine.decoder import Decoder
 from engine.draft_length import LONGEST, DraftCandidate, DraftChoice
 from engine.drafters import DraftArrays
 from engine.drafters.chain import draft_chain
-from engine.model_parts import Tap
 from engine.request import Sampling
+from models.drafter_kinds import Tap
 
 PREFILL_ROWS = 512
 

@@ -18,7 +18,6 @@ from engine.decoder import Decoder
 from engine.model_parts import (
     HiddenStates,
     StateRecorder,
-    Tap,
     TapHook,
     embedding,
     embedding_scale,
@@ -28,6 +27,7 @@ from engine.model_parts import (
     output_rows,
     trunk,
 )
+from models.drafter_kinds import Tap
 from models.errors import Problem
 from tests.support.engine import tiny
 from tests.support.engine.tiny import ARCHITECTURES, build

@@ -88,6 +88,27 @@ def test_what_is_refused(name: str, tmp_path: Path) -> None:
     assert reason.endswith(".")
 
 
+@pytest.mark.parametrize(
+    ("settings", "names"),
+    [
+        ({"quant_method": "gptq", "bits": 4, "group_size": 128}, ()),
+        ({"quant_method": "fp8", "fmt": "e4m3"}, ()),
+        ({"bits": 4, "group_size": 32, "mode": "brand-new"}, ()),
+        ({}, ("layers.0.mlp.up_proj.weight_packed",)),
+        ({}, ("layers.0.mlp.up_proj.qweight",)),
+        ({}, ("layers.0.mlp.up_proj.weight_scale_inv",)),
+    ],
+    ids=str,
+)
+def test_quantization_that_cannot_be_read(settings: dict[str, Any], names: tuple[str, ...]) -> None:
+    """It shows in config.json, or only in the names of the tensors."""
+    layout = drafter_layout("dflash-z-lab")
+    tensors = layout.tensors | dict.fromkeys(names, TensorLayout("U8", (4, 4)))
+    assert classify(layout.config, layout.tensors).kind == "dflash"
+    with pytest.raises(Problem, match="quantized"):
+        classify(layout.config | {"quantization_config": settings}, tensors)
+
+
 def test_there_is_a_layout_of_every_kind_and_packaging() -> None:
     layouts = [drafter_layout(name) for name in KNOWN]
     told = [layout.expected for layout in layouts]

@@ -325,7 +325,7 @@ def test_drafters_that_others_trained() -> None:
     _, row = candidate_rows((published,), LoadedPair(), inventory=INVENTORY, downloads=())
     assert row.title == "Qwen3.5-27B (MTP module)"
     assert actions(row) == {"get": True}
-    assert row.line.startswith("MTP · License: not stated")
+    assert row.line.startswith("MTP · License: not known")
     pickled = replace(published, drafter="o/a", obstacle="unsupported", reason="It is pickled.")
     _, row = candidate_rows((pickled,), LoadedPair(), inventory=INVENTORY, downloads=())
     assert actions(row) == {"get": False}

@@ -93,6 +93,14 @@ def anchor_proposes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine.drafters.dflash, "shape_of", shifted)
 
 
+def windows_move_from_row_to_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    def moving(*arguments: Any, **options: Any) -> BlockShape:
+        return replace(original(*arguments, **options), shared_windows=False)
+
+    original = engine.drafters.dflash.shape_of
+    monkeypatch.setattr(engine.drafters.dflash, "shape_of", moving)
+
+
 def everything_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(BlockAttention, "visible", lambda *arguments: None)
 
@@ -103,6 +111,7 @@ def everything_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
         (one_layer_late, dflash.PLAIN),
         (wrong_norm, dflash.PLAIN),
         (anchor_proposes, dflash.PLAIN),
+        (windows_move_from_row_to_row, dflash.SPECULATORS),
         (everything_is_seen, dflash.MIXED),
         (everything_is_seen, dflash.CAUSAL),
     ],
@@ -180,18 +189,29 @@ def test_a_norm_of_embeddings_is_left_out(tmp_path: Path) -> None:
     drafter = load_dflash(subject.write(tmp_path), subject.config, target)
     run = write(target, drafter, Fixed(4), list(PROMPT), task(20))
     assert run.tokens == plainly(model, count=20, prompt=PROMPT, block=128)
-    embedded: list[mx.array] = []
     network = dflash_network(tmp_path, subject.config, target)
-    network.extend(mx.zeros((1, 1, 3, 32)), 0, context := network.make_cache())
-    with pytest.MonkeyPatch.context() as patch:
-        through = DFlash.__call__
-        patch.setattr(
-            DFlash,
-            "__call__",
-            lambda self, x, *rest: through(self, embedded.append(x) or x, *rest),  # type: ignore
-        )
-        network.block(5, 1, 1, context)
-    assert mx.array_equal(embedded[0][0, 0], model.model.embed_tokens.weight[5])
+    assert mx.array_equal(network.embed(mx.array([[5]]))[0], model.model.embed_tokens.weight[5:6])
+
+
+GEMMA = MUSE | {"model_type": "gemma3_text", "query_pre_attn_scalar": 8}
+
+
+@pytest.mark.parametrize(
+    ("subject", "said", "scale"),
+    [
+        (dflash.PLAIN, {}, 32**0.5),
+        (dflash.PLAIN, {"input_embedding_scale": 3.0}, 3.0),
+        (dflash.SPECULATORS, {}, 1.0),
+    ],
+)
+def test_embeddings_of_a_target_that_scales_them(
+    subject: Subject, said: dict[str, Any], scale: float, tmp_path: Path
+) -> None:
+    model = seeded(GEMMA)
+    changed = replace(subject, config={**subject.config, **said})
+    network = dflash_network(changed.write(tmp_path), changed.config, Decoder(model))
+    raw = model.model.embed_tokens.weight[5:6]
+    assert mx.allclose(network.embed(mx.array([[5]]))[0], raw * scale, rtol=2e-3)
 
 
 def test_rows_of_the_targets_output_layer(tmp_path: Path) -> None:

@@ -227,7 +227,7 @@ CASES = [
     (subject, path)
     for subject in (*dflash.SUBJECTS, *dspark.SUBJECTS)
     for name, value in subject.config.items()
-    for path in ((name,), *((name, each) for each in value if isinstance(value, dict)))
+    for path in ((name,), *((name, each) for each in (value if isinstance(value, dict) else ())))
 ]
 
 

@@ -1,4 +1,5 @@
-"""DFlash and DFlash2 against mlx-vlm; DFlash with windows against dflash-mlx.
+"""DFlash and DFlash2 against mlx-vlm; with windows DFlash against dflash-mlx, and in the packaging
+of speculators, whose rows share a window, against speculators, in PyTorch.
 
 mlx-vlm's sliding layers are not compared: their ring of keys is out of order once single positions
 were appended to it, and their masks count on the order.
@@ -8,11 +9,14 @@ from importlib import import_module
 from typing import Any
 
 import mlx.core as mx
+import numpy as np
 
 from engine.drafters.dflash import dflash_network
 from tests.lab.parity import blocks
 from tests.lab.parity.blocks import BACKBONE, MASK, TAPS, Context, Draft, drafted, layer_shapes
-from tests.lab.parity.subjects import VOCABULARY, WIDTH, Arrays, Subject
+from tests.lab.parity.by_torch import by_torch
+from tests.lab.parity.eagle3 import GIVEN, ROWS, over_target
+from tests.lab.parity.subjects import VOCABULARY, WIDTH, Arrays, Subject, numbers
 
 _BLOCK: dict[str, Any] = {
     "architectures": ["DFlashDraftModel"],
@@ -102,7 +106,35 @@ TRANSFORMERS = Subject(
     },
     seed=5,
 )
-SUBJECTS = (PLAIN, CAUSAL, MIXED, TRANSFORMERS, SECOND)
+SPECULATORS = Subject(
+    "dflash-speculators",
+    {
+        "speculators_model_type": "dflash",
+        "architectures": ["DFlashSpeculator"],
+        "transformer_layer_config": {
+            name: value for name, value in BACKBONE.items() if name != "num_target_layers"
+        }
+        | {
+            "layer_types": ["sliding_attention", "sliding_attention", "full_attention"],
+            "use_sliding_window": True,
+            "sliding_window": 7,
+        },
+        "speculators_config": {
+            "algorithm": "dflash",
+            "proposal_methods": [{"proposal_type": "greedy", "speculative_tokens": 5}],
+            "default_proposal_method": "greedy",
+            "verifier": {"name_or_path": None, "architectures": ["LlamaForCausalLM"]},
+        },
+        "draft_vocab_size": ROWS,
+        "aux_hidden_state_layer_ids": list(TAPS),
+        "block_size": 6,
+        "mask_token_id": MASK,
+    },
+    layer_shapes() | {"lm_head.weight": (ROWS, WIDTH)},
+    given=GIVEN,
+    seed=6,
+)
+SUBJECTS = (PLAIN, CAUSAL, MIXED, TRANSFORMERS, SPECULATORS, SECOND)
 
 
 def ours(subject: Subject) -> Arrays:
@@ -111,7 +143,9 @@ def ours(subject: Subject) -> Arrays:
 
 
 def theirs(subject: Subject) -> Arrays:
-    """By mlx-vlm or dflash-mlx."""
+    """By mlx-vlm, dflash-mlx or speculators."""
+    if subject is SPECULATORS:
+        return _by_speculators(subject)
     windows = subject.config.get("sliding_window") and subject is not TRANSFORMERS
     return _by_dflash_mlx(subject) if windows else _by_mlx_vlm(subject)
 
@@ -194,6 +228,31 @@ def _by_dflash_mlx(subject: Subject) -> Arrays:
             hidden = read([anchor, *[MASK] * 5], waiting.pop())[:, 1:]
             logits = target.lm_head(hidden)[0]
             return drafted([logits], [mx.argmax(logits, axis=-1)], [])
+
+        return extend, draft
+
+    return blocks.walk(subject, begin)
+
+
+def _by_speculators(subject: Subject) -> Arrays:
+    """Its training reads whole texts: what is behind the anchor is not seen."""
+    target = subject.target_model()
+
+    def begin() -> tuple[Context, Draft]:
+        read: list[mx.array] = []
+
+        def extend(states: mx.array, position: int) -> None:
+            read.append(states)
+
+        def draft(anchor: int, position: int) -> Arrays:
+            inputs = {
+                "states": numbers(mx.concatenate(read)),
+                "anchor": np.array(anchor),
+                "embedding": numbers(target.model.embed_tokens.weight),
+            }
+            made = by_torch("dflash_torch.py", subject, inputs, packages="speculators")
+            logits = over_target(mx.array(made["logits"]))
+            return {"logits": logits, "tokens": logits.argmax(axis=-1).astype(np.int32)}
 
         return extend, draft
 

@@ -13,11 +13,10 @@ from engine.drafters.dspark import dspark_network
 from tests.lab.parity import blocks
 from tests.lab.parity.blocks import BACKBONE, MASK, TAPS, Context, Draft, drafted, layer_shapes
 from tests.lab.parity.by_torch import by_torch
+from tests.lab.parity.eagle3 import GIVEN, ROWS, over_target
 from tests.lab.parity.subjects import VOCABULARY, WIDTH, Arrays, Subject, numbers
 
 RANK = 8
-ROWS = 40  # of a reduced vocabulary
-KEPT_TOKENS = np.sort(np.random.RandomState(7).permutation(VOCABULARY)[:ROWS])
 ZERO_BASED = [tap - 1 for tap in TAPS]
 MARKOV = {"markov_rank": RANK, "markov_head_type": "vanilla"}
 SURE = {"enable_confidence_head": True, "confidence_head_with_markov": True}
@@ -113,10 +112,7 @@ SPECULATORS = Subject(
     | SURE
     | {"confidence_head_with_markov": False},
     layer_shapes() | heads(ROWS, sure=WIDTH),
-    given={
-        "d2t": KEPT_TOKENS - np.arange(ROWS),
-        "t2d": np.isin(np.arange(VOCABULARY), KEPT_TOKENS),
-    },
+    given=GIVEN,
     seed=2,
 )
 SPECFORGE = Subject(
@@ -271,9 +267,7 @@ def theirs(subject: Subject) -> Arrays:
             before = mx.concatenate([mx.array([anchor]), tokens[:-1]])
             logits = base + model.markov_head.step_bias(before)
             if subject.given:
-                spread = mx.full((logits.shape[0], VOCABULARY), -mx.inf)
-                columns = mx.broadcast_to(mx.array(KEPT_TOKENS), logits.shape)
-                logits = mx.put_along_axis(spread, columns, logits, axis=-1)
+                logits = mx.array(over_target(logits))
             sure = model.confidence_logits(hidden[0], before)
             return drafted([logits], [tokens], [] if sure is None else [mx.sigmoid(sure)])
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from models.errors import Problem
 from models.hub.fetch_module import fetch_module
 from models.hub.stopping import Stopped
 from models.records import MODULE_NAME, Download
+from models.safetensors_file import SafetensorsWriter, TensorLayout
 from tests.support.models.drafter_configs import drafter_layout
 from tests.support.models.hub_models import Client
 from tests.support.models.hub_server import HubServer, Refusal
@@ -85,6 +87,26 @@ def test_only_the_modules_bytes_are_fetched(
     assert not (client.home / "models" / ".hub").exists() or not list(
         (client.home / "models" / ".hub").glob("mtp--*")
     )
+
+
+def test_what_lies_between_the_modules_tensors_is_not_fetched(
+    client: Client, server: HubServer, tmp_path: Path
+) -> None:
+    tensors = tensors_of(LAYOUTS[0])
+    own = [name for name in tensors if name.startswith("mtp.")]
+    others = [name for name in tensors if not name.startswith("mtp.")]
+    between = [name for pair in zip_longest(own, others) for name in pair if name]
+    path = tmp_path / "model.safetensors"
+    with SafetensorsWriter(
+        path, {name: TensorLayout("F16", tensors[name].shape) for name in between}
+    ) as writer:
+        for name in between:
+            writer.write(name, tensors[name].tobytes())
+    config = published(LAYOUTS[0])["config.json"]
+    server.repositories[NAME] = {"config.json": config, path.name: path.read_bytes()}
+    folder = fetch(client)
+    assert is_right(folder, LAYOUTS[0])
+    assert server.sent_bytes < sum(tensors[name].nbytes for name in own) + 20_000
 
 
 def test_one_that_is_there_is_not_fetched_again(client: Client, server: HubServer) -> None:

@@ -1,5 +1,6 @@
 """Quantized drafters draft as before, and a target keeps the module that mlx-lm leaves out."""
 
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from models.errors import Problem
 from models.files import HOME_VARIABLE
 from models.installed.resolve import Drafters, NamedDrafter
 from models.model_folder import ModelFolder
+from models.safetensors_file import TensorLayout
 from tests.lab.parity.__main__ import KINDS
 from tests.lab.parity.subjects import PROMPT, Subject
 from tests.support.engine import tiny
@@ -159,6 +161,53 @@ def test_the_module_alone(tmp_path: Path, bits: int | None) -> None:
     target = load(ModelFolder(source))
     assert check(folder.description, target.folder.config) == ""
     assert load_mtp(folder.path, folder.config, Decoder(target.model)).name == "MTP"
+
+
+def test_what_decides_a_lot_and_is_small_stays_as_it_is(tmp_path: Path) -> None:
+    """And what is no matrix of whole groups, or no matrix that the network reads as one."""
+    layouts = ("dspark-deepspec", "dflash2-z-lab", "gemma-4-assistant-centroids", "mtp-deepseek")
+    for name in layouts:
+        layout = drafter_layout(name)
+        wide = {
+            key: TensorLayout(each.dtype, (each.shape[0], 64))  # so that whole groups would fit
+            for key, each in layout.tensors.items()
+            if "markov_head" in key or "confidence_head.proj.weight" in key
+        }
+        layout = replace(layout, tensors=layout.tensors | wide)
+        source = describe_drafter(write_drafter(tmp_path / name, layout))
+        settings = Quantization(8, group_size=32)
+        made = describe_drafter(convert_drafter(source, tmp_path / f"{name}-8bit", settings))
+        packed = {key.removesuffix(".scales") for key in made.layouts if key.endswith(".scales")}
+        assert any(key.endswith("mlp.up_proj") for key in packed)
+        kept = ("markov_head", "confidence_head", "candidate_selector", "_conv.", "norm", "mask")
+        assert not any(part in key for key in packed for part in kept)
+        assert "model.embed_tokens" not in packed  # whose rows are picked one by one
+        same = [key for key in made.layouts if key.removesuffix(".weight") not in packed]
+        assert all(
+            made.layouts[key] == source.layouts[key]
+            for key in same
+            if not key.endswith((".scales", ".biases"))
+        )
+
+
+def test_experts_that_lie_together_are_taken_apart(tmp_path: Path) -> None:
+    """The gates first, as they are published; packed as mlx-lm's layers have them."""
+    layout = drafter_layout("mtp-huggingface-moe")
+    folder = write_drafter(tmp_path / "source", layout)
+    numbers = {
+        name: mx.random.normal(each.shape, key=mx.random.key(len(name)))
+        for name, each in layout.tensors.items()
+    }
+    mx.save_safetensors(str(folder / "model.safetensors"), numbers)
+    settings = Quantization(8, group_size=32)
+    made = convert_drafter(describe_drafter(folder), tmp_path / "made", settings)
+    found = unpacked(made)
+    before = "mtp.layers.0.mlp"
+    gate, up = mx.split(numbers[f"{before}.experts.gate_up_proj"], 2, axis=-2)
+    assert close(found[f"{before}.switch_mlp.gate_proj.weight"], gate, 0.01)
+    assert close(found[f"{before}.switch_mlp.up_proj.weight"], up, 0.01)
+    down = numbers[f"{before}.experts.down_proj"]
+    assert close(found[f"{before}.switch_mlp.down_proj.weight"], down, 0.01)
 
 
 def test_drafters_are_found_by_name_and_kept_among_them(
