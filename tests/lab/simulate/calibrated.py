@@ -45,10 +45,11 @@ def _drafting(
         conditions.draft_seconds(drafter, n, context=depth, progress=0.0, watched=w, behind=b)
         for n, w, b in ((1, False, 0), (2, False, 0), (1, True, 0), (1, False, 1))
     )
+    start = 2 * one - two
     return DraftCosts(
         drafter,
         depth,
-        start_seconds=measured(max(2 * one - two, 0.0)),
+        start_seconds=measured(start) if start > 1e-9 else 0.0,
         step_seconds=measured(two - one),
         watch_seconds=measured(watched - one),
         read_seconds=measured(behind - one),
