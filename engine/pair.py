@@ -21,8 +21,8 @@ from engine.draft_length import LONGEST, DraftLengthPolicy
 from engine.draft_length.calibrations import CalibrationKey
 from engine.draft_length.policy import Automatic, Fixed
 from engine.drafters import Drafter, NoDrafter
+from engine.drafters.block_folders import load_dflash
 from engine.drafters.cascade import Cascade
-from engine.drafters.dflash import load_dflash
 from engine.drafters.dspark import load_dspark
 from engine.drafters.eagle import load_eagle
 from engine.drafters.early_exit import EarlyExitDrafter

@@ -17,12 +17,8 @@ from engine.decoder import Decoder
 from engine.device import fetch
 from engine.drafters import DrafterRefused
 from engine.drafters.block import Block, BlockDrafter
-from engine.drafters.dflash import (
+from engine.drafters.block_folders import (
     SPECULATORS,
-    BlockShape,
-    BoundNetwork,
-    Confidence,
-    DFlash,
     Settings,
     bind,
     depth_of,
@@ -32,6 +28,7 @@ from engine.drafters.dflash import (
     shape_of,
     sliding_layers,
 )
+from engine.drafters.dflash import BlockShape, BoundNetwork, Confidence, DFlash
 from engine.drafters.weights import Tensors, columns, read_tensors, refused_as_damaged
 from models.drafter_folders import describe_drafter
 from models.drafter_kinds import DrafterDescription

@@ -17,7 +17,8 @@ from engine.distil.measure import measure
 from engine.distil.store import RecordedAnswer
 from engine.distil.training import Trainer
 from engine.drafters.block import BlockDrafter
-from engine.drafters.dflash import BoundNetwork, DFlash, dflash_network
+from engine.drafters.block_folders import dflash_network
+from engine.drafters.dflash import BoundNetwork, DFlash
 from engine.loading import LoadedModel
 from tests.support.engine.lively import cross_entropy
 from tests.support.engine.story_samples import by_the_engine

@@ -17,7 +17,7 @@ from engine.distil.measure import ChainAcceptance, measure
 from engine.distil.run import DistilOptions, distil
 from engine.distil.store import RecordedAnswer
 from engine.distil.training import Trainer
-from engine.drafters.dflash import DFLASH_WEIGHTS_NAME
+from engine.drafters.block_folders import DFLASH_WEIGHTS_NAME
 from engine.drafters.head_network import load_head, save_head
 from engine.drafters.medusa import MEDUSA_WEIGHTS_NAME
 from engine.events import Done

@@ -10,19 +10,12 @@ import mlx.core as mx
 import pytest
 from mlx_lm.utils import save_model
 
-import engine.drafters.dflash
+import engine.drafters.block_folders
 from engine.decoder import Decoder
 from engine.draft_length.policy import Fixed
 from engine.drafters import DrafterRefused
-from engine.drafters.dflash import (
-    BlockAttention,
-    BlockShape,
-    BoundNetwork,
-    DFlash,
-    dflash_network,
-    load_dflash,
-    rotation_of,
-)
+from engine.drafters.block_folders import dflash_network, load_dflash, rotation_of
+from engine.drafters.dflash import BlockAttention, BlockShape, BoundNetwork, DFlash
 from engine.model_parts import embedding_scale
 from models.errors import Problem
 from tests.lab.parity import blocks, dflash
@@ -70,8 +63,8 @@ def one_layer_late(monkeypatch: pytest.MonkeyPatch) -> None:
         shape = original(*arguments, **options)
         return replace(shape, taps=tuple(tap + 1 for tap in shape.taps if tap != "norm"))
 
-    original = engine.drafters.dflash.shape_of
-    monkeypatch.setattr(engine.drafters.dflash, "shape_of", shifted)
+    original = engine.drafters.block_folders.shape_of
+    monkeypatch.setattr(engine.drafters.block_folders, "shape_of", shifted)
     monkeypatch.setattr(blocks, "TAPS", tuple(tap + 1 for tap in blocks.TAPS))
 
 
@@ -81,7 +74,7 @@ def wrong_norm(monkeypatch: pytest.MonkeyPatch) -> None:
             self.norm = self.hidden_norm
             return super().__call__(*arguments)
 
-    monkeypatch.setattr(engine.drafters.dflash, "DFlash", Swapped)
+    monkeypatch.setattr(engine.drafters.block_folders, "DFlash", Swapped)
 
 
 def anchor_proposes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,16 +82,16 @@ def anchor_proposes(monkeypatch: pytest.MonkeyPatch) -> None:
         shape = original(*arguments, **options)
         return replace(shape, first_slot=0, block_size=shape.block_size - 1)
 
-    original = engine.drafters.dflash.shape_of
-    monkeypatch.setattr(engine.drafters.dflash, "shape_of", shifted)
+    original = engine.drafters.block_folders.shape_of
+    monkeypatch.setattr(engine.drafters.block_folders, "shape_of", shifted)
 
 
 def windows_move_from_row_to_row(monkeypatch: pytest.MonkeyPatch) -> None:
     def moving(*arguments: Any, **options: Any) -> BlockShape:
         return replace(original(*arguments, **options), shared_windows=False)
 
-    original = engine.drafters.dflash.shape_of
-    monkeypatch.setattr(engine.drafters.dflash, "shape_of", moving)
+    original = engine.drafters.block_folders.shape_of
+    monkeypatch.setattr(engine.drafters.block_folders, "shape_of", moving)
 
 
 def everything_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,8 @@ import engine.drafters.dspark
 from engine.decoder import Decoder
 from engine.draft_length.policy import Fixed
 from engine.drafters import DrafterRefused
-from engine.drafters.dflash import BlockShape, load_dflash
+from engine.drafters.block_folders import load_dflash
+from engine.drafters.dflash import BlockShape
 from engine.drafters.dspark import (
     ConfidenceHead,
     GatedMarkovHead,

@@ -11,7 +11,7 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
-from engine.drafters.dflash import dflash_network
+from engine.drafters.block_folders import dflash_network
 from tests.lab.parity import blocks
 from tests.lab.parity.blocks import BACKBONE, MASK, TAPS, Context, Draft, drafted, layer_shapes
 from tests.lab.parity.by_torch import by_torch
@@ -199,7 +199,7 @@ def _selected(selector: Any, hidden: mx.array, logits: mx.array, anchor: int) ->
 
 
 def _by_dflash_mlx(subject: Subject) -> Arrays:
-    from dflash_mlx.model import (  # type: ignore
+    from dflash_mlx.model import (
         DFlashDraftModel,
         DFlashDraftModelArgs,
         FullContextDraftKVCache,

@@ -230,7 +230,7 @@ def ours(subject: Subject) -> Arrays:
 
 def theirs(subject: Subject) -> Arrays:
     """By mlx-dspark, and by speculators what it does not have."""
-    from mlx_dspark.load import load_drafter  # type: ignore
+    from mlx_dspark.load import load_drafter
 
     plain = replace(
         subject,

@@ -136,7 +136,7 @@ TAPS = {OFFICIAL.name: (2, 4, 5), SPECULATORS.name: (1, 4, 7), WIDER.name: (2, 5
 
 def theirs(subject: Subject) -> Arrays:
     """By mlx-vlm."""
-    from mlx_vlm.speculative.drafters.eagle3 import Model, ModelConfig  # type: ignore
+    from mlx_vlm.speculative.drafters.eagle3 import Model, ModelConfig
 
     config = dict(subject.config)
     if "transformer_layer_config" not in config:
