@@ -72,13 +72,23 @@ class Drafter(Protocol):
         """Only the first `length` committed tokens remain."""
 
 
-class NoDrafter:
-    """Proposes nothing: plain decoding, the baseline."""
-
-    name = "none"
+class Memoryless:
+    """The part of a drafter that reads nothing ahead, and so has nothing to take back."""
 
     def prepare(self, tokens: list[int]) -> Iterator[int]:
         return iter(())
+
+    def accept(self, accepted: int) -> None:
+        pass
+
+    def rewind(self, length: int) -> None:
+        pass
+
+
+class NoDrafter(Memoryless):
+    """Proposes nothing: plain decoding, the baseline."""
+
+    name = "none"
 
     def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
         return ()
@@ -87,9 +97,3 @@ class NoDrafter:
         self, tokens: list[int], choice: DraftChoice, sampling: Sampling, key: mx.array
     ) -> DraftArrays | None:
         return None
-
-    def accept(self, accepted: int) -> None:
-        pass
-
-    def rewind(self, length: int) -> None:
-        pass

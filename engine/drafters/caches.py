@@ -5,7 +5,7 @@ target's caches hold then. The network starts from the target's state of the las
 continues from its own.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import mlx.core as mx
@@ -13,7 +13,7 @@ import mlx.core as mx
 from engine.cache import keys_and_values
 from engine.decoder import Decoder
 from engine.draft_length import LONGEST, DraftCandidate, DraftChoice
-from engine.drafters import DraftArrays
+from engine.drafters import DraftArrays, Memoryless
 from engine.drafters.chain import draft_chain
 from engine.request import Sampling
 
@@ -37,7 +37,7 @@ class CacheNetwork(Protocol):
         """
 
 
-class CacheDrafter:
+class CacheDrafter(Memoryless):
     """Drafts for `target`, whose states behind the final norm are recorded from now on."""
 
     def __init__(self, target: Decoder, network: CacheNetwork, *, name: str) -> None:
@@ -45,9 +45,6 @@ class CacheDrafter:
         self._target = target
         self._network = network
         self._states = target.record(("norm",))
-
-    def prepare(self, tokens: list[int]) -> Iterator[int]:
-        return iter(())
 
     def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
         return (DraftCandidate(self.name, LONGEST),)
@@ -81,9 +78,3 @@ class CacheDrafter:
             key=key,
             drafter=self.name,
         )
-
-    def accept(self, accepted: int) -> None:
-        pass
-
-    def rewind(self, length: int) -> None:
-        pass

@@ -5,19 +5,19 @@ target's. Its acceptance rate depends on how early the target's layers settle on
 """
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import mlx.core as mx
 import mlx.nn as nn
 
 from engine.decoder import Decoder
 from engine.draft_length import LONGEST, DraftCandidate, DraftChoice
-from engine.drafters import DraftArrays, DrafterRefused
+from engine.drafters import DraftArrays, DrafterRefused, Memoryless
 from engine.drafters.chain import draft_chain
 from engine.request import Sampling
 
 
-class EarlyExitDrafter:
+class EarlyExitDrafter(Memoryless):
     """Drafts with the first `layers` layers of `target` and its output layer."""
 
     name = "early-exit"
@@ -42,9 +42,6 @@ class EarlyExitDrafter:
                 "Choose more layers, or another drafter.",
             ) from error
 
-    def prepare(self, tokens: list[int]) -> Iterator[int]:
-        return iter(())
-
     def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
         return (DraftCandidate(self.name, LONGEST),)
 
@@ -62,12 +59,6 @@ class EarlyExitDrafter:
                 key=key,
                 drafter=self.name,
             )
-
-    def accept(self, accepted: int) -> None:
-        pass
-
-    def rewind(self, length: int) -> None:
-        pass
 
 
 def first_layers(model: nn.Module, layers: int) -> nn.Module:

@@ -6,12 +6,12 @@ Python over token ids. Copied tokens have q = 1, which the acceptance rules allo
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import mlx.core as mx
 
 from engine.draft_length import DraftCandidate, DraftChoice
-from engine.drafters import DraftArrays
+from engine.drafters import DraftArrays, Memoryless
 from engine.request import Sampling
 
 _SHORTEST = 2  # tokens that must match at the very least; what the index is keyed by
@@ -19,7 +19,7 @@ _LONGEST = 32  # longer matches count as this
 _OCCURRENCES = 64  # the most recent occurrences that are compared
 
 
-class LookupDrafter:
+class LookupDrafter(Memoryless):
     """Proposes what followed the longest match of the text's end in prompt and answer."""
 
     name = "lookup"
@@ -27,9 +27,6 @@ class LookupDrafter:
     def __init__(self) -> None:
         self._seen: defaultdict[tuple[int, ...], list[int]] = defaultdict(list)
         self._indexed = 0  # positions before this are in `_seen`
-
-    def prepare(self, tokens: list[int]) -> Iterator[int]:
-        return iter(())
 
     def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
         start, matched = self._longest_match(tokens)
@@ -49,9 +46,6 @@ class LookupDrafter:
             drafter=self.name,
             match=matched,
         )
-
-    def accept(self, accepted: int) -> None:
-        pass
 
     def rewind(self, length: int) -> None:
         if length < self._indexed:

@@ -15,7 +15,7 @@ number each token is.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ import mlx.nn as nn
 from engine.decoder import Decoder
 from engine.device import fetch
 from engine.draft_length import DraftCandidate, DraftChoice
-from engine.drafters import DraftArrays, DrafterRefused
+from engine.drafters import DraftArrays, DrafterRefused, Memoryless
 from engine.drafters.chain import draft_chain, row_of_token, spread
 from engine.drafters.export import QUANTIZATION, packed, write_drafter
 from engine.drafters.weights import (
@@ -95,7 +95,7 @@ class MedusaHeads(nn.Module):
         self.heads = [MedusaHead(shape) for _ in range(shape.heads)]
 
 
-class MedusaDrafter:
+class MedusaDrafter(Memoryless):
     """Drafts for `target`, whose states behind its final norm are recorded from now on.
 
     `row_of`: the row of each of the target's tokens, where there are fewer rows; see `spread`.
@@ -110,9 +110,6 @@ class MedusaDrafter:
         self._row_of = row_of
         self._states = target.record(("norm",))
         self._vocabulary = target.vocabulary
-
-    def prepare(self, tokens: list[int]) -> Iterator[int]:
-        return iter(())
 
     def candidates(self, tokens: list[int]) -> Sequence[DraftCandidate]:
         left = len(self._left(tokens))
@@ -137,12 +134,6 @@ class MedusaDrafter:
             key=key,
             drafter=self.name,
         )
-
-    def accept(self, accepted: int) -> None:
-        pass
-
-    def rewind(self, length: int) -> None:
-        pass
 
     def _end(self, tokens: list[int]) -> int:
         """Behind the newest position whose state is used; that of the newest token is not needed,
